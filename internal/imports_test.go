@@ -60,7 +60,7 @@ var layers = []string{
 	"export/all reports/png",
 	".",
 	"internal/gpu",
-	"internal/demo/... internal/bench",
+	"internal/demo/... internal/bench internal/options",
 	"internal/bench/cmd internal/workbench",
 	"internal/workbench/server",
 	"cmd/...",

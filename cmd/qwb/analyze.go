@@ -12,17 +12,14 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/internal/kind"
+	"qwb/internal/options"
 	"qwb/reports"
 	"qwb/reports/png"
 )
 
 func newAnalyze(e *env) *cobra.Command {
-	var f flags
-	var o qwb.AnalyzeOptions
-	var texts qwb.TextOptions
-	var out reportFiles
-	var all bool
-	c := &cobra.Command{
+	var o options.Analyze
+	return e.takes(&cobra.Command{
 		Use:   "analyze [PLAN] | analyze CHECKPOINT --layerwise --text FILE",
 		Short: "Show how large the quantization error is and which operator causes it",
 		Long: fmt.Sprintf(`Analyze compares the quantized graph with the float graph:
@@ -47,38 +44,28 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 --seed. See docs/language-models.md.`, qwb.AnalysisSamples),
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			if err := spares("html", out.html); err != nil {
+			if err := spares("html", o.HTML); err != nil {
 				return err
 			}
 			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {
-				texts.Threads, texts.Samples, texts.Seed = f.workers(), f.samples, f.seed
-				return e.printLanguageLayers(c, args[0], texts, out.html, f.json)
+				return e.printLanguageLayers(c, args[0], &o)
 			}
-			if err := textsOnly(c); err != nil {
+			if err := e.networksOnly(c); err != nil {
 				return err
 			}
 			plan, err := findPlan(args)
 			if err != nil {
 				return err
 			}
-			if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.Explain {
-				o.Graphwise, o.Layerwise, o.Statistical = true, true, true
+			if err := o.Check(); err != nil {
+				return err
 			}
-			if out.nodes != "" && !o.Graphwise {
-				return usagef("--model-explorer needs --graphwise")
-			}
-			o.Data, o.Threads = f.dataOptions(), f.workers()
-			o.Memory, _ = f.memory()
-			o.Outputs = o.Graphwise || o.Layerwise || o.Explain
 			p := e.project("", plan)
-			r, _, err := p.Analyze(c.Context(), o)
+			r, _, err := p.Analyze(c.Context(), o.AnalyzeOptions)
 			if err != nil {
 				return err
 			}
-			if err := e.writeReports(c.Context(), r, plan, out); err != nil {
+			if err := e.writeReports(c.Context(), r, plan, reportFiles{o.HTML, o.PNG, o.Nodes}); err != nil {
 				return err
 			}
 			if err := p.KeepAnalysis(r); err != nil {
@@ -86,32 +73,9 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			} else {
 				e.note("%s is written, for qwb serve", qwb.AnalysisPath(plan))
 			}
-			if f.json {
-				return e.printJSON(r)
-			}
-			return reports.Text(e.stdout, r, all)
+			return e.print(o.JSON, r, nil, func() error { return reports.Text(e.stdout, r, o.All) })
 		},
-	}
-	f.addData(c)
-	f.addSlices(c)
-	f.addRun(c)
-	f.addMemory(c)
-	f.addJSON(c)
-	c.Flags().BoolVar(&o.Graphwise, "graphwise", false, "accumulated error at every operator of the quantized graph")
-	c.Flags().BoolVar(&o.Layerwise, "layerwise", false, "error of each operator quantized alone")
-	c.Flags().BoolVar(&o.Statistical, "statistical", false, "ranges and histograms of every tensor")
-	c.Flags().BoolVar(&o.Peers, "peers", false, "with --statistical: also the ranges that other tools would choose by their defaults (docs/peers.md)")
-	c.Flags().BoolVar(&o.Explain, "explain", false, "causes of the error of the integer program")
-	c.Flags().BoolVar(&o.Try, "try", false, "with --layerwise: try each command that is advised, without changing the plan, and print what it does")
-	c.Flags().BoolVar(&o.Split, "split", false, "with --layerwise: split the error at the operator's own output into weights and activations")
-	c.Flags().BoolVar(&all, "all", false, "print all rows of all tables (default: the ten most important)")
-	c.Flags().StringVar(&out.html, "html", "", "write the report as one HTML file")
-	c.Flags().StringVar(&out.png, "png", "", "write plots to this folder")
-	c.Flags().StringVar(&out.nodes, "model-explorer", "", "with --graphwise: write the error at every operator as node data of Model Explorer (JSON)")
-	addTexts(c, &texts)
-	c.Flags().StringVar(&texts.Mode, "mode", "", "sim (quantized weights) or int8 (quantized weights and activations, the default)")
-	underHeading(c, helpLanguage, "mode")
-	return c
+	}, &o)
 }
 
 // reportFiles is where reports go; all empty: HTML and plots into a folder beside the plan.

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"qwb"
 	"qwb/internal/gpu"
+	"qwb/internal/options"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 )
@@ -17,14 +19,6 @@ func offered() []program.Backend {
 // defaultBackend is the one behind the reference: the CPU's kernels.
 func defaultBackend() program.Backend {
 	return offered()[1]
-}
-
-func backends() string {
-	var names []string
-	for _, b := range offered() {
-		names = append(names, b.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 // backendNamed finds a backend. One that exists but not here is a failure, another name a wrong argument.
@@ -43,7 +37,7 @@ func knownBackend(name string) (program.Backend, error) {
 			return b, nil
 		}
 	}
-	return program.Backend{}, usagef("unknown backend %q: one of %s", name, backends())
+	return program.Backend{}, usagef("unknown backend %q: one of %s", name, strings.Join(options.Backends(&qwb.Catalog{Backends: offered()}), ", "))
 }
 
 // present says why a backend is not here.

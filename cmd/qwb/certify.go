@@ -11,14 +11,14 @@ import (
 
 	"qwb"
 	"qwb/analysis"
+	"qwb/internal/options"
 	"qwb/internal/plain"
 	"qwb/reports"
 )
 
 func newCertify(e *env) *cobra.Command {
-	var f flags
-	var o qwb.CertifyOptions
-	c := &cobra.Command{
+	var o options.Certify
+	return e.takes(&cobra.Command{
 		Use:   "certify [PLAN] -o FILE",
 		Short: "Measure a plan and write a certificate that another machine can derive again",
 		Long: fmt.Sprintf(`Certify measures what a plan does and writes a certificate (JSON): hashes of model, data, plan, tuned values,
@@ -34,17 +34,14 @@ others, separated by commas. --export FILE adds an exported file, which may be r
 The plan stays as it is. Exit code 3: the integers differ, and nothing is written.`, qwb.CertifySamples, qwb.VerifySamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			plan, err := findPlan(args)
 			if err != nil {
 				return err
 			}
-			if f.out == "" {
+			if o.Out == "" {
 				return usagef("certify needs -o FILE")
 			}
-			if err := spares("output", f.out); err != nil {
+			if err := spares("output", o.Out); err != nil {
 				return err
 			}
 			for _, b := range o.Backends {
@@ -52,36 +49,23 @@ The plan stays as it is. Exit code 3: the integers differ, and nothing is writte
 					return err
 				}
 			}
-			o.Out, o.Data, o.Threads, o.Tool = f.out, f.dataOptions(), f.workers(), e.tool()
-			o.Data.Budget = f.budget()
-			r, _, err := e.project("", plan).Certify(c.Context(), o)
+			o.Tool = e.tool()
+			r, _, err := e.project("", plan).Certify(c.Context(), o.CertifyOptions)
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if o.JSON {
 				r.Samples = nil // they are in the file
 				return e.printJSON(r)
 			}
 			return reports.CertificateText(e.stdout, r.File, certificateLines(r.Certificate))
 		},
-	}
-	f.addData(c)
-	f.addRun(c)
-	f.addBudget(c)
-	f.addJSON(c)
-	f.addOut(c, "the certificate to write")
-	f.addMetric(c, false)
-	f.addSlices(c)
-	c.Flags().StringSliceVar(&o.Backends, "backend", nil, "backends that are verified (default: "+defaultBackend().Name+"): "+backends())
-	c.Flags().StringSliceVar(&o.Profiles, "profile", nil, "arithmetic profiles that are verified (default: the target's): "+profiles())
-	c.Flags().StringArrayVar(&o.Exports, "export", nil, "`FILE` that was exported from the plan; may be repeated")
-	return c
+	}, &o)
 }
 
 func newVerifyCertificate(e *env) *cobra.Command {
-	var f flags
-	var o qwb.RecheckOptions
-	c := &cobra.Command{
+	var o options.Recheck
+	return e.takes(&cobra.Command{
 		Use:   "verify-certificate FILE",
 		Short: "Derive a certificate again and name what differs",
 		Long: `Verify-certificate derives everything again that a certificate says. First it compares all files by their hashes;
@@ -96,38 +80,18 @@ Files are where the certificate says, relative to its own folder. --root names a
 --plan, --model, --data and --labels name single ones. Exit code 3: something differs.`,
 		Args: exactly(1, "one certificate"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			o.Certificate, o.Data, o.Threads = args[0], f.data, f.workers()
-			r, _, err := e.project("", "").VerifyCertificate(c.Context(), o)
+			o.Certificate = args[0]
+			r, _, err := e.project("", "").VerifyCertificate(c.Context(), o.RecheckOptions)
 			if r == nil {
-				return err
-			}
-			if f.json {
-				if jerr := e.printJSON(r); jerr != nil {
-					return jerr
-				}
 				return err
 			}
 			title := r.Certificate
 			if r.Arithmetic[0] != "" { // nothing was computed with a certificate that was changed
 				title += fmt.Sprintf(": processors %s (recorded), %s (here)", r.Arithmetic[0], r.Arithmetic[1])
 			}
-			if terr := reports.ChecksText(e.stdout, title, recheckRows(r)); terr != nil {
-				return terr
-			}
-			return err
+			return e.print(o.JSON, r, err, func() error { return reports.ChecksText(e.stdout, title, recheckRows(r)) })
 		},
-	}
-	c.Flags().StringVar(&o.Root, "root", "", "`FOLDER` that the certificate's paths are relative to (default: the certificate's)")
-	c.Flags().StringVar(&o.Plan, "plan", "", "where the `PLAN` is")
-	c.Flags().StringVar(&o.Model, "model", "", "where the `MODEL` is")
-	c.Flags().StringArrayVar(&f.data, "data", nil, "where the data are, a `PATH` for each that was certified")
-	c.Flags().StringVar(&o.Labels, "labels", "", "where the labels are")
-	f.addRun(c)
-	f.addJSON(c)
-	return c
+	}, &o)
 }
 
 // recheckRows turns checks into rows of a table.

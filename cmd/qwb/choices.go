@@ -2,96 +2,15 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"qwb"
-	"qwb/analysis/task"
-	"qwb/calib/tune"
-	"qwb/export/all"
-	"qwb/observers"
-	"qwb/quantizer/decision"
-	"qwb/quantizer/dispatch"
-	"qwb/quantizer/plan"
-	"qwb/quantizer/target"
 )
 
-// choices lists by the name of a flag what values it knows: for the completion of the shell, and for what was meant by a value that is
-// nearly one of them. A flag that takes other values too, a file for one, has the names here.
-func choices() map[string][]string {
-	names := map[string][]string{
-		"observer":   {"auto"},
-		"mode":       {"fp32", "sim", "int8"},
-		"preprocess": append([]string{"none"}, plan.Presets()...),
-		"bits":       {"8", "4"},
-		"metric":     task.Names(),
-	}
-	names["platform"] = platformChoices()
-	for _, m := range slices.Concat(observers.All, observers.Peers()) {
-		names["observer"] = append(names["observer"], string(m.Name))
-	}
-	for _, d := range dispatch.Strategies {
-		names["dispatcher"] = append(names["dispatcher"], d.Name)
-	}
-	names["platforms"], names["dispatchers"] = names["platform"], names["dispatcher"]
-	names["granularity"] = []string{qwb.GranularityChannel, qwb.GranularityTensor}
-	for _, o := range qwb.SweepObservers() {
-		names["observers"] = append(names["observers"], string(o))
-	}
-	names["method"] = []string{"auto"}
-	for _, m := range tune.Methods {
-		names["method"] = append(names["method"], m.Name)
-	}
-	for _, b := range offered() {
-		names["backend"] = append(names["backend"], b.Name)
-	}
-	for _, f := range all.Formats() {
-		names["format"] = append(names["format"], f.Name)
-		for _, o := range f.AllOptions() {
-			names[o.Name] = append(names[o.Name], o.Choices...)
-		}
-	}
-	for _, p := range decision.Presets {
-		names["recipe"] = append(names["recipe"], "preset:"+p.Name)
-	}
-	names["recipe"] = append(names["recipe"], "nncf:", "ort:")
-	for flag, list := range names {
-		seen := map[string]bool{}
-		names[flag] = slices.DeleteFunc(list, func(s string) bool { known := seen[s]; seen[s] = true; return known })
-	}
-	return names
-}
-
-// mostTarget is how large a file may be that is looked at for a platform.
-const mostTarget = 1 << 20
-
-// platformChoices are the names of the platforms, and the files of this folder that are one.
-func platformChoices() []string {
-	names := (&qwb.Catalog{}).Targets().Names()
-	entries, _ := os.ReadDir(".") // what cannot be read is not offered
-	for _, e := range entries {
-		if ext := strings.ToLower(filepath.Ext(e.Name())); ext != ".yaml" && ext != ".yml" {
-			continue
-		}
-		if info, err := os.Stat(e.Name()); err != nil || !info.Mode().IsRegular() || info.Size() > mostTarget {
-			continue
-		}
-		if b, err := os.ReadFile(e.Name()); err == nil {
-			if _, err := target.Parse(b); err == nil {
-				names = append(names, e.Name())
-			}
-		}
-	}
-	return names
-}
-
 // meant returns what may have been meant by a wrong command, flag or value of a failed command line: "; did you mean ...?", or nothing.
-func meant(c *cobra.Command, err error) string {
+func (e *env) meant(c *cobra.Command, err error) string {
 	if c == nil {
 		return ""
 	}
@@ -105,14 +24,17 @@ func meant(c *cobra.Command, err error) string {
 		}
 		return ""
 	}
-	known := choices()
 	c.Flags().Visit(func(f *pflag.Flag) {
+		known, _ := e.values(c, f.Name)
+		if known == nil {
+			return
+		}
 		values := []string{f.Value.String()}
 		if several, ok := f.Value.(pflag.SliceValue); ok {
 			values = several.GetSlice()
 		}
 		for _, value := range values {
-			if list := known[f.Name]; word == "" && value != "" && !slices.Contains(list, value) && strings.Contains(err.Error(), value) {
+			if list := known(); word == "" && value != "" && !slices.Contains(list, value) && strings.Contains(err.Error(), value) {
 				word = nearest(value, list)
 			}
 		}

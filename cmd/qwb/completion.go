@@ -1,7 +1,6 @@
 package main
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -9,31 +8,30 @@ import (
 	"github.com/spf13/pflag"
 
 	"qwb/graph/pattern"
+	"qwb/internal/options"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 )
 
-// alsoFiles are flags with choices that take a file too.
-var alsoFiles = []string{"platform", "preprocess", "recipe"}
-
 // offerChoices lets the shell complete the values of flags in c and below; of a flag that takes several, separated by commas, the last.
-func offerChoices(c *cobra.Command, known map[string][]string) {
+func (e *env) offerChoices(c *cobra.Command) {
 	everyCommand(c, func(c *cobra.Command) {
-		for _, flag := range slices.Sorted(maps.Keys(known)) {
-			f := c.Flags().Lookup(flag)
-			if f == nil {
-				continue
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			values, files := e.values(c, f.Name)
+			_, several := f.Value.(pflag.SliceValue)
+			if values == nil {
+				return
 			}
-			complete := cobra.FixedCompletions(known[flag], cobra.ShellCompDirectiveNoFileComp)
-			if _, several := f.Value.(pflag.SliceValue); several {
-				complete = func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-					return listed(typed, known[flag]), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			_ = c.RegisterFlagCompletionFunc(f.Name, func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+				switch {
+				case several:
+					return listed(typed, values()), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+				case files:
+					return values(), cobra.ShellCompDirectiveDefault
 				}
-			} else if slices.Contains(alsoFiles, flag) {
-				complete = cobra.FixedCompletions(known[flag], cobra.ShellCompDirectiveDefault)
-			}
-			_ = c.RegisterFlagCompletionFunc(flag, complete) // fails for a second one only
-		}
+				return values(), cobra.ShellCompDirectiveNoFileComp
+			}) // fails for a second one only
+		})
 		if f := c.Flags().Lookup("fp32"); f != nil {
 			_ = c.RegisterFlagCompletionFunc("fp32", func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 				return listed(typed, selectors(args)), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -42,8 +40,38 @@ func offerChoices(c *cobra.Command, known map[string][]string) {
 	})
 }
 
+// values are those that a flag of a command knows, each once, nil where it knows none; files says whether that of a file will do too. A command
+// without a table, one below bench, takes what flags of that name know elsewhere.
+func (e *env) values(c *cobra.Command, flag string) (values func() []string, files bool) {
+	var rows []*options.Option
+	take := func(c *cobra.Command) {
+		if o := e.tables[c].Find(flag); o != nil && o.Values != nil {
+			rows, files = append(rows, o), files || o.Files
+		}
+	}
+	if _, ok := e.tables[c]; ok {
+		take(c)
+	} else {
+		everyCommand(c.Root(), take)
+	}
+	if rows == nil {
+		return nil, false
+	}
+	return func() (list []string) {
+		seen := map[string]bool{}
+		for _, o := range rows {
+			for _, v := range o.Values() {
+				if !seen[v] {
+					list, seen[v] = append(list, v), true
+				}
+			}
+		}
+		return list
+	}, files
+}
+
 // offerArguments lets the shell complete what commands take beside flags: files of the right kind, platforms, selectors, properties.
-func offerArguments(root *cobra.Command) {
+func (e *env) offerArguments(root *cobra.Command) {
 	files := func(extensions ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 	}
@@ -57,7 +85,7 @@ func offerArguments(root *cobra.Command) {
 		"plan rederive": files("plan.json"), "plan recipe": files("plan.json"), "plan gc": files("plan.json"),
 		"diff": files("onnx", "plan.json"), "compare": files("onnx", "plan.json", "npy", "npz"), "plan schema": cobra.FixedCompletions([]string{"plan", "recipe"}, cobra.ShellCompDirectiveNoFileComp), "target check": files("yaml", "yml"),
 		"target show": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return platformChoices(), cobra.ShellCompDirectiveDefault // files of platforms elsewhere too
+			return options.PlatformsHere(e.catalog()), cobra.ShellCompDirectiveDefault // files of platforms elsewhere too
 		},
 		"unset": selecting, "plan explain": selecting,
 		"set": func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -111,7 +139,7 @@ func selectors(args []string) []string {
 
 // settings completes KEY=VALUE of a decision.
 func settings(typed string) []string {
-	values := map[string][]string{"dispatcher": choices()["dispatcher"], "observer": choices()["observer"],
+	values := map[string][]string{"dispatcher": options.Dispatchers(), "observer": options.EveryObserver(),
 		"domain": {string(decision.Int), string(decision.FP32), string(decision.FP16), string(decision.BF16), string(decision.TF32), string(decision.Weights)}, "align": {"none", "output", "input", "large"}}
 	key, _, given := strings.Cut(typed, "=")
 	var list []string

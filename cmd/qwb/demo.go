@@ -13,6 +13,7 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/internal/demo"
+	"qwb/internal/options"
 	"qwb/quantizer/tqc"
 )
 
@@ -20,9 +21,10 @@ import (
 const demoErrorSamples = 64
 
 func newDemo(e *env) *cobra.Command {
-	var f flags
 	var dir string
-	c := &cobra.Command{
+	var seed uint64
+	var threads int
+	return e.takes(&cobra.Command{
 		Use:   "demo",
 		Short: "Calibrate, analyse, evaluate and export a small built-in model on generated data",
 		Long: `Demo runs the whole workflow on a small built-in network that classifies glyphs in dark, noisy pictures with
@@ -31,17 +33,12 @@ channel. It writes the folder qwb-demo with the model, the pictures and all resu
 other pictures. Demo calls the same functions as the commands.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			d := &demonstration{env: e, dir: dir, seed: f.seed, threads: f.workers()}
+			d := &demonstration{env: e, dir: dir, seed: seed, threads: threads}
 			return d.run(c.Context())
 		},
-	}
-	c.Flags().StringVarP(&dir, "output", "o", demo.Folder, "folder to write")
-	c.Flags().Uint64Var(&f.seed, "seed", demo.DefaultSeed, "random seed for the pictures")
-	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); results do not depend on it")
-	return c
+	}, append(options.Threads(&threads),
+		options.Option{Name: "output", Short: "o", At: &dir, Default: demo.Folder, Help: "folder to write"},
+		options.Option{Name: "seed", At: &seed, Default: uint64(demo.DefaultSeed), Help: "random seed for the pictures"}))
 }
 
 // demonstration is one run of the demo.

@@ -6,13 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/options"
 	"qwb/reports"
 )
 
 func newDiff(e *env) *cobra.Command {
-	var f flags
-	var all bool
-	c := &cobra.Command{
+	var all, asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two plans or quantized models",
 		Long: `Diff compares two files; each is a plan (*.plan.json) or a quantized ONNX model. It shows which operators are
@@ -30,17 +30,14 @@ are a result and not an error: the exit code is 0.`,
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			e.onlyIn(args[0], r.OnlyA, all)
 			e.onlyIn(args[1], r.OnlyB, all)
 			return reports.DiffText(e.stdout, r.DiffResult, all)
 		},
-	}
-	f.addJSON(c)
-	c.Flags().BoolVar(&all, "all", false, "print every difference (default: the largest of each kind)")
-	return c
+	}, append(options.JSON(&asJSON), options.Option{Name: "all", At: &all, Help: "print every difference (default: the largest of each kind)"}))
 }
 
 // onlyIn lists decisions that only one of two plans has.

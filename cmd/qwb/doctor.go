@@ -1,24 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"qwb"
+	"qwb/internal/options"
 	"qwb/internal/plain"
 )
 
 func newDoctor(e *env) *cobra.Command {
-	var f flags
-	var labels, format string
-	var offset, trial int
-	c := &cobra.Command{
+	var o options.Doctor
+	return e.takes(&cobra.Command{
 		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor FILE --platform P [--format F]",
 		Short: "Look for what is wrong with data, or with an exported file",
 		Long: `Doctor looks for mistakes in the data of a model:
@@ -39,79 +35,44 @@ format would reject or compute differently: the rules that qwb export itself kee
 See docs/targets.md.`,
 		Args: atMost(1, "one model, plan or exported file"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			if f.platform != "" || format != "" {
-				return e.doctorFile(c, args, &f, format)
+			if o.Platform != "" || o.Format != "" {
+				return e.doctorFile(c, args, &o)
 			}
 			file, err := findPlan(args)
 			if err != nil {
 				return err
 			}
-			if trial < 0 {
-				return usagef("--trial %d: must be 0 or more", trial)
-			}
 			model, plan := file, ""
 			if strings.HasSuffix(file, qwb.PlanSuffix) {
 				model, plan = "", file
-			} else if len(f.data) == 0 {
+			} else if len(o.Data.Paths) == 0 {
 				return usagef("doctor of a model needs --data, of an exported file --platform")
 			}
-			o := qwb.DoctorOptions{Data: f.dataOptions(), Trial: trial, Threads: f.workers()}
-			o.Data.Labels, o.Data.LabelOffset, o.Data.Budget = labels, offset, f.budget()
-			r, _, err := e.project(model, plan).Doctor(c.Context(), o)
+			r, _, err := e.project(model, plan).Doctor(c.Context(), o.DoctorOptions)
 			if r == nil {
 				return err
 			}
-			write := func() error { return doctorText(e.stdout, r) }
-			if f.json {
-				write = func() error { return e.printJSON(r) }
-			}
-			if werr := write(); werr != nil {
-				return werr
-			}
-			return err
+			return e.print(o.JSON, r, err, func() error { return doctorText(e.stdout, r) })
 		},
-	}
-	f.addPlatform(c, "target of an exported file: "+platforms())
-	c.Flags().StringVar(&format, "format", "", "its format, as in qwb export (default: that of the target)")
-	f.addData(c)
-	f.addRun(c)
-	f.addBudget(c)
-	f.addJSON(c)
-	c.Flags().StringVar(&labels, "labels", "", "TSV or MNIST label file")
-	c.Flags().IntVar(&offset, "label-offset", 0, "number to add to each label to get the class index of the model")
-	c.Flags().IntVar(&trial, "trial", qwb.DoctorTrial, "labelled samples on which preprocessings and label offsets are tried")
-	return c
+	}, &o)
 }
 
 // doctorFile looks at an exported file.
-func (e *env) doctorFile(c *cobra.Command, args []string, f *flags, format string) error {
+func (e *env) doctorFile(c *cobra.Command, args []string, o *options.Doctor) error {
 	switch {
-	case f.platform == "":
-		return usagef("doctor of an exported file needs --platform: %s", platforms())
+	case o.Platform == "":
+		return usagef("doctor of an exported file needs --platform: %s", strings.Join(options.Platforms(e.catalog()), ", "))
 	case len(args) != 1:
 		return usagef("doctor needs one exported file")
 	}
-	var other []string
-	c.Flags().Visit(func(flag *pflag.Flag) {
-		if c.Flags().Lookup(flag.Name) == c.LocalFlags().Lookup(flag.Name) && !slices.Contains([]string{"platform", "format", "json"}, flag.Name) {
-			other = append(other, "--"+flag.Name)
-		}
-	})
-	if len(other) > 0 {
+	if other := otherFlags(c, "platform", "format", "json"); len(other) > 0 {
 		return usagef("%s: not for an exported file, whose doctor takes --platform and --format", strings.Join(other, ", "))
 	}
-	r, _, err := e.project("", "").DoctorFile(c.Context(), qwb.DoctorFileOptions{File: args[0], Platform: f.platform, Format: format})
+	r, _, err := e.project("", "").DoctorFile(c.Context(), qwb.DoctorFileOptions{File: args[0], Platform: o.Platform, Format: o.Format})
 	if r == nil {
 		return err
 	}
-	write := func() error { return doctorFileText(e.stdout, r) }
-	if f.json {
-		write = func() error { return e.printJSON(r) }
-	}
-	return cmp.Or(write(), err)
+	return e.print(o.JSON, r, err, func() error { return doctorFileText(e.stdout, r) })
 }
 
 // doctorFileText writes what doctor found in a file for people.

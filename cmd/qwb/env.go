@@ -9,10 +9,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 	"golang.org/x/term"
 
+	"qwb"
+	"qwb/internal/options"
 	"qwb/internal/plain"
 )
 
@@ -28,6 +31,8 @@ type env struct {
 	every          time.Duration // between two lines of progress; 0: progressEvery
 	ops            []string      // of --op
 	operators      []*commandOperator
+	tables         map[*cobra.Command]options.Table // what the commands can be told
+	offers         *qwb.Catalog
 }
 
 // warn prints one warning line to standard error.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 
@@ -12,15 +11,13 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/internal/kind"
+	"qwb/internal/options"
 	"qwb/reports"
 )
 
 func newEval(e *env) *cobra.Command {
-	var f flags
-	var texts qwb.TextOptions
-	var answers, backend, profile string
-	var maxDrop float64
-	c := &cobra.Command{
+	var o options.Eval
+	return e.takes(&cobra.Command{
 		Use:   "eval [MODEL|PLAN] --data D --labels F | eval CHECKPOINT --text FILE",
 		Short: "Measure accuracy: top-1 and top-5 of a classifier, other metrics of a task, or perplexity of a language model",
 		Long: `Eval measures top-1 and top-5 accuracy of a classifier:
@@ -49,45 +46,26 @@ and how often the most likely token changed. --group-size, --bits or --method qu
 docs/language-models.md.`,
 		Args: atMost(1, "one model, plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			if err := spares("answers", answers); err != nil {
+			if err := spares("answers", o.Answers); err != nil {
 				return err
 			}
 			file, err := findPlan(args)
 			if err != nil {
 				return err
 			}
-			o := qwb.EvalOptions{Mode: f.mode, Data: f.dataOptions(), Threads: f.workers(), Batch: f.batch}
-			o.Data.Budget = f.budget()
-			o.Backend, o.Profile = backend, profile
-			gate := c.Flags().Changed("max-drop")
 			isPlan := strings.HasSuffix(file, qwb.PlanSuffix)
 			_, missing := os.Stat(file)
-			if !isPlan && (kind.Of(file) == kind.Checkpoint || missing != nil && texts.Text != "") {
-				texts.Threads, texts.Samples, texts.Seed, texts.Answers = f.workers(), f.samples, f.seed, answers
-				texts.Backend = backend
-				if c.Flags().Changed("mode") {
-					texts.Mode = f.mode
-				}
-				return e.printText(c, file, texts, f.json)
+			if !isPlan && (kind.Of(file) == kind.Checkpoint || missing != nil && o.Texts.Text != "") {
+				return e.printText(c, file, &o)
 			}
-			if err := textsOnly(c); err != nil {
+			if err := e.networksOnly(c); err != nil {
 				return err
 			}
 			if err := modeOf(o.Mode, isPlan, file, o.Backend, o.Profile); err != nil {
 				return err
 			}
-			switch {
-			case !isPlan && len(o.Data.Paths) == 0:
-				return usagef("eval of a model needs --data")
-			case c.Flags().Changed("batch") && o.Mode != "int8":
-				return usagef("--batch is for --mode int8 only")
-			case gate && o.Mode == "fp32":
-				return usagef("--max-drop needs --mode sim or --mode int8")
-			case math.IsNaN(maxDrop):
-				return usagef("--max-drop NaN: not a number")
+			if err := o.Check(isPlan, c.Flags().Changed("batch")); err != nil {
+				return err
 			}
 			if isPlan && !c.Flags().Changed("mode") {
 				e.note("mode fp32: the float model; --mode sim or --mode int8 is what the plan makes of it")
@@ -96,45 +74,25 @@ docs/language-models.md.`,
 			if isPlan {
 				model, plan = "", file
 			}
-			r, _, err := e.project(model, plan).Eval(c.Context(), o)
+			r, _, err := e.project(model, plan).Eval(c.Context(), o.EvalOptions)
 			if err != nil {
 				return err
 			}
-			if answers != "" && r.Answers == nil {
+			if o.Answers != "" && r.Answers == nil {
 				return usagef("--answers: no metric here asks for classes")
 			}
-			if answers != "" {
-				if err := writeAnswers(answers, r.Answers); err != nil {
+			if o.Answers != "" {
+				if err := writeAnswers(o.Answers, r.Answers); err != nil {
 					return err
 				}
 			}
-			if f.json {
-				err = e.printJSON(r)
-			} else {
-				err = reports.AccuracyText(e.stdout, r)
-			}
-			if err == nil && gate {
-				err = dropsAtMost(r, maxDrop)
+			err = e.print(o.JSON, r, nil, func() error { return reports.AccuracyText(e.stdout, r) })
+			if err == nil && o.MaxDrop != nil {
+				err = dropsAtMost(r, *o.MaxDrop)
 			}
 			return err
 		},
-	}
-	f.addData(c)
-	f.addMetric(c, true)
-	f.addSlices(c)
-	f.addRun(c)
-	f.addBudget(c)
-	f.addJSON(c)
-	c.Flags().StringVar(&f.mode, "mode", "fp32", "fp32; with a plan also sim (simulated INT8) or int8 (the integer program); for a checkpoint fp32, sim (quantized weights) or int8 (quantized weights and activations)")
-	c.Flags().StringVar(&backend, "backend", defaultBackend().Name, "backend of --mode int8: "+backends()+"; for a checkpoint: cpu, cuda or ptx")
-	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass of --mode int8, if the model takes batches; on a GPU a large batch is faster")
-	c.Flags().StringVar(&profile, "profile", "", "arithmetic profile of --mode int8 (default: the target's): "+profiles())
-	c.Flags().StringVar(&answers, "answers", "", "write the prediction for every sample, or the score of every line of text, to this TSV `FILE`")
-	addTexts(c, &texts)
-	c.Flags().StringVar(&texts.Against, "against", "", "`CHECKPOINT` to compare with (default: the same weights as floats)")
-	underHeading(c, helpLanguage, "against")
-	c.Flags().Float64Var(&maxDrop, "max-drop", 0, "exit with code 3 if top-1, or the first of --metric, drops by more than this: percentage points (pp) of metrics that are shares")
-	return c
+	}, &o)
 }
 
 // dropsAtMost is the check of --max-drop: the first metric, or top-1.

@@ -13,17 +13,15 @@ import (
 
 	"qwb"
 	"qwb/export"
-	"qwb/export/all"
 	"qwb/internal/kind"
+	"qwb/internal/options"
 	"qwb/reports"
 )
 
 func newExport(e *env) *cobra.Command {
-	var f flags
-	var o qwb.ExportOptions
-	var list bool
-	formats := all.Formats()
-	c := &cobra.Command{
+	var o options.Export
+	formats := e.catalog().Formats
+	return e.takes(&cobra.Command{
 		Use:   "export [PLAN] [--platform P] [--format F] -o FILE | export CHECKPOINT --format F -o FILE",
 		Short: "Write the quantized model: ONNX with Q/DQ pairs, C, or the checkpoint of a language model",
 		Long: `Export writes the quantized model of a plan. In ONNX, a Q/DQ pair stands exactly where the simulation
@@ -42,16 +40,10 @@ its name.
 ` + formatHelp(formats),
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if list {
-				return e.printFormats(formats, f.json)
+			if o.List {
+				return e.printFormats(formats, o.JSON)
 			}
-			given := map[string]string{}
-			for _, option := range allOptions(formats) {
-				if flag := c.Flags().Lookup(option.Name); flag.Changed {
-					given[option.Name] = flag.Value.String()
-				}
-			}
-			o.Options, o.Platform, o.Out, o.Threads = given, f.platform, f.out, f.workers()
+			o.Options = o.Given()
 			file := ""
 			if len(args) == 1 && !strings.HasSuffix(args[0], qwb.PlanSuffix) && kind.Of(args[0]) == kind.Checkpoint {
 				file = args[0]
@@ -69,40 +61,20 @@ its name.
 					return err
 				}
 				project.Plan = plan
-				if err := checkPlanFlags(o, formats); err != nil {
+				if err := checkPlanFlags(&o.ExportOptions, formats); err != nil {
 					return err
 				}
 			}
-			r, _, err := project.Export(c.Context(), o)
-			return e.printExport(r, err, f.json)
+			r, _, err := project.Export(c.Context(), o.ExportOptions)
+			return e.printExport(r, err, o.JSON)
 		},
-	}
-	f.addPlatform(c, "platform of the plan (default: its own; another is refused): "+platforms())
-	f.addOut(c, "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)")
-	f.addRun(c)
-	f.addJSON(c)
-	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend of the verification: "+backends())
-	c.Flags().IntVar(&o.Samples, "samples", 0, "samples of the plan's data to verify on (default: 8)")
-	c.Flags().BoolVar(&o.Unverified, "unverified", false, "export without verification; plan and file say so")
-	c.Flags().StringVar(&o.Format, "format", "", "file format, one of those above (default: that of the plan's platform, else "+formats[0].Name+")")
-	c.Flags().BoolVar(&list, "formats", false, "list the formats and their options, write nothing")
-	for _, option := range allOptions(formats) {
-		text, start, language := optionHelp(option.Name, formats)
-		c.Flags().Var(&optionValue{option: option, text: start}, option.Name, text)
-		if language {
-			underHeading(c, helpLanguage, option.Name)
-		}
-	}
-	return c
+	}, &o)
 }
 
 // checkPlanFlags validates what concerns plans and does not need one.
-func checkPlanFlags(o qwb.ExportOptions, formats []export.Format) error {
+func checkPlanFlags(o *qwb.ExportOptions, formats []export.Format) error {
 	if _, err := knownBackend(o.Backend); err != nil {
 		return err
-	}
-	if o.Samples < 0 {
-		return usagef("--samples %d: a number of samples, or 0 for the usual one", o.Samples)
 	}
 	if o.Platform == "" && o.Format == "" { // the plan's platform says which format it is
 		return nil
@@ -152,86 +124,6 @@ func (e *env) printExport(r *qwb.ExportResult, err error, json bool) error {
 	}
 	_, err = fmt.Fprintln(e.stdout, strings.Join(lines, "\n"))
 	return err
-}
-
-// optionValue is the flag of an option. What it is set to is validated when the format is known, for formats may differ in choices.
-type optionValue struct {
-	option export.Option
-	text   string
-}
-
-func (v *optionValue) String() string { return v.text }
-func (v *optionValue) Set(text string) error {
-	v.text = text
-	return nil
-}
-
-// Type is what help prints behind the flag.
-func (v *optionValue) Type() string {
-	switch v.option.Kind {
-	case export.Whole:
-		return "int"
-	case export.Sizes:
-		return "NAME=SIZE,..."
-	}
-	return "string"
-}
-
-// allOptions lists the options of all formats, each name once, in the order in which they first occur.
-func allOptions(formats []export.Format) []export.Option {
-	var list []export.Option
-	for i := range formats {
-		for _, o := range formats[i].AllOptions() {
-			if !slices.ContainsFunc(list, func(p export.Option) bool { return p.Name == o.Name }) {
-				list = append(list, o)
-			}
-		}
-	}
-	return list
-}
-
-// optionHelp is the help of the flag for an option: what it is, of which formats, and the choices where formats differ in them. start is
-// the value where none is given, if that is the same for all formats; language whether only formats of checkpoints have it.
-func optionHelp(name string, formats []export.Format) (text, start string, language bool) {
-	var of, checkpoints, choices, starts []string
-	doc, same := "", true
-	language = true
-	for i := range formats {
-		if formats[i].From == export.Checkpoint {
-			checkpoints = append(checkpoints, formats[i].Name)
-		}
-		for _, o := range formats[i].AllOptions() {
-			if o.Name != name {
-				continue
-			}
-			doc = o.Doc
-			starts = append(starts, o.Start())
-			language = language && formats[i].From == export.Checkpoint
-			if !slices.Contains(of, formats[i].Name) {
-				of = append(of, formats[i].Name)
-			}
-			if o.Kind == export.Choice && len(o.Choices) > 1 {
-				text := strings.Join(o.Choices, ", ")
-				same = same && (len(choices) == 0 || strings.HasSuffix(choices[0], ": "+text))
-				choices = append(choices, formats[i].Name+": "+text)
-			}
-		}
-	}
-	text = fmt.Sprintf("for %s: %s", strings.Join(of, ", "), doc)
-	if slices.Equal(of, checkpoints) {
-		text = doc
-	}
-	switch {
-	case len(choices) > 0 && same:
-		_, list, _ := strings.Cut(choices[0], ": ")
-		text += " (" + list + ")"
-	case len(choices) > 0:
-		text += " (" + strings.Join(choices, "; ") + ")"
-	}
-	if slices.Sort(starts); starts[0] == starts[len(starts)-1] {
-		start = starts[0]
-	}
-	return text, start, language
 }
 
 // formatHelp lists formats as text, in columns as far apart as those of flags.

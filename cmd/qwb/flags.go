@@ -2,128 +2,153 @@ package main
 
 import (
 	"fmt"
-	"runtime"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"qwb"
+	"qwb/internal/options"
 )
 
-// flags are the flags that mean the same in every command that has them.
-type flags struct {
-	data       []string
-	preprocess string
-	samples    int
-	batch      int
-	seed       uint64
-	tokenizer  string
-	slices     string
-	threads    int
-	mem        string
-	observer   string
-	platform   string
-	mode       string
-	out        string
-	json       bool
-
-	labels        string
-	labelOffset   int
-	metric        string
-	metricCommand string
-	alphabet      string
-	outputs       []string
-}
-
-func (f *flags) addData(c *cobra.Command) {
-	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated")
-	c.Flags().StringVar(&f.preprocess, "preprocess", "", "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file")
-	c.Flags().IntVar(&f.samples, "samples", 0, "use this many samples, drawn at random with --seed (0: all)")
-	c.Flags().Uint64Var(&f.seed, "seed", 0, "random seed for drawing samples")
-}
-
-func (f *flags) addSlices(c *cobra.Command) {
-	c.Flags().StringVar(&f.slices, "slices", "", "`FILE` of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between")
-}
-
-func (f *flags) addTokenizer(c *cobra.Command) {
-	c.Flags().StringVar(&f.tokenizer, "tokenizer", "", "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)")
-	underHeading(c, helpLanguage, "tokenizer")
-}
-
-func (f *flags) addRun(c *cobra.Command) {
-	c.Flags().IntVar(&f.threads, "threads", 0, "number of threads (0: one per core); results do not depend on it")
-}
-
-func (f *flags) addMemory(c *cobra.Command) {
-	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for stored activations, for example 512M or 4G")
-}
-
-// addBudget is addMemory of commands that keep nothing: it bounds what the values of one run take.
-func (f *flags) addBudget(c *cobra.Command) {
-	c.Flags().StringVar(&f.mem, "mem", "", "memory for the tensors of one run, for example 512M or 4G (default: half of the machine's memory; 4G for one tensor of a small model)")
-}
-
-func (f *flags) addPlatform(c *cobra.Command, what string) {
-	c.Flags().StringVar(&f.platform, "platform", "", what)
-}
-
-func (f *flags) addOut(c *cobra.Command, what string) {
-	c.Flags().StringVarP(&f.out, "output", "o", "", what)
-}
-
-func (f *flags) addJSON(c *cobra.Command) {
-	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object instead of text")
-}
-
-// check validates what does not depend on the command.
-func (f *flags) check() error {
-	switch {
-	case f.samples < 0:
-		return usagef("--samples %d: must be 0 or more", f.samples)
-	case f.batch < 0:
-		return usagef("--batch %d: must be 0 or more", f.batch)
-	case f.threads < 0:
-		return usagef("--threads %d: must be 0 or more", f.threads)
+// takes gives a command its options as flags. They are checked, each by itself, before it does anything.
+func (e *env) takes(c *cobra.Command, o options.Command) *cobra.Command {
+	t := o.Table(e.catalog())
+	if e.tables == nil {
+		e.tables = map[*cobra.Command]options.Table{}
 	}
-	if _, err := f.memory(); err != nil {
-		return qwb.UsageError{Err: err}
+	e.tables[c] = t
+	addFlags(c, t)
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := t.Check(); err != nil {
+			return err
+		}
+		return run(c, args)
+	}
+	return c
+}
+
+// addFlags adds a flag for each row.
+func addFlags(c *cobra.Command, t options.Table) {
+	f := c.Flags()
+	for i := range t {
+		o := &t[i]
+		switch at := o.At.(type) {
+		case *bool:
+			f.BoolVarP(at, o.Name, o.Short, given[bool](o), o.Help)
+		case *string:
+			f.StringVarP(at, o.Name, o.Short, given[string](o), o.Help)
+		case *int:
+			f.IntVarP(at, o.Name, o.Short, given[int](o), o.Help)
+		case *uint64:
+			f.Uint64VarP(at, o.Name, o.Short, given[uint64](o), o.Help)
+		case *float64:
+			f.Float64VarP(at, o.Name, o.Short, given[float64](o), o.Help)
+		case *[]string:
+			f.StringArrayVarP(at, o.Name, o.Short, nil, o.Help)
+		case *options.List:
+			f.StringSliceVarP((*[]string)(at), o.Name, o.Short, nil, o.Help)
+		case **int:
+			f.VarP(&optional[int]{at, given[int](o), parseInt}, o.Name, o.Short, o.Help)
+		case **float64:
+			f.VarP(&optional[float64]{at, given[float64](o), parseFloat}, o.Name, o.Short, o.Help)
+		case options.Value:
+			f.VarP(at, o.Name, o.Short, o.Help)
+		default:
+			panic(fmt.Sprintf("--%s: a flag cannot be a %T", o.Name, at))
+		}
+		if o.For == options.Checkpoints {
+			underHeading(c, helpLanguage, o.Name)
+		}
+	}
+}
+
+// given is the default of a row.
+func given[T any](o *options.Option) (v T) {
+	if o.Default != nil {
+		v = o.Default.(T)
+	}
+	return v
+}
+
+// optional is a flag whose place is nil unless it is given; help shows start.
+type optional[T int | float64] struct {
+	at    **T
+	start T
+	parse func(string) (T, error)
+}
+
+func (v *optional[T]) Type() string { return fmt.Sprintf("%T", v.start) }
+
+func (v *optional[T]) String() string {
+	if v.at == nil || *v.at == nil { // pflag asks a zero value too
+		return fmt.Sprint(v.start)
+	}
+	return fmt.Sprint(**v.at)
+}
+
+func (v *optional[T]) Set(text string) error {
+	x, err := v.parse(text)
+	if err == nil {
+		*v.at = &x
+	}
+	return err
+}
+
+func parseInt(text string) (int, error) {
+	n, err := strconv.ParseInt(text, 0, 64)
+	return int(n), err
+}
+
+func parseFloat(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+
+// networksOnly refuses flags that are for language models, checkpointsOnly those that are not.
+func (e *env) networksOnly(c *cobra.Command) error {
+	return e.refuse(c, options.Checkpoints, "--%s is for a checkpoint")
+}
+
+func (e *env) checkpointsOnly(c *cobra.Command) error {
+	return e.refuse(c, options.Networks, "--%s is not for a checkpoint")
+}
+
+func (e *env) refuse(c *cobra.Command, kind options.Kind, format string) error {
+	for _, o := range e.tables[c] {
+		if o.For == kind && c.Flags().Changed(o.Name) {
+			return usagef(format, o.Name)
+		}
 	}
 	return nil
 }
 
-// workers is the number of threads to use.
-func (f *flags) workers() int {
-	if f.threads > 0 {
-		return f.threads
+// print writes a result: as JSON where that was asked for, else as text. What a check that did not hold left is written all the same; err is its
+// error, which print returns.
+func (e *env) print(json bool, r any, err error, text func() error) error {
+	write := text
+	if json {
+		write = func() error { return e.printJSON(r) }
 	}
-	return runtime.GOMAXPROCS(0)
+	if werr := write(); werr != nil {
+		return werr
+	}
+	return err
 }
 
-// budget is --mem of addBudget in bytes, 0 if it was not given.
-func (f *flags) budget() int64 {
-	if f.mem == "" {
-		return 0
-	}
-	n, _ := f.memory() // checked before
-	return n
+// otherFlags lists the flags of a command that were given, but for some.
+func otherFlags(c *cobra.Command, but ...string) (list []string) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if c.Flags().Lookup(f.Name) == c.LocalFlags().Lookup(f.Name) && !slices.Contains(but, f.Name) {
+			list = append(list, "--"+f.Name)
+		}
+	})
+	return list
 }
 
-// memory parses --mem into bytes.
-func (f *flags) memory() (int64, error) {
-	s := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(f.mem), "B"), "I")
-	if s == "" {
-		return 2 << 30, nil
+// catalog is what the tables choose from.
+func (e *env) catalog() *qwb.Catalog {
+	if e.offers == nil {
+		e.offers = &e.project("", "").Catalog
 	}
-	shift := strings.IndexByte("KMGT", s[len(s)-1])
-	if shift >= 0 {
-		s = s[:len(s)-1]
-	}
-	n, err := strconv.ParseFloat(s, 64)
-	bytes := n * float64(int64(1)<<(10*(shift+1)))
-	if err != nil || !(bytes >= 1<<20) || bytes > 1<<50 {
-		return 0, fmt.Errorf("--mem %q: not a size; give for example 512M or 4G, at least 1M", f.mem)
-	}
-	return int64(bytes), nil
+	return e.offers
 }

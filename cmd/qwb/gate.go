@@ -6,15 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/options"
 	"qwb/reports"
 )
 
 func newGate(e *env) *cobra.Command {
-	var f flags
-	var o qwb.GateOptions
-	var drop, nsr, flips float64
-	var junit, markdown string
-	c := &cobra.Command{
+	var o options.Gate
+	return e.takes(&cobra.Command{
 		Use:   "gate A [B]",
 		Short: "Hold a plan or certificate against limits, or against a baseline, in CI",
 		Long: `Gate measures A and compares it with limits. A is a certificate, which needs no data, or what qwb compare takes: a
@@ -35,31 +33,21 @@ integers is checked too.
 missed.`,
 		Args: cobra.MatchAll(atLeast(1, "a plan or certificate, and a baseline"), atMost(2, "a plan or certificate, and a baseline")),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			for _, out := range [][2]string{{"junit", junit}, {"markdown", markdown}} {
+			for _, out := range [][2]string{{"junit", o.JUnit}, {"markdown", o.Markdown}} {
 				if err := spares(out[0], out[1]); err != nil {
 					return err
 				}
 			}
-			if err := comparedModes(o.Run); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
-			for name, to := range map[string]struct {
-				value *float64
-				limit **float64
-			}{"max-drop": {&drop, &o.MaxDrop}, "max-nsr": {&nsr, &o.MaxNSR}, "max-flips": {&flips, &o.MaxFlips}} {
-				if c.Flags().Changed(name) {
-					*to.limit = to.value
-				}
+			if _, err := knownBackend(o.Run.Backend); err != nil {
+				return err
 			}
 			if o.A = args[0]; len(args) == 2 {
 				o.B = args[1]
 			}
-			o.Run.Data, o.Run.Threads = f.dataOptions(), f.workers()
-			o.Run.Data.Budget = f.budget()
-			r, _, err := e.project("", planOf(args[0])).Gate(c.Context(), o)
+			r, _, err := e.project("", planOf(args[0])).Gate(c.Context(), o.GateOptions)
 			if r == nil {
 				return err
 			}
@@ -67,7 +55,7 @@ missed.`,
 			for _, to := range []struct {
 				file  string
 				write func(io.Writer, *reports.GateChecks) error
-			}{{junit, reports.GateJUnit}, {markdown, reports.GateMarkdown}} {
+			}{{o.JUnit, reports.GateJUnit}, {o.Markdown, reports.GateMarkdown}} {
 				if to.file == "" {
 					continue
 				}
@@ -75,31 +63,7 @@ missed.`,
 					return werr
 				}
 			}
-			if f.json {
-				if jerr := e.printJSON(r); jerr != nil {
-					return jerr
-				}
-				return err
-			}
-			if terr := reports.GateText(e.stdout, g); terr != nil {
-				return terr
-			}
-			return err
+			return e.print(o.JSON, r, err, func() error { return reports.GateText(e.stdout, g) })
 		},
-	}
-	f.addData(c)
-	f.addMetric(c, false)
-	f.addSlices(c)
-	f.addRun(c)
-	f.addBudget(c)
-	f.addJSON(c)
-	addCompared(c, &o.Run)
-	c.Flags().Float64Var(&drop, "max-drop", 0, "largest drop of the score: percentage points (pp) of metrics that are shares")
-	c.Flags().Float64Var(&nsr, "max-nsr", 0, "largest NSR against float, for example 0.01")
-	c.Flags().StringVar(&o.Slice, "slice", "", "with --max-nsr: the limit is on this part of an output: an input of its last Concat, or one of --slices (default: the worst part)")
-	c.Flags().Float64Var(&flips, "max-flips", 0, "largest percentage of samples whose class changed")
-	c.Flags().BoolVar(&o.Strict, "strict", false, "nothing above a limit passes, be it within noise or not")
-	c.Flags().StringVar(&junit, "junit", "", "write the outcome as JUnit XML to this `FILE`")
-	c.Flags().StringVar(&markdown, "markdown", "", "write the outcome as Markdown to this `FILE`")
-	return c
+	}, &o)
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
-	"qwb/quantizer/tqc"
+	"qwb/internal/options"
 )
 
 func newImport(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var o options.Import
+	return e.takes(&cobra.Command{
 		Use:   "import MODEL [-o X.plan.json]",
 		Short: "Make a plan from a model that is already quantized",
 		Long: `Import reads an ONNX model that another tool, or qwb export, has quantized: with QuantizeLinear and
@@ -33,23 +33,18 @@ By default the target is the first one that the file resembles and whose rules i
 Lite's 8-bit arithmetic) and onnx (no engine's rules) are for files of other tools only.`,
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := planPath(args[0], f.out)
+			file, err := planPath(args[0], o.Out)
 			if err != nil {
 				return err
 			}
-			if err := f.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
-			if len(f.data) == 0 && (f.observer != "" || f.samples > 0) {
-				return usagef("--observer and --samples need --data: they calibrate the float model")
-			}
-			o := qwb.ImportOptions{Platform: f.platform, Data: f.dataOptions(), Observer: tqc.Observer(f.observer), Threads: f.workers()}
-			o.Memory, _ = f.memory()
-			r, _, err := e.project(args[0], file).Import(c.Context(), o)
+			r, _, err := e.project(args[0], file).Import(c.Context(), o.ImportOptions)
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if o.JSON {
 				return e.printJSON(r)
 			}
 			if _, err = fmt.Fprintf(e.stdout, "%s: plan for %s, profile %s: %d of %d operators on integers, %d pairs, %d constants\n%s: the float model\n",
@@ -58,17 +53,7 @@ Lite's 8-bit arithmetic) and onnx (no engine's rules) are for files of other too
 			}
 			return e.printTrained(&r.Trained)
 		},
-	}
-	f.addPlatform(c, "target of the plan: "+platforms()+", tflite, onnx (default: detected from the file)")
-	f.addOut(c, "plan to write (default: MODEL.plan.json in the current folder)")
-	f.addJSON(c)
-	f.addData(c)
-	f.addRun(c)
-	f.addMemory(c)
-	c.Flags().Lookup("data").Usage = "samples to calibrate the float model on, to compare with the scales of the file; forms as in qwb calibrate; may be repeated"
-	c.Flags().Lookup("preprocess").Usage = "preprocessing to store in the plan: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"
-	c.Flags().StringVar(&f.observer, "observer", "", "calibration method for activations to compare with: auto, "+observerNames()+", or percentile(0.999) (default: the target's)")
-	return c
+	}, &o)
 }
 
 // shownTrained is how many trained tensors are printed.

@@ -7,22 +7,20 @@ import (
 
 	"qwb"
 	benchcmd "qwb/internal/bench/cmd"
+	"qwb/internal/options"
 	"qwb/reports"
 	"qwb/reports/png"
 )
 
 func newInspect(e *env) *cobra.Command {
-	var f flags
-	var nodes, roof bool
+	var nodes, roof, asJSON bool
 	var picture string
-	c := &cobra.Command{
+	var threads int
+	return e.takes(&cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show the contents of a model: operators, shapes, work, what each target would quantize",
 		Args:  exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
 			if picture != "" && !roof {
 				return usagef("--plot needs --roofline")
 			}
@@ -31,7 +29,7 @@ func newInspect(e *env) *cobra.Command {
 				return err
 			}
 			if roof {
-				measured, err := benchcmd.Roofline(c.Context(), max(f.threads, 1))
+				measured, err := benchcmd.Roofline(c.Context(), max(threads, 1))
 				if err != nil {
 					return err
 				}
@@ -42,18 +40,14 @@ func newInspect(e *env) *cobra.Command {
 					return err
 				}
 			}
-			if f.json {
-				return e.printJSON(r)
-			}
-			return reports.InspectText(e.stdout, r, nodes)
+			return e.print(asJSON, r, nil, func() error { return reports.InspectText(e.stdout, r, nodes) })
 		},
-	}
-	c.Flags().BoolVar(&nodes, "nodes", false, "also list every node")
-	c.Flags().BoolVar(&roof, "roofline", false, "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8")
-	c.Flags().StringVar(&picture, "plot", "", "with --roofline: draw the operators below what this machine can do at most")
-	c.Flags().IntVar(&f.threads, "threads", 1, "number of threads for --roofline")
-	f.addJSON(c)
-	return c
+	}, append(options.Table{
+		{Name: "nodes", At: &nodes, Help: "also list every node"},
+		{Name: "roofline", At: &roof, Help: "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8"},
+		{Name: "plot", At: &picture, Help: "with --roofline: draw the operators below what this machine can do at most"},
+		{Name: "threads", At: &threads, Default: 1, Help: "number of threads for --roofline"},
+	}, options.JSON(&asJSON)...))
 }
 
 // writePicture writes one plot to a file.

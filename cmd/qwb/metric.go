@@ -8,41 +8,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
-
-	"github.com/spf13/cobra"
 
 	"qwb"
-	"qwb/analysis/task"
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
 )
-
-// addMetric adds what says how samples are scored, and their labels. Several metrics make sense where nothing is decided by them.
-func (f *flags) addMetric(c *cobra.Command, several bool) {
-	c.Flags().StringVar(&f.labels, "labels", "", "labels: TSV or MNIST label file of classes; for other metrics as docs/metrics.md says")
-	c.Flags().IntVar(&f.labelOffset, "label-offset", 0, "number to add to each label to get the class index of the model")
-	what := "`NAME` of what scores the outputs: " + strings.Join(task.Names(), ", ")
-	if several {
-		what += "; several with commas between"
-	}
-	c.Flags().StringVar(&f.metric, "metric", "", what+" (docs/metrics.md)")
-	c.Flags().StringVar(&f.metricCommand, "metric-cmd", "", "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample")
-	name := "output"
-	if c.Flags().Lookup(name) != nil { // the file to write
-		name = "metric-output"
-	}
-	c.Flags().StringSliceVar(&f.outputs, name, nil, "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)")
-	c.Flags().StringVar(&f.alphabet, "alphabet", "", "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line")
-}
-
-func (f *flags) metrics() qwb.MetricOptions {
-	o := qwb.MetricOptions{Command: f.metricCommand, Outputs: f.outputs, Alphabet: f.alphabet}
-	if f.metric != "" {
-		o.Names = strings.Split(f.metric, ",")
-	}
-	return o
-}
 
 // metricProcess is the program of --metric-cmd. For each sample it gets a line of JSON with the files of the outputs, and answers with one.
 type metricProcess struct {

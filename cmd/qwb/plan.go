@@ -11,13 +11,14 @@ import (
 
 	"qwb"
 	"qwb/internal/kind"
+	"qwb/internal/options"
 	"qwb/internal/plain"
 	"qwb/quantizer/dispatch"
 )
 
 func newPlanLog(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "log [PLAN]",
 		Short: "List the decisions of a plan",
 		Long: `Log lists all decisions that were ever made about a plan, with their numbers. The mark - means that a decision
@@ -35,14 +36,12 @@ outcomes are kept in PLAN.runs.jsonl. Undo and redo lead back to plans whose out
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			return logText(e.stdout, r)
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }
 
 // maxChoices is how many choices of an automatic observer log shows of each step; --json has all.
@@ -115,8 +114,8 @@ func runsText(w io.Writer, runs []qwb.Outcome) {
 }
 
 func newPlanShow(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "show [PLAN]",
 		Short: "Summarize a plan: model, target, decisions, precision of operators",
 		Args:  atMost(1, "one plan"),
@@ -129,14 +128,12 @@ func newPlanShow(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			return showText(e.stdout, r)
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }
 
 func showText(w io.Writer, r *qwb.ShowResult) error {
@@ -208,8 +205,8 @@ func counts(m map[string]int) string {
 }
 
 func newPlanExplain(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "explain NODE [PLAN]",
 		Short: "Show the precision, scales and zero points of an operator, and the decisions behind them",
 		Args:  atLeast(1, "an operator and a plan"),
@@ -225,14 +222,12 @@ func newPlanExplain(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			return explainText(e.stdout, r)
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }
 
 func explainText(w io.Writer, r *qwb.ExplainResult) error {
@@ -289,7 +284,7 @@ func numbers[T float32 | int32](list []T) string {
 
 func newPlanRecipe(e *env) *cobra.Command {
 	var out string
-	c := &cobra.Command{
+	return e.takes(&cobra.Command{
 		Use:   "recipe [PLAN]",
 		Short: "Write the decisions of a plan as a recipe for other models",
 		Long: `Recipe prints the decisions in force as YAML, for qwb calibrate --recipe. It leaves out what belongs to the
@@ -306,9 +301,7 @@ data of one model: evidence, and the results of automatic choices.`,
 			}
 			return e.writeText(out, b)
 		},
-	}
-	c.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")
-	return c
+	}, options.Output(&out, "file to write (default: standard output)"))
 }
 
 // writeText writes text to a file, or to standard output where out names none.
@@ -328,8 +321,8 @@ func (e *env) writeText(out string, b []byte) error {
 }
 
 func newPlanGC(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "gc [PLAN]",
 		Short: "Remove files of tuned values, and outcomes in the log, that no decision uses any more",
 		Args:  atMost(1, "one plan"),
@@ -342,13 +335,11 @@ func newPlanGC(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept; outcomes of runs: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept), r.RunsRemoved, r.RunsKept)
 			return err
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }

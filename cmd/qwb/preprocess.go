@@ -3,13 +3,12 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"qwb"
+	"qwb/internal/options"
 )
 
 func newPreprocess(e *env) *cobra.Command {
-	var f flags
-	var dump string
-	c := &cobra.Command{
+	var o options.Preprocess
+	return e.takes(&cobra.Command{
 		Use:   "preprocess MODEL --data D --preprocess P --dump DIR",
 		Short: "Write the exact model inputs, one npy file per sample",
 		Long: `Preprocess writes the inputs that calibrate and eval give to the model: one npy file per sample, or one npz
@@ -17,23 +16,14 @@ file if the model has several inputs. Give these files to another runtime to run
 numbers.`,
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			if dump == "" || len(f.data) == 0 {
+			if o.Dump == "" || len(o.Data.Paths) == 0 {
 				return usagef("preprocess needs --data and --dump DIR")
 			}
-			r, _, err := e.project(args[0], "").Preprocess(c.Context(), qwb.PreprocessOptions{Data: f.dataOptions(), Dump: dump})
-			if err == nil && f.json {
+			r, _, err := e.project(args[0], "").Preprocess(c.Context(), o.PreprocessOptions)
+			if err == nil && o.JSON {
 				err = e.printJSON(r)
 			}
 			return err
 		},
-	}
-	f.addData(c)
-	f.addTokenizer(c)
-	f.addRun(c)
-	f.addJSON(c)
-	c.Flags().StringVar(&dump, "dump", "", "folder for the npy or npz files")
-	return c
+	}, &o)
 }

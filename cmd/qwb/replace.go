@@ -6,16 +6,15 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"qwb"
 	"qwb/graph/passes"
+	"qwb/internal/options"
 	"qwb/internal/plain"
 	"qwb/reports"
 )
 
 func newReplace(e *env) *cobra.Command {
-	var f flags
-	var o qwb.ReplaceOptions
-	c := &cobra.Command{
+	var o options.Replace
+	return e.takes(&cobra.Command{
 		Use:   "replace MODEL FROM=TO ... [--data D [--platform P]] [-o FILE]",
 		Short: "Replace activations by others and measure what that costs, in float and quantized",
 		Long: `Replace puts another activation in the place of every FROM, in whatever form the model has it (SiLU as x *
@@ -27,16 +26,12 @@ FROM: ` + strings.Join(passes.ReplaceableActivations(), ", ") + `
 TO:   SiLU, ` + strings.Join(passes.SubstituteActivations(), ", "),
 		Args: atLeast(2, "a model, and FROM=TO"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			o.Activations, o.Data, o.Threads, o.Memory = args[1:], f.dataOptions(), f.workers(), f.budget()
-			o.Data.Budget = f.budget()
-			r, _, err := e.project(args[0], "").Replace(c.Context(), o)
+			o.Activations, o.Data.Budget = args[1:], o.Memory
+			r, _, err := e.project(args[0], "").Replace(c.Context(), o.ReplaceOptions)
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if o.JSON {
 				return e.printJSON(r)
 			}
 			for _, x := range r.Replaced {
@@ -53,14 +48,5 @@ TO:   SiLU, ` + strings.Join(passes.SubstituteActivations(), ", "),
 			}
 			return nil
 		},
-	}
-	f.addData(c)
-	f.addRun(c)
-	f.addBudget(c)
-	f.addJSON(c)
-	c.Flags().StringVar(&o.Platform, "platform", "", "platform, or file of one, for which both models are quantized")
-	c.Flags().StringArrayVar(&o.Nodes, "nodes", nil, "`SELECTOR` of the nodes whose activations are meant, by the last node of each; may be repeated (default: all)")
-	c.Flags().StringVarP(&o.Out, "output", "o", "", "file to write the changed model to")
-	f.addMetric(c, false)
-	return c
+	}, &o)
 }

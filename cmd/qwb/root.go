@@ -35,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	e := &env{stdout: stdout, stderr: stderr}
 	root := newRoot(e)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		offerChoices(root, choices()) // only then: cobra keeps these functions, and with them the command, for as long as the process lives
+		e.offerChoices(root) // only then: cobra keeps these functions, and with them the command, for as long as the process lives
 	}
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = stderr.Write(bug.Stack)
 	}
 	fault := qwb.Describe(err)
-	fault.Message = oneLine(err) + meant(c, err)
+	fault.Message = oneLine(err) + e.meant(c, err)
 	if f := c.Flags().Lookup("json"); f != nil && f.Value.String() == "true" {
 		b, _ := json.Marshal(map[string]qwb.Fault{"error": fault}) // plain strings always have a JSON form
 		fmt.Fprintf(stderr, "%s\n", b)
@@ -153,7 +153,7 @@ flags or arguments, 3 a check failed.`,
 	root.AddCommand(newCompare(e), newCertify(e), newVerifyCertificate(e), newGate(e))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	offerArguments(root)
+	e.offerArguments(root)
 	addHelp(root)
 	return root
 }

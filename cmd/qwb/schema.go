@@ -3,13 +3,14 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"qwb/internal/options"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 )
 
 func newPlanSchema(e *env) *cobra.Command {
 	var out string
-	c := &cobra.Command{
+	return e.takes(&cobra.Command{
 		Use:   "schema KIND",
 		Short: "Print the JSON Schema of plans or of recipes, for editors",
 		Long: `Schema prints a JSON Schema (draft 2020-12) of a KIND of file: plan or recipe. An editor that knows it completes keys and values of a recipe
@@ -29,7 +30,5 @@ and marks what qwb would refuse. For the YAML extension of VS Code, the first li
 			}
 			return e.writeText(out, b)
 		},
-	}
-	c.Flags().StringVarP(&out, "output", "o", "", "file to write (default: standard output)")
-	return c
+	}, options.Output(&out, "file to write (default: standard output)"))
 }

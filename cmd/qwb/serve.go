@@ -17,17 +17,15 @@ import (
 
 	"qwb"
 	"qwb/internal/kind"
+	"qwb/internal/options"
 	"qwb/internal/workbench"
 	"qwb/internal/workbench/server"
 	"qwb/reports/page"
 )
 
 func newServe(e *env) *cobra.Command {
-	var f flags
-	var addr, classes string
-	var roots []string
-	var quiet bool
-	c := &cobra.Command{
+	var o serveOptions
+	return e.takes(&cobra.Command{
 		Use:   "serve [PLAN|MODEL]",
 		Short: "Open the workbench in the browser: see where the error is, change it, measure it, export",
 		Long: `Serve shows a plan, or a model without one, as a page in the browser: the network coloured by its error, every
@@ -42,10 +40,7 @@ The page reads and writes files below the folder of the plan or model and those 
 dropped on the page are stored in the first of these folders. See docs/workbench.md.`,
 		Args: atMost(1, "one plan or model"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			l, err := server.Listen(addr)
+			l, err := server.Listen(o.addr)
 			if err != nil {
 				return err
 			}
@@ -54,41 +49,51 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 			if err != nil {
 				return err
 			}
-			files, err := server.OpenRoots(append(foldersOf(at), roots...)...)
+			files, err := server.OpenRoots(append(foldersOf(at), o.roots...)...)
 			if err != nil {
 				return err
 			}
 			defer files.Close()
-			for _, name := range []string{at.Model, at.Plan, classes} {
+			for _, name := range []string{at.Model, at.Plan, o.classes} {
 				if _, ok := files.Path(name); name != "" && !ok {
 					return &server.OutsideError{Name: name}
 				}
 			}
 			p := e.project(at.Model, at.Plan)
 			p.Store, p.Events, p.Catalog.MetricCommand = files, nil, nil // a page starts no programs
-			memory, _ := f.memory()
-			bench := workbench.New(workbench.Options{Project: *p, Roots: files.Names(), Data: f.data, Labels: f.labels, Threads: f.workers(), Memory: memory})
+			bench := workbench.New(workbench.Options{Project: *p, Roots: files.Names(), Data: o.data, Labels: o.labels, Threads: o.threads, Memory: o.memory})
 			defer bench.Close()
-			if classes != "" {
-				params, _ := json.Marshal(map[string]string{"file": classes}) // a text always has a form in JSON
+			if o.classes != "" {
+				params, _ := json.Marshal(map[string]string{"file": o.classes}) // a text always has a form in JSON
 				if _, err := bench.Call(c.Context(), "classes", params, ""); err != nil {
 					return fmt.Errorf("serve: %w", err)
 				}
 			}
 			bench.Ahead(c.Context()) // the view is there when the browser is
 			s := &server.Server{Bench: bench, Roots: files, Page: page.Files(), Log: e.stderr, Token: server.NewToken()}
-			return e.serve(c.Context(), s, l, !quiet)
+			return e.serve(c.Context(), s, l, !o.quiet)
 		},
-	}
-	c.Flags().StringVar(&addr, "addr", "127.0.0.1:0", "address of this machine to serve at; port 0 is any free one")
-	c.Flags().StringArrayVar(&roots, "root", nil, "`DIR` whose files the page may read and write, beside the folder of the plan or model; may be repeated")
-	c.Flags().BoolVar(&quiet, "no-browser", false, "print the address only, open no browser")
-	c.Flags().StringArrayVar(&f.data, "data", nil, "`PATH` of samples to evaluate with, as for eval; may be repeated; the page can name others")
-	c.Flags().StringVar(&f.labels, "labels", "", "`FILE` of labels, as for eval")
-	c.Flags().StringVar(&classes, "classes", "", "`FILE` with the names of classes: one on a line, or JSON (a list, numbers and names, id2label)")
-	f.addRun(c)
-	f.addMemory(c)
-	return c
+	}, &o)
+}
+
+// serveOptions are those of serve.
+type serveOptions struct {
+	addr, labels, classes string
+	roots, data           []string
+	quiet                 bool
+	threads               int
+	memory                int64
+}
+
+func (o *serveOptions) Table(*qwb.Catalog) options.Table {
+	return slices.Concat(options.Table{
+		{Name: "addr", At: &o.addr, Default: "127.0.0.1:0", Help: "address of this machine to serve at; port 0 is any free one"},
+		{Name: "root", At: &o.roots, Help: "`DIR` whose files the page may read and write, beside the folder of the plan or model; may be repeated"},
+		{Name: "no-browser", At: &o.quiet, Help: "print the address only, open no browser"},
+		{Name: "data", At: &o.data, Help: "`PATH` of samples to evaluate with, as for eval; may be repeated; the page can name others"},
+		{Name: "labels", At: &o.labels, Help: "`FILE` of labels, as for eval"},
+		{Name: "classes", At: &o.classes, Help: "`FILE` with the names of classes: one on a line, or JSON (a list, numbers and names, id2label)"},
+	}, options.Threads(&o.threads), options.Memory(&o.memory))
 }
 
 // served is what the arguments name: a plan, or a model and the plan that its calibration would write. Without arguments it is the only

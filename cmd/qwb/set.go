@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/options"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
 )
@@ -46,8 +47,8 @@ func properties() string {
 }
 
 func newSet(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var o decideOptions
+	return e.takes(&cobra.Command{
 		Use:   "set [PLAN] SELECTOR KEY=VALUE ...",
 		Short: "Set scheme, scale, observer or precision of operators and tensors",
 		Long: `Set adds a decision to the plan and computes the plan again from the statistics beside it. A later decision
@@ -70,19 +71,16 @@ Properties:
 			if len(rest) < 2 {
 				return usagef("set takes a selector and at least one key=value: qwb set fc activations=int16-sym-tensor")
 			}
-			return e.decided(c.Context(), plan, &f, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
-				return p.Set(ctx, rest[0], rest[1:], f.workers())
+			return e.decided(c.Context(), plan, &o, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
+				return p.Set(ctx, rest[0], rest[1:], o.threads)
 			})
 		},
-	}
-	f.addRun(c)
-	f.addJSON(c)
-	return c
+	}, &o)
 }
 
 func newUnset(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var o decideOptions
+	return e.takes(&cobra.Command{
 		Use:   "unset [PLAN] SELECTOR | '#3'",
 		Short: "Take back decisions, by number or by selector",
 		Long: `Unset takes back one decision by its number in qwb plan log, or all decisions with a selector. The plan is then computed again.
@@ -96,26 +94,30 @@ Taking back is a decision too: the log keeps both, and unset of its number bring
 			if len(rest) != 1 {
 				return usagef("unset takes one selector or the number of a decision: qwb unset '#3'")
 			}
-			return e.decided(c.Context(), plan, &f, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
-				return p.Unset(ctx, rest[0], f.workers())
+			return e.decided(c.Context(), plan, &o, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
+				return p.Unset(ctx, rest[0], o.threads)
 			})
 		},
-	}
-	f.addRun(c)
-	f.addJSON(c)
-	return c
+	}, &o)
+}
+
+// decideOptions are those of commands that change the decisions of a plan.
+type decideOptions struct {
+	threads int
+	json    bool
+}
+
+func (o *decideOptions) Table(*qwb.Catalog) options.Table {
+	return append(options.Threads(&o.threads), options.JSON(&o.json)...)
 }
 
 // decided runs what changes the decisions of a plan and prints the result.
-func (e *env) decided(ctx context.Context, plan string, f *flags, run func(context.Context, *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error)) error {
-	if err := f.check(); err != nil {
-		return err
-	}
+func (e *env) decided(ctx context.Context, plan string, o *decideOptions, run func(context.Context, *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error)) error {
 	r, _, err := run(ctx, e.project("", plan))
 	if err != nil {
 		return err
 	}
-	if f.json {
+	if o.json {
 		return e.printJSON(r)
 	}
 	for i := range r.Decisions {
@@ -157,20 +159,17 @@ in force until a decision changes them. Rederive replaces all of them with the o
 }
 
 func newPlanStep(e *env, name, short, long string, run func(*qwb.Project, context.Context, int) (*qwb.DecideResult, []tqc.Warning, error)) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var o decideOptions
+	return e.takes(&cobra.Command{
 		Use: name + " [PLAN]", Short: short, Long: long, Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, err := findPlan(args)
 			if err != nil {
 				return err
 			}
-			return e.decided(c.Context(), plan, &f, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
-				return run(p, ctx, f.workers())
+			return e.decided(c.Context(), plan, &o, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
+				return run(p, ctx, o.threads)
 			})
 		},
-	}
-	f.addRun(c)
-	f.addJSON(c)
-	return c
+	}, &o)
 }

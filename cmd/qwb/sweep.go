@@ -10,19 +10,13 @@ import (
 
 	"qwb"
 	"qwb/analysis"
+	"qwb/internal/options"
 	"qwb/internal/plain"
-	"qwb/quantizer/tqc"
 )
 
 func newSweep(e *env) *cobra.Command {
-	var f flags
-	var o qwb.SweepOptions
-	var observers []string
-	var names []string
-	for _, n := range qwb.SweepObservers() {
-		names = append(names, string(n))
-	}
-	c := &cobra.Command{
+	var o options.Sweep
+	return e.takes(&cobra.Command{
 		Use:   "sweep MODEL --data D",
 		Short: "Calibrate with many options, compare the plans on held-out samples, keep the best",
 		Long: fmt.Sprintf(`Sweep calibrates a model with every combination of the options given: observers, platforms, granularities of
@@ -45,58 +39,20 @@ keep. That takes seconds and is a hint only: nothing is written.
 Exit code 3: fewer than %d held-out samples; nothing is written unless --force is given. See docs/sweep.md.`, 100*(1-analysis.ClaimRisk), analysis.MinHeldOut),
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			file, err := planPath(args[0], f.out)
+			file, err := planPath(args[0], o.Out)
 			if err != nil {
 				return err
 			}
-			if len(f.data) == 0 && o.Data.Labels != "" {
-				return usagef("--labels needs --data")
+			if err := o.Check(); err != nil {
+				return err
 			}
-			labels, offset := o.Data.Labels, o.Data.LabelOffset
-			o.Data, o.Threads, o.Batch = f.dataOptions(), f.workers(), f.batch
-			o.Data.Labels, o.Data.LabelOffset = labels, offset
-			o.Memory, _ = f.memory()
-			o.Observers = nil
-			for _, n := range observers {
-				o.Observers = append(o.Observers, tqc.Observer(n))
-			}
-			r, _, err := e.project(args[0], file).Sweep(c.Context(), o)
+			r, _, err := e.project(args[0], file).Sweep(c.Context(), o.SweepOptions)
 			if r == nil {
 				return err
 			}
-			print := func() error { return sweepText(e.stdout, r) }
-			if f.json {
-				print = func() error { return e.printJSON(r) }
-			}
-			if perr := print(); perr != nil {
-				return perr
-			}
-			return err
+			return e.print(o.JSON, r, err, func() error { return sweepText(e.stdout, r) })
 		},
-	}
-	f.addData(c)
-	f.addSlices(c)
-	f.addTokenizer(c)
-	f.addRun(c)
-	c.Flags().StringVar(&f.mem, "mem", "2G", "memory for activations and for samples, for example 512M or 4G")
-	c.Flags().IntVar(&f.batch, "batch", 1, "samples per forward pass of calibration, if the model takes batches; results do not depend on it")
-	f.addOut(c, "plan to write, ending in "+qwb.PlanSuffix)
-	f.addJSON(c)
-	c.Flags().StringSliceVar(&o.Platforms, "platforms", nil, "targets to try, separated by commas: "+platforms()+", or YAML files (default: that of the plan; without a plan "+strings.Join(qwb.SweepPlatforms, ", ")+")")
-	c.Flags().StringSliceVar(&observers, "observers", nil, "calibration methods to try, separated by commas (default: "+strings.Join(names, ", ")+")")
-	c.Flags().StringSliceVar(&o.Granularities, "granularity", nil, "scales of weights to try: channel (one per output channel), tensor, or both: channel,tensor (default: channel)")
-	c.Flags().StringSliceVar(&o.Dispatchers, "dispatchers", nil, "dispatchers to try, separated by commas: "+dispatchers()+" (default: "+defaultDispatcher()+")")
-	c.Flags().StringArrayVar(&o.Formats, "formats", nil, "properties for all operators to try, as qwb set has them: 'weights=int4-sym-channel', 'domain=fp16', or "+qwb.FormatDefault+"; may be repeated (default: "+qwb.FormatDefault+")")
-	c.Flags().BoolVar(&o.Peers, "peers", false, "also the ranges that other tools would choose (docs/peers.md)")
-	c.Flags().StringVar(&o.Device, "device", "", "device file to predict times by: of plans that cannot be told apart the fastest is taken (default: the one with the least work)")
-	c.Flags().StringVar(&o.Data.Labels, "labels", "", "labels of the samples: TSV or MNIST label file")
-	c.Flags().IntVar(&o.Data.LabelOffset, "label-offset", 0, "number to add to each label to get the class index of the model")
-	c.Flags().BoolVar(&o.Fresh, "fresh", false, "replace a plan that has decisions of its own")
-	c.Flags().BoolVar(&o.Force, "force", false, fmt.Sprintf("write the best plan even if fewer than %d samples are held out", analysis.MinHeldOut))
-	return c
+	}, &o)
 }
 
 // sweepText prints the table of a sweep.
@@ -172,5 +128,3 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-func defaultDispatcher() string { return strings.Split(dispatchers(), ", ")[0] }

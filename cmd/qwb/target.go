@@ -6,6 +6,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+
+	"qwb/internal/options"
 )
 
 func newTarget(e *env) *cobra.Command {
@@ -27,14 +29,14 @@ docs/targets.md explains the keys.`,
 }
 
 func newTargetList(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "list",
 		Short: "List the built-in targets",
 		Args:  exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, args []string) error {
 			list := e.project("", "").Catalog.ListTargets()
-			if f.json {
+			if asJSON {
 				return e.printJSON(list)
 			}
 			w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
@@ -55,14 +57,12 @@ func newTargetList(e *env) *cobra.Command {
 			}
 			return w.Flush()
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }
 
 func newTargetShow(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "show NAME",
 		Short: "Print a target as YAML",
 		Args:  exactly(1, "one platform"),
@@ -71,20 +71,18 @@ func newTargetShow(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if f.json {
+			if asJSON {
 				return e.printJSON(t)
 			}
 			_, err = e.stdout.Write(t.YAML())
 			return err
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }
 
 func newTargetCheck(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "check FILE",
 		Short: "Check the YAML file of a target: errors, and what it contradicts itself in",
 		Long: `Reads the YAML file of a target. A key or a word that does not exist is an error (exit code 1). A target that can be read is
@@ -96,7 +94,7 @@ programs can compute, and its export format against those that there are. What c
 			switch {
 			case r == nil:
 				return err
-			case f.json:
+			case asJSON:
 				return errors.Join(e.printJSON(r), err)
 			}
 			fmt.Fprintf(e.stdout, "%s: %d operators, hash %s\n", r.Name, r.Operators, r.SHA256)
@@ -108,7 +106,5 @@ programs can compute, and its export format against those that there are. What c
 			}
 			return err
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }

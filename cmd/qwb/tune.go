@@ -10,19 +10,17 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/calib/tune"
+	"qwb/internal/options"
 	"qwb/reports"
 )
 
 func newTune(e *env) *cobra.Command {
-	var f flags
-	var o qwb.TuneOptions
-	var methods []string
-	var shard string
+	var o options.Tune
 	var list strings.Builder
 	for _, m := range tune.Methods {
 		fmt.Fprintf(&list, "  %-14s %s\n", m.Name, m.Doc)
 	}
-	c := &cobra.Command{
+	return e.takes(&cobra.Command{
 		Use:   "tune [PLAN] --method auto|NAME[,NAME...]",
 		Short: "Repair accuracy: correct biases, round weights better, equalize channels",
 		Long: fmt.Sprintf(`Tune changes weights, biases and scales to reduce the quantization error. It fits on one part of the samples.
@@ -42,49 +40,23 @@ bytes. If tune is interrupted, repeat the same command and it continues from PLA
 operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamples),
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			plan, err := findPlan(args)
 			if err != nil {
 				return err
 			}
-			o.Methods, o.Data, o.Threads = methods, f.dataOptions(), f.workers()
-			o.Memory, _ = f.memory()
-			if o.Shard, err = qwb.ParseShard(shard); err != nil {
-				return err
+			if o.Shard != (qwb.Shard{}) {
+				return e.tunePart(c.Context(), plan, &o)
 			}
-			if shard != "" {
-				return e.tunePart(c.Context(), plan, &f, o)
-			}
-			if f.out != "" {
-				return usagef("-o needs --shard; without it tune writes its file beside the plan")
-			}
-			r, _, err := e.project("", plan).Tune(c.Context(), o)
+			r, _, err := e.project("", plan).Tune(c.Context(), o.TuneOptions)
 			if r == nil || err != nil {
 				return err
 			}
-			if f.json {
-				return e.printJSON(r)
-			}
-			return tuneText(e.stdout, r, e.verbose)
+			return e.print(o.JSON, r, nil, func() error { return tuneText(e.stdout, r, e.verbose) })
 		},
-	}
-	f.addData(c)
-	f.addSlices(c)
-	f.addRun(c)
-	f.addMemory(c)
-	f.addJSON(c)
-	c.Flags().StringSliceVar(&methods, "method", nil, "auto, or method names separated by commas")
-	c.Flags().StringVar(&o.Budget, "budget", "", "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)")
-	c.Flags().StringVar(&o.Gram, "gram", "", "`FILE` of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data")
-	addShard(c, &shard, "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data")
-	f.addOut(c, "file for the Gram statistics of --shard")
-	c.Flags().StringVar(&o.Backend, "backend", qwb.FloatCPU, "what makes the Gram statistics of --shard: "+floatBackends)
-	c.Flags().BoolVar(&o.Force, "force", false, "also keep changes that held-out samples do not confirm")
-	c.Flags().BoolVar(&o.AllowFP32, "allow-fp32", false, "also try rewriting steps after which more of the network runs in FP32 than before")
-	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): "+profiles())
-	return c
+	}, &o)
 }
 
 // layersText says of each operator what was tried there, what was kept, and why the rest was not; changes are of the NSR at its own output.

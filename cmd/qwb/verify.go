@@ -1,20 +1,16 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"qwb"
-	"qwb/kernels/qmath"
+	"qwb/internal/options"
 	"qwb/reports"
 )
 
 func newVerify(e *env) *cobra.Command {
-	var f flags
-	var o qwb.VerifyOptions
-	var page string
-	c := &cobra.Command{
+	var o options.Verify
+	return e.takes(&cobra.Command{
 		Use:   "verify [PLAN]",
 		Short: "Run the plan on integers and check every integer",
 		Long: `Verify turns the plan into an integer program under an arithmetic profile and checks the program in three ways:
@@ -37,56 +33,27 @@ simulated and listed. The verdict is then partial, with the share of multiply-ac
 The outcome is written into the plan. Exit code 3: something differs, or nothing runs on integers.`,
 		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := f.check(); err != nil {
-				return err
-			}
-			if err := spares("html", page); err != nil {
+			if err := spares("html", o.HTML); err != nil {
 				return err
 			}
 			plan, err := findPlan(args)
 			if err != nil {
 				return err
 			}
-			o.Data, o.Threads = f.dataOptions(), f.workers()
-			o.Data.Budget = f.budget()
-			v, _, err := e.project("", plan).Verify(c.Context(), o)
+			v, _, err := e.project("", plan).Verify(c.Context(), o.VerifyOptions)
 			if err != nil {
 				return err
 			}
-			if page != "" {
-				if err := writeVerification(page, plan, v); err != nil {
+			if o.HTML != "" {
+				if err := writeVerification(o.HTML, plan, v); err != nil {
 					return err
 				}
 			}
-			if f.json {
-				err = e.printJSON(v)
-			} else {
-				err = reports.VerificationText(e.stdout, v)
-			}
+			err = e.print(o.JSON, v, nil, func() error { return reports.VerificationText(e.stdout, v) })
 			if err == nil && !v.Holds() {
 				err = qwb.Checkf("verify: %s", qwb.Divergence(v))
 			}
 			return err
 		},
-	}
-	f.addData(c)
-	f.addRun(c)
-	f.addBudget(c)
-	f.addJSON(c)
-	c.Flags().StringVar(&o.Backend, "backend", defaultBackend().Name, "backend that runs the integer program: "+backends())
-	c.Flags().StringVar(&o.Profile, "profile", "", "arithmetic profile (default: the target's): "+profiles())
-	c.Flags().StringArrayVar(&o.Against, "against", nil, "`FILE` or folder with the tensors of another engine to check: .npz, .json, or a folder of "+
-		"K.npy with names.json, NAME.npy, TensorProtos, or NAME.txt (ncnn); may be repeated for one input")
-	c.Flags().StringVar(&o.Dump, "dump", "", "write test vectors of the first sample to this `DIR`: the numbers of every step as npy and hex, and program.json")
-	c.Flags().StringVar(&o.Patterns, "patterns", "", "write repeated parts of the program to this `DIR`: each pattern as a program of its own with test vectors")
-	c.Flags().StringVar(&page, "html", "", "write the report as one HTML file")
-	return c
-}
-
-func profiles() string {
-	var names []string
-	for _, p := range qmath.Profiles() {
-		names = append(names, p.Name)
-	}
-	return strings.Join(names, ", ")
+	}, &o)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"qwb/internal/options"
 	"qwb/kernels/cuda"
 )
 
@@ -18,8 +19,8 @@ var (
 )
 
 func newVersion(e *env) *cobra.Command {
-	var f flags
-	c := &cobra.Command{
+	var asJSON bool
+	return e.takes(&cobra.Command{
 		Use:   "version",
 		Short: "Print version, revision, operating system and GPU",
 		Args:  exactly(0, "no arguments"),
@@ -31,15 +32,13 @@ func newVersion(e *env) *cobra.Command {
 				Platform string   `json:"platform"`
 				CUDA     gpuFound `json:"cuda"`
 			}{version, revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, findGPU()}
-			if f.json {
+			if asJSON {
 				return e.printJSON(v)
 			}
 			_, err := fmt.Fprintf(e.stdout, "qwb %s (revision %s, %s, %s)\ncuda: %s\n", v.Version, v.Revision, v.Go, v.Platform, v.CUDA)
 			return err
 		},
-	}
-	f.addJSON(c)
-	return c
+	}, options.JSON(&asJSON))
 }
 
 // revision is the commit that the binary was built from.

@@ -1,0 +1,170 @@
+package options
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb"
+)
+
+// Dispatch are the options of dispatch.
+type Dispatch struct {
+	qwb.DispatchOptions
+	Auto                       bool
+	MaxNSR, MinCosine, MaxDrop *float64  // of the error, nil: no budget
+	Minimize                   string    // a cost
+	Most                       [3]string // of the cost, in the order of qwb.Costings; empty: no budget
+	JSON                       bool
+}
+
+func (o *Dispatch) Table(c *qwb.Catalog) Table {
+	search := Table{
+		{Name: "max-nsr", At: &o.MaxNSR, Job: true, Help: "budget: largest plain noise-to-signal ratio (NSR) at the graph outputs, behind a Softmax too, for example 0.01"},
+		{Name: "min-cosine", At: &o.MinCosine, Job: true, Help: "budget: smallest cosine similarity at the graph outputs, for example 0.999"},
+		{Name: "max-drop", At: &o.MaxDrop, Job: true,
+			Help: "budget: largest drop of top-1, or of --metric, on --data: in percentage points (pp) for metrics that are shares"},
+		{Name: "force", At: &o.Force, Job: true, Help: "write what --auto found though no held-out samples confirm it"},
+		{Name: "formats", At: (*Commas)(&o.Formats), Job: true,
+			Help: "with --auto: formats that operators may get beside their own (fp32): fp32, fp16, int16, int8, int4, weights=int4-sym-g32, ..."},
+		{Name: "minimize", At: &o.Minimize, Job: true, Help: "with --auto: the cost to make small: macs, bytes or time"},
+		{Name: "device", At: &o.DeviceFile, Job: true, Help: "device file from which time is predicted (YAML; qwb bench device writes one)"},
+	}
+	for i, x := range qwb.Costings {
+		example := map[string]string{"macs": "200M", "bytes": "1.5M", "time": "2ms"}[x.Name]
+		search = append(search, Option{Name: "max-" + x.Name, At: &o.Most[i], Job: true,
+			Help: fmt.Sprintf("with --auto: the most %s that a plan may cost, for example %s, or 80%% of the plan as it is; the error is made small", x.Name, example)})
+	}
+	return slices.Concat(
+		Table{
+			{Name: "fp32", At: &o.Selectors, Job: true, Help: "operators to keep in FP32: NAME, /regular expression/ or type:OP, separated by commas"},
+			{Name: "reset", At: &o.Reset, Job: true, Help: "drop earlier choices of --fp32 and --auto"},
+			{Name: "auto", At: &o.Auto, Job: true, Help: "search the smallest set of FP32 operators that meets the budget"},
+		},
+		Data(&o.Data), Metric(&o.Data, "output", false), search,
+		Slices(&o.Data), Threads(&o.Threads, &o.Data.Threads), Memory(&o.Memory), JSON(&o.JSON))
+}
+
+// Check holds the options against each other: a search needs one budget, on the error or on the cost, and a budget a search.
+func (o *Dispatch) Check() error {
+	for _, check := range []func() error{o.errorBudget, o.costBudget, o.searchOnly} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	switch {
+	case o.Auto && o.Budget == nil && o.MaxCost == nil:
+		return qwb.Usagef("--auto needs a budget: --max-nsr, --min-cosine or --max-drop; or --max-macs, --max-bytes or --max-time")
+	case !o.Auto && o.Budget != nil:
+		return qwb.Usagef("--max-nsr, --min-cosine and --max-drop need --auto")
+	case !o.Auto && len(o.Selectors) == 0 && !o.Reset:
+		return qwb.Usagef("dispatch needs --fp32 SELECTORS, --auto or --reset")
+	case !o.Auto && o.Force:
+		return qwb.Usagef("--force needs --auto")
+	case o.MaxDrop != nil && len(o.Data.Paths) == 0:
+		return qwb.Usagef("--max-drop needs --data and labels")
+	}
+	return nil
+}
+
+func (o *Dispatch) errorBudget() error {
+	o.Budget = nil
+	for _, b := range []struct {
+		name, flag string
+		at         *float64
+		lo, top    float64
+		bounds     string
+	}{
+		{"nsr", "max-nsr", o.MaxNSR, 0, math.Inf(1), "0 or more"},
+		{"cosine", "min-cosine", o.MinCosine, -1, 1, "from -1 to 1"},
+		{"drop", "max-drop", o.MaxDrop, -100, 100, "from -100 to 100"},
+	} {
+		switch {
+		case b.at == nil:
+			continue
+		case o.Budget != nil:
+			return qwb.Usagef("one budget at a time: --max-nsr, --min-cosine or --max-drop")
+		case math.IsNaN(*b.at):
+			return qwb.Usagef("--%s NaN: not a number", b.flag)
+		case *b.at < b.lo || *b.at > b.top:
+			return qwb.Usagef("--%s %g: out of range; it must be %s", b.flag, *b.at, b.bounds)
+		}
+		o.Budget = &qwb.Budget{Name: b.name, At: *b.at}
+	}
+	return nil
+}
+
+func (o *Dispatch) costBudget() (err error) {
+	o.MaxCost, o.Costing.What = nil, o.Minimize
+	for i, x := range qwb.Costings {
+		switch {
+		case o.Most[i] == "":
+			continue
+		case o.MaxCost != nil || o.Budget != nil:
+			return qwb.Usagef("one budget at a time: on the error (--max-nsr, --min-cosine or --max-drop) or on the cost (--max-macs, --max-bytes or --max-time)")
+		case o.Minimize != "":
+			return qwb.Usagef("--minimize is for a budget on the error; with --max-%s the error is made small", x.Name)
+		}
+		if o.MaxCost, err = qwb.ParseCostLimit(o.Most[i], x.Name == "time"); err != nil {
+			return qwb.Usagef("--max-%s %s: %w", x.Name, o.Most[i], err)
+		}
+		o.Costing.What = x.Name
+	}
+	return nil
+}
+
+// searchOnly refuses what makes no sense without a search.
+func (o *Dispatch) searchOnly() error {
+	if o.Auto {
+		return nil
+	}
+	switch {
+	case o.MaxCost != nil:
+		return qwb.Usagef("--max-%s needs --auto", o.Costing.What)
+	case o.Minimize != "":
+		return qwb.Usagef("--minimize needs --auto")
+	case len(o.Formats) > 0:
+		return qwb.Usagef("--formats needs --auto")
+	case o.DeviceFile != "":
+		return qwb.Usagef("--device needs --auto")
+	}
+	return nil
+}
+
+// Tune are the options of tune.
+type Tune struct {
+	qwb.TuneOptions
+	JSON bool
+}
+
+func (o *Tune) Table(*qwb.Catalog) Table {
+	return slices.Concat(
+		Table{{Name: "method", At: (*List)(&o.Methods), Job: true, Values: tuneMethods, Help: "auto, or method names separated by commas"}},
+		Data(&o.Data),
+		Table{{Name: "budget", At: &o.TuneOptions.Budget, Job: true, Help: "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)"}},
+		Profile(&o.Profile, "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): "),
+		Table{
+			{Name: "force", At: &o.Force, Job: true, Help: "also keep changes that held-out samples do not confirm"},
+			{Name: "allow-fp32", At: &o.AllowFP32, Job: true, Help: "also try rewriting steps after which more of the network runs in FP32 than before"},
+			{Name: "gram", At: &o.Gram,
+				Help: "`FILE` of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data"},
+			{Name: "shard", At: &shard{at: &o.Shard}, Help: "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data"},
+		},
+		Output(&o.Out, "file for the Gram statistics of --shard"),
+		FloatBackend(&o.Backend, "what makes the Gram statistics of --shard: "),
+		Slices(&o.Data), Threads(&o.Threads, &o.Data.Threads), Memory(&o.Memory), JSON(&o.JSON))
+}
+
+// Check holds the options against each other.
+func (o *Tune) Check() error {
+	part := o.Shard != qwb.Shard{}
+	switch {
+	case part && (len(o.Methods) > 0 || o.Gram != "" || o.Budget != "" || o.Force):
+		return qwb.Usagef("--shard only writes Gram statistics and tunes nothing: remove --method, --gram, --budget and --force")
+	case part && o.Out == "":
+		return qwb.Usagef("--shard needs -o: the file to write")
+	case !part && o.Out != "":
+		return qwb.Usagef("-o needs --shard; without it tune writes its file beside the plan")
+	}
+	return nil
+}

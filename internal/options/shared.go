@@ -1,0 +1,126 @@
+package options
+
+import (
+	"slices"
+
+	"qwb"
+	"qwb/export/language/weights"
+)
+
+// What several commands have in the same way, each as a few rows.
+
+// Data says which samples.
+func Data(o *qwb.DataOptions) Table {
+	return Table{
+		{Name: "data", At: &o.Paths, For: Networks, Job: true,
+			Help: "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated"},
+		{Name: "preprocess", At: &o.Preprocess, For: Networks, Job: true, Values: preprocessings, Files: true,
+			Help: "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"},
+		{Name: "samples", At: &o.Samples, Job: true, Help: "use this many samples, drawn at random with --seed (0: all)"},
+		{Name: "seed", At: &o.Seed, Job: true, Help: "random seed for drawing samples"},
+	}
+}
+
+// Labels says what the samples are; help is about the file.
+func Labels(o *qwb.DataOptions, help string) Table {
+	return Table{
+		{Name: "labels", At: &o.Labels, For: Networks, Job: true, Help: help},
+		{Name: "label-offset", At: &o.LabelOffset, For: Networks, Job: true, Signed: true, Help: "number to add to each label to get the class index of the model"},
+	}
+}
+
+// Metric says how samples are scored, and what their labels are. Several metrics make sense where nothing is decided by them. output is the
+// name of the option for outputs that are read: "output", unless that is the file to write.
+func Metric(o *qwb.DataOptions, output string, several bool) Table {
+	m := &o.Metric
+	help := "`NAME` of what scores the outputs: " + words(metrics())
+	if several {
+		help += "; several with commas between"
+	}
+	return slices.Concat(Labels(o, "labels: TSV or MNIST label file of classes; for other metrics as docs/metrics.md says"), Table{
+		{Name: "metric", At: (*Commas)(&m.Names), Job: true, Values: metrics, Help: help + " (docs/metrics.md)"},
+		{Name: "metric-cmd", At: &m.Command, Help: "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample"},
+		{Name: output, At: (*List)(&m.Outputs), Help: "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)"},
+		{Name: "alphabet", At: &m.Alphabet, Help: "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line"},
+	})
+}
+
+// Slices are parts of outputs.
+func Slices(o *qwb.DataOptions) Table {
+	return Table{{Name: "slices", At: &o.Slices,
+		Help: "`FILE` of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between"}}
+}
+
+// Tokenizer is of a command that takes networks and language models.
+func Tokenizer(o *qwb.DataOptions) Table {
+	return Table{{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Help: "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)"}}
+}
+
+// Threads go to every place that wants to know how many there are.
+func Threads(at ...*int) Table {
+	return Table{{Name: "threads", At: &threads{at: at}, Help: "number of threads (0: one per core); results do not depend on it"}}
+}
+
+// Memory is for what is kept while a command works.
+func Memory(at *int64) Table {
+	return memoryFor(at, "memory for stored activations, for example 512M or 4G")
+}
+
+func memoryFor(at *int64, help string) Table {
+	return Table{{Name: "mem", At: &memory{text: "2G", at: at}, For: Networks, Help: help}}
+}
+
+// Budget is Memory of commands that keep nothing: it bounds what the values of one run take.
+func Budget(at *int64) Table {
+	return Table{{Name: "mem", At: &memory{at: at},
+		Help: "memory for the tensors of one run, for example 512M or 4G (default: half of the machine's memory; 4G for one tensor of a small model)"}}
+}
+
+// JSON is what every command with a result has.
+func JSON(at *bool) Table {
+	return Table{{Name: "json", At: at, Help: "print one JSON object instead of text"}}
+}
+
+// Output is the file or folder that is written.
+func Output(at *string, help string) Table {
+	return Table{{Name: "output", Short: "o", At: at, Help: help}}
+}
+
+// Platform is the target.
+func Platform(c *qwb.Catalog, at *string, help string) Table {
+	return Table{{Name: "platform", At: at, Job: true, Files: true, Values: func() []string { return PlatformsHere(c) }, Help: help}}
+}
+
+// Profile is the arithmetic of the integers.
+func Profile(at *string, help string) Table {
+	return Table{{Name: "profile", At: at, Job: true, Values: Profiles, Help: help + words(Profiles())}}
+}
+
+// Backend is what runs integers.
+func Backend(c *qwb.Catalog, at *string, help string) Table {
+	return Table{{Name: "backend", At: at, Default: UsualBackend(c), Values: func() []string { return Backends(c) }, Help: help + words(Backends(c))}}
+}
+
+// FloatBackend is what runs floats.
+func FloatBackend(at *string, help string) Table {
+	return Table{{Name: "backend", At: at, Default: qwb.FloatCPU, Values: fixed(floatBackends...), Help: help + FloatBackends}}
+}
+
+// Language is how the weights of a checkpoint are quantized.
+func Language(o *qwb.LanguageOptions) Table {
+	return Table{
+		{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Job: true, Help: "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)"},
+		{Name: "group-size", At: &o.Group, For: Checkpoints, Job: true, Values: fixed(),
+			Help: "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides every row)"},
+		{Name: "bits", At: &o.Bits, For: Checkpoints, Job: true, Values: fixed("8", "4"),
+			Help: "quantize the weights to this many bits: 8 or 4 (0: 8, if --group-size or --method is given)"},
+		{Name: "method", At: &o.Method, For: Checkpoints, Job: true, Values: scaleMethods,
+			Help: "how to choose scales: " + weights.MethodDoc + " (default: " + weights.Nearest + ")"},
+		{Name: "judge", At: &o.Judge, For: Checkpoints, Job: true, Help: weights.Judge.Doc},
+	}
+}
+
+// Texts are what language models are measured on.
+func Texts(o *qwb.TextOptions) Table {
+	return append(Table{{Name: "text", At: &o.Text, For: Checkpoints, Job: true, Help: "text `FILE`, one sequence per line"}}, Language(&o.LanguageOptions)...)
+}
