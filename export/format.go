@@ -54,6 +54,8 @@ type Format struct {
 	Options []Option
 	// Tokens: the file holds the tokens where they are known, see Input.Tokens.
 	Tokens bool
+	// Own says which operations a format of programs has, by their types; others are an error when it is written. nil: it has all of them.
+	Own []lower.Own
 	// Check refuses what the format cannot hold, before anything is verified or written. May be nil.
 	Check func(in *Input) error
 	// Groups says how float matrices of a checkpoint are quantized: in groups of size neighbours with one scale, to so many bits; 0 where

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"reflect"
 
 	"qwb/analysis"
 	"qwb/graph"
@@ -32,16 +33,22 @@ type operation interface {
 
 // derive returns a step's operation by the row of its type.
 func (l *layer) derive() (operation, error) {
-	for _, row := range derivations {
-		if o, ok, err := row(l); ok {
+	for i := range derivations {
+		if o, ok, err := derivations[i].derive(l); ok {
 			return o, err
 		}
 	}
 	return nil, fmt.Errorf("steps of type %T are not known", l.step.Op)
 }
 
-// derivations are the types of operations of package lower. Each returns false for steps of other types.
-var derivations = []func(l *layer) (operation, bool, error){
+// derivation is a row for one type of operation; derive returns false for steps of other types.
+type derivation struct {
+	operator string
+	derive   func(l *layer) (operation, bool, error)
+}
+
+// derivations are the types of operations of package lower.
+var derivations = []derivation{
 	of((*layer).deriveLinear), of((*layer).deriveSum), of((*layer).deriveProduct), of((*layer).deriveRequantize), of((*layer).deriveClamp),
 	of((*layer).deriveQuantize), of((*layer).deriveDequantize), of((*layer).deriveConcat), of((*layer).deriveSelect), of((*layer).deriveAverage),
 	of((*layer).deriveSoftmax), of((*layer).deriveTable), of((*layer).deriveMaxPool), of((*layer).deriveMove), of((*layer).deriveIsland),
@@ -49,15 +56,24 @@ var derivations = []func(l *layer) (operation, bool, error){
 }
 
 // of makes a row of a method for one type of operation.
-func of[T any](derive func(l *layer, op T) (operation, error)) func(*layer) (operation, bool, error) {
-	return func(l *layer) (operation, bool, error) {
+func of[T any](derive func(l *layer, op T) (operation, error)) derivation {
+	return derivation{reflect.TypeFor[T]().Elem().Name(), func(l *layer) (operation, bool, error) {
 		op, ok := l.step.Op.(T)
 		if !ok {
 			return nil, false, nil
 		}
 		o, err := derive(l, op)
 		return o, true, err
+	}}
+}
+
+// Operators are the types of operations that are derived a second time here, all that are checked.
+func Operators() []string {
+	var list []string
+	for i := range derivations {
+		list = append(list, derivations[i].operator)
 	}
+	return list
 }
 
 // layerOf reads which nodes a step is for.

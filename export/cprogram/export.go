@@ -11,7 +11,7 @@ import (
 // Format is the integer program as one C99 file, for all platforms whose profile it computes as.
 func Format() export.Format {
 	return export.Format{Name: "c", Doc: "the integer program as one C99 file, with weights and a main function that reads and writes .npy files; see docs/c.md",
-		Ext: ".c", From: export.Program, Options: []export.Option{
+		Ext: ".c", From: export.Program, Own: forms.Own(), Options: []export.Option{
 			export.Batch, export.OpenSizes,
 			{Name: "inputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the inputs: float32 with a QUANTIZE behind, or the integers themselves"},
 			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},

@@ -144,30 +144,19 @@ func (w *writer) program() error {
 
 // emit writes one step by the row of its type.
 func (w *writer) emit(s *lower.Step) error {
-	for _, row := range forms {
-		if ok, err := row(w, s); ok {
-			return err
-		}
+	_, ok, err := forms.Make(w, s)
+	if !ok {
+		return fmt.Errorf("%s has no form in C", s.Op.Name())
 	}
-	return fmt.Errorf("%s has no form in C", s.Op.Name())
+	return err
 }
 
-// forms are the types of operations that have a form in C. Each returns false for steps of other types.
-var forms = []func(w *writer, s *lower.Step) (bool, error){
-	of((*writer).linear), of((*writer).sum), of((*writer).product), of((*writer).choose), of((*writer).concat), of((*writer).requantize),
-	of((*writer).clamp), of((*writer).table), of((*writer).quantize), of((*writer).dequantize), of((*writer).softmax), of((*writer).maxPool),
-	of((*writer).average), of((*writer).move), of((*writer).island),
-}
-
-// of makes a row of a method for one type of operation.
-func of[T lower.Op](f func(w *writer, s *lower.Step, op T) error) func(*writer, *lower.Step) (bool, error) {
-	return func(w *writer, s *lower.Step) (bool, error) {
-		op, ok := s.Op.(T)
-		if !ok {
-			return false, nil
-		}
-		return true, f(w, s, op)
-	}
+// forms are the types of operations that have a form in C.
+var forms = lower.Rows[*writer, struct{}]{
+	lower.Writes((*writer).linear), lower.Writes((*writer).sum), lower.Writes((*writer).product), lower.Writes((*writer).choose),
+	lower.Writes((*writer).concat), lower.Writes((*writer).requantize), lower.Writes((*writer).clamp), lower.Writes((*writer).table),
+	lower.Writes((*writer).quantize), lower.Writes((*writer).dequantize), lower.Writes((*writer).softmax), lower.Writes((*writer).maxPool),
+	lower.Writes((*writer).average), lower.Writes((*writer).move), lower.Writes((*writer).island),
 }
 
 // needed says which steps the outputs depend on. Inputs that only say a shape do not count: shapes are known. A step that makes what the

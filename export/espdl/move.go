@@ -9,117 +9,174 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// move writes an operator that moves or selects integers. What only renames axes is a Reshape.
+// movement is an operator that moves or selects integers, in the making.
+type movement struct {
+	b      *builder
+	s      *lower.Step
+	g      *graph.Graph // of the operator alone
+	n      *graph.Node
+	x      *tensor.Tensor
+	layout []int     // of the input
+	out    []int     // of the output; nil: as the model has it
+	lists  [][]int64 // constant inputs behind the first
+	attrs  []Attr
+	// last adds inputs behind the lists, once there is the output; may be nil.
+	last func(v Value) ([]string, error)
+}
+
+// movers are those that ESP-DL has. What only renames axes is a Reshape.
+var movers = map[string]func(m *movement) error{
+	"Identity": (*movement).same, "Dropout": (*movement).same,
+	"Reshape": (*movement).reshape, "Flatten": (*movement).reshape, "Squeeze": (*movement).reshape, "Unsqueeze": (*movement).reshape,
+	"ReduceMax": (*movement).extreme, "ReduceMin": (*movement).extreme, "Transpose": (*movement).transpose, "Gather": (*movement).gather,
+	"Resize": (*movement).resize, "Upsample": (*movement).resize, "DepthToSpace": (*movement).blocks, "SpaceToDepth": (*movement).blocks,
+	"Slice": (*movement).slice, "Split": (*movement).split, "Pad": (*movement).pad,
+}
+
+// move writes an operator that moves or selects integers.
 func (b *builder) move(s *lower.Step, op *lower.Move) error {
-	n := op.Graph.Node(op.Graph.Nodes()[0])
-	x := b.held[s.Inputs[0]]
-	rank := len(x.Shape)
-	layout := straight(rank)
-	numbers := func(i int, attr string) []int64 {
-		if t := op.Graph.Const(n.Input(i)); t != nil && t.DType == tensor.Int64 {
-			return t.I64()
-		}
-		return n.AttrInts(attr)
+	n, x := op.Graph.Node(op.Graph.Nodes()[0]), b.held[s.Inputs[0]]
+	return movers[n.Op](&movement{b: b, s: s, g: op.Graph, n: n, x: x, layout: straight(len(x.Shape))})
+}
+
+// numbers are those of constant input i, or of the attribute that older versions have in its place; nil where they are computed.
+func (m *movement) numbers(i int, attr string) []int64 {
+	if t := m.g.Const(m.n.Input(i)); t != nil && t.DType == tensor.Int64 {
+		return t.I64()
 	}
-	var lists [][]int64 // constant inputs behind the first
-	var attrs []Attr
-	switch n.Op {
-	case "Identity", "Dropout":
-		return b.along(s, func(in string, out Value) error {
-			b.node(n.Name, "Identity", []string{in}, out, b.kind(s.Outputs[0]))
-			return nil
-		})
-	case "Reshape", "Flatten", "Squeeze", "Unsqueeze":
-		return b.reshape(s)
-	case "ReduceMax", "ReduceMin":
-		return b.extreme(s, n, numbers(1, "axes"))
-	case "Resize", "Upsample", "DepthToSpace", "SpaceToDepth":
-		if layout = channelsLast(rank); layout == nil {
-			return fmt.Errorf("a tensor of %d axes: 3 or 4", rank)
-		}
-		attrs = attributes(n)
-	case "Transpose":
-		perm := n.AttrInts("perm")
-		if perm == nil {
-			perm = wide(straight(rank))
-			slices.Reverse(perm)
-		}
-		attrs = []Attr{{"perm", perm}}
-	case "Gather":
-		attrs = []Attr{{"axis", n.AttrInt("axis", 0)}}
-		if lists = [][]int64{numbers(1, "")}; lists[0] == nil {
-			return fmt.Errorf("its indices are computed")
-		}
-	case "Slice":
-		starts, ends, axes, steps := numbers(1, "starts"), numbers(2, "ends"), numbers(3, "axes"), numbers(4, "")
-		if starts == nil || ends == nil {
-			return fmt.Errorf("its limits are computed")
-		}
-		if axes == nil {
-			axes = wide(straight(len(starts)))
-		}
-		if steps == nil {
-			steps = slices.Repeat([]int64{1}, len(starts))
-		}
-		lists = [][]int64{starts, ends, axes, steps}
-	case "Split":
-		axis, ok := graph.Axis(int(n.AttrInt("axis", 0)), rank)
-		if !ok {
-			return fmt.Errorf("its axis is not one of %d", rank)
-		}
-		return b.split(s, n, axis)
-	case "Pad":
-		pads := numbers(1, "pads")
-		if pads == nil || n.Pad().Mode != "constant" {
-			return fmt.Errorf("pads that are computed, or not of zeros")
-		}
-		lists, attrs = [][]int64{pads}, []Attr{{"mode", "constant"}}
-	default:
-		return fmt.Errorf("ESP-DL has no such operator")
+	return m.n.AttrInts(attr)
+}
+
+func (m *movement) same() error {
+	return m.b.along(m.s, func(in string, out Value) error {
+		m.b.node(m.n.Name, "Identity", []string{in}, out, m.b.kind(m.s.Outputs[0]))
+		return nil
+	})
+}
+
+func (m *movement) reshape() error { return m.b.reshape(m.s) }
+
+func (m *movement) extreme() error { return m.b.extreme(m.s, m.n, m.numbers(1, "axes")) }
+
+func (m *movement) split() error {
+	axis, ok := graph.Axis(int(m.n.AttrInt("axis", 0)), len(m.layout))
+	if !ok {
+		return fmt.Errorf("its axis is not one of %d", len(m.layout))
 	}
-	in, err := b.in(s.Inputs[0], layout)
+	return m.b.split(m.s, m.n, axis)
+}
+
+// channelsLast makes the layout of input and output channels-last.
+func (m *movement) channelsLast() error {
+	rank := len(m.layout)
+	if m.layout = channelsLast(rank); m.layout == nil {
+		return fmt.Errorf("a tensor of %d axes: 3 or 4", rank)
+	}
+	m.out, m.attrs = m.layout, attributes(m.n)
+	return nil
+}
+
+func (m *movement) blocks() error {
+	if err := m.channelsLast(); err != nil {
+		return err
+	}
+	return m.write(m.n.Op)
+}
+
+func (m *movement) resize() error {
+	if err := m.channelsLast(); err != nil {
+		return err
+	}
+	if m.n.Op == "Upsample" {
+		m.attrs = []Attr{{"mode", "nearest"}, {"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}}
+	}
+	m.last = func(Value) ([]string, error) {
+		scales := make([]float32, len(m.layout))
+		for i, axis := range m.layout {
+			scales[i] = float32(m.b.held[m.s.Outputs[0]].Shape[axis]) / float32(m.x.Shape[axis])
+		}
+		given, err := m.b.initializer(m.n.Name+"_scales", tensor.FromF32(scales, len(scales)), []int64{0})
+		return []string{"", given}, err
+	}
+	return m.write("Resize")
+}
+
+func (m *movement) transpose() error {
+	perm := m.n.AttrInts("perm")
+	if perm == nil {
+		perm = wide(straight(len(m.layout)))
+		slices.Reverse(perm)
+	}
+	m.attrs = []Attr{{"perm", perm}}
+	return m.write("Transpose")
+}
+
+func (m *movement) gather() error {
+	m.attrs = []Attr{{"axis", m.n.AttrInt("axis", 0)}}
+	if m.lists = [][]int64{m.numbers(1, "")}; m.lists[0] == nil {
+		return fmt.Errorf("its indices are computed")
+	}
+	return m.write("Gather")
+}
+
+func (m *movement) slice() error {
+	starts, ends, axes, steps := m.numbers(1, "starts"), m.numbers(2, "ends"), m.numbers(3, "axes"), m.numbers(4, "")
+	if starts == nil || ends == nil {
+		return fmt.Errorf("its limits are computed")
+	}
+	if axes == nil {
+		axes = wide(straight(len(starts)))
+	}
+	if steps == nil {
+		steps = slices.Repeat([]int64{1}, len(starts))
+	}
+	m.lists = [][]int64{starts, ends, axes, steps}
+	return m.write("Slice")
+}
+
+func (m *movement) pad() error {
+	pads := m.numbers(1, "pads")
+	if pads == nil || m.n.Pad().Mode != "constant" {
+		return fmt.Errorf("pads that are computed, or not of zeros")
+	}
+	m.lists, m.attrs = [][]int64{pads}, []Attr{{"mode", "constant"}}
+	m.last = func(v Value) ([]string, error) {
+		zero, err := m.b.initializer(m.n.Name+"_value", tensor.New(m.b.p.Tensors[m.s.Inputs[0]].DType), v.Exponents)
+		return []string{zero}, err
+	}
+	return m.write("Pad")
+}
+
+// write writes the node of an operator.
+func (m *movement) write(op string) error {
+	b, s := m.b, m.s
+	in, err := b.in(s.Inputs[0], m.layout)
 	if err != nil {
 		return err
 	}
 	inputs := []string{in}
-	for _, list := range lists {
-		name, err := b.int64s(n.Name+"_input", list)
+	for _, list := range m.lists {
+		name, err := b.int64s(m.n.Name+"_input", list)
 		if err != nil {
 			return err
 		}
 		inputs = append(inputs, name)
 	}
-	out := layout
-	if n.Op != "Resize" && n.Op != "Upsample" && n.Op != "DepthToSpace" && n.Op != "SpaceToDepth" {
-		out = straight(len(b.held[s.Outputs[0]].Shape))
+	if m.out == nil {
+		m.out = straight(len(b.held[s.Outputs[0]].Shape))
 	}
-	v, err := b.made(s.Outputs[0], out)
+	v, err := b.made(s.Outputs[0], m.out)
 	if err != nil {
 		return err
 	}
-	name := n.Op
-	switch n.Op {
-	case "Resize", "Upsample":
-		if name = "Resize"; n.Op == "Upsample" {
-			attrs = []Attr{{"mode", "nearest"}, {"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}}
-		}
-		scales := make([]float32, rank)
-		for i, axis := range layout {
-			scales[i] = float32(b.held[s.Outputs[0]].Shape[axis]) / float32(x.Shape[axis])
-		}
-		given, err := b.initializer(n.Name+"_scales", tensor.FromF32(scales, rank), []int64{0})
+	if m.last != nil {
+		more, err := m.last(v)
 		if err != nil {
 			return err
 		}
-		inputs = append(inputs, "", given)
-	case "Pad":
-		zero, err := b.initializer(n.Name+"_value", tensor.New(b.p.Tensors[s.Inputs[0]].DType), v.Exponents)
-		if err != nil {
-			return err
-		}
-		inputs = append(inputs, zero)
+		inputs = append(inputs, more...)
 	}
-	b.node(n.Name, name, inputs, v, append(attrs, b.kind(s.Outputs[0]))...)
+	b.node(m.n.Name, op, inputs, v, append(m.attrs, b.kind(s.Outputs[0]))...)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package espdl
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"qwb/graph"
@@ -9,43 +10,52 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// step writes the nodes of a step.
+// step writes the nodes of a step, by the row of its type.
 func (b *builder) step(s *lower.Step) error {
-	switch op := s.Op.(type) {
-	case *lower.Linear:
-		return b.linear(s, op)
-	case *lower.Sum:
-		return b.pair(s, op.Name(), op.Sum.Y.QMin, op.Sum.Y.QMax)
-	case *lower.Product:
-		return b.pair(s, "Mul", op.Product.Y.QMin, op.Product.Y.QMax)
-	case *lower.Average:
-		return b.average(s, op)
-	case *lower.MaxPool:
-		return b.pool(s, map[bool]string{true: "GlobalMaxPool", false: "MaxPool"}[op.Global], op.Global, nil)
-	case *lower.Concat:
-		return b.concat(s, op)
-	case *lower.Move:
-		return b.move(s, op)
-	case *lower.Clamp:
-		return b.along(s, func(in string, out Value) error { return b.clamp(s.Outputs[0], in, out, op.Lo, op.Hi) })
-	case *lower.Table:
-		return b.function(s, op)
-	case *lower.Quantize:
-		if _, ok := b.same[s.Inputs[0]]; ok {
-			return nil
-		}
-		return b.along(s, func(in string, out Value) error { return b.convert(s, "QuantizeLinear", in, out, s.Outputs[0]) })
-	case *lower.Dequantize:
-		if _, ok := b.same[s.Outputs[0]]; ok {
-			return nil
-		}
-		return b.along(s, func(in string, out Value) error { return b.convert(s, "DequantizeLinear", in, out, s.Inputs[0]) })
-	case *lower.Requantize:
-		return b.along(s, func(in string, out Value) error { return b.rescale(s, in, out, op.Rescale.X.Scale, op.Rescale.Y.Scale) })
-	case *lower.Island:
-		return b.island(s, op)
+	_, ok, err := rows().Make(b, s)
+	if !ok {
+		return fmt.Errorf("ESP-DL has no such operation on integers")
 	}
-	return fmt.Errorf("ESP-DL has no such operation on integers")
+	return err
+}
+
+// rows are the types of operations that ESP-DL has.
+func rows() lower.Rows[*builder, struct{}] {
+	return lower.Rows[*builder, struct{}]{
+		lower.Writes((*builder).linear).Of("Conv", "Gemm", "MatMul"),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.Sum) error {
+			return b.pair(s, op.Name(), op.Sum.Y.QMin, op.Sum.Y.QMax)
+		}),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.Product) error {
+			return b.pair(s, "Mul", op.Product.Y.QMin, op.Product.Y.QMax)
+		}),
+		lower.Writes((*builder).average),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.MaxPool) error { return b.pool(s, op.Name(), op.Global, nil) }),
+		lower.Writes((*builder).concat),
+		lower.Writes((*builder).move).Of(slices.Sorted(maps.Keys(movers))...),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.Clamp) error {
+			return b.along(s, func(in string, out Value) error { return b.clamp(s.Outputs[0], in, out, op.Lo, op.Hi) })
+		}),
+		lower.Writes((*builder).function), lower.Writes((*builder).quantize), lower.Writes((*builder).dequantize),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.Requantize) error {
+			return b.along(s, func(in string, out Value) error { return b.rescale(s, in, out, op.Rescale.X.Scale, op.Rescale.Y.Scale) })
+		}),
+		lower.Writes((*builder).island),
+	}
+}
+
+func (b *builder) quantize(s *lower.Step, _ *lower.Quantize) error {
+	if _, ok := b.same[s.Inputs[0]]; ok {
+		return nil
+	}
+	return b.along(s, func(in string, out Value) error { return b.convert(s, "QuantizeLinear", in, out, s.Outputs[0]) })
+}
+
+func (b *builder) dequantize(s *lower.Step, _ *lower.Dequantize) error {
+	if _, ok := b.same[s.Outputs[0]]; ok {
+		return nil
+	}
+	return b.along(s, func(in string, out Value) error { return b.convert(s, "DequantizeLinear", in, out, s.Inputs[0]) })
 }
 
 // along writes a node whose output lies as its input.

@@ -18,6 +18,7 @@ func Format() export.Format {
 			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
 			export.Batch, export.OpenSizes,
 		},
+		Own: rows().Own(),
 		Check: func(in *export.Input) error {
 			b, err := build(in)
 			if err == nil {

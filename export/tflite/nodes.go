@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -24,6 +25,9 @@ var movers = map[string]func(b *builder, g *graph.Graph, n *graph.Node, x *value
 }
 
 func isMove(op string) bool { return movers[op] != nil || op == "Gather" }
+
+// moving are the operators that move integers.
+func moving() []string { return append(slices.Sorted(maps.Keys(movers)), "Gather") }
 
 // move writes a step that moves integers.
 func (b *builder) move(s *lower.Step, op *lower.Move) error {

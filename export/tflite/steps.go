@@ -11,48 +11,52 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// step writes one step of the program.
+// step writes one step of the program, by the row of its type.
 func (b *builder) step(s *lower.Step) error {
-	switch op := s.Op.(type) {
-	case *lower.Linear:
-		return b.linear(s, op)
-	case *lower.Sum:
-		name, y := "ADD", op.Sum.Y
-		if op.Sum.Subtract {
-			name = "SUB"
-		}
-		// With scales that are powers of two TensorFlow Lite would shift int16 otherwise.
-		return b.binary(s, name, y, true, "pot_scale_int16", !b.wide)
-	case *lower.Product:
-		return b.binary(s, "MUL", op.Product.Y, true)
-	case *lower.Requantize:
-		return b.unary(s, "QUANTIZE", op.Rescale.Y.QMin, op.Rescale.Y.QMax, false)
-	case *lower.Quantize:
-		return b.unary(s, "QUANTIZE", op.Quantizer.QMin, op.Quantizer.QMax, false)
-	case *lower.Dequantize:
-		return b.unary(s, "DEQUANTIZE", 0, 0, false)
-	case *lower.Clamp:
-		return b.clamp(s, op)
-	case *lower.Table:
-		return b.table(s)
-	case *lower.Softmax:
-		return b.softmax(s, op)
-	case *lower.Average:
-		return b.average(s, op)
-	case *lower.MaxPool:
-		x, y, err := b.pair(s)
-		if err != nil {
-			return err
-		}
-		return b.maxPool(b.p.Graph.Node(s.Node), x, y, &op.Lowest)
-	case *lower.Concat:
-		return b.concatenate(s, op)
-	case *lower.Move:
-		return b.move(s, op)
-	case *lower.Island:
-		return b.island(s, op)
+	_, ok, err := rows().Make(b, s)
+	if !ok {
+		return fmt.Errorf("%s has no form in the file", s.Op.Name())
 	}
-	return fmt.Errorf("%s has no form in the file", s.Op.Name())
+	return err
+}
+
+// rows are the types of operations that TensorFlow Lite has.
+func rows() lower.Rows[*builder, struct{}] {
+	return lower.Rows[*builder, struct{}]{
+		lower.Writes((*builder).linear), lower.Writes((*builder).addition),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.Product) error {
+			return b.binary(s, "MUL", op.Product.Y, true)
+		}),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.Requantize) error {
+			return b.unary(s, "QUANTIZE", op.Rescale.Y.QMin, op.Rescale.Y.QMax, false)
+		}),
+		lower.Writes(func(b *builder, s *lower.Step, op *lower.Quantize) error {
+			return b.unary(s, "QUANTIZE", op.Quantizer.QMin, op.Quantizer.QMax, false)
+		}),
+		lower.Writes(func(b *builder, s *lower.Step, _ *lower.Dequantize) error {
+			return b.unary(s, "DEQUANTIZE", 0, 0, false)
+		}),
+		lower.Writes((*builder).clamp), lower.Writes((*builder).table), lower.Writes((*builder).softmax), lower.Writes((*builder).average),
+		lower.Writes((*builder).maximum), lower.Writes((*builder).concatenate), lower.Writes((*builder).move).Of(moving()...),
+		lower.Writes((*builder).island),
+	}
+}
+
+func (b *builder) addition(s *lower.Step, op *lower.Sum) error {
+	name := "ADD"
+	if op.Sum.Subtract {
+		name = "SUB"
+	}
+	// With scales that are powers of two TensorFlow Lite would shift int16 otherwise.
+	return b.binary(s, name, op.Sum.Y, true, "pot_scale_int16", !b.wide)
+}
+
+func (b *builder) maximum(s *lower.Step, op *lower.MaxPool) error {
+	x, y, err := b.pair(s)
+	if err != nil {
+		return err
+	}
+	return b.maxPool(b.p.Graph.Node(s.Node), x, y, &op.Lowest)
 }
 
 // pair is the first input and the first output of a step.
@@ -175,7 +179,7 @@ var tables = map[string]struct {
 	"LeakyRelu": {"LEAKY_RELU", func(n *graph.Node) []any { return []any{"alpha", n.Alpha()} }},
 }
 
-func (b *builder) table(s *lower.Step) error {
+func (b *builder) table(s *lower.Step, _ *lower.Table) error {
 	n := b.p.Graph.Node(s.Node)
 	row, ok := tables[n.Op]
 	if !ok || n.Op == "Elu" && n.Alpha() != 1 || ops[row.name].of(types[b.p.Tensors[s.Inputs[0]].DType]) == 0 {

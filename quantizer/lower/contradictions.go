@@ -127,7 +127,7 @@ func (c *contradictions) operator(op *target.Op) {
 	if strings.Contains(op.Type, "::") {
 		return
 	}
-	known := slices.ContainsFunc(families, func(f *family) bool { return slices.Contains(f.ops, op.Type) })
+	known := familyNamed(op.Type) != nil
 	clamps := slices.Contains(clampFamily.ops, op.Type)
 	switch {
 	case op.Role == target.Activation && !clamps && !c.p.FloatBias():

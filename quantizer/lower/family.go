@@ -1,13 +1,9 @@
 package lower
 
-import (
-	"slices"
+import "qwb/graph"
 
-	"qwb/graph"
-)
-
-// family is a group of operators that are lowered in the same way. docs/adding-an-integer-operator.md
-// lists the places that a new one touches.
+// family is a group of operators that are lowered in the same way; each is in a row of table. docs/adding-an-integer-operator.md lists the
+// places that a new one touches.
 type family struct {
 	name string
 	ops  []string // of ai.onnx
@@ -17,23 +13,6 @@ type family struct {
 	// residual: a tensor may be added to the result before it is rounded.
 	residual bool
 	emit     func(c *compiler, u *unit) error
-}
-
-// families lists all of them; an operator belongs to one.
-var families = []*family{&linearFamily, &moveFamily, &maxPoolFamily, &clampFamily, &concatFamily, &sumFamily, &productFamily,
-	&averageFamily, &tableFamily, &softmaxFamily, &selectFamily, &preluFamily}
-
-// familyOf returns the family of a node's operator, nil if it has no integer form.
-func familyOf(n *graph.Node) *family {
-	if n.Domain != "" && n.Domain != "ai.onnx" {
-		return nil
-	}
-	for _, f := range families {
-		if slices.Contains(f.ops, n.Op) {
-			return f
-		}
-	}
-	return nil
 }
 
 // result returns the encoding of the one result of a unit, limited to what the activation behind it leaves over. The value must

@@ -67,8 +67,11 @@ func (e *Executor) RunTimed(ctx context.Context, feeds map[string]*tensor.Tensor
 	return d.RunTimed(ctx, list)
 }
 
-// Slow says why the kernels of a processor, which are for tensors of 8 bits, leave a step to the reference.
-func Slow(p *lower.Program, s *lower.Step) string {
+// Slow says why a backend whose kernels are for tensors of 8 bits leaves a step to the reference. own says that it has a row for the operation.
+func Slow(p *lower.Program, s *lower.Step, own bool) string {
+	if !own {
+		return "no kernel for " + s.Op.Name()
+	}
 	for _, id := range append(slices.Clone(s.Inputs), s.Outputs...) {
 		if id == lower.NoTensor || !p.Tensors[id].Quantized() || p.Tensors[id].DType.Bits() == 8 {
 			continue

@@ -16,6 +16,8 @@ type Backend struct {
 	Name string
 	// New prepares an engine for p; threads is how many goroutines may share the work of a step, at least 1.
 	New func(p *lower.Program, threads int) (Engine, error)
+	// Own says for which operations it has rows of its own; all others, and tensors that a row is not for, are left to NewKernel.
+	Own []lower.Own
 	// Missing says what this machine lacks to run it; nil where nothing can be lacking.
 	Missing func() error
 }

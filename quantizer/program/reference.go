@@ -10,7 +10,7 @@ import (
 )
 
 // Reference executes programs by plain loops.
-var Reference = Backend{Name: "reference", New: newReference}
+var Reference = Backend{Name: "reference", New: newReference, Own: kernels.Own()}
 
 // reference is the engine of the reference backend: one kernel per step, one tensor per value.
 type reference struct {
@@ -63,48 +63,73 @@ func newReference(p *lower.Program, threads int) (Engine, error) {
 	return r, nil
 }
 
-// NewKernel returns the reference's kernel of a step, with up to threads goroutines: one case for each type of operation that
-// does not compute itself. Backends take it for what they have no kernel of their own.
+// preparing is what the reference makes kernels of.
+type preparing struct {
+	*lower.Program
+	par workers
+}
+
+// kernels are the rows of the reference: the definition of each operation that does not compute itself.
+var kernels = lower.Rows[preparing, Kernel]{
+	lower.For(func(x preparing, s *lower.Step, op *lower.Linear) (Kernel, error) {
+		return newLinear(x.Program, s, op, x.par)
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Sum) (Kernel, error) {
+		return pairwise(x.Program, s, op.Sum.At), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Product) (Kernel, error) {
+		return pairwise(x.Program, s, op.Product.At), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Select) (Kernel, error) {
+		return newSelect(x.Program, s, op), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Concat) (Kernel, error) {
+		return newConcat(x.Program, s, op), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Requantize) (Kernel, error) {
+		return mapped(x.Program, s, op.Rescale.At), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Clamp) (Kernel, error) {
+		return mapped(x.Program, s, func(q int32) int32 { return min(max(q, op.Lo), op.Hi) }), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Table) (Kernel, error) {
+		return newTable(x.Program, s, op), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Quantize) (Kernel, error) {
+		return newQuantize(x.Program, s, op), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, _ *lower.Dequantize) (Kernel, error) {
+		return newDequantize(x.Program, s), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Softmax) (Kernel, error) {
+		return newSoftmax(x.Program, s, op), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.MaxPool) (Kernel, error) {
+		return newMaxPool(x.Program, s, op, x.par), nil
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Average) (Kernel, error) {
+		return newAverage(x.Program, s, op, x.par), nil
+	}),
+	lower.For(func(_ preparing, _ *lower.Step, op *lower.Move) (Kernel, error) { return newGraph(op.Graph, 1) }),
+	lower.For(func(x preparing, _ *lower.Step, op *lower.Island) (Kernel, error) {
+		return newGraph(op.Graph, int(x.par))
+	}),
+	lower.For(func(x preparing, s *lower.Step, op *lower.Simulated) (Kernel, error) {
+		return newSimulated(x.Program, s, op, x.par)
+	}),
+}
+
+// NewKernel returns the reference's kernel of a step, with up to threads goroutines: that of its row, or else the operation's own definition.
+// Backends take it for what they have no kernel of their own.
 func NewKernel(p *lower.Program, s *lower.Step, threads int) (Kernel, error) {
-	par := workers(threads)
-	switch op := s.Op.(type) {
-	case *lower.Linear:
-		return newLinear(p, s, op, par)
-	case *lower.Sum:
-		return pairwise(p, s, op.Sum.At), nil
-	case *lower.Product:
-		return pairwise(p, s, op.Product.At), nil
-	case *lower.Select:
-		return newSelect(p, s, op), nil
-	case *lower.Concat:
-		return newConcat(p, s, op), nil
-	case *lower.Requantize:
-		return mapped(p, s, op.Rescale.At), nil
-	case *lower.Clamp:
-		return mapped(p, s, func(q int32) int32 { return min(max(q, op.Lo), op.Hi) }), nil
-	case *lower.Table:
-		return newTable(p, s, op), nil
-	case *lower.Quantize:
-		return newQuantize(p, s, op), nil
-	case *lower.Dequantize:
-		return newDequantize(p, s), nil
-	case *lower.Softmax:
-		return newSoftmax(p, s, op), nil
-	case *lower.MaxPool:
-		return newMaxPool(p, s, op, par), nil
-	case *lower.Average:
-		return newAverage(p, s, op, par), nil
-	case *lower.Move:
-		return newGraph(op.Graph, 1)
-	case *lower.Island:
-		return newGraph(op.Graph, int(par))
-	case *lower.Simulated:
-		return newSimulated(p, s, op, par)
+	if k, ok, err := kernels.Make(preparing{p, workers(threads)}, s); ok {
+		return k, err
 	}
-	if op, ok := s.Op.(lower.Computed); ok {
-		return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return op.Compute(p, s, in) }, nil
+	op, ok := s.Op.(lower.Computed)
+	if !ok {
+		return nil, fmt.Errorf("the reference has no kernel for %s, and it does not say itself what it computes", lower.NameOf(s.Op))
 	}
-	return nil, fmt.Errorf("the reference has no kernel for %T", s.Op)
+	return func(_ context.Context, in []*tensor.Tensor) ([]*tensor.Tensor, error) { return op.Compute(p, s, in) }, nil
 }
 
 // Run implements Engine.

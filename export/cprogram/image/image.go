@@ -32,7 +32,7 @@ func Format() export.Format {
 			options = append(options, o)
 		}
 	}
-	return export.Format{Name: "image", From: export.Program, Options: options, Check: c.Check, Back: back,
+	return export.Format{Name: "image", From: export.Program, Own: c.Own, Options: options, Check: c.Check, Back: back,
 		Doc: "a folder with the memory of the first sample's run: addresses as in the C program, and bytes as hex before and after each step; see docs/c.md",
 		Write: func(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 			feeds, err := in.Sample()

@@ -130,7 +130,7 @@ type dequantize struct {
 	piece func(i int)
 }
 
-func newDequantize(e *engine, s *lower.Step) kernel {
+func newDequantize(e *engine, s *lower.Step, _ *lower.Dequantize) kernel {
 	if !steps.EightBit(e.program, s) {
 		return nil
 	}

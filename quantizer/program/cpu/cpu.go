@@ -17,13 +17,15 @@ import (
 
 // Backend executes programs by the integer kernels of this processor. 8-bit tensors are unsigned bytes, channels-last behind
 // convolutions, in one arena; what has no fast kernel is computed by the reference.
-var Backend = program.Backend{Name: "cpu", New: func(p *lower.Program, threads int) (program.Engine, error) {
+var Backend = program.Backend{Name: "cpu", Own: kernelRows.Own(), New: func(p *lower.Program, threads int) (program.Engine, error) {
 	return newEngine(p, threads, kernels.Select(cpu.Detect()))
 }}
 
 // With is Backend with the kernels of a table. Results do not depend on it.
 func With(t *kernels.Table) program.Backend {
-	return program.Backend{Name: Backend.Name, New: func(p *lower.Program, threads int) (program.Engine, error) { return newEngine(p, threads, t) }}
+	b := Backend
+	b.New = func(p *lower.Program, threads int) (program.Engine, error) { return newEngine(p, threads, t) }
+	return b
 }
 
 // engine is the engine of the CPU backend.
@@ -48,6 +50,7 @@ type step struct {
 	*lower.Step
 	engine *engine
 	kernel kernel
+	own    bool           // there is a row for the operation
 	slow   program.Kernel // of the reference, made when it is first needed
 	in     []*value
 	out    []*value
@@ -80,53 +83,16 @@ func newEngine(p *lower.Program, threads int, t *kernels.Table) (program.Engine,
 	}
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		k, err := newKernel(e, s)
+		k, own, err := kernelRows.Make(e, s)
 		if err != nil {
 			return nil, program.StepError(p, s, err)
 		}
-		e.steps[i] = &step{Step: s, engine: e, kernel: k, in: make([]*value, len(s.Inputs)), out: make([]*value, len(s.Outputs))}
+		e.steps[i] = &step{Step: s, engine: e, kernel: k, own: own, in: make([]*value, len(s.Inputs)), out: make([]*value, len(s.Outputs))}
 	}
 	if err := e.joinFunctions(); err != nil {
 		return nil, err
 	}
 	return e, e.joinCrossings()
-}
-
-// newKernel returns the fast kernel of a step: one case for each type of operation that has one. Nil is for the reference.
-func newKernel(e *engine, s *lower.Step) (kernel, error) {
-	switch op := s.Op.(type) {
-	case *lower.Linear:
-		return newLinear(e, s, op)
-	case *lower.Sum:
-		return newSum(e, s, op), nil
-	case *lower.Product:
-		return newPair(e, s, op.Product.At), nil
-	case *lower.Concat:
-		return newConcat(e, s, op), nil
-	case *lower.Requantize:
-		return newLookup(e, s, op.Rescale.At), nil
-	case *lower.Clamp:
-		return newLookup(e, s, func(q int32) int32 { return min(max(q, op.Lo), op.Hi) }), nil
-	case *lower.Table:
-		return newTable(e, s, op), nil
-	case *lower.Quantize:
-		return newQuantize(e, s, op), nil
-	case *lower.Dequantize:
-		return newDequantize(e, s), nil
-	case *lower.Softmax:
-		return newSoftmax(e, s, op), nil
-	case *lower.MaxPool:
-		return newMaxPool(e, s, op), nil
-	case *lower.Average:
-		return newAverage(e, s, op), nil
-	case *lower.Move:
-		return newMove(e, s, op), nil
-	case *lower.Island:
-		return newIsland(e, op)
-	case *lower.Select:
-		return newSelection(e, s, op), nil
-	}
-	return nil, nil
 }
 
 // Run implements Engine.
@@ -243,7 +209,7 @@ func (e *engine) Placement() *program.Placement {
 	p := &program.Placement{Steps: len(e.steps)}
 	for _, s := range e.steps {
 		if _, simulated := s.Op.(*lower.Simulated); s.slowly && !simulated {
-			p.Host = append(p.Host, program.HostStep{Step: s.ID, Name: e.program.Name(s.ID), Op: s.Op.Name(), Reason: program.Slow(e.program, s.Step)})
+			p.Host = append(p.Host, program.HostStep{Step: s.ID, Name: e.program.Name(s.ID), Op: s.Op.Name(), Reason: program.Slow(e.program, s.Step, s.own)})
 		}
 	}
 	if p.Host == nil {

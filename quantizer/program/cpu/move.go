@@ -21,9 +21,9 @@ type move struct {
 	moves []steps.Move
 }
 
-// newMove returns nil for operators that look at the codes and for those with other inputs that are computed.
+// newMove returns nil for operators with other inputs that are computed. Those that look at the codes have no row.
 func newMove(e *engine, s *lower.Step, op *lower.Move) kernel {
-	if !steps.EightBit(e.program, s) || len(s.Inputs) != 1 || slices.Contains(steps.Looks, op.Name()) {
+	if !steps.EightBit(e.program, s) || len(s.Inputs) != 1 {
 		return nil
 	}
 	in := &e.program.Tensors[s.Inputs[0]]

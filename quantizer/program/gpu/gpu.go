@@ -25,7 +25,7 @@ var CUDA = With("cuda", cuda.Open, func() error {
 // With is CUDA under another name, on devices that each engine opens for itself. missing says what this machine lacks for them; nil
 // where nothing can be lacking.
 func With(name string, open func() (*cuda.Device, error), missing func() error) program.Backend {
-	return program.Backend{Name: name, Missing: missing, New: func(p *lower.Program, threads int) (program.Engine, error) {
+	return program.Backend{Name: name, Own: rows.Own(), Missing: missing, New: func(p *lower.Program, threads int) (program.Engine, error) {
 		dev, err := open()
 		if err != nil {
 			return nil, err
@@ -36,7 +36,7 @@ func With(name string, open func() (*cuda.Device, error), missing func() error) 
 
 // On is CUDA on a device that is open, and stays so.
 func On(dev *cuda.Device) program.Backend {
-	return program.Backend{Name: CUDA.Name, New: func(p *lower.Program, threads int) (program.Engine, error) {
+	return program.Backend{Name: CUDA.Name, Own: CUDA.Own, New: func(p *lower.Program, threads int) (program.Engine, error) {
 		return newEngine(p, threads, dev, false)
 	}}
 }
