@@ -23,13 +23,13 @@ func (o *Export) Table(c *qwb.Catalog) Table {
 		Table{
 			{Name: "format", At: &o.Format, Job: true, Values: func() []string { return formats(c) },
 				Help: "file format, one of those above (default: that of the plan's platform, else " + append(formats(c), "none")[0] + ")"},
+			{Name: "output", Short: "o", At: &o.Out, Job: true,
+				Help: "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)"},
 			{Name: "unverified", At: &o.Unverified, Job: true, Help: "export without verification; plan and file say so"},
 			{Name: "samples", At: &o.Samples, Help: "samples of the plan's data to verify on (default: 8)"},
 			{Name: "formats", At: &o.List, Help: "list the formats and their options, write nothing"},
 		},
-		Output(&o.Out, "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)"),
 		Backend(c, &o.Backend, "backend of the verification: "), Threads(&o.Threads), JSON(&o.JSON))
-	t.Find("output").Job = true
 	o.given = nil
 	for _, option := range formatOptions(c.Formats) {
 		row, start := optionOfFormats(option.Name, c.Formats)

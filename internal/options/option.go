@@ -86,6 +86,11 @@ func (t Table) Job() Table {
 	return slices.DeleteFunc(slices.Clone(t), func(o Option) bool { return !o.Job && !o.Bare })
 }
 
+// Of leaves out the rows that are for another kind of models.
+func (t Table) Of(kind Kind) Table {
+	return slices.DeleteFunc(slices.Clone(t), func(o Option) bool { return kind != Any && o.For != Any && o.For != kind })
+}
+
 // Key is the name in JSON and in Python.
 func (o *Option) Key() string { return strings.ReplaceAll(o.Name, "-", "_") }
 

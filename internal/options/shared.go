@@ -38,16 +38,16 @@ func Metric(o *qwb.DataOptions, output string, several bool) Table {
 		help += "; several with commas between"
 	}
 	return slices.Concat(Labels(o, "labels: TSV or MNIST label file of classes; for other metrics as docs/metrics.md says"), Table{
-		{Name: "metric", At: (*Commas)(&m.Names), Job: true, Values: metrics, Help: help + " (docs/metrics.md)"},
-		{Name: "metric-cmd", At: &m.Command, Help: "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample"},
-		{Name: output, At: (*List)(&m.Outputs), Help: "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)"},
-		{Name: "alphabet", At: &m.Alphabet, Help: "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line"},
+		{Name: "metric", At: (*Commas)(&m.Names), For: Networks, Job: true, Values: metrics, Help: help + " (docs/metrics.md)"},
+		{Name: "metric-cmd", At: &m.Command, For: Networks, Help: "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample"},
+		{Name: output, At: (*List)(&m.Outputs), For: Networks, Help: "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)"},
+		{Name: "alphabet", At: &m.Alphabet, For: Networks, Help: "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line"},
 	})
 }
 
 // Slices are parts of outputs.
 func Slices(o *qwb.DataOptions) Table {
-	return Table{{Name: "slices", At: &o.Slices,
+	return Table{{Name: "slices", At: &o.Slices, For: Networks,
 		Help: "`FILE` of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between"}}
 }
 
@@ -93,7 +93,7 @@ func Platform(c *qwb.Catalog, at *string, help string) Table {
 
 // Profile is the arithmetic of the integers.
 func Profile(at *string, help string) Table {
-	return Table{{Name: "profile", At: at, Job: true, Values: Profiles, Help: help + words(Profiles())}}
+	return Table{{Name: "profile", At: at, For: Networks, Job: true, Values: Profiles, Help: help + words(Profiles())}}
 }
 
 // Backend is what runs integers.

@@ -216,6 +216,22 @@ func decode(what string, raw json.RawMessage, into any) error {
 	return nil
 }
 
+// below0 names the first count of options that is less than 0, as a flag; labels may be moved either way.
+func below0(v reflect.Value) string {
+	for i := range v.NumField() {
+		f, x := v.Type().Field(i), reflect.Indirect(v.Field(i))
+		switch name := f.Tag.Get("json"); {
+		case f.Anonymous:
+			if name := below0(x); name != "" {
+				return name
+			}
+		case x.CanInt() && x.Int() < 0 && name != "label_offset":
+			return fmt.Sprintf("--%s %d", strings.ReplaceAll(name, "_", "-"), x.Int())
+		}
+	}
+	return ""
+}
+
 // fileWord is the name of a file that commands do not take for a flag.
 func fileWord(name string) string {
 	if strings.HasPrefix(name, "-") {

@@ -171,9 +171,10 @@ func (b *Bench) thumbnails(_ context.Context, q struct {
 		return nil, err
 	}
 	defer m.Close()
-	q.evaluation(b)
-	want := min(cmp.Or(q.Samples, thumbnailsShown), thumbnailsMost)
-	o := q.of(b)
+	o := q.options()
+	b.evaluation(&o)
+	want := min(cmp.Or(o.Samples, thumbnailsShown), thumbnailsMost)
+	b.bounded(&o, new(int), nil)
 	if o.Samples = 0; o.Preprocess == "" {
 		if read, err := b.readPlan(p.Plan); err == nil {
 			o.Stored = &read.Preprocess

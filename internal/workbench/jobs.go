@@ -12,6 +12,7 @@ import (
 
 	"qwb"
 	"qwb/graph"
+	"qwb/internal/options"
 	"qwb/quantizer/tqc"
 )
 
@@ -51,9 +52,10 @@ type piece struct {
 	Job
 	kind    *jobKind
 	work    work
-	options string // of it, as JSON
-	plan    string // revision of the plan that it was decided on; once the job has ended that it is to follow, the one which that left
-	after   *piece // the job in front that it is to follow, nil: none
+	table   options.Table // what the work was told
+	options string        // the same as JSON
+	plan    string        // revision of the plan that it was decided on; once the job has ended that it is to follow, the one which that left
+	after   *piece        // the job in front that it is to follow, nil: none
 	began   time.Time
 	since   time.Time // of What
 	told    time.Time // when the last event went out
@@ -203,7 +205,7 @@ func (q *queue) due(t *piece) (revision string, err error) {
 	b := q.bench
 	b.changing.Lock() // whoever is writing it ends first
 	defer b.changing.Unlock()
-	line, err := t.work.line(b)
+	line, err := t.work.line(b, t.table)
 	if err != nil {
 		return "", err
 	}
@@ -284,9 +286,9 @@ func opens(params json.RawMessage) bool {
 
 // start puts a job into the queue. after is the last job in front of it that its caller knew to write the plan. One that is there already, and
 // is not over, is not there twice.
-func (q *queue) start(k *jobKind, w work, line, after string) (Job, error) {
+func (q *queue) start(k *jobKind, w work, told options.Table, line, after string) (Job, error) {
 	revision := q.bench.Revision()
-	options, err := json.Marshal(w)
+	text, err := json.Marshal(told)
 	if err != nil {
 		return Job{}, err
 	}
@@ -296,7 +298,7 @@ func (q *queue) start(k *jobKind, w work, line, after string) (Job, error) {
 		if o.over() {
 			continue
 		}
-		if o.kind == k && o.Command == line && o.options == string(options) {
+		if o.kind == k && o.Command == line && o.options == string(text) {
 			j := q.snapshot(o)
 			q.mu.Unlock()
 			return j, nil
@@ -311,7 +313,7 @@ func (q *queue) start(k *jobKind, w work, line, after string) (Job, error) {
 	}
 	q.next++
 	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Changes: k.Changes, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}},
-		kind: k, work: w, options: string(options), plan: revision, after: front, ended: make(chan struct{})}
+		kind: k, work: w, table: told, options: string(text), plan: revision, after: front, ended: make(chan struct{})}
 	q.list = append(q.list, t)
 	over := 0
 	for _, o := range q.list {
@@ -435,23 +437,29 @@ func (b *Bench) start(_ context.Context, p struct {
 	Options json.RawMessage `json:"options"`
 	After   string          `json:"after"` // the last job that the page knows to write the plan, of those that are not over
 }) (*started, error) {
-	for i := range kinds {
-		k := &kinds[i]
-		if k.Name != p.Kind {
-			continue
-		}
-		w := k.New()
-		if err := decode(k.Name, p.Options, w); err != nil {
-			return nil, err
-		}
-		line, err := w.line(b)
-		if err != nil {
-			return nil, err
-		}
-		j, err := b.jobs.start(k, w, line, p.After)
-		return &started{j}, err
+	j, err := b.begin(p.Kind, p.Options, p.After)
+	if err != nil {
+		return nil, err
 	}
-	return nil, qwb.Usagef("there is no job of kind %q", p.Kind)
+	return &started{j}, nil
+}
+
+// begin starts a job of a kind with options.
+func (b *Bench) begin(kind string, params json.RawMessage, after string) (Job, error) {
+	k := kindOf(kind)
+	if k == nil {
+		return Job{}, qwb.Usagef("there is no job of kind %q", kind)
+	}
+	w := k.New()
+	t := k.table(b, w)
+	if err := t.Decode(k.Name, params); err != nil {
+		return Job{}, err
+	}
+	line, err := w.line(b, t)
+	if err != nil {
+		return Job{}, err
+	}
+	return b.jobs.start(k, w, t, line, after)
 }
 
 type jobList struct {

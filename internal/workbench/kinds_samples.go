@@ -2,47 +2,85 @@ package workbench
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 
 	"qwb"
+	"qwb/internal/options"
 	"qwb/quantizer/tqc"
 )
 
-// evaluation completes options about data: those that plans are evaluated with, where none are named.
-func (d *dataOptions) evaluation(b *Bench) {
+// dataOptions are options about samples as pages read and write them.
+type dataOptions struct {
+	Data        []string `json:"data"`
+	Preprocess  string   `json:"preprocess"`
+	Samples     int      `json:"samples"`
+	Seed        uint64   `json:"seed"`
+	Labels      string   `json:"labels"`
+	LabelOffset int      `json:"label_offset"`
+	Metric      string   `json:"metric"` // several with commas between
+}
+
+func (d *dataOptions) options() qwb.DataOptions {
+	o := qwb.DataOptions{Paths: d.Data, Preprocess: d.Preprocess, Samples: d.Samples, Seed: d.Seed, Labels: d.Labels, LabelOffset: d.LabelOffset}
+	if d.Metric != "" {
+		o.Metric.Names = strings.Split(d.Metric, ",")
+	}
+	return o
+}
+
+func written(o *qwb.DataOptions) dataOptions {
+	return dataOptions{o.Paths, o.Preprocess, o.Samples, o.Seed, o.Labels, o.LabelOffset, strings.Join(o.Metric.Names, ",")}
+}
+
+// remember makes data with labels those that plans are evaluated with unless a page says otherwise.
+func (b *Bench) remember(o *qwb.DataOptions) {
+	if len(o.Paths) == 0 || o.Labels == "" {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(d.Data) == 0 && len(b.data.Data) > 0 {
-		samples, seed := d.Samples, d.Seed
-		*d = b.data
+	b.data = written(o)
+	b.data.Samples, b.data.Seed = 0, 0
+}
+
+// evaluation completes options about data: those that plans are evaluated with, where none are named.
+func (b *Bench) evaluation(o *qwb.DataOptions) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(o.Paths) == 0 && len(b.data.Data) > 0 {
+		samples, seed := o.Samples, o.Seed
+		*o = b.data.options()
 		if samples > 0 {
-			d.Samples, d.Seed = samples, seed
+			o.Samples, o.Seed = samples, seed
 		}
 	}
 }
 
 type flipsJob struct {
-	dataOptions
-	Profile string `json:"profile"`
-	All     bool   `json:"all" flag:"-"`
+	options.Eval
+	all bool
+}
+
+func (o *flipsJob) Table(c *qwb.Catalog) options.Table {
+	return append(o.Eval.Table(c).Without("batch"), argument("all", &o.all))
 }
 
 // The numbers of eval in all three modes; no command lists the samples in one run.
-func (o *flipsJob) line(b *Bench) (string, error) {
-	o.evaluation(b)
-	line := struct {
-		Mode string `json:"mode"`
-		*flipsJob
-	}{qwb.ModeInt8, o}
-	return b.planLine("eval", &line)
+func (o *flipsJob) line(b *Bench, t options.Table) (string, error) {
+	b.evaluation(&o.Data)
+	o.Mode = qwb.ModeInt8
+	return b.planLine("eval", nil, t)
 }
 
 func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
-	o.remember(b)
-	r, w, err := p.Flips(ctx, qwb.FlipsOptions{Data: o.of(b), Profile: o.Profile, All: o.All, Threads: b.o.Threads})
+	b.bounded(&o.Data, &o.Threads, nil)
+	b.remember(&o.Data)
+	r, w, err := p.Flips(ctx, qwb.FlipsOptions{Data: o.Data, Profile: o.Profile, All: o.all, Threads: o.Threads})
 	if err != nil {
-		return result(r), w, err
+		return done(r, w, err)
 	}
-	f := Flips{r, o.dataOptions}
+	f := Flips{r, written(&o.Data)}
 	if f.Data.Data == nil { // those of the plan
 		f.Data.Data = []string{}
 		if read, err := b.readPlan(p.Plan); err == nil {
@@ -59,13 +97,23 @@ type Flips struct {
 }
 
 type sampleLayersJob struct {
-	dataOptions
-	Sample string `json:"sample" flag:"-"`
+	data   qwb.DataOptions
+	sample string
 }
 
-func (o *sampleLayersJob) line(b *Bench) (string, error) {
-	o.evaluation(b)
-	return b.planLine("analyze", o)
+// The data may be those of Flips, of which analyze takes a part.
+func (o *sampleLayersJob) Table(*qwb.Catalog) options.Table {
+	t := append(options.Data(&o.data), argument("sample", &o.sample))
+	for _, row := range options.Metric(&o.data, "output", true).Job() {
+		row.Bare = true
+		t = append(t, row)
+	}
+	return t
+}
+
+func (o *sampleLayersJob) line(b *Bench, t options.Table) (string, error) {
+	b.evaluation(&o.data)
+	return b.planLine("analyze", nil, t)
 }
 
 func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
@@ -73,12 +121,13 @@ func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (an
 	if err != nil {
 		return nil, nil, err
 	}
-	r, w, err := p.SampleLayers(ctx, o.of(b), o.Sample)
+	b.bounded(&o.data, new(int), nil)
+	r, w, err := p.SampleLayers(ctx, o.data, o.sample)
 	if err != nil {
 		return nil, w, err
 	}
 	all, stale := b.analysis(p.Plan, hash, nil)
-	s := &SampleLayers{Sample: o.Sample, Layers: make([]SampleLayer, len(r.Graphwise)), Stale: stale}
+	s := &SampleLayers{Sample: o.sample, Layers: make([]SampleLayer, len(r.Graphwise)), Stale: stale}
 	at := map[string]*SampleLayer{}
 	for i := range r.Graphwise {
 		g := &r.Graphwise[i]
@@ -123,183 +172,10 @@ type SampleLayer struct {
 }
 
 // sampleLayers runs the job and waits for it.
-func (b *Bench) sampleLayers(ctx context.Context, o sampleLayersJob) (any, error) {
-	line, err := o.line(b)
+func (b *Bench) sampleLayers(ctx context.Context, params json.RawMessage) (any, error) {
+	j, err := b.begin("sample-layers", params, "")
 	if err != nil {
 		return nil, err
 	}
-	for i := range kinds {
-		if kinds[i].Name == "sample-layers" {
-			j, err := b.jobs.start(&kinds[i], &o, line, "")
-			if err != nil {
-				return nil, err
-			}
-			return b.jobs.wait(ctx, j.ID)
-		}
-	}
-	return nil, nil
-}
-
-// languageOptions are the flags about language models.
-type languageOptions struct {
-	Tokenizer string `json:"tokenizer"`
-	Mode      string `json:"mode"`
-	GroupSize int    `json:"group_size"`
-	Bits      int    `json:"bits"`
-	Method    string `json:"method"`
-	Judge     string `json:"judge"`
-}
-
-func (o *languageOptions) of(b *Bench) qwb.LanguageOptions {
-	return qwb.LanguageOptions{Tokenizer: o.Tokenizer, Mode: o.Mode, Group: o.GroupSize, Bits: o.Bits, Method: o.Method, Judge: o.Judge, Threads: b.o.Threads}
-}
-
-// languageLine is a command about the checkpoint that is open.
-func (b *Bench) languageLine(name string, o *languageOptions, options any) (string, error) {
-	model := b.project().Model
-	if model == "" {
-		return "", qwb.Usagef("no model is open")
-	}
-	l := o.of(b)
-	if err := l.Check(); err != nil {
-		return "", err
-	}
-	return command(append([]string{name, model}, flagsOf(options)...)...), nil
-}
-
-// textOptions are the flags about texts.
-type textOptions struct {
-	languageOptions
-	Text    string `json:"text"`
-	Samples int    `json:"samples"`
-	Seed    uint64 `json:"seed"`
-	Against string `json:"against"`
-}
-
-func (o *textOptions) of(b *Bench) qwb.TextOptions {
-	return qwb.TextOptions{LanguageOptions: o.languageOptions.of(b), Text: o.Text, Samples: o.Samples, Seed: o.Seed, Against: o.Against}
-}
-
-func (o *textOptions) needText() error {
-	if o.Text == "" {
-		return qwb.Usagef("a text is needed: a file with one sequence per line")
-	}
-	return nil
-}
-
-type languageRank struct{ textOptions }
-
-func (o *languageRank) line(b *Bench) (string, error) {
-	if l := o.languageOptions.of(b); !l.Quantizes() {
-		return "", qwb.Usagef("say how to quantize: bits, group_size or method")
-	}
-	line, err := b.languageLine("analyze", &o.languageOptions, o)
-	if err == nil {
-		err = o.needText()
-	}
-	return line + " --layerwise", err
-}
-
-func (o *languageRank) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
-	r, w, err := p.AnalyzeText(ctx, o.of(b))
-	return result(r), w, err
-}
-
-type languageEval struct{ textOptions }
-
-func (o *languageEval) line(b *Bench) (string, error) {
-	line, err := b.languageLine("eval", &o.languageOptions, o)
-	if err == nil {
-		err = o.needText()
-	}
-	return line, err
-}
-
-func (o *languageEval) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
-	t := o.of(b)
-	t.Tokens = qwb.ListedTokens
-	r, w, err := p.EvalText(ctx, t)
-	return result(r), w, err
-}
-
-type languageGenerate struct {
-	languageOptions
-	Prompt      string  `json:"prompt"`
-	Tokens      int     `json:"tokens"`
-	Temperature float64 `json:"temperature"`
-	TopK        int     `json:"top_k"`
-	TopP        float64 `json:"top_p"`
-	Seed        uint64  `json:"seed"`
-}
-
-func (o *languageGenerate) line(b *Bench) (string, error) {
-	return b.languageLine("generate", &o.languageOptions, o)
-}
-
-// Continuation is a text that a model continued.
-type Continuation struct {
-	Text    string   `json:"text"`
-	Tokens  []string `json:"tokens"` // all pieces of it, the prompt's included
-	Rate    float64  `json:"tokens_per_second"`
-	Seconds float64  `json:"seconds"`
-}
-
-// TwoTexts are the continuations of a prompt in float and quantized.
-type TwoTexts struct {
-	Float     Continuation `json:"float"`
-	Quantized Continuation `json:"quantized"`
-	Prompt    int          `json:"prompt"` // tokens of the prompt
-	// Differs is the first token that is another one, -1 where there is none.
-	Differs int `json:"first_difference"`
-}
-
-// pieces collects what is streamed: each write is a piece.
-type pieces struct {
-	list []string
-	done func(int)
-}
-
-func (p *pieces) Write(b []byte) (int, error) {
-	p.list = append(p.list, string(b))
-	p.done(len(p.list))
-	return len(b), nil
-}
-
-// generatedTokens is how many positions are run unless told otherwise: enough to see where two texts part.
-const generatedTokens = 128
-
-func (o *languageGenerate) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
-	if o.Tokens == 0 {
-		o.Tokens = generatedTokens
-	}
-	var warnings []tqc.Warning
-	var r TwoTexts
-	one := func(what string, l qwb.LanguageOptions) (Continuation, error) {
-		done, end := p.Events.Progress(what, o.Tokens)
-		defer end()
-		s := &pieces{done: done}
-		g := qwb.GenerateOptions{LanguageOptions: l, Prompt: o.Prompt, Tokens: o.Tokens, Own: true, Stream: s}
-		g.Temperature, g.TopK, g.TopP, g.Seed = o.Temperature, o.TopK, o.TopP, o.Seed
-		x, w, err := p.Generate(ctx, g)
-		if warnings = append(warnings, w...); err != nil {
-			return Continuation{}, err
-		}
-		r.Prompt = x.Prompt - 1                                                     // the token that begins a text is no piece of it
-		return Continuation{x.Text, s.list[:len(s.list)-1], x.Rate, x.Seconds}, nil // the last is the end of the line
-	}
-	var err error
-	if r.Float, err = one("float", qwb.LanguageOptions{Tokenizer: o.Tokenizer, Mode: qwb.ModeFloat, Threads: b.o.Threads}); err != nil {
-		return nil, warnings, err
-	}
-	if r.Quantized, err = one("quantized", o.languageOptions.of(b)); err != nil {
-		return nil, warnings, err
-	}
-	r.Differs = -1
-	for i := range max(len(r.Float.Tokens), len(r.Quantized.Tokens)) {
-		if i >= len(r.Float.Tokens) || i >= len(r.Quantized.Tokens) || r.Float.Tokens[i] != r.Quantized.Tokens[i] {
-			r.Differs = i
-			break
-		}
-	}
-	return &r, warnings, nil
+	return b.jobs.wait(ctx, j.ID)
 }

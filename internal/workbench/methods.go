@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ var Methods = []Method{
 	{"unset", "take decisions back", true, with((*Bench).unset)},
 	{"undo", "take back what was decided last", true, with((*Bench).undo)},
 	{"redo", "decide again what was taken back", true, with((*Bench).redo)},
-	{"sample-layers", "the error of one sample by operator", false, with((*Bench).sampleLayers)},
+	{"sample-layers", "the error of one sample by operator", false, (*Bench).sampleLayers},
 	{"start", "start a job", true, with((*Bench).start)},
 	{"jobs", "list the jobs", false, with((*Bench).listJobs)},
 	{"cancel", "stop a job", false, with((*Bench).cancelJob)},
@@ -364,5 +363,3 @@ func (b *Bench) undo(ctx context.Context, _ struct{}) (*Changed, error) {
 func (b *Bench) redo(ctx context.Context, _ struct{}) (*Changed, error) {
 	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) { return p.Redo(ctx, b.o.Threads) }, "plan", "redo", b.project().Plan)
 }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

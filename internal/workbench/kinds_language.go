@@ -1,0 +1,128 @@
+package workbench
+
+import (
+	"context"
+
+	"qwb"
+	"qwb/internal/options"
+	"qwb/quantizer/tqc"
+)
+
+// languageLine is a command about the checkpoint that is open, unless its options are wrong.
+func (b *Bench) languageLine(name string, wrong error, t options.Table) (string, error) {
+	model := b.project().Model
+	switch {
+	case model == "":
+		return "", qwb.Usagef("no model is open")
+	case wrong != nil:
+		return "", wrong
+	}
+	return command(append([]string{name, model}, t.Words()...)...), nil
+}
+
+type languageRank struct{ options.Analyze }
+
+func (o *languageRank) line(b *Bench, t options.Table) (string, error) {
+	o.Layerwise = true
+	_, err := o.Language()
+	return b.languageLine("analyze", err, t)
+}
+
+func (o *languageRank) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	t, err := o.Language()
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Threads = b.o.Threads
+	return done(p.AnalyzeText(ctx, t))
+}
+
+type languageEval struct{ options.Eval }
+
+func (o *languageEval) line(b *Bench, t options.Table) (string, error) {
+	_, err := o.Language(true)
+	return b.languageLine("eval", err, t)
+}
+
+func (o *languageEval) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	t, err := o.Language(true)
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Threads, t.Tokens = b.o.Threads, qwb.ListedTokens
+	return done(p.EvalText(ctx, t))
+}
+
+type languageGenerate struct{ options.Generate }
+
+func (o *languageGenerate) line(b *Bench, t options.Table) (string, error) {
+	return b.languageLine("generate", o.Check(), t)
+}
+
+// Continuation is a text that a model continued.
+type Continuation struct {
+	Text    string   `json:"text"`
+	Tokens  []string `json:"tokens"` // all pieces of it, the prompt's included
+	Rate    float64  `json:"tokens_per_second"`
+	Seconds float64  `json:"seconds"`
+}
+
+// TwoTexts are the continuations of a prompt in float and quantized.
+type TwoTexts struct {
+	Float     Continuation `json:"float"`
+	Quantized Continuation `json:"quantized"`
+	Prompt    int          `json:"prompt"` // tokens of the prompt
+	// Differs is the first token that is another one, -1 where there is none.
+	Differs int `json:"first_difference"`
+}
+
+// pieces collects what is streamed: each write is a piece.
+type pieces struct {
+	list []string
+	done func(int)
+}
+
+func (p *pieces) Write(b []byte) (int, error) {
+	p.list = append(p.list, string(b))
+	p.done(len(p.list))
+	return len(b), nil
+}
+
+// generatedTokens is how many positions are run unless told otherwise: enough to see where two texts part.
+const generatedTokens = 128
+
+func (o *languageGenerate) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	if o.Tokens == 0 {
+		o.Tokens = generatedTokens
+	}
+	o.Threads = b.o.Threads
+	var warnings []tqc.Warning
+	var r TwoTexts
+	one := func(what string, l qwb.LanguageOptions) (Continuation, error) {
+		done, end := p.Events.Progress(what, o.Tokens)
+		defer end()
+		s := &pieces{done: done}
+		g := qwb.GenerateOptions{LanguageOptions: l, Sampling: o.Sampling, Prompt: o.Prompt, Tokens: o.Tokens, Own: true, Stream: s}
+		x, w, err := p.Generate(ctx, g)
+		if warnings = append(warnings, w...); err != nil {
+			return Continuation{}, err
+		}
+		r.Prompt = x.Prompt - 1                                                     // the token that begins a text is no piece of it
+		return Continuation{x.Text, s.list[:len(s.list)-1], x.Rate, x.Seconds}, nil // the last is the end of the line
+	}
+	var err error
+	if r.Float, err = one("float", qwb.LanguageOptions{Tokenizer: o.Tokenizer, Mode: qwb.ModeFloat, Threads: b.o.Threads}); err != nil {
+		return nil, warnings, err
+	}
+	if r.Quantized, err = one("quantized", o.LanguageOptions); err != nil {
+		return nil, warnings, err
+	}
+	r.Differs = -1
+	for i := range max(len(r.Float.Tokens), len(r.Quantized.Tokens)) {
+		if i >= len(r.Float.Tokens) || i >= len(r.Quantized.Tokens) || r.Float.Tokens[i] != r.Quantized.Tokens[i] {
+			r.Differs = i
+			break
+		}
+	}
+	return &r, warnings, nil
+}

@@ -1,0 +1,237 @@
+package workbench
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+
+	"qwb"
+	"qwb/analysis"
+	"qwb/internal/options"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
+)
+
+// planBeside is where the plan of a model is to lie.
+func planBeside(model string) string {
+	return path.Join(path.Dir(filepath.ToSlash(model)), qwb.BaseName(model)+qwb.PlanSuffix)
+}
+
+// opens makes another model and plan the project.
+func (b *Bench) opens(model, planFile string) {
+	b.mu.Lock()
+	b.at.Model, b.at.Plan, b.at.Stats = fileWord(model), fileWord(planFile), ""
+	b.mu.Unlock()
+	b.forget()
+}
+
+type calibrateJob struct {
+	options.Calibrate
+	model string // empty: the one that is open
+}
+
+func (o *calibrateJob) Table(c *qwb.Catalog) options.Table {
+	return append(o.Calibrate.Table(c), argument("model", &o.model))
+}
+
+func (o *calibrateJob) files(b *Bench) (model, planFile string, err error) {
+	p := b.project()
+	if o.model == "" || o.model == p.Model {
+		if p.Model == "" {
+			return "", "", qwb.Usagef("no model is open")
+		}
+		return p.Model, p.Plan, nil
+	}
+	return fileWord(o.model), planBeside(o.model), nil
+}
+
+func (o *calibrateJob) line(b *Bench, t options.Table) (string, error) {
+	model, planFile, err := o.files(b)
+	if err == nil {
+		err = o.Check()
+	}
+	return command(append(append([]string{"calibrate", model}, t.Words()...), "-o", planFile)...), err
+}
+
+func (o *calibrateJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	model, planFile, err := o.files(b)
+	if err != nil {
+		return nil, nil, err
+	}
+	if model != p.Model {
+		p.Model, p.Plan, p.Stats = model, planFile, ""
+	}
+	b.bounded(&o.Data, &o.Threads, &o.Memory)
+	r, w, err := p.Calibrate(ctx, o.CalibrateOptions)
+	if err == nil {
+		b.opens(model, planFile)
+	}
+	return done(r, w, err)
+}
+
+type sweepJob struct{ options.Sweep }
+
+func (o *sweepJob) line(b *Bench, t options.Table) (string, error) {
+	p := b.project()
+	if p.Model == "" {
+		return "", qwb.Usagef("no model is open")
+	}
+	return command(append(append([]string{"sweep", p.Model}, t.Words()...), "-o", p.Plan)...), o.Check()
+}
+
+func (o *sweepJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	b.bounded(&o.Data, &o.Threads, &o.Memory)
+	b.remember(&o.Data)
+	return done(p.Sweep(ctx, o.SweepOptions))
+}
+
+type exportJob struct{ options.Export }
+
+func (o *exportJob) Table(c *qwb.Catalog) options.Table {
+	return append(o.Export.Table(c), argument("options", &o.Options)) // of the format
+}
+
+func (o *exportJob) line(b *Bench, t options.Table) (string, error) {
+	p := b.project()
+	file := p.Plan
+	if file == "" || b.language(p.Model) {
+		file = p.Model
+	}
+	words := append([]string{"export", file}, t.Words()...)
+	for _, name := range slices.Sorted(maps.Keys(o.Options)) {
+		words = append(words, "--"+name, o.Options[name])
+	}
+	if file == "" {
+		return "", qwb.Usagef("nothing is open")
+	}
+	return command(words...), nil
+}
+
+// exportedBefore reports whether a file is as it was exported before: by this bench, or by the record beside the plan.
+func (b *Bench) exportedBefore(name string) bool {
+	f, err := b.store().Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return false
+	}
+	sum := hex.EncodeToString(h.Sum(nil))
+	runs, _ := b.read(qwb.RunsPath(b.project().Plan), plan.MaxBytes) // without a plan there is none
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.exported[sum] || bytes.Contains(runs, []byte(`"sha256":"`+sum+`"`))
+}
+
+func (o *exportJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	if b.language(p.Model) {
+		p.Plan = "" // a checkpoint is exported without one
+	}
+	o.Threads, o.Replaces = b.o.Threads, b.exportedBefore
+	r, w, err := p.Export(ctx, o.ExportOptions)
+	if err == nil {
+		b.mu.Lock()
+		if b.exported == nil {
+			b.exported = map[string]bool{}
+		}
+		b.exported[r.SHA256] = true
+		b.mu.Unlock()
+	}
+	return done(r, w, err)
+}
+
+type importJob struct {
+	options.Import
+	model string
+}
+
+func (o *importJob) Table(c *qwb.Catalog) options.Table {
+	return append(o.Import.Table(c), argument("model", &o.model))
+}
+
+func (o *importJob) line(_ *Bench, t options.Table) (string, error) {
+	if o.model == "" {
+		return "", qwb.Usagef("import takes a model")
+	}
+	return command(append(append([]string{"import", fileWord(o.model)}, t.Words()...), "-o", planBeside(o.model))...), o.Check()
+}
+
+func (o *importJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	p.Model, p.Plan, p.Stats = o.model, planBeside(o.model), ""
+	b.bounded(&o.Data, &o.Threads, &o.Memory)
+	r, w, err := p.Import(ctx, o.ImportOptions)
+	if err == nil {
+		b.opens(r.Model, p.Plan)
+	}
+	return done(r, w, err)
+}
+
+type trialJob struct{ options.Doctor }
+
+func (o *trialJob) line(b *Bench, t options.Table) (string, error) {
+	p := b.project()
+	if p.Model == "" || len(o.Data.Paths) == 0 {
+		return "", qwb.Usagef("a trial needs a model that is open, and data")
+	}
+	return command(append([]string{"doctor", p.Model}, t.Words()...)...), nil
+}
+
+func (o *trialJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	p.Plan = ""
+	b.bounded(&o.Data, &o.Threads, nil)
+	b.remember(&o.Data)
+	return done(p.Doctor(ctx, o.DoctorOptions))
+}
+
+type openJob struct{ file string }
+
+func (o *openJob) Table(*qwb.Catalog) options.Table { return options.Table{argument("file", &o.file)} }
+
+// openedFile is what came of opening a file.
+type openedFile struct {
+	Model      string               `json:"model"`
+	Plan       string               `json:"plan"`
+	Exists     bool                 `json:"exists"` // the plan does
+	Inspection *analysis.Inspection `json:"inspection"`
+}
+
+func (o *openJob) line(b *Bench, _ options.Table) (string, error) {
+	if o.file == "" {
+		return "", qwb.Usagef("open takes a model or a plan")
+	}
+	model := o.file
+	if isPlan(o.file) {
+		if of, err := b.modelOf(o.file); err == nil { // the job says what is wrong
+			model = of
+		}
+	}
+	return command("inspect", fileWord(model)), nil
+}
+
+func (o *openJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	p.Model, p.Plan, p.Stats = o.file, planBeside(o.file), ""
+	_, err := b.readPlan(p.Plan)
+	r := &openedFile{Exists: err == nil}
+	if isPlan(o.file) {
+		p.Plan = o.file
+		if p.Model, err = b.modelOf(o.file); err != nil {
+			return nil, nil, err
+		}
+		r.Exists = true
+	}
+	r.Model, r.Plan = p.Model, p.Plan
+	var w []tqc.Warning
+	if r.Inspection, w, err = p.Inspect(ctx); err != nil {
+		return nil, w, err
+	}
+	b.opens(p.Model, p.Plan)
+	return r, w, nil
+}

@@ -1,0 +1,118 @@
+package workbench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb"
+	"qwb/internal/options"
+	"qwb/quantizer/tqc"
+)
+
+type analyzeJob struct{ options.Analyze }
+
+// Where nothing is asked for, which of weights and activations the error comes from is measured too.
+func (o *analyzeJob) line(b *Bench, t options.Table) (string, error) {
+	if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.Explain {
+		o.Split = true
+	}
+	return b.planLine("analyze", o.Check, t)
+}
+
+func (o *analyzeJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	b.bounded(&o.Data, &o.Threads, &o.Memory)
+	r, w, err := p.Analyze(ctx, o.AnalyzeOptions)
+	if err == nil {
+		if err := b.keepAnalysis(p.Plan, r); err != nil { // nothing is lost without it
+			p.Events.Note(fmt.Sprintf("the analysis could not be kept beside the plan: %v", err))
+		}
+	}
+	return done(r, w, err)
+}
+
+type dispatchJob struct{ options.Dispatch }
+
+func (o *dispatchJob) line(b *Bench, t options.Table) (string, error) {
+	return b.planLine("dispatch", o.Check, t)
+}
+
+func (o *dispatchJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	b.bounded(&o.Data, &o.Threads, &o.Memory)
+	b.remember(&o.Data)
+	return done(p.Dispatch(ctx, o.DispatchOptions))
+}
+
+type tuneJob struct{ options.Tune }
+
+func (o *tuneJob) line(b *Bench, t options.Table) (string, error) {
+	return b.planLine("tune", o.Check, t)
+}
+
+func (o *tuneJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	b.bounded(&o.Data, &o.Threads, &o.Memory)
+	return done(p.Tune(ctx, o.TuneOptions))
+}
+
+type evalJob struct{ options.Eval }
+
+// A page wants the plan, which by the command line is asked for by a mode.
+func (o *evalJob) line(b *Bench, t options.Table) (string, error) {
+	o.Mode = strings.TrimSpace(o.Mode)
+	if o.Mode == "" {
+		o.Mode = qwb.ModeSim
+	}
+	if !slices.Contains([]string{qwb.ModeFloat, qwb.ModeSim, qwb.ModeInt8}, o.Mode) {
+		return "", qwb.Usagef("unknown mode %q: one of %s, %s, %s", o.Mode, qwb.ModeFloat, qwb.ModeSim, qwb.ModeInt8)
+	}
+	return b.planLine("eval", nil, t)
+}
+
+func (o *evalJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	b.bounded(&o.Data, &o.Threads, nil)
+	b.remember(&o.Data)
+	return done(p.Eval(ctx, o.EvalOptions))
+}
+
+type verifyJob struct{ options.Verify }
+
+func (o *verifyJob) line(b *Bench, t options.Table) (string, error) {
+	return b.planLine("verify", nil, t)
+}
+
+func (o *verifyJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	b.bounded(&o.Data, &o.Threads, nil)
+	r, w, err := p.Verify(ctx, o.VerifyOptions)
+	if err == nil && !r.Holds() {
+		err = qwb.Checkf("verify: %s", qwb.Divergence(r))
+	}
+	return done(r, w, err)
+}
+
+type compareJob struct{ options.Compare }
+
+func (o *compareJob) Table(c *qwb.Catalog) options.Table {
+	return append(o.Compare.Table(c), argument("runs", &o.Runs))
+}
+
+func (o *compareJob) line(_ *Bench, t options.Table) (string, error) {
+	if len(o.Runs) < 2 {
+		return "", qwb.Usagef("compare takes two or more runs: plans, models or recorded outputs")
+	}
+	words := []string{"compare"}
+	for _, name := range o.Runs {
+		words = append(words, fileWord(name))
+	}
+	return command(append(words, t.Words()...)...), o.Check()
+}
+
+func (o *compareJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+	p.Plan = ""
+	if isPlan(o.Runs[0]) {
+		p.Plan = o.Runs[0]
+	}
+	b.bounded(&o.Data, &o.Threads, nil)
+	b.remember(&o.Data)
+	return done(p.Compare(ctx, o.CompareOptions))
+}
