@@ -140,8 +140,9 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		}
 		r.Profile = profile.Name
 	}
+	back := &backRun{job: j, plan: p, profile: profile, options: o}
 	if !o.Unverified {
-		in.Run = j.runsBack(p, profile, o)
+		in.Run = back.run
 	}
 	if f.Check != nil {
 		if err := f.Check(in); err != nil {
@@ -149,7 +150,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		}
 	}
 	r.IntegerShare = integerShare(p.Graph, p.Set.Domains)
-	v, err := j.ensureVerified(ctx, p, profile, wanting{o.Backend, o.Samples, o.Threads, o.Unverified})
+	v, err := j.ensureVerified(ctx, p, profile, wanting{o.Backend, o.Samples, o.Threads, o.Unverified, back})
 	if v != nil {
 		r.Verification = p.exportVerification(v)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"qwb/analysis"
+	"qwb/analysis/verify"
 	"qwb/export"
 	"qwb/internal/plain"
 	"qwb/kernels/qmath"
@@ -106,6 +107,7 @@ type wanting struct {
 	Samples    int
 	Threads    int
 	Unverified bool
+	Back       *backRun // gets the program and its integers
 }
 
 // ensureVerified verifies a plan under a profile, unless the plan holds a verification that stands for it, and returns the outcome. One under
@@ -122,6 +124,7 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Prof
 	if err != nil {
 		return nil, err
 	}
+	o.Back.program = program
 	lacks, err := p.lacks(wanted{program, b.Name, o.Samples})
 	if err != nil {
 		return nil, err
@@ -139,7 +142,8 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Prof
 		if err := here(b); err != nil {
 			return nil, err
 		}
-		if v, err = j.verifyPlan(ctx, p, program, b, DataOptions{Threads: o.Threads, Samples: o.Samples}); err != nil {
+		o.Back.sums = &verify.Sums{}
+		if v, err = j.verifyPlan(ctx, p, program, b, DataOptions{Threads: o.Threads, Samples: o.Samples}, o.Back.sums); err != nil {
 			return nil, verifiesFirst(p, lacks, err)
 		}
 	}

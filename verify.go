@@ -98,7 +98,7 @@ func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verificati
 	if err != nil {
 		return nil, err
 	}
-	v, err := j.verifyPlan(ctx, p, lowered, backend, o.Data)
+	v, err := j.verifyPlan(ctx, p, lowered, backend, o.Data, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +166,8 @@ func (p *Planned) Executor(backend string, profile qmath.Profile, batch, threads
 	return program.New(lowered, b, threads)
 }
 
-// verifyPlan verifies the program of a plan on a data set, the plan's own unless one is given.
-func (j *job) verifyPlan(ctx context.Context, p *Planned, program *lower.Program, backend program.Backend, o DataOptions) (*analysis.Verification, error) {
+// verifyPlan verifies the program of a plan on a data set, the plan's own unless one is given. sums gets hashes of its integers; nil: nobody does.
+func (j *job) verifyPlan(ctx context.Context, p *Planned, program *lower.Program, backend program.Backend, o DataOptions, sums *verify.Sums) (*analysis.Verification, error) {
 	for _, w := range program.Warnings {
 		j.warn("%s", w)
 	}
@@ -184,7 +184,7 @@ func (j *job) verifyPlan(ctx context.Context, p *Planned, program *lower.Program
 	elapsed := j.stopwatch()
 	samples := &hashed{Iterator: set.Iterator()}
 	v, err := verify.Run(ctx, samples, verify.Config{Set: p.Set, Program: program, Backend: backend, Simulator: s,
-		Threads: o.Threads, Memory: o.Budget, Progress: tick})
+		Threads: o.Threads, Memory: o.Budget, Progress: tick, Sums: sums})
 	if err != nil {
 		return nil, err
 	}

@@ -82,9 +82,15 @@ type ReadBack struct {
 	First string `json:"first,omitempty"`
 	// NotHeld is what the format cannot hold, with the number of numbers, a line each.
 	NotHeld []string `json:"not_held"`
-	// Integers of the file's own program were compared on so many samples; 0: the file was not run.
-	Samples  int   `json:"samples"`
-	Integers int64 `json:"integers"`
+	Ran
+}
+
+// Ran is what running the file's own program found: integers that it computes as the plan's does. All is 0 where it was not run.
+type Ran struct {
+	Samples  int    `json:"samples"`
+	Integers int64  `json:"integers"`
+	Of       int64  `json:"integers_of"`       // of the plan: those that the file's program does not have are missing in Integers
+	Not      string `json:"not_run,omitempty"` // why it was not run, where its reader gives a graph
 }
 
 // Equal reads what was written of a plan or program back, and compares it with that. What differs is an error, with the outcome where there is
@@ -105,7 +111,7 @@ func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, 
 		err = fmt.Errorf("export: %d of %s in the file are not those of the plan, the first: %s", b.Different, plain.Count(int(b.Compared), "number"), b.First)
 	}
 	if err == nil && back.Graph != nil && in.Run != nil {
-		b.Samples, b.Integers, err = in.Run(ctx, back.Graph)
+		b.Ran, err = in.Run(ctx, back.Graph)
 	}
 	return b, err
 }
@@ -113,8 +119,14 @@ func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, 
 // String is the outcome in a few words.
 func (b *ReadBack) String() string {
 	s := fmt.Sprintf("%s of the file equal the plan's", plain.Count(int(b.Compared), "number"))
-	if b.Samples > 0 {
-		s += fmt.Sprintf("; its own program computes the plan's %s on %s", plain.Count(int(b.Integers), "integer"), plain.Count(b.Samples, "sample"))
+	switch of := ""; {
+	case b.Not != "":
+		s += "; its own program was not run: " + b.Not
+	case b.Samples > 0:
+		if b.Integers < b.Of {
+			of = fmt.Sprintf("%d of ", b.Integers)
+		}
+		s += fmt.Sprintf("; its own program computes %sthe plan's %s on %s", of, plain.Count(int(b.Of), "integer"), plain.Count(b.Samples, "sample"))
 	}
 	switch n := len(b.NotHeld); {
 	case n > 1:

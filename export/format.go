@@ -101,9 +101,9 @@ type Input struct {
 	// Array writes a tensor as .npy.
 	Array func(w io.Writer, t *tensor.Tensor) error
 
-	// Run runs a graph that was read back on samples of the plan's data, and says how many integers of how many samples were compared with those of
-	// the plan; integers that differ are an error. Nil: nothing is run.
-	Run func(ctx context.Context, g *graph.Graph) (samples int, integers int64, err error)
+	// Run runs a graph that was read back on the samples of the plan's verification; integers that are not those of the plan are an error. Nil: nothing
+	// is run.
+	Run func(ctx context.Context, g *graph.Graph) (Ran, error)
 
 	// State is what the format's own functions leave for those that come later, in the order Check, Write, Back.
 	State any

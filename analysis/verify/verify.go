@@ -25,6 +25,7 @@ type Config struct {
 	Threads   int            // that share the work of a step, 0 for one
 	Memory    int64          // that the values of the simulation may take, as exec.Options has it
 	Progress  func(done int) // steps done, of all samples; may be nil
+	Sums      *Sums          // gets hashes of what the reference computes, for Twin; may be nil
 }
 
 // Run verifies a program on samples. The data set must not be empty. Samples pass through the program together, step by step, so that what

@@ -11,6 +11,7 @@ import (
 	"qwb/export"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
+	"qwb/graph/tflite/lift"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 )
@@ -42,7 +43,11 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 			return nil, fmt.Errorf("step %q: %w", r.p.Name(lower.StepID(i)), err)
 		}
 	}
-	return &export.Readback{Held: r.held}, nil
+	g, _, err := lift.Graph(m)
+	if err != nil {
+		return nil, err
+	}
+	return &export.Readback{Held: r.held, Graph: g}, nil
 }
 
 // wants is all of a program, and the limits of operators that compute integers of integers.
@@ -209,14 +214,18 @@ func (r *recoverer) tensor(t *lower.Tensor) error {
 // between adds the grids of tensors that the file has between an operator and the tensor of the program, NAME/what, and of a second one of a constant,
 // NAME:1. They are the same; one that is rescaled has another by its name.
 func (r *recoverer) between() {
-	known := map[string]bool{}
+	known := map[string]*lower.Tensor{}
 	for i := range r.p.Tensors {
-		known[r.p.Tensors[i].Name] = true
+		known[r.p.Tensors[i].Name] = &r.p.Tensors[i]
 	}
 	for i := range r.sub.Tensors {
 		x := &r.sub.Tensors[i]
 		k := strings.LastIndexAny(x.Name, "/:")
-		if k < 0 || known[x.Name] || !known[x.Name[:k]] || !x.Quantization.Quantized() || strings.HasPrefix(x.Name[k:], "/rescaled") || strings.HasPrefix(x.Name[k:], "/bias") {
+		if k < 0 || known[x.Name] != nil || !x.Quantization.Quantized() || strings.HasPrefix(x.Name[k:], "/rescaled") {
+			continue
+		}
+		// Weights may be called so too: what stands between is computed, and a second constant is one of a constant.
+		if of := known[x.Name[:k]]; of == nil || of.Encoding == nil || x.Data != nil && of.Const == nil && x.Name[k:] != "/limit" {
 			continue
 		}
 		at := export.TensorName(x.Name[:k])

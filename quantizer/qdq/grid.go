@@ -224,9 +224,15 @@ func (q *grid) at(c int) qmath.Codec {
 // dequantize returns the numbers that integers stand for.
 func (q *grid) dequantize(codes []int32, shape []int) *tensor.Tensor {
 	out := tensor.New(tensor.Float32, shape...)
-	x, of := out.F32(), q.index(shape)
-	for i, c := range codes {
-		x[i] = q.at(of(i)).Dequantize(c)
+	x, of, run := out.F32(), q.index(shape), len(codes) // of codes with one scale
+	switch {
+	case q.axis >= 0 && q.block == 0:
+		run = tensor.Count(shape[q.axis+1:])
+	case q.axis >= 0:
+		run = 1
+	}
+	for i := 0; i < len(codes); i += run {
+		q.at(of(i)).DequantizeSlice(x[i:][:run], codes[i:][:run])
 	}
 	return out
 }

@@ -1,0 +1,228 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+)
+
+// Ran is what running another program of the same network found.
+type Ran struct {
+	Samples  int
+	Integers int64 // of them that were compared, and are equal
+	Of       int64 // integers that the first program computes
+}
+
+// Twin runs a program that has to compute the integers of another one, on n samples, and compares every tensor that both of them have. Where operators in
+// float come before a tensor whose integers differ, it feeds both programs the same numbers of these operators, which have to be alike (their difference has
+// at most 1e-4 of the energy), and compares again. Integers that differ are an error that names the first. sums are those of the first program where it
+// was run on the same samples; nil: it is run here. An input of the other may have its channels first where the first has them last, or the other way round.
+func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples exec.Iterator, n int, backend program.Backend, threads int) (r Ran, err error) {
+	t := &twins{first: side{program: own}, second: side{program: other}, backend: backend, threads: threads}
+	defer t.close()
+	for ; r.Samples < n; r.Samples++ {
+		sample, err := samples.Next(ctx)
+		if err != nil {
+			return r, err
+		}
+		var want map[computed]*sum
+		if sums != nil && r.Samples < len(sums.samples) {
+			want = sums.samples[r.Samples]
+		} else if want, err = t.run(ctx, &t.first, sample.Feeds, nil); err != nil {
+			return r, err
+		}
+		got, err := t.run(ctx, &t.second, sample.Feeds, nil)
+		if err != nil {
+			return r, fmt.Errorf("running what was written: %w", err)
+		}
+		pairs := paired(want, got)
+		if err := fault(pairs); err != nil {
+			return r, err
+		}
+		if slices.ContainsFunc(pairs, func(p both) bool { return p.other != nil && p.own.behind && !p.own.same(p.other) }) {
+			if pairs, err = t.lockstep(ctx, sample.Feeds); err != nil {
+				return r, err
+			}
+			if err := fault(pairs); err != nil {
+				return r, err
+			}
+		}
+		for _, p := range pairs {
+			if r.Of += int64(p.own.n); p.other != nil && p.own.same(p.other) {
+				r.Integers += int64(p.own.n)
+			}
+		}
+	}
+	return r, nil
+}
+
+// fault is the error of the first tensor whose integers differ though nothing in float comes before it.
+func fault(pairs []both) error {
+	for _, p := range pairs {
+		if p.other != nil && !p.own.behind && !p.other.behind && !p.own.same(p.other) {
+			return fmt.Errorf("the program of the file computes other integers than the plan, first in tensor %q (%s)", p.own.tensor, p.computed)
+		}
+	}
+	return nil
+}
+
+// twins are two programs of one network.
+type twins struct {
+	first, second side
+	backend       program.Backend
+	threads       int
+}
+
+type side struct {
+	program  *lower.Program
+	executor *program.Executor // nil before its first run
+}
+
+func (t *twins) close() {
+	for _, s := range []side{t.first, t.second} {
+		if s.executor != nil {
+			_ = s.executor.Close() // what fails in it would have failed in a run
+		}
+	}
+}
+
+// run runs one of them. at sees the steps that compute in float, and may return other outputs; what is behind them is then the same in both.
+func (t *twins) run(ctx context.Context, x *side, feeds map[string]*tensor.Tensor, at func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error)) (
+	sums map[computed]*sum, err error) {
+	if x.executor == nil {
+		if x.executor, err = program.New(x.program, t.backend, t.threads); err != nil {
+			return nil, err
+		}
+	}
+	s := newSummer(x.program)
+	_, err = x.executor.Run(ctx, turned(x.program, feeds), func(step *lower.Step, _, out []*tensor.Tensor) (replaced []*tensor.Tensor, err error) {
+		if at != nil && inFloat(step) {
+			if replaced, err = at(step, out); replaced != nil {
+				s.exact[step.ID], out = true, replaced
+			}
+		}
+		s.see(step, out)
+		return replaced, err
+	})
+	return s.sums, err
+}
+
+// turned are the inputs of a program of feeds that may have their channels at the other end.
+func turned(p *lower.Program, feeds map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	list := make(map[string]*tensor.Tensor, len(feeds))
+	for name, x := range feeds {
+		list[name] = x
+	}
+	for _, id := range p.Inputs {
+		t := &p.Tensors[id]
+		x := feeds[t.Name]
+		if x == nil || len(x.Shape) != 4 || len(t.Shape) != 4 || accepts(t.Shape, x.Shape) {
+			continue
+		}
+		for _, y := range []*tensor.Tensor{movedFirst(x), movedLast(x)} {
+			if accepts(t.Shape, y.Shape) {
+				list[t.Name] = y
+				break
+			}
+		}
+	}
+	return list
+}
+
+// accepts reports whether a tensor may have a shape.
+func accepts(s graph.Shape, dims []int) bool {
+	for i, d := range dims {
+		if s[i].Known() && s[i].N != int64(d) {
+			return false
+		}
+	}
+	return true
+}
+
+// movedLast brings the second of four axes to the end, movedFirst the last to the second.
+func movedLast(x *tensor.Tensor) *tensor.Tensor {
+	d := x.Shape
+	return &tensor.Tensor{DType: x.DType, Shape: []int{d[0], d[2], d[3], d[1]}, Data: x.ToRowMajor().ToChannelsLast().Data}
+}
+
+func movedFirst(x *tensor.Tensor) *tensor.Tensor {
+	d := x.Shape
+	flat := &tensor.Tensor{DType: x.DType, Shape: []int{d[0], d[1] * d[2], d[3], 1}, Data: x.ToRowMajor().Data}
+	return &tensor.Tensor{DType: x.DType, Shape: []int{d[0], d[3], d[1], d[2]}, Data: flat.ToChannelsLast().Data}
+}
+
+// lockstep runs both with the numbers that the first computes in float.
+func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) ([]both, error) {
+	kept := map[string][]*tensor.Tensor{}
+	want, err := t.run(ctx, &t.first, feeds, func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		list := make([]*tensor.Tensor, len(out))
+		for i, x := range out {
+			if x != nil {
+				list[i] = x.Clone()
+			}
+		}
+		for _, name := range namesOf(t.first.program, step) {
+			kept[name] = list
+		}
+		return list, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	got, err := t.run(ctx, &t.second, feeds, func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		for _, name := range namesOf(t.second.program, step) {
+			list := kept[name]
+			if name == "" || len(list) != len(out) || !fit(list, out) {
+				continue
+			}
+			for i, x := range list {
+				if x != nil && !alike(x, out[i]) {
+					return nil, fmt.Errorf("the program of the file computes other numbers than the plan at %q", name)
+				}
+			}
+			return list, nil
+		}
+		return nil, nil
+	})
+	return paired(want, got), err
+}
+
+// fit reports whether one list of outputs can stand for another.
+func fit(a, b []*tensor.Tensor) bool {
+	for i, x := range a {
+		y := b[i]
+		if (x == nil) != (y == nil) || x != nil && (x.DType != y.DType || !slices.Equal(x.Shape, y.Shape)) {
+			return false
+		}
+	}
+	return true
+}
+
+// alike reports whether the difference of two tensors has little of their energy.
+func alike(x, y *tensor.Tensor) bool {
+	a, b := x.ToRowMajor(), y.ToRowMajor()
+	var differ, all float64
+	add := func(p, q float64) {
+		all += min(p*p, math.MaxFloat32) // an infinity is alike
+		if p != q && (p == p || q == q) {
+			differ += (p - q) * (p - q)
+		}
+	}
+	if a.DType == tensor.Float32 {
+		for i, p := range a.F32() {
+			add(float64(p), float64(b.F32()[i]))
+		}
+	} else if codes := b.Integers(); codes != nil {
+		for i, p := range a.Integers() {
+			add(float64(p), float64(codes[i]))
+		}
+	}
+	return differ <= 1e-4*all
+}

@@ -1,0 +1,113 @@
+package verify_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis/verify"
+	"qwb/graph/tensor"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program/cpu"
+)
+
+// twin has integers before and behind an operator in float with the constant %g.
+const twin = `input x: f32[1,3,8,8]
+const w: f32[8,3,3,3] = normal(seed=1, std=0.3)
+const v: f32[8,8,1,1] = normal(seed=2, std=0.3)
+const k: f32[] = [%v]
+a = Conv(x, w) {pads=[1,1,1,1]} "first"
+b = Relu(a) "relu"
+p = Pow(b, k) "power"
+y = Conv(p, v) "last"
+output y
+`
+
+// twinOf runs a program that is other only in what change does.
+func twinOf(t *testing.T, exponent string, sums bool, change func(p *lower.Program)) (verify.Ran, error) {
+	t.Helper()
+	own, err := compile(t, fmt.Sprintf(twin, "1.5"), "onnxruntime", "ort")
+	require.NoError(t, err)
+	require.NotEmpty(t, own.p.Crossings)
+	other, err := compile(t, fmt.Sprintf(twin, "1.5"), "onnxruntime", "ort")
+	require.NoError(t, err)
+	if exponent != "1.5" { // with the scales of the first
+		g, err := compile(t, fmt.Sprintf(twin, exponent), "onnxruntime", "ort")
+		require.NoError(t, err)
+		for i := range other.p.Steps {
+			if o, ok := other.p.Steps[i].Op.(*lower.Island); ok {
+				o.Graph = g.p.Steps[i].Op.(*lower.Island).Graph
+			}
+		}
+	}
+	if change != nil {
+		change(other.p)
+	}
+	list := []map[string]*tensor.Tensor{own.feeds, own.feeds}
+	var s *verify.Sums
+	if sums {
+		s = &verify.Sums{}
+		_, err := verify.Run(context.Background(), &samples{feeds: list}, verify.Config{Set: own.set, Program: own.p, Backend: cpu.Backend, Threads: 2, Sums: s})
+		require.NoError(t, err)
+	}
+	return verify.Twin(context.Background(), own.p, other.p, s, &samples{feeds: list}, 2, cpu.Backend, 2)
+}
+
+// code changes a code of the weights of a node.
+func code(node string) func(p *lower.Program) {
+	return func(p *lower.Program) {
+		for i := range p.Steps {
+			if l, ok := p.Steps[i].Op.(*lower.Linear); ok && p.Name(lower.StepID(i)) == node {
+				w := *l.Weights
+				w.Codes = w.Codes.Clone()
+				w.Codes.Data.([]int8)[4] ^= 32
+				l.Weights = &w
+			}
+		}
+	}
+}
+
+func TestTwinsComputeTheSame(t *testing.T) {
+	for _, sums := range []bool{true, false} {
+		for _, exponent := range []string{"1.5", "1.5000002"} { // the last bits of floats may be others
+			r, err := twinOf(t, exponent, sums, nil)
+			require.NoError(t, err)
+			require.Equal(t, 2, r.Samples)
+			require.Equal(t, r.Of, r.Integers)
+			require.Greater(t, r.Of, int64(2*(3*64+8*64+8*64)))
+		}
+		_, err := twinOf(t, "1.5", sums, code("first"))
+		require.ErrorContains(t, err, `first in tensor "b_QuantizeLinear"`)
+		_, err = twinOf(t, "1.5", sums, code("last"))
+		require.ErrorContains(t, err, `first in tensor "y_QuantizeLinear"`)
+		_, err = twinOf(t, "1.7", sums, nil)
+		require.ErrorContains(t, err, `other numbers than the plan at "power"`)
+	}
+}
+
+// A reader that names nothing, and has channels at the other end, is still compared.
+func TestTwinsOfOtherNamesAndOrders(t *testing.T) {
+	own, err := compile(t, fmt.Sprintf(twin, "1.5"), "onnxruntime", "ort")
+	require.NoError(t, err)
+	other, err := compile(t, fmt.Sprintf(twin, "1.5"), "onnxruntime", "ort")
+	require.NoError(t, err)
+	for _, id := range other.g.Nodes() {
+		other.g.Node(id).Name = fmt.Sprint("n", id)
+	}
+	last := tensor.New(tensor.Float32, 1, 8, 8, 3)
+	for i, v := range own.feeds["x"].ToRowMajor().F32() {
+		last.F32()[i%64*3+i/64] = v
+	}
+	for _, feed := range []*tensor.Tensor{own.feeds["x"], last} {
+		feeds := []map[string]*tensor.Tensor{{"x": feed}}
+		r, err := verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: feeds}, 1, cpu.Backend, 1)
+		require.NoError(t, err)
+		require.Positive(t, r.Of)
+		require.Equal(t, r.Of, r.Integers)
+	}
+	other.p.Steps[1].Op.(*lower.Linear).Weights.Codes.Data.([]int8)[4] ^= 32
+	_, err = verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1, cpu.Backend, 1)
+	require.ErrorContains(t, err, "other integers")
+}
