@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"qwb/analysis/verify"
 	"qwb/export"
@@ -45,6 +46,9 @@ type backRun struct {
 // cannot be run is said with its reason.
 func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	j, p := b.job, b.plan
+	if !slices.ContainsFunc(b.program.Tensors, func(t lower.Tensor) bool { return t.Quantized() }) {
+		return export.Ran{Not: "no operator of the plan runs on integers"}, nil
+	}
 	if err := g.Adopt(j.Catalog.Operators); err != nil {
 		return export.Ran{}, err
 	}
@@ -67,11 +71,7 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	if err != nil {
 		return export.Ran{}, fmt.Errorf("export: %w", err)
 	}
-	ran := export.Ran{Samples: r.Samples, Integers: r.Integers, Of: r.Of}
-	if r.Of == 0 {
-		ran.Not = "no operator of the plan runs on integers"
-	}
-	return ran, nil
+	return export.Ran{Samples: r.Samples, Integers: r.Integers, Of: r.Of}, nil
 }
 
 // importedProgram is the program of a graph with pairs, as far as it has an integer form.
