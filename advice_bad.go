@@ -117,11 +117,11 @@ func (j *job) planLosses(ctx context.Context, p *Planned, o DataOptions, threads
 			return nil, false, err
 		}
 		l, err = k.evaluator.Losses(ctx, q)
-		return l, q.Infinite(), err
+		return l, len(q.Infinite()) > 0, err
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	l, err = k.evaluator.Losses(ctx, q)
-	return l, q.Infinite(), err
+	return l, len(q.Infinite()) > 0, err
 }

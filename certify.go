@@ -75,7 +75,7 @@ func (j *job) certify(ctx context.Context, o CertifyOptions) (*CertifyResult, er
 	if err := c.verifications(ctx, run, o); err != nil {
 		return nil, err
 	}
-	if err := c.measure(ctx, run); err != nil {
+	if err := j.located(ctx, c.measure(ctx, run), o.Data, o.Threads); err != nil {
 		return nil, err
 	}
 	b, err := SealCertificate(c)
@@ -274,7 +274,7 @@ func (c *Certificate) verifications(ctx context.Context, run *contest, o Certify
 				return err
 			}
 			if v.Verdict == analysis.VerdictDifferent || v.Verdict == analysis.VerdictNotFinite {
-				return CheckError{fmt.Errorf("certify: %s; nothing was written; qwb verify --profile %s %s shows more", Divergence(v), profile.Name, p.File)}
+				return Diverged("certify", v, fmt.Sprintf("; nothing was written; qwb verify --profile %s %s shows more", profile.Name, p.File))
 			}
 			if v.Verdict == analysis.VerdictNothing {
 				run.warn("no operator of %s runs on integers: there is nothing to verify, and the figures are those of float", p.File)

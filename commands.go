@@ -74,7 +74,7 @@ func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Repo
 func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.dispatch(ctx, o)
-	err = j.located(ctx, err, o.Data, o.Threads)
+	err = j.changed(ctx, err, o.Data, o.Threads)
 	record(j, "dispatch", r, err, on(j, o.Data, dispatchFigures))
 	return r, j.warnings, err
 }
@@ -84,7 +84,7 @@ func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchRes
 func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.tune(ctx, o, false)
-	err = j.located(ctx, err, o.Data, o.Threads)
+	err = j.changed(ctx, err, o.Data, o.Threads)
 	record(j, "tune", r, err, on(j, o.Data, tuneFigures))
 	return r, j.warnings, err
 }
@@ -110,6 +110,7 @@ func (p *Project) Flips(ctx context.Context, o FlipsOptions) (*FlipsResult, []tq
 func (p *Project) SampleLayers(ctx context.Context, o DataOptions, name string) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.sampleLayers(ctx, o, name)
+	err = j.located(ctx, err, o, 0)
 	return r, j.warnings, err
 }
 
@@ -134,6 +135,9 @@ func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorF
 func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.verify(ctx, o)
+	if err != nil {
+		err = j.located(ctx, err, o.Data, o.Threads)
+	}
 	record(j, "verify", r, err, verifyFigures)
 	return r, j.warnings, err
 }
@@ -143,6 +147,9 @@ func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verifi
 func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.export(ctx, o)
+	if err != nil {
+		err = j.located(ctx, err, DataOptions{}, o.Threads)
+	}
 	record(j, "export", r, err, exportFigures)
 	return r, j.warnings, err
 }
@@ -202,6 +209,9 @@ func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult
 func (p *Project) VerifyCertificate(ctx context.Context, o RecheckOptions) (*RecheckResult, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.recheck(ctx, o)
+	if err != nil {
+		err = j.located(ctx, err, DataOptions{}, o.Threads)
+	}
 	return r, j.warnings, err
 }
 
@@ -209,7 +219,6 @@ func (p *Project) VerifyCertificate(ctx context.Context, o RecheckOptions) (*Rec
 func (p *Project) Gate(ctx context.Context, o GateOptions) (*GateReport, []tqc.Warning, error) {
 	j := p.job()
 	r, err := j.holdGate(ctx, o)
-	err = j.located(ctx, err, o.Run.Data, o.Run.Threads)
 	record(j, "gate", r, err, gateFigures)
 	return r, j.warnings, err
 }

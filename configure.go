@@ -27,9 +27,10 @@ type Planned struct {
 	Stale     []overlay.Stale
 
 	catalog *Catalog
-	lost    bool            // what was tuned is gone: Graph is the reference without it
-	broken  *rewrite.Broken // the step of the tuned values that does not fit; Reference is without all of them then
-	sum     string          // SHA-256 of the file as it was read
+	watch   func(p *Planned, run planRun) // hears of what runs the plan; may be nil
+	lost    bool                          // what was tuned is gone: Graph is the reference without it
+	broken  *rewrite.Broken               // the step of the tuned values that does not fit; Reference is without all of them then
+	sum     string                        // SHA-256 of the file as it was read
 }
 
 // seenBy are the samples behind statistics, by hash; nil has none.

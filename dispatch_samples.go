@@ -122,6 +122,7 @@ func (s *searcher) measure(ctx context.Context, h *sampleSide, out *derived) (ha
 		return half{}, err
 	}
 	m, err := h.ev.Measure(ctx, q, s.budget.scorer)
+	s.met(s.p, q.Infinite())
 	return half{h.float, m}, err
 }
 

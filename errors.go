@@ -111,6 +111,9 @@ func Describe(err error) Fault {
 			f.Node = nodes[0]
 		}
 	}
+	if none := (*notFiniteError)(nil); errors.As(err, &none) {
+		f.Stage, f.File, f.Node, f.Op = "", "", none.found.Node, none.found.Op
+	}
 	is(KindMemory, errors.As(err, new(*MemoryError)))
 	is(KindDecision, errors.As(err, new(*DecisionError)))
 	var changed *ChangedError

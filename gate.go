@@ -83,10 +83,18 @@ func (j *job) holdGate(ctx context.Context, o GateOptions) (*GateReport, error) 
 		return nil, Usagef("--slice needs --max-nsr: it is that limit that it narrows down")
 	}
 	g := &gateRun{job: j, o: o, res: &GateReport{A: o.A, B: o.B, Strict: o.Strict, Paired: true, Checks: []analysis.GateCheck{}}}
-	if err := g.measure(ctx); err != nil {
+	err := g.measure(ctx)
+	found := j.located(ctx, err, o.Run.Data, o.Run.Threads)
+	switch {
+	case errors.As(found, new(*notFiniteError)):
+		g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "finite numbers", Verdict: analysis.GateFailed, Note: found.Error()})
+	case err != nil:
 		return nil, err
 	}
-	if err := g.limits(); err != nil {
+	if err == nil {
+		err = g.limits()
+	}
+	if err != nil && found == nil {
 		return nil, err
 	}
 	g.res.Held = true

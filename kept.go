@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"qwb/analysis"
+	"qwb/calib"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/quantizer/sim"
@@ -20,7 +21,7 @@ type keptRuns struct {
 	evaluator *analysis.Evaluator
 	reference *graph.Graph
 	shared    sim.Constants
-	infinite  bool // of the last simulation of them: an infinite number became a code
+	infinite  bool // of the last simulation of them: see sim.Simulator.Infinite
 }
 
 // keptLosses simulates a derived plan on the samples that its statistics keep, at most calib.MaxKept, and returns what analysis.Judge says of
@@ -37,7 +38,7 @@ func (j *job) keptLosses(ctx context.Context, d *derivation, out *derived, threa
 		return nil, err
 	}
 	l, err := k.evaluator.Losses(ctx, q)
-	k.infinite = q.Infinite()
+	k.infinite = len(q.Infinite()) > 0
 	return l, err
 }
 
@@ -50,11 +51,15 @@ func (d *derivation) keptRuns(ctx context.Context, threads int) (*keptRuns, erro
 	if d.Stats == nil || len(d.Stats.Kept()) == 0 {
 		return nil, errNoKept
 	}
-	var samples []*exec.Sample
-	for i, k := range d.Stats.Kept() {
+	return d.runsOn(ctx, keptSamples(d.Stats), threads)
+}
+
+// keptSamples are the samples that statistics keep.
+func keptSamples(stats *calib.Stats) (samples []*exec.Sample) {
+	for i, k := range stats.Kept() {
 		samples = append(samples, &exec.Sample{Name: fmt.Sprintf("kept %d", i+1), Hash: k.Hash, Feeds: k.Feeds})
 	}
-	return d.runsOn(ctx, samples, threads)
+	return samples
 }
 
 // runsOn runs the float graph on samples, which count as kept from here on.

@@ -45,7 +45,7 @@ func (j *job) openToChange(file string) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, catalog: &j.Catalog, sum: sum}
+	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, catalog: &j.Catalog, watch: j.watch, sum: sum}
 	if err := j.apply(out); err != nil {
 		m.Close()
 		return nil, err

@@ -101,8 +101,9 @@ type job struct {
 	*project
 	mu       sync.Mutex // of warnings and of what is told to Events: readers of text are several
 	warnings []tqc.Warning
-	seen     *plan.Plan // the project's plan as it was read or written last
-	modelAt  string     // where the model of the plan is, if not where the plan says
+	seen     *plan.Plan   // the project's plan as it was read or written last
+	modelAt  string       // where the model of the plan is, if not where the plan says
+	runs     []watchedRun // what has run plans
 }
 
 func (p *Project) job() *job { return &job{project: (*project)(p)} }

@@ -399,7 +399,9 @@ func (s *sweeping) try(ctx context.Context) error {
 	defer finish()
 	var shared sim.Constants
 	var d *derivation
+	var first error
 	skip := func(p *sweepPoint, err error) {
+		first = cmp.Or(first, err)
 		s.r.Skipped = append(s.r.Skipped, Skipped{p.target.Name, p.observer, p.granularity, p.dispatcher, p.format, err.Error()})
 	}
 	for i, p := range s.points {
@@ -435,7 +437,10 @@ func (s *sweeping) try(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err != nil { // values that are not finite, for one
+		if names := q.Infinite(); err != nil && notFinite(err) || err == nil && len(names) > 0 && !infinite(s.fit, names) {
+			err = s.notFinite(ctx, d, &p, list, out, q, err)
+		}
+		if err != nil {
 			skip(&p, err)
 			tick(i + 1)
 			continue
@@ -444,9 +449,40 @@ func (s *sweeping) try(ctx context.Context) error {
 		tick(i + 1)
 	}
 	if len(s.tried) == 0 {
-		return fmt.Errorf("sweep: none of %d combinations gives a plan; the first: %s", len(s.points), s.r.Skipped[0].Why)
+		return fmt.Errorf("sweep: none of %d combinations gives a plan; the first: %w", len(s.points), first)
 	}
 	return nil
+}
+
+// notFinite says of a combination that met numbers which are none, and failed with err or went on, what makes them, and how its plan is mended. It returns
+// err where nothing is found.
+func (s *sweeping) notFinite(ctx context.Context, d *derivation, p *sweepPoint, list []decision.Decision, out *derived, q *sim.Simulator, err error) error {
+	it := exec.Iterator(&exec.InMemory{Samples: keptSamples(s.fit)})
+	if s.set != nil {
+		it = s.half(true)
+	}
+	samples, failed := someOf(ctx, it, lookAt)
+	if failed != nil {
+		return err
+	}
+	x := &search{graph: out.Graph, target: p.target, reference: cmp.Or(d.Reference, d.Graph), samples: samples}
+	x.with = func(selector string) (*tqc.Set, *sim.Simulator, error) {
+		more := decision.Decision{By: decision.ByUser, Select: decision.Select{selector}, Properties: decision.Properties{Domain: decision.FP32}}
+		out, err := d.Derive(ctx, append(slices.Clip(list), more))
+		if err != nil {
+			return nil, nil, err
+		}
+		q, err := d.simulator(out, nil)
+		return out.Set, q, err
+	}
+	f, selector, failed := x.find(ctx, out.Set, q)
+	if failed != nil || f == nil {
+		return err
+	}
+	if selector != "" {
+		f.Cure = p.command(s.Model, s.Plan, s.flags()) + " && qwb set " + plain.Shell(s.Plan, selector, "domain=fp32")
+	}
+	return CheckError{&notFiniteError{f, err}}
 }
 
 // rank fills the result's rows, the best first.

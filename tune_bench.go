@@ -201,7 +201,9 @@ func (t *tuning) losses(ctx context.Context, f *tuned, o TuneOptions) (before, a
 		if err != nil {
 			return nil, nil, err
 		}
-		if *side.losses, err = ev.Losses(ctx, q); err != nil {
+		*side.losses, err = ev.Losses(ctx, q)
+		t.met(t.p, q.Infinite())
+		if err != nil {
 			return nil, nil, err
 		}
 	}

@@ -110,7 +110,11 @@ func (p *Planned) fresh(stage string) error {
 
 // Simulator makes the simulation of the plan for an executor that runs the reference.
 func (p *Planned) Simulator() (*sim.Simulator, error) {
-	return p.simulator(p.Graph, p.Set, nil)
+	q, err := p.simulator(p.Graph, p.Set, nil)
+	if err == nil && p.watch != nil {
+		p.watch(p, q)
+	}
+	return q, err
 }
 
 // simulator simulates a graph with the reference's nodes for an executor that runs the reference. shared may be nil.

@@ -173,7 +173,7 @@ func (j *job) exportable(p *Planned, v *analysis.Verification, outcome *plan.Ver
 		if v.Profile != p.Target.Profile {
 			option = "--profile " + v.Profile + " "
 		}
-		return CheckError{fmt.Errorf("export: %s; nothing was written; qwb verify %s%s shows more", Divergence(v), option, p.File)}
+		return Diverged("export", v, fmt.Sprintf("; nothing was written; qwb verify %s%s shows more", option, p.File))
 	case v.Placed != nil && v.Placed.Device != "" && v.Placed.OnDevice == 0:
 		return CheckError{fmt.Errorf("export: no step of the plan runs on %s, all of them ran on the processor: nothing was verified there; nothing was written; export with --backend cpu",
 			v.Placed.Device)}

@@ -65,6 +65,14 @@ func Divergence(v *analysis.Verification) string {
 	return s
 }
 
+// Diverged is Divergence as the CheckError of a command: where numbers are not finite Describe names the operator that makes them.
+func Diverged(command string, v *analysis.Verification, then string) error {
+	if v.NotFinite != nil {
+		return CheckError{fmt.Errorf("%s: %w%s", command, &notFiniteError{found: v.NotFinite}, then)}
+	}
+	return Checkf("%s: %s%s", command, Divergence(v), then)
+}
+
 // verify runs a verification and writes its outcome into the plan.
 func (j *job) verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, error) {
 	backend, err := j.Catalog.backend(o.Backend)
@@ -163,7 +171,11 @@ func (p *Planned) Executor(backend string, profile qmath.Profile, batch, threads
 	if err != nil {
 		return nil, &FileError{File: p.File, Err: err}
 	}
-	return program.New(lowered, b, threads)
+	x, err := program.New(lowered, b, threads)
+	if err == nil && p.watch != nil {
+		p.watch(p, x)
+	}
+	return x, err
 }
 
 // verifyPlan verifies the program of a plan on a data set, the plan's own unless one is given. sums gets hashes of its integers; nil: nobody does.

@@ -40,9 +40,9 @@ func (f *NotFinite) String() string {
 // errFound ends a run in which what was looked for was found.
 var errFound = errors.New("found")
 
-// FindNotFinite runs samples through the float graph and through its simulation, and returns what it finds of the first sample that has
-// such a number, or nil. Of one sample it takes the first in the order of execution, in front of its quantizer. Memory: those
-// tensors of the float network that are not finite.
+// FindNotFinite runs samples through the float graph and through its simulation, and returns what it finds of the first sample in which such a number
+// reaches a quantizer or an output, or nil: the operator that made it, of operands that have none. One that is chosen away before (a division by 0 behind which
+// a Where takes another number) is none. Memory: those tensors of the float network that are not finite.
 func FindNotFinite(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples []*exec.Sample) (*NotFinite, error) {
 	session, err := exec.New(g, exec.Options{})
 	if err != nil {
@@ -50,24 +50,34 @@ func FindNotFinite(ctx context.Context, g *graph.Graph, q *sim.Simulator, sample
 	}
 	runner := session.NewRunner()
 	for _, s := range samples {
-		f := &finder{g: g, float: map[graph.ValueID][]float32{}}
+		f := &finder{g: g, q: q, float: map[graph.ValueID][]float32{}, odd: map[graph.ValueID]*NotFinite{}, of: graph.NoNode}
 		if _, err := runner.Run(ctx, s.Feeds, &exec.Hooks{Output: f.keep}); err != nil {
 			return nil, err
 		}
-		_, err := runner.Run(ctx, s.Feeds, f.quantized(q.NewHooks(sim.View{Islands: true, Lenient: true})))
-		if f.found == nil && err != nil {
+		quantized := func() ([]*tensor.Tensor, error) {
+			f.operands = nil
+			_, err := runner.Run(ctx, s.Feeds, f.quantized(q.NewHooks(sim.View{Islands: true, Lenient: true})))
+			if errors.Is(err, errFound) {
+				err = nil
+			}
+			return f.operands, err
+		}
+		if _, err := quantized(); err != nil {
 			return nil, err
 		}
 		if f.found == nil {
 			continue
 		}
-		f.found.Sample = s.Name
-		quantized := f.operands
-		f.operands, f.of = nil, f.found.At
+		f.found.Sample, f.of = s.Name, f.found.At
+		was, err := quantized()
+		if err != nil {
+			return nil, err
+		}
+		f.operands = nil
 		if _, err := runner.Run(ctx, s.Feeds, &exec.Hooks{Input: f.read, Output: f.done}); err != nil && !errors.Is(err, errFound) {
 			return nil, err
 		}
-		f.found.Why = f.why(quantized, f.operands)
+		f.found.Why = f.why(was, f.operands)
 		return f.found, nil
 	}
 	return nil, nil
@@ -76,22 +86,24 @@ func FindNotFinite(ctx context.Context, g *graph.Graph, q *sim.Simulator, sample
 // finder looks at one sample.
 type finder struct {
 	g        *graph.Graph
-	float    map[graph.ValueID][]float32 // of the float network, row-major, where not all is finite
-	of       graph.NodeID
-	operands []*tensor.Tensor // of node of, row-major
-	found    *NotFinite
+	q        *sim.Simulator
+	float    map[graph.ValueID][]float32  // of the float network, row-major, where not all is finite
+	odd      map[graph.ValueID]*NotFinite // of the quantized one, the first element that is finite in float
+	found    *NotFinite                   // what is told
+	of       graph.NodeID                 // whose operands are wanted, in a second run; NoNode in the first
+	operands []*tensor.Tensor             // row-major
 }
 
 func (f *finder) keep(n *graph.Node, i int, t *tensor.Tensor) error {
-	if t.DType == tensor.Float32 {
-		if _, _, finite := rows().NewMeter().MinMax(t.F32()); !finite {
-			f.float[n.Outputs[i]] = slices.Clone(t.ToRowMajor().F32())
+	if x := exec.Floats(t); x != nil {
+		if _, _, finite := rows().NewMeter().MinMax(x.F32()); !finite {
+			f.float[n.Outputs[i]] = slices.Clone(x.ToRowMajor().F32())
 		}
 	}
 	return nil
 }
 
-// quantized are hooks that look at every tensor before h quantizes it.
+// quantized are hooks that look at every tensor before h quantizes it: in a first run for what is odd, in the second for the operands of a node.
 func (f *finder) quantized(h *exec.Hooks) *exec.Hooks {
 	return &exec.Hooks{
 		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
@@ -101,14 +113,16 @@ func (f *finder) quantized(h *exec.Hooks) *exec.Hooks {
 					return nil, err
 				}
 			}
-			if n.ID != f.of || i == 0 {
-				f.of, f.operands = n.ID, nil
-			}
 			return f.read(n, i, t)
 		},
 		Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-			if f.look(n, i, t); f.found != nil {
+			if n.ID == f.of {
 				return errFound
+			}
+			if f.of == graph.NoNode {
+				if f.look(n, i, t); f.found != nil {
+					return errFound
+				}
 			}
 			if h.Wants(n.Outputs[i]) {
 				return h.Output(n, i, t)
@@ -135,22 +149,38 @@ func (f *finder) done(n *graph.Node, _ int, _ *tensor.Tensor) error {
 	return nil
 }
 
-// look compares one tensor with that of the float network.
+// look compares one tensor with that of the float network. What is odd there and reaches a quantizer or an output is followed back to what made it.
 func (f *finder) look(n *graph.Node, i int, t *tensor.Tensor) {
-	if t.DType != tensor.Float32 {
+	x := exec.Floats(t)
+	if x == nil {
 		return
 	}
-	if _, _, finite := rows().NewMeter().MinMax(t.F32()); finite {
+	if _, _, finite := rows().NewMeter().MinMax(x.F32()); finite {
 		return
 	}
 	v := n.Outputs[i]
 	float := f.float[v]
-	for k, x := range t.ToRowMajor().F32() {
+	for k, x := range x.ToRowMajor().F32() {
 		if finite(float64(x)) || float != nil && (k >= len(float) || !finite(float64(float[k]))) {
 			continue
 		}
-		f.found = &NotFinite{Node: n.Name, Op: n.Op, Tensor: f.g.Value(v).Name, Index: k, Value: Number(x), At: n.ID}
-		return
+		f.odd[v] = &NotFinite{Node: n.Name, Op: n.Op, Tensor: f.g.Value(v).Name, Index: k, Value: Number(x), At: n.ID}
+		break
+	}
+	if f.odd[v] != nil && (f.g.IsOutput(v) || f.q.Quantizes(v)) {
+		f.found = f.maker(v)
+	}
+}
+
+// maker follows odd tensors back to the first of them.
+func (f *finder) maker(v graph.ValueID) *NotFinite {
+	for {
+		inputs := f.g.Node(f.g.Producer(v)).Inputs
+		at := slices.IndexFunc(inputs, func(x graph.ValueID) bool { return x != graph.NoValue && f.odd[x] != nil })
+		if at < 0 {
+			return f.odd[v]
+		}
+		v = inputs[at]
 	}
 }
 

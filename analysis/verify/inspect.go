@@ -216,7 +216,7 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 	for k := range r.drift {
 		r.drift[k].add(simulated[k], outs[k])
 	}
-	r.suspect = r.suspect || r.cfg.Simulator.Infinite()
+	r.suspect = r.suspect || len(r.cfg.Simulator.Infinite()) > 0
 	return nil
 }
 

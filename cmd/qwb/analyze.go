@@ -61,9 +61,9 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 				return err
 			}
 			p := e.project("", plan)
-			r, _, err := p.Analyze(c.Context(), o.AnalyzeOptions)
-			if err != nil {
-				return err
+			r, _, check := p.Analyze(c.Context(), o.AnalyzeOptions)
+			if r == nil || !checked(check) {
+				return check
 			}
 			if err := e.writeReports(c.Context(), r, plan, reportFiles{o.HTML, o.PNG, o.Nodes}); err != nil {
 				return err
@@ -73,7 +73,7 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			} else {
 				e.note("%s is written, for qwb serve", qwb.AnalysisPath(plan))
 			}
-			return e.print(o.JSON, r, nil, func() error { return reports.Text(e.stdout, r, o.All) })
+			return e.print(o.JSON, r, check, func() error { return reports.Text(e.stdout, r, o.All) })
 		},
 	}, &o)
 }

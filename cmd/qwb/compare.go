@@ -37,10 +37,10 @@ their settings. Differences are a result: the exit code is 0. qwb gate has limit
 			}
 			o.Runs = args
 			r, _, err := e.project("", planOf(args[0])).Compare(c.Context(), o.CompareOptions)
-			if err != nil {
+			if r == nil || !checked(err) {
 				return err
 			}
-			return e.print(o.JSON, r, nil, func() error { return reports.ComparisonText(e.stdout, r.Comparison, o.All) })
+			return e.print(o.JSON, r, err, func() error { return reports.ComparisonText(e.stdout, r.Comparison, o.All) })
 		},
 	}, &o)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,6 +52,9 @@ func (e *env) detail(format string, args ...any) {
 		e.note(format, args...)
 	}
 }
+
+// checked reports whether a command has done its work: err is nil, or says that a check did not hold, beside which the result is printed.
+func checked(err error) bool { return err == nil || errors.As(err, new(qwb.CheckError)) }
 
 // printJSON writes v to standard output as one indented JSON object.
 func (e *env) printJSON(v any) error {

@@ -74,9 +74,9 @@ docs/language-models.md.`,
 			if isPlan {
 				model, plan = "", file
 			}
-			r, _, err := e.project(model, plan).Eval(c.Context(), o.EvalOptions)
-			if err != nil {
-				return err
+			r, _, check := e.project(model, plan).Eval(c.Context(), o.EvalOptions)
+			if r == nil || !checked(check) {
+				return check
 			}
 			if o.Answers != "" && r.Answers == nil {
 				return usagef("--answers: no metric here asks for classes")
@@ -86,7 +86,7 @@ docs/language-models.md.`,
 					return err
 				}
 			}
-			err = e.print(o.JSON, r, nil, func() error { return reports.AccuracyText(e.stdout, r) })
+			err = e.print(o.JSON, r, check, func() error { return reports.AccuracyText(e.stdout, r) })
 			if err == nil && o.MaxDrop != nil {
 				err = dropsAtMost(r, *o.MaxDrop)
 			}

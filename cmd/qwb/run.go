@@ -38,10 +38,10 @@ integer program, otherwise the values of the graph. qwb verify --against takes s
 				return err
 			}
 			r, _, err := e.project(model, plan).Run(c.Context(), o.RunOptions)
-			if err != nil {
+			if r == nil || !checked(err) {
 				return err
 			}
-			return e.print(o.JSON, r, nil, func() error { return reports.PlacedText(e.stdout, r.Placed) })
+			return e.print(o.JSON, r, err, func() error { return reports.PlacedText(e.stdout, r.Placed) })
 		},
 	}, &o)
 }

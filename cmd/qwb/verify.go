@@ -51,7 +51,7 @@ The outcome is written into the plan. Exit code 3: something differs, or nothing
 			}
 			err = e.print(o.JSON, v, nil, func() error { return reports.VerificationText(e.stdout, v) })
 			if err == nil && !v.Holds() {
-				err = qwb.Checkf("verify: %s", qwb.Divergence(v))
+				err = qwb.Diverged("verify", v, "")
 			}
 			return err
 		},

@@ -85,7 +85,7 @@ func (o *verifyJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []t
 	b.bounded(&o.Data, &o.Threads, nil)
 	r, w, err := p.Verify(ctx, o.VerifyOptions)
 	if err == nil && !r.Holds() {
-		err = qwb.Checkf("verify: %s", qwb.Divergence(r))
+		err = qwb.Diverged("verify", r, "")
 	}
 	return done(r, w, err)
 }

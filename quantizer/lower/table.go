@@ -22,6 +22,8 @@ type Table struct {
 	// Lines are the 513 entries of int16 that the target keeps where it interpolates: see qmath.Interpolated. Codes are then what they
 	// give for every code, within the limits of the encoding. Nil elsewhere.
 	Lines *qmath.Interpolated
+	// Odd: some code gives NaN or an infinite number, for which Codes has whatever the arithmetic makes of it.
+	Odd bool
 }
 
 // Name implements Op.
@@ -80,7 +82,7 @@ func emitTable(c *compiler, u *unit) error {
 	case c.profile.Pivots(x, y.Grid()):
 		err = c.pivots(u, op, encs[0], y)
 	default:
-		op.Codes, err = c.table(u, encs[0], y)
+		op.Codes, op.Odd, err = c.table(u, encs[0], y)
 	}
 	if err != nil {
 		return c.g.ErrorAt(stage, u.head(), err)
@@ -90,31 +92,36 @@ func emitTable(c *compiler, u *unit) error {
 }
 
 // table computes the entries. Functions for which the profile has a definition of its own follow it, limits behind them included.
-func (c *compiler) table(u *unit, x, y Encoding) (*tensor.Tensor, error) {
+func (c *compiler) table(u *unit, x, y Encoding) (t *tensor.Tensor, odd bool, err error) {
 	if x.DType().Bits() == 8 && y.DType().Bits() == 8 {
 		lo, hi, ok, err := c.limits(u.acts)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		n, narrow := c.g.Node(u.head()), y
 		narrow.QMin, narrow.QMax = codeLimits(y, lo, hi)
 		if t, known, err := c.profileTable(n, x.Grid(), narrow.Grid()); known && ok {
-			return tableTensor(t, y), err
+			return tableTensor(t, y), false, err
 		}
 	}
 	f, err := c.evaluated(u, x)
 	if err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	for raw := range 1 << x.DType().Bits() {
+		if v := f(x.Grid().Dequantize(x.code(raw))); v-v != 0 {
+			odd = true
+		}
 	}
 	if x.DType().Bits() == 8 && y.DType().Bits() == 8 {
-		return tableTensor(c.profile.Table(x.Grid(), y.Grid(), f), y), nil
+		return tableTensor(c.profile.Table(x.Grid(), y.Grid(), f), y), odd, nil
 	}
 	out := tensor.New(y.DType(), 1<<x.DType().Bits())
 	q := c.profile.TableQuantizer(y.Grid())
 	for raw := range out.Len() {
 		setCode(out, raw, q.At(f(x.Grid().Dequantize(x.code(raw)))))
 	}
-	return out, nil
+	return out, odd, nil
 }
 
 // interpolate computes the lines of a function, and every code that they give.

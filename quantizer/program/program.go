@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/sim"
 )
 
 // Backend is one way of executing programs.
@@ -41,6 +44,13 @@ type Hook func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error
 type Executor struct {
 	program *lower.Program
 	engine  Engine
+	odd     sim.Odd
+}
+
+// looking is an engine that looks at what it makes integers of.
+type looking interface {
+	// Infinite names the tensors of which a run so far has made an integer of an infinite number.
+	Infinite() []string
 }
 
 // New prepares p for execution by a backend with up to threads goroutines; 0 means one. Results do not depend on the number.
@@ -70,7 +80,36 @@ func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hoo
 	if err != nil {
 		return nil, err
 	}
-	return e.engine.Run(ctx, list, hook)
+	outs, err := e.engine.Run(ctx, list, hook)
+	for i, t := range outs {
+		if x := exec.Floats(t); x != nil && slices.ContainsFunc(x.F32(), func(v float32) bool { return v-v != 0 }) {
+			e.odd.Add(e.program.Tensors[e.program.Outputs[i]].Name)
+		}
+	}
+	return outs, err
+}
+
+// Infinite names the tensors of which runs so far have made an integer of an infinite number, the outputs that held NaN or an infinite number, and what tables make
+// that have an entry for one, whether a run has met it or not. The float network may have it there too (a mask). NaN that would become an integer ends a run: its error wraps *tqc.NaN.
+func (e *Executor) Infinite() []string {
+	names := e.odd.Names()
+	for i := range e.program.Steps {
+		if op, ok := e.program.Steps[i].Op.(*lower.Table); ok && op.Odd {
+			names = append(names, e.program.Tensors[e.program.Steps[i].Outputs[0]].Name)
+		}
+	}
+	if l, ok := e.engine.(looking); ok {
+		names = append(names, l.Infinite()...)
+	}
+	return names
+}
+
+// QuantizesInfinite reports whether a step is about to make integers of inputs of which some are infinite: for engines, where the reference computes it.
+func QuantizesInfinite(s *lower.Step, in []*tensor.Tensor) bool {
+	if _, ok := s.Op.(*lower.Quantize); !ok || in[0].DType != tensor.Float32 {
+		return false
+	}
+	return slices.ContainsFunc(in[0].F32(), func(v float32) bool { return math.IsInf(float64(v), 0) })
 }
 
 // Feeds lists the inputs of a program, in order and row-major, of those of its graph by name. An input that is missing or of another type

@@ -7,6 +7,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/sim"
 )
 
 // Reference executes programs by plain loops.
@@ -17,7 +18,11 @@ type reference struct {
 	program *lower.Program
 	kernels []Kernel
 	lastUse []int // by tensor: the last step that reads it
+	odd     sim.Odd
 }
+
+// Infinite implements looking.
+func (r *reference) Infinite() []string { return r.odd.Names() }
 
 // Kernel computes one step of inputs of the types that the program declares, row-major: it returns the tensors of the step's outputs,
 // in order, which are new. Several goroutines may call it at once.
@@ -185,5 +190,9 @@ func (r *reference) Run(ctx context.Context, feeds []*tensor.Tensor, hook Hook) 
 
 // RunStep implements Engine.
 func (r *reference) RunStep(ctx context.Context, id lower.StepID, in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-	return r.kernels[id].Run(ctx, r.program, &r.program.Steps[id], in)
+	s := &r.program.Steps[id]
+	if QuantizesInfinite(s, in) {
+		r.odd.Add(r.program.Tensors[s.Inputs[0]].Name)
+	}
+	return r.kernels[id].Run(ctx, r.program, s, in)
 }

@@ -44,6 +44,9 @@ func newSimulated(p *lower.Program, s *lower.Step, op *lower.Simulated, par work
 			x := t.ToRowMajor()
 			codes := make([]int32, x.Len())
 			for i, v := range x.F32() {
+				if v != v {
+					return nil, &tqc.NaN{Tensor: d.Name}
+				}
 				codes[i] = grid.Quantize(v)
 			}
 			if out[k], err = tqc.Narrow(d.DType, x.Shape, codes); err != nil {

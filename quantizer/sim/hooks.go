@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"qwb/graph"
@@ -78,7 +77,7 @@ type hooks struct {
 	early   []tqc.SlotID // by value: the input slot that is carried out where the value is computed, else NoSlot
 	wants   []bool       // by value
 	scratch *Scratch
-	meter   *kernels.Meter // looks for NaN in what is quantized; nil: it may be there
+	meter   *kernels.Meter // looks for NaN in what is quantized and for what is not finite in outputs; nil: it may be there
 }
 
 // NewHooks returns hooks for one runner. They hold memory as large as the inputs of the largest node that is quantized in
@@ -106,6 +105,11 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 	}
 	h.early = s.earlySlots(h.actions, v.Early)
 	h.wants = make([]bool, s.g.NumValues())
+	if h.meter != nil {
+		for _, v := range s.g.Outputs {
+			h.wants[v] = true
+		}
+	}
 	for id, a := range h.actions {
 		if a != leave {
 			h.wants[s.set.Slot(tqc.SlotID(id)).Value] = true
@@ -171,6 +175,13 @@ func (h *hooks) output(n *graph.Node, i int, t *tensor.Tensor) error {
 	if err := h.recognise(n); err != nil {
 		return err
 	}
+	if v := n.Outputs[i]; h.meter != nil && h.s.g.IsOutput(v) {
+		if x := exec.Floats(t); x != nil {
+			if _, _, finite := h.meter.MinMax(x.F32()); !finite {
+				h.s.odd.Add(h.s.g.Value(v).Name)
+			}
+		}
+	}
 	for _, id := range [...]tqc.SlotID{h.s.set.Output(n.ID, i), h.early[n.Outputs[i]]} {
 		if id == tqc.NoSlot || h.actions[id] == leave {
 			continue
@@ -229,14 +240,10 @@ func (h *hooks) look(id tqc.SlotID, x []float32) error {
 	if _, _, finite := h.meter.MinMax(x); finite {
 		return nil
 	}
-	for _, v := range x {
-		if v != v {
-			sl := h.s.set.Slot(id)
-			return h.s.g.ErrorAt("simulate", sl.Node, &tqc.NaN{Tensor: h.s.g.Value(sl.Value).Name})
-		}
-		if math.IsInf(float64(v), 0) {
-			h.s.infinite.Store(true)
-		}
+	sl := h.s.set.Slot(id)
+	if slices.ContainsFunc(x, func(v float32) bool { return v != v }) {
+		return h.s.g.ErrorAt("simulate", sl.Node, &tqc.NaN{Tensor: h.s.g.Value(sl.Value).Name})
 	}
+	h.s.odd.Add(h.s.g.Value(sl.Value).Name)
 	return nil
 }

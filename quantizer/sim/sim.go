@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -43,13 +42,29 @@ type Simulator struct {
 	consts [3][]reference
 	// own marks, by SlotID, constants that the graph that runs has otherwise.
 	own []bool
-	// infinite: an infinite number was quantized in a simulation of the whole.
-	infinite atomic.Bool
+	odd Odd // see Infinite
 }
 
-// Infinite reports whether a simulation of the whole, so far, has quantized an infinite number: it became the largest or the smallest code. The float network
-// may have it there too (a mask).
-func (s *Simulator) Infinite() bool { return s.infinite.Load() }
+// Infinite names the tensors of which simulations of the whole, so far, have quantized an infinite number, which became the largest or the smallest code, and the
+// outputs that held NaN or an infinite number. The float network may have it there too (a mask).
+func (s *Simulator) Infinite() []string { return s.odd.Names() }
+
+// Quantizes reports whether a tensor is quantized: by the operator that computes it, or in front of one that reads it.
+func (s *Simulator) Quantizes(v graph.ValueID) bool {
+	if p := s.g.Producer(v); p != graph.NoNode {
+		for i, out := range s.g.Node(p).Outputs {
+			if id := s.set.Output(p, i); out == v && id != tqc.NoSlot && s.set.Slot(id).State().Quantizes() {
+				return true
+			}
+		}
+	}
+	for _, u := range s.g.Uses(v) {
+		if id := s.set.Input(u.Node, u.Index); id != tqc.NoSlot && s.set.Slot(id).State().Quantizes() {
+			return true
+		}
+	}
+	return false
+}
 
 // New checks that every slot that quantizes can do so: it has a scale, as many scales as channels, and stands at a float32
 // tensor.

@@ -19,6 +19,7 @@ type average struct {
 	p       *lower.Program
 	op      *lower.Average
 	node    *graph.Node
+	to      lower.TensorID
 	dtype   tensor.DType
 	zero    int32
 	padding bool // positions of the padding count
@@ -45,7 +46,7 @@ func newAverage(e *engine, s *lower.Step, op *lower.Average) kernel {
 		return nil
 	}
 	node := e.program.Graph.Node(s.Node)
-	return &average{e: e, p: e.program, op: op, node: node, dtype: e.program.Tensors[s.Outputs[0]].DType, zero: zero,
+	return &average{e: e, p: e.program, op: op, node: node, to: s.Outputs[0], dtype: e.program.Tensors[s.Outputs[0]].DType, zero: zero,
 		padding: node.Pool().CountPadding}
 }
 
@@ -100,7 +101,7 @@ func (c *average) direct() {
 	low, high, zero := a.Y.QMin+steps.Raised(c.dtype), a.Y.QMax+steps.Raised(c.dtype), a.Y.ZeroPoint+steps.Raised(c.dtype)
 	switch {
 	case a.Form == qmath.AverageFloat:
-		c.coder, c.means = newCoder(c.e.table, a.Quantizer, c.dtype), make([]float32, len(c.sums))
+		c.coder, c.means = newCoder(c.e, c.to, a.Quantizer, c.dtype), make([]float32, len(c.sums))
 	case a.Form == qmath.AverageScaled && a.Scaling.Form == qmath.FloatAfter && a.Scaling.Rounding == qmath.HalfEven && a.M.Bias == 0 &&
 		low >= 0 && low <= high && high > 0 && high <= 255 && zero >= 0 && zero <= 255:
 		s := kernels.Scale{Factor: slices.Repeat([]float32{a.M.Scale}, c.s.C), Zero: uint8(zero), QMin: uint8(low), QMax: uint8(high)}

@@ -11,6 +11,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/steps"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -28,7 +29,7 @@ func newQuantize(e *engine, s *lower.Step, op *lower.Quantize) kernel {
 	}
 	out := s.Outputs[0]
 	d := e.program.Tensors[out].DType
-	return &quantize{par: e.par, coder: newCoder(e.table, op.Quantizer, d), dtype: d, last: e.lasts[out]}
+	return &quantize{par: e.par, coder: newCoder(e, s.Inputs[0], op.Quantizer, d), dtype: d, last: e.lasts[out]}
 }
 
 func (c *quantize) run(_ context.Context, s *step, m *memory) error {
@@ -56,7 +57,9 @@ type coder struct {
 	fast      bool
 	bias      int32
 	nan       atomic.Bool // one was among the numbers: see failed
-	meters    sync.Pool   // of *kernels.Meter
+	odd       *sim.Odd    // gets name where an infinite number was
+	name      string
+	meters    sync.Pool // of *kernels.Meter
 
 	dst   []uint8
 	src   []float32
@@ -72,10 +75,10 @@ func (c *coder) failed(name string) error {
 	return nil
 }
 
-func newCoder(t *kernels.Table, q qmath.Quantizer, d tensor.DType) *coder {
-	c := &coder{table: t, quantizer: q, bias: steps.Raised(d)}
+func newCoder(e *engine, id lower.TensorID, q qmath.Quantizer, d tensor.DType) *coder {
+	c := &coder{table: e.table, odd: &e.odd, name: e.program.Tensors[id].Name, quantizer: q, bias: steps.Raised(d)}
 	c.to, c.fast = toCodes(q, c.bias)
-	c.meters.New = func() any { return t.NewMeter() }
+	c.meters.New = func() any { return e.table.NewMeter() }
 	c.piece = c.runPiece
 	return c
 }
@@ -106,8 +109,12 @@ func (c *coder) runPiece(i int) {
 // code writes the byte of every number. NaN has none.
 func (c *coder) code(dst []uint8, src []float32) {
 	m := c.meters.Get().(*kernels.Meter)
-	if _, _, finite := m.MinMax(src); !finite && slices.ContainsFunc(src, func(v float32) bool { return v != v }) {
-		c.nan.Store(true)
+	if _, _, finite := m.MinMax(src); !finite {
+		if slices.ContainsFunc(src, func(v float32) bool { return v != v }) {
+			c.nan.Store(true)
+		} else {
+			c.odd.Add(c.name)
+		}
 	}
 	c.meters.Put(m)
 	if c.fast {

@@ -13,6 +13,7 @@ import (
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/steps"
+	"qwb/quantizer/sim"
 )
 
 // Backend executes programs by the integer kernels of this processor. 8-bit tensors are unsigned bytes, channels-last behind
@@ -43,7 +44,11 @@ type engine struct {
 	scratch []uint8
 	spare   sync.Pool // of *scratch
 	values  []*value  // by tensor, of the run
+	odd     sim.Odd
 }
+
+// Infinite names what was met that is not finite: see program.Executor.
+func (e *engine) Infinite() []string { return e.odd.Names() }
 
 // step is a step with its kernel and the memory of its calls.
 type step struct {
@@ -227,7 +232,11 @@ func (e *engine) slow(ctx context.Context, s *step) error {
 		}
 		s.slow = k
 	}
-	out, err := s.slow(ctx, tensorsOf(s.in))
+	in := tensorsOf(s.in)
+	if program.QuantizesInfinite(s.Step, in) {
+		e.odd.Add(e.program.Tensors[s.Inputs[0]].Name)
+	}
+	out, err := s.slow(ctx, in)
 	if err != nil {
 		return err
 	}

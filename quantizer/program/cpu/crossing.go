@@ -245,7 +245,7 @@ func newCrossing(e *engine, island *step, g *graph.Graph, nodes []graph.NodeID, 
 				p, ok := s.kernel.(*matrices)
 				return !ok || p.fixed != nil
 			})
-			out.codes = append(out.codes, codesOf{id: to, coder: newCoder(e.table, q.coder.quantizer, q.dtype), dtype: q.dtype, views: views})
+			out.codes = append(out.codes, codesOf{id: to, coder: newCoder(e, id, q.coder.quantizer, q.dtype), dtype: q.dtype, views: views})
 			with = append(with, r)
 		}
 		if out.moves != nil && out.real != lower.NoTensor {

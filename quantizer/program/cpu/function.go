@@ -20,6 +20,9 @@ func (e *engine) joinFunctions() error {
 		if err != nil {
 			return err
 		}
+		if at == nil {
+			continue
+		}
 		in, out := e.program.Tensors[f.First.Inputs[0]].DType, e.program.Tensors[f.Last.Outputs[0]].DType
 		m := &lookup{table: newByteTable(in, out, at), dtype: out, par: e.par}
 		m.piece = m.runPiece

@@ -64,7 +64,7 @@ func newLinear(e *engine, s *lower.Step, op *lower.Linear) (kernel, error) {
 		for _, id := range s.Outputs {
 			var c *coder
 			if t := &p.Tensors[id]; t.Quantized() {
-				c = newCoder(e.table, p.Profile.Quantizer(t.Encoding.Grid()), t.DType)
+				c = newCoder(e, id, p.Profile.Quantizer(t.Encoding.Grid()), t.DType)
 			}
 			l.coders = append(l.coders, c)
 		}

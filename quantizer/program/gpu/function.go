@@ -18,6 +18,9 @@ func (e *engine) joinFunctions() error {
 		if err != nil {
 			return err
 		}
+		if at == nil {
+			continue
+		}
 		from := f.First.Inputs[0]
 		in, out := e.program.Tensors[from].DType, e.program.Tensors[f.Last.Outputs[0]].DType
 		e.steps[f.First.ID].covered, e.steps[f.Middle.ID].covered = true, true

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"context"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -87,7 +88,8 @@ func pointwise(g *graph.Graph) bool {
 	return true
 }
 
-// Tabulate runs the three steps on every code and returns the function.
+// Tabulate runs the three steps on every code and returns the function; nil where a code gives NaN or an infinite number, which is found only where the
+// steps are computed as they are.
 func (f Function) Tabulate(p *lower.Program) (func(q int32) int32, error) {
 	in := p.Tensors[f.First.Inputs[0]].DType
 	g := f.Middle.Op.(*lower.Island).Graph.Clone()
@@ -113,6 +115,9 @@ func (f Function) Tabulate(p *lower.Program) (func(q int32) int32, error) {
 	y, err := session.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{g.Value(g.Inputs[0]).Name: x}, nil)
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(y[0].F32(), func(v float32) bool { return v-v != 0 }) {
+		return nil, nil
 	}
 	q := f.Last.Op.(*lower.Quantize).Quantizer
 	return func(c int32) int32 { return q.At(y[0].F32()[c+Raised(in)]) }, nil
