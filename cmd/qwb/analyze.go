@@ -22,6 +22,10 @@ func newAnalyze(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "analyze [PLAN] | analyze CHECKPOINT --layerwise --text FILE",
 		Short: "Show how large the quantization error is and which operator causes it",
+		Example: lines(
+			"qwb analyze model.plan.json",
+			"qwb analyze --layerwise --split --html report.html",
+			"qwb analyze stories15M.bin --text lines.txt --bits 4"),
 		Long: fmt.Sprintf(`Analyze compares the quantized graph with the float graph:
 
   --graphwise    quantize everything: the accumulated error at every operator

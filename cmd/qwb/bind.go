@@ -13,6 +13,9 @@ func newBind(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "bind MODEL --input NAME=VALUE --shape NAME=SIZES --dim SYMBOL=SIZE -o FILE",
 		Short: "Write a copy of a model with fixed inputs or fixed dimensions",
+		Example: lines(
+			"qwb bind silero_vad.onnx --input sr=16000 --shape input=1,576 --shape state=2,1,128 -o silero_16k.onnx"),
+		ValidArgsFunction: files("onnx"),
 		Long: `Bind writes a copy of the model in which an input is a constant or a dynamic dimension has a fixed size. It
 then simplifies the copy: it computes everything that depends only on constants and shapes, and replaces each
 If whose condition is now known by its branch. The operators of that branch can be quantized like all others.

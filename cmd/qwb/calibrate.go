@@ -18,6 +18,9 @@ func newCalibrate(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "calibrate MODEL --data D --platform P",
 		Short: "Run the model on data, choose scales, write plan and statistics",
+		Example: lines(
+			"qwb calibrate model.onnx --data images/ --preprocess imagenet-torch --platform trt_int8",
+			"qwb calibrate model.onnx --platform onnxruntime --observer kl        # the statistics are there: no data"),
 		Long: `Calibrate runs the float model on real data and records the range of every tensor. From these statistics it
 chooses all scales and zero points for a target (--platform). It writes MODEL.plan.json and MODEL.stats to the
 current folder; -o X.plan.json changes both names.

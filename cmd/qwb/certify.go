@@ -21,6 +21,9 @@ func newCertify(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "certify [PLAN] -o FILE",
 		Short: "Measure a plan and write a certificate that another machine can derive again",
+		Example: lines(
+			"qwb certify model.plan.json --data images/ --labels labels.tsv --export model.int8.onnx -o certificate.json"),
+		ValidArgsFunction: files("plan.json"),
 		Long: fmt.Sprintf(`Certify measures what a plan does and writes a certificate (JSON): hashes of model, data, plan, tuned values,
 target, exported files and qwb; accuracy, changed predictions and NSR with their errors; and of every verification
 a digest of all integers. qwb verify-certificate derives all of it again, on this machine or another one, and
@@ -68,6 +71,10 @@ func newVerifyCertificate(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "verify-certificate FILE",
 		Short: "Derive a certificate again and name what differs",
+		Example: lines(
+			"qwb verify-certificate certificate.json",
+			"qwb verify-certificate certificate.json --root ~/project --data images/"),
+		ValidArgsFunction: files("json"),
 		Long: `Verify-certificate derives everything again that a certificate says. First it compares all files by their hashes;
 where one differs it is named, and nothing is computed with it. Then it runs plan and float model on the samples,
 runs the integers, and exports the plan again.

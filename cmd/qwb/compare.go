@@ -15,6 +15,10 @@ func newCompare(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "compare A B ...",
 		Short: "Compare plans, models and recorded outputs on the same samples, with paired tests",
+		Example: lines(
+			"qwb compare a.plan.json b.plan.json --data images/ --labels labels.tsv",
+			"qwb compare model.plan.json engine-outputs/ --data images/"),
+		ValidArgsFunction: files("onnx", "plan.json", "npy", "npz"),
 		Long: `Compare runs two or more candidates on the same samples and tests every pair of them. A candidate is a plan
 (simulated, or on integers with --mode int8), a model, a model that a tool has quantized (Q/DQ), or recorded
 outputs of another engine: a folder as qwb run writes it, with one npy (several outputs: npz) per sample, or one

@@ -70,35 +70,22 @@ func (e *env) values(c *cobra.Command, flag string) (values func() []string, fil
 	}, files
 }
 
-// offerArguments lets the shell complete what commands take beside flags: files of the right kind, platforms, selectors, properties.
-func (e *env) offerArguments(root *cobra.Command) {
-	files := func(extensions ...string) cobra.CompletionFunc {
-		return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
+// files completes names with these extensions.
+func files(extensions ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
+}
+
+// selecting completes selectors of the plan that arguments name, or of the only one here.
+func selecting(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	return listed(typed, selectors(args)), cobra.ShellCompDirectiveNoSpace
+}
+
+// deciding completes what set takes: a selector, then properties.
+func deciding(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if _, rest, err := planAndRest(args); err == nil && len(rest) > 0 {
+		return settings(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
-	selecting := func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return listed(typed, selectors(args)), cobra.ShellCompDirectiveNoSpace
-	}
-	for path, complete := range map[string]cobra.CompletionFunc{
-		"bind": files("onnx"), "import": files("onnx"), "inspect": nil, "run": files("onnx", "plan.json"),
-		"dispatch": files("plan.json"), "certify": files("plan.json"), "verify-certificate": files("json"), "gate": files("plan.json", "json", "onnx"), "tune": files("plan.json"), "verify": files("plan.json"),
-		"plan show": files("plan.json"), "serve": files("onnx", "tflite", "plan.json"), "plan log": files("plan.json"), "plan undo": files("plan.json"), "plan redo": files("plan.json"),
-		"plan rederive": files("plan.json"), "plan recipe": files("plan.json"), "plan gc": files("plan.json"),
-		"diff": files("onnx", "plan.json"), "compare": files("onnx", "plan.json", "npy", "npz"), "plan schema": cobra.FixedCompletions([]string{"plan", "recipe"}, cobra.ShellCompDirectiveNoFileComp), "target check": files("yaml", "yml"),
-		"target show": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return options.PlatformsHere(e.catalog()), cobra.ShellCompDirectiveDefault // files of platforms elsewhere too
-		},
-		"unset": selecting, "plan explain": selecting,
-		"set": func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			if _, rest, err := planAndRest(args); err == nil && len(rest) > 0 {
-				return settings(typed), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-			}
-			return selecting(c, args, typed)
-		},
-	} {
-		if c, _, err := root.Find(strings.Fields(path)); err == nil && complete != nil {
-			c.ValidArgsFunction = complete
-		}
-	}
+	return selecting(c, args, typed)
 }
 
 // listed completes the last name of a list with commas between.

@@ -25,8 +25,9 @@ func newDemo(e *env) *cobra.Command {
 	var seed uint64
 	var threads int
 	return e.takes(&cobra.Command{
-		Use:   "demo",
-		Short: "Calibrate, analyse, evaluate and export a small built-in model on generated data",
+		Use:     "demo",
+		Short:   "Calibrate, analyse, evaluate and export a small built-in model on generated data",
+		Example: lines("qwb demo -o qwb-demo"),
 		Long: `Demo runs the whole workflow on a small built-in network that classifies glyphs in dark, noisy pictures with
 hot pixels. It prints the accuracy for several calibration methods and for one scale per tensor or per
 channel. It writes the folder qwb-demo with the model, the pictures and all results. Another --seed generates

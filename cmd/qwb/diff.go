@@ -15,6 +15,10 @@ func newDiff(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "diff A B",
 		Short: "Compare two plans or quantized models",
+		Example: lines(
+			"qwb diff before.plan.json after.plan.json",
+			"qwb diff mine.onnx theirs.onnx --all"),
+		ValidArgsFunction: files("onnx", "plan.json"),
 		Long: `Diff compares two files; each is a plan (*.plan.json) or a quantized ONNX model. It shows which operators are
 quantized in only one of them. For every tensor it compares state, scheme, scale and zero point. For weights
 and biases it also counts the integers that differ. Of two plans it first lists the decisions that only one has.

@@ -26,6 +26,11 @@ func newDispatch(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "dispatch [PLAN] --fp32 SELECTORS | --auto with a budget",
 		Short: "Keep operators in FP32: by name, or as few as an error budget needs",
+		Example: lines(
+			"qwb dispatch --fp32 type:Softmax,head",
+			"qwb dispatch --auto --max-drop 0.5 --data images/ --labels labels.tsv",
+			"qwb dispatch --auto --formats fp16,int4 --minimize bytes --max-nsr 0.01 --data images/"),
+		ValidArgsFunction: files("plan.json"),
 		Long: fmt.Sprintf(`Dispatch keeps operators in FP32 and updates the plan (the old one becomes .bak).
 
   --fp32 SELECTORS   keep these in FP32: names, /regular expressions/ or type:Softmax, separated by commas. Earlier choices stay;

@@ -17,6 +17,10 @@ func newDoctor(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor FILE --platform P [--format F]",
 		Short: "Look for what is wrong with data, or with an exported file",
+		Example: lines(
+			"qwb doctor model.onnx --data images/ --labels labels.tsv",
+			"qwb doctor model.plan.json --data eval/ --labels eval.tsv        # also: does it overlap with the calibration data?",
+			"qwb doctor model.onnx --platform onnxruntime                     # would the engine take this file as it is meant?"),
 		Long: `Doctor looks for mistakes in the data of a model:
 
   preprocessing  with labels: runs the float model on a few samples with each preset, and with the usual ways to scale pixels, and finds

@@ -34,6 +34,7 @@ type env struct {
 	operators      []*commandOperator
 	tables         map[*cobra.Command]options.Table // what the commands can be told
 	offers         *qwb.Catalog
+	groups         []helpGroup
 }
 
 // warn prints one warning line to standard error.

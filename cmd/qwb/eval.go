@@ -20,6 +20,10 @@ func newEval(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "eval [MODEL|PLAN] --data D --labels F | eval CHECKPOINT --text FILE",
 		Short: "Measure accuracy: top-1 and top-5 of a classifier, other metrics of a task, or perplexity of a language model",
+		Example: lines(
+			"qwb eval model.onnx --data images/ --preprocess imagenet-torch --labels labels.tsv",
+			"qwb eval model.plan.json --data images/ --labels labels.tsv --mode int8 --max-drop 1",
+			"qwb eval stories15M.bin --text lines.txt --bits 4 --group-size 32"),
 		Long: `Eval measures top-1 and top-5 accuracy of a classifier:
 
   --mode fp32  the float model

@@ -24,6 +24,10 @@ func newExport(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "export [PLAN] [--platform P] [--format F] -o FILE | export CHECKPOINT --format F -o FILE",
 		Short: "Write the quantized model: ONNX with Q/DQ pairs, C, or the checkpoint of a language model",
+		Example: lines(
+			"qwb export --platform trt_int8 -o model.int8.onnx",
+			"qwb export model.plan.json --format c -o model.c",
+			"qwb export stories15M.bin --format gguf --weights q4_0 -o stories15M.gguf"),
 		Long: `Export writes the quantized model of a plan. In ONNX, a Q/DQ pair stands exactly where the simulation
 quantizes. Export checks the file against the rules of the target before the file gets its name. If an export
 has several files, it writes all of them or none.

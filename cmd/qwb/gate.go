@@ -15,6 +15,10 @@ func newGate(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "gate A [B]",
 		Short: "Hold a plan or certificate against limits, or against a baseline, in CI",
+		Example: lines(
+			"qwb gate certificate.json --max-drop 1 --max-nsr 0.01 --junit gate.xml --markdown gate.md",
+			"qwb gate model.plan.json last-release.plan.json --data images/ --labels labels.tsv --max-drop 0.5"),
+		ValidArgsFunction: files("plan.json", "json", "onnx"),
 		Long: `Gate measures A and compares it with limits. A is a certificate, which needs no data, or what qwb compare takes: a
 plan, a model, recorded outputs. B is the baseline, another one of these; without it the baseline is float. Two
 runs, and two certificates of the same samples, are paired.

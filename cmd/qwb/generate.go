@@ -11,6 +11,9 @@ func newGenerate(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "generate CHECKPOINT --prompt S",
 		Short: "Continue a text with a language model",
+		Example: lines(
+			`qwb generate stories15M.bin --prompt "Once upon a time"`,
+			`qwb generate stories15M.bin --prompt "The cat" --bits 4 --temperature 0.8 --top-p 0.9 --seed 1`),
 		Long: `Generate prints the prompt and its continuation, token by token. It stops when the model ends the text or
 after --tokens tokens; the tokens of the prompt count too. Without --temperature it always takes the most
 likely token. --top-k and --top-p exclude the least likely tokens before one is drawn. The same seed gives the

@@ -12,20 +12,47 @@ import (
 	"golang.org/x/term"
 )
 
+// headings are all commands, in the order in which they are used.
+var headings = []struct {
+	title    string
+	commands []func(*env) *cobra.Command
+}{
+	{"Networks (ONNX models)", []func(*env) *cobra.Command{newInspect, newPreprocess, newDoctor, newBind, newReplace, newImport, newCalibrate, newSweep, newAnalyze,
+		newDispatch, newTune, newEval, newVerify, newExport, newRun}},
+	{"Language models (checkpoints; analyze, eval and export take them too)", []func(*env) *cobra.Command{newGenerate}},
+	{"Plans and decisions", []func(*env) *cobra.Command{newSet, newUnset, newPlan, newDiff, newCompare, newMerge}},
+	{"Evidence", []func(*env) *cobra.Command{newCertify, newVerifyCertificate, newGate}},
+	{"Tools", []func(*env) *cobra.Command{newServe, newDemo, newTarget, newBench, newVersion, newMan}},
+}
+
 // helpGroup is a heading in the list of commands.
 type helpGroup struct {
 	title    string
-	commands []string // in the order in which they are used
+	commands []*cobra.Command
 }
 
-// helpGroups lists every command once; a test holds that.
-var helpGroups = []helpGroup{
-	{"Networks (ONNX models)", []string{"inspect", "preprocess", "doctor", "bind", "replace", "import", "calibrate", "sweep", "analyze", "dispatch", "tune", "eval", "verify", "export", "run"}},
-	{"Language models (checkpoints; analyze, eval and export take them too)", []string{"generate"}},
-	{"Plans and decisions", []string{"set", "unset", "plan", "diff", "compare", "merge"}},
-	{"Evidence", []string{"certify", "verify-certificate", "gate"}},
-	{"Tools", []string{"serve", "demo", "target", "bench", "version", "completion", "help"}},
+// addCommands gives root all commands, and help their headings.
+func (e *env) addCommands(root *cobra.Command) {
+	for _, h := range headings {
+		g := helpGroup{title: h.title}
+		for _, command := range h.commands {
+			g.commands = append(g.commands, command(e))
+		}
+		root.AddCommand(g.commands...)
+		e.groups = append(e.groups, g)
+	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	tools := &e.groups[len(e.groups)-1]
+	for _, name := range []string{"completion", "help"} {
+		if c, _, err := root.Find([]string{name}); err == nil {
+			tools.commands = append(tools.commands, c)
+		}
+	}
 }
+
+// lines are the examples of a command; a test reads them as command lines.
+func lines(list ...string) string { return "  " + strings.Join(list, "\n  ") }
 
 // helpLanguage is the heading of those flags of a command that are for language models only, where the command takes networks too.
 const helpLanguage = "Flags for language models (checkpoints)"
@@ -55,21 +82,16 @@ func helpWidth(w io.Writer) int {
 	return defaultWidth
 }
 
-// addHelp gives root and all below it their examples and their layout of help.
-func addHelp(root *cobra.Command) {
-	root.SetUsageFunc(usage)
+// addHelp gives root and all below it their layout of help.
+func (e *env) addHelp(root *cobra.Command) {
+	root.SetUsageFunc(e.usage)
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
 		text := c.Long
 		if text == "" {
 			text = c.Short + "."
 		}
 		fmt.Fprintf(c.OutOrStdout(), "%s\n\n", strings.TrimRight(text, " \n"))
-		_ = usage(c)
-	})
-	everyCommand(root, func(c *cobra.Command) {
-		if list := examples[strings.TrimPrefix(c.CommandPath(), "qwb ")]; len(list) > 0 {
-			c.Example = "  " + strings.Join(list, "\n  ")
-		}
+		_ = e.usage(c)
 	})
 }
 
@@ -82,7 +104,7 @@ func everyCommand(c *cobra.Command, f func(*cobra.Command)) {
 }
 
 // usage prints how a command is called: its forms, examples, the commands below it and its flags, each list under headings.
-func usage(c *cobra.Command) error {
+func (e *env) usage(c *cobra.Command) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, "Usage:")
 	for _, form := range forms(c) {
@@ -91,11 +113,11 @@ func usage(c *cobra.Command) error {
 	if c.HasExample() {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
 	}
-	for _, g := range groupsOf(c) {
+	for _, g := range e.groupsOf(c) {
 		fmt.Fprintf(&b, "\n%s:\n", g.title)
-		for _, name := range g.commands {
-			if below, _, err := c.Find([]string{name}); err == nil && below != c {
-				fmt.Fprintf(&b, "  %-*s  %s\n", c.NamePadding(), name, below.Short)
+		for _, below := range g.commands {
+			if !below.Hidden {
+				fmt.Fprintf(&b, "  %-*s  %s\n", c.NamePadding(), below.Name(), below.Short)
 			}
 		}
 	}
@@ -128,17 +150,17 @@ func forms(c *cobra.Command) []string {
 }
 
 // groupsOf lists the commands below c under their headings.
-func groupsOf(c *cobra.Command) []helpGroup {
+func (e *env) groupsOf(c *cobra.Command) []helpGroup {
 	switch {
 	case !c.HasAvailableSubCommands():
 		return nil
 	case !c.HasParent():
-		return helpGroups
+		return e.groups
 	}
 	g := helpGroup{title: "Commands"}
 	for _, below := range c.Commands() {
 		if below.IsAvailableCommand() {
-			g.commands = append(g.commands, below.Name())
+			g.commands = append(g.commands, below)
 		}
 	}
 	return []helpGroup{g}

@@ -15,6 +15,10 @@ func newImport(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "import MODEL [-o X.plan.json]",
 		Short: "Make a plan from a model that is already quantized",
+		Example: lines(
+			"qwb import model.qdq.onnx",
+			"qwb import trained.onnx --data images/ --preprocess imagenet-torch"),
+		ValidArgsFunction: files("onnx"),
 		Long: `Import reads an ONNX model that another tool, or qwb export, has quantized: with QuantizeLinear and
 DequantizeLinear (Q/DQ) pairs, or with integer operators (QLinearConv, ...); or a .tflite file. It writes two files. The plan has
 every scale, zero point and integer type of the file. The float model beside it is the same graph without the

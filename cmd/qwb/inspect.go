@@ -19,7 +19,10 @@ func newInspect(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "inspect MODEL",
 		Short: "Show the contents of a model: operators, shapes, work, what each target would quantize",
-		Args:  exactly(1, "one model"),
+		Example: lines(
+			"qwb inspect model.onnx",
+			"qwb inspect model.onnx --nodes --roofline"),
+		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if picture != "" && !roof {
 				return usagef("--plot needs --roofline")

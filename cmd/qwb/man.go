@@ -16,16 +16,17 @@ import (
 
 func newMan(e *env) *cobra.Command {
 	c := &cobra.Command{
-		Use:    "man DIR",
-		Short:  "Write a manual page for each command",
-		Long:   "Man writes qwb.1 and a page for each command, qwb-calibrate.1 and so on, into a folder. They say what --help says.",
-		Hidden: true,
-		Args:   exactly(1, "one folder"),
+		Use:     "man DIR",
+		Short:   "Write a manual page for each command",
+		Example: lines("qwb man /usr/local/share/man/man1"),
+		Long:    "Man writes qwb.1 and a page for each command, qwb-calibrate.1 and so on, into a folder. They say what --help says.",
+		Hidden:  true,
+		Args:    exactly(1, "one folder"),
 		RunE: func(c *cobra.Command, args []string) error {
 			var err error
 			everyCommand(c.Root(), func(c *cobra.Command) {
 				if err == nil && (!c.Hidden || c.Name() == "man") {
-					err = writePage(args[0], c)
+					err = e.writePage(args[0], c)
 				}
 			})
 			return err
@@ -36,19 +37,19 @@ func newMan(e *env) *cobra.Command {
 
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-func writePage(dir string, c *cobra.Command) error {
+func (e *env) writePage(dir string, c *cobra.Command) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	_, err := qwb.WriteFile(qwb.OS{}, filepath.Join(dir, pageName(c)+".1"), func(w io.Writer) error {
-		_, err := io.WriteString(w, manPage(c))
+		_, err := io.WriteString(w, e.manPage(c))
 		return err
 	})
 	return err
 }
 
 // manPage is the manual page of a command in the man macros of troff. It holds no date: the same version gives the same bytes.
-func manPage(c *cobra.Command) string {
+func (e *env) manPage(c *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, ".TH %s 1 \"\" \"qwb %s\" \"qwb\"\n.SH NAME\n%s \\- %s\n", roff(strings.ToUpper(pageName(c))), roff(version), roff(pageName(c)), roff(c.Short))
 	fmt.Fprintln(&b, ".SH SYNOPSIS\n.nf")
@@ -63,12 +64,12 @@ func manPage(c *cobra.Command) string {
 	if c.HasExample() {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(c.Example))
 	}
-	if groups := groupsOf(c); len(groups) > 0 {
+	if groups := e.groupsOf(c); len(groups) > 0 {
 		fmt.Fprintln(&b, ".SH COMMANDS")
 		for _, g := range groups {
 			fmt.Fprintf(&b, ".SS %s\n", roff(g.title))
-			for _, name := range g.commands {
-				if below, _, err := c.Find([]string{name}); err == nil {
+			for _, below := range g.commands {
+				if !below.Hidden {
 					fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(pageName(below)+"(1)"), roff(below.Short))
 				}
 			}

@@ -17,6 +17,9 @@ func newMerge(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "merge PART ... -o OUT",
 		Short: "Combine the parts of a run (--shard) into one file",
+		Example: lines(
+			"qwb calibrate model.onnx --data images/ --shard 1/2 -o 1.part     # on one machine; 2/2 on another",
+			"qwb merge 1.part 2.part -o model.stats"),
 		Long: `Merge combines all parts that qwb calibrate --shard I/N or qwb tune --shard I/N wrote, in any order. The
 result is, byte for byte, the same as of one run over all the data:
 

@@ -19,8 +19,10 @@ import (
 func newPlanLog(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "log [PLAN]",
-		Short: "List the decisions of a plan",
+		Use:               "log [PLAN]",
+		Short:             "List the decisions of a plan",
+		Example:           lines("qwb plan log"),
+		ValidArgsFunction: files("plan.json"),
 		Long: `Log lists all decisions that were ever made about a plan, with their numbers. The mark - means that a decision
 was taken back or replaced. "outdated" means that its evidence was measured under other decisions or inputs.
 
@@ -116,9 +118,11 @@ func runsText(w io.Writer, runs []qwb.Outcome) {
 func newPlanShow(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "show [PLAN]",
-		Short: "Summarize a plan: model, target, decisions, precision of operators",
-		Args:  atMost(1, "one plan"),
+		Use:               "show [PLAN]",
+		Short:             "Summarize a plan: model, target, decisions, precision of operators",
+		Example:           lines("qwb plan show model.plan.json"),
+		ValidArgsFunction: files("plan.json"),
+		Args:              atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
 			if err != nil {
@@ -207,9 +211,11 @@ func counts(m map[string]int) string {
 func newPlanExplain(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "explain NODE [PLAN]",
-		Short: "Show the precision, scales and zero points of an operator, and the decisions behind them",
-		Args:  atLeast(1, "an operator and a plan"),
+		Use:               "explain NODE [PLAN]",
+		Short:             "Show the precision, scales and zero points of an operator, and the decisions behind them",
+		Example:           lines("qwb plan explain conv1"),
+		ValidArgsFunction: selecting,
+		Args:              atLeast(1, "an operator and a plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 2 {
 				return usagef("explain takes an operator and a plan, not %d arguments", len(args))
@@ -287,6 +293,10 @@ func newPlanRecipe(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "recipe [PLAN]",
 		Short: "Write the decisions of a plan as a recipe for other models",
+		Example: lines(
+			"qwb plan recipe -o recipe.yaml",
+			"qwb calibrate other.onnx --data images/ --platform trt_int8 --recipe recipe.yaml"),
+		ValidArgsFunction: files("plan.json"),
 		Long: `Recipe prints the decisions in force as YAML, for qwb calibrate --recipe. It leaves out what belongs to the
 data of one model: evidence, and the results of automatic choices.`,
 		Args: atMost(1, "one plan"),
@@ -323,9 +333,11 @@ func (e *env) writeText(out string, b []byte) error {
 func newPlanGC(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "gc [PLAN]",
-		Short: "Remove files of tuned values, and outcomes in the log, that no decision uses any more",
-		Args:  atMost(1, "one plan"),
+		Use:               "gc [PLAN]",
+		Short:             "Remove files of tuned values, and outcomes in the log, that no decision uses any more",
+		Example:           lines("qwb plan gc"),
+		ValidArgsFunction: files("plan.json"),
+		Args:              atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			file, err := findPlan(args)
 			if err != nil {

@@ -9,8 +9,9 @@ import (
 func newPreprocess(e *env) *cobra.Command {
 	var o options.Preprocess
 	return e.takes(&cobra.Command{
-		Use:   "preprocess MODEL --data D --preprocess P --dump DIR",
-		Short: "Write the exact model inputs, one npy file per sample",
+		Use:     "preprocess MODEL --data D --preprocess P --dump DIR",
+		Short:   "Write the exact model inputs, one npy file per sample",
+		Example: lines("qwb preprocess model.onnx --data images/ --preprocess imagenet-torch --dump inputs/"),
 		Long: `Preprocess writes the inputs that calibrate and eval give to the model: one npy file per sample, or one npz
 file if the model has several inputs. Give these files to another runtime to run it on exactly the same
 numbers.`,

@@ -17,6 +17,9 @@ func newReplace(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "replace MODEL FROM=TO ... [--data D [--platform P]] [-o FILE]",
 		Short: "Replace activations by others and measure what that costs, in float and quantized",
+		Example: lines(
+			"qwb replace model.onnx SiLU=HardSwish --data images/ --labels labels.tsv --platform onnxruntime",
+			"qwb replace model.onnx HardSwish=Relu6 --nodes 'blocks.0.*' -o relu6.onnx"),
 		Long: `Replace puts another activation in the place of every FROM, in whatever form the model has it (SiLU as x *
 sigmoid(x), for example). The network computes another function then. How much that matters is measured on --data: the
 changed model against the original in float, and with --platform both of them quantized. Their scales come from one half of

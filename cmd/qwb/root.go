@@ -148,13 +148,8 @@ flags or arguments, 3 a check failed.`,
 	}
 	root.PersistentFlags().StringArrayVar(&e.ops, "op", nil, "`DOMAIN::TYPE=COMMAND`: the program that computes an operator which qwb does not know; may be repeated (docs/operators.md)")
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "print more: what each pass changed, and why a pass changed nothing")
-	root.AddCommand(newInspect(e), newPreprocess(e), newDoctor(e), newCalibrate(e), newSweep(e), newImport(e), newDiff(e), newAnalyze(e), newDispatch(e), newTune(e), newMerge(e), newSet(e), newUnset(e), newPlan(e), newEval(e), newVerify(e), newExport(e),
-		newRun(e), newGenerate(e), newBind(e), newReplace(e), newBench(e), newDemo(e), newTarget(e), newVersion(e), newMan(e), newServe(e))
-	root.AddCommand(newCompare(e), newCertify(e), newVerifyCertificate(e), newGate(e))
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
-	e.offerArguments(root)
-	addHelp(root)
+	e.addCommands(root)
+	e.addHelp(root)
 	return root
 }
 

@@ -15,6 +15,10 @@ func newRun(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "run MODEL --input name=x.npy --output DIR | run MODEL|PLAN --data D --output DIR",
 		Short: "Run a model or a plan and write its outputs as npy files",
+		Example: lines(
+			"qwb run model.onnx --input x=x.npy --output out/",
+			"qwb run model.plan.json --data images/ --mode int8 --output out/"),
+		ValidArgsFunction: files("onnx", "plan.json"),
 		Long: `Run executes a model as it is (float, or with Q/DQ pairs), or a plan in one of the modes fp32, sim (simulated
 INT8) and int8 (the integer program).
 

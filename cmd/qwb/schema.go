@@ -13,6 +13,10 @@ func newPlanSchema(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "schema KIND",
 		Short: "Print the JSON Schema of plans or of recipes, for editors",
+		Example: lines(
+			"qwb plan schema recipe -o recipe.schema.json",
+			"qwb plan schema plan"),
+		ValidArgsFunction: cobra.FixedCompletions([]string{"plan", "recipe"}, cobra.ShellCompDirectiveNoFileComp),
 		Long: `Schema prints a JSON Schema (draft 2020-12) of a KIND of file: plan or recipe. An editor that knows it completes keys and values of a recipe
 and marks what qwb would refuse. For the YAML extension of VS Code, the first line of the recipe names it:
 

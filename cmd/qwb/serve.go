@@ -28,6 +28,11 @@ func newServe(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "serve [PLAN|MODEL]",
 		Short: "Open the workbench in the browser: see where the error is, change it, measure it, export",
+		Example: lines(
+			"qwb serve model.plan.json",
+			"qwb serve model.onnx --root . --root /data/images",
+			"qwb serve --addr 127.0.0.1:8080 --no-browser        # on another machine: ssh -L 8080:127.0.0.1:8080 HOST"),
+		ValidArgsFunction: files("onnx", "tflite", "plan.json"),
 		Long: `Serve shows a plan, or a model without one, as a page in the browser: the network coloured by its error, every
 layer with its histogram, what another threshold, format or domain would give, searches, tuning, verification
 and export. What is clicked is a decision in the plan, as by qwb set, and the page shows the command for it.

@@ -51,6 +51,11 @@ func newSet(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "set [PLAN] SELECTOR KEY=VALUE ...",
 		Short: "Set scheme, scale, observer or precision of operators and tensors",
+		Example: lines(
+			"qwb set fc activations=int16-sym-tensor",
+			"qwb set /attn/ weights=int4-sym-g32 observer='percentile(0.999)'",
+			"qwb set conv1:in0 scale=0.02 zero_point=0",
+			"qwb set 'type:Softmax,!head' domain=fp32"),
 		Long: `Set adds a decision to the plan and computes the plan again from the statistics beside it. A later decision
 replaces an earlier one about the same property. The decision stays in force when qwb calibrate, dispatch or a
 search runs again.
@@ -62,7 +67,8 @@ is unchanged and the exit code is 1.
 
 Properties:
 ` + properties(),
-		Args: atLeast(1, "a selector and key=value"),
+		ValidArgsFunction: deciding,
+		Args:              atLeast(1, "a selector and key=value"),
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, rest, err := planAndRest(args)
 			if err != nil {
@@ -83,6 +89,10 @@ func newUnset(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "unset [PLAN] SELECTOR | '#3'",
 		Short: "Take back decisions, by number or by selector",
+		Example: lines(
+			"qwb unset conv1",
+			"qwb unset '#3'"),
+		ValidArgsFunction: selecting,
 		Long: `Unset takes back one decision by its number in qwb plan log, or all decisions with a selector. The plan is then computed again.
 Taking back is a decision too: the log keeps both, and unset of its number brings the first one back.`,
 		Args: atLeast(1, "a selector or the number of a decision"),
@@ -161,7 +171,7 @@ in force until a decision changes them. Rederive replaces all of them with the o
 func newPlanStep(e *env, name, short, long string, run func(*qwb.Project, context.Context, int) (*qwb.DecideResult, []tqc.Warning, error)) *cobra.Command {
 	var o decideOptions
 	return e.takes(&cobra.Command{
-		Use: name + " [PLAN]", Short: short, Long: long, Args: atMost(1, "one plan"),
+		Use: name + " [PLAN]", Short: short, Long: long, Args: atMost(1, "one plan"), Example: lines("qwb plan " + name), ValidArgsFunction: files("plan.json"),
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, err := findPlan(args)
 			if err != nil {

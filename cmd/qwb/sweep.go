@@ -19,6 +19,10 @@ func newSweep(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "sweep MODEL --data D",
 		Short: "Calibrate with many options, compare the plans on held-out samples, keep the best",
+		Example: lines(
+			"qwb sweep model.onnx --data images/ --preprocess imagenet-torch --platforms trt_int8",
+			"qwb sweep model.onnx --data images/ --labels labels.tsv --observers mse,kl --platforms trt_int8,onnxruntime --granularity channel,tensor",
+			"qwb sweep model.onnx        # a hint from the statistics of an earlier calibration: no data"),
 		Long: fmt.Sprintf(`Sweep calibrates a model with every combination of the options given: observers, platforms, granularities of
 weights, dispatchers, formats. It prints one table, ranks the plans, and writes the best one as MODEL.plan.json.
 

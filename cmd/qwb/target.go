@@ -31,9 +31,10 @@ docs/targets.md explains the keys.`,
 func newTargetList(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "list",
-		Short: "List the built-in targets",
-		Args:  exactly(0, "no argument"),
+		Use:     "list",
+		Short:   "List the built-in targets",
+		Example: lines("qwb target list"),
+		Args:    exactly(0, "no argument"),
 		RunE: func(c *cobra.Command, args []string) error {
 			list := e.project("", "").Catalog.ListTargets()
 			if asJSON {
@@ -63,9 +64,13 @@ func newTargetList(e *env) *cobra.Command {
 func newTargetShow(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "show NAME",
-		Short: "Print a target as YAML",
-		Args:  exactly(1, "one platform"),
+		Use:     "show NAME",
+		Short:   "Print a target as YAML",
+		Example: lines("qwb target show onnxruntime"),
+		Args:    exactly(1, "one platform"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return options.PlatformsHere(e.catalog()), cobra.ShellCompDirectiveDefault // files of platforms elsewhere too
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := e.project("", "").KnownTarget(args[0])
 			if err != nil {
@@ -83,8 +88,10 @@ func newTargetShow(e *env) *cobra.Command {
 func newTargetCheck(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "check FILE",
-		Short: "Check the YAML file of a target: errors, and what it contradicts itself in",
+		Use:               "check FILE",
+		Short:             "Check the YAML file of a target: errors, and what it contradicts itself in",
+		Example:           lines("qwb target check mynpu.yaml"),
+		ValidArgsFunction: files("yaml", "yml"),
 		Long: `Reads the YAML file of a target. A key or a word that does not exist is an error (exit code 1). A target that can be read is
 held against itself: number formats, operators, fusions and placement against the arithmetic of its profile and against what integer
 programs can compute, and its export format against those that there are. What cannot all be true is listed (exit code 3).`,

@@ -23,6 +23,10 @@ func newTune(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "tune [PLAN] --method auto|NAME[,NAME...]",
 		Short: "Repair accuracy: correct biases, round weights better, equalize channels",
+		Example: lines(
+			"qwb tune --method auto",
+			"qwb tune model.plan.json --method bias,gptq --data images/ --budget 10m"),
+		ValidArgsFunction: files("plan.json"),
 		Long: fmt.Sprintf(`Tune changes weights, biases and scales to reduce the quantization error. It fits on one part of the samples.
 It keeps a change only if the error on the other samples (held-out samples) falls by more than its standard
 error. The result is a file beside the plan, PLAN.tuned.HASH.safetensors; the model is not changed.

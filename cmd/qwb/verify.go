@@ -13,6 +13,10 @@ func newVerify(e *env) *cobra.Command {
 	return e.takes(&cobra.Command{
 		Use:   "verify [PLAN]",
 		Short: "Run the plan on integers and check every integer",
+		Example: lines(
+			"qwb verify model.plan.json",
+			"qwb verify --profile ort --samples 32 --html verification.html"),
+		ValidArgsFunction: files("plan.json"),
 		Long: `Verify turns the plan into an integer program under an arithmetic profile and checks the program in three ways:
 
   1. Every constant (weight codes, multipliers, shifts, zero points, biases, clamps, tables) is computed a second time by other code.

@@ -21,9 +21,10 @@ var (
 func newVersion(e *env) *cobra.Command {
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "version",
-		Short: "Print version, revision, operating system and GPU",
-		Args:  exactly(0, "no arguments"),
+		Use:     "version",
+		Short:   "Print version, revision, operating system and GPU",
+		Example: lines("qwb version --json"),
+		Args:    exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version  string   `json:"version"`

@@ -43,8 +43,9 @@ func newBenchCalibration(e *Host) *cobra.Command {
 	f := e.Flags()
 	var o bench.Options
 	c := &cobra.Command{
-		Use:   "calibration MODEL|PLAN --data D",
-		Short: "Time calibration, compared with a forward pass",
+		Use:     "calibration MODEL|PLAN --data D",
+		Short:   "Time calibration, compared with a forward pass",
+		Example: "  qwb bench calibration model.onnx",
 		Long: `Calibration measures six kinds of work in turn over the same samples, in seconds per sample:
 
   forward      the float model only, on decoded samples

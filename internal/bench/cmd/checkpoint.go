@@ -17,8 +17,9 @@ func newBenchCheckpoint() *cobra.Command {
 	var seed uint64
 	var group int
 	c := &cobra.Command{
-		Use:   "checkpoint --shape NAME -o FILE",
-		Short: "Write a language model with random weights, for speed measurements",
+		Use:     "checkpoint --shape NAME -o FILE",
+		Short:   "Write a language model with random weights, for speed measurements",
+		Example: "  qwb bench checkpoint --shape 15M -o made-up.bin",
 		Long: `Checkpoint writes a llama2.c file with random weights and the shape of a known model: 15M and 110M are the
 stories models of llama2.c, 1.1B is TinyLlama. With --group-size 0 the file has version 0 (float32), else
 version 2 (int8 in groups of this size). The same shape, group size and seed give the same bytes. It needs

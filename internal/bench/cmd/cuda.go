@@ -90,8 +90,9 @@ func newBenchCUDA(e *Host) *cobra.Command {
 	var o cudaOptions
 	var only string
 	c := &cobra.Command{
-		Use:   "cuda",
-		Short: "Time GPU kernels, compared with the peak of the GPU, or whole networks",
+		Use:     "cuda",
+		Short:   "Time GPU kernels, compared with the peak of the GPU, or whole networks",
+		Example: "  qwb bench cuda",
 		Long: `Cuda measures the peak speed of the GPU: products of 8-bit integers with and without tensor cores, float
 multiply-adds, copies. Then it measures every kernel on the shapes of real networks, with the clock of the
 device, as a share of the peak. The larger cases use 2 GiB of memory.

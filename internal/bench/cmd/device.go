@@ -23,8 +23,9 @@ func newBenchDevice(e *Host) *cobra.Command {
 	var out string
 	o := bench.Options{}
 	c := &cobra.Command{
-		Use:   "device -o FILE",
-		Short: "Write a device file of this machine, from which qwb predicts times",
+		Use:     "device -o FILE",
+		Short:   "Write a device file of this machine, from which qwb predicts times",
+		Example: "  qwb bench device --threads 1 -o this-machine.yaml",
 		Long: `Device measures this machine's peaks (float32, INT16 and INT8 arithmetic, reading memory) and writes them as a
 device file, from which qwb dispatch --device FILE predicts times. They are times at the peak, not of an engine:
 they rank plans, and promise nothing. Edit the file for another machine.`,

@@ -59,8 +59,9 @@ func newBenchGenerate(e *Host) *cobra.Command {
 	f := e.Flags()
 	var o benchGenerateOptions
 	c := &cobra.Command{
-		Use:   "generate CHECKPOINT",
-		Short: "Time the decoding of a language model, compared with the memory bandwidth",
+		Use:     "generate CHECKPOINT",
+		Short:   "Time the decoding of a language model, compared with the memory bandwidth",
+		Example: "  qwb bench generate stories15M.bin",
 		Long: `Generate measures three things in turn: decoding (one token after the other, each the most likely one), the
 tokens of a prompt (all at once), and reading a buffer. The buffer has as many bytes as the weights that one
 token reads; as many threads read it.

@@ -27,8 +27,9 @@ func newBenchKernels(e *Host) *cobra.Command {
 	var only string
 	var threads int
 	c := &cobra.Command{
-		Use:   "kernels",
-		Short: "Time every kernel that runs on this processor, on the shapes of real networks",
+		Use:     "kernels",
+		Short:   "Time every kernel that runs on this processor, on the shapes of real networks",
+		Example: "  qwb bench kernels --threads 1",
 		Long: `Kernels measures every kernel of every operation that runs on this processor, on the shapes of real networks.
 * marks the kernel that qwb uses. Speeds are in GOPS (one multiply-add is two operations), GB/s read and
 written, or Gelem/s. The share is relative to the fastest multiply-add loop, or to reading a buffer of the

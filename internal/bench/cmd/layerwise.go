@@ -39,8 +39,9 @@ func newBenchLayerwise(e *Host) *cobra.Command {
 	f := e.Flags()
 	var o bench.Options
 	c := &cobra.Command{
-		Use:   "layerwise PLAN --data D",
-		Short: "Time layerwise analysis, compared with forward passes",
+		Use:     "layerwise PLAN --data D",
+		Short:   "Time layerwise analysis, compared with forward passes",
+		Example: "  qwb bench layerwise model.plan.json",
 		Long: `Layerwise measures the analysis of every operator alone (qwb analyze --layerwise) and, in turn, the forward
 pass of the float model on the same samples. The result is how many forward passes the analysis costs per
 sample. It does not include work that is done only once, such as quantizing weights.

@@ -74,8 +74,9 @@ func newBenchModel(e *Host) *cobra.Command {
 	var paced bool
 	var mode string
 	c := &cobra.Command{
-		Use:   "model MODEL|PLAN",
-		Short: "Time the forward pass of a model: float, simulated INT8 or INT8, whole or per node",
+		Use:     "model MODEL|PLAN",
+		Short:   "Time the forward pass of a model: float, simulated INT8 or INT8, whole or per node",
+		Example: "  qwb bench model model.onnx --mode fp32,int8 --threads 1",
 		Long: `Model measures one forward pass of a whole batch. Several modes run in turn and are compared round by round.
 The speed counts two operations per multiply-accumulate. The share is relative to the fastest multiply-add
 loop in the same rounds, with the same number of threads.
