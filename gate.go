@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 	"qwb/quantizer/plan"
 )
 
@@ -44,13 +45,15 @@ type GateReport struct {
 
 // gated is what a gate knows of one side.
 type gated struct {
-	figures CertifiedFigures
-	parts   []analysis.SliceError // of the outputs
-	rows    []gatedRow
-	hash    string // of the samples
-	// verdicts are those of verifications, with what they are of.
-	verdicts [][2]string
+	figures  CertifiedFigures
+	parts    []analysis.SliceError // of the outputs
+	rows     []gatedRow
+	hash     string // of the samples
+	verdicts []gatedVerdict
 }
+
+// gatedVerdict is that of a verification: what it is of, and, where it is weaker than an export asks, why.
+type gatedVerdict struct{ of, verdict, says, lacks string }
 
 // gatedRow is a sample: what identifies it, its label, and its classes by float and by the run.
 type gatedRow struct {
@@ -220,7 +223,8 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 		s.rows = append(s.rows, row)
 	}
 	for _, v := range c.Verifications {
-		s.verdicts = append(s.verdicts, [2]string{fmt.Sprintf("integers, profile %s, backend %s", v.Profile, v.Backend), v.Verdict})
+		s.verdicts = append(s.verdicts, gatedVerdict{of: fmt.Sprintf("integers, profile %s, backend %s", v.Profile, v.Backend), verdict: v.Verdict,
+			says: "on " + plain.Count(v.Samples, "sample")})
 	}
 	return s, nil
 }
@@ -234,11 +238,12 @@ func gatedRun(c *contest, r *analysis.Runs, k int) (*gated, error) {
 		s.rows = append(s.rows, gatedRow{fmt.Sprintf("%x", sample.Hash[:8]), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
 	}
 	if p := c.planned[k]; p != nil && p.Plan.Verification != nil {
-		verdict, err := p.heldVerdict()
+		v := p.Plan.Verification
+		verdict, lacks, err := p.heldVerdict()
 		if err != nil {
 			return nil, err
 		}
-		s.verdicts = append(s.verdicts, [2]string{"integers, profile " + p.Plan.Verification.Profile, verdict})
+		s.verdicts = append(s.verdicts, gatedVerdict{"integers, profile " + v.Profile, verdict, "on " + p.byWhom(v), lacks})
 	}
 	return s, nil
 }
@@ -279,15 +284,15 @@ func (g *gateRun) limits() error {
 		g.add(analysis.Gate("classes that changed", analysis.NewEstimate(flips), 100, *g.o.MaxFlips, "%", g.o.Strict), "")
 	}
 	for _, v := range a.verdicts {
-		c := analysis.GateCheck{Check: v[0], Verdict: analysis.GatePassed, Note: v[1]}
+		c := analysis.GateCheck{Check: v.of, Verdict: analysis.GatePassed, Note: v.verdict + " " + v.says}
 		switch {
-		case v[1] == analysis.VerdictUnverified || v[1] == analysis.VerdictNothing:
-			c.Verdict = analysis.GateNoted
-		case !analysis.Holds(v[1]):
-			c.Verdict = analysis.GateFailed
+		case v.verdict == analysis.VerdictUnverified || v.verdict == analysis.VerdictNothing:
+			c.Verdict, c.Note = analysis.GateNoted, v.verdict
+		case !analysis.Holds(v.verdict):
+			c.Verdict, c.Note = analysis.GateFailed, v.verdict
 		}
-		if v[1] == analysis.VerdictUnverified {
-			c.Note = "not verified as it is now, or on less than an export verifies; qwb verify does it"
+		if v.lacks != "" {
+			c.Note = fmt.Sprintf("not verified as an export asks: the verification in the plan does not stand: %s; qwb verify does it", v.lacks)
 		}
 		g.res.Checks = append(g.res.Checks, c)
 	}

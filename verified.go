@@ -245,19 +245,20 @@ func verifiesFirst(p *Planned, lacks string, err error) error {
 	return fmt.Errorf("export verifies first (--unverified does without): %w%s", err, held)
 }
 
-// heldVerdict is the verdict of the verification that a plan holds: unverified where it does not stand for the plan as it is, by whatever backend.
-func (p *Planned) heldVerdict() (string, error) {
+// heldVerdict is the verdict of the verification that a plan holds: unverified where it does not stand for the plan as it is, by whatever backend,
+// and why.
+func (p *Planned) heldVerdict() (verdict, lacks string, err error) {
 	v := p.Plan.Verification
 	profile, err := p.ProfileNamed("")
 	if err != nil || !analysis.Holds(v.Verdict) {
-		return v.Verdict, err
+		return v.Verdict, "", err
 	}
 	program, err := p.Partial(profile)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	if lacks, err := p.lacks(wanted{program: program, backend: v.Backend}); err != nil || lacks != "" {
-		return analysis.VerdictUnverified, err
+	if lacks, err = p.lacks(wanted{program: program, backend: v.Backend}); err != nil || lacks != "" {
+		return analysis.VerdictUnverified, lacks, err
 	}
-	return v.Verdict, nil
+	return v.Verdict, "", nil
 }

@@ -135,17 +135,21 @@ func TestExportOfAnImportedPlan(t *testing.T) {
 func TestGateOnAWeakVerification(t *testing.T) {
 	wellCalibrated(t)
 	done(t, "verify")
+	note := ""
 	verdict := func() string {
 		for _, c := range done(t, "gate", "m.plan.json", "--data", "data", "--max-nsr", "1", "--json").object(t)["checks"].([]any) {
 			if c := c.(map[string]any); c["check"] == "integers, profile trt" {
+				note, _ = c["note"].(string)
 				return c["verdict"].(string)
 			}
 		}
 		return "none"
 	}
 	require.Equal(t, "passed", verdict())
+	require.Contains(t, note, "on 8 samples of real data, by cpu under profile trt")
 	done(t, "verify", "--data", "synthetic:1")
 	require.Equal(t, "passed with a note", verdict())
+	require.Contains(t, note, "does not stand: it is on synthetic data, and the plan has real ones")
 }
 
 // Every target says whose arithmetic its profile is, in the list, in a plan and at export; files that no engine has opened are experimental.

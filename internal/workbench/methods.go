@@ -67,33 +67,35 @@ type formatInfo struct {
 
 // State is what is open and what there is to choose from.
 type State struct {
-	Revision    string       `json:"revision"`
-	Model       string       `json:"model"`
-	Plan        string       `json:"plan"`
-	Exists      bool         `json:"exists"`   // the plan does
-	Language    bool         `json:"language"` // the model is a language model's checkpoint
-	Platform    string       `json:"platform"`
-	Samples     int          `json:"samples"` // that the plan was calibrated on
-	Data        dataOptions  `json:"data"`    // that plans are evaluated with
-	Calibration []string     `json:"calibration"`
-	Classes     *Classes     `json:"classes"` // null without names
-	Roots       []string     `json:"roots"`
-	Targets     []named      `json:"targets"`
-	Observers   []named      `json:"observers"`
-	Formats     []formatInfo `json:"formats"`
-	Methods     []named      `json:"methods"`
-	Metrics     []named      `json:"metrics"`
-	Profiles    []named      `json:"profiles"` // of integer arithmetic
-	Dispatchers []named      `json:"dispatchers"`
-	Presets     []string     `json:"presets"` // of preprocessing
-	Recipes     []named      `json:"recipes"`
-	Properties  []named      `json:"properties"` // that set takes
-	Job         *Job         `json:"job"`        // that runs
-	Undo        int          `json:"undo"`       // how many steps can be undone
-	Redo        int          `json:"redo"`
-	Version     string       `json:"version"`
-	Memory      int64        `json:"memory"` // that runs may take, 0: as commands have it
-	Demo        bool         `json:"demo"`
+	Revision string `json:"revision"`
+	Model    string `json:"model"`
+	Plan     string `json:"plan"`
+	Exists   bool   `json:"exists"`   // the plan does
+	Language bool   `json:"language"` // the model is a language model's checkpoint
+	Platform string `json:"platform"`
+	Samples  int    `json:"samples"` // that the plan was calibrated on
+	// Verification is the last one of the plan, which may have changed since; null: there is none.
+	Verification *plan.Verification `json:"verification"`
+	Data         dataOptions        `json:"data"` // that plans are evaluated with
+	Calibration  []string           `json:"calibration"`
+	Classes      *Classes           `json:"classes"` // null without names
+	Roots        []string           `json:"roots"`
+	Targets      []named            `json:"targets"`
+	Observers    []named            `json:"observers"`
+	Formats      []formatInfo       `json:"formats"`
+	Methods      []named            `json:"methods"`
+	Metrics      []named            `json:"metrics"`
+	Profiles     []named            `json:"profiles"` // of integer arithmetic
+	Dispatchers  []named            `json:"dispatchers"`
+	Presets      []string           `json:"presets"` // of preprocessing
+	Recipes      []named            `json:"recipes"`
+	Properties   []named            `json:"properties"` // that set takes
+	Job          *Job               `json:"job"`        // that runs
+	Undo         int                `json:"undo"`       // how many steps can be undone
+	Redo         int                `json:"redo"`
+	Version      string             `json:"version"`
+	Memory       int64              `json:"memory"` // that runs may take, 0: as commands have it
+	Demo         bool               `json:"demo"`
 }
 
 func (b *Bench) state(context.Context, struct{}) (*State, error) {
@@ -106,7 +108,7 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	b.mu.Unlock()
 	if read, err := b.readPlan(p.Plan); err == nil {
 		s.Exists, s.Platform, s.Samples, s.Undo, s.Redo = true, read.Platform, read.Samples, max(len(read.Steps)-1, 0), len(read.Redo)
-		s.Calibration = dataOf(p.Plan, read)
+		s.Calibration, s.Verification = dataOf(p.Plan, read), read.Verification
 	}
 	for _, t := range p.Catalog.ListTargets() {
 		if !t.Foreign {

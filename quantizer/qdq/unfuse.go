@@ -106,7 +106,8 @@ func (r *reader) unfuseNode(id graph.NodeID, f QOperator) error {
 		if err != nil {
 			return err
 		}
-		x, err := r.dequantizer(b, scale, graph.NoValue, 0)
+		axis := max(len(r.g.Value(b).Shape)-1, 0) // of a bias of the rank of the result the last
+		x, err := r.dequantizer(b, scale, graph.NoValue, int64(axis))
 		if err != nil {
 			return fmt.Errorf("input %d: %w", f.Bias, err)
 		}

@@ -2,7 +2,7 @@
 import {el, download, commandLine} from "../dom.js";
 import {plural} from "../format.js";
 import {part, drawForm, task, grid, message, problemText, steady} from "./parts.js";
-import {trafficLight, knownText} from "./verify.js";
+import {trafficLight, knownText, exactCount} from "./verify.js";
 
 export const exportView = {
   key: "export",
@@ -51,11 +51,18 @@ function showExport(result, app, r) {
   result.replaceChildren(
     v ? el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: wrong ? "headline large" : open ? "headline visible" : "headline"},
       wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.` : v && v.simulation && v.simulation.ties ? `Written and verified: no integer differs by more than rounding allows; ${plural(v.simulation.ties, "value")} on a tie may round to either side.` : "Written and verified: no integer differs."),
-    v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}${knownText(v)}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}, by ${v.backend}.`) : "")) : el("p", {class: "headline open"}, "Written without verification."),
+    v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}${knownText(v)}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}, by ${v.backend}.`) : "", backText(v.read_back))) : el("p", {class: "headline open"}, "Written without verification."),
    
     grid({caption: `Files of format ${r.format}${r.platform ? ` for ${r.platform}` : ""}`, rows: r.files, pick: take, pickDoc: "download this file", columns: [
       {label: "download", cell: f => f.path},
       {label: "SHA-256", doc: "of the file's bytes: the same plan gives the same bytes everywhere", cell: f => el("code", {}, f.sha256)}]}), said);
+}
+
+// backText says what reading the file back found.
+function backText(b) {
+  if (!b) return "";
+  const ran = b.samples ? ` Its own program computes ${b.integers < b.integers_of ? `${exactCount(b.integers)} of ` : ""}the plan's ${exactCount(b.integers_of)} integers on ${plural(b.samples, "sample")}.` : b.not_run ? ` Its own program was not run: ${b.not_run}.` : "";
+  return el("p", {class: "hint"}, `Read back: ${exactCount(b.compared)} numbers of the file, ${b.different} are not the plan's.${ran}${b.not_held.length ? ` Not in the file: ${b.not_held.join("; ")}.` : ""}`);
 }
 
 // afterwards are the other things that are taken along: the plan, its recipe, the gate for CI.

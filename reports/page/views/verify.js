@@ -23,9 +23,14 @@ function drawVerify(host, app) {
     const {against, ...rest} = dataOptions(form.read());
     return against ? {...rest, against: [against]} : rest;
   }, into: result, show: r => showVerified(result, app, r)});
+  const last = app.state.verification;
+  if (last) result.append(el("p", {class: "hint"}, lastText(last)));
   host.replaceChildren(part("Verify the integers", verifyView.doc, form.node, run, result));
   return steady(app, () => drawVerify(host, app));
 }
+
+// lastText says what the plan holds of its last verification: export takes one that is as strong as its own, and of the plan as it is.
+const lastText = v => `Last verification of this plan: ${v.verdict}, arithmetic ${v.profile}, computed by ${v.backend}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}. Export verifies again what was changed since, or verified on less.`;
 
 // The verdicts, as light, word and sentence. The lights differ in place, form and word, not in colour alone.
 const lightOf = {
@@ -34,7 +39,7 @@ const lightOf = {
 };
 
 // exactCount is a number of integers with all its digits: of the verification nothing is rounded.
-const exactCount = n => Number(n).toLocaleString("en-US");
+export const exactCount = n => Number(n).toLocaleString("en-US");
 
 // knownText says whether the arithmetic is the engine's own.
 export const knownText = v => (v.engine_known === undefined || v.verdict === "nothing" ? "" : v.engine_known ? " (compared with the engine's own integers)" : " (whether the engine computes so is not known)");
@@ -61,7 +66,7 @@ function verdictText(v) {
 export function showVerified(result, app, v) {
   const now = lightOf[v.verdict] || lightOf.different, bad = now.light === "stop";
   const head = el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: bad ? "headline large" : "headline"}, el("strong", {}, `${now.word}: `), verdictText(v)),
-    el("p", {class: "hint"}, `Arithmetic ${v.profile}${knownText(v)}, computed by ${v.backend}, ${plural(v.samples, "sample")}. A rounding tie is an integer whose exact value lies halfway between two integers, within the error of float: either is correct.`)));
+    el("p", {class: "hint"}, `Arithmetic ${v.profile}${knownText(v)}, computed by ${v.backend}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}. A rounding tie is an integer whose exact value lies halfway between two integers, within the error of float: either is correct.`)));
   const pieces = [head, v.first ? firstDivergence(app, v.first) : ""];
   pieces.push(grid({caption: "Compared", columns: [{label: "what", cell: r => r.what}, {label: "compared", number: true, cell: r => exactCount(r.compared)}, {label: "different", number: true, cell: r => exactCount(r.different)},
     {label: "rounding ties", number: true, cell: r => (r.ties === undefined ? "" : exactCount(r.ties))}], rows: [
