@@ -109,7 +109,7 @@ func (a *adviser) trial(ctx context.Context, c *advise.Cure, samples []*exec.Sam
 	if failed != nil {
 		return &analysis.CureTrial{Failed: failed.Error()}, nil
 	}
-	q, err := (&job{project: &p}).openPlan(p.Plan)
+	q, err := (&job{project: &p, ctx: ctx}).openPlan(p.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (a *adviser) trial(ctx context.Context, c *advise.Cure, samples []*exec.Sam
 
 // carryOut does what the command of a cure does.
 func (a *adviser) carryOut(ctx context.Context, p *project, c *advise.Cure) error {
-	j := &job{project: p}
+	j := &job{project: p, ctx: ctx}
 	switch {
 	case len(c.Words) > 0:
 		_, err := j.set(ctx, a.selected(c), c.Words, a.o.Threads)

@@ -63,7 +63,7 @@ func (j *job) bind(ctx context.Context, o BindOptions) (*BindResult, error) {
 	if errs := graph.Bind(g, sizes); len(errs) > 0 {
 		return nil, &FileError{Stage: "bind", File: j.Model, Err: errs[0]}
 	}
-	log, err := passes.Run(g, []passes.Pass{passes.ConstantNodes, passes.FoldConstants, passes.Branches, passes.NoOps, passes.DeadCode, passes.SweepConstants})
+	log, err := passes.Run(ctx, g, []passes.Pass{passes.ConstantNodes, passes.FoldConstants, passes.Branches, passes.NoOps, passes.DeadCode, passes.SweepConstants})
 	if err != nil {
 		return nil, &FileError{Stage: "bind", File: j.Model, Err: err}
 	}

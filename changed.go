@@ -40,11 +40,11 @@ func compareFloat(ctx context.Context, a, b *graph.Graph, samples []calib.Kept) 
 	if len(samples) == 0 {
 		return 0, nil, errors.New("the statistics keep no samples that steps could be checked on")
 	}
-	sa, err := exec.New(a, exec.Options{})
+	sa, err := exec.New(a, exec.Options{Context: ctx})
 	if err != nil {
 		return 0, nil, err
 	}
-	sb, err := exec.New(b, exec.Options{})
+	sb, err := exec.New(b, exec.Options{Context: ctx})
 	if err != nil {
 		return 0, nil, err
 	}

@@ -23,7 +23,7 @@ import (
 // Calibrate observes the model on data, unless there are statistics already, chooses all scales for a platform, and writes plan and
 // statistics, both or none. An interrupted run keeps its statistics, and goes on from them when it is repeated.
 func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.calibrate(ctx, o)
 	if _, statErr := fs.Stat(j.store(), RunsPath(j.Plan)); statErr == nil { // calibrate alone writes plan and statistics, nothing else
 		record(j, "calibrate", r, err, calibrateFigures)
@@ -33,21 +33,21 @@ func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*Calibrate
 
 // CalibratePart observes the model on a part of the data and writes the statistics of that part, which Merge makes statistics of.
 func (p *Project) CalibratePart(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.calibratePart(ctx, o)
 	return r, j.warnings, err
 }
 
 // Merge puts the parts of a run together: out is, byte for byte, what one run gives.
 func (p *Project) Merge(ctx context.Context, parts []string, out string) (*MergeResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.merge(ctx, parts, out)
 	return r, j.warnings, err
 }
 
 // Grams writes the Gram statistics of the data, or of a part of them, to o.Out. An interrupted run goes on when it is repeated.
 func (p *Project) Grams(ctx context.Context, o TuneOptions) (*GramsResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.grams(ctx, o)
 	return r, j.warnings, err
 }
@@ -55,7 +55,7 @@ func (p *Project) Grams(ctx context.Context, o TuneOptions) (*GramsResult, []tqc
 // Sweep calibrates the model with many combinations of options on one half of the samples, judges the plans on the other half, and writes
 // the plan of the best combination; with the CheckError that too few samples give, nothing is written and the result is there too.
 func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.sweep(ctx, o)
 	record(j, "sweep", r, err, sweepFigures)
 	return r, j.warnings, err
@@ -63,7 +63,7 @@ func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tq
 
 // Analyze measures the error of the plan's simulation.
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.analyze(ctx, o)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "analyze", r, err, on(j, o.Data, analyzeFigures))
@@ -72,7 +72,7 @@ func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Repo
 
 // Dispatch sends operators back to float, those that are named or those that a search finds, and writes the plan.
 func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.dispatch(ctx, o)
 	err = j.changed(ctx, err, o.Data, o.Threads)
 	record(j, "dispatch", r, err, on(j, o.Data, dispatchFigures))
@@ -82,7 +82,7 @@ func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchRes
 // Tune changes constants of the quantized graph so that it computes more nearly what the float graph does, keeps what helps on samples
 // that it was not fitted on, and writes plan and tuned values.
 func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.tune(ctx, o, false)
 	err = j.changed(ctx, err, o.Data, o.Threads)
 	record(j, "tune", r, err, on(j, o.Data, tuneFigures))
@@ -91,7 +91,7 @@ func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.W
 
 // Eval counts right answers on labelled data: of the plan, or of the model where the project has no plan.
 func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.eval(ctx, o)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "eval", r, err, on(j, o.Data, evalFigures))
@@ -100,7 +100,7 @@ func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, 
 
 // Flips runs the float network, its simulation and its integers on every sample, and lists those whose class changed.
 func (p *Project) Flips(ctx context.Context, o FlipsOptions) (*FlipsResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.flips(ctx, o)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	return r, j.warnings, err
@@ -108,7 +108,7 @@ func (p *Project) Flips(ctx context.Context, o FlipsOptions) (*FlipsResult, []tq
 
 // SampleLayers is the analysis of one sample of the data, by its name: the error at every operator, and of every operator alone.
 func (p *Project) SampleLayers(ctx context.Context, o DataOptions, name string) (*analysis.Report, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.sampleLayers(ctx, o, name)
 	err = j.located(ctx, err, o, 0)
 	return r, j.warnings, err
@@ -117,7 +117,7 @@ func (p *Project) SampleLayers(ctx context.Context, o DataOptions, name string) 
 // Doctor looks for what is wrong with the data of the model, or with those that the plan is evaluated with. With faults it returns a
 // CheckError, and the result all the same.
 func (p *Project) Doctor(ctx context.Context, o DoctorOptions) (*DoctorResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.doctor(ctx, o)
 	return r, j.warnings, err
 }
@@ -125,7 +125,7 @@ func (p *Project) Doctor(ctx context.Context, o DoctorOptions) (*DoctorResult, [
 // DoctorFile looks for what the reader of a file's format would reject, or take as something else than is meant: the rules of the format, which
 // every export goes through. With findings it returns a CheckError, and the result all the same.
 func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorFileResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.doctorFile(ctx, o)
 	return r, j.warnings, err
 }
@@ -133,7 +133,7 @@ func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorF
 // Verify runs the plan as integers, holds them against plan, simulation or recorded tensors, and writes the outcome into the plan. A
 // verdict that something differs is a result and no error.
 func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.verify(ctx, o)
 	if err != nil {
 		err = j.located(ctx, err, o.Data, o.Threads)
@@ -145,7 +145,7 @@ func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verifi
 // Export writes the project in one of the catalog's formats: its plan, or, where it has none, its checkpoint. What it writes is verified
 // first, as far as that can be; where that does not hold nothing is written.
 func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.export(ctx, o)
 	if err != nil {
 		err = j.located(ctx, err, DataOptions{}, o.Threads)
@@ -156,35 +156,35 @@ func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, [
 
 // Import makes a plan of the model, which another tool or an export has quantized, and writes it with the float model behind it.
 func (p *Project) Import(ctx context.Context, o ImportOptions) (*ImportResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.importModel(ctx, o, export.OneMessage)
 	return r, j.warnings, err
 }
 
 // Diff compares two plans or quantized models.
 func (p *Project) Diff(ctx context.Context, o DiffOptions) (*DiffResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.diff(ctx, o.A, o.B)
 	return r, j.warnings, err
 }
 
 // Structures says which operators two plans or models share, and draws both where they are not the same.
 func (p *Project) Structures(ctx context.Context, o DiffOptions) (*StructuresResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.structures(ctx, o.A, o.B)
 	return r, j.warnings, err
 }
 
 // Replace puts other activations in the place of some of the model's, measures what that does, and writes the changed model.
 func (p *Project) Replace(ctx context.Context, o ReplaceOptions) (*ReplaceResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.replace(ctx, o)
 	return r, j.warnings, err
 }
 
 // Compare runs plans, models and recorded outputs on the same samples and tests every pair of them.
 func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.compare(ctx, o)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "compare", r, err, compareFigures)
@@ -198,7 +198,7 @@ func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult
 
 // Certify measures the plan and writes a certificate: everything that the figures follow from by hash, and the figures.
 func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.certify(ctx, o)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	record(j, "certify", r, err, certifyFigures)
@@ -207,7 +207,7 @@ func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult
 
 // VerifyCertificate derives everything again that a certificate says. What differs is a CheckError, with the result.
 func (p *Project) VerifyCertificate(ctx context.Context, o RecheckOptions) (*RecheckResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.recheck(ctx, o)
 	if err != nil {
 		err = j.located(ctx, err, DataOptions{}, o.Threads)
@@ -217,7 +217,7 @@ func (p *Project) VerifyCertificate(ctx context.Context, o RecheckOptions) (*Rec
 
 // Gate holds a run or a certificate against limits. A limit that is missed is a CheckError, with the result.
 func (p *Project) Gate(ctx context.Context, o GateOptions) (*GateReport, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.holdGate(ctx, o)
 	record(j, "gate", r, err, gateFigures)
 	return r, j.warnings, err
@@ -225,14 +225,14 @@ func (p *Project) Gate(ctx context.Context, o GateOptions) (*GateReport, []tqc.W
 
 // Inspect says what is in the model.
 func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.inspect(ctx, p.Model)
 	return r, j.warnings, err
 }
 
 // Run executes the model once as it is and writes its outputs.
 func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.run(ctx, o)
 	err = j.located(ctx, err, o.Data, o.Threads)
 	return r, j.warnings, err
@@ -240,35 +240,35 @@ func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warn
 
 // Preprocess writes what the model is fed with.
 func (p *Project) Preprocess(ctx context.Context, o PreprocessOptions) (*PreprocessResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.preprocess(ctx, o)
 	return r, j.warnings, err
 }
 
 // Bind writes a copy of the model in which inputs and open dimensions have fixed values.
 func (p *Project) Bind(ctx context.Context, o BindOptions) (*BindResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.bind(ctx, o)
 	return r, j.warnings, err
 }
 
 // EvalText scores the lines of a text with the language model.
 func (p *Project) EvalText(ctx context.Context, o TextOptions) (*language.Result, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.evalText(ctx, o)
 	return r, j.warnings, err
 }
 
 // AnalyzeText ranks the matrices of the language model by what quantizing each alone does to its predictions.
 func (p *Project) AnalyzeText(ctx context.Context, o TextOptions) (*language.Layers, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.languageLayers(ctx, o)
 	return r, j.warnings, err
 }
 
 // Generate continues a text with the language model.
 func (p *Project) Generate(ctx context.Context, o GenerateOptions) (*Generated, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.generate(ctx, o)
 	return r, j.warnings, err
 }
@@ -341,34 +341,34 @@ func (p *Project) Tensors(r *Planned) *tensors.Plan { return p.job().tensorsOf(r
 // Set decides properties, key=value, of what a selector means, derives the plan anew and writes it. A UsageError says that selector or
 // properties are no such; a selector that matches nothing, and what the target cannot do, are other errors, and the plan stays.
 func (p *Project) Set(ctx context.Context, selector string, words []string, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.set(ctx, selector, words, threads)
 	return r, j.warnings, err
 }
 
 // Preview opens the plan as Set would make it. Nothing is written, and what it returns has to be closed.
 func (p *Project) Preview(ctx context.Context, selector string, words []string, threads int) (*Planned, []tqc.Warning, error) {
-	return p.job().preview(ctx, selector, words, threads)
+	return p.job().in(ctx).preview(ctx, selector, words, threads)
 }
 
 // WhatIf says what Set would do: an estimate without running anything, the tensors whose figures change, and with Measure the error of the
 // outputs before and after. Nothing is written. What Set refuses is refused in the same words.
 func (p *Project) WhatIf(ctx context.Context, o WhatIfOptions) (*tensors.WhatIf, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.prospect(ctx, o)
 	return r, j.warnings, err
 }
 
 // Unset takes decisions back: one by its number ("#3"), or all in force that have a selector.
 func (p *Project) Unset(ctx context.Context, what string, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.unset(ctx, what, threads)
 	return r, j.warnings, err
 }
 
 // Undo takes back what the last command decided.
 func (p *Project) Undo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.step(ctx, threads, (*plan.Plan).Undo)
 	if r != nil {
 		r.Runs = j.known()
@@ -378,7 +378,7 @@ func (p *Project) Undo(ctx context.Context, threads int) (*DecideResult, []tqc.W
 
 // Redo does what was undone last again.
 func (p *Project) Redo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.step(ctx, threads, (*plan.Plan).Again)
 	if r != nil {
 		r.Runs = j.known()
@@ -388,14 +388,14 @@ func (p *Project) Redo(ctx context.Context, threads int) (*DecideResult, []tqc.W
 
 // Rederive replaces the plan's numbers, which another version may have derived, by what this one derives from its decisions.
 func (p *Project) Rederive(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.rederive(ctx, threads)
 	return r, j.warnings, err
 }
 
 // Log lists the decisions of the plan.
 func (p *Project) Log(ctx context.Context) (*LogResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.log(ctx)
 	return r, j.warnings, err
 }
@@ -409,7 +409,7 @@ func (p *Project) Show() (*ShowResult, []tqc.Warning, error) {
 
 // Explain says of an operator of the plan what holds for it, and by which decisions.
 func (p *Project) Explain(ctx context.Context, node string) (*ExplainResult, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.explainNode(ctx, node)
 	return r, j.warnings, err
 }
@@ -421,7 +421,7 @@ func (p *Project) ExplainOf(r *Planned, node string) (*ExplainResult, error) {
 
 // Recipe returns the plan's decisions in force as a recipe, in YAML.
 func (p *Project) Recipe(ctx context.Context) ([]byte, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	r, err := j.recipe(ctx)
 	return r, j.warnings, err
 }

@@ -281,7 +281,7 @@ func (j *job) set(ctx context.Context, selector string, words []string, threads 
 func (j *job) preview(ctx context.Context, selector string, words []string, threads int) (*Planned, []tqc.Warning, error) {
 	q := *j.project
 	q.Store, q.Events = &scratch{base: j.store()}, nil
-	of := &job{project: &q}
+	of := &job{project: &q, ctx: ctx}
 	if _, err := of.set(ctx, selector, words, threads); err != nil {
 		return nil, of.warnings, err
 	}

@@ -120,7 +120,7 @@ func (j *job) openSide(file string, float bool) (*side, error) {
 		}
 		return &side{file: file, model: m}, nil
 	}
-	q, err := qdq.Read(m.Graph)
+	q, err := qdq.Read(j.context(), m.Graph)
 	if err != nil {
 		m.Close()
 		return nil, &FileError{File: file, Err: err}

@@ -281,7 +281,7 @@ func (j *job) input(f *export.Format, o ExportOptions) (*export.Input, error) {
 	if err != nil {
 		return nil, UsageError{err}
 	}
-	return &export.Input{Options: values, Producer: "qwb", Version: j.Catalog.Version, Threads: o.Threads, Parallel: exec.Parallel(o.Threads),
+	return &export.Input{Context: j.context(), Options: values, Producer: "qwb", Version: j.Catalog.Version, Threads: o.Threads, Parallel: exec.Parallel(o.Threads),
 		Array: npy.Write, Progress: j.progress}, nil
 }
 

@@ -52,7 +52,10 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	if err := g.Adopt(j.Catalog.Operators); err != nil {
 		return export.Ran{}, err
 	}
-	other, err := importedProgram(g, p, b.profile)
+	other, err := importedProgram(ctx, g, p, b.profile)
+	if ctx.Err() != nil {
+		return export.Ran{}, context.Cause(ctx)
+	}
 	if err != nil {
 		return export.Ran{Not: err.Error()}, nil
 	}
@@ -75,8 +78,8 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 }
 
 // importedProgram is the program of a graph with pairs, as far as it has an integer form.
-func importedProgram(g *graph.Graph, p *Planned, profile qmath.Profile) (*lower.Program, error) {
-	q, err := qdq.Read(g)
+func importedProgram(ctx context.Context, g *graph.Graph, p *Planned, profile qmath.Profile) (*lower.Program, error) {
+	q, err := qdq.Read(ctx, g)
 	if err != nil {
 		return nil, err
 	}

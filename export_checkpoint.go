@@ -223,7 +223,7 @@ func (j *job) verifyWritten(ctx context.Context, f *export.Format, in *export.In
 // runTokens runs a few tokens through a graph of a checkpoint; logits that are not finite are an error.
 func runTokens(ctx context.Context, g *graph.Graph, threads int) (int, error) {
 	graph.InferShapes(g)
-	s, err := exec.New(g, exec.Options{Threads: threads})
+	s, err := exec.New(g, exec.Options{Context: ctx, Threads: threads})
 	if err != nil {
 		return 0, err
 	}

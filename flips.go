@@ -121,7 +121,7 @@ func (j *job) flips(ctx context.Context, o FlipsOptions) (*FlipsResult, error) {
 		return nil, err
 	}
 	judge := analysis.NewJudge(p.Reference)
-	session, err := exec.New(judge.Runs(), exec.Options{Threads: o.Threads, Memory: o.Data.Budget})
+	session, err := exec.New(judge.Runs(), exec.Options{Context: ctx, Threads: o.Threads, Memory: o.Data.Budget})
 	if err != nil {
 		return nil, budgetHint(p.Named("flips", err))
 	}

@@ -62,7 +62,7 @@ func (j *job) importModel(ctx context.Context, o ImportOptions, limit int64) (*I
 		return nil, err
 	}
 	defer m.Close()
-	q, err := qdq.Read(m.Graph)
+	q, err := qdq.Read(ctx, m.Graph)
 	if err != nil {
 		return nil, &FileError{File: j.Model, Err: err}
 	}

@@ -28,7 +28,7 @@ func (j *job) inspect(ctx context.Context, path string) (*analysis.Inspection, e
 		j.warn("%s: %v", path, err)
 	}
 	normal := m.Loaded.Clone()
-	if _, err := passes.Run(normal, passes.Normalize); err != nil {
+	if _, err := passes.Run(ctx, normal, passes.Normalize); err != nil {
 		j.warn("%s: cannot say what targets would quantize: %v", path, err)
 		normal = nil
 	} else {

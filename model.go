@@ -255,7 +255,7 @@ func (j *job) openNormal(path string) (*Model, error) {
 		return nil, err
 	}
 	m.Graph = m.Loaded.Clone()
-	log, err := passes.Run(m.Graph, passes.Normalize)
+	log, err := passes.Run(j.context(), m.Graph, passes.Normalize)
 	if err != nil {
 		m.Close()
 		return nil, &FileError{File: path, Err: err}
@@ -276,7 +276,7 @@ func (j *job) openNormal(path string) (*Model, error) {
 func (j *job) normalAgain(p *Planned) (*graph.Graph, error) {
 	g := p.Loaded.Clone()
 	if p.Plan.Imported == nil {
-		if _, err := passes.Run(g, passes.Normalize); err != nil {
+		if _, err := passes.Run(j.context(), g, passes.Normalize); err != nil {
 			return nil, &FileError{File: p.Path, Err: err}
 		}
 	}

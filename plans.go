@@ -167,7 +167,7 @@ func (j *job) reimport(p *Planned, d *derivation) error {
 		return fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.File, file, m.Digest,
 			p.Plan.Imported.SHA256)
 	}
-	q, err := qdq.Read(m.Graph)
+	q, err := qdq.Read(j.context(), m.Graph)
 	if err != nil {
 		return &FileError{File: file, Err: err}
 	}
@@ -198,7 +198,10 @@ func (j *job) edited(p *Planned) error {
 	if err != nil {
 		return fail("decide them with qwb set %s NODE:in0 scale=X zero_point=Z instead, or put %s.bak back (which ones cannot be told: %w)", p.File, p.File, err)
 	}
-	out, err := d.Derive(context.Background(), p.Plan.Decisions)
+	out, err := d.Derive(j.context(), p.Plan.Decisions)
+	if j.context().Err() != nil {
+		return context.Cause(j.context())
+	}
 	if err != nil {
 		return fail("decide them with qwb set instead (which ones cannot be told: %w)", err)
 	}

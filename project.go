@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -101,12 +102,21 @@ type job struct {
 	*project
 	mu       sync.Mutex // of warnings and of what is told to Events: readers of text are several
 	warnings []tqc.Warning
-	seen     *plan.Plan   // the project's plan as it was read or written last
-	modelAt  string       // where the model of the plan is, if not where the plan says
-	runs     []watchedRun // what has run plans
+	seen     *plan.Plan      // the project's plan as it was read or written last
+	modelAt  string          // where the model of the plan is, if not where the plan says
+	runs     []watchedRun    // what has run plans
+	ctx      context.Context // of the call; nil: nothing ends it
 }
 
 func (p *Project) job() *job { return &job{project: (*project)(p)} }
+
+// in is the job in a context, which ends what it does to open files too.
+func (j *job) in(ctx context.Context) *job {
+	j.ctx = ctx
+	return j
+}
+
+func (j *job) context() context.Context { return cmp.Or(j.ctx, context.Background()) }
 
 // warn warns about the whole.
 func (j *job) warn(format string, args ...any) {

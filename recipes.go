@@ -231,7 +231,7 @@ func (j *job) calibrateAll(ctx context.Context, o CalibrateOptions, sources []re
 	s := &scratch{base: j.store()}
 	p := *j.project
 	p.Store = s
-	inner := &job{project: &p}
+	inner := &job{project: &p, ctx: ctx}
 	res, steps, err := inner.calibrateWith(ctx, o, given{}, sources)
 	if err == nil {
 		err = inner.follow(ctx, o, steps, res)

@@ -24,14 +24,14 @@ import (
 // View gathers what a page shows of the plan: the report r of an analysis, which may be nil, the network, its cost, the decisions, and what
 // earlier commands found. stale says that r is of another state of the plan. Nothing is measured.
 func (p *Project) View(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	v, err := j.view(ctx, r, stale, false)
 	return v, j.warnings, err
 }
 
 // BriefView is View without the figures that take the integers of all weights, which take most of its time: those of saturation.
 func (p *Project) BriefView(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
-	j := p.job()
+	j := p.job().in(ctx)
 	v, err := j.view(ctx, r, stale, true)
 	return v, j.warnings, err
 }

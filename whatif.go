@@ -40,7 +40,7 @@ func (j *job) prospect(ctx context.Context, o WhatIfOptions) (*tensors.WhatIf, e
 	}
 	q := *j.project
 	q.Store, q.Events = &scratch{base: j.store()}, nil
-	next := &job{project: &q}
+	next := &job{project: &q, ctx: ctx}
 	if _, err := next.set(ctx, o.Select, words, o.Threads); err != nil {
 		return nil, err
 	}

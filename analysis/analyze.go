@@ -44,7 +44,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if g = judge.g; cfg.Layerwise {
 		g = judge.Watched(g)
 	}
-	session, err := exec.New(g, exec.Options{})
+	session, err := exec.New(g, exec.Options{Context: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,7 @@ func open(b *testing.B, file string) *benchmarked {
 	require.NoError(b, err)
 	b.Cleanup(func() { model.Close() })
 	m := &benchmarked{g: model.Graph}
-	_, err = passes.Run(m.g, passes.Normalize)
+	_, err = passes.Run(context.Background(), m.g, passes.Normalize)
 	require.NoError(b, err)
 	graph.InferShapes(m.g)
 	const n = 4

@@ -28,7 +28,7 @@ type Evaluator struct {
 // an error. parts are what outputs are judged by beside the whole, as NewJudge takes them.
 func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int, memory int64, parts ...Slice) (*Evaluator, error) {
 	judge := NewJudge(g, parts...)
-	session, err := exec.New(judge.Runs(), exec.Options{})
+	session, err := exec.New(judge.Runs(), exec.Options{Context: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -190,7 +190,7 @@ func (l *layerChain) run(ctx context.Context, e *explainer, inputs []*tensor.Ten
 	if err != nil {
 		return nil, err
 	}
-	session, err := exec.New(part, exec.Options{Threads: max(e.cfg.Threads, 1)})
+	session, err := exec.New(part, exec.Options{Context: ctx, Threads: max(e.cfg.Threads, 1)})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ var errFound = errors.New("found")
 // reaches a quantizer or an output, or nil: the operator that made it, of operands that have none. One that is chosen away before (a division by 0 behind which
 // a Where takes another number) is none. Memory: those tensors of the float network that are not finite.
 func FindNotFinite(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples []*exec.Sample) (*NotFinite, error) {
-	session, err := exec.New(g, exec.Options{})
+	session, err := exec.New(g, exec.Options{Context: ctx})
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (r *renderer) choose(ctx context.Context, list []*activation) error {
 	if len(kept) == 0 {
 		return errors.New("calibrate: automatic choice needs the kept samples, and the statistics have none")
 	}
-	session, err := exec.New(r.g, exec.Options{})
+	session, err := exec.New(r.g, exec.Options{Context: ctx})
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (r *run) probe(ctx context.Context, s *exec.Sample, cfg Config) (*Stats, er
 	p.threads = max(cfg.Threads, 1)
 	if p.device = r.device; cfg.Device == nil {
 		p.device = nil
-		if p.session, err = exec.New(r.g, exec.Options{Threads: p.threads}); err != nil {
+		if p.session, err = exec.New(r.g, exec.Options{Context: ctx, Threads: p.threads}); err != nil {
 			return nil, err
 		}
 	}

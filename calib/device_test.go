@@ -225,7 +225,7 @@ func TestDeviceRealModels(t *testing.T) {
 		m, _, err := onnx.Open(testdata(t, append([]string{"models"}, model...)...))
 		require.NoError(t, err)
 		g := m.Graph
-		_, err = passes.Run(g, passes.Normalize)
+		_, err = passes.Run(context.Background(), g, passes.Normalize)
 		require.NoError(t, err)
 		s := &exec.Sample{Name: "normal", Feeds: map[string]*tensor.Tensor{}}
 		for i, v := range g.Inputs {
@@ -248,7 +248,7 @@ func TestDeviceRealModels(t *testing.T) {
 func TestDeviceDemo(t *testing.T) {
 	m, _, err := onnx.Read(bytes.NewReader(demo.Model), int64(len(demo.Model)), nil)
 	require.NoError(t, err)
-	_, err = passes.Run(m.Graph, passes.Normalize)
+	_, err = passes.Run(context.Background(), m.Graph, passes.Normalize)
 	require.NoError(t, err)
 	camera, err := demo.NewCamera()
 	require.NoError(t, err)

@@ -118,7 +118,7 @@ func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.I
 		finish = sums.Finish
 		workers.Go(func() { r.work(ctx, jobs, sums.Run) })
 	} else {
-		session, err := exec.New(g, exec.Options{})
+		session, err := exec.New(g, exec.Options{Context: ctx})
 		if err != nil {
 			return done, fmt.Errorf("gram: %w", err)
 		}

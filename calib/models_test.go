@@ -30,7 +30,7 @@ func TestRealModel(t *testing.T) {
 	m, _, err := onnx.Open(testdata(t, "models", "mlperf-tiny", "pretrainedResnet.onnx"))
 	require.NoError(t, err)
 	g := m.Graph
-	_, err = passes.Run(g, passes.Normalize)
+	_, err = passes.Run(context.Background(), g, passes.Normalize)
 	require.NoError(t, err)
 	open := func(n int) *data.Set {
 		set, _, err := data.Open([]string{testdata(t, "data", "cifar10", "calibration_500.bin")}, data.SpecOf(g), data.Options{Samples: n, Seed: 1, Ahead: 2})

@@ -257,7 +257,7 @@ func (r *run) feed(ctx context.Context) {
 func (r *run) start(ctx context.Context, c crew, first *exec.Sample, jobs <-chan *batch, done *sync.WaitGroup) error {
 	if r.threads = c.threads; c.threads > 1 && r.session != nil {
 		var err error
-		if r.session, err = exec.New(r.g, exec.Options{Threads: c.threads}); err != nil {
+		if r.session, err = exec.New(r.g, exec.Options{Context: ctx, Threads: c.threads}); err != nil {
 			return err
 		}
 	}

@@ -77,7 +77,8 @@ type Format struct {
 
 // Input is what a format is made of. What it does not need is nil.
 type Input struct {
-	Title   string // a name for people, of the model's file
+	Context context.Context // ends what Check computes; nil: nothing does
+	Title   string          // a name for people, of the model's file
 	Options Values
 	// Producer and Version are who writes, Metadata what the file may say about its origin: hash of the plan, platform, verification.
 	Producer, Version string

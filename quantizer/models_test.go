@@ -1,6 +1,7 @@
 package quantizer_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -38,7 +39,7 @@ func TestRealModels(t *testing.T) {
 		m, _, err := onnx.Open(filepath.Join(dir, "models", c.file))
 		require.NoError(t, err)
 		g := m.Graph
-		_, err = gpasses.Run(g, gpasses.Normalize)
+		_, err = gpasses.Run(context.Background(), g, gpasses.Normalize)
 		require.NoError(t, err)
 		require.Empty(t, graph.InferShapes(g))
 		for i, tg := range []*target.Target{&target.TRTInt8, &target.ONNXRuntime} {

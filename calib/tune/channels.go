@@ -55,7 +55,7 @@ func channelsOf(t *tensor.Tensor, axis int) (s channelStats, count int) {
 // observeChannels runs the reference on the fitting samples and looks at values, each with its channels along an axis. Values that do not
 // have one size along it are left out. Sums are added in the order of the samples.
 func (b *Bench) observeChannels(ctx context.Context, axes map[graph.ValueID]int) (map[graph.ValueID]*channelStats, error) {
-	session, err := exec.New(b.Reference, exec.Options{})
+	session, err := exec.New(b.Reference, exec.Options{Context: ctx})
 	if err != nil {
 		return nil, err
 	}

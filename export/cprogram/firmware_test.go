@@ -17,6 +17,7 @@ import (
 
 	"qwb/export/cprogram"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
@@ -284,6 +285,8 @@ func TestBorderErrors(t *testing.T) {
 	for _, prefix := range []string{"two words", "2nd", "a-b", "\u00e4"} {
 		require.EqualError(t, write(p, cprogram.Options{Prefix: prefix}), fmt.Sprintf("export c: the prefix %q is no name in C", prefix))
 	}
+	moves, _ := network(t, "moves", "tflite2")
+	require.ErrorIs(t, write(moves, cprogram.Options{Context: graphtest.NewEnding(0)}), context.Canceled)
 	g, set, _ := lowertest.Configured(t, lowertest.Networks["resnet"], "trt_int8")
 	tg, err := target.Find("trt_int8")
 	require.NoError(t, err)

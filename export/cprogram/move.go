@@ -81,7 +81,7 @@ func (w *writer) moved(g *graph.Graph, n *graph.Node, in []*value, shapes [][]in
 		if shape == nil {
 			continue
 		}
-		places, err := placesOf(g, n, x.shape, k, shape)
+		places, err := placesOf(w.ctx, g, n, x.shape, k, shape)
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +96,7 @@ func (w *writer) moved(g *graph.Graph, n *graph.Node, in []*value, shapes [][]in
 
 // placesOf lists, for every element of output k, which element of x it is, -1 for a constant. The operator is run on the numbers of
 // the elements.
-func placesOf(g *graph.Graph, n *graph.Node, x []int, k int, shape []int) ([]int, error) {
+func placesOf(ctx context.Context, g *graph.Graph, n *graph.Node, x []int, k int, shape []int) ([]int, error) {
 	part := graph.New(n.Name, g.Opset(""))
 	part.Opsets = append([]graph.Opset(nil), g.Opsets...)
 	node := graph.Node{Name: n.Name, Op: n.Op, Domain: n.Domain}
@@ -149,7 +149,7 @@ func placesOf(g *graph.Graph, n *graph.Node, x []int, k int, shape []int) ([]int
 	for i := range tensor.Of[int32](numbers) {
 		tensor.Of[int32](numbers)[i] = int32(i + 1) // what is filled in is 0
 	}
-	outs, err := run.RunStep(context.Background(), 0, []*tensor.Tensor{numbers})
+	outs, err := run.RunStep(ctx, 0, []*tensor.Tensor{numbers})
 	if err != nil {
 		return nil, err
 	}

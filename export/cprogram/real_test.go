@@ -54,7 +54,7 @@ func TestTrainedNetworks(t *testing.T) {
 			require.NoError(t, err)
 			defer m.Close()
 			g := m.Graph
-			_, err = passes.Run(g, passes.Normalize)
+			_, err = passes.Run(context.Background(), g, passes.Normalize)
 			require.NoError(t, err)
 			require.Empty(t, graph.InferShapes(g))
 			spec := data.SpecOf(g)

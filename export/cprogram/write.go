@@ -1,6 +1,8 @@
 package cprogram
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"regexp"
@@ -24,6 +26,8 @@ type Options struct {
 	Prefix string
 	// Inputs and Outputs ask for the integers of what is real in the model; the caller quantizes and dequantizes.
 	Inputs, Outputs bool
+	// Context, if not nil, ends the work.
+	Context context.Context
 }
 
 // Size is what a written program takes, in bytes.
@@ -58,7 +62,7 @@ func written(p *lower.Program, o Options) (*writer, Size, error) {
 	if err != nil {
 		return nil, Size{}, err
 	}
-	w := &writer{p: bound, prefix: o.Prefix, kernels: kernels{library: all, have: map[string]bool{}}, values: map[lower.TensorID]*value{}}
+	w := &writer{ctx: cmp.Or(o.Context, context.Background()), p: bound, prefix: o.Prefix, kernels: kernels{library: all, have: map[string]bool{}}, values: map[lower.TensorID]*value{}}
 	if err := w.program(); err != nil {
 		return nil, Size{}, err
 	}
@@ -102,6 +106,7 @@ func fixed(s graph.Shape) bool {
 
 // writer collects the parts of a file.
 type writer struct {
+	ctx     context.Context // ends the search for where the elements of a step come from
 	p       *lower.Program
 	prefix  string
 	kernels kernels

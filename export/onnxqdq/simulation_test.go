@@ -73,7 +73,7 @@ func TestRealModels(t *testing.T) {
 				require.NoError(t, err)
 				defer m.Close()
 				graph.InferShapes(m.Graph)
-				_, err = passes.Run(m.Graph, passes.Normalize)
+				_, err = passes.Run(context.Background(), m.Graph, passes.Normalize)
 				require.NoError(t, err)
 				require.Empty(t, graph.InferShapes(m.Graph))
 				set := configure(t, m.Graph, tg, "")

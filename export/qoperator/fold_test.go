@@ -167,7 +167,7 @@ func TestForm(t *testing.T) {
 func TestReadBack(t *testing.T) {
 	tg := target.ONNXRuntime
 	m, _, g, set, _ := folded(t, lowertest.Networks["squeezenet"], &tg)
-	q, err := qdq.Read(m.Graph)
+	q, err := qdq.Read(context.Background(), m.Graph)
 	require.NoError(t, err)
 	im, err := q.Configure(&tg)
 	require.NoError(t, err)

@@ -1,6 +1,8 @@
 package tflite
 
 import (
+	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -26,7 +28,7 @@ func build(in *export.Input) (*tf.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{p: p, values: map[lower.TensorID]*value{}, names: map[string]int{}, constants: map[string]int{}}
+	b := &builder{ctx: cmp.Or(in.Context, context.Background()), p: p, values: map[lower.TensorID]*value{}, names: map[string]int{}, constants: map[string]int{}}
 	b.keepInputs, b.keepOutputs = in.Options.Text("inputs") == "integers", in.Options.Text("outputs") == "integers"
 	if err := b.program(); err != nil {
 		return nil, err
@@ -103,6 +105,7 @@ func bind(in *export.Input) (*lower.Program, error) {
 
 // builder collects the tensors and operators of a file.
 type builder struct {
+	ctx       context.Context // ends the search for where the elements of a step come from
 	p         *lower.Program
 	sub       tf.Subgraph
 	values    map[lower.TensorID]*value

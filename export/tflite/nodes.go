@@ -1,7 +1,6 @@
 package tflite
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -225,7 +224,7 @@ func (b *builder) reshaped(_ *graph.Graph, n *graph.Node, x *value, out []*value
 }
 
 // places runs an operator on the numbers of the elements of x: which element each of an output's is, -1 for a constant.
-func places(g *graph.Graph, n *graph.Node, x []int, outputs int) ([]*tensor.Tensor, error) {
+func (b *builder) places(g *graph.Graph, n *graph.Node, x []int, outputs int) ([]*tensor.Tensor, error) {
 	if tensor.Count(x) > math.MaxInt32 {
 		return nil, fmt.Errorf("%v has too many elements", x)
 	}
@@ -237,7 +236,7 @@ func places(g *graph.Graph, n *graph.Node, x []int, outputs int) ([]*tensor.Tens
 	for i := range tensor.Of[int32](numbers) {
 		tensor.Of[int32](numbers)[i] = int32(i)
 	}
-	return steps.MoveNumbers(context.Background(), &lower.Move{Graph: part}, numbers, nil)
+	return steps.MoveNumbers(b.ctx, &lower.Move{Graph: part}, numbers, nil)
 }
 
 // unravel is the index of an element.
@@ -279,7 +278,7 @@ func (b *builder) split(g *graph.Graph, n *graph.Node, x *value, out []*value) e
 
 // parts writes a STRIDED_SLICE for every output.
 func (b *builder) parts(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
-	list, err := places(g, n, x.shape, len(n.Outputs))
+	list, err := b.places(g, n, x.shape, len(n.Outputs))
 	if err != nil {
 		return err
 	}
@@ -304,7 +303,7 @@ func (b *builder) pad(g *graph.Graph, n *graph.Node, x *value, out []*value) err
 	if mode != "constant" && mode != "reflect" {
 		return fmt.Errorf("mode %s has no form in the file", mode)
 	}
-	list, err := places(g, n, x.shape, 1)
+	list, err := b.places(g, n, x.shape, 1)
 	if err != nil {
 		return err
 	}
@@ -425,7 +424,7 @@ func (b *builder) resize(g *graph.Graph, n *graph.Node, x *value, out []*value) 
 		return fmt.Errorf("coordinates by %s have no form in the file", by)
 	case mode == "nearest":
 		name = "RESIZE_NEAREST_NEIGHBOR"
-		list, err := places(g, n, x.shape, 1)
+		list, err := b.places(g, n, x.shape, 1)
 		if err != nil {
 			return err
 		}

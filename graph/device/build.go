@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,8 +17,8 @@ type onHost string
 func (r onHost) Error() string { return string(r) }
 
 // plan makes the plan for inputs of the given types.
-func (s *Session) plan(types []Type, watched []bool) (p *Plan, err error) {
-	p = &Plan{s: s, types: slices.Clone(types), watched: watched, vals: make([]held, s.g.NumValues()),
+func (s *Session) plan(ctx context.Context, types []Type, watched []bool) (p *Plan, err error) {
+	p = &Plan{s: s, ctx: ctx, types: slices.Clone(types), watched: watched, vals: make([]held, s.g.NumValues()),
 		absorbed: make([]bool, s.g.NumNodes())}
 	made := p // what is returned is nil by then
 	defer func() {
@@ -30,6 +31,9 @@ func (s *Session) plan(types []Type, watched []bool) (p *Plan, err error) {
 		return nil, err
 	}
 	for _, id := range s.order {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := p.node(id, whole); err != nil {
 			var at *graph.NodeError
 			if !errors.As(err, &at) {
@@ -41,6 +45,7 @@ func (s *Session) plan(types []Type, watched []bool) (p *Plan, err error) {
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
+	p.ctx = nil
 	return p, nil
 }
 

@@ -124,7 +124,7 @@ func (c *vectors) judge(t *testing.T, d *cuda.Device) (p []device.HostOp, skippe
 		for name, f := range feeds {
 			types[name] = device.Type{DType: f.DType, Shape: f.Shape}
 		}
-		plan, err := on.Prepare(types, nil)
+		plan, err := on.Prepare(context.Background(), types, nil)
 		if err != nil {
 			return nil, false, err
 		}

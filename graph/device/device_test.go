@@ -67,7 +67,7 @@ func both(t *testing.T, d *cuda.Device, g *graph.Graph, feeds map[string]*tensor
 	for name, f := range feeds {
 		types[name] = device.Type{DType: f.DType, Shape: f.Shape}
 	}
-	p, err := on.Prepare(types, nil)
+	p, err := on.Prepare(context.Background(), types, nil)
 	require.NoError(t, err)
 	return p
 }
@@ -285,7 +285,7 @@ func island(t *testing.T, d *cuda.Device, g *graph.Graph, types map[string]devic
 	s, err := device.New(g, d, device.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close() })
-	p, err := s.Prepare(types, nil)
+	p, err := s.Prepare(context.Background(), types, nil)
 	require.NoError(t, err)
 	require.Empty(t, p.OnHost())
 	st, err := d.NewStream()
@@ -459,9 +459,9 @@ func TestPlans(t *testing.T) {
 	types := func(n int) map[string]device.Type {
 		return map[string]device.Type{"x": {DType: tensor.Float32, Shape: []int{n, 3, 4, 4}}}
 	}
-	first, err := s.Prepare(types(1), nil)
+	first, err := s.Prepare(context.Background(), types(1), nil)
 	require.NoError(t, err)
-	again, err := s.Prepare(types(1), nil)
+	again, err := s.Prepare(context.Background(), types(1), nil)
 	require.NoError(t, err)
 	require.Same(t, first, again)
 	require.Positive(t, first.Bytes())

@@ -71,7 +71,7 @@ func (s *Session) once(p *Plan, id graph.NodeID) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	got, err := h.runner.Run(context.Background(), nil, nil)
+	got, err := h.runner.Run(p.ctx, nil, nil)
 	if err != nil {
 		return nil, err
 	}

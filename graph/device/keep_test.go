@@ -45,7 +45,7 @@ output t
 		require.NoError(t, err)
 		defer stream.Close()
 		for _, layout := range []tensor.Layout{tensor.RowMajor, tensor.ChannelsLast} {
-			p, err := kept.Prepare(map[string]device.Type{"x": {DType: tensor.Float32, Shape: x.Shape, Layout: layout}}, nil)
+			p, err := kept.Prepare(context.Background(), map[string]device.Type{"x": {DType: tensor.Float32, Shape: x.Shape, Layout: layout}}, nil)
 			require.NoError(t, err)
 			in, lies := p.Inputs()[0], x
 			require.Equal(t, layout, in.Layout)

@@ -15,6 +15,7 @@ import (
 // Plan is a graph for one set of input shapes: a list of steps, most of them launches of kernels, and the places of all values.
 type Plan struct {
 	s       *Session
+	ctx     context.Context // while the plan is made
 	types   []Type
 	watched []bool // by value
 	steps   []step

@@ -87,7 +87,7 @@ type Type struct {
 // Prepare returns the plan for inputs of the given types, by name; inputs that are constants as well may be left out. wants says which
 // values are to be there as a whole because taps look at them, nil for none. The session keeps a few plans: one is valid until Close,
 // or until plans for several other sets of shapes have been made.
-func (s *Session) Prepare(in map[string]Type, wants func(graph.ValueID) bool) (*Plan, error) {
+func (s *Session) Prepare(ctx context.Context, in map[string]Type, wants func(graph.ValueID) bool) (*Plan, error) {
 	types := make([]Type, len(s.g.Inputs))
 	for i, v := range s.g.Inputs {
 		val := s.g.Value(v)
@@ -114,7 +114,7 @@ func (s *Session) Prepare(in map[string]Type, wants func(graph.ValueID) bool) (*
 			return p, nil
 		}
 	}
-	p, err := s.plan(types, watched)
+	p, err := s.plan(ctx, types, watched)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (s *Session) Run(ctx context.Context, feeds map[string]*tensor.Tensor, taps
 	if taps != nil && taps.Tap != nil {
 		wants = taps.wants
 	}
-	p, err := s.Prepare(types, wants)
+	p, err := s.Prepare(ctx, types, wants)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 
 // Options say how a graph is executed. The zero value is usable.
 type Options struct {
+	// Context, if not nil, ends what New computes once for all runs. A run has its own.
+	Context context.Context
 	// Threads is how many goroutines share the work inside one operator, 0 for one. Results do not depend on it.
 	Threads int
 	// Parallel, if not nil, shares the work instead of goroutines of the session's own: that of a Parallel call, so that several

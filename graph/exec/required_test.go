@@ -82,7 +82,7 @@ func TestInputsThatAreAbsent(t *testing.T) {
 }
 
 func normalised(g *graph.Graph) error {
-	_, err := passes.Run(g.Clone(), passes.Normalize)
+	_, err := passes.Run(context.Background(), g.Clone(), passes.Normalize)
 	return err
 }
 

@@ -212,11 +212,17 @@ func (s *sessionState) reads(n *graph.Node) []graph.ValueID {
 func (s *Session) fold() error {
 	s.folded = make([]*tensor.Tensor, s.g.NumValues())
 	r := newRunner(s)
-	ctx := context.Background()
+	ctx := s.opt.Context
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	for i := range s.steps {
 		st := &s.steps[i]
 		if !s.foldable(st.node) {
 			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
 		}
 		r.nview = 0
 		r.mem = memory{poison: s.poison, budget: budget{limit: s.limit() - s.foldedBytes, single: s.single(0)}}

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,7 +30,7 @@ func TestNodesWithoutAFirstOutput(t *testing.T) {
 			require.NoError(t, err)
 			require.NotPanics(t, func() {
 				_, _ = RaiseOpset(g.Clone(), 21)
-				_, _ = Run(g, Normalize)
+				_, _ = Run(context.Background(), g, Normalize)
 			}, "%s %q", op, outputs)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package passes rewrites graphs into a normal form that computes the same: constants folded, batch normalization, biases and
 // constant factors moved into the weights, no-ops, duplicates and dead code removed.
 //
-// It stands between loading and dispatch: onnx.Open -> passes.Run(g, passes.Normalize) -> dispatch. A pass proposes patches; one
+// It stands between loading and dispatch: onnx.Open -> passes.Run(ctx, g, passes.Normalize) -> dispatch. A pass proposes patches; one
 // function applies them and refuses every patch that would take away a value something else needs: a graph output, a value
 // with another reader, a value read inside a subgraph. Output names therefore survive every pass. What was done and what was
 // declined, with the reason, is in the Log.

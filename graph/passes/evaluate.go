@@ -13,7 +13,7 @@ const evaluateFactor = 16
 
 // evaluate runs one node on its constant operands in the float executor, sums accumulated in float64, and returns its outputs. read is
 // the size of the operands in bytes.
-func evaluate(g *graph.Graph, id graph.NodeID, read int) ([]*tensor.Tensor, error) {
+func evaluate(ctx context.Context, g *graph.Graph, id graph.NodeID, read int) ([]*tensor.Tensor, error) {
 	n := *g.Node(id)
 	one := graph.New(n.Name, g.Opset(""))
 	one.Opsets = g.Opsets
@@ -41,11 +41,11 @@ func evaluate(g *graph.Graph, id graph.NodeID, read int) ([]*tensor.Tensor, erro
 	if _, err := one.AddNode(n); err != nil {
 		return nil, err
 	}
-	session, err := exec.New(one, exec.Options{Float64: true, Memory: int64(evaluateFactor * max(read, maxFolded))})
+	session, err := exec.New(one, exec.Options{Context: ctx, Float64: true, Memory: int64(evaluateFactor * max(read, maxFolded))})
 	if err != nil {
 		return nil, err
 	}
-	computed, err := session.NewRunner().Run(context.Background(), nil, nil)
+	computed, err := session.NewRunner().Run(ctx, nil, nil)
 	if err != nil {
 		return nil, err
 	}

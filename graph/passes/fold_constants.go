@@ -43,7 +43,10 @@ func foldConstant(c *Context, id graph.NodeID) (*Patch, error) {
 	if elements, ok := resultSize(g, n); ok && elements > maxFolded/4 && 4*elements > read {
 		return nil, decline("the result would have %d elements", elements)
 	}
-	results, err := evaluate(g, id, read)
+	results, err := evaluate(c.ctx, g, id, read)
+	if c.ctx.Err() != nil {
+		return nil, c.ctx.Err()
+	}
 	if err != nil {
 		return nil, decline("not computed: %v", err)
 	}

@@ -171,7 +171,7 @@ func runFile(t *testing.T, file []byte) bool {
 	}
 	graph.InferShapes(m.Graph)
 	normal := m.Graph.Clone()
-	if _, err := Run(normal, Normalize); err != nil {
+	if _, err := Run(context.Background(), normal, Normalize); err != nil {
 		require.NotContains(t, err.Error(), "no end after", "passes undo each other")
 		return false
 	}

@@ -30,7 +30,7 @@ func rewrite(t testing.TB, text string, list ...Pass) (*graph.Graph, *Log) {
 func normalize(t testing.TB, g *graph.Graph, list ...Pass) *Log {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
-	log, err := run(g, list, func(pass string) error {
+	log, err := run(context.Background(), g, list, func(pass string) error {
 		g.Shuffle(rng.Perm(g.NumNodes()))
 		return g.Check()
 	})

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
 
@@ -82,7 +83,7 @@ func TestRealModelsKeepTheirOutputs(t *testing.T) {
 			if c.check != nil {
 				c.check(t, g, log)
 			}
-			again, err := Run(g, Normalize)
+			again, err := Run(context.Background(), g, Normalize)
 			require.NoError(t, err)
 			require.Empty(t, again.Applied, "the normal form is a fixed point")
 			checkRaised(t, g, feeds)

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -54,13 +55,13 @@ func (l *Log) Count(pass string) int {
 const maxIdleRounds = 12
 
 // Run infers types and shapes, which several passes need, and applies the passes in order, again and again until none of them changes anything. If they never come to rest,
-// that is an error which names those that are still at it; the graph is then equivalent to the original all the same.
-func Run(g *graph.Graph, list []Pass) (*Log, error) {
-	return run(g, list, nil)
+// that is an error which names those that are still at it; the graph is then equivalent to the original all the same, as it is where ctx ends the work.
+func Run(ctx context.Context, g *graph.Graph, list []Pass) (*Log, error) {
+	return run(ctx, g, list, nil)
 }
 
 // run is Run with a function that is called after every pass.
-func run(g *graph.Graph, list []Pass, after func(pass string) error) (*Log, error) {
+func run(ctx context.Context, g *graph.Graph, list []Pass, after func(pass string) error) (*Log, error) {
 	if err := g.CheckInputs(); err != nil { // rules look at inputs that their operators need
 		return &Log{}, fmt.Errorf("normalise: %w", err)
 	}
@@ -71,7 +72,10 @@ func run(g *graph.Graph, list []Pass, after func(pass string) error) (*Log, erro
 		log.Rounds++
 		start := len(log.Applied)
 		for i := range list {
-			c := &Context{G: g, pass: list[i].Name, log: log}
+			if err := ctx.Err(); err != nil {
+				return log, err
+			}
+			c := &Context{G: g, ctx: ctx, pass: list[i].Name, log: log}
 			if err := list[i].sweep(c); err != nil {
 				return log, fmt.Errorf("normalise: %s: %w", list[i].Name, err)
 			}
@@ -110,6 +114,7 @@ func busy(entries []Entry) string {
 // Context is what a pass sees of one sweep.
 type Context struct {
 	G        *graph.Graph
+	ctx      context.Context
 	pass     string
 	log      *Log
 	declined []Entry

@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"context"
 	"math/rand/v2"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestPassesThatUndoEachOtherAreAnError(t *testing.T) {
 	there := Pass{Name: "there", Doc: "Exp to Log.", sweep: each(swap("Exp", "Log"))}
 	back := Pass{Name: "back", Doc: "Log to Exp.", sweep: each(swap("Log", "Exp"))}
 	g := parseGraph(t, "opset 13\ninput x: f32[2]\ny = Exp(x)\noutput y")
-	_, err := Run(g, []Pass{there, back})
+	_, err := Run(context.Background(), g, []Pass{there, back})
 	require.ErrorContains(t, err, "no end after")
 	require.ErrorContains(t, err, "there, back")
 }
@@ -106,7 +107,7 @@ func TestNormalizeIsIndependentOfStorageOrder(t *testing.T) {
 	for i := range 6 {
 		g := base.Clone()
 		g.Shuffle(rng.Perm(g.NumNodes()))
-		log, err := Run(g, Normalize)
+		log, err := Run(context.Background(), g, Normalize)
 		require.NoError(t, err)
 		if i == 0 {
 			text, applied = graph.Format(g), log.Applied

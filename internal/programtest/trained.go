@@ -59,7 +59,7 @@ type Network struct {
 func Load(t testing.TB, model, from, preprocess string, n int) *Network {
 	m, _, err := onnx.Open(Testdata(t, "models", filepath.FromSlash(model)))
 	require.NoError(t, err)
-	_, err = passes.Run(m.Graph, passes.Normalize)
+	_, err = passes.Run(context.Background(), m.Graph, passes.Normalize)
 	require.NoError(t, err)
 	require.Empty(t, graph.InferShapes(m.Graph))
 	spec := data.SpecOf(m.Graph)

@@ -39,7 +39,7 @@ func imported(t *testing.T, text string) *lower.Program {
 }
 
 func importedGraph(t *testing.T, g *graph.Graph) *lower.Program {
-	q, err := qdq.Read(g)
+	q, err := qdq.Read(context.Background(), g)
 	require.NoError(t, err)
 	im, err := q.Configure(&target.TFLite)
 	require.NoError(t, err)
@@ -179,7 +179,7 @@ y = DequantizeLinear(fq, t, u)
 output y: f32[1,24]
 `, c.scale, c.zero, c.outScale, c.outZero, c.op))
 			graph.InferShapes(g)
-			q, err := qdq.Read(g)
+			q, err := qdq.Read(context.Background(), g)
 			require.NoError(t, err)
 			im, err := q.Configure(&target.TFLite)
 			require.NoError(t, err)

@@ -1,6 +1,7 @@
 package qdq_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ func TestRefused(t *testing.T) {
 		{head + "const w: i8[3,2] = [100, 127, 3, 4, 5, 6]\nconst n: f32[] = [1e-44]\nq = QuantizeLinear(x, s, z)\nd = DequantizeLinear(q, s, z)\n" +
 			"v = DequantizeLinear(w, n)\ny = MatMul(d, v)\noutput y", ""},
 	} {
-		q, err := qdq.Read(parsed(t, c.text))
+		q, err := qdq.Read(context.Background(), parsed(t, c.text))
 		if err == nil {
 			_, err = q.Configure(&target.ONNX)
 		}

@@ -1,6 +1,7 @@
 package qdq
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -31,13 +32,13 @@ type faker struct {
 }
 
 // writeFakes writes all fake quantization of g as pairs and reports what Read is to warn of: roundings that a pair does not have.
-func writeFakes(g *graph.Graph) (upward int, err error) {
+func writeFakes(ctx context.Context, g *graph.Graph) (upward int, err error) {
 	first := []passes.Pass{passes.ConstantNodes, passes.NoOps, passes.Bounds}
-	if _, err := passes.Run(g, first); err != nil {
+	if _, err := passes.Run(ctx, g, first); err != nil {
 		return 0, err
 	}
 	f := &faker{g: g, folded: g.Clone(), values: g.NumValues()}
-	if _, err := passes.Run(f.folded, []passes.Pass{passes.FoldConstants}); err != nil {
+	if _, err := passes.Run(ctx, f.folded, []passes.Pass{passes.FoldConstants}); err != nil {
 		return 0, err
 	}
 	order, err := g.Order()

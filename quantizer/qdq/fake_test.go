@@ -1,6 +1,7 @@
 package qdq_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -233,7 +234,7 @@ d = DequantizeLinear(q, s, z)
 		"a zero point that is no integer":       "a = Div(d, s); r = Round(a); b = Add(r, half); c = Clip(b, low, high); e = Sub(c, half); y = Mul(e, s)",
 		"the rounded tensor has another reader": "a = Div(d, s); r = Round(a); c = Clip(r, low, high); y = Mul(c, s); v = Neg(r); output v",
 	} {
-		q, err := qdq.Read(parsed(t, head+body+"; output y"))
+		q, err := qdq.Read(context.Background(), parsed(t, head+body+"; output y"))
 		require.NoError(t, err, name)
 		rounds := 0
 		for _, id := range q.Graph.Nodes() {
@@ -339,7 +340,7 @@ output y`)
 		`y = qonnx.custom_op.general::Quant(x, x, zero, bits)`:                           "computed when the model runs",
 		`const many: f32[] = [33]; y = qonnx.custom_op.general::Quant(x, s, zero, many)`: "33 bits",
 	} {
-		_, err := qdq.Read(parsed(t, head+text+"; output y"))
+		_, err := qdq.Read(context.Background(), parsed(t, head+text+"; output y"))
 		require.ErrorContains(t, err, want)
 	}
 }
@@ -401,7 +402,7 @@ func TestNormalizationBehindTrainedWeights(t *testing.T) {
 // Biases that the file leaves in float are rounded where that is asked for and the platform needs it.
 func TestIntegerBiases(t *testing.T) {
 	g := parsed(t, strings.Replace(trainedWithNorm, "FACTOR", "[0.5, 2, 1, 0.5]", 1))
-	q, err := qdq.Read(g)
+	q, err := qdq.Read(context.Background(), g)
 	require.NoError(t, err)
 	q.IntegerBiases = true
 	im, err := q.Configure(&target.ONNXRuntime)

@@ -2,6 +2,7 @@ package qdq_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -125,7 +126,7 @@ func TestFormatsThatAreRefused(t *testing.T) {
 			g.SetConst(v, tensor.FromF32(qmath.Book(), 16))
 		}
 		graph.InferShapes(g)
-		_, err := qdq.Read(g)
+		_, err := qdq.Read(context.Background(), g)
 		require.ErrorContains(t, err, want, strings.ReplaceAll(text, "\n", "; "))
 	}
 }

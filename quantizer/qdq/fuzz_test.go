@@ -1,6 +1,7 @@
 package qdq_test
 
 import (
+	"context"
 	"os"
 	"sort"
 	"testing"
@@ -41,7 +42,7 @@ func FuzzImport(f *testing.F) {
 			return
 		}
 		graph.InferShapes(g)
-		q, err := qdq.Read(g)
+		q, err := qdq.Read(context.Background(), g)
 		if err != nil {
 			return
 		}
@@ -107,7 +108,7 @@ func TestMutated(t *testing.T) {
 			}
 			mutate(g, seed*0x9e3779b97f4a7c15)
 			graph.InferShapes(g)
-			q, err := qdq.Read(g)
+			q, err := qdq.Read(context.Background(), g)
 			if err != nil {
 				refused++
 				continue

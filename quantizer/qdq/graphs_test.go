@@ -1,6 +1,7 @@
 package qdq_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -78,7 +79,7 @@ func parsed(t testing.TB, text string) *graph.Graph {
 
 func imported(t testing.TB, g *graph.Graph, tg *target.Target) *qdq.Imported {
 	t.Helper()
-	q, err := qdq.Read(g)
+	q, err := qdq.Read(context.Background(), g)
 	require.NoError(t, err)
 	im, err := q.Configure(tg)
 	require.NoError(t, err)
@@ -349,7 +350,7 @@ func TestInputsAreMoved(t *testing.T) {
 	require.Equal(t, []float32{0.03}, p.Scale)
 	require.Equal(t, []int32{-9}, p.ZeroPoint)
 	require.Len(t, im.Warnings, 1, "the input is the numbers that its integers stand for")
-	_, err := qdq.Read(parsed(t, strings.Replace(turnedInput, "d = Deq", "const o: f32[] = [0.5]\nu = DequantizeLinear(t, o, z)\nd = Deq", 1)+"\noutput u"))
+	_, err := qdq.Read(context.Background(), parsed(t, strings.Replace(turnedInput, "d = Deq", "const o: f32[] = [0.5]\nu = DequantizeLinear(t, o, z)\nd = Deq", 1)+"\noutput u"))
 	require.ErrorContains(t, err, "another scale, zero point or axis")
 }
 

@@ -17,7 +17,7 @@ import (
 // floatOf runs the float graph of a quantized one.
 func floatOf(t *testing.T, text string, x *tensor.Tensor) ([]float32, *qdq.Quantized) {
 	t.Helper()
-	q, err := qdq.Read(parsed(t, text))
+	q, err := qdq.Read(context.Background(), parsed(t, text))
 	require.NoError(t, err)
 	s, err := exec.New(q.Graph, exec.Options{})
 	require.NoError(t, err)
@@ -89,7 +89,7 @@ func TestNoImpliedActivation(t *testing.T) {
 			text = strings.ReplaceAll(strings.Replace(text, "r = Relu(c) \"relu\"\n", "", 1), "QuantizeLinear(r,", "QuantizeLinear(c,")
 		}
 		require.Contains(t, text, change[0], name)
-		q, err := qdq.Read(parsed(t, strings.Replace(text, change[0], change[1], 1)))
+		q, err := qdq.Read(context.Background(), parsed(t, strings.Replace(text, change[0], change[1], 1)))
 		require.NoError(t, err, name)
 		for _, id := range q.Graph.Nodes() {
 			require.NotContains(t, q.Graph.Node(id).Name, "_activation", name)

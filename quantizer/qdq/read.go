@@ -1,6 +1,7 @@
 package qdq
 
 import (
+	"context"
 	"fmt"
 
 	"qwb/graph"
@@ -37,18 +38,18 @@ type code struct {
 // Read takes apart g, a graph as it was loaded, and leaves it unchanged. What has no constant scales, and integers that are
 // computed with outside of the operators it knows, are errors that name the node. A graph in which nothing is quantized is an
 // error too.
-func Read(g *graph.Graph) (*Quantized, error) {
+func Read(ctx context.Context, g *graph.Graph) (*Quantized, error) {
 	g = g.Clone()
 	throughFloat(g)
 	if err := refuse(g); err != nil {
 		return nil, err
 	}
-	upward, err := writeFakes(g)
+	upward, err := writeFakes(ctx, g)
 	if err != nil {
 		return nil, err
 	}
 	// Pairs keep the passes from moving anything over a tensor that is quantized.
-	if _, err := passes.Run(g, passes.Normalize); err != nil {
+	if _, err := passes.Run(ctx, g, passes.Normalize); err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
 	graph.InferShapes(g)

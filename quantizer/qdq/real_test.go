@@ -63,7 +63,7 @@ func TestRealModels(t *testing.T) {
 				t.Skip("takes seconds")
 			}
 			g := open(t, "models", filepath.FromSlash(c.file))
-			q, err := qdq.Read(g)
+			q, err := qdq.Read(context.Background(), g)
 			require.NoError(t, err)
 			first := q.Platforms(target.Builtin())[0]
 			require.Equal(t, c.platform, first.Name)
@@ -102,7 +102,7 @@ func TestTFLiteAccuracy(t *testing.T) {
 	}
 	for file, want := range map[string]int{"pretrainedResnet_quant.qdq.onnx": 1753, "pretrainedResnet_large_int8.qdq.onnx": 1820} {
 		g := open(t, "models", "mlperf-tiny", file)
-		q, err := qdq.Read(g)
+		q, err := qdq.Read(context.Background(), g)
 		require.NoError(t, err)
 		im, err := q.Configure(&target.TFLite)
 		require.NoError(t, err)

@@ -1,6 +1,7 @@
 package lowertest
 
 import (
+	"context"
 	"embed"
 	"io/fs"
 	"strconv"
@@ -64,7 +65,7 @@ func answered(t testing.TB, text, platform, profile, answer string) Answered {
 	t.Helper()
 	g := graphtest.Parse(t, text)
 	graph.InferShapes(g)
-	q, err := qdq.Read(g)
+	q, err := qdq.Read(context.Background(), g)
 	require.NoError(t, err)
 	tg, err := target.Known(platform)
 	require.NoError(t, err)

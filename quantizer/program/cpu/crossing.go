@@ -424,7 +424,7 @@ func (o *crossingOut) learn(ctx context.Context, p *matrices) error {
 	for i := range numbers.Len() {
 		tensor.Of[int32](numbers)[i] = int32(i)
 	}
-	session, err := exec.New(o.moves, exec.Options{})
+	session, err := exec.New(o.moves, exec.Options{Context: ctx})
 	if err != nil {
 		return errSlow
 	}

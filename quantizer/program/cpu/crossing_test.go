@@ -1,6 +1,7 @@
 package cpu_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -118,7 +119,7 @@ func crossed(t testing.TB, batch, words int, zero int, weights string, wzero int
 	}
 	g := graphtest.Parse(t, strings.Join(lines, "\n"))
 	graph.InferShapes(g)
-	read, err := qdq.Read(g)
+	read, err := qdq.Read(context.Background(), g)
 	require.NoError(t, err)
 	tg := &target.ONNXRuntime
 	im, err := read.Configure(tg)

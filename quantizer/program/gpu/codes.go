@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"encoding/binary"
 	"slices"
 
@@ -76,7 +77,7 @@ func newLookup(e *engine, from, to tensor.DType, f func(q int32) int32) *lookup 
 	return m
 }
 
-func (m *lookup) prepare(s *step, in []*value) (*prepared, error) {
+func (m *lookup) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	if m.table.Ptr == 0 {
 		var err error
 		if m.table, err = m.e.memory.constant(m.raw); err != nil {
@@ -116,7 +117,7 @@ func newRescale(e *engine, s *lower.Step, r *qmath.Rescale, lo, hi int32) (kerne
 	return k, "", nil
 }
 
-func (k *rescale) prepare(s *step, in []*value) (*prepared, error) {
+func (k *rescale) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	p, n := k.e.alone(s, in[0].shape, in[0].last, anyLayout), in[0].len()
 	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
 		if k.rescale == nil {
@@ -151,7 +152,7 @@ func newQuantize(e *engine, s *lower.Step, op *lower.Quantize) (kernel, string, 
 	return &quantize{e, e.codeElement(s.Outputs[0]), q}, "", nil
 }
 
-func (k *quantize) prepare(s *step, in []*value) (*prepared, error) {
+func (k *quantize) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	p, n := k.e.alone(s, in[0].shape, in[0].last, anyLayout), in[0].len()
 	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
 		return cuda.QuantizeCodes(st, out[0], in[0], k.to, n, k.q)
@@ -166,7 +167,7 @@ type dequantize struct {
 	enc  lower.Encoding
 }
 
-func (k *dequantize) prepare(s *step, in []*value) (*prepared, error) {
+func (k *dequantize) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	p, n := k.e.alone(s, in[0].shape, in[0].last, anyLayout), in[0].len()
 	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
 		return cuda.DequantizeCodes(st, out[0], in[0], k.from, n, k.enc.ZeroPoint, k.enc.Scale)
@@ -180,7 +181,7 @@ type softmax struct {
 	op *lower.Softmax
 }
 
-func (k *softmax) prepare(s *step, in []*value) (*prepared, error) {
+func (k *softmax) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	shape := in[0].shape
 	if k.op.Axis >= len(shape) {
 		return nil, onlyHost("no such axis")

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -44,7 +45,7 @@ func newConcat(e *engine, s *lower.Step, op *lower.Concat) (kernel, string, erro
 	return k, "", nil
 }
 
-func (k *concat) prepare(s *step, in []*value) (*prepared, error) {
+func (k *concat) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	first, axis := in[0], k.op.Axis
 	if axis >= len(first.shape) {
 		return nil, onlyHost("no such axis")

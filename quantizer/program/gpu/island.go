@@ -20,12 +20,12 @@ type island struct {
 }
 
 // island makes a graph ready for inputs of given types, by name. It is for the host where some operator is.
-func (e *engine) island(g *graph.Graph, types map[string]device.Type) (*device.Session, *device.Plan, error) {
+func (e *engine) island(ctx context.Context, g *graph.Graph, types map[string]device.Type) (*device.Session, *device.Plan, error) {
 	s, err := device.New(g, e.memory.dev, device.Options{Host: exec.Options{Threads: e.threads}, KeepLayout: true})
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := s.Prepare(types, nil)
+	p, err := s.Prepare(ctx, types, nil)
 	if err != nil { // where it is wrong, the reference says so too
 		_ = s.Close()
 		return nil, nil, hostUnless(err)
@@ -41,7 +41,7 @@ func (e *engine) island(g *graph.Graph, types map[string]device.Type) (*device.S
 	return s, p, nil
 }
 
-func (c *island) prepare(s *step, in []*value) (*prepared, error) {
+func (c *island) prepare(ctx context.Context, s *step, in []*value) (*prepared, error) {
 	g := c.op.Graph.Clone()
 	p := &prepared{in: make([]layout, len(in)), out: make([]*output, len(g.Outputs))}
 	number := map[string]int{} // of inputs that are not known, by name
@@ -54,7 +54,7 @@ func (c *island) prepare(s *step, in []*value) (*prepared, error) {
 		inputs, number[g.Value(v).Name] = append(inputs, v), k
 	}
 	g.Inputs = inputs
-	rest, err := c.known(p, g, in, number)
+	rest, err := c.known(ctx, p, g, in, number)
 	if err != nil || len(rest) == 0 {
 		return p, err
 	}
@@ -79,7 +79,7 @@ func (c *island) prepare(s *step, in []*value) (*prepared, error) {
 		}
 		types[g.Value(v).Name] = t
 	}
-	session, plan, err := c.e.island(g, types)
+	session, plan, err := c.e.island(ctx, g, types)
 	if err != nil {
 		return p, err
 	}
@@ -106,7 +106,7 @@ func (c *island) prepare(s *step, in []*value) (*prepared, error) {
 }
 
 // known computes the outputs that depend on nothing but constants and the shapes of inputs, and lists the others.
-func (c *island) known(p *prepared, g *graph.Graph, in []*value, number map[string]int) (rest []int, err error) {
+func (c *island) known(ctx context.Context, p *prepared, g *graph.Graph, in []*value, number map[string]int) (rest []int, err error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (c *island) known(p *prepared, g *graph.Graph, in []*value, number map[stri
 	if err != nil {
 		return nil, err
 	}
-	session, err := exec.New(part, exec.Options{Threads: c.e.threads})
+	session, err := exec.New(part, exec.Options{Context: ctx, Threads: c.e.threads})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (c *island) known(p *prepared, g *graph.Graph, in []*value, number map[stri
 		x := in[number[part.Value(v).Name]]
 		feeds[part.Value(v).Name] = tensor.New(x.dtype, x.shape...)
 	}
-	out, err := session.NewRunner().Run(context.Background(), feeds, nil)
+	out, err := session.NewRunner().Run(ctx, feeds, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ func newLinear(e *engine, s *lower.Step, op *lower.Linear) kernel {
 	return l
 }
 
-func (l *linear) prepare(s *step, in []*value) (*prepared, error) {
+func (l *linear) prepare(ctx context.Context, s *step, in []*value) (*prepared, error) {
 	p := l.e.program
 	want := rowLayout
 	var op cuda.LinearOp
@@ -85,7 +86,7 @@ func (l *linear) prepare(s *step, in []*value) (*prepared, error) {
 		out.out[k] = &output{dtype: t.DType, shape: shape, last: want == lastLayout && len(shape) > 2, alias: -1}
 	}
 	if l.op.Func != nil {
-		return out, l.functioned(out, op, shape)
+		return out, l.functioned(ctx, out, op, shape)
 	}
 	for k, id := range l.s.Outputs {
 		op.Outputs = append(op.Outputs, l.output(id, &l.op.Scales[k]))
@@ -114,7 +115,7 @@ func (l *linear) args(in, out []cuda.Buffer, constants, workspace cuda.Buffer) c
 }
 
 // functioned prepares a step whose real numbers go through a function before they become codes.
-func (l *linear) functioned(out *prepared, op cuda.LinearOp, shape []int) error {
+func (l *linear) functioned(ctx context.Context, out *prepared, op cuda.LinearOp, shape []int) error {
 	e, n := l.e, tensor.Count(shape)
 	op.Outputs = []cuda.LinearOut{l.real()}
 	kernel, constants, err := e.newLinear(op)
@@ -123,7 +124,7 @@ func (l *linear) functioned(out *prepared, op cuda.LinearOp, shape []int) error 
 	}
 	out.owned = []cuda.Buffer{constants}
 	g := l.op.Func
-	session, plan, err := e.island(g, map[string]device.Type{g.Value(g.Inputs[0]).Name: {DType: tensor.Float32, Shape: []int{n}}})
+	session, plan, err := e.island(ctx, g, map[string]device.Type{g.Value(g.Inputs[0]).Name: {DType: tensor.Float32, Shape: []int{n}}})
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func newMove(e *engine, s *lower.Step, op *lower.Move) (kernel, string, error) {
 	return &move{e: e, op: op, fill: in.Encoding.ZeroPoint}, "", nil
 }
 
-func (c *move) prepare(s *step, in []*value) (*prepared, error) {
+func (c *move) prepare(ctx context.Context, s *step, in []*value) (*prepared, error) {
 	x := in[0]
 	var others []*tensor.Tensor
 	for _, v := range in[1:] {
@@ -39,7 +39,10 @@ func (c *move) prepare(s *step, in []*value) (*prepared, error) {
 		}
 		others = append(others, v.host)
 	}
-	outs, err := steps.MoveNumbers(context.Background(), c.op, memoryNumbers(x), others)
+	outs, err := steps.MoveNumbers(ctx, c.op, memoryNumbers(x), others)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	if err != nil {
 		return nil, onlyHost("the reference says what is wrong: " + err.Error())
 	}
@@ -120,7 +123,7 @@ type extreme struct {
 	op *lower.Move
 }
 
-func (k *extreme) prepare(s *step, in []*value) (*prepared, error) {
+func (k *extreme) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	g := k.op.Graph
 	n := g.Node(g.Nodes()[0])
 	var list []int64

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"slices"
 
 	"qwb/graph/tensor"
@@ -45,7 +46,7 @@ func newPair(e *engine, s *lower.Step, run pairKernel) *pair {
 	return &pair{e: e, from: [2]cuda.Element{e.codeElement(s.Inputs[0]), e.codeElement(s.Inputs[1])}, run: run}
 }
 
-func (k *pair) prepare(s *step, in []*value) (*prepared, error) {
+func (k *pair) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	shape, last, layouts, to, err := lineUp(in, k.e.lasts[s.Outputs[0]])
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func newSelection(e *engine, s *lower.Step, op *lower.Select) (kernel, string, e
 	return k, "", nil
 }
 
-func (k *selection) prepare(s *step, in []*value) (*prepared, error) {
+func (k *selection) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	// Operand 2 of the kernel is the condition.
 	shape, last, layouts, to, err := lineUp([]*value{in[1], in[2], in[0]}, k.e.lasts[s.Outputs[0]])
 	if err != nil {

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"slices"
 
 	"qwb/graph"
@@ -36,7 +37,7 @@ type maxPool struct {
 	op *lower.MaxPool
 }
 
-func (k *maxPool) prepare(s *step, in []*value) (*prepared, error) {
+func (k *maxPool) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	x, el := in[0], k.e.codeElement(s.Inputs[0])
 	if k.op.Global {
 		if len(x.shape) < 3 {
@@ -114,7 +115,7 @@ type average struct {
 	op *lower.Average
 }
 
-func (k *average) prepare(s *step, in []*value) (*prepared, error) {
+func (k *average) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	if k.op.Axes != nil {
 		return k.over(s, in[0])
 	}

@@ -50,7 +50,7 @@ type prepared struct {
 
 // kernel prepares a step. An error of type onlyHost leaves the step to the reference.
 type kernel interface {
-	prepare(s *step, in []*value) (*prepared, error)
+	prepare(ctx context.Context, s *step, in []*value) (*prepared, error)
 }
 
 // onlyHost says why the reference computes a step.
@@ -98,7 +98,7 @@ func (s *step) place(p placement, why string) { s.placed, s.reason = p, why }
 const keptPrepared = 2
 
 // prepare returns the step prepared for inputs; nil with the reason where the reference has to do it.
-func (s *step) prepare(k kernel, in []*value) (*prepared, string, error) {
+func (s *step) prepare(ctx context.Context, k kernel, in []*value) (*prepared, string, error) {
 	if k == nil {
 		return nil, s.why, nil
 	}
@@ -118,7 +118,7 @@ func (s *step) prepare(k kernel, in []*value) (*prepared, string, error) {
 			return c.what, "", nil
 		}
 	}
-	what, err := k.prepare(s, in)
+	what, err := k.prepare(ctx, s, in)
 	if err != nil && what != nil {
 		what.refs = 1
 		s.e.memory.release(what)

@@ -197,7 +197,7 @@ func (t *tape) do(ctx context.Context, s *step, kernel kernel, in []*value) ([]*
 	if s.shapesOnly(in) {
 		return t.known(ctx, s, in)
 	}
-	what, why, err := s.prepare(kernel, in)
+	what, why, err := s.prepare(ctx, kernel, in)
 	if err != nil {
 		return nil, err
 	}

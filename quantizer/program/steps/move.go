@@ -36,7 +36,7 @@ func MoveNumbers(ctx context.Context, op *lower.Move, numbers *tensor.Tensor, ot
 		tensor.Of[int32](outside)[0] = -1
 		g.SetInput(node.ID, 2, g.AddConst(g.FreshName("outside"), outside))
 	}
-	session, err := exec.New(g, exec.Options{})
+	session, err := exec.New(g, exec.Options{Context: ctx})
 	if err != nil {
 		return nil, err
 	}
