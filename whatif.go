@@ -89,7 +89,7 @@ func (j *job) measureBoth(ctx context.Context, next *job, o WhatIfOptions) (*ten
 		if i == 0 {
 			m.Before = out.Judged()
 		} else {
-			m.After, m.Output = out.Judged(), out.Output
+			m.After, m.Output, m.Mismatches = out.Judged(), out.Output, out.Integer
 		}
 		m.Samples, m.Seconds = r.Samples, m.Seconds+r.Seconds
 	}

@@ -1,6 +1,8 @@
 package tensors
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,11 +32,13 @@ type Change struct {
 
 // Measured is the error of the outputs that were run, as it is and as it would be, on the same samples.
 type Measured struct {
-	Output  string       `json:"output"` // the worst of the plan as it would be
-	Before  analysis.NSR `json:"before"`
-	After   analysis.NSR `json:"after"`
-	Samples int          `json:"samples"`
-	Seconds float64      `json:"seconds"`
+	Output string       `json:"output"` // the worst of the plan as it would be
+	Before analysis.NSR `json:"before"`
+	After  analysis.NSR `json:"after"`
+	// Mismatches: no output is float, and the error is the share of elements that differ.
+	Mismatches bool    `json:"mismatches,omitempty"`
+	Samples    int     `json:"samples"`
+	Seconds    float64 `json:"seconds"`
 }
 
 // Changes lists the tensors of some operators whose figures differ between two plans of a model, in the order of was. whole adds all that
@@ -74,6 +78,19 @@ func same(a, b *Figures) bool {
 	x, y := *a, *b
 	x.SQNR, y.SQNR = nil, nil
 	return x == y
+}
+
+// ByChange orders tensors by how much their error changes, the most first.
+func ByChange(a, b Change) int { return cmp.Compare(b.moved(), a.moved()) }
+
+func (c *Change) moved() float64 {
+	nsr := func(f *Figures) float64 {
+		if f == nil {
+			return 0
+		}
+		return f.NSR
+	}
+	return math.Abs(nsr(c.After) - nsr(c.Before))
 }
 
 // passive reports whether another slot governs the scale of one in both plans, or it is of a bias.

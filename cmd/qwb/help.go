@@ -20,9 +20,9 @@ var headings = []struct {
 	{"Networks (ONNX models)", []func(*env) *cobra.Command{newInspect, newPreprocess, newDoctor, newBind, newReplace, newImport, newCalibrate, newSweep, newAnalyze,
 		newDispatch, newTune, newEval, newVerify, newExport, newRun}},
 	{"Language models (checkpoints; analyze, eval and export take them too)", []func(*env) *cobra.Command{newGenerate}},
-	{"Plans and decisions", []func(*env) *cobra.Command{newSet, newUnset, newPlan, newDiff, newCompare, newMerge}},
+	{"Plans and decisions", []func(*env) *cobra.Command{newSet, newWhatIf, newUnset, newPlan, newDiff, newCompare, newMerge}},
 	{"Evidence", []func(*env) *cobra.Command{newCertify, newVerifyCertificate, newGate}},
-	{"Tools", []func(*env) *cobra.Command{newServe, newDemo, newTarget, newBench, newVersion, newMan}},
+	{"Tools", []func(*env) *cobra.Command{newServe, newDemo, newTarget, newOperators, newBench, newVersion, newMan}},
 }
 
 // helpGroup is a heading in the list of commands.

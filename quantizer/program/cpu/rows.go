@@ -8,7 +8,7 @@ import (
 // kernelRows are the rows of the processor: its kernels for tensors of 8 bits. A row that gives nil leaves the step to the reference, as all do
 // with tensors of 16 bits.
 var kernelRows = lower.Rows[*engine, kernel]{
-	lower.For(newLinear),
+	lower.For(newLinear).Of("Conv", "Gemm", "MatMul"),
 	lower.For(always(newSum)),
 	lower.For(always(func(e *engine, s *lower.Step, op *lower.Product) kernel { return newPair(e, s, op.Product.At) })),
 	lower.For(always(newConcat)),
