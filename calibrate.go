@@ -343,11 +343,11 @@ func (j *job) observing(m *Model, pre *plan.Preprocess, o CalibrateOptions) (cal
 
 // keep saves the statistics of an interrupted run. It returns err, which ended the run.
 func (j *job) keep(stats *calib.Stats, of int, file string, err error) error {
-	save := j.keepStats
+	save := func() error { return j.keepStats(stats, of, file) }
 	if stats.Samples() == of { // it was interrupted while it chose scales
-		save = j.saveStats
+		save = func() error { return j.saveStats(stats, of, file) }
 	}
-	if saveErr := save(stats, of, file); saveErr != nil {
+	if saveErr := save(); saveErr != nil {
 		return errors.Join(err, saveErr)
 	}
 	j.note("interrupted after %d of %d samples. %s keeps them; run the same command to continue", stats.Samples(), of, file)
