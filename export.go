@@ -150,7 +150,7 @@ func (j *job) export(ctx context.Context, o ExportOptions) (*ExportResult, error
 		}
 	}
 	r.IntegerShare = integerShare(p.Graph, p.Set.Domains)
-	v, err := j.ensureVerified(ctx, p, profile, wanting{o.Backend, o.Samples, o.Threads, o.Unverified, back})
+	v, err := j.ensureVerified(ctx, p, profile, wanting{o.Backend, o.Samples, o.Threads, o.Unverified, &back.compiled})
 	if v != nil {
 		r.Verification = p.exportVerification(v)
 	}

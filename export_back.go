@@ -38,15 +38,14 @@ type backRun struct {
 	plan    *Planned
 	profile qmath.Profile
 	options ExportOptions
-	program *lower.Program
-	sums    *verify.Sums // nil: the plan was verified before, and its program has to run again
+	compiled
 }
 
 // run takes a graph that was read back apart as an import does, lowers it under the profile of the plan, and compares all integers. What
 // cannot be run is said with its reason.
 func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	j, p := b.job, b.plan
-	if !slices.ContainsFunc(b.program.Tensors, func(t lower.Tensor) bool { return t.Quantized() }) {
+	if !slices.ContainsFunc(b.Program.Tensors, func(t lower.Tensor) bool { return t.Quantized() }) {
 		return export.Ran{Not: "no operator of the plan runs on integers"}, nil
 	}
 	if err := g.Adopt(j.Catalog.Operators); err != nil {
@@ -70,7 +69,7 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	if err != nil {
 		return export.Ran{}, err
 	}
-	r, err := verify.Twin(ctx, b.program, other, b.sums, set.Iterator(), set.Len(), backend, b.options.Threads)
+	r, err := verify.Twin(ctx, b.Program, other, b.Sums, set.Iterator(), set.Len(), backend, b.options.Threads)
 	if err != nil {
 		return export.Ran{}, fmt.Errorf("export: %w", err)
 	}

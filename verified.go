@@ -107,7 +107,13 @@ type wanting struct {
 	Samples    int
 	Threads    int
 	Unverified bool
-	Back       *backRun // gets the program and its integers
+	Kept       *compiled // gets the program and its integers
+}
+
+// compiled is what a verification leaves for whoever runs what was written: the plan's program, and its integers where it was run.
+type compiled struct {
+	Program *lower.Program
+	Sums    *verify.Sums // nil: the plan was verified before, and its program has to run again
 }
 
 // ensureVerified verifies a plan under a profile, unless the plan holds a verification that stands for it, and returns the outcome. One under
@@ -124,7 +130,7 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Prof
 	if err != nil {
 		return nil, err
 	}
-	o.Back.program = program
+	o.Kept.Program = program
 	lacks, err := p.lacks(wanted{program, b.Name, o.Samples})
 	if err != nil {
 		return nil, err
@@ -142,8 +148,8 @@ func (j *job) ensureVerified(ctx context.Context, p *Planned, profile qmath.Prof
 		if err := here(b); err != nil {
 			return nil, err
 		}
-		o.Back.sums = &verify.Sums{}
-		if v, err = j.verifyPlan(ctx, p, program, b, DataOptions{Threads: o.Threads, Samples: o.Samples}, o.Back.sums); err != nil {
+		o.Kept.Sums = &verify.Sums{}
+		if v, err = j.verifyPlan(ctx, p, program, b, DataOptions{Threads: o.Threads, Samples: o.Samples}, o.Kept.Sums); err != nil {
 			return nil, verifiesFirst(p, lacks, err)
 		}
 	}
