@@ -241,7 +241,11 @@ func (c *contest) plan(file string, k *analysis.Entrant) (*Planned, error) {
 	k.Forward = func(ctx context.Context, _ int, s *exec.Sample) ([]*tensor.Tensor, error) {
 		return x.Run(ctx, s.Feeds, nil)
 	}
-	return p, nil
+	if analysis.AnyCounted(p.Reference) { // what is in front of such an output is the simulation's
+		k.Graph = p.Reference
+		k.Simulator, err = p.Simulator()
+	}
+	return p, err
 }
 
 // openSamples opens the data, the first plan's own unless some are given, and says what makes them a poor judge.

@@ -22,9 +22,11 @@ type Comparison struct {
 	Percent   bool `json:"percent,omitempty"` // drops are in percentage points
 	Centred   bool `json:"centred"`           // NSRs are centred where outputs have classes; see Judge
 	// Mismatches says that no output is float: NSRs are shares of elements that differ.
-	Mismatches bool         `json:"mismatches,omitempty"`
-	Runs       []RunFigures `json:"runs"`
-	Pairs      []PairOfRuns `json:"pairs"`
+	Mismatches bool `json:"mismatches,omitempty"`
+	// At are tensors that are compared in place of outputs whose size depends on the numbers: of a plan in its simulation, whatever the mode.
+	At    []string     `json:"at,omitempty"`
+	Runs  []RunFigures `json:"runs"`
+	Pairs []PairOfRuns `json:"pairs"`
 }
 
 // RunFigures is one run against float.
@@ -158,7 +160,7 @@ func Flips(a, b *Answered) *int {
 
 // Figures tests all pairs of runs.
 func (r *Runs) Figures(m *task.Metric, s task.Scorer) *Comparison {
-	c := &Comparison{Samples: len(r.Samples), Centred: r.Centred, Mismatches: r.Mismatches, Pairs: []PairOfRuns{}}
+	c := &Comparison{Samples: len(r.Samples), Centred: r.Centred, Mismatches: r.Mismatches, At: r.At, Pairs: []PairOfRuns{}}
 	if m != nil {
 		c.Metric, c.Percent = m.Name, m.Percent
 	}

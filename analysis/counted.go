@@ -111,5 +111,11 @@ func judgedBy(g *graph.Graph) (list []graph.ValueID, instead [][]graph.ValueID, 
 	return list, instead, counted
 }
 
+// AnyCounted reports whether a graph has such an output.
+func AnyCounted(g *graph.Graph) bool {
+	c := countsOf(g)
+	return slices.ContainsFunc(g.Outputs, func(v graph.ValueID) bool { return c.counted[v] })
+}
+
 // Counted reports whether how many elements output k of a graph has depends on its numbers, so that two runs cannot be compared there.
 func Counted(g *graph.Graph, k int) bool { return countsOf(g).counted[g.Outputs[k]] }

@@ -93,6 +93,13 @@ func TestCountedOutputIsMeasuredInFront(t *testing.T) {
 	}
 	_, err = CompareRuns(context.Background(), samples(), []Entrant{{Name: "a", Forward: forward, Float: g}}, RunsConfig{})
 	require.ErrorContains(t, err, `output "y": how many elements it has depends on the numbers`)
+	forward = func(context.Context, int, *exec.Sample) ([]*tensor.Tensor, error) { // integers, which give another number of elements
+		return []*tensor.Tensor{tensor.FromF32([]float32{1, 2}, 2)}, nil
+	}
+	runs, err = CompareRuns(context.Background(), samples(), []Entrant{{Name: "a", Graph: g, Simulator: q, Forward: forward, Float: g}}, RunsConfig{Layers: 2})
+	require.NoError(t, err)
+	require.InDelta(t, want.Outputs[0].NSR, NewEstimate(runs.All[0].Losses).Mean, 1e-12)
+	require.Equal(t, []string{"s"}, runs.Figures(nil, nil).At)
 }
 
 // Outputs in halves and doubles are numbers, and have the error that they have in float32.

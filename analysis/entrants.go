@@ -18,7 +18,8 @@ type Entrant struct {
 	Graph     *graph.Graph
 	Simulator *sim.Simulator
 	// Forward answers in place of a graph: an integer program, or outputs that were recorded. They have the order of Float's outputs. i is the
-	// place of the sample in the data.
+	// place of the sample in the data. With Graph and Simulator beside it the simulation stands for it where an output's size depends on the numbers: it is
+	// judged in front of these outputs, and Forward's own outputs have the classes and scores.
 	Forward func(ctx context.Context, i int, s *exec.Sample) ([]*tensor.Tensor, error)
 	// Float is the float network that the error is measured against. Candidates of one network have the same graph here, which then runs once.
 	Float *graph.Graph
@@ -67,6 +68,7 @@ type Runs struct {
 	Centred bool
 	// Mismatches says that no output is float: errors are shares of elements that differ.
 	Mismatches bool
+	At         []string    // as Comparison has it
 	Float      []*Answered // what each is measured against; one for all entrants of one network
 	All        []*Answered
 	// Apart is, for the pair i < j, how far the outputs of j are from those of i: the plain NSR by sample. Its index is that of Pairs.
@@ -158,7 +160,7 @@ func (c *comparer) findLayers() error {
 	c.groups = make([][]group, len(c.entrants))
 	for i := range c.entrants {
 		k := &c.entrants[i]
-		if c.cfg.Layers == 0 || k.Simulator == nil {
+		if c.cfg.Layers == 0 || k.Simulator == nil || k.Forward != nil {
 			continue
 		}
 		var err error
@@ -275,15 +277,24 @@ func (w *comparing) run(ctx context.Context, g *graph.Graph, s *exec.Sample, hoo
 func (w *comparing) answer(ctx context.Context, i int, s *exec.Sample, k int, f *outcome) (*outcome, error) {
 	c := &w.entrants[k]
 	if c.Forward != nil {
-		if err := w.judgeOf(k).showsAll(); err != nil {
+		judge := w.judgeOf(k)
+		instead := judge.own != nil && c.Simulator != nil
+		if err := judge.showsAll(); err != nil && !instead {
 			return nil, err
 		}
 		out, err := c.Forward(ctx, i, s)
 		if err != nil {
 			return nil, err
 		}
-		v := w.judgeOf(k).verdict()
+		v := judge.verdict()
 		v.Outputs(out)
+		if instead {
+			own := v.own
+			if v, err = w.run(ctx, c.Graph, s, w.hooks[k]); err != nil {
+				return nil, err
+			}
+			v.own = own
+		}
 		o, err := w.outcome(s, v, f.seen, w.networks[c.Float].classes)
 		if err == nil {
 			err = w.measure(i, k, o, f)
@@ -406,7 +417,8 @@ func classOf(out []*tensor.Tensor) int {
 
 // collect turns what the samples gave into what the entrants gave.
 func (c *comparer) collect(results []*compared) *Runs {
-	r := &Runs{Centred: c.centred, Mismatches: c.networks[c.entrants[0].Float].judge.Mismatches(), Apart: make([][]float64, len(Pairs(len(c.entrants))))}
+	r := &Runs{Centred: c.centred, Mismatches: c.networks[c.entrants[0].Float].judge.Mismatches(),
+		At: c.networks[c.entrants[0].Float].judge.inPlace(), Apart: make([][]float64, len(Pairs(len(c.entrants))))}
 	floats := map[*graph.Graph]*Answered{}
 	for k := range c.entrants {
 		f := floats[c.entrants[k].Float]

@@ -41,6 +41,9 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 		t.row(names[f.Name], score(f.Score, r.Percent), drop, WithError(f.NSR.NSR, f.NSRError), flips(f.Flips))
 	}
 	t.end()
+	if len(r.At) > 0 {
+		t.printf("compared is %s, of plans simulated (in front of what has as many elements as its numbers say)\n", strings.Join(r.At, ", "))
+	}
 	for _, f := range r.Runs {
 		if f.Worst != "" {
 			t.printf("%s: the NSR is that of part %s\n", names[f.Name], f.Worst)
