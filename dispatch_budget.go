@@ -115,7 +115,7 @@ func (b *Budget) trial(list ...half) *analysis.Trial {
 	for _, h := range list {
 		losses = append(losses, h.run.Losses...)
 	}
-	return &analysis.Trial{Loss: losses.Estimate().Mean, Amounts: b.amounts(list)}
+	return &analysis.Trial{Loss: losses.Estimate().Mean, Parts: losses.Means(), Amounts: b.amounts(list)}
 }
 
 // unit is what stands behind figures of the budget.

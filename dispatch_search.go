@@ -59,9 +59,6 @@ type Figure struct {
 	Kind    string   `json:"kind,omitempty"`  // analysis.HeldOutUnseen or HeldOutHalf
 }
 
-// muchOfAll is the part of the sum of all rows that one without products has to make to get a format of its own in a search in several.
-const muchOfAll = 0.25
-
 // rankSamples is how many of the fitting samples the operators are ranked on: they give an order and a first guess.
 const rankSamples = 32
 
@@ -471,22 +468,15 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 		return nil, err
 	}
 	var nodes []graph.NodeID
-	sum := 0.0
-	for _, l := range list {
-		sum += l.Loss().Mean
-	}
 	for _, l := range list {
 		id, _ := s.p.Graph.LookupNode(l.Node)
 		if s.start.wanted(s.p.Graph, id) && !s.mixed() {
 			continue // somebody decided that it runs on integers
 		}
-		if s.mixed() && l.MACs == 0 && l.Loss().Mean < muchOfAll*sum {
-			continue // it costs next to nothing in any format: what has its scale takes it along
-		}
 		nodes = append(nodes, id)
 		l.WeightRange = nil
 		ranking = append(ranking, l)
-		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Error: l.Loss().Mean}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
+		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Parts: l.Parts()}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
 	}
 	if s.mix, err = s.d.mixture(s.start, nodes, s.asked()); err != nil {
 		return ranking, err
@@ -501,7 +491,7 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 	}
 	s.mix.note = s.note
 	s.mix.refuse = s.exportable
-	s.units, err = s.mix.measured(ctx, s.base, s.o.Costing, func(ctx context.Context, format string, out *derived) (map[graph.NodeID]float64, error) {
+	s.units, err = s.mix.measured(ctx, s.base, s.o.Costing, func(ctx context.Context, format string, out *derived) (map[graph.NodeID][]float64, error) {
 		in := list
 		if out != s.start {
 			var err error
@@ -509,10 +499,10 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 				return nil, err
 			}
 		}
-		losses := map[graph.NodeID]float64{}
+		losses := map[graph.NodeID][]float64{}
 		for _, l := range in {
 			id, _ := s.p.Graph.LookupNode(l.Node)
-			losses[id] = l.Loss().Mean
+			losses[id] = l.Parts()
 		}
 		return losses, nil
 	})
@@ -526,10 +516,15 @@ func (s *searcher) layerwise(ctx context.Context, what string, out *derived) ([]
 	if err != nil {
 		return nil, err
 	}
+	parts, err := s.parts(s.o.Data.Slices, s.p.Reference)
+	if err != nil {
+		return nil, err
+	}
 	n := min(rankSamples, len(s.fit.hashes))
 	tick, finish := s.progress(what, n)
 	defer finish()
-	r, err := analysis.Analyze(ctx, s.p.Reference, q, &head{s.fit.again(), n}, analysis.Config{Layerwise: true, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick})
+	r, err := analysis.Analyze(ctx, s.p.Reference, q, &head{s.fit.again(), n}, analysis.Config{Layerwise: true, Parts: parts, Threads: s.o.Threads, Memory: s.o.Memory,
+		Progress: tick})
 	if err != nil {
 		return nil, err
 	}

@@ -446,10 +446,10 @@ func (m *mixture) chosen(out *derived, choice []int) []int {
 	return list
 }
 
-// measured are the units with errors and costs for the solver. analyze returns the loss of every operator when it alone has the format that it
+// measured are the units with errors and costs for the solver. analyze returns the losses of every operator, by output and part, when it alone has the format that it
 // has in a derived plan. What a unit costs is what its operators cost, and in float the conversions at its borders.
 func (m *mixture) measured(ctx context.Context, base []decision.Decision, what Costing,
-	analyze func(ctx context.Context, format string, out *derived) (map[graph.NodeID]float64, error)) ([]assign.Unit, error) {
+	analyze func(ctx context.Context, format string, out *derived) (map[graph.NodeID][]float64, error)) ([]assign.Unit, error) {
 	units := make([]assign.Unit, len(m.units))
 	for i, u := range m.units {
 		units[i] = assign.Unit{Name: m.start.Graph.Node(u.nodes[0]).Name, Options: make([]assign.Option, len(u.options))}
@@ -461,7 +461,7 @@ func (m *mixture) measured(ctx context.Context, base []decision.Decision, what C
 		}
 	}
 	fill := func(choice []int, first bool, format string, out *derived) error {
-		var losses map[graph.NodeID]float64
+		var losses map[graph.NodeID][]float64
 		if format != string(decision.FP32) {
 			var err error
 			if losses, err = analyze(ctx, format, out); err != nil {
@@ -476,7 +476,7 @@ func (m *mixture) measured(ctx context.Context, base []decision.Decision, what C
 			if k := choice[i]; k > 0 || first {
 				o := &units[i].Options[k]
 				for _, id := range u.nodes {
-					o.Error += losses[id]
+					o.Parts = added(o.Parts, losses[id])
 					for _, member := range m.start.Set.Together(id, m.bound.Order) {
 						o.Cost += what.node(costs[member])
 					}
@@ -519,6 +519,17 @@ func (m *mixture) measured(ctx context.Context, base []decision.Decision, what C
 		}
 	}
 	return units, nil
+}
+
+// added adds a list to another; nil is one of zeros.
+func added(to, list []float64) []float64 {
+	if to == nil && list != nil {
+		to = make([]float64, len(list))
+	}
+	for i, x := range list {
+		to[i] += x
+	}
+	return to
 }
 
 // elements is the size of the tensors that an operator, with what is fused to it, reads and writes; dimensions that are not known count as 1.

@@ -225,18 +225,18 @@ func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 	base := c.p.Plan.Decisions
 	asked := map[string]int{}
 	for _, what := range []Costing{{What: "macs"}, {What: "bytes"}, {What: "time", Device: device}} {
-		units, err := m.measured(ctx, base, what, func(_ context.Context, format string, out *derived) (map[graph.NodeID]float64, error) {
+		units, err := m.measured(ctx, base, what, func(_ context.Context, format string, out *derived) (map[graph.NodeID][]float64, error) {
 			asked[format]++
-			losses := map[graph.NodeID]float64{}
+			losses := map[graph.NodeID][]float64{}
 			for i, id := range computing(c) {
-				losses[id] = float64(i + 1)
+				losses[id] = []float64{float64(i + 1), 0}
 			}
 			return losses, nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, "left and 1 more", units[1].Name)
-		require.Equal(t, 2.+3, units[1].Options[0].Error)
-		require.Zero(t, units[1].Options[1].Error, "fp32")
+		require.Equal(t, []float64{2 + 3, 0}, units[1].Options[0].Parts)
+		require.Empty(t, units[1].Options[1].Parts, "fp32")
 		start, err := analysis.CostOf(m.start.Graph, m.start.Set, device)
 		require.NoError(t, err)
 		for i := range m.units {

@@ -108,11 +108,11 @@ func TestModelOfLosses(t *testing.T) {
 	unit := func(e float64) assign.Unit {
 		return assign.Unit{Options: []assign.Option{{Error: e}, {Cost: 1}}}
 	}
-	m := newModel([]assign.Unit{unit(1), unit(2), unit(3)}, 12) // twice the sum
-	m.observe([]int{0, 0, 0}, 12)
+	m := newModel([]assign.Unit{unit(1), unit(2), unit(3)}, []float64{12}) // twice the sum
+	m.observe([]int{0, 0, 0}, []float64{12})
 	require.InDelta(t, 12, m.predict([]int{0, 0, 0}), 0.1)
 	require.InDelta(t, 8, m.predict([]int{0, 1, 0}), 0.5)
-	m.observe([]int{1, 1, 0}, 9) // the third is worse than thought, so the others are better
+	m.observe([]int{1, 1, 0}, []float64{9}) // the third is worse than thought, so the others are better
 	require.InDelta(t, 9, m.predict([]int{1, 1, 0}), 0.2)
 	require.InDelta(t, 12, m.predict([]int{0, 0, 0}), 0.3)
 	require.Less(t, m.predict([]int{0, 0, 1}), 4.0)

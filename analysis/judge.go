@@ -368,6 +368,15 @@ func (l Losses) Estimate() Estimate {
 	return worst
 }
 
+// Means are the losses by output, and part, on average over the samples.
+func (l Losses) Means() []float64 {
+	out := make([]float64, l.outputs())
+	for k := range out {
+		out[k] = NewEstimate(l.of(k)).Mean
+	}
+	return out
+}
+
 // PerSample is the largest loss over the outputs, by sample: what paired differences are taken of.
 func (l Losses) PerSample() []float64 {
 	out := make([]float64, len(l))

@@ -110,6 +110,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			l.Weight, l.Activation = &weight, &activation
 		}
 		l.Error, l.Spread = worst(meters, results[0].layers[i].outputs)
+		l.parts = losses.Means()
 		if l.losses = losses.PerSample(); a.judge.Classes() {
 			centred := NewNSR(losses.Estimate())
 			l.Centred = &centred

@@ -59,6 +59,7 @@ type LayerError struct {
 	WeightRange [][2]float32 `json:"weight_range,omitempty"`
 
 	losses []float64 // by sample: the judge's, of the output that loses most
+	parts  []float64 // means over the samples: the judge's, by output and part
 }
 
 // Judged is the NSR of the outputs that people compare, of the operator alone: that of the worst part where parts count, centred where there are
@@ -82,6 +83,42 @@ func (l *LayerError) Places() [2]int {
 
 // Loss is what the judge says of the operator alone: the centred NSR, or the NSR of a network without classes.
 func (l *LayerError) Loss() Estimate { return NewEstimate(l.losses) }
+
+// Parts are the losses of the operator alone by output and part, as an Evaluator has them for the same graph: 0 for those that do not count; nil for a report that was read.
+func (l *LayerError) Parts() []float64 { return l.parts }
+
+// SumOfRows adds up operators that are quantized alone, by output and part: what they sum to in the part that they sum to most in, and what each
+// adds to that. Of a report that was read, which has no parts, the figures that people compare are added up.
+func SumOfRows(layers []LayerError) (sum float64, each []float64) {
+	each = make([]float64, len(layers))
+	var sums []float64
+	for i := range layers {
+		if sums == nil {
+			sums = make([]float64, len(layers[i].parts))
+		}
+		for c, x := range layers[i].parts {
+			sums[c] += x
+		}
+	}
+	at := -1
+	for c, x := range sums {
+		if at < 0 || x > sums[at] {
+			at = c
+		}
+	}
+	if at >= 0 {
+		sum = sums[at]
+	}
+	for i := range layers {
+		if at >= 0 {
+			each[i] = layers[i].parts[at]
+			continue
+		}
+		each[i] = layers[i].Judged().NSR
+		sum += each[i]
+	}
+	return sum, each
+}
 
 // TensorStatistics are moments and ranges of one activation or parameter over the samples.
 type TensorStatistics struct {

@@ -33,10 +33,20 @@ type Placement struct {
 
 // Trial is what was measured of a choice.
 type Trial struct {
-	// Loss is the quantity whose parts the units' errors are.
+	// Loss is the quantity whose parts the units' errors are; of several Parts the largest.
 	Loss float64
+	// Parts are the losses by output and part, as the units' errors are; nil: Loss is the only one.
+	Parts []float64
 	// Amounts say by how much each sample is worse than in float, in the budget's terms, larger is worse; one list for each output.
 	Amounts [][]float64
+}
+
+// parts are the losses by part.
+func (t *Trial) parts() []float64 {
+	if t.Parts == nil {
+		return []float64{t.Loss}
+	}
+	return t.Parts
 }
 
 // Point is one choice that a search evaluated.
@@ -95,12 +105,12 @@ var spares = []float64{16, 4}
 
 // Search looks for the cheapest choice that meets the goal with a margin.
 //
-// The loss of a choice is predicted as the sum of its options' errors, corrected by all that was measured so far; assign.MinCost gives the
-// cheapest choice below a bound on the loss, and the bound is moved until the choice meets the goal. Then choices that cost less and are
+// The loss of a choice is predicted, for each output and part, as the sum of its options' errors, corrected by all that was measured so far; the
+// largest of the sums counts. assign.MinCost gives the cheapest choice below a bound on the loss, and the bound is moved until the choice meets the goal. Then choices that cost less and are
 // predicted to lose least are tried as long as one may meet it. Only the bound is fitted to the metric, so that chance in a few samples has
 // little to choose from. Deterministic. When ctx ends it returns what was found so far with the error.
 func Search(ctx context.Context, cfg SearchConfig) (*SearchResult, error) {
-	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.Loss), failing: math.Inf(1)}
+	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.parts()), failing: math.Inf(1)}
 	if s.limit == 0 {
 		s.limit = DefaultEvaluations
 	}
@@ -165,7 +175,7 @@ func (s *searcher) add(choice []int, place *Placement, t *Trial) int {
 	if expected := s.model.predict(place.Chosen); len(s.points) > 0 && expected > 0 {
 		s.off = append(s.off, math.Abs(t.Loss-expected)/expected)
 	}
-	s.model.observe(place.Chosen, t.Loss)
+	s.model.observe(place.Chosen, t.parts())
 	s.seen[fmt.Sprint(place.Chosen)] = len(s.points)
 	s.points = append(s.points, p)
 	if !s.meets(len(s.points)-1, s.aim) {

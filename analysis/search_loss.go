@@ -16,7 +16,7 @@ import (
 // that are predicted to lose least first. The one candidate of the result is the point with the smallest loss. What units cost together is known only when they are placed: where that is more than the solver was told, its
 // limit is lowered. The error is assign.ErrBound, which says what the least cost is, where no choice is cheap enough.
 func SearchLoss(ctx context.Context, cfg SearchConfig, limit float64) (*SearchResult, error) {
-	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.Loss), failing: math.Inf(1)}
+	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.parts()), failing: math.Inf(1)}
 	if s.limit == 0 {
 		s.limit = DefaultEvaluations
 	}
@@ -120,17 +120,35 @@ func (s *searcher) beside(ctx context.Context, point int, limit float64) (int, e
 	from, units := s.points[point].Choice, s.model.units()
 	type move struct {
 		unit, option int
-		loss, cost   float64 // beside the point's
+		losses       []float64 // by part, beside the point's, as cost is
+		cost         float64
 	}
 	var moves []move
+	sums := assign.Sums(units, from)
 	for i, k := range from {
 		now := units[i].Options[k]
 		for o, option := range units[i].Options {
-			if o != k {
-				moves = append(moves, move{i, o, option.Error - now.Error, option.Cost - now.Cost})
+			if o == k {
+				continue
 			}
+			m := move{i, o, make([]float64, len(sums)), option.Cost - now.Cost}
+			for c := range sums {
+				m.losses[c] = option.Part(c) - now.Part(c)
+			}
+			moves = append(moves, m)
 		}
 	}
+	// predicted is how much more than at the point is lost in the part that then loses most.
+	predicted, asIs := func(a, b *move) float64 {
+		most := math.Inf(-1)
+		for c, x := range sums {
+			if x += a.losses[c]; b != a {
+				x += b.losses[c]
+			}
+			most = max(most, x)
+		}
+		return most
+	}, slices.Max(sums)
 	type pair struct {
 		a, b int // b may be a
 		loss float64
@@ -139,15 +157,17 @@ func (s *searcher) beside(ctx context.Context, point int, limit float64) (int, e
 	most := s.points[point].Trial.Loss * NewEstimate(s.off).Mean
 	for a := range moves {
 		for b := a; b < len(moves) && (b == a || len(moves) <= pairsOf); b++ {
-			p, cost := pair{a, b, moves[a].loss}, s.points[point].Cost+moves[a].cost
+			cost := s.points[point].Cost + moves[a].cost
 			if b > a {
 				if moves[a].unit == moves[b].unit {
 					continue
 				}
-				p.loss += moves[b].loss
 				cost += moves[b].cost
 			}
-			if p.loss < most && cost <= near*limit {
+			if cost > near*limit {
+				continue
+			}
+			if p := (pair{a, b, predicted(&moves[a], &moves[b]) - asIs}); p.loss < most {
 				list = append(list, p)
 			}
 		}

@@ -1,21 +1,23 @@
 package analysis
 
 import (
+	"slices"
+
 	"gonum.org/v1/gonum/mat"
 
 	"qwb/analysis/assign"
 )
 
-// model predicts the loss of a choice as a sum over units. It begins with the errors of the units alone, times one factor that makes the sum
-// of the first options the loss that was measured of them; each measurement corrects it: the posterior mean of a linear model whose
-// parameters are independent and whose deviations are proportional to what is expected of them.
+// model predicts the losses of a choice, by output and part, each as a sum over units. It begins with the errors of the units alone, times one factor
+// by part that makes the sum of the first options the loss that was measured of them; each measurement corrects it: the posterior mean of a linear
+// model whose parameters are independent and whose deviations are proportional to what is expected of them.
 type model struct {
 	start  []assign.Unit
-	scale  float64
-	floor  float64 // the least deviation of an error that is not zero
-	chosen [][]int // of the measurements
-	losses []float64
-	fitted []assign.Unit // nil: to be computed
+	scale  []float64   // by part, as all that follow
+	floor  []float64   // the least deviation of an error that is not zero
+	chosen [][]int     // of the measurements
+	losses [][]float64 // by measurement
+	fitted []assign.Unit
 }
 
 const (
@@ -24,38 +26,39 @@ const (
 	relativeNoise     = 0.02 // of a measurement: errors do not quite add up
 )
 
-func newModel(units []assign.Unit, loss float64) *model {
-	m := &model{start: units}
-	var sum float64
-	for _, u := range units {
-		sum += u.Options[0].Error
+func newModel(units []assign.Unit, losses []float64) *model {
+	m := &model{start: units, scale: make([]float64, len(losses)), floor: make([]float64, len(losses))}
+	for c, loss := range losses {
+		var sum float64
+		for i := range units {
+			sum += units[i].Options[0].Part(c)
+		}
+		if sum > 0 {
+			m.scale[c] = loss / sum
+		}
+		m.floor[c] = relativeFloor * loss / float64(max(len(units), 1))
 	}
-	if sum > 0 {
-		m.scale = loss / sum
-	}
-	m.floor = relativeFloor * loss / float64(max(len(units), 1))
 	return m
 }
 
-func (m *model) observe(chosen []int, loss float64) {
-	m.chosen, m.losses, m.fitted = append(m.chosen, chosen), append(m.losses, loss), nil
+func (m *model) observe(chosen []int, losses []float64) {
+	m.chosen, m.losses, m.fitted = append(m.chosen, chosen), append(m.losses, losses), nil
 }
 
-func (m *model) predict(chosen []int) (loss float64) {
-	units := m.units()
-	for i, k := range chosen {
-		loss += units[i].Options[k].Error
-	}
-	return loss
+// predict is the loss of the part that loses most.
+func (m *model) predict(chosen []int) float64 { return slices.Max(assign.Sums(m.units(), chosen)) }
+
+// expected is an option's error before anything was measured, variance that of it: none where it is exactly zero.
+func (m *model) expected(part, unit, option int) float64 {
+	return m.scale[part] * m.start[unit].Options[option].Part(part)
 }
 
-// variance is that of an option's error before anything was measured: none where it is exactly zero.
-func (m *model) variance(unit, option int) float64 {
-	e := m.scale * m.start[unit].Options[option].Error
+func (m *model) variance(part, unit, option int) float64 {
+	e := m.expected(part, unit, option)
 	if e == 0 && option > 0 {
 		return 0
 	}
-	d := relativeDeviation*e + m.floor
+	d := relativeDeviation*e + m.floor[part]
 	return d * d
 }
 
@@ -64,25 +67,33 @@ func (m *model) units() []assign.Unit {
 	if m.fitted != nil {
 		return m.fitted
 	}
-	weights := m.weights()
+	parts := len(m.scale)
 	m.fitted = make([]assign.Unit, len(m.start))
 	for i, u := range m.start {
 		m.fitted[i] = assign.Unit{Name: u.Name, Options: make([]assign.Option, len(u.Options))}
 		for k, o := range u.Options {
-			e := m.scale * o.Error
-			for j, chosen := range m.chosen {
-				if chosen[i] == k && weights != nil {
-					e += m.variance(i, k) * weights[j]
+			m.fitted[i].Options[k] = assign.Option{Name: o.Name, Cost: o.Cost, Parts: make([]float64, parts)}
+		}
+	}
+	for c := range parts {
+		weights := m.weights(c)
+		for i, u := range m.start {
+			for k := range u.Options {
+				e := m.expected(c, i, k)
+				for j, chosen := range m.chosen {
+					if chosen[i] == k && weights != nil {
+						e += m.variance(c, i, k) * weights[j]
+					}
 				}
+				m.fitted[i].Options[k].Parts[c] = max(e, 0)
 			}
-			m.fitted[i].Options[k] = assign.Option{Name: o.Name, Error: max(e, 0), Cost: o.Cost}
 		}
 	}
 	return m.fitted
 }
 
-// weights solves for how much each measurement corrects; nil where that cannot be said.
-func (m *model) weights() []float64 {
+// weights solves for how much each measurement corrects a part; nil where that cannot be said.
+func (m *model) weights(part int) []float64 {
 	n := len(m.losses)
 	if n == 0 {
 		return nil
@@ -92,18 +103,18 @@ func (m *model) weights() []float64 {
 	for a := range n {
 		expected := 0.0
 		for i, k := range m.chosen[a] {
-			expected += m.scale * m.start[i].Options[k].Error
+			expected += m.expected(part, i, k)
 		}
-		rest.SetVec(a, m.losses[a]-expected)
+		rest.SetVec(a, m.losses[a][part]-expected)
 		for b := a; b < n; b++ {
 			var shared float64
 			for i, k := range m.chosen[a] {
 				if m.chosen[b][i] == k {
-					shared += m.variance(i, k)
+					shared += m.variance(part, i, k)
 				}
 			}
 			if a == b {
-				noise := relativeNoise * m.losses[a]
+				noise := relativeNoise * m.losses[a][part]
 				shared += noise*noise + 1e-30
 			}
 			cov.SetSym(a, b, shared)

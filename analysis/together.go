@@ -12,7 +12,7 @@ import (
 // Together compares the sum of the rows with the error of the whole network. Where the whole is far above the sum, operators work together: no row shows what
 // they do, and Nodes are a few of them that make most of it.
 type Together struct {
-	Sum   float64 `json:"sum"`   // of the rows, as Judged has them
+	Sum   float64 `json:"sum"`   // of the rows, by output and part: the largest
 	Whole float64 `json:"whole"` // the output that loses most
 	// Nodes quantized and nothing else give NSR, on so many samples; nil where the sum is not far below the whole, or more than mostTogether
 	// operators are needed. Alone is the sum of their rows on these samples.
@@ -39,9 +39,7 @@ const (
 // themselves. This takes at most mostTogether * (log2 of the number of rows + 1) runs of each sample.
 func (a *analyzer) together(ctx context.Context, r *Report) (*Together, error) {
 	t := &Together{Whole: r.Judged().Judged().NSR}
-	for i := range r.Layerwise {
-		t.Sum += r.Layerwise[i].Judged().NSR
-	}
+	t.Sum, _ = SumOfRows(r.Layerwise)
 	if !(t.Whole > far*t.Sum) || len(a.groups) < 2 {
 		return t, nil
 	}

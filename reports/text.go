@@ -139,17 +139,16 @@ func summary(t *tables, r *analysis.Report) {
 		findings(t, r.Outputs)
 	}
 	if len(r.Layerwise) > 0 {
-		total, name := 0.0, analysis.ErrorName(len(r.Outputs) > 0 && r.Judged().Integer)
-		for _, l := range r.Layerwise {
-			total += l.Judged().NSR
-		}
-		for _, l := range WorstFirst(r.Layerwise)[:min(3, len(r.Layerwise))] {
+		name := analysis.ErrorName(len(r.Outputs) > 0 && r.Judged().Integer)
+		sorted := WorstFirst(r.Layerwise)
+		total, each := analysis.SumOfRows(sorted)
+		for i, l := range sorted[:min(3, len(sorted))] {
 			x, share := l.Judged(), ""
 			if x.NSR <= 0 {
 				break
 			}
 			if r.Together == nil || !r.Together.Apart() {
-				share = fmt.Sprintf("%.0f %% of the sum over all operators, ", 100*x.NSR/total)
+				share = fmt.Sprintf("%.0f %% of the sum over all operators, ", 100*each[i]/total)
 			}
 			t.printf("  %s (%s) alone: %s %s, %s%s\n", shorten(l.Node, 48), l.Op, name, WithError(x.NSR, x.NSRError), share, cause(&l))
 		}

@@ -115,15 +115,12 @@ type layer struct {
 	id           graph.NodeID
 	node         *graph.Node
 	weights, act float64 // shares of its error at its own output, from 0 to 1
-	share        float64 // of the sum of all operators' errors at the outputs
+	share        float64 // of the sum of all operators' errors at the outputs, in the part that they sum to most in
 }
 
 // layers lists the operators that match, the largest error at the outputs first.
 func (f *Facts) layers(match func(l *layer) bool) []layer {
-	var sum float64
-	for i := range f.Layers {
-		sum += f.Layers[i].NSR
-	}
+	sum, each := analysis.SumOfRows(f.Layers)
 	var list []layer
 	for i := range f.Layers {
 		l := layer{LayerError: &f.Layers[i]}
@@ -132,12 +129,12 @@ func (f *Facts) layers(match func(l *layer) bool) []layer {
 			continue
 		}
 		l.id, l.node = id, f.Graph.Node(id)
-		l.weights, l.act, l.share = *l.Weight/l.Local, *l.Activation/l.Local, l.NSR/sum
+		l.weights, l.act, l.share = *l.Weight/l.Local, *l.Activation/l.Local, each[i]/sum
 		if match(&l) {
 			list = append(list, l)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b layer) int { return cmp.Compare(b.NSR, a.NSR) })
+	slices.SortStableFunc(list, func(a, b layer) int { return cmp.Compare(b.share, a.share) })
 	return list
 }
 
@@ -145,13 +142,13 @@ func (f *Facts) layers(match func(l *layer) bool) []layer {
 func worst(list []layer) []layer {
 	var sum, so float64
 	for _, l := range list {
-		sum += l.NSR
+		sum += l.share
 	}
 	for i, l := range list {
 		if i == mostNodes || i > 0 && so >= 0.9*sum {
 			return list[:i]
 		}
-		so += l.NSR
+		so += l.share
 	}
 	return list
 }

@@ -215,7 +215,7 @@ func TestThousandsOfUnits(t *testing.T) {
 }
 
 func TestWhatCannotBeChosen(t *testing.T) {
-	one := []Unit{{Name: "conv", Options: []Option{{"fp32", 1, 8}, {"int8", 3, 2}}}}
+	one := []Unit{{Name: "conv", Options: []Option{{Name: "fp32", Error: 1, Cost: 8}, {Name: "int8", Error: 3, Cost: 2}}}}
 	_, err := MinCost(t.Context(), one, 0.5)
 	require.ErrorIs(t, err, ErrBound)
 	require.EqualError(t, err, "no choice meets the bound: error 1 at least, 0.5 allowed")
@@ -225,7 +225,7 @@ func TestWhatCannotBeChosen(t *testing.T) {
 	require.EqualError(t, err, "the bound on cost is not a number")
 	_, err = MinCost(t.Context(), []Unit{{Name: "conv"}}, 1)
 	require.EqualError(t, err, `unit "conv" has no options`)
-	_, err = MinCost(t.Context(), []Unit{{Name: "conv", Options: []Option{{"int8", math.NaN(), 1}}}}, 1)
+	_, err = MinCost(t.Context(), []Unit{{Name: "conv", Options: []Option{{Name: "int8", Error: math.NaN(), Cost: 1}}}}, 1)
 	require.EqualError(t, err, `unit "conv" as int8: error NaN and cost 1 must be finite`)
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
@@ -238,12 +238,105 @@ func TestEdges(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Solution{Choice: []int{}}, s)
 	// No bound: the cheapest of all; of equals the one that stands first.
-	s, err = MinCost(t.Context(), []Unit{{Options: []Option{{"a", 5, 1}, {"b", 5, 1}, {"c", 4, 2}}}}, math.Inf(1))
+	s, err = MinCost(t.Context(), []Unit{{Options: []Option{{Name: "a", Error: 5, Cost: 1}, {Name: "b", Error: 5, Cost: 1}, {Name: "c", Error: 4, Cost: 2}}}}, math.Inf(1))
 	require.NoError(t, err)
 	require.Equal(t, Solution{Choice: []int{0}, Error: 5, Cost: 1}, s)
 	// A bound that the sum just meets, with numbers that are no sums of powers of two.
-	tenth := []Unit{{Options: []Option{{"a", 0.1, 1}, {"b", 0, 2}}}, {Options: []Option{{"a", 0.2, 1}, {"b", 0, 2}}}}
+	tenth := []Unit{{Options: []Option{{Name: "a", Error: 0.1, Cost: 1}, {Name: "b", Error: 0, Cost: 2}}}, {Options: []Option{{Name: "a", Error: 0.2, Cost: 1}, {Name: "b", Error: 0, Cost: 2}}}}
 	s, err = MinCost(t.Context(), tenth, 0.3)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0}, s.Choice)
+}
+
+// parted are units whose errors are of several parts: each unit is sensitive in parts of its own.
+func parted(seed uint64, n, options, parts int) []Unit {
+	r := rand.New(rand.NewPCG(seed, 5))
+	list := make([]Unit, n)
+	for i := range list {
+		sensitive := make([]float64, parts)
+		for c := range sensitive {
+			sensitive[c] = math.Exp(2 * r.NormFloat64())
+		}
+		size := math.Exp(r.NormFloat64())
+		for k := range options {
+			o := Option{Cost: size * []float64{8, 16, 4, 32}[k%4]}
+			for _, s := range sensitive {
+				o.Parts = append(o.Parts, s*[]float64{1, 1. / 64, 20, 0}[k%4]*(0.5+r.Float64()))
+			}
+			list[i].Options = append(list[i].Options, o)
+		}
+	}
+	return list
+}
+
+// everyPart is the least cost, and the least of the largest sum, over all choices.
+func everyPart(list []Unit, maxError, maxCost float64) (cost, loss float64) {
+	cost, loss = math.Inf(1), math.Inf(1)
+	choice := make([]int, len(list))
+	for {
+		x, c := slices.Max(Sums(list, choice)), 0.0
+		for i, k := range choice {
+			c += list[i].Options[k].Cost
+		}
+		if x <= maxError {
+			cost = min(cost, c)
+		}
+		if c <= maxCost {
+			loss = min(loss, x)
+		}
+		i := 0
+		for ; i < len(list) && choice[i] == len(list[i].Options)-1; i++ {
+			choice[i] = 0
+		}
+		if i == len(list) {
+			return cost, loss
+		}
+		choice[i]++
+	}
+}
+
+// With parts what is found is about the best, its gap is one, and no part is above the bound.
+func TestPartsAgainstEveryChoice(t *testing.T) {
+	const problems = 24
+	var cost, loss float64
+	best := 0
+	for seed := range uint64(problems) {
+		list := parted(seed, 9, 3, 1+int(seed)%5)
+		as := slices.Max(Sums(list, make([]int, 9)))
+		limit := as * []float64{0.1, 0.4, 1.5}[seed%3]
+		s, err := MinCost(t.Context(), list, limit)
+		require.NoError(t, err)
+		require.LessOrEqual(t, slices.Max(Sums(list, s.Choice)), limit*(1+1e-9))
+		wantCost, wantLoss := everyPart(list, limit, s.Cost)
+		require.LessOrEqual(t, s.Cost-s.Gap, wantCost*(1+1e-9))
+		e, err := MinError(t.Context(), list, s.Cost)
+		require.NoError(t, err)
+		require.LessOrEqual(t, e.Cost, s.Cost*(1+1e-9))
+		require.LessOrEqual(t, e.Error-e.Gap, wantLoss*(1+1e-9))
+		cost, loss = max(cost, s.Cost/wantCost), max(loss, e.Error/wantLoss)
+		if s.Cost <= wantCost*(1+1e-9) {
+			best++
+		}
+	}
+	t.Logf("least cost in %d of %d, at worst %.3f times it; at worst %.3f times the least error", best, problems, cost, loss)
+	require.GreaterOrEqual(t, best, problems*3/4)
+	require.Less(t, cost, 1.05)
+	require.Less(t, loss, 1.1)
+}
+
+func TestPartsThatCannotBe(t *testing.T) {
+	list := []Unit{{Name: "conv", Options: []Option{{Name: "int8", Parts: []float64{3, 1}}, {Name: "fp16", Parts: []float64{1, 2}, Cost: 5}}}}
+	s, err := MinCost(t.Context(), list, 2)
+	require.NoError(t, err)
+	require.Equal(t, []int{1}, s.Choice)
+	_, err = MinCost(t.Context(), list, 1.9)
+	require.ErrorIs(t, err, ErrBound)
+	_, err = MinError(t.Context(), list, -1)
+	require.ErrorIs(t, err, ErrBound)
+	list[0].Options[1].Parts = []float64{1}
+	_, err = MinCost(t.Context(), list, 2)
+	require.EqualError(t, err, `unit "conv" as fp16: errors of 1 parts, others have 2`)
+	list[0].Options[1].Parts = []float64{1, math.NaN()}
+	_, err = MinError(t.Context(), list, 2)
+	require.EqualError(t, err, `unit "conv" as fp16: the error NaN of a part must be finite`)
 }
