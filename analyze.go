@@ -84,7 +84,7 @@ func (j *job) measure(ctx context.Context, o AnalyzeOptions, advice func(context
 	}
 	if !split {
 		for i := range r.Layerwise {
-			r.Layerwise[i].Weight, r.Layerwise[i].Activation = nil, nil
+			r.Layerwise[i].Weight, r.Layerwise[i].Activation, r.Layerwise[i].Read = nil, nil, nil
 		}
 	}
 	if r.PlanSHA256, err = p.Plan.Hash(); err != nil {

@@ -15,7 +15,7 @@ import (
 // Config says what to analyse. The zero value asks for nothing; set at least one kind.
 type Config struct {
 	Graphwise, Layerwise, Statistical bool
-	Split                             bool // layerwise: split the local error into weight and activation
+	Split                             bool // layerwise: split the local error into weight and activation, and measure what tensors that it reads make of it
 	Outputs                           bool // error of the whole quantized graph at the graph outputs; Graphwise includes it
 	Threads                           int  // samples analysed at a time, 0 for one; results do not depend on it
 	// Memory is how many bytes of float activations layerwise analysis keeps to restart from, over all threads; 0 for 2 GiB. What
@@ -167,20 +167,20 @@ type worker struct {
 	full    *exec.Hooks
 	groupAt map[graph.ValueID][]int // groups by their output
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
-	views   [][3]*exec.Hooks        // by group and view: made when they are first used
+	views   [][rounded]*exec.Hooks  // by group and view: made when they are first used
 	// together runs the restarts that wait in front of a stage: another runner, since shapes that change from run to run would be inferred each time.
 	together *exec.Runner
 	queues   []waiting // by stage
 	none     []*tensor.Tensor
-	reached  *tensor.Tensor    // memory for a stage's value
-	known    []*tensor.Tensor  // what a restart is given of the kept values
-	own      [4]*tensor.Tensor // memory for outputs of one operator, by view; for everything the float one
+	reached  *tensor.Tensor              // memory for a stage's value
+	known    []*tensor.Tensor            // what a restart is given of the kept values
+	own      [rounded + 1]*tensor.Tensor // memory for outputs of one operator, by view; for everything the float one
 	states   map[graph.ValueID]*tensorState
 }
 
 func (a *analyzer) newWorker(keep []bool) *worker {
 	w := &worker{analyzer: a, runner: a.session.NewRunner(), together: a.session.NewRunner(), kept: newKeeper(a.g, keep), groupAt: map[graph.ValueID][]int{},
-		views: make([][3]*exec.Hooks, len(a.groups)), queues: make([]waiting, len(a.stages)), none: make([]*tensor.Tensor, a.g.NumValues()), states: map[graph.ValueID]*tensorState{}}
+		views: make([][rounded]*exec.Hooks, len(a.groups)), queues: make([]waiting, len(a.stages)), none: make([]*tensor.Tensor, a.g.NumValues()), states: map[graph.ValueID]*tensorState{}}
 	// Graphwise looks at what operators compute, before their readers quantize it.
 	w.full = a.sim.NewHooks(sim.View{Islands: true, Early: !a.cfg.Graphwise})
 	for i, grp := range a.groups {

@@ -10,8 +10,8 @@ import (
 
 // Rows of operators that sum no products are many, and running what follows each of them costs as much as for one that does. So on the first samples all
 // rows are run to the outputs; after that, a row whose error at the outputs is small beside the largest of all rows is measured at its own output alone,
-// and its error at the outputs is taken to be the most that the same local error gave on those samples. Where a sample's local error
-// is larger than on any of those, or what follows is not small, the row is run.
+// and its error at the outputs is estimated: the most that the same local error gave on those samples. This is no bound in the strict sense, since
+// another sample may carry more of it. Where a sample's local error is larger than on any of those, or what follows is not small, the row is run.
 const (
 	probes     = 2   // samples on which every row is run
 	smallShare = 0.1 // of the largest row's error at the outputs, at most, for a row to be bounded
@@ -62,7 +62,7 @@ func (a *analyzer) gain(i int, results []*sampleResult) []outputError {
 	return g
 }
 
-// bound is what row i makes of a local error at the graph outputs, at most; false where it has to be run.
+// bound estimates what row i makes of a local error at the graph outputs; false where it has to be run.
 func (a *analyzer) bound(i int, local float64) (out []outputError, small bool) {
 	if !(local <= a.reach[i]) {
 		return nil, false

@@ -15,10 +15,10 @@ type group struct {
 	nodes  []graph.NodeID
 	output graph.ValueID
 	slots  []tqc.SlotID
-	// all and weights select the slots of the group, and those of them that are parameters.
-	all, weights func(tqc.SlotID) bool
-	weighted     bool // it has parameters that are quantized
-	products     bool // it sums products
+	// all and weights select the slots of the group, and those of them that are parameters; reads selects what it reads that others round.
+	all, weights, reads func(tqc.SlotID) bool
+	weighted            bool // it has parameters that are quantized
+	products            bool // it sums products
 	// clipped says that a parameter has values outside its range; inputs are the slots of computed tensors.
 	clipped bool
 	inputs  []*tqc.Slot
@@ -40,6 +40,9 @@ func groupsOf(g *graph.Graph, s *sim.Simulator) ([]group, error) {
 		all := sim.Only(sg.Slots)
 		grp := group{node: id, nodes: sg.Nodes, output: sg.Output, slots: sg.Slots, all: all,
 			weights: func(slot tqc.SlotID) bool { return all(slot) && s.Set().Slot(slot).Weight }}
+		if len(sg.Reads) > 0 {
+			grp.reads = sim.Only(sg.Reads)
+		}
 		spec := g.Node(id).Spec()
 		grp.products = spec != nil && spec.Kind == graph.KindComputing
 		for _, slot := range sg.Slots {

@@ -15,6 +15,7 @@ type layerResult struct {
 	outputs            []outputError
 	clip, round        float64
 	weight, activation float64
+	read               float64
 	bounded            bool // outputs follow from the local error; see bounds.go
 }
 
@@ -71,6 +72,15 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 	}
 	if w.cfg.Split && g.weighted {
 		if weights, err = w.alone(ctx, g, weightsOnly, float, w.hooks(i, weightsOnly), res); err != nil {
+			return l, err
+		}
+	}
+	if w.cfg.Split && g.reads != nil {
+		q, err := w.alone(ctx, g, reading, float, w.hooks(i, reading), res)
+		if err != nil {
+			return l, err
+		}
+		if _, l.read, err = local(float, float, q); err != nil {
 			return l, err
 		}
 	}
@@ -134,6 +144,7 @@ const (
 	everything = iota
 	clipping
 	weightsOnly
+	reading // what the group reads that others round
 	rounded // no view: memory for what everything makes of a float output that is in memory itself
 )
 
@@ -146,6 +157,8 @@ func (w *worker) hooks(i, view int) *exec.Hooks {
 			v.Mode = sim.Clip
 		case weightsOnly:
 			v.Mask = w.groups[i].weights
+		case reading:
+			v.Mask = w.groups[i].reads
 		}
 		w.views[i][view] = w.sim.NewHooks(v)
 	}

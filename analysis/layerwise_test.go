@@ -107,7 +107,7 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *exec.InMemor
 		meters := make([]meter, len(g.Outputs))
 		var kinds []outputError
 		l := LayerError{Node: g.Node(grp.node).Name}
-		var weight, activation float64
+		var weight, activation, read float64
 		for _, sample := range data.Samples {
 			runs := func(hooks *exec.Hooks) ([]*tensor.Tensor, *tensor.Tensor) {
 				own := []*tensor.Tensor{}
@@ -131,6 +131,12 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *exec.InMemor
 			w, a, err := parts(float, weights, quantized)
 			require.NoError(t, err)
 			weight, activation = weight+w/n, activation+a/n
+			if grp.reads != nil {
+				_, reading := runs(q.NewHooks(sim.View{Mask: grp.reads}))
+				_, r, err := parts(float, float, reading)
+				require.NoError(t, err)
+				read, l.Read = read+r/n, &read
+			}
 			kinds, err = compareOutputs(g, x, f)
 			require.NoError(t, err)
 			for i := range kinds {
@@ -170,13 +176,13 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 						r := analyze(t, g, q, data, Config{Layerwise: true, Split: true, Memory: memory})
 						require.Len(t, r.Layerwise, len(want))
 						for i, l := range r.Layerwise {
-							got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation}
+							got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation, Read: l.Read}
 							require.Equal(t, want[i], got)
 							require.Positive(t, l.Local, l.Node)
 						}
-						// One float run, the tails, one operator for weights and one for clipping, one to choose what is kept.
+						// One float run, the tails, one operator for weights, one for clipping and one for what it reads, one to choose what is kept.
 						if memory == 0 {
-							require.LessOrEqual(t, r.Forwards, 1+tails(t, g, q)+2+1.0/probes+1e-9)
+							require.LessOrEqual(t, r.Forwards, 1+tails(t, g, q)+3+1.0/probes+1e-9)
 						}
 					}
 				})

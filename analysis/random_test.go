@@ -99,7 +99,7 @@ func TestLayerwiseOfRandomGraphsEqualsNaiveRepetition(t *testing.T) {
 				r := analyze(t, g, q, data, cfg)
 				require.Len(t, r.Layerwise, len(want))
 				for k, l := range r.Layerwise {
-					got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation}
+					got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation, Read: l.Read}
 					require.Equal(t, want[k], got, text)
 				}
 			}

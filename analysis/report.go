@@ -86,7 +86,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			l.WeightRange = a.weightRange(g.node)
 		}
 		l.MACs, _ = a.g.MACsAtLeast(g.node)
-		var weight, activation float64
+		var weight, activation, read float64
 		meters := make([]meter, len(a.judge.logits))
 		losses := make(Losses, len(results))
 		for k, s := range results {
@@ -101,6 +101,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			l.Round += layer.round / n
 			weight += layer.weight / n
 			activation += layer.activation / n
+			read += layer.read / n
 			if layer.bounded {
 				l.Bounded++
 			}
@@ -108,6 +109,9 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		l.Local = l.Clip + l.Round
 		if a.cfg.Split {
 			l.Weight, l.Activation = &weight, &activation
+			if g.reads != nil {
+				l.Read = &read
+			}
 		}
 		l.Error, l.Spread = worst(meters, results[0].layers[i].outputs)
 		l.parts = losses.Means()

@@ -21,8 +21,9 @@ type GraphwisePoint struct {
 	Spread
 }
 
-// LayerError is one operator quantized alone (with the activation fused to it): a row. Every slot that rounds is in one row, so that operators without
-// products have rows too: an Add, a Concat, a Softmax with a scale of its own. A row with products rounds what it reads as well.
+// LayerError is one operator quantized alone (with the activation fused to it): a row. Every slot that rounds is in one row and in no other, so that
+// operators without products have rows too: an Add, a Concat, a Softmax with a scale of its own. What lies between two operators is in the row of the
+// one that rounds it: where outputs are quantized of the one that computes it, else of the one that reads it.
 type LayerError struct {
 	Node   string `json:"node"`
 	Op     string `json:"op"`
@@ -47,13 +48,16 @@ type LayerError struct {
 	// weight, then activation; Weight + Activation = Local.
 	Weight     *float64 `json:"weight,omitempty"`
 	Activation *float64 `json:"activation,omitempty"`
+	// Read is what rounding the tensors that it reads, which are in the rows of others, makes of its own output (with --split), as an NSR; nil where
+	// there are none.
+	Read *float64 `json:"read,omitempty"`
 	// MeanShift is what rounding the weights moves the means of the output channels by, as an NSR at the operator's own output, as calibration
 	// statistics tell; nil where they do not.
 	MeanShift *float64 `json:"mean_shift,omitempty"`
 	// MACs are those of one sample. Dimensions that the model leaves open count as 1, as where the dispatcher adds up work.
 	MACs int64 `json:"macs"`
-	// Bounded is on how many samples the error at the outputs is not measured: it is at most this, by what the same error at the operator's own
-	// output made of them on other samples.
+	// Bounded is on how many samples the error at the outputs is not measured but estimated: from the error at the operator's own output, by the most
+	// that such an error made of them on the first samples. This is no bound in the strict sense: another sample may carry more of it.
 	Bounded int `json:"bounded,omitempty"`
 	// WeightRange holds per output channel the smallest and largest weight.
 	WeightRange [][2]float32 `json:"weight_range,omitempty"`

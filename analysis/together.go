@@ -22,8 +22,7 @@ type Together struct {
 	Samples int      `json:"samples,omitempty"`
 }
 
-// far is the factor between the sum of the rows and the whole from which on the one says nothing about the other. Rounding what lies between two
-// operators counts in the rows of both.
+// far is the factor between the sum of the rows and the whole from which on the one says nothing about the other.
 const far = 3
 
 // Apart reports whether the sum of the rows says nothing about the whole.

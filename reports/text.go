@@ -228,6 +228,19 @@ func layerTable(t *tables, layers []analysis.LayerError, name string) {
 	}
 	t.rest = fmt.Sprintf(", NSR %s together", Number(rest))
 	t.end()
+	if n, most := estimated(layers); n > 0 {
+		t.printf("Estimated on up to %s, from the error at their own output: %s of operators without products that are small.\n\n", plain.Count(most, "sample"), plain.Count(n, "row"))
+	}
+}
+
+// estimated is how many rows were not run on all samples, and on how many samples at most.
+func estimated(layers []analysis.LayerError) (rows, samples int) {
+	for _, l := range layers {
+		if l.Bounded > 0 {
+			rows, samples = rows+1, max(samples, l.Bounded)
+		}
+	}
+	return rows, samples
 }
 
 // graphwiseTable lists the accumulated error in graph order; of many operators those where it rises most.

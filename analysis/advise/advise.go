@@ -114,7 +114,8 @@ type layer struct {
 	*analysis.LayerError
 	id           graph.NodeID
 	node         *graph.Node
-	weights, act float64 // shares of its error at its own output, from 0 to 1
+	local        float64 // its error at its own output, with that of rounding what it reads where that is in the rows of others
+	weights, act float64 // shares of that, from 0 to 1
 	share        float64 // of the sum of all operators' errors at the outputs, in the part that they sum to most in
 }
 
@@ -128,8 +129,12 @@ func (f *Facts) layers(match func(l *layer) bool) []layer {
 		if !ok || l.Weight == nil || l.Activation == nil || !(l.Local > 0) || !(sum > 0) {
 			continue
 		}
-		l.id, l.node = id, f.Graph.Node(id)
-		l.weights, l.act, l.share = *l.Weight/l.Local, *l.Activation/l.Local, each[i]/sum
+		read := 0.0
+		if l.Read != nil {
+			read = *l.Read
+		}
+		l.id, l.node, l.local, l.share = id, f.Graph.Node(id), l.Local+read, each[i]/sum
+		l.weights, l.act = *l.Weight/l.local, (*l.Activation+read)/l.local
 		if match(&l) {
 			list = append(list, l)
 		}

@@ -16,7 +16,7 @@ const muchOfAll = 0.1
 
 func coarse(f *Facts) []Finding {
 	list := f.layers(func(l *layer) bool {
-		return l.share >= muchOfAll && (l.MACs == 0 || l.act > 0.5 && l.Round > l.Clip && f.unequal(l) < unlike)
+		return l.share >= muchOfAll && (l.MACs == 0 || l.act > 0.5 && l.local-l.Clip > l.Clip && f.unequal(l) < unlike)
 	})
 	if len(list) == 0 {
 		return nil
@@ -24,18 +24,29 @@ func coarse(f *Facts) []Finding {
 	list = list[:min(len(list), 3)]
 	l := list[0]
 	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("rounding activations makes %.0f %% of the error of %s at its own output (NSR %.2g), and the operator %.0f %% of the error of all",
-		100*l.act, l.Node, l.Local, 100*l.share)}
+		100*l.act, l.Node, l.local, 100*l.share)}
 	if l.MACs == 0 {
 		out.Evidence = fmt.Sprintf("with the integers of %s (%s) alone the outputs have an NSR of %.2g, %.0f %% of the sum over all operators", l.Node, l.Op, l.NSR, 100*l.share)
 	}
-	for _, s := range f.Target.SchemesOf(l.node).Activation {
-		if bits(s) > 8 && !s.AtRunTime() {
-			out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"activations=" + s.String()}})
-			break
-		}
+	// Where all tensors of an operator have one type, those that read the wide tensors have to be wide too.
+	readers, _ := f.around(ids(list), false)
+	if wide := f.wide(list); wide != "" {
+		out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{wide}}, Cure{Nodes: readers, Words: []string{wide}})
 	}
 	out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"domain=fp32"}})
 	return []Finding{out}
+}
+
+// wide is the first scheme of more than eight bits that any of the operators can have for activations, as a decision; empty where there is none.
+func (f *Facts) wide(list []layer) string {
+	for _, l := range list {
+		for _, s := range f.Target.SchemesOf(l.node).Activation {
+			if bits(s) > 8 && !s.AtRunTime() {
+				return "activations=" + s.String()
+			}
+		}
+	}
+	return ""
 }
 
 // bits is the width of the integers of a scheme, 0 for one of other numbers.

@@ -16,9 +16,9 @@ func depthwise(f *Facts) []Finding {
 	// Its own error counts, not that of the outputs: the layers lie behind each other, and what a few samples show of the one or the other swings.
 	var most float64
 	for _, l := range list {
-		most = max(most, l.Local)
+		most = max(most, l.local)
 	}
-	list = slices.DeleteFunc(list, func(l layer) bool { return l.Local < most/4 })
+	list = slices.DeleteFunc(list, func(l layer) bool { return l.local < most/4 })
 	if len(list) == 0 {
 		return nil
 	}
@@ -27,7 +27,7 @@ func depthwise(f *Facts) []Finding {
 	l := list[0]
 	_, root := f.input(l.id)
 	out.Evidence = fmt.Sprintf("a quarter of the channels in front of %s take %.2g of %d levels or fewer; rounding activations makes %.0f %% of its error at its own output (NSR %.2g)",
-		l.Node, float64(root.Config.QMax-root.Config.QMin+1)/f.unequal(&l), root.Config.QMax-root.Config.QMin+1, 100*l.act, l.Local)
+		l.Node, float64(root.Config.QMax-root.Config.QMin+1)/f.unequal(&l), root.Config.QMax-root.Config.QMin+1, 100*l.act, l.local)
 	region, values := f.around(ids(list), true)
 	out.Cures = []Cure{{Nodes: ids(list), Words: []string{"domain=fp32"}}, {Method: "migrate", Without: f.slotsOf(values), Share: 0.9}, {Nodes: region, Words: []string{"domain=fp32"}}}
 	return []Finding{out}

@@ -24,7 +24,7 @@ func weightChannels(f *Facts) []Finding {
 	}
 	l := list[0]
 	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("%s has one scale for %d channels, the widest is %.0f times the middle one; rounding weights makes %.0f %% of its error (NSR %.2g)",
-		l.Node, len(l.WeightRange), spread(l.WeightRange), 100*l.weights, l.Local)}
+		l.Node, len(l.WeightRange), spread(l.WeightRange), 100*l.weights, l.local)}
 	out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"per_tensor=false"}}, Cure{Method: "equalize", Without: f.weights(list), Share: 0.5})
 	return []Finding{out}
 }

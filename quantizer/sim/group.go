@@ -10,17 +10,20 @@ type Group struct {
 	Nodes  []graph.NodeID // in order, the operator first
 	Output graph.ValueID  // what the last one computes; graph.NoValue where it computes nothing
 	// Slots are where the group's tensors are quantized: the slots that round and belong to it (see Groups), of a float island of less precision
-	// than float32 those that are rounded; and of operators that sum products inputs that their producer quantizes (those are quantized in front of
-	// the group when it is measured alone).
+	// than float32 those that are rounded.
 	Slots []tqc.SlotID
+	// Reads are, of an operator that sums products, the inputs whose tensors are quantized in another group, where their producer is. A view of them
+	// quantizes them in front of the operator.
+	Reads []tqc.SlotID
 }
 
-// Groups lists, in graph order, the operators at which something rounds. Every slot that rounds belongs to one group: that of its node, or of the
-// operator that the node is fused to. What a node that only moves numbers (graph.Passive) puts on the grid that they are on already rounds
+// Groups lists, in graph order, the operators at which something rounds. Every slot that rounds belongs to one group, and to no other: that of its
+// node, or of the operator that the node is fused to. What a node that only moves numbers (graph.Passive) puts on the grid that they are on already rounds
 // nothing: it belongs to the group that put them there.
 func (s *Simulator) Groups() []Group {
 	owner := make([]graph.NodeID, s.set.NumSlots())
 	slots := make([][]tqc.SlotID, s.g.NumNodes()) // by the operator of the group
+	reads := make([][]tqc.SlotID, s.g.NumNodes())
 	for i := range owner {
 		owner[i] = graph.NoNode
 	}
@@ -28,17 +31,17 @@ func (s *Simulator) Groups() []Group {
 		for _, sl := range s.slotsOf(id) {
 			slot := s.set.Slot(sl)
 			quantizes := slot.State().Quantizes() || s.rounds(slot)
-			if !quantizes && !(computing(s.g.Node(s.head(id))) && s.mirrored(slot)) {
+			to := s.head(id)
+			if !quantizes {
+				if computing(s.g.Node(to)) && s.mirrored(slot) {
+					reads[to] = append(reads[to], sl)
+				}
 				continue
 			}
-			to := s.head(id)
-			if from := s.movedFrom(slot); quantizes && from != tqc.NoSlot && owner[from] != graph.NoNode {
+			if from := s.movedFrom(slot); from != tqc.NoSlot && owner[from] != graph.NoNode {
 				to = owner[from]
 			}
-			slots[to] = append(slots[to], sl)
-			if quantizes {
-				owner[sl] = to
-			}
+			slots[to], owner[sl] = append(slots[to], sl), to
 		}
 	}
 	var list []Group
@@ -46,7 +49,7 @@ func (s *Simulator) Groups() []Group {
 		if len(slots[id]) == 0 {
 			continue
 		}
-		gr := Group{Nodes: s.set.Together(id, s.order), Output: graph.NoValue, Slots: slots[id]}
+		gr := Group{Nodes: s.set.Together(id, s.order), Output: graph.NoValue, Slots: slots[id], Reads: reads[id]}
 		if last := s.g.Node(gr.Nodes[len(gr.Nodes)-1]); len(last.Outputs) > 0 {
 			gr.Output = last.Outputs[0]
 		}

@@ -82,6 +82,7 @@ func TestEverySlotThatRoundsIsInOneGroup(t *testing.T) {
 				in := map[tqc.SlotID]bool{}
 				for _, gr := range s.Groups() {
 					for _, id := range gr.Slots {
+						require.True(t, set.Slot(id).State().Quantizes(), "what another group rounds is in none else")
 						in[id] = true
 					}
 				}

@@ -212,9 +212,9 @@ func TestIslandsRoundToTheirPrecision(t *testing.T) {
 
 func TestGroups(t *testing.T) {
 	for platform, want := range map[string]string{
-		// The input belongs to the group on both targets, whoever quantizes it in the whole graph.
-		"trt_int8":    "[depthwise relu2] rd: depthwise.in0 depthwise.in1 ",
-		"onnxruntime": "[depthwise relu2] rd: depthwise.in0 depthwise.in1 depthwise.in2 relu2.out0 ",
+		// The input belongs to the group where it is quantized there, and not where its producer does that.
+		"trt_int8":    "[depthwise relu2] rd: depthwise.in0 depthwise.in1 reads",
+		"onnxruntime": "[depthwise relu2] rd: depthwise.in1 depthwise.in2 relu2.out0 reads depthwise.in0",
 	} {
 		g, set, _ := configured(t, networks["mobilenet"], platform)
 		s, err := sim.New(g, set, sim.Options{})
@@ -229,6 +229,10 @@ func TestGroups(t *testing.T) {
 		text := fmt.Sprintf("%v %s: ", names, g.Value(gr.Output).Name)
 		for _, sl := range gr.Slots {
 			text += fmt.Sprintf("%s.%s%d ", g.Node(set.Slot(sl).Node).Name, set.Slot(sl).Kind, set.Slot(sl).Index)
+		}
+		text += "reads"
+		for _, sl := range gr.Reads {
+			text += fmt.Sprintf(" %s.%s%d", g.Node(set.Slot(sl).Node).Name, set.Slot(sl).Kind, set.Slot(sl).Index)
 		}
 		require.Equal(t, want, text, platform)
 	}

@@ -1,0 +1,46 @@
+package reports
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+)
+
+func textOf(t *testing.T, r *analysis.Report) string {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, Text(&b, r, false))
+	return b.String()
+}
+
+// Where the rows say nothing of the whole, the summary says so, and which operators work together.
+func TestTogetherIsInTheSummary(t *testing.T) {
+	r := &analysis.Report{Layerwise: []analysis.LayerError{{Node: "a", Op: "Mul", Error: analysis.Error{NSR: 0.01}}, {Node: "b", Op: "Mul", Error: analysis.Error{NSR: 0.03}}}}
+	require.Contains(t, textOf(t, r), "b (Mul) alone: NSR 0.030, 75 % of the sum over all operators, ")
+	for want, x := range map[string]analysis.Together{
+		"the rows sum to NSR 0.04, the whole is 0.9: a and b work together, NSR 0.5 with nothing else quantized; each alone they sum to 0.04 (2 samples)": {Sum: 0.04, Whole: 0.9,
+			Nodes: []string{"a", "b"}, NSR: 0.5, Alone: 0.04, Samples: 2},
+		"the rows sum to NSR 0.04, the whole is 0.9: b makes most of it on the first samples (NSR 0.6 on 2 samples)": {Sum: 0.04, Whole: 0.9, Nodes: []string{"b"}, NSR: 0.6, Samples: 2},
+		"the rows sum to NSR 0.04, the whole is 0.9: operators work together, more than a few of them":               {Sum: 0.04, Whole: 0.9},
+		"the rows sum to NSR 0.04, the whole is 0.01: errors make up for each other":                                 {Sum: 0.04, Whole: 0.01},
+	} {
+		r.Together = &x
+		text := textOf(t, r)
+		require.Contains(t, text, want)
+		require.NotContains(t, text, "of the sum over all operators")
+	}
+	r.Together = &analysis.Together{Sum: 0.04, Whole: 0.05}
+	require.NotContains(t, textOf(t, r), "the rows sum to")
+}
+
+// Rows that were not run on all samples are called estimates.
+func TestEstimatedRowsAreNamed(t *testing.T) {
+	r := &analysis.Report{Layerwise: []analysis.LayerError{{Node: "a", Op: "Conv", Error: analysis.Error{NSR: 0.01}}, {Node: "b", Op: "Add", Error: analysis.Error{NSR: 1e-4}, Bounded: 14},
+		{Node: "c", Op: "Mul", Bounded: 3}}}
+	require.Contains(t, textOf(t, r), "Estimated on up to 14 samples, from the error at their own output: 2 rows of operators without products that are small.")
+	r.Layerwise = r.Layerwise[:1]
+	require.NotContains(t, textOf(t, r), "Estimated")
+}
