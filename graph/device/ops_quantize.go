@@ -67,7 +67,7 @@ func emitQuantize(e *emission) error {
 	src, n := e.raw(0), tensor.Count(e.shape(0))
 	dst := e.make(0, e.layout(0))
 	e.launch(func(s *cuda.Stream, m *ports) error {
-		return cuda.QuantizeCodes(s, m.at(dst), m.at(src), c.element, n, q)
+		return cuda.QuantizeCodes(s, m.at(dst), m.at(src), c.element, n, q, cuda.Buffer{})
 	}, dst, src)
 	return nil
 }

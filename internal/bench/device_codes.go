@@ -38,7 +38,7 @@ func deviceCodes() []DeviceCase {
 		})
 		one("quantize", cuda.Int8, cuda.Float32, func(w *DeviceWork, s *cuda.Stream, dst, src cuda.Buffer) (func(*cuda.Stream) error, error) {
 			q, err := cuda.QuantizerOf(qmath.Quantizer{Grid: deviceGrid(0.02)})
-			return func(s *cuda.Stream) error { return cuda.QuantizeCodes(s, dst, src, cuda.Int8, n, q) }, err
+			return func(s *cuda.Stream) error { return cuda.QuantizeCodes(s, dst, src, cuda.Int8, n, q, cuda.Buffer{}) }, err
 		})
 		one("dequantize", cuda.Float32, cuda.Int8, func(w *DeviceWork, s *cuda.Stream, dst, src cuda.Buffer) (func(*cuda.Stream) error, error) {
 			return func(s *cuda.Stream) error { return cuda.DequantizeCodes(s, dst, src, cuda.Int8, n, 3, 0.02) }, nil

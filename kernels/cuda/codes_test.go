@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -202,8 +203,16 @@ func TestQuantizeCodes(t *testing.T) {
 				want[i] = quantizer.At(x[i])
 			}
 			dst := b.room(n*e.Size(), b.off(e))
-			require.NoError(b.t, cuda.QuantizeCodes(b.s, dst, b.put(bytesOf(x), b.off(cuda.Float32)), e, n, q))
+			require.NoError(b.t, cuda.QuantizeCodes(b.s, dst, b.put(bytesOf(x), b.off(cuda.Float32)), e, n, q, cuda.Buffer{}))
 			require.Equal(b.t, codesFrom(e, rawCodes(e, want)), codesFrom(e, b.get(dst)), "%s: %+v", p.Name, quantizer)
+			for _, v := range []float64{0, math.Inf(-1), math.NaN()} {
+				x[b.r.IntN(n)] = float32(v)
+				odd := b.put(make([]byte, 8), 0)
+				require.NoError(b.t, cuda.QuantizeCodes(b.s, dst, b.put(bytesOf(x), b.off(cuda.Float32)), e, n, q, odd))
+				met := b.get(odd)
+				require.Equal(b.t, slices.ContainsFunc(x, func(v float32) bool { return v != v }), met[0] != 0)
+				require.Equal(b.t, slices.ContainsFunc(x, func(v float32) bool { return math.IsInf(float64(v), 0) }), met[4] != 0)
+			}
 			codes := b.some(g, n)
 			real := b.room(4*n, b.off(cuda.Float32))
 			require.NoError(b.t, cuda.DequantizeCodes(b.s, real, b.put(rawCodes(e, codes), b.off(e)), e, n, g.ZeroPoint, g.Scale))

@@ -93,11 +93,17 @@ KERNEL BOUNDS(256, 4) recode_words(Recode p) {
 struct Convert {
   const void *src;
   void *dst;
+  u32 *odd; // of quantize: its first word is set where a number is NaN, the second where one is infinite; 0: nobody looks
   u32 count;
   u32 vector;
   u32 flip; // of the codes that are read
   Quantizer quantizer; // for dequantize zero and scale
 };
+
+DEVICE void meet(u32 *odd, f32 x) {
+  const u32 b = (u32)f32_bits(x) & 0x7fffffffu;
+  if (b >= 0x7f800000u && odd) odd[b == 0x7f800000u] = 1;
+}
 
 template <int OUT>
 DEVICE void quantize_all(const Convert &p) {
@@ -108,12 +114,18 @@ DEVICE void quantize_all(const Convert &p) {
     s32 q[4];
     load_words(w, (const u32 *)p.src + (s64)i * 4);
 #pragma unroll
-    for (int k = 0; k < 4; k++) x[k] = bits_f32((s32)w[k]);
+    for (int k = 0; k < 4; k++) {
+      x[k] = bits_f32((s32)w[k]);
+      meet(p.odd, x[k]);
+    }
     quantize_some(p.quantizer, x, q);
     store_codes<OUT>(p.dst, (s64)i * 4, q);
   }
-  for (u32 i = pieces * 4 + first_piece(); i < p.count; i += all_pieces())
-    set_code<OUT>(p.dst, i, quantize(p.quantizer, ((const f32 *)p.src)[i]));
+  for (u32 i = pieces * 4 + first_piece(); i < p.count; i += all_pieces()) {
+    const f32 x = ((const f32 *)p.src)[i];
+    meet(p.odd, x);
+    set_code<OUT>(p.dst, i, quantize(p.quantizer, x));
+  }
 }
 KERNEL BOUNDS(256, 4) quantize_1(Convert p) { quantize_all<1>(p); }
 KERNEL BOUNDS(256, 4) quantize_2(Convert p) { quantize_all<2>(p); }

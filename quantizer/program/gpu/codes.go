@@ -155,7 +155,7 @@ func newQuantize(e *engine, s *lower.Step, op *lower.Quantize) (kernel, string, 
 func (k *quantize) prepare(_ context.Context, s *step, in []*value) (*prepared, error) {
 	p, n := k.e.alone(s, in[0].shape, in[0].last, anyLayout), in[0].len()
 	p.launch = func(st *cuda.Stream, in, out, _ []cuda.Buffer) error {
-		return cuda.QuantizeCodes(st, out[0], in[0], k.to, n, k.q)
+		return cuda.QuantizeCodes(st, out[0], in[0], k.to, n, k.q, k.e.met.of(s.Step))
 	}
 	return p, nil
 }

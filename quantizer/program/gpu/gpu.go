@@ -52,6 +52,7 @@ type engine struct {
 	lastUse []int        // by tensor: the last step that reads it, with functions in place of the steps that they cover
 	plans   []cachedPlan // latest first
 	replans int
+	met     met
 }
 
 // cachedPlan is a plan with the shapes of its inputs.
@@ -102,6 +103,9 @@ func newEngine(p *lower.Program, threads int, dev *cuda.Device, own bool) (_ pro
 	}
 	for _, id := range p.Outputs {
 		e.lastUse[id] = len(p.Steps)
+	}
+	if err := e.met.begin(m, len(p.Steps)); err != nil {
+		return nil, err
 	}
 	return e, e.joinFunctions()
 }

@@ -153,7 +153,7 @@ func (l *linear) functioned(ctx context.Context, out *prepared, op cuda.LinearOp
 			if q == nil {
 				err = s.Copy(to[k], temp[2])
 			} else {
-				err = cuda.QuantizeCodes(s, to[k], temp[2], e.codeElement(l.s.Outputs[k]), n, *q)
+				err = cuda.QuantizeCodes(s, to[k], temp[2], e.codeElement(l.s.Outputs[k]), n, *q, e.met.of(l.s))
 			}
 			if err != nil {
 				return err

@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
+	"qwb/quantizer/program"
 )
 
 // plan repeats what a tape has written down, for inputs of the same shapes: all values in one arena, steps that follow each other
@@ -224,6 +225,9 @@ func (p *plan) host(ctx context.Context, c *call) error {
 			c.tensors[k] = v.host
 		}
 	}
+	if program.QuantizesInfinite(c.step.Step, c.tensors) {
+		p.e.met.odd.Add(p.e.program.Tensors[c.step.Inputs[0]].Name)
+	}
 	out, err := c.step.reference(ctx, c.tensors)
 	if err != nil {
 		return err
@@ -266,8 +270,14 @@ func (p *plan) results() ([]*tensor.Tensor, error) {
 			}
 		}
 	}
+	if err := p.e.fetch(); err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
 	if err := stream.Synchronize(); err != nil {
 		return nil, fmt.Errorf("run: %w", err)
+	}
+	if s, err := p.e.failed(); err != nil {
+		return nil, program.StepError(p.e.program, s.Step, err)
 	}
 	for _, c := range p.faults {
 		if err := c.what.fault(stream); err != nil {

@@ -8,6 +8,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/cuda"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
 )
 
 // tape executes steps one at a time, each in memory of its own, and writes down what it did: a later run with inputs of the same
@@ -169,7 +170,14 @@ func (t *tape) run(c *call) error {
 	if c.what.fault != nil {
 		return c.what.fault(t.e.memory.stream)
 	}
-	return t.e.memory.stream.Synchronize()
+	if err := t.e.fetch(); err != nil {
+		return err
+	}
+	if err := t.e.memory.stream.Synchronize(); err != nil {
+		return err
+	}
+	_, err := t.e.failed()
+	return err
 }
 
 // bind reads where the values of a call lie.
@@ -264,6 +272,9 @@ func (t *tape) slow(ctx context.Context, s *step, in []*value) ([]*value, error)
 		} else if c.tensors[k], err = t.download(v); err != nil {
 			return nil, err
 		}
+	}
+	if program.QuantizesInfinite(s.Step, c.tensors) {
+		t.e.met.odd.Add(t.e.program.Tensors[s.Inputs[0]].Name)
 	}
 	out, err := s.reference(ctx, c.tensors)
 	if err != nil {
