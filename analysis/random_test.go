@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/internal/targettest"
 )
 
@@ -80,7 +81,7 @@ func randomNet(rng *rand.Rand) string {
 // Whatever the graph, the target, the memory and the threads: the numbers are those of running the whole graph for every operator.
 func TestLayerwiseOfRandomGraphsEqualsNaiveRepetition(t *testing.T) {
 	graphs := 24
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		graphs = 8
 	}
 	all := targettest.Distinct()

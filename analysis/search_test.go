@@ -15,6 +15,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 	"qwb/quantizer/target"
 )
 
@@ -171,9 +172,7 @@ output y
 
 // On a real graph the dispatcher has a say: what is not worth its borders goes along, and work in float is not the sum of the units'.
 func TestSearchOnAGraphOfTwelveOperators(t *testing.T) {
-	if testing.Short() {
-		t.Skip("4,096 quantizations")
-	}
+	longtest.Need(t, "4,096 quantizations")
 	ctx := context.Background()
 	data := samplesOf(2, 1, 8, 12, 12)
 	g, q := configured(t, twelveNet, &target.TRTInt8, data, 1)

@@ -13,6 +13,7 @@ import (
 	"qwb/calib/data"
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
+	"qwb/internal/longtest"
 	"qwb/quantizer"
 	"qwb/quantizer/tqc"
 )
@@ -47,7 +48,7 @@ func TestRealModel(t *testing.T) {
 		return s, mem.HeapAlloc
 	}
 	few, many := 20, 100
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		few, many = 10, 30
 	}
 	a, small := heap(few)

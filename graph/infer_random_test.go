@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 )
 
 // attributes of operators, by kind, that inference reads.
@@ -29,7 +30,7 @@ var (
 // a type that can exist.
 func TestInferNeverPanics(t *testing.T) {
 	rounds := 600
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		rounds = 100
 	}
 	for _, s := range Ops() {
@@ -53,7 +54,7 @@ func TestInferNeverPanics(t *testing.T) {
 				}
 			}
 		}
-		if accepted == 0 && !testing.Short() { // rare calls take more rounds
+		if accepted == 0 && longtest.Wanted(t) { // rare calls take more rounds
 			t.Errorf("%s accepts nothing: the test does not reach it", s.Name)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // The module in examples/embed is one of somebody else: it uses stable packages alone, and its tests pass.
@@ -29,9 +31,7 @@ func TestEmbed(t *testing.T) {
 			}
 		}
 	}
-	if testing.Short() {
-		t.Skip("building another module")
-	}
+	longtest.Need(t, "building another module")
 	c := exec.Command("go", "test", "./...")
 	c.Dir = "../examples/embed"
 	c.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -buildvcs=false", "GOPROXY=off", "GOWORK=off")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // The generator in _asm knows these numbers as constants.
@@ -43,9 +45,7 @@ func TestTileLayout(t *testing.T) {
 
 // The committed assembly is what the generator writes.
 func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the generator")
-	}
+	longtest.Need(t, "builds the generator")
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no go command: cannot run the generator")

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -87,7 +88,7 @@ func squaredError(t testing.TB, v []float32, r Range, cfg tqc.Config) float64 {
 // asymmetric range is cut.
 func TestMSEAgainstExhaustiveSearch(t *testing.T) {
 	n, step := 5000, 1
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		step = 8
 	}
 	for _, d := range distributions {

@@ -12,6 +12,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 )
 
 // readers are the commands that read a model, with what they need beside it; the model is m.onnx.
@@ -90,7 +91,7 @@ func TestModelMutated(t *testing.T) {
 	workplace(t)
 	whole := read(t, "m.onnx")
 	runs := 250
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		runs = 60
 	}
 	codes := map[int]int{}

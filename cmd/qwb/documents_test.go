@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // command is one line of a document, "$ qwb ..." in a fenced block. What the block shows as its output is not compared.
@@ -87,9 +89,7 @@ func TestCommandsOf(t *testing.T) {
 
 // Every "$ qwb ..." of the documents does what it says it does, run in the order of its document in a folder of its own.
 func TestDocuments(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the documents run the demo")
-	}
+	longtest.Need(t, "the documents run the demo")
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
 	demo := "" // where it was run; other documents get a copy

@@ -8,14 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis"
+	"qwb/internal/longtest"
 )
 
 // On ResNet-8 the rounding of biases does next to nothing, at the outputs as at every step. It throws all later rounding anew, for which
 // it was once blamed with half of the loss; the parts of what does not hang together sum to nearly the whole.
 func TestExplanationOfATrainedNetwork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a hundred images")
-	}
+	longtest.Need(t, "a hundred images")
 	model, images := shared(t, "models", "mlperf-tiny", "pretrainedResnet.onnx"), shared(t, "data", "cifar10", "calibration_500.bin")
 	inFolder(t)
 	done(t, "calibrate", model, "--data", images, "--samples", "64", "--platform", "onnxruntime", "-o", "m.plan.json")

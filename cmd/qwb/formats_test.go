@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // Formats of one layer of a trained network: decided, simulated, exported and taken back to the bytes that were there. Fewer bits are worse at the
 // operator, and the noise is the same for any number of threads.
 func TestFormatsOfSqueezenet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a trained network")
-	}
+	longtest.Need(t, "a trained network")
 	model := shared(t, "models", "classifiers", "squeezenet1.0.onnx")
 	data := shared(t, "data", "pets", "calibration")
 	platform, err := filepath.Abs("../../examples/formats/formats.yaml")

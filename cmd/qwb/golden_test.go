@@ -24,6 +24,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/kernels/cpu"
 	"qwb/observers"
 )
@@ -57,9 +58,7 @@ var goldenModels = []goldenModel{
 // With every option written out, statistics, exported models, generated integers and q80 files of trained networks stay what they
 // are, byte for byte. Floats are those of processors with fused multiply-add.
 func TestGoldens(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trained networks")
-	}
+	longtest.Need(t, "trained networks")
 	shared(t)
 	if f := cpu.Detect(); !f.AVX2 && !f.NEON {
 		t.Skip("a processor without fused multiply-add")

@@ -13,13 +13,12 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 )
 
 // Trained networks of every kind through every command, on both platforms.
 func TestTrainedNetworks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trained networks")
-	}
+	longtest.Need(t, "trained networks")
 	cifar := shared(t, "data", "cifar10", "calibration_500.bin")
 	for _, c := range []struct {
 		model, data, preprocess, samples string
@@ -89,9 +88,7 @@ func TestSileroBound(t *testing.T) {
 
 // Squeezenet: threads and split data change no byte.
 func TestSqueezenetSame(t *testing.T) {
-	if testing.Short() {
-		t.Skip("squeezenet")
-	}
+	longtest.Need(t, "squeezenet")
 	model, pets := shared(t, "models", "classifiers", "squeezenet1.0.onnx"), shared(t, "data", "pets", "calibration")
 	inFolder(t)
 	write(t, "m.onnx", read(t, model))

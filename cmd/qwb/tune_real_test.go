@@ -4,14 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // One row of the table that examples/evidence/repair.py makes: ResNet-8, power-of-two scales per tensor, `tune --method auto` on 64 pictures,
 // measured on 200 others that nothing was fitted on.
 func TestTuningRepairsATrainedNetwork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("calibrates and tunes a trained network")
-	}
+	longtest.Need(t, "calibrates and tunes a trained network")
 	model, data := shared(t, "models/mlperf-tiny/pretrainedResnet.onnx"), shared(t, "data/cifar10/calibration_500.bin")
 	inFolder(t)
 	const most = 0.4 // of the error before; 0.24 was measured

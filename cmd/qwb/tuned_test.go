@@ -14,6 +14,7 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/calib/tune"
+	"qwb/internal/longtest"
 	"qwb/quantizer/plan"
 )
 
@@ -72,7 +73,7 @@ func downstream(t *testing.T, platform string) {
 func TestTunedPlansDownstream(t *testing.T) {
 	for k, platform := range qwb.SweepPlatforms {
 		for i, m := range tune.Methods {
-			if (i+k)%2 != 0 || testing.Short() && i != k%len(tune.Methods) {
+			if (i+k)%2 != 0 || !longtest.Wanted(t) && i != k%len(tune.Methods) {
 				continue // each method on two platforms; one for each platform
 			}
 			t.Run(platform+" "+m.Name, func(t *testing.T) {
@@ -141,7 +142,7 @@ func planHash(t *testing.T, file []byte) string {
 // One thread and seven give the same bytes of plan and tuned values, whatever the method.
 func TestTuningOnAnyNumberOfThreads(t *testing.T) {
 	names := []string{"auto"}
-	if !testing.Short() {
+	if longtest.Wanted(t) {
 		for _, m := range tune.Methods {
 			names = append(names, m.Name)
 		}
@@ -194,9 +195,7 @@ func TestSetRefusesWhatExportWould(t *testing.T) {
 
 // Real networks, tuned, exported in every format.
 func TestTunedNetworksDownstream(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
+	longtest.Need(t, "takes a minute")
 	for _, c := range []struct{ model, data, preprocess string }{
 		{"models/mlperf-tiny/pretrainedResnet.onnx", "data/cifar10/calibration_500.bin", "none"},
 	} {

@@ -201,7 +201,7 @@ stage_tests() {
       filter=${TESTS:-Peak|CUDA}
       args+=(-test.short)
     else
-      export QWB_GPU=only QWB_RANDOM=${QWB_RANDOM:-100} # random programs
+      export QWB_LONG=1 QWB_GPU=only QWB_RANDOM=${QWB_RANDOM:-100} # random programs
       args+=(-test.skip "$hostonly")
     fi
     cd "$(package "$name")" || exit 1

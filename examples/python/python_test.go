@@ -16,6 +16,7 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
 	"qwb/internal/demo"
+	"qwb/internal/longtest"
 )
 
 // python returns the interpreter: $QWB_PYTHON, else python3.
@@ -93,9 +94,7 @@ func TestPythonPackage(t *testing.T) {
 
 // TestWheel makes a wheel for this platform twice: the bytes are equal, pip installs it, and package and command run from it.
 func TestWheel(t *testing.T) {
-	if testing.Short() {
-		t.Skip("installs a wheel")
-	}
+	longtest.Need(t, "installs a wheel")
 	py := python(t)
 	platform := runtime.GOOS + "-" + runtime.GOARCH
 	binary := program(t)

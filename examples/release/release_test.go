@@ -17,13 +17,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // TestTwoReleasesAreEqual: two runs for one platform give the same bytes, the sums are those of the files, and the archive holds what it should.
 func TestTwoReleasesAreEqual(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds releases")
-	}
+	longtest.Need(t, "builds releases")
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3: releases are not built")

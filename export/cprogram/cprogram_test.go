@@ -10,6 +10,7 @@ import (
 
 	"qwb/export/cprogram"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -33,7 +34,7 @@ func TestNetworksEqualTheReference(t *testing.T) {
 					profiles = append(profiles, p.Name)
 				}
 			}
-			if testing.Short() {
+			if !longtest.Wanted(t) {
 				profiles = []string{tg.Profile}
 			}
 			for _, profile := range profiles {
@@ -57,9 +58,7 @@ func TestNetworksEqualTheReference(t *testing.T) {
 // Integers of other widths, weights with zero points and scales that are powers of two.
 func TestSchemesEqualTheReference(t *testing.T) {
 	compiler(t)
-	if testing.Short() {
-		t.Skip("compiles dozens of programs")
-	}
+	longtest.Need(t, "compiles dozens of programs")
 	schemes := map[string]func(tg *target.Target){
 		"int16": func(tg *target.Target) {
 			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}

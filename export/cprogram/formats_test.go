@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/export/cprogram"
+	"qwb/internal/longtest"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 )
@@ -18,7 +19,7 @@ func TestFormats(t *testing.T) {
 	profiles := inC()
 	integers, programs, wide := 0, 0, 0
 	for i, tg := range lowertest.Formats() {
-		if testing.Short() && i%5 != 0 {
+		if !longtest.Wanted(t) && i%5 != 0 {
 			continue
 		}
 		for k := range profiles {

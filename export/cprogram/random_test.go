@@ -14,6 +14,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	hardware "qwb/kernels/cpu"
 	"qwb/kernels/kerneltest"
 	"qwb/quantizer/lower"
@@ -55,7 +56,7 @@ func drawn(t *testing.T, seed uint64, samples int) *lower.Program {
 func TestRandomPrograms(t *testing.T) {
 	compiler(t)
 	programs, least := number("QWB_RANDOM_PROGRAMS", 16), number("QWB_RANDOM_INTEGERS", 0)
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		programs = 4
 	}
 	first, samples, inputs := number("QWB_RANDOM_FIRST", 0), number("QWB_RANDOM_SAMPLES", 0), number("QWB_RANDOM_INPUTS", 3)

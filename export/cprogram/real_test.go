@@ -14,6 +14,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 	"qwb/quantizer"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/program"
@@ -47,7 +48,7 @@ func TestTrainedNetworks(t *testing.T) {
 		{"classifiers/squeezenet1.0.onnx", "pets/calibration", "imagenet-caffe", 1, "onnxruntime", []string{"ort"}, true},
 	} {
 		t.Run(filepath.Base(c.model)+"/"+c.platform, func(t *testing.T) {
-			if c.heavy && testing.Short() {
+			if c.heavy && !longtest.Wanted(t) {
 				t.Skip("compiles megabytes of weights")
 			}
 			m, _, err := onnx.Open(testdata(t, "models", filepath.FromSlash(c.model)))

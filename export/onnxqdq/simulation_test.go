@@ -15,6 +15,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/sim"
@@ -59,9 +60,7 @@ func TestRealModels(t *testing.T) {
 	if dir == "" {
 		t.Skip("QWB_TESTDATA is not set: no real models")
 	}
-	if testing.Short() {
-		t.Skip("real models take a while")
-	}
+	longtest.Need(t, "real models take a while")
 	for _, file := range []string{"classifiers/squeezenet1.0.onnx", "classifiers/mobilenetv2_0.35_catdog.onnx", "mlperf-tiny/pretrainedResnet.onnx",
 		"mlperf-tiny/vww_96_float.onnx", "mlperf-tiny/kws_dequant_fp32.onnx", "mnist/mnist-8.onnx", "mnist/cnn_mnist_pytorch.onnx"} {
 		for _, tg := range targettest.Distinct() {

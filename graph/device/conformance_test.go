@@ -17,6 +17,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/kernels/cuda"
 )
 
@@ -135,9 +136,7 @@ func (c *vectors) judge(t *testing.T, d *cuda.Device) (p []device.HostOp, skippe
 
 // TestConformance runs the ONNX backend tests of single operators on the device and on the CPU. With -v it lists what runs on the host.
 func TestConformance(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
+	longtest.Need(t, "takes a minute")
 	needFMA(t)
 	cases := readVectors(t)
 	d := oneDevice(t)

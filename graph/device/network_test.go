@@ -12,6 +12,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/internal/cudatest"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/kernels/cuda"
 )
 
@@ -69,7 +70,7 @@ func TestNetworks(t *testing.T) {
 		{name: "filetype/magika_v3_3.onnx", dims: []int{1}, long: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.long && testing.Short() {
+			if c.long && !longtest.Wanted(t) {
 				t.Skip("takes a minute on an interpreted device")
 			}
 			g, feeds := load(t, c.name, c.dims...)

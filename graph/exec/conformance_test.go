@@ -15,6 +15,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 )
 
 // ONNX's tolerance for the results of its test vectors.
@@ -160,7 +161,7 @@ func TestConformance(t *testing.T) {
 	results := map[string]*outcome{}
 	errs := opErrors{}
 	for _, c := range readCases(t) {
-		if c.folder == "light" && testing.Short() {
+		if c.folder == "light" && !longtest.Wanted(t) {
 			continue // takes about ten seconds
 		}
 		o := results[c.folder]

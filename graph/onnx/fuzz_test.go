@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 )
 
 // FuzzRead checks that no file makes reading panic, that what loads is written as it was read, and that it can be changed,
@@ -62,7 +63,7 @@ func TestMutations(t *testing.T) {
 		}
 	})
 	rounds := 24_000
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		rounds = 2_000
 	}
 	r := rand.New(rand.NewPCG(1, 2))

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"qwb/graph"
+	"qwb/internal/longtest"
 )
 
 // TestWideModels loads graphs whose parts are many in one way each: time must stay proportional to the file, which shows as
@@ -186,7 +187,7 @@ func TestHugeTensors(t *testing.T) {
 // TestLongChains loads, orders and infers a chain of a million nodes: time and memory stay proportional to the file.
 func TestLongChains(t *testing.T) {
 	nodes := 1_000_000
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		nodes = 100_000
 	}
 	g := make(msg, 0, 32*nodes).add(11, info("v0", 1)).add(12, info(fmt.Sprintf("v%d", nodes), 1))

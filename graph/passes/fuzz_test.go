@@ -16,6 +16,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 )
 
 // networks are what models are made of, small: convolutions with pools and residuals, attention, a detector's head, control flow.
@@ -111,7 +112,7 @@ func FuzzPipeline(f *testing.F) {
 // TestPipelineOnDamagedModels is FuzzPipeline without the fuzzer.
 func TestPipelineOnDamagedModels(t *testing.T) {
 	rounds := 400
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		rounds = 40
 	}
 	ran := 0

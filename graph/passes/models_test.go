@@ -11,6 +11,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 )
 
 func TestRealModelsKeepTheirOutputs(t *testing.T) {
@@ -45,7 +46,7 @@ func TestRealModelsKeepTheirOutputs(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.file, func(t *testing.T) {
-			if c.long && testing.Short() {
+			if c.long && !longtest.Wanted(t) {
 				t.Skip("a large network")
 			}
 			model, _, err := onnx.Open(filepath.Join(dir, "models", c.file))

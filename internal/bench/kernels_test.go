@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/bench"
+	"qwb/internal/longtest"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 )
@@ -33,9 +34,7 @@ func TestEveryRowHasACase(t *testing.T) {
 
 // Every case runs, with the rows of this processor, on one thread and on two.
 func TestCasesRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("runs matrix products of 2048")
-	}
+	longtest.Need(t, "runs matrix products of 2048")
 	table := kernels.Select(cpu.Detect())
 	for _, k := range bench.Kernels() {
 		if !k.Takes(table.Rows()[k.Op]) {

@@ -13,6 +13,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/internal/bench"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 )
 
 // The network has the layers, the parameters and the work of ResNet-50, and its activations neither vanish nor grow beyond measure.
@@ -47,9 +48,7 @@ func TestResNet50(t *testing.T) {
 }
 
 func TestResNet50AsLargeAsReal(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes 25 million weights")
-	}
+	longtest.Need(t, "makes 25 million weights")
 	g, err := bench.ResNet50(64, 224, 1)
 	require.NoError(t, err)
 	var macs, parameters int64

@@ -153,7 +153,7 @@ func TestClampCodes(t *testing.T) {
 func perProfile(t *testing.T, test func(b *bench, p qmath.Profile)) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		for i, p := range qmath.Profiles() {
-			for round := range max(1, cases(80)/20) { // 4, in short mode 1
+			for round := range max(1, cases(t, 80)/20) { // 4, in short mode 1
 				test(newBench(t, d, uint64(100*round+i)), p)
 			}
 		}

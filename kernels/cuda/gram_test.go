@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/cudatest"
+	"qwb/internal/longtest"
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/emulate"
 	"qwb/kernels/qmath"
@@ -76,9 +77,7 @@ func TestGram(t *testing.T) {
 // The sums of the most rows that are added in 32 bits do not overflow them where each is the largest that it can be, and more rows are another
 // slice.
 func TestGramLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("half a million rows")
-	}
+	longtest.Need(t, "half a million rows")
 	cudatest.On(t, []int{80}, func(t *testing.T, d *cuda.Device) {
 		if d.Emulated { // without checks, sooner
 			var err error

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/kernels/cuda"
 	"qwb/kernels/qmath"
 )
@@ -128,8 +129,8 @@ func equal(t *testing.T, name string, p, got any, a []int64, b []int32, want fun
 }
 
 // cases is how many cases a test gives each profile.
-func cases(full int) int {
-	if testing.Short() {
+func cases(t *testing.T, full int) int {
+	if !longtest.Wanted(t) {
 		return full / 40
 	}
 	return full
@@ -249,7 +250,7 @@ func multipliers(t *testing.T, r *rand.Rand, p qmath.Profile, n int) ([]qmath.Ch
 func hostTestRequantize(h *host) {
 	everyProfile(h, func(t *testing.T, r *rand.Rand, p qmath.Profile) {
 		const channels = 64
-		for done := 0; done < cases(3<<20); done += batch {
+		for done := 0; done < cases(t, 3<<20); done += batch {
 			y, g := grid(r, p, -9, 3, true), grid(r, p, -9, 3, true)
 			y = limited(r, y)
 			list, m := multipliers(t, r, p, channels)
@@ -312,7 +313,7 @@ func hostTestAccumulated(h *host) {
 	const channels = 64
 	inf := float32(math.Inf(1))
 	limits := [][2]float32{{-inf, inf}, {0, inf}, {0, 6}, {-1, 1}, {float32(math.Copysign(0, -1)), 3}}
-	for done := 0; done < cases(4<<20); done += batch {
+	for done := 0; done < cases(t, 4<<20); done += batch {
 		p := qmath.Profiles()[r.IntN(len(qmath.Profiles()))]
 		list, _ := multipliers(t, r, p, channels)
 		for i := range list {
@@ -341,7 +342,7 @@ func hostTestAccumulated(h *host) {
 
 func hostTestQuantizer(h *host) {
 	everyProfile(h, func(t *testing.T, r *rand.Rand, p qmath.Profile) {
-		for done := 0; done < cases(1<<20); done += batch {
+		for done := 0; done < cases(t, 1<<20); done += batch {
 			g := limited(r, grid(r, p, -20, 10, true))
 			quantizer := p.Quantizer(g)
 			if r.IntN(4) == 0 {
@@ -368,7 +369,7 @@ func hostTestQuantizer(h *host) {
 
 func hostTestRescale(h *host) {
 	everyProfile(h, func(t *testing.T, r *rand.Rand, p qmath.Profile) {
-		for done := 0; done < cases(1<<20); {
+		for done := 0; done < cases(t, 1<<20); {
 			x, y := grid(r, p, -9, 3, true), limited(r, grid(r, p, -9, 3, true))
 			rescale, err := p.PrepareRescale(x, y)
 			if err != nil {
@@ -396,7 +397,7 @@ func codesOf(r *rand.Rand, x, y qmath.Grid) ([]int64, []int32) {
 func hostTestSumAndProduct(h *host) {
 	everyProfile(h, func(t *testing.T, r *rand.Rand, p qmath.Profile) {
 		seen := 0
-		for done := 0; done < cases(2<<20); {
+		for done := 0; done < cases(t, 2<<20); {
 			wide := r.IntN(3) == 0
 			x1, x2, y := grid(r, p, -7, -1, wide), grid(r, p, -7, -1, wide), limited(r, grid(r, p, -6, 0, wide))
 			a, b := codesOf(r, x1, x2)
@@ -446,7 +447,7 @@ func hostTestSumAndProduct(h *host) {
 
 func hostTestAverage(h *host) {
 	everyProfile(h, func(t *testing.T, r *rand.Rand, p qmath.Profile) {
-		for done := 0; done < cases(1<<20); {
+		for done := 0; done < cases(t, 1<<20); {
 			wide, kind := r.IntN(3) == 0, qmath.AverageKind(r.IntN(3))
 			x, y := grid(r, p, -7, -1, wide), limited(r, grid(r, p, -7, -1, wide))
 			if r.IntN(3) == 0 { // a pool whose grids are the same
@@ -500,7 +501,7 @@ func hostTestSoftmax(h *host) {
 		if p.Family == qmath.TFLite || p.Family == qmath.ORT {
 			all = 2
 		}
-		for done := 0; done < cases(1<<19) || len(forms) < all; {
+		for done := 0; done < cases(t, 1<<19) || len(forms) < all; {
 			x, y := grid(r, p, -7, 0, r.IntN(4) == 0), grid(r, p, -9, -5, false)
 			if r.IntN(2) == 0 {
 				y.Scale, y.ZeroPoint = 1.0/256, y.QMin
@@ -531,7 +532,7 @@ func hostTestSoftmax(h *host) {
 func hostTestDivide(h *host) {
 	t := h.t
 	r := rand.New(rand.NewPCG(3, 4))
-	for done := 0; done < cases(4<<20); done += batch {
+	for done := 0; done < cases(t, 4<<20); done += batch {
 		d := 1 + r.IntN(1<<(1+r.IntN(30)))
 		if r.IntN(3) == 0 {
 			d = max(1, 1<<r.IntN(31)-1+r.IntN(2))
@@ -550,7 +551,7 @@ func hostTestDivide(h *host) {
 func hostTestWindow(h *host) {
 	t := h.t
 	r := rand.New(rand.NewPCG(5, 6))
-	for range cases(4000) {
+	for range cases(t, 4000) {
 		in, kernel, stride, dilation := 1+r.IntN(20), 1+r.IntN(5), 1+r.IntN(4), 1+r.IntN(3)
 		begin, end := r.IntN(6)-1, r.IntN(6)-1
 		out := max(1, (in+begin+end-(kernel-1)*dilation-1)/stride+1+r.IntN(2)) // rounded up, in half of the cases

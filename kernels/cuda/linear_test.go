@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/cudatest"
+	"qwb/internal/longtest"
 	"qwb/kernels/cuda"
 	"qwb/kernels/qmath"
 	"qwb/kernels/ref"
@@ -657,7 +658,7 @@ func TestLinearErrors(t *testing.T) {
 // TestRandomLinears: windows, matrices and outputs as chance has them.
 func TestRandomLinears(t *testing.T) {
 	count := 120
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		count = 20
 	}
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {

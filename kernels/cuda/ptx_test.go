@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // ptxFile is one committed file.
@@ -58,9 +60,7 @@ func unpacked(t *testing.T, path string) string {
 
 // The committed PTX is what the sources become.
 func TestPTXIsCurrent(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles all kernels")
-	}
+	longtest.Need(t, "compiles all kernels")
 	files := ptxFiles(t)
 	pinned, _, _ := strings.Cut(files[0].text, "\n")
 	version, err := exec.Command("clang-19", "--version").Output()

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/kernels"
 	"qwb/kernels/ref"
 )
@@ -101,7 +102,7 @@ func (s Suite) accuracy(t *testing.T) {
 		return
 	}
 	step := uint64(997)
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		step = 99991
 	}
 	for _, f := range functions {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -21,7 +22,7 @@ func TestFormats(t *testing.T) {
 	compared, named := 0, map[string]int{}
 	for i, tg := range lowertest.Formats() {
 		for k, pr := range qmath.Profiles() {
-			if (i+k)%4 != 0 && testing.Short() {
+			if (i+k)%4 != 0 && !longtest.Wanted(t) {
 				continue
 			}
 			seed := uint64(i + 31*k)

@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 	"qwb/internal/programtest"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/sim"
@@ -19,7 +20,7 @@ import (
 func TestTrainedNetworks(t *testing.T) {
 	for _, c := range programtest.Trained {
 		t.Run(filepath.Base(c.Model), func(t *testing.T) {
-			if c.Heavy && testing.Short() {
+			if c.Heavy && !longtest.Wanted(t) {
 				t.Skip("takes seconds")
 			}
 			net := programtest.Load(t, c.Model, c.Data, c.Preprocess, c.Samples)

@@ -14,6 +14,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
@@ -59,7 +60,7 @@ var real = []struct {
 func TestRealModels(t *testing.T) {
 	for _, c := range real {
 		t.Run(filepath.Base(c.file), func(t *testing.T) {
-			if testing.Short() && c.nodes > 50 {
+			if !longtest.Wanted(t) && c.nodes > 50 {
 				t.Skip("takes seconds")
 			}
 			g := open(t, "models", filepath.FromSlash(c.file))
@@ -97,9 +98,7 @@ func TestRealModels(t *testing.T) {
 // TFLite's own quantized networks, on integers in TFLite's arithmetic. The reference accuracies on all 10,000 images are 87.02 and
 // 91.24; these are 2,000 of them, of which ONNX Runtime, computing in float between the pairs, gets 1753 and 1820 right.
 func TestTFLiteAccuracy(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes ten seconds")
-	}
+	longtest.Need(t, "takes ten seconds")
 	for file, want := range map[string]int{"pretrainedResnet_quant.qdq.onnx": 1753, "pretrainedResnet_large_int8.qdq.onnx": 1820} {
 		g := open(t, "models", "mlperf-tiny", file)
 		q, err := qdq.Read(context.Background(), g)

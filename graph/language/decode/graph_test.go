@@ -17,6 +17,7 @@ import (
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 )
 
 // graphLogits runs the graph of a model on sequences of equal length.
@@ -54,7 +55,7 @@ func engineLogits(t testing.TB, m *checkpoint.Model, ids []int) []float32 {
 // TestGraphOfACheckpoint: the graph gives the logits of the decoding executor, whatever the format and the order of rotary pairs.
 func TestGraphOfACheckpoint(t *testing.T) {
 	names := []string{"stories260K.bin", "stories260K-hf", "stories260K-q8.bin"}
-	if !testing.Short() {
+	if longtest.Wanted(t) {
 		names = append(names, "stories15M.bin")
 	}
 	first := []int{1, 403, 407, 261, 378, 17, 300, 5, 6, 7, 8, 9, 410, 411, 12, 100}

@@ -12,6 +12,7 @@ import (
 
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
+	"qwb/internal/longtest"
 )
 
 func engine(t testing.TB, name string, o decode.Options) *decode.Engine {
@@ -51,12 +52,12 @@ func TestLikelihoodOfTrainedModels(t *testing.T) {
 			}
 			assert.InDelta(t, s.NLL/float64(len(logs)), sum/float64(len(logs)), 1e-4, "%s sequence %d", name, i)
 			nll, n = nll+sum, n+len(logs)
-			if testing.Short() && i > 1 {
+			if !longtest.Wanted(t) && i > 1 {
 				break
 			}
 		}
 		t.Logf("%s: mean %.7f, perplexity %.4f", name, nll/float64(n), math.Exp(nll/float64(n)))
-		if !testing.Short() {
+		if longtest.Wanted(t) {
 			assert.InDelta(t, w.Mean, nll/float64(n), 1e-4)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/demo"
+	"qwb/internal/longtest"
 )
 
 // trained makes a few steps on a few images.
@@ -38,9 +39,7 @@ func trained(t *testing.T, steps int) (*network, []float32, []int) {
 }
 
 func TestTrainingDoesNotDependOnTheNumberOfCores(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trains twice")
-	}
+	longtest.Need(t, "trains twice")
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	one, _, _ := trained(t, 3)
 	runtime.GOMAXPROCS(4)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -32,7 +33,7 @@ func TestCPURandom(t *testing.T) {
 			lowertest.Disturb(t, seed, g, set)
 		}
 		for i, pr := range qmath.Profiles() {
-			if (uint64(i)+seed)%4 != 0 && testing.Short() {
+			if (uint64(i)+seed)%4 != 0 && !longtest.Wanted(t) {
 				continue
 			}
 			p, err := lower.Compile(g, set, &tg, pr)

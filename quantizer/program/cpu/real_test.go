@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/internal/programtest"
 	hardware "qwb/kernels/cpu"
 	"qwb/kernels/kerneltest"
@@ -22,7 +23,7 @@ func TestCPUOnTrainedNetworks(t *testing.T) {
 	backends := []program.Backend{cpu.Backend, cpu.With(best["go"])}
 	for _, c := range programtest.Trained {
 		t.Run(filepath.Base(c.Model), func(t *testing.T) {
-			if c.Heavy && testing.Short() {
+			if c.Heavy && !longtest.Wanted(t) {
 				t.Skip("takes seconds")
 			}
 			net := programtest.Load(t, c.Model, c.Data, c.Preprocess, 1)

@@ -13,6 +13,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/internal/cudatest"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/internal/programtest"
 	"qwb/internal/targettest"
 	"qwb/kernels"
@@ -45,7 +46,7 @@ func TestCUDAEqualsReference(t *testing.T) {
 			text := lowertest.Networks[name]
 			for _, tg := range targettest.Distinct() {
 				for i, pr := range qmath.Profiles() {
-					if d.Emulated && ((i+n+d.Arch/10)%2 != 0 || testing.Short() && i%4 != 0) {
+					if d.Emulated && ((i+n+d.Arch/10)%2 != 0 || !longtest.Wanted(t) && i%4 != 0) {
 						continue // the other one of the interpreted devices
 					}
 					t.Run(fmt.Sprintf("%s/%s/%s", name, tg.Name, pr.Name), func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestCUDARandom(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("QWB_RANDOM")); err == nil {
 		count = n
 	}
-	if testing.Short() {
+	if !longtest.Wanted(t) {
 		count = min(count, 8)
 	}
 	first, _ := strconv.ParseUint(os.Getenv("QWB_RANDOM_FIRST"), 10, 64)

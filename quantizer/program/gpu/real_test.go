@@ -14,6 +14,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/internal/cudatest"
+	"qwb/internal/longtest"
 	"qwb/internal/programtest"
 	"qwb/kernels/cuda"
 	"qwb/kernels/qmath"
@@ -26,9 +27,7 @@ import (
 // Of every float network of the test data, on both platforms, every step runs on the device.
 // Nothing is computed there: kernels of the fake device do nothing, and where a step runs depends on shapes alone.
 func TestCUDAPlacement(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes a minute")
-	}
+	longtest.Need(t, "takes a minute")
 	root := programtest.Testdata(t, "models")
 	device, host := map[string]int{}, map[string]int{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -105,7 +104,7 @@ func TestCUDAOnTrainedNetworks(t *testing.T) {
 		for _, c := range programtest.Trained {
 			for platform, profile := range map[string]string{"onnxruntime": "ort", "trt_int8": "trt"} {
 				t.Run(filepath.Base(c.Model)+"/"+platform, func(t *testing.T) {
-					if slow := c.Heavy || strings.HasPrefix(c.Model, "classifiers"); slow && d.Emulated && (testing.Short() || d.Arch < 80 || platform == "trt_int8") {
+					if slow := c.Heavy || strings.HasPrefix(c.Model, "classifiers"); slow && d.Emulated && (!longtest.Wanted(t) || d.Arch < 80 || platform == "trt_int8") {
 						t.Skip("interpreting it takes seconds")
 					}
 					net := programtest.Load(t, c.Model, c.Data, c.Preprocess, 1)

@@ -1,0 +1,29 @@
+// Package longtest says whether tests may take long: where QWB_LONG is set, as .ci/run has it, and -short is not. What a test leaves out is said in
+// its log, so that internal/testrun knows which ones to run again.
+package longtest
+
+import (
+	"os"
+	"testing"
+)
+
+// Unset is in the log of every test that leaves something out.
+const Unset = "QWB_LONG is not set"
+
+// Wanted reports whether the test may take long.
+func Wanted(t testing.TB) bool {
+	t.Helper()
+	if os.Getenv("QWB_LONG") != "" && !testing.Short() {
+		return true
+	}
+	t.Log(Unset)
+	return false
+}
+
+// Need skips a test that takes long, unless that is wanted; why says what takes so long.
+func Need(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("QWB_LONG") == "" || testing.Short() {
+		t.Skip(Unset + ": " + why)
+	}
+}
