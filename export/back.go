@@ -29,19 +29,20 @@ const (
 	Doubles     ItemKind = "doubles"
 )
 
-// Item is the numbers of one kind at one place of a model: one of Ints, Wide and Floats is not nil, unless there are none.
+// Item is the numbers of one kind at one place of a model: one of Ints, Wide, Floats and Texts is not nil, unless there are none.
 type Item struct {
 	At     string // as SlotName, OutputName, TensorName and StepName have it
 	Kind   ItemKind
 	Ints   []int32
 	Wide   []int64
 	Floats []float32
+	Texts  []string
 	// Stored is what a file holds for a float32 number of the plan, for recovered items of a file that keeps another one: its
 	// reciprocal, its half. Nil: the number itself.
 	Stored func(float32) float32
 }
 
-func (it *Item) len() int { return len(it.Ints) + len(it.Wide) + len(it.Floats) }
+func (it *Item) len() int { return len(it.Ints) + len(it.Wide) + len(it.Floats) + len(it.Texts) }
 
 // Recovered is what the reader of a format found in a file. The zero value is ready for use.
 type Recovered struct {
@@ -199,6 +200,9 @@ func (r *Recovered) sorted() []place {
 // differs returns the first number in which two items of a place differ, in how many they do, and what is there; i is -1 where they are
 // the same.
 func (it *Item) differs(held *Item) (i, n int, what string) {
+	if it.Texts != nil || held.Texts != nil {
+		return differentTexts(it.Texts, held.Texts)
+	}
 	if it.len() != held.len() {
 		return 0, max(it.len(), held.len()), fmt.Sprintf("the file has %d numbers, the plan %d", held.len(), it.len())
 	}
@@ -238,6 +242,26 @@ func (it *Item) differs(held *Item) (i, n int, what string) {
 	}
 	for k := range it.len() {
 		see(k, it.at(k) != held.at(k), held.at(k), it.at(k))
+	}
+	return i, n, what
+}
+
+// differentTexts is differs of texts: what either list has that the other has not.
+func differentTexts(plan, file []string) (i, n int, what string) {
+	i = -1
+	for k := range max(len(plan), len(file)) {
+		want, got := "nothing more", "nothing more"
+		if k < len(plan) {
+			want = plan[k]
+		}
+		if k < len(file) {
+			got = file[k]
+		}
+		if want != got {
+			if n++; i < 0 {
+				i, what = k, fmt.Sprintf("the file has %s, the plan %s", got, want)
+			}
+		}
 	}
 	return i, n, what
 }

@@ -21,6 +21,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 			{What: "a weight", Options: options, Plant: exporttest.Constant("w", exporttest.Longer)},
 			{What: "a bias", Options: options, Plant: exporttest.Constant("b", exporttest.Longer)},
 		}
+		faults = append(append(faults, exporttest.Rewired(options)...), exporttest.Crossed(options))
 		for _, text := range behind {
 			faults = append(faults, exporttest.Damaged{What: text, Options: options, Plant: exporttest.Nudged("m.encodings", text)})
 		}

@@ -30,6 +30,9 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 		return nil, err
 	}
 	r := &export.Readback{Held: &export.Recovered{Wants: wants, Lacks: func(*export.Item) string { return "" }}, Close: m.Close}
+	if err := export.OfNodes(m.Graph, func(it *export.Item) error { r.Held.Add(it); return nil }); err != nil {
+		return nil, err
+	}
 	own := map[string]bool{}
 	for _, a := range p.Algo {
 		for i := range a.Params.Layer {
@@ -103,6 +106,9 @@ func ofLayer(held *export.Recovered, m *onnx.Model, l *layer) error {
 func wants(in *export.Input, yield func(*export.Item) error) error {
 	g, set := in.Model.Graph, in.Set
 	order, err := g.Order()
+	if err == nil {
+		err = export.OfNodes(g, yield)
+	}
 	if err != nil {
 		return err
 	}

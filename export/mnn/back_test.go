@@ -10,7 +10,7 @@ import (
 func TestDamagedFilesAreFound(t *testing.T) {
 	f := Format()
 	parameters := "m.onnx" + Suffix
-	exporttest.ReadBack(t, &f, text, "mnn_int8", []exporttest.Damaged{
+	exporttest.ReadBack(t, &f, text, "mnn_int8", append(append(exporttest.Rewired(nil), exporttest.Crossed(nil)), []exporttest.Damaged{
 		{What: "a code of a weight", Plant: exporttest.Constant("w", func(x *tensor.Tensor) *tensor.Tensor {
 			x.F32()[0] *= 0.98
 			return x
@@ -22,5 +22,5 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		{What: "a zero point", Plant: exporttest.Replace(parameters, `"zeroPoint": 0`, `"zeroPoint": 1`)},
 		{What: "a limit of codes", Plant: exporttest.Replace(parameters, `"clampMin": -127`, `"clampMin": -126`)},
 		{What: "a layer that is missing", Plant: exporttest.Replace(parameters, `"opName": "first"`, `"opName": "wise"`)},
-	})
+	}...))
 }

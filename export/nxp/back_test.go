@@ -15,7 +15,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		if option == "all" {
 			names = append(names, "w_min", "b_max")
 		}
-		var faults []exporttest.Damaged
+		faults := append(exporttest.Rewired(options), exporttest.Crossed(options))
 		for _, name := range names {
 			faults = append(faults, exporttest.Damaged{What: option + " " + name, Options: options, Plant: exporttest.Constant(name, exporttest.Longer)})
 		}

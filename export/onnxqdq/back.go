@@ -22,7 +22,7 @@ func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	}
 	graph.InferShapes(m.Graph)
 	r := &recoverer{g: m.Graph, plan: in.Model.Graph, set: in.Set, chains: map[graph.ValueID]*chain{}}
-	r.held = &export.Recovered{Wants: export.OfSet, Lacks: r.lacks}
+	r.held = &export.Recovered{Wants: r.wants, Lacks: r.lacks}
 	if err := r.run(); err != nil {
 		return nil, fmt.Errorf("%w (of the file)", err)
 	}
@@ -78,6 +78,9 @@ func (r *recoverer) run() error {
 				return err
 			}
 			continue
+		}
+		if _, file := r.attributes(of, r.g.Node(at)); file != nil {
+			r.held.Add(file)
 		}
 		if err := r.node(of, r.g.Node(at)); err != nil {
 			return r.g.ErrorAt("export", at, err)

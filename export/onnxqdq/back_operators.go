@@ -3,6 +3,8 @@ package onnxqdq
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"qwb/export"
 	"qwb/graph"
@@ -12,8 +14,82 @@ import (
 	"qwb/quantizer/tqc"
 )
 
+// wants is all of a set, and what operators are that the file has too.
+func (r *recoverer) wants(in *export.Input, yield func(*export.Item) error) error {
+	if err := export.OfSet(in, yield); err != nil {
+		return err
+	}
+	for _, id := range r.plan.Nodes() {
+		of := r.plan.Node(id)
+		it := export.AttributesOf(of)
+		if at, ok := r.g.LookupNode(of.Name); ok {
+			if plan, _ := r.attributes(of, r.g.Node(at)); plan != nil {
+				it = plan
+			}
+		}
+		if err := yield(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attributes are those of an operator of the plan and of the file that are the same operator, or that on integers which stands for it: nil where they
+// are not. Where the file is of another version of ONNX, it may have more of them.
+func (r *recoverer) attributes(of, n *graph.Node) (plan, file *export.Item) {
+	form, whole := qdq.QOperators[n.Op]
+	if whole && form.Op != of.Op || !whole && (n.Op != of.Op || n.Domain != of.Domain) || r.precision(of.Name) != qmath.FP32 {
+		return nil, nil // of 16-bit floats, types are attributes
+	}
+	plan, file = export.AttributesOf(of), export.AttributesOf(n)
+	file.At, file.Texts[0] = plan.At, plan.Texts[0]
+	if len(of.Inputs) > 0 && of.Inputs[0] != graph.NoValue { // an axis has two names
+		rank := len(r.plan.Value(of.Inputs[0]).Shape)
+		for _, it := range []*export.Item{plan, file} {
+			for i, s := range it.Texts {
+				var axis int
+				if k, err := fmt.Sscanf(s, "axis=%d", &axis); k == 1 && err == nil && axis < 0 && rank > 0 {
+					it.Texts[i] = fmt.Sprintf("axis=%d", axis+rank)
+				}
+			}
+		}
+	}
+	other := r.g.Opset(of.Domain) != r.plan.Opset(of.Domain)
+	skips := is(of, "Conv") && r.skips(n.Input(0))
+	older := other && is(of, "Softmax", "LogSoftmax", "Hardmax") // which took all axes from one on, and are written in other ways
+	drop := func(it *export.Item, twin *graph.Node, added bool) {
+		it.Texts = slices.DeleteFunc(it.Texts, func(s string) bool {
+			name, _, attribute := strings.Cut(s, "=")
+			return attribute && (added && other && twin.Attr(name) == nil || whole && !slices.Contains(form.Attrs, name) || skips && name == "strides" || older && name == "axis")
+		})
+	}
+	drop(plan, n, len(n.Inputs) > len(of.Inputs)) // a later version may have an input in the place of an attribute
+	drop(file, of, true)
+	return plan, file
+}
+
+// skips reports whether the file has a pool before a reader that takes out what the plan's strides skip, see subsample.
+func (r *recoverer) skips(v graph.ValueID) bool {
+	for range r.g.Nodes() {
+		p := r.g.Producer(v)
+		if p == graph.NoNode || r.ours(r.g.Node(p)) {
+			return false
+		}
+		if is(r.g.Node(p), "MaxPool") {
+			return true
+		}
+		if v = r.g.Node(p).Input(0); v == graph.NoValue {
+			return false
+		}
+	}
+	return false
+}
+
 // lacks: an activation that operators on integers take in has no numbers of its own. What it leaves of the codes is compared with their grid.
 func (r *recoverer) lacks(it *export.Item) string {
+	if it.Kind == export.Attributes {
+		return "operators that have another form in the file"
+	}
 	if it.Kind != export.Numbers {
 		return ""
 	}

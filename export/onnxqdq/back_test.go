@@ -46,6 +46,8 @@ func TestDamagedFilesAreFound(t *testing.T) {
 			})},
 		},
 	} {
-		t.Run(platform, func(t *testing.T) { exporttest.ReadBack(t, &f, victim, platform, faults) })
+		t.Run(platform, func(t *testing.T) {
+			exporttest.ReadBack(t, &f, victim, platform, append(faults, exporttest.Rewired(nil)...))
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 func TestDamagedFilesAreFound(t *testing.T) {
 	f := qoperator.Format()
+	exporttest.ReadBack(t, &f, small, "onnxruntime", exporttest.Rewired(nil)[:1])
 	exporttest.ReadBack(t, &f, small, "onnxruntime", []exporttest.Damaged{
 		{What: "a code of a weight", Plant: exporttest.Constant("w_quantized", exporttest.Moved(-2))},
 		{What: "a code of a bias", Plant: exporttest.Constant("b_quantized", exporttest.Moved(1))},

@@ -11,10 +11,11 @@ import (
 // One number of each kind that a file has, changed by as little as can be.
 func TestDamagedFilesAreFound(t *testing.T) {
 	file := func(name string, behind ...string) []exporttest.Damaged {
-		list := []exporttest.Damaged{
+		list := append(exporttest.Rewired(nil), exporttest.Crossed(nil))
+		list = append(list, []exporttest.Damaged{
 			{What: "a weight", Plant: exporttest.Constant("w", exporttest.Longer)},
 			{What: "a bias", Plant: exporttest.Constant("b", exporttest.Longer)},
-		}
+		}...)
 		for _, text := range behind {
 			list = append(list, exporttest.Damaged{What: name + " " + text, Plant: exporttest.Nudged(name, text)})
 		}

@@ -57,6 +57,9 @@ func Back(in *export.Input, out *export.Output, files []File, lacks func(e *Enco
 		if err := constants(in, yield); err != nil {
 			return err
 		}
+		if err := export.OfNodes(in.Model.Graph, yield); err != nil {
+			return err
+		}
 		list := encodings(in)
 		for _, f := range files {
 			for i := range list {
@@ -69,6 +72,9 @@ func Back(in *export.Input, out *export.Output, files []File, lacks func(e *Enco
 		return nil
 	}
 	NumbersOf(held, in.Model.Graph, m.Graph)
+	if err := export.OfNodes(m.Graph, func(it *export.Item) error { held.Add(it); return nil }); err != nil {
+		return nil, err
+	}
 	places := PlacesOf(in.Model.Graph, m.Graph)
 	for _, f := range files {
 		name := export.Beside(out.Name(), f.Ext)

@@ -26,6 +26,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 	}
 	for _, f := range trt.Formats() {
 		faults := append(files[f.Name], exporttest.Damaged{What: "a weight", Plant: exporttest.Constant("w2", exporttest.Longer)})
+		faults = append(append(faults, exporttest.Rewired(nil)...), exporttest.Crossed(nil))
 		t.Run(f.Name, func(t *testing.T) { exporttest.ReadBack(t, &f, network, "trt10_int8", faults) })
 	}
 }

@@ -38,3 +38,35 @@ func Longer(x *tensor.Tensor) *tensor.Tensor {
 	x.F32()[0] *= 1.0001
 	return x
 }
+
+// Rewired are faults of what a model of ONNX computes: all numbers stay as they are.
+func Rewired(options map[string]string) []Damaged {
+	return []Damaged{
+		{What: "an attribute", Options: options, Plant: EditModel(func(t testing.TB, g *graph.Graph) {
+			for _, id := range g.Nodes() {
+				if n := g.Node(id); strings.Contains(n.Op, "Conv") {
+					n.SetAttr(graph.Ints("pads", append([]int64{2}, n.AttrInts("pads")...)...))
+					return
+				}
+			}
+			require.Fail(t, "no convolution")
+		})},
+		{What: "an attribute that is missing", Options: options, Plant: EditModel(func(t testing.TB, g *graph.Graph) {
+			for _, id := range g.Nodes() {
+				if n := g.Node(id); n.Op != "QuantizeLinear" && n.Op != "DequantizeLinear" && len(n.Attrs) > 0 {
+					n.Attrs = n.Attrs[1:]
+					return
+				}
+			}
+			t.Skip("no attributes")
+		})},
+	}
+}
+
+// Crossed is a fault of what operators read: the last reads an input of the model.
+func Crossed(options map[string]string) Damaged {
+	return Damaged{What: "what an operator reads", Options: options, Plant: EditModel(func(_ testing.TB, g *graph.Graph) {
+		list := g.Nodes()
+		g.SetInput(list[len(list)-1], 0, g.Inputs[0])
+	})}
+}
