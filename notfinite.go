@@ -24,21 +24,8 @@ func notFinite(err error) bool {
 	return errors.Is(err, analysis.ErrNotFinite) || errors.As(err, &code) || errors.As(err, &output)
 }
 
-// planRun is what runs a plan: it names the tensors in which it met numbers that are not finite and went on.
-type planRun interface{ Infinite() []string }
-
-// watchedRun is a run of a plan.
-type watchedRun struct {
-	file string
-	run  planRun
-}
-
 // watch remembers what runs a plan, for located.
-func (j *job) watch(p *Planned, run planRun) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.runs = append(j.runs, watchedRun{p.File, run})
-}
+func (j *job) watch(p *Planned, run planRun) { j.ran(p.File, run) }
 
 // met is the same of runs that are over: tensors in which one of a plan, or of what a search made of it, met such numbers.
 func (j *job) met(p *Planned, names []string) {
@@ -55,11 +42,8 @@ func (t oddTensors) Infinite() []string { return t }
 // suspects lists the plans whose runs met numbers that are not finite, all plans that ran with all, and on how many samples each is worth being looked
 // at: on fewer where all tensors that are concerned have infinite numbers in float too, as those of a mask have.
 func (j *job) suspects(all bool) (files []string, samples map[string]int) {
-	j.mu.Lock()
-	runs := slices.Clone(j.runs)
-	j.mu.Unlock()
 	samples = map[string]int{}
-	for _, w := range runs {
+	for _, w := range j.watched() {
 		names, n := w.run.Infinite(), lookAt
 		switch {
 		case len(names) == 0 && !all:

@@ -118,6 +118,29 @@ func (j *job) in(ctx context.Context) *job {
 
 func (j *job) context() context.Context { return cmp.Or(j.ctx, context.Background()) }
 
+// planRun is what runs a plan: it names the tensors in which it met numbers that are not finite and went on.
+type planRun interface{ Infinite() []string }
+
+// watchedRun is a run of a plan.
+type watchedRun struct {
+	file string
+	run  planRun
+}
+
+// ran remembers what runs the plan of a file.
+func (j *job) ran(file string, run planRun) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.runs = append(j.runs, watchedRun{file, run})
+}
+
+// watched are the runs of plans so far.
+func (j *job) watched() []watchedRun {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.runs)
+}
+
 // warn warns about the whole.
 func (j *job) warn(format string, args ...any) {
 	j.warnAbout(tqc.Warning{Text: fmt.Sprintf(format, args...)})
