@@ -158,7 +158,8 @@ func (c *contest) own(t *tensor.Tensor) (score, error) {
 }
 
 // consume runs one consumer with the inputs that read the tensor quantized by one trial, and measures its last output.
-func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*tensor.Tensor, g *graph.Graph, nodes []graph.NodeID, trial int) (e, power float64, err error) {
+func (c *contest) consume(ctx context.Context, runner *exec.Runner, values []*tensor.Tensor, g *graph.Graph, nodes []graph.NodeID,
+	trial int) (e, power float64, err error) {
 	done := map[*tensor.Tensor]*tensor.Tensor{}
 	head, last := nodes[0], nodes[len(nodes)-1]
 	at := func(n *graph.Node, id graph.NodeID) bool { return n.ID == id && g.Node(id) == n }

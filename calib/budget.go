@@ -36,8 +36,9 @@ func (cfg *Config) hire(g *graph.Graph, first map[string]*tensor.Tensor) (crew, 
 	if c.batch == batch {
 		return c, tqc.Warning{}
 	}
-	return c, tqc.Warning{Value: float64(c.batch), Text: fmt.Sprintf("%d samples run at a time instead of %d: the activations of more do not fit into --mem (%d MiB)",
-		c.batch, batch, memory>>20)}
+	return c, tqc.Warning{Value: float64(c.batch),
+		Text: fmt.Sprintf("%d samples run at a time instead of %d: the activations of more do not fit into --mem (%d MiB)",
+			c.batch, batch, memory>>20)}
 }
 
 // footprint estimates the bytes of one run of g: those of the values that are alive at a time, and those of all. Sizes that

@@ -17,8 +17,9 @@ type Candidate struct {
 // shares are the parameters of percentile that are tried beside its own: 0.1 %, 0.01 % and 0.001 % are cut off.
 var shares = []float64{0.999, 0.9999, 0.99999}
 
-// Candidates lists the scales that the methods find for root, a rendered activation of g, and the tensors that share its scale: each method, and
-// percentile with several shares. Methods that cannot work on the statistics are left out, and those that find what one before them did.
+// Candidates lists the scales that the methods find for root, a rendered activation of g, and the tensors that share its scale: each
+// method, and percentile with several shares. Methods that cannot work on the statistics are left out,
+// and those that find what one before them did.
 func Candidates(g *graph.Graph, set *tqc.Set, stats *Stats, root tqc.SlotID) ([]Candidate, error) {
 	r := &renderer{g: g, set: set, stats: stats}
 	sl := set.Slot(root)
@@ -49,7 +50,8 @@ func Candidates(g *graph.Graph, set *tqc.Set, stats *Stats, root tqc.SlotID) ([]
 	return list, nil
 }
 
-// Observed is what was seen of root and the tensors that share its scale, together; with one tensor it is the statistics' own and must not be changed.
+// Observed is what was seen of root and the tensors that share its scale, together;
+// with one tensor it is the statistics' own and must not be changed.
 func Observed(g *graph.Graph, set *tqc.Set, stats *Stats, root tqc.SlotID) (*observers.State, error) {
 	r := &renderer{g: g, set: set, stats: stats}
 	return r.state(r.activation(set.Slot(root)).values)

@@ -57,8 +57,10 @@ func (r *run) check(ctx context.Context, s *exec.Sample) error {
 	*r.cfg.Check = c
 	if n := len(c.Different); n > 0 {
 		w := c.Worst()
-		r.warn(tqc.Warning{Node: w.Tensor, Value: float64(n), Text: fmt.Sprintf("the device's statistics of %d of %d tensors differ from the processor's "+
-			"on the first sample; here, the most: %.2g of the largest magnitude in the extremes, %.2g of the values in other bins", n, c.Tensors, w.Extremes, w.Moved)})
+		r.warn(tqc.Warning{Node: w.Tensor, Value: float64(n),
+			Text: fmt.Sprintf("the device's statistics of %d of %d tensors differ from the processor's "+
+				"on the first sample; here, the most: %.2g of the largest magnitude in the extremes, %.2g of the values in other bins", n, c.Tensors,
+				w.Extremes, w.Moved)})
 	}
 	return nil
 }

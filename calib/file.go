@@ -30,8 +30,8 @@ import (
 //	from version 2 on: how many sections; of each, by name: name, content, SHA-256 of the content
 //	SHA-256 of all that
 //
-// The section "classes" is the number of classes and, of each, ascending: label, samples. "extents" is the number of tensors and, of each, by
-// name: name, extents sample by sample (observers.SampleExtents); "sums" the number of operators and, of each, by name: name, sums
+// The section "classes" is the number of classes and, of each, ascending: label, samples. "extents" is the number of tensors and, of each,
+// by name: name, extents sample by sample (observers.SampleExtents); "sums" the number of operators and, of each, by name: name, sums
 // (observers.InputSums). Sections that are not known are passed over. RangeHash is of what stands before the sections.
 const (
 	fileMagic   = "qwbstat"
@@ -104,8 +104,8 @@ func (s *Stats) write(w io.Writer, sections []section) error {
 	return err
 }
 
-// RangeHash is the SHA-256, in hexadecimal, of what scales are made of: everything but the sections, so that a section that is added changes
-// no plan.
+// RangeHash is the SHA-256, in hexadecimal, of what scales are made of: everything but the sections, so that a section that is added
+// changes no plan.
 func (s *Stats) RangeHash() (string, error) {
 	b, err := s.appendRanges(nil)
 	sum := sha256.Sum256(b)

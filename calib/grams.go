@@ -32,11 +32,12 @@ func (o *GramOp) Fits(g *observers.Gram) bool {
 	return g.Groups == o.groups && g.K == o.k && g.X == o.fixed && g.F == (qmath.Fixed{})
 }
 
-// GramPasses lists the operators of g whose inputs have moments (see Unfold), but for those to be passed over, in graph order, cut into passes over the data so that the
-// moments of one pass, and the activations of workers runs of the graph, take at most memory bytes. The fixed points follow from the
-// largest magnitudes in stats. left names the operators that do not fit into memory by themselves; those whose input was not observed are
-// in neither.
-func GramPasses(g *graph.Graph, stats *Stats, memory int64, workers int, over func(node string) bool) (passes [][]*GramOp, left []string, err error) {
+// GramPasses lists the operators of g whose inputs have moments (see Unfold), but for those to be passed over, in graph order, cut into
+// passes over the data so that the moments of one pass, and the activations of workers runs of the graph, take at most memory bytes. The
+// fixed points follow from the largest magnitudes in stats. left names the operators that do not fit into memory by themselves; those whose
+// input was not observed are in neither.
+func GramPasses(g *graph.Graph, stats *Stats, memory int64, workers int, over func(node string) bool) (passes [][]*GramOp,
+	left []string, err error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, nil, err
@@ -73,18 +74,19 @@ func GramPasses(g *graph.Graph, stats *Stats, memory int64, workers int, over fu
 	return passes, left, nil
 }
 
-// GramSamples are the samples of a pass: the hashes of those that are in the sums, sorted, and how many were seen in all. About half of them are
-// held out (see exec.HeldOut) and in no sum.
+// GramSamples are the samples of a pass: the hashes of those that are in the sums, sorted, and how many were seen in all. About half of
+// them are held out (see exec.HeldOut) and in no sum.
 type GramSamples struct {
 	Summed []Hash
 	Seen   int
 }
 
 // RunGrams makes one pass over samples and fills in the moments of all operators, or adds to those that they have: of the samples done,
-// which are passed over. A device, if not nil, runs the graph and sums in place of the processor. When ctx is cancelled it returns what was done
-// so far, which can be gone on from, and ctx's error. Moments depend neither on threads nor on the order of the samples, and on a device only
-// where it computes other floats.
-func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.Iterator, done GramSamples, dev Device, threads int, progress func(done int)) (GramSamples, error) {
+// which are passed over. A device, if not nil, runs the graph and sums in place of the processor. When ctx is cancelled it returns what was
+// done so far, which can be gone on from, and ctx's error. Moments depend neither on threads nor on the order of the samples, and on a
+// device only where it computes other floats.
+func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.Iterator, done GramSamples, dev Device, threads int,
+	progress func(done int)) (GramSamples, error) {
 	r := &gramRun{g: g, ops: map[graph.NodeID]*gramAdder{}, reads: map[graph.ValueID]bool{}}
 	for _, op := range ops {
 		if op.Gram == nil {
@@ -203,7 +205,8 @@ func (r *gramRun) fail(err error) {
 }
 
 // work runs samples to their end, whatever becomes of ctx: half a sample must not be in the sums.
-func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample, sum func(ctx context.Context, feeds map[string]*tensor.Tensor) error) {
+func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample,
+	sum func(ctx context.Context, feeds map[string]*tensor.Tensor) error) {
 	for s := range jobs {
 		if err := sum(context.WithoutCancel(ctx), s.Feeds); err != nil {
 			r.fail(fmt.Errorf("gram: sample %s: %w", s.Name, unstaged(err)))

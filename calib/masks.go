@@ -13,7 +13,8 @@ import (
 // lowestScore is what the smallest number of a mask lies below: -1e4, -1e9, the lowest float32 and -inf are in use.
 const lowestScore = -1000
 
-// unseen is how far below the largest number of a row a Softmax in float32 gives exactly 0: exp(-104) is below half of the smallest denormal.
+// unseen is how far below the largest number of a row a Softmax in float32 gives exactly 0:
+// exp(-104) is below half of the smallest denormal.
 const unseen = 104
 
 // hidden is the sum of the probabilities that all masked entries of a row may have: half a step of 1/256, in which 8 bits hold them.
@@ -79,7 +80,8 @@ func (r *renderer) rowLength(n *graph.Node) int {
 	return length
 }
 
-// walk follows the values of v back over operators that keep their order, and notes the tensors that have masked entries. It reports whether v is one.
+// walk follows the values of v back over operators that keep their order, and notes the tensors that have masked entries.
+// It reports whether v is one.
 func (m *masks) walk(v graph.ValueID, room, share float64) bool {
 	id := m.r.g.Producer(v)
 	if id == graph.NoNode || m.passed[v] {

@@ -41,7 +41,8 @@ func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 }
 
 // parameterScales are the scales of a constant under a policy, with what had to be mended.
-func (r *renderer) parameterScales(ctx context.Context, t *tensor.Tensor, c tqc.Config) (p tqc.Params, outcomes map[qmath.Outcome]int, err error) {
+func (r *renderer) parameterScales(ctx context.Context, t *tensor.Tensor, c tqc.Config) (p tqc.Params,
+	outcomes map[qmath.Outcome]int, err error) {
 	if t.DType != tensor.Float32 {
 		return p, nil, fmt.Errorf("a parameter of type %s cannot be quantized", t.Type())
 	}

@@ -311,8 +311,8 @@ func (r *run) group(ctx context.Context, w worker, b *batch) {
 	}
 }
 
-// becauseOf puts in front of an error what the samples themselves hold that is no number: not the operator that trips over it is to blame. What is
-// said of an input already stays as it is.
+// becauseOf puts in front of an error what the samples themselves hold that is no number: not the operator that trips over it is to blame.
+// What is said of an input already stays as it is.
 func (r *run) becauseOf(group []job, err error) error {
 	var inputs []string
 	for _, v := range r.g.Inputs {

@@ -111,7 +111,8 @@ func (d *reader) extents(s *Stats) {
 	for i := range n {
 		name := string(d.blob())
 		x := new(observers.SampleExtents)
-		if b := d.blob(); d.err != nil || i > 0 && name <= last || s.tensors[name] == nil || x.UnmarshalBinary(b) != nil || x.Count > uint64(len(s.hashes)) {
+		if b := d.blob(); d.err != nil || i > 0 && name <= last || s.tensors[name] == nil || x.UnmarshalBinary(b) != nil ||
+			x.Count > uint64(len(s.hashes)) {
 			d.fail()
 			return
 		}

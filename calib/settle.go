@@ -54,7 +54,8 @@ func (s *Stats) Settled(share float64) []tqc.Warning {
 	}
 	list, enough := s.Drifts(share)
 	if !enough {
-		return []tqc.Warning{{Text: fmt.Sprintf("%d samples are too few to tell whether the ranges have converged", s.Samples()), Value: float64(s.Samples())}}
+		return []tqc.Warning{{Text: fmt.Sprintf("%d samples are too few to tell whether the ranges have converged", s.Samples()),
+			Value: float64(s.Samples())}}
 	}
 	if len(list) == 0 {
 		return nil
@@ -66,6 +67,7 @@ func (s *Stats) Settled(share float64) []tqc.Warning {
 		}
 	}
 	return []tqc.Warning{{Node: worst.Tensor, Value: worst.Share, Text: fmt.Sprintf(
-		"ranges have not converged: in %d of %d tensors they differ by more than %.0f %% between two halves of the %d samples (here %.0f %%); add samples",
+		"ranges have not converged: in %d of %d tensors they differ by more than %.0f %% between two halves of the %d samples (here %.0f %%); "+
+			"add samples",
 		len(list), len(s.tensors), 100*share, s.Samples(), 100*worst.Share)}}
 }

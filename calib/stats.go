@@ -147,7 +147,8 @@ func Merge(a, b *Stats) (merged *Stats, overlap int, err error) {
 	if err := sameOrigin(a, b); err != nil {
 		return nil, 0, fmt.Errorf("merge statistics: %w", err)
 	}
-	m := &Stats{Model: a.Model, Preprocess: a.Preprocess, Sources: union(a.Sources, b.Sources), Seed: commonSeed(a.Seed, b.Seed), tensors: map[string]*Tensor{}}
+	m := &Stats{Model: a.Model, Preprocess: a.Preprocess, Sources: union(a.Sources, b.Sources), Seed: commonSeed(a.Seed, b.Seed),
+		tensors: map[string]*Tensor{}}
 	m.hashes = append(append(m.hashes, a.hashes...), b.hashes...)
 	sortHashes(m.hashes)
 	for i, j := 0, 0; i < len(a.hashes) && j < len(b.hashes); {
@@ -189,7 +190,8 @@ func (s *Stats) With(some *Stats) (*Stats, error) {
 		return nil, fmt.Errorf("statistics of changed tensors: %w", err)
 	}
 	if !slices.Equal(s.hashes, some.hashes) {
-		return nil, fmt.Errorf("statistics of changed tensors: they are of other samples (%d, not %d, or other ones)", len(some.hashes), len(s.hashes))
+		return nil, fmt.Errorf("statistics of changed tensors: they are of other samples (%d, not %d, or other ones)", len(some.hashes),
+			len(s.hashes))
 	}
 	c := *s
 	c.tensors = maps.Clone(s.tensors)

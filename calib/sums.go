@@ -14,8 +14,8 @@ import (
 
 // summer keeps the exact sums of what one operator reads, on behalf of all workers. It is used under the lock of the input's tracker.
 //
-// A value of the input takes part in the sum of every tap that reads it at some output position: which taps depends on where it lies, and in
-// a few classes only (the corners, the edges, the middle; with a stride the phases). Counters are by class and channel; a class's go to
+// A value of the input takes part in the sum of every tap that reads it at some output position: which taps depends on where it lies, and
+// in a few classes only (the corners, the edges, the middle; with a stride the phases). Counters are by class and channel; a class's go to
 // the sums of all its taps when the window is closed.
 type summer struct {
 	g      *graph.Graph
@@ -44,14 +44,16 @@ const maxAxisTaps = 64
 func newSummer(g *graph.Graph, id graph.NodeID, table *kernels.Table) *summer {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
-	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || n.Input(0) == graph.NoValue || g.Const(n.Input(0)) != nil {
+	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || n.Input(0) == graph.NoValue ||
+		g.Const(n.Input(0)) != nil {
 		return nil
 	}
 	s := &summer{g: g, node: id, limits: observers.NoLimits, table: table}
 	l, ok := graph.LinearOf(n, graph.WeightInput, w.Shape)
 	s.rows = len(w.Shape) == 2
 	switch {
-	case !ok || s.rows == graph.Slides(n.Op) || n.Gemm().TransA || slices.ContainsFunc(w.Shape[2:], func(k int) bool { return k > maxAxisTaps }):
+	case !ok || s.rows == graph.Slides(n.Op) || n.Gemm().TransA ||
+		slices.ContainsFunc(w.Shape[2:], func(k int) bool { return k > maxAxisTaps }):
 		return nil
 	case l.In <= 0 || l.Taps <= 0 || l.Taps > observers.MaxSums || l.In > observers.MaxSums/l.Taps:
 		return nil
@@ -150,8 +152,8 @@ func (s *summer) open(classes int) {
 	})
 }
 
-// add adds elements of one sample's input that are consecutive in memory, the first being number from. x is the extent of those that are finite,
-// and finite whether all are.
+// add adds elements of one sample's input that are consecutive in memory, the first being number from. x is the extent of those that are
+// finite, and finite whether all are.
 func (s *summer) add(shape []int, layout tensor.Layout, from int, data []float32, x observers.Extent, finite bool) error {
 	if err := s.shape(shape); err != nil || len(data) == 0 {
 		return err

@@ -12,8 +12,8 @@ import (
 	"qwb/observers"
 )
 
-// Unfold says how the data input of an operator with a constant weight falls into rows (im2col), such that each output is the product of a row and
-// a row of the weight:
+// Unfold says how the data input of an operator with a constant weight falls into rows (im2col), such that each output is the product of a
+// row and a row of the weight:
 //
 //	Conv           a row for each sample and output position; elements by input channel of the group, then kernel position
 //	ConvTranspose  the same, with zeros where a kernel position reads between input positions; elements in the order of the weight's
@@ -66,7 +66,8 @@ func NewUnfold(g *graph.Graph, id graph.NodeID) (*Unfold, error) {
 	return u, nil
 }
 
-// Rows returns the rows of an input as integers of a fixed point; par shares the work. They hold until the next call for an input of another shape or layout.
+// Rows returns the rows of an input as integers of a fixed point; par shares the work.
+// They hold until the next call for an input of another shape or layout.
 func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed, par kernels.Parallel) (*observers.GramRows, error) {
 	if x.DType != tensor.Float32 || x.F32() == nil && x.Len() > 0 {
 		return nil, fmt.Errorf("node %q (%s): an input of type %s", u.node.Name, u.node.Op, x.Type())

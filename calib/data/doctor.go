@@ -144,7 +144,8 @@ func (d *Doctor) Warnings() []Warning {
 func (d *Doctor) Findings() []Finding {
 	var list []Finding
 	if d.repeated > 0 {
-		list = append(list, finding(RuleRepeated, Hint, "data", float64(d.repeated), "%d of %d samples are exact repetitions (first: %s)", d.repeated, d.samples, d.repeats))
+		list = append(list, finding(RuleRepeated, Hint, "data", float64(d.repeated), "%d of %d samples are exact repetitions (first: %s)",
+			d.repeated, d.samples, d.repeats))
 	}
 	for _, f := range d.inputs {
 		list = append(list, f.findings(d)...)
@@ -189,7 +190,8 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 	switch {
 	case len(f.in.Shape) < 3 || normalised || f.lo == f.hi:
 	case f.whole && f.lo >= 0 && f.hi > 100 && f.hi <= 255:
-		say(RuleNormalised, f.hi, "the input holds whole numbers from %g to %g, pixels that were not normalised: right only for a model trained on those", f.lo, f.hi)
+		say(RuleNormalised, f.hi, "the input holds whole numbers from %g to %g, pixels that were not normalised: right only for a model "+
+			"trained on those", f.lo, f.hi)
 	case math.Abs(f.mean) > 3*std || std > 10 || std < 0.01:
 		say(RuleNormalised, std, "the input has mean %.4g and standard deviation %.4g: far from 0 and 1, was it normalised?", f.mean, std)
 	}
@@ -197,7 +199,8 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 }
 
 // notFinite reports what is NaN, which calibrate refuses, and what is infinite, but for a mask: an input with -Inf in most samples.
-func (f *inputFacts) notFinite(d *Doctor, say func(rule string, value float64, format string, args ...any), becomes func(level, fix string)) {
+func (f *inputFacts) notFinite(d *Doctor, say func(rule string, value float64, format string, args ...any),
+	becomes func(level, fix string)) {
 	mask, nan := 2*len(f.bad) >= d.samples, false
 	for _, b := range f.bad {
 		mask = mask && b.Value < 0
@@ -213,7 +216,8 @@ func (f *inputFacts) notFinite(d *Doctor, say func(rule string, value float64, f
 			break
 		}
 	}
-	say(RuleNotFinite, float64(len(f.bad)), "values are not finite in %d of %d samples (first: sample %s, %s)", len(f.bad), d.samples, first.Sample, first)
+	say(RuleNotFinite, float64(len(f.bad)), "values are not finite in %d of %d samples (first: sample %s, %s)", len(f.bad), d.samples,
+		first.Sample, first)
 	if nan {
 		becomes(Fault, fixes[RuleNotFinite])
 	}
@@ -226,8 +230,8 @@ func (f *inputFacts) outlying() bool {
 	return f.far[1] > 0 && f.far[0] > outliers*f.far[1] && f.filled > 2
 }
 
-// Suspects are the samples that may break the model: those with an infinite value, and one that reaches far beyond all others. NaN is a fault in
-// any case.
+// Suspects are the samples that may break the model: those with an infinite value, and one that reaches far beyond all others. NaN is a
+// fault in any case.
 func (d *Doctor) Suspects() (names []string) {
 	for _, f := range d.inputs {
 		for _, b := range f.bad {
@@ -258,5 +262,6 @@ func Overlap(calibration, evaluation [][32]byte) []Warning {
 	if shared == 0 {
 		return nil
 	}
-	return []Warning{{Node: "data", Text: fmt.Sprintf("%d of %d evaluation samples were also used for calibration: the measured accuracy is too good", shared, len(evaluation)), Value: float64(shared)}}
+	return []Warning{{Node: "data", Text: fmt.Sprintf("%d of %d evaluation samples were also used for calibration: the measured accuracy "+
+		"is too good", shared, len(evaluation)), Value: float64(shared)}}
 }

@@ -188,7 +188,8 @@ func (f *firstConv) findings(input string) []Finding {
 	}
 	if f.weight.Shape[1] == 3 && telling >= 2 && 5*nearer >= 4*telling && given > 2*other && given-other > 0.25 {
 		return []Finding{finding(RuleColours, Fault, input, float64(nearer), "red and blue look exchanged: %d of the %d channels of the "+
-			"first convolution that respond to colour fit training (batch normalisation statistics) better with the channels reversed", nearer, telling)}
+			"first convolution that respond to colour fit training (batch normalisation statistics) better with the channels reversed",
+			nearer, telling)}
 	}
 	return nil
 }

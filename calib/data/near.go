@@ -150,8 +150,8 @@ func standard(x []float64) []float32 {
 	return out
 }
 
-// shrunk is a picture of at most side x side, the mean of its channels; of other tensors at most side*side means of elements that follow each
-// other.
+// shrunk is a picture of at most side x side, the mean of its channels; of other tensors at most side*side means of elements that follow
+// each other.
 func shrunk(t *tensor.Tensor, side int) []float64 {
 	t = t.ToRowMajor()
 	x, s := t.F32(), t.Shape

@@ -62,8 +62,8 @@ func indexOf(i int, shape []int) []int {
 	return at
 }
 
-// single is the one value that all elements of a tensor of whole numbers or truth values have; ok is false where there are others, where it has
-// fewer than two elements, and for other types.
+// single is the one value that all elements of a tensor of whole numbers or truth values have; ok is false where there are others, where it
+// has fewer than two elements, and for other types.
 func single(t *tensor.Tensor) (value any, ok bool) {
 	switch x := t.Data.(type) {
 	case []int64:

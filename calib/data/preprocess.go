@@ -61,7 +61,8 @@ func (p *picture) feed(m *imaging.Image) (map[string]*tensor.Tensor, error) {
 		}
 	}
 	if !p.fits(m.H, m.W) {
-		return nil, fmt.Errorf("the picture of %s (height x width) is %dx%d after preprocessing, input %s takes %s", from, m.H, m.W, p.in, p.size())
+		return nil, fmt.Errorf("the picture of %s (height x width) is %dx%d after preprocessing, input %s takes %s", from, m.H, m.W,
+			p.in, p.size())
 	}
 	t, err := convert(p.arrange(m), p.in.DType)
 	if err != nil {

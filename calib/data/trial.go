@@ -42,7 +42,8 @@ func Candidates(spec InputSpec, geometry plan.Preprocess) []Candidate {
 	add := func(name string, p plan.Preprocess) {
 		p.Resize, p.CenterCrop, p.Layout = geometry.Resize, geometry.CenterCrop, geometry.Layout
 		into, err := newPicture(spec[0], &p)
-		if err != nil || into.c == 1 && p.ChannelOrder == "bgr" || slices.ContainsFunc(list, func(c Candidate) bool { return SamePixels(spec, c.Pre, p) }) {
+		if err != nil || into.c == 1 && p.ChannelOrder == "bgr" ||
+			slices.ContainsFunc(list, func(c Candidate) bool { return SamePixels(spec, c.Pre, p) }) {
 			return
 		}
 		c := Candidate{name, yamlOf(p), p}
@@ -77,7 +78,8 @@ func SamePixels(spec InputSpec, a, b plan.Preprocess) bool {
 	a.Resize, a.CenterCrop, b.Resize, b.CenterCrop = nil, nil, nil, nil
 	x, err := newPicture(spec[0], &a)
 	y, err2 := newPicture(spec[0], &b)
-	return err == nil && err2 == nil && x.table == y.table && x.nhwc == y.nhwc && (x.c == 1 || (a.ChannelOrder == "bgr") == (b.ChannelOrder == "bgr"))
+	return err == nil && err2 == nil && x.table == y.table && x.nhwc == y.nhwc &&
+		(x.c == 1 || (a.ChannelOrder == "bgr") == (b.ChannelOrder == "bgr"))
 }
 
 func sameSize(a, b plan.Preprocess) bool { return yamlSize(a) == yamlSize(b) }

@@ -60,7 +60,8 @@ func (w *observer) begin(s *cuda.Stream) error {
 	for _, b := range []struct {
 		at    *cuda.Buffer
 		bytes int
-	}{{&w.half, 4 * len(w.halves)}, {&w.nan, 4 * len(w.halves) * w.watch.Values()}, {&w.each, cuda.ChannelBytes(len(w.halves)) * w.watch.Values()},
+	}{{&w.half, 4 * len(w.halves)}, {&w.nan, 4 * len(w.halves) * w.watch.Values()},
+		{&w.each, cuda.ChannelBytes(len(w.halves)) * w.watch.Values()},
 		{&w.spare, spareTally + cuda.TallyBytes(false)}} {
 		if b.at.Bytes >= b.bytes {
 			continue
@@ -133,7 +134,8 @@ func (w *observer) tap(s *cuda.Stream, v device.Value) error {
 	}
 	// Once more, for the extremes of each sample: to the kernel they are channels of one.
 	one := cuda.TallySamples{Count: 1, Size: n, Channels: samples, Inner: n / samples}
-	if err := cuda.ObserveExtremes(s, w.spare.Slice(spareTally, cuda.TallyBytes(false)), w.eachOf(t), w.spare.Slice(0, 4), w.half, v.Buffer, one); err != nil {
+	if err := cuda.ObserveExtremes(s, w.spare.Slice(spareTally, cuda.TallyBytes(false)), w.eachOf(t), w.spare.Slice(0, 4), w.half, v.Buffer,
+		one); err != nil {
 		return err
 	}
 	if w.watch.MinMaxOnly() {

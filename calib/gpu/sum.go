@@ -51,15 +51,16 @@ func (s *session) Sum(ops []*calib.GramOp) calib.DeviceSummer {
 
 // Run implements calib.DeviceSummer.
 func (w *summer) Run(ctx context.Context, feeds map[string]*tensor.Tensor) error {
-	_, err := w.session.Run(ctx, feeds, &device.Taps{Wants: func(v graph.ValueID) bool { return w.ops[v] != nil }, Tap: func(s *cuda.Stream, v device.Value) error {
-		w.stream = s
-		for _, of := range w.ops[v.ID] {
-			if err := w.add(s, of, v); err != nil {
-				return w.session.Graph().ErrorAt("", of.op.ID, err)
+	_, err := w.session.Run(ctx, feeds, &device.Taps{Wants: func(v graph.ValueID) bool { return w.ops[v] != nil },
+		Tap: func(s *cuda.Stream, v device.Value) error {
+			w.stream = s
+			for _, of := range w.ops[v.ID] {
+				if err := w.add(s, of, v); err != nil {
+					return w.session.Graph().ErrorAt("", of.op.ID, err)
+				}
 			}
-		}
-		return nil
-	}})
+			return nil
+		}})
 	return err
 }
 

@@ -14,7 +14,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Chosen is a scale of an activation that tuning chose, by what a method makes of the statistics. The slot is the root of those that share it.
+// Chosen is a scale of an activation that tuning chose, by what a method makes of the statistics.
+// The slot is the root of those that share it.
 type Chosen struct {
 	Slot   tqc.SlotID   `json:"slot"`
 	Method tqc.Observer `json:"method"`
@@ -42,10 +43,10 @@ type siteTrial struct {
 	hooks  func() *exec.Hooks
 }
 
-// activations chooses scales of activations anew. At each, what every method makes of the statistics is tried on the held-out samples: the squared
-// errors at the outputs of the operators that read it, as shares of their squared outputs, everything in front of them quantized and tuned, the other scales as
-// they are. The best is kept where the errors fall by more than the error bar of all trials together. It is for the end, when weights and
-// biases are settled.
+// activations chooses scales of activations anew. At each, what every method makes of the statistics is tried on the held-out samples: the
+// squared errors at the outputs of the operators that read it, as shares of their squared outputs, everything in front of them quantized
+// and tuned, the other scales as they are. The best is kept where the errors fall by more than the error bar of all trials together. It is
+// for the end, when weights and biases are settled.
 func (b *Bench) activations(ctx context.Context) (*Report, error) {
 	report := &Report{Layers: []Layer{}}
 	if b.Ranges == nil || b.Work.over() {
@@ -235,7 +236,8 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 }
 
 // consume runs a consumer, and what it needs that is not kept, and returns the NSR of what it computes before that is quantized.
-func (w *walk) consume(ctx context.Context, r *exec.Runner, kept []*tensor.Tensor, c consumer, h *exec.Hooks, float *tensor.Tensor) (nsr float64, err error) {
+func (w *walk) consume(ctx context.Context, r *exec.Runner, kept []*tensor.Tensor, c consumer, h *exec.Hooks,
+	float *tensor.Tensor) (nsr float64, err error) {
 	input, output, wants := h.Input, h.Output, h.Wants
 	all := *h
 	all.Wants = func(graph.ValueID) bool { return true }

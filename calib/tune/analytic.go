@@ -18,7 +18,8 @@ import (
 //
 // with W as it is and as it is rounded, and E from the exact sums of the float graph. What earlier operators do to the input is not in it.
 // Fitting needs no data; the held-out samples tell what it is worth.
-var Analytic = Method{Name: "bias-analytic", Doc: "corrects each bias for the shift of the channel mean that weight rounding causes; computed from the statistics",
+var Analytic = Method{Name: "bias-analytic",
+	Doc:     "corrects each bias for the shift of the channel mean that weight rounding causes; computed from the statistics",
 	Changes: []string{"biases"}, Needs: []string{NeedsStatistics}, FromGrams: true,
 	Proposer: &Proposer{Name: "bias-analytic", Trials: 1, Biases: true, Propose: predicted}}
 
@@ -37,9 +38,9 @@ func predicted(_ context.Context, l *LayerBench) ([]Proposal, error) {
 	return []Proposal{{By: "bias-analytic", Bias: d}}, nil
 }
 
-// Shifts is, by operator, what a bias correction from sums adds to its output channels: what rounding the weights adds to their means, turned
-// round. g has the constants that a set quantizes, reference those of the float network. Operators of which nothing is known, and those whose
-// weights are not rounded, are missing.
+// Shifts is, by operator, what a bias correction from sums adds to its output channels: what rounding the weights adds to their means,
+// turned round. g has the constants that a set quantizes, reference those of the float network. Operators of which nothing is known, and
+// those whose weights are not rounded, are missing.
 func Shifts(reference, g *graph.Graph, set *tqc.Set, sums func(node string) *observers.InputSums) (map[graph.NodeID][]float64, error) {
 	b := &Bench{Reference: reference, Graph: g, Set: set, Sums: sums}
 	out := map[graph.NodeID][]float64{}

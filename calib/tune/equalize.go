@@ -11,15 +11,15 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Equalize is cross-layer equalization (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction", section
-// 4.1): output channels of an operator are multiplied, and the weights of what reads them divided, by sqrt(r2 / r1), where r1 and r2 are the
-// ranges of the channel on the two sides, relative to the range of the whole tensor; over all pairs again and again until it settles. It is
-// tried in several forms on the whole graph: see equalizations.
+// Equalize is cross-layer equalization (Nagel et al. 2019, "Data-Free Quantization Through Weight Equalization and Bias Correction",
+// section 4.1): output channels of an operator are multiplied, and the weights of what reads them divided, by sqrt(r2 / r1), where r1 and
+// r2 are the ranges of the channel on the two sides, relative to the range of the whole tensor; over all pairs again and again until it
+// settles. It is tried in several forms on the whole graph: see equalizations.
 var Equalize = Method{Name: "equalize", Doc: "balances channel ranges between two operators: one scale then fits the whole tensor better",
 	Changes: []string{"structure", "biases"}, Needs: []string{"data"}, Run: equalize}
 
-// equalization is a form of it: a channel is multiplied by down^beta / up^alpha, from its ranges behind and in front, until that is one, and
-// the factors that come out are taken to a power.
+// equalization is a form of it: a channel is multiplied by down^beta / up^alpha, from its ranges behind and in front, until that is one,
+// and the factors that come out are taken to a power.
 type equalization struct {
 	name               string
 	alpha, beta, power float64
@@ -29,7 +29,8 @@ type equalization struct {
 }
 
 // equalizations are the forms that are tried. Powers other than 1/2 move more of the range to one side, as the formulas of SSD do (Meller
-// et al. 2019, "Same, Same But Different"): with 1 and 0 every channel fills the range of what produces it, with 0 and 1 that of its readers.
+// et al. 2019, "Same, Same But Different"): with 1 and 0 every channel fills the range of what produces it,
+// with 0 and 1 that of its readers.
 var equalizations = []equalization{
 	{name: "weights", alpha: 0.5, beta: 0.5, power: 1},
 	{name: "weights and activations", alpha: 0.5, beta: 0.5, power: 1, activations: true},
@@ -164,7 +165,8 @@ func (e *equalizer) structure(form equalization) structural {
 	}
 	s := structural{By: form.name, Refines: form.refines}
 	for k, w := range e.ways {
-		step := rewrite.Step{Kind: rewrite.Scale.Name, At: e.b.Reference.Node(w.At).Name, Vectors: map[string][]float32{"scale": make([]float32, w.Channels)}}
+		step := rewrite.Step{Kind: rewrite.Scale.Name, At: e.b.Reference.Node(w.At).Name,
+			Vectors: map[string][]float32{"scale": make([]float32, w.Channels)}}
 		plain := true
 		for c, f := range factors[k] {
 			step.Vectors["scale"][c] = float32(elementary.Pow(f, form.power))

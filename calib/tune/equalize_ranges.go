@@ -64,8 +64,8 @@ func (r *ranges) outputs() []float64 {
 	return relative(out, most)
 }
 
-// inputs are the ranges of the input channels relative to what has one scale: the tensor, or an output channel. Nil where every input channel
-// has scales of its own, as those of a depthwise convolution with one for each channel.
+// inputs are the ranges of the input channels relative to what has one scale: the tensor, or an output channel. Nil where every input
+// channel has scales of its own, as those of a depthwise convolution with one for each channel.
 func (r *ranges) inputs() []float64 {
 	in, most := make([]float64, r.reader.In), 0.0
 	shared := false

@@ -7,9 +7,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// expected is the bias correction of a trial where there are Gram statistics in place of samples: what rounding the weights adds to the mean of the
-// output, -(Wq - W) E[x] by output channel, less what the bias has been corrected by already. E[x] is that of the float graph. It is nil where
-// there are no moments of the operator.
+// expected is the bias correction of a trial where there are Gram statistics in place of samples: what rounding the weights adds to the
+// mean of the output, -(Wq - W) E[x] by output channel, less what the bias has been corrected by already. E[x] is that of the float graph.
+// It is nil where there are no moments of the operator.
 func (w *walk) expected(l layer, t *trial) ([]float64, error) {
 	n := w.Graph.Node(l.node)
 	g, err := w.Grams(n.Name)

@@ -2,9 +2,10 @@ package tune
 
 import "context"
 
-// GPTQ rounds each weight matrix so that the output of its operator is met best, by the second moments of what it reads behind the quantized
-// prefix; see package round.
-var GPTQ = Method{Name: "gptq", Doc: "GPTQ: chooses weight rounding and scales with the second moments of the inputs (short kernels: exact optimum)",
+// GPTQ rounds each weight matrix so that the output of its operator is met best, by the second moments of what it reads behind the
+// quantized prefix; see package round.
+var GPTQ = Method{Name: "gptq", Doc: "GPTQ: chooses weight rounding and scales with the second moments of the inputs (short kernels: " +
+	"exact optimum)",
 	Changes: []string{"weights", "scales", "biases"}, Needs: []string{"data"}, FromGrams: true, Proposer: gptqProposer}
 
 // gptqProposer proposes the weight as it is (with its bias corrected), rounded on its present scales, and rounded on scales that are

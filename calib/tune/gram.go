@@ -13,13 +13,14 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Fixed points of the float lane beside a quantized input: what the grid covers stands as at most 8191, and 4 times that is the limit, so that
-// floats beyond the grid are not cut off. A step is at most 1/16 of a grid's of 8 bits.
+// Fixed points of the float lane beside a quantized input: what the grid covers stands as at most 8191, and 4 times that is the limit, so
+// that floats beyond the grid are not cut off. A step is at most 1/16 of a grid's of 8 bits.
 const floatWithin = 8191
 
-// Gram returns the second moments of what the operator reads on the fitting samples: quantized behind the tuned prefix, and, where a proposer that is
-// asked about the operator wants it (Proposer.Float), as the float lane, in float; where the bench has Gram statistics, those. It is computed once per operator. Where the grid of the input has at most 12 bits its codes are summed, nothing being
-// rounded; else the fixed point follows from the largest magnitude over the samples. It is nil where moments take more than half of the bench's
+// Gram returns the second moments of what the operator reads on the fitting samples: quantized behind the tuned prefix, and, where a
+// proposer that is asked about the operator wants it (Proposer.Float), as the float lane, in float; where the bench has Gram statistics,
+// those. It is computed once per operator. Where the grid of the input has at most 12 bits its codes are summed, nothing being rounded;
+// else the fixed point follows from the largest magnitude over the samples. It is nil where moments take more than half of the bench's
 // memory: with the float lane if they fit, else without.
 func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	if l.gram != nil {

@@ -58,8 +58,8 @@ func (w *walk) needed(v graph.ValueID, l *lane, among []bool) bool {
 	return false
 }
 
-// drop forgets values whose readers have all run. Where the rest takes more than the sample's share of the memory it forgets what was seen of the
-// layer under way, and where that is not enough everything.
+// drop forgets values whose readers have all run. Where the rest takes more than the sample's share of the memory it forgets what was seen
+// of the layer under way, and where that is not enough everything.
 func (w *walk) drop(s *state) {
 	var bytes int64
 	for _, l := range []*lane{&s.quantized, &s.float} {

@@ -29,7 +29,8 @@ func layers(g *graph.Graph, set *tqc.Set) ([]layer, error) {
 			continue
 		}
 		n := g.Node(id)
-		l := layer{node: id, input: n.Inputs[0], output: n.Outputs[0], axis: 1, channels: tunableBias(g, set, id), weight: tunableWeight(g, set, id)}
+		l := layer{node: id, input: n.Inputs[0], output: n.Outputs[0], axis: 1, channels: tunableBias(g, set, id),
+			weight: tunableWeight(g, set, id)}
 		if n.Op == "MatMul" {
 			l.axis = -1
 		}
@@ -44,7 +45,8 @@ func layers(g *graph.Graph, set *tqc.Set) ([]layer, error) {
 func weighted(g *graph.Graph, id graph.NodeID) bool {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
-	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || len(n.Outputs) != 1 || n.Input(0) == graph.NoValue || g.Const(n.Inputs[0]) != nil {
+	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || len(n.Outputs) != 1 ||
+		n.Input(0) == graph.NoValue || g.Const(n.Inputs[0]) != nil {
 		return false
 	}
 	_, ok := matrixOf(n, w)
@@ -58,7 +60,8 @@ func tunableBias(g *graph.Graph, set *tqc.Set, id graph.NodeID) int {
 		return 0
 	}
 	t := g.Const(v)
-	if _, sole := g.SoleUse(v); t == nil || !sole || t.DType != tensor.Float32 || t.Len() != c || set.Params(set.Input(id, graph.BiasInput)).Codes != nil {
+	if _, sole := g.SoleUse(v); t == nil || !sole || t.DType != tensor.Float32 || t.Len() != c ||
+		set.Params(set.Input(id, graph.BiasInput)).Codes != nil {
 		return 0
 	}
 	return c

@@ -8,8 +8,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// matrix says where the weights of an operator lie as rows that multiply what it reads: of each group one row per output channel. Columns are in
-// the order of observers.Gram.
+// matrix says where the weights of an operator lie as rows that multiply what it reads: of each group one row per output channel. Columns
+// are in the order of observers.Gram.
 type matrix struct {
 	graph.Linear
 }

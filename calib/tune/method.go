@@ -17,8 +17,8 @@ type Method struct {
 	FromGrams bool
 	// Proposer is the whole method where it works operator by operator: Bench.Sweep does the rest.
 	Proposer *Proposer
-	// Run does what cannot be done operator by operator, and leaves in the bench what helped. It may put another bench into b (*b = *other), on
-	// another reference that computes the same.
+	// Run does what cannot be done operator by operator, and leaves in the bench what helped. It may put another bench into b (*b = *other),
+	// on another reference that computes the same.
 	Run func(ctx context.Context, b *Bench) (*Report, error)
 
 	// Then, if not nil, does what belongs to the method and has to wait until weights and biases are settled.
@@ -45,9 +45,9 @@ func Find(name string) *Method {
 }
 
 // Auto makes of a list of methods the stages that are worth trying one after the other, each of which is kept as a whole or not: first what
-// works on the whole graph, in the order of the list; then each correction of biases; then one sweep with everything that proposes weights or
-// scales, cheapest first, or, should that be taken back, one with each of them; then what has to wait for those (Then); and at the end, when
-// nothing in front of an operator will change any more, the last correction of biases again.
+// works on the whole graph, in the order of the list; then each correction of biases; then one sweep with everything that proposes weights
+// or scales, cheapest first, or, should that be taken back, one with each of them; then what has to wait for those (Then); and at the end,
+// when nothing in front of an operator will change any more, the last correction of biases again.
 func Auto(methods []*Method) []*Method {
 	var stages, biases []*Method
 	sweep := &Method{Needs: []string{"data"}}

@@ -11,10 +11,11 @@ import (
 )
 
 // Migrate moves ranges between channels where the float function allows it, in two turns: factors, with a shift where that is possible, go
-// from what reads a value into what computes it (kinds scale and shift); then chains of channels up to a depthwise convolution and behind it
-// are taken apart into groups of similar range (kind group), for activations between that keep no factors. What is worth trying is
+// from what reads a value into what computes it (kinds scale and shift); then chains of channels up to a depthwise convolution and behind
+// it are taken apart into groups of similar range (kind group), for activations between that keep no factors. What is worth trying is
 // predicted from what the fitting samples show of each channel; what is kept is judged by the held-out error of the outputs.
-var Migrate = Method{Name: "migrate", Doc: "moves large activation ranges into weights, or splits channels into groups of similar range, if the outputs improve",
+var Migrate = Method{Name: "migrate", Doc: "moves large activation ranges into weights, or splits channels into groups of similar range, " +
+	"if the outputs improve",
 	Changes: []string{"structure"}, Needs: []string{"data"}, Run: func(ctx context.Context, b *Bench) (*Report, error) {
 		return restructure(ctx, b, migrated, grouped)
 	}}
@@ -30,8 +31,8 @@ type candidate struct {
 const maxStructureTrials = 8
 
 // restructure tries changes of structure, turn by turn. The candidates of a turn are tried together; where that does not pass, the halves,
-// the one with the better predictions first, and so on as long as the error falls at all. Both sides of a comparison have their biases corrected. The k-th trial has to
-// pass the bar of k(k+1) trials, so that all together pass one by chance as seldom as a single one does.
+// the one with the better predictions first, and so on as long as the error falls at all. Both sides of a comparison have their biases
+// corrected. The k-th trial has to pass the bar of k(k+1) trials, so that all together pass one by chance as seldom as a single one does.
 func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *Bench) ([]*candidate, error)) (*Report, error) {
 	r := &restructuring{progress: b.Progress, report: &Report{Layers: []Layer{}}, index: map[*candidate]int{}}
 	if b.Rewrite == nil {

@@ -17,9 +17,9 @@ const (
 
 // grouped lists the chains through depthwise convolutions that are worth being taken apart by the ranges of their channels.
 //
-// The prediction: channel c of a chain gives a share p_c of what its depthwise convolution hands on, E[x_c²] |w_c|², times the squared weights
-// of the reader behind the chain where there is one. Rounding value v of the chain, whose channels share one step d, puts relative noise
-// d²/(12 E[v_c²]) on channel c. The error of v is the sum of p_c times that; the chain's is the sum over its quantized values. Groups
+// The prediction: channel c of a chain gives a share p_c of what its depthwise convolution hands on, E[x_c²] |w_c|², times the squared
+// weights of the reader behind the chain where there is one. Rounding value v of the chain, whose channels share one step d, puts relative
+// noise d²/(12 E[v_c²]) on channel c. The error of v is the sum of p_c times that; the chain's is the sum over its quantized values. Groups
 // are cut for the value with the largest error; see partition.
 func grouped(ctx context.Context, b *Bench) ([]*candidate, error) {
 	g := b.Reference

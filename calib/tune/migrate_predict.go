@@ -20,7 +20,8 @@ type reading struct {
 	perTensor             bool
 }
 
-// output is an output channel of a reader: the channels of the way that it reads, ascending where it reads all, and the largest weight of each.
+// output is an output channel of a reader: the channels of the way that it reads, ascending where it reads all,
+// and the largest weight of each.
 type output struct {
 	channels []int
 	largest  []float64
@@ -43,7 +44,8 @@ func (b *Bench) predictor(way *rewrite.Way, seen map[graph.ValueID]*channelStats
 			!b.Set.Slot(data).State().Quantizes() {
 			return nil
 		}
-		x := &reading{energy: make([]float64, way.Channels), heaviest: make([]float64, way.Channels), perTensor: len(b.Set.Params(weight).Scale) == 1}
+		x := &reading{energy: make([]float64, way.Channels), heaviest: make([]float64, way.Channels),
+			perTensor: len(b.Set.Params(weight).Scale) == 1}
 		x.levels = float64(b.Set.Slot(data).Config.QMax) - float64(b.Set.Slot(data).Config.QMin)
 		x.steps = float64(b.Set.Slot(weight).Config.QMax)
 		for _, list := range []*[]float64{&x.lo, &x.hi, &x.mean, &x.squares} {

@@ -28,8 +28,8 @@ const (
 //	d²/12 sum |w_c|²/f_c²  +  sum over o of e_o²/12 sum f_c² E[x_c²]
 //
 // relative to the same without factors; of several readers, and of a producer with one step for all channels, the mean.
-// f_c = (max |w_c|)^(1-alpha) / (range_c)^alpha for the best alpha (Xiao et al. 2023, "SmoothQuant", equation 4; Li et al. 2023, "RepQ-ViT",
-// section 3.3, is alpha = 1 with a shift).
+// f_c = (max |w_c|)^(1-alpha) / (range_c)^alpha for the best alpha (Xiao et al. 2023, "SmoothQuant", equation 4; Li et al. 2023,
+// "RepQ-ViT", section 3.3, is alpha = 1 with a shift).
 func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 	g := b.Reference
 	order, err := g.Order()

@@ -13,7 +13,8 @@ import (
 
 // Range chooses scales and zero points anew: of weights, whose values stay as they are, operator by operator behind a quantized prefix (see
 // rangeProposer), and then of activations (see Bench.activations).
-var Range = Method{Name: "range", Doc: "searches scales: for weights by operator error, Lp 2.4 error and full range; for activations with each observer",
+var Range = Method{Name: "range", Doc: "searches scales: for weights by operator error, Lp 2.4 error and full range; for activations " +
+	"with each observer",
 	Changes: []string{"scales", "biases"}, Needs: []string{"data"}, Proposer: rangeProposer,
 	Then: func(ctx context.Context, b *Bench) (*Report, error) { return b.activations(ctx) }}
 
@@ -82,7 +83,8 @@ func kept(c tqc.Config, r *round.Ranger, p round.Part) (qmath.Grid, error) {
 }
 
 // ranged finds a grid for each part of a weight, row-major; importance is by element, nil for none.
-func ranged(weight *tensor.Tensor, c *tqc.Config, importance []float64, threads int, find func(p round.Part, i int) (qmath.Grid, error)) (*tqc.Params, error) {
+func ranged(weight *tensor.Tensor, c *tqc.Config, importance []float64, threads int,
+	find func(p round.Part, i int) (qmath.Grid, error)) (*tqc.Params, error) {
 	parts, err := tqc.PartsOf(weight, c)
 	if err != nil {
 		return nil, err

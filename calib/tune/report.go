@@ -14,8 +14,8 @@ type Step struct {
 	ChangeError *float64 `json:"change_error"`
 }
 
-// measured notes what the best of a step's trials changes. A change that is not finite, which only outputs that are not give, is none: JSON has no
-// such numbers.
+// measured notes what the best of a step's trials changes. A change that is not finite, which only outputs that are not give, is none: JSON
+// has no such numbers.
 func (s *Step) measured(e analysis.Estimate) {
 	if e.Mean-e.Mean == 0 {
 		s.Change, s.ChangeError = e.Mean, analysis.NewSpread(e).NSRError
@@ -67,8 +67,8 @@ type Report struct {
 	Kept   int          `json:"kept"`
 	Before analysis.NSR `json:"before"`
 	After  analysis.NSR `json:"after"`
-	// Change is the mean of after - before over the held-out samples, paired. Typical is by what factor the typical sample's error changes (the
-	// geometric mean of after / before), TypicalError the standard error of its logarithm. Confirmed: see Judge.
+	// Change is the mean of after - before over the held-out samples, paired. Typical is by what factor the typical sample's error changes
+	// (the geometric mean of after / before), TypicalError the standard error of its logarithm. Confirmed: see Judge.
 	Change       float64  `json:"change"`
 	ChangeError  *float64 `json:"change_error"`
 	Typical      float64  `json:"typical"`

@@ -19,7 +19,8 @@ func (b *Bench) rewritten(ctx context.Context, steps []rewrite.Step) (*Bench, er
 		return nil, err
 	}
 	next := *b
-	next.Reference, next.Steps, next.Graph, next.Set, next.Frozen, next.Simulate, next.Sums = r.Reference, r.Steps, r.Graph, r.Set, r.Frozen, r.Simulate, r.Sums
+	next.Reference, next.Steps, next.Graph, next.Set, next.Frozen, next.Simulate, next.Sums = r.Reference, r.Steps, r.Graph, r.Set, r.Frozen,
+		r.Simulate, r.Sums
 	next.first, next.judge = r.Set, nil
 	next.Ranges, next.Chosen = r.Ranges, nil // slots are others
 	return &next, nil

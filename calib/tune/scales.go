@@ -7,8 +7,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// The scales that are tried with rounded weights, as factors of the present one: with few bits it pays to clip a few large weights for finer steps of
-// all others. First each of a coarse list, then steps up and down from the best, by scale. Where scales were tuned before, the steps are enough.
+// The scales that are tried with rounded weights, as factors of the present one: with few bits it pays to clip a few large weights for
+// finer steps of all others. First each of a coarse list, then steps up and down from the best, by scale. Where scales were tuned before,
+// the steps are enough.
 var (
 	coarseFactors = []float64{0.87, 0.75, 0.63, 0.5}
 	fineSteps     = []float64{1.07, 1.03}

@@ -12,9 +12,10 @@ import (
 )
 
 // Split takes large weights apart where one scale serves a whole weight, in two turns: channels whose readers' weights are the largest
-// are doubled (kind split-channels), then operators with few large weights left become two (kind split-weight). Both cost work in the quantized
-// network; what is kept is judged by the held-out error of the outputs.
-var Split = Method{Name: "split", Doc: "halves large weights by duplicating channels or operators, if weights have one scale and the outputs improve",
+// are doubled (kind split-channels), then operators with few large weights left become two (kind split-weight). Both cost work in the
+// quantized network; what is kept is judged by the held-out error of the outputs.
+var Split = Method{Name: "split", Doc: "halves large weights by duplicating channels or operators, if weights have one scale and the " +
+	"outputs improve",
 	Changes: []string{"structure"}, Needs: []string{"data"}, Run: func(ctx context.Context, b *Bench) (*Report, error) {
 		return restructure(ctx, b, splitChannels, splitWeights)
 	}}

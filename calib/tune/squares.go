@@ -9,8 +9,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// squares are the sums of x^2 over all that an operator multiplies a weight's elements with, by input channel and kernel tap: the diagonal of
-// its Gram matrices, by less work than those.
+// squares are the sums of x^2 over all that an operator multiplies a weight's elements with, by input channel and kernel tap: the diagonal
+// of its Gram matrices, by less work than those.
 type squares struct {
 	node   *graph.Node
 	weight []int // shape
@@ -61,8 +61,8 @@ func (s *squares) one(c int, v float32) {
 	s.first[c] += float64(v)
 }
 
-// addWindows adds an input of a convolution: of each channel's plane, one axis after the other, the lines are added up that a tap reads at some
-// output position.
+// addWindows adds an input of a convolution: of each channel's plane, one axis after the other, the lines are added up that a tap reads at
+// some output position.
 func (s *squares) addWindows(x *tensor.Tensor) error {
 	geo, err := graph.WindowGeometry(s.node, graph.Static(x.Shape...), graph.Static(s.weight...))
 	if err != nil {
@@ -107,9 +107,9 @@ func (s *squares) addWindows(x *tensor.Tensor) error {
 	return nil
 }
 
-// each returns what the error of each element of the weight counts, in its row-major order: the sum of x^2 by which it is multiplied, centred of
-// (x - mean x)^2: what is left where the mean of the output's error is taken off a bias. To each a share of their mean is added, since what no
-// sample reads may still be read.
+// each returns what the error of each element of the weight counts, in its row-major order: the sum of x^2 by which it is multiplied,
+// centred of (x - mean x)^2: what is left where the mean of the output's error is taken off a bias. To each a share of their mean is added,
+// since what no sample reads may still be read.
 func (s *squares) each(centred bool) []float64 {
 	const damp = 0.01
 	total := 0.0
@@ -132,8 +132,8 @@ func (s *squares) each(centred bool) []float64 {
 	return out
 }
 
-// importance is what the error of each element of the weight counts, by what the operator reads behind the quantized prefix; nil where that is
-// not finite.
+// importance is what the error of each element of the weight counts, by what the operator reads behind the quantized prefix; nil where that
+// is not finite.
 func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
 	s := newSquares(l.Graph.Node(l.Node), l.Weight)
 	if err := l.Inputs(ctx, func(xq, _ *tensor.Tensor) error { return s.add(xq) }); err != nil {

@@ -79,7 +79,8 @@ func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar floa
 	samples := float64(len(w.states))
 	w.forwards(2 * samples / float64(len(w.list)))
 	n := w.Graph.Node(l.node)
-	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[graph.WeightInput]), Slot: l.weight, walk: w, float: float}
+	bench := &LayerBench{Bench: w.Bench, Node: l.node, Weight: w.Reference.Const(n.Inputs[graph.WeightInput]), Slot: l.weight,
+		walk: w, float: float}
 	first := w.held()
 	out := &Layer{Node: n.Name, Tried: []Step{}}
 	for _, p := range proposers {
@@ -162,8 +163,8 @@ func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
 	return s, best
 }
 
-// keeps reports whether a change of errors on the held-out samples is enough. Where the samples are too few to tell, what does not harm is kept: the
-// whole is taken back or not; see Tune.
+// keeps reports whether a change of errors on the held-out samples is enough. Where the samples are too few to tell, what does not harm is
+// kept: the whole is taken back or not; see Tune.
 func (b *Bench) keeps(change analysis.Estimate, bar float64) bool {
 	if len(b.Held) < analysis.MinHeldOut {
 		return b.Force || change.Mean < 0

@@ -87,8 +87,8 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 	return list, nil
 }
 
-// correct gives a trial its bias correction: where the proposal names none, the mean error that is left over the fitting samples, or, where Gram
-// statistics stand in their place, what these expect.
+// correct gives a trial its bias correction: where the proposal names none, the mean error that is left over the fitting samples, or, where
+// Gram statistics stand in their place, what these expect.
 func (w *walk) correct(l layer, t *trial) (err error) {
 	if l.channels == 0 {
 		t.delta = nil
@@ -154,7 +154,8 @@ func (w *walk) compute(l layer, t *trial, p *Proposal) (*exec.Session, error) {
 	t.set = w.Set
 	if p.Params != nil {
 		t.set = w.Set.Clone()
-		if want, known := tqc.NumScales(graph.Static(weight.Shape...), &w.Set.Slot(l.weight).Config); known && int64(len(p.Params.Scale)) != want {
+		if want, known := tqc.NumScales(graph.Static(weight.Shape...), &w.Set.Slot(l.weight).Config); known &&
+			int64(len(p.Params.Scale)) != want {
 			return nil, fmt.Errorf("%d scales for a weight of %d", len(p.Params.Scale), want)
 		}
 		if err := t.set.Render(l.weight, *p.Params); err != nil {

@@ -28,8 +28,8 @@ import (
 // Bench is what methods work on. Reference and Graph have the same nodes and values; only constants of Graph differ.
 type Bench struct {
 	Reference *graph.Graph // float; not changed
-	// Steps made the reference of the model's graph in normal form. Rewrite returns Reference, Steps, Graph, Set, Frozen, Simulate and Sums of a
-	// bench whose reference has other steps in their place, is configured on what was observed of it, and has of b's tuned values those that
+	// Steps made the reference of the model's graph in normal form. Rewrite returns Reference, Steps, Graph, Set, Frozen, Simulate and Sums of
+	// a bench whose reference has other steps in their place, is configured on what was observed of it, and has of b's tuned values those that
 	// fit it; nil where the plan allows no steps.
 	Steps   []rewrite.Step
 	Rewrite func(ctx context.Context, b *Bench, steps []rewrite.Step) (*Bench, error)
@@ -37,8 +37,8 @@ type Bench struct {
 	Set     *tqc.Set     // how Graph is quantized
 	// Frozen are the operators whose weights keep the scales they have in Set, since they were tuned.
 	Frozen map[graph.NodeID]bool
-	// Ranges lists what the scale of an activation might be, root being what governs it; nil: activations keep theirs. Chosen are those that were
-	// chosen.
+	// Ranges lists what the scale of an activation might be, root being what governs it; nil: activations keep theirs. Chosen are those that
+	// were chosen.
 	Ranges func(g *graph.Graph, set *tqc.Set, root tqc.SlotID) ([]calib.Candidate, error)
 	Chosen []Chosen
 	// Simulate makes the simulation of a graph for an executor that runs the reference.
@@ -50,8 +50,8 @@ type Bench struct {
 	Sums func(node string) *observers.InputSums
 	// Fit and Held are the samples to fit on and those to try on; see exec.HeldOut.
 	Fit, Held []*exec.Sample
-	// Grams, if not nil, takes the place of Fit: Gram statistics of the float graph by the name of an operator, nil where there are none. Methods
-	// that are not FromGrams cannot be fitted then.
+	// Grams, if not nil, takes the place of Fit: Gram statistics of the float graph by the name of an operator, nil where there are none.
+	// Methods that are not FromGrams cannot be fitted then.
 	Grams   func(node string) (*observers.Gram, error)
 	Threads int
 	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it.
@@ -104,9 +104,9 @@ const (
 )
 
 // Judge compares the errors of the outputs, sample by sample: change is the mean of after - before, typical that of log(after / before).
-// What is tried is confirmed if the mean falls by more than wholeBar standard errors. A few samples with outputs near zero, or with nearly equal
-// scores, may carry the mean and its error; so it is confirmed too if the mean does not rise and the typical sample's error falls by more than
-// typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is.
+// What is tried is confirmed if the mean falls by more than wholeBar standard errors. A few samples with outputs near zero, or with nearly
+// equal scores, may carry the mean and its error; so it is confirmed too if the mean does not rise and the typical sample's error falls by
+// more than typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is.
 func Judge(before, after analysis.Losses) (change, typical analysis.Estimate, confirmed bool) {
 	x, y := before.PerSample(), after.PerSample()
 	change = analysis.Paired(x, y)
@@ -126,7 +126,8 @@ const least = 1e-12
 // nothing can be confirmed: changes are kept with Force only.
 func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error) {
 	if len(b.Fit) == 0 && b.Grams == nil || len(b.Held) == 0 {
-		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples", len(b.Fit), len(b.Held))
+		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples",
+			len(b.Fit), len(b.Held))
 	}
 	reports, now, err := b.begin(ctx)
 	if err != nil {
@@ -248,7 +249,8 @@ type judge struct {
 // Losses are the errors of the outputs on the held-out samples: of the integers where the bench has them, else of the simulation.
 func (b *Bench) Losses(ctx context.Context) (analysis.Losses, error) {
 	if b.judge == nil || b.judge.reference != b.Reference {
-		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads, 0, b.Parts...)
+		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads,
+			0, b.Parts...)
 		if err != nil {
 			return nil, err
 		}

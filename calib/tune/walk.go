@@ -103,8 +103,8 @@ func (w *walk) each(ctx context.Context, list []*state, f func(r *exec.Runner, i
 	})
 }
 
-// each calls f(r, 0) ... f(r, n-1), so many at a time as threads says, r being a runner of the goroutine's own, and returns the first error by
-// number, or why ctx ended.
+// each calls f(r, 0) ... f(r, n-1), so many at a time as threads says, r being a runner of the goroutine's own, and returns the first error
+// by number, or why ctx ended.
 func each(ctx context.Context, session *exec.Session, threads, n int, f func(r *exec.Runner, i int) error) error {
 	errs := make([]error, n)
 	next, done := make(chan int), make(chan struct{})

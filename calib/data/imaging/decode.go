@@ -40,8 +40,8 @@ func Sniff(head []byte) Format {
 const maxPixels = 1 << 27
 
 // Decode reads a picture as grey or RGB, the latter as Pillow's convert("RGB") gives it: alpha is dropped, palettes are
-// looked up, 16-bit samples keep their high byte (of grey ones too, which Pillow clips), CMYK is converted without a profile. A damaged file is an error; no part of
-// it is returned.
+// looked up, 16-bit samples keep their high byte (of grey ones too, which Pillow clips), CMYK is converted without a profile. A damaged
+// file is an error; no part of it is returned.
 func Decode(src []byte) (*Image, error) {
 	switch Sniff(src) {
 	case JPEG:

@@ -139,7 +139,8 @@ func readRuns(b []byte, part string) (*Recording, error) {
 	for i, raw := range runs.List {
 		var pair []json.RawMessage
 		var name string
-		if err := json.Unmarshal(raw, &pair); err != nil || len(pair) != 2 || json.Unmarshal(pair[0], &name) != nil || json.Unmarshal(pair[1], &iterations[i]) != nil {
+		if err := json.Unmarshal(raw, &pair); err != nil || len(pair) != 2 || json.Unmarshal(pair[0], &name) != nil ||
+			json.Unmarshal(pair[1], &iterations[i]) != nil {
 			return nil, fmt.Errorf("polygraphy's JSON: entry %d is no runner with its iterations", i)
 		}
 		if names = append(names, name); part != "" && strings.HasPrefix(name, part) {

@@ -9,7 +9,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// openPrinted reads blobs as the pretty_print of ncnn's documentation prints them: a line for each row, a line of dashes behind each channel.
+// openPrinted reads blobs as the pretty_print of ncnn's documentation prints them: a line for each row,
+// a line of dashes behind each channel.
 func openPrinted(fsys fs.FS, dir, _ string) (*Recording, error) {
 	return files(fsys, dir, printed, ".txt")
 }

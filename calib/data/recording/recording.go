@@ -47,8 +47,10 @@ func Forms() []Form {
 	return []Form{
 		{"npy", "folder with K.npy for K from 0, and names.json, an object with the name of each K", holds("names.json"), openNumbered},
 		{"npz", "NumPy archive with an array for each tensor, as qwb run --all writes it", ends(".npz"), openArchive},
-		{"json", "JSON of polygraphy (--save-outputs, --save-inputs; FILE#RUNNER of several runners) or trtexec (--exportOutput)", ends(".json"), openJSON},
-		{"onnx", "folder of TensorProto files (.pb, .tensorproto), as ONNX Runtime's dump of nodes and ONNX test data have them", holds(".pb", ".tensorproto"), openProtos},
+		{"json", "JSON of polygraphy (--save-outputs, --save-inputs; FILE#RUNNER of several runners) or trtexec (--exportOutput)",
+			ends(".json"), openJSON},
+		{"onnx", "folder of TensorProto files (.pb, .tensorproto), as ONNX Runtime's dump of nodes and ONNX test data have them",
+			holds(".pb", ".tensorproto"), openProtos},
 		{"ncnn", "folder of NAME.txt with what ncnn's pretty_print printed of blob NAME", holds(".txt"), openPrinted},
 		{"files", "folder of NAME.npy, where characters that files cannot have are underscores", holds(".npy"), openNamed},
 	}
@@ -147,8 +149,8 @@ func (r *Recording) add(name string, read func() (*tensor.Tensor, error)) bool {
 // Names returns the names of all tensors, sorted; of files named after tensors, those of the files.
 func (r *Recording) Names() []string { return r.names }
 
-// Tensor returns the tensor of a name, nil where it was not recorded. Of files that are named after tensors, one that was returned under another
-// name before is an error: it is not known which of the two it is.
+// Tensor returns the tensor of a name, nil where it was not recorded. Of files that are named after tensors, one that was returned under
+// another name before is an error: it is not known which of the two it is.
 func (r *Recording) Tensor(name string) (*tensor.Tensor, error) {
 	key := name
 	if r.read[key] == nil && r.file != nil {
@@ -166,7 +168,8 @@ func (r *Recording) Tensor(name string) (*tensor.Tensor, error) {
 		}
 		r.mu.Unlock()
 		if again && first != name {
-			return nil, fmt.Errorf("recorded file %q may be tensor %q or %q: rename one of them, or record with names.json or as .npz", key, first, name)
+			return nil, fmt.Errorf("recorded file %q may be tensor %q or %q: rename one of them, or record with names.json or as .npz",
+				key, first, name)
 		}
 	}
 	return read()

@@ -3,10 +3,11 @@ package round
 // Sweeps is how often Descend goes over a row at most. What is left to gain after so many is little.
 const Sweeps = 8
 
-// Descend moves the code of one weight after the other to where the quadratic form of the row is least, the others staying as they are, until a
-// sweep moves none or sweeps is reached. It changes codes and returns the form of every row, which never grows.
+// Descend moves the code of one weight after the other to where the quadratic form of the row is least, the others staying as they are,
+// until a sweep moves none or sweeps is reached. It changes codes and returns the form of every row, which never grows.
 //
-// With g = H (w - q), moving weight i by d changes the form by d^2 H_ii - 2 d g_i: the best d is g_i/H_ii, here rounded to a step of the grid.
+// With g = H (w - q), moving weight i by d changes the form by d^2 H_ii - 2 d g_i: the best d is g_i/H_ii,
+// here rounded to a step of the grid.
 func (p *Problem) Descend(codes []int32, sweeps int) []float64 {
 	loss := make([]float64, p.Rows())
 	p.strips(func(first, rows int) {

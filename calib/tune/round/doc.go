@@ -1,7 +1,7 @@
 // Package round rounds the rows of a weight matrix to an integer grid so that the output of the operator, not the weight, is met best.
 //
-// A row w of K weights reads inputs x. With codes whose numbers are q its output errs by (w - q).x, and over all inputs the sum of squares is the
-// quadratic form
+// A row w of K weights reads inputs x. With codes whose numbers are q its output errs by (w - q).x, and over all inputs the sum of squares
+// is the quadratic form
 //
 //	(w - q)' H (w - q)     with H = sum x x'
 //

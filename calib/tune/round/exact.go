@@ -6,9 +6,10 @@ import "math"
 const ExactLength = 32
 
 // Exact searches all codes of short rows for those with the least quadratic form under the damped moments, starting from codes, which it
-// changes. In the triangular form the error of a row is a sum of squares that grows with every weight that is chosen: a branch that exceeds the best is
-// cut, and codes are tried from the nearest outwards (C. P. Schnorr, M. Euchner, "Lattice basis reduction", 1994), all of the grid, not only
-// the two neighbours. nodes bounds the work per row; it returns how many rows were searched to the end: their codes are the best there are.
+// changes. In the triangular form the error of a row is a sum of squares that grows with every weight that is chosen: a branch that exceeds
+// the best is cut, and codes are tried from the nearest outwards (C. P. Schnorr, M. Euchner, "Lattice basis reduction", 1994), all of the
+// grid, not only the two neighbours. nodes bounds the work per row; it returns how many rows were searched to the end:
+// their codes are the best there are.
 func (f *Factor) Exact(p *Problem, codes []int32, nodes int) (proven int) {
 	best := f.Loss(p, codes)
 	done := make([]bool, p.Rows())

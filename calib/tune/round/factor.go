@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Damping is what is added to the diagonal of the moments, as a part of its mean, unless the caller says otherwise: it keeps directions that the
-// samples hardly have from being used to make errors good (Frantar et al. 2022, section 3.3).
+// Damping is what is added to the diagonal of the moments, as a part of its mean, unless the caller says otherwise: it keeps directions
+// that the samples hardly have from being used to make errors good (Frantar et al. 2022, section 3.3).
 const Damping = 0.01
 
 // Order is the order in which the weights of a row are rounded.
@@ -20,8 +20,8 @@ const (
 	Natural              // as they lie
 )
 
-// Factor is the triangular factor of moments with damping: H + damp*mean(diag)*I = R R', R upper triangular in the order of rounding. Rounding needs R itself:
-// the inverse of the moments, which the formulas of the literature have, is not formed.
+// Factor is the triangular factor of moments with damping: H + damp*mean(diag)*I = R R', R upper triangular in the order of rounding.
+// Rounding needs R itself: the inverse of the moments, which the formulas of the literature have, is not formed.
 type Factor struct {
 	K int
 	// Damp is the damping it took, as a part of the mean of the diagonal.

@@ -4,9 +4,10 @@ package round
 //
 //	w_i + 1/R_ii sum over j before i of R_ji (w_j - q_j)
 //
-// which is the value that meets the output best, given the codes before it and free choice of the weights after it: with H = R R' the form is
-// the sum over i of (R_ii (w_i - q_i) + sum over j before i of R_ji (w_j - q_j))^2. Codes are clamped to the grid, and what that costs
-// is made good by the weights that follow, too. p.H is not read. Besides the codes it returns the form of every row, under the damped moments.
+// which is the value that meets the output best, given the codes before it and free choice of the weights after it: with H = R R' the form
+// is the sum over i of (R_ii (w_i - q_i) + sum over j before i of R_ji (w_j - q_j))^2. Codes are clamped to the grid, and what that costs
+// is made good by the weights that follow, too. p.H is not read. Besides the codes it returns the form of every row,
+// under the damped moments.
 func (f *Factor) Round(p *Problem) (codes []int32, loss []float64) {
 	codes, loss = make([]int32, len(p.W)), make([]float64, p.Rows())
 	p.strips(func(first, rows int) {

@@ -29,7 +29,8 @@ func multiplySub(dst []float64, ldd int, a []float64, lda int, b []float64, ldb 
 func product(dst []float64, ldd int, a []float64, lda int, b []float64, ldb int, m, n, k int, factor float64) {
 	for p := 0; p < k; p += block {
 		for j := 0; j < n; j += wide {
-			gonum.Implementation{}.Dgemm(blas.NoTrans, blas.NoTrans, m, min(wide, n-j), min(block, k-p), factor, a[p:], lda, b[p*ldb+j:], ldb, 1, dst[j:], ldd)
+			gonum.Implementation{}.Dgemm(blas.NoTrans, blas.NoTrans, m, min(wide, n-j), min(block, k-p), factor, a[p:], lda, b[p*ldb+j:], ldb,
+				1, dst[j:], ldd)
 		}
 	}
 }

@@ -22,13 +22,13 @@ type Part struct {
 //	sum of Importance * |value - what is left of it|^power
 //
 // for the integers of a config. It starts with the range of the values (qmath.ScaleFromRange), and where a symmetric scheme has one
-// integer more on the negative side, with the scale that uses it too (the largest magnitude over 2^(b-1), where that is of a negative value);
-// these are shrunk in even steps down to a tenth, the zero point of an asymmetric scheme being any that cuts on either side. The best are refined:
-// for power 2 by least squares of the scale for the codes at hand in turn with rounding, else by sixteenths of the spacing; zero points by
-// single steps. Scales that have to be powers of two are tried one after the other.
+// integer more on the negative side, with the scale that uses it too (the largest magnitude over 2^(b-1), where that is of a negative
+// value); these are shrunk in even steps down to a tenth, the zero point of an asymmetric scheme being any that cuts on either side. The
+// best are refined: for power 2 by least squares of the scale for the codes at hand in turn with rounding, else by sixteenths of the
+// spacing; zero points by single steps. Scales that have to be powers of two are tried one after the other.
 //
-// A tie goes to what is tried first, the wider range. Values that are not finite are an error, and so is a power of 0 or less. A part without
-// a value other than 0, or where none counts, keeps the range of the values.
+// A tie goes to what is tried first, the wider range. Values that are not finite are an error, and so is a power of 0 or less. A part
+// without a value other than 0, or where none counts, keeps the range of the values.
 func Range(c tqc.Config, p Part, power float64) (qmath.Grid, error) {
 	return NewRanger(c, power).Range(p)
 }
@@ -86,8 +86,8 @@ func powerTable(power float64) []float64 {
 
 const tableSteps = 2048
 
-// FullRange is the scale of a symmetric signed scheme under which the largest magnitude gets the lowest integer, where that is one more than the
-// highest in magnitude; else, and where the largest magnitude is of a positive value, which would be cut off, ok is false.
+// FullRange is the scale of a symmetric signed scheme under which the largest magnitude gets the lowest integer, where that is one more
+// than the highest in magnitude; else, and where the largest magnitude is of a positive value, which would be cut off, ok is false.
 func FullRange(c tqc.Config, values []float32) (g qmath.Grid, ok bool) {
 	scheme := c.Scheme()
 	if !scheme.Symmetric || scheme.PowerOfTwo || scheme.Divisor != 0 || int64(scheme.QMin) != -int64(scheme.QMax)-1 {
@@ -101,14 +101,14 @@ func FullRange(c tqc.Config, values []float32) (g qmath.Grid, ok bool) {
 	return qmath.Grid{Scale: scale, QMin: c.QMin, QMax: c.QMax, Rounding: c.Rounding}, scale >= 0x1p-126
 }
 
-// KeepGain makes up for what rounding to a grid takes from a part's length. The least squared error clips, and what is left of a part then is
-// shorter than the part along its own direction; small in one operator, it multiplies over many in a row. The scale is multiplied by
+// KeepGain makes up for what rounding to a grid takes from a part's length. The least squared error clips, and what is left of a part then
+// is shorter than the part along its own direction; small in one operator, it multiplies over many in a row. The scale is multiplied by
 //
 //	sum(h v^2) / sum(h v q)     q what is left of v, h its Importance
 //
-// where that is above 1, which restores the length for the codes at hand (R. Banner, Y. Nahshan, D. Soudry, "Post Training 4-bit Quantization of
-// Convolutional Networks for Rapid-Deployment", 2019, section 4, restores mean and length of each channel so). A scale that has to be a power of
-// two stays.
+// where that is above 1, which restores the length for the codes at hand (R. Banner, Y. Nahshan, D. Soudry, "Post Training 4-bit
+// Quantization of Convolutional Networks for Rapid-Deployment", 2019, section 4, restores mean and length of each channel so). A scale that
+// has to be a power of two stays.
 func KeepGain(c tqc.Config, g qmath.Grid, p Part) qmath.Grid {
 	if c.Policy.Has(tqc.PowerOf2) {
 		return g
@@ -319,8 +319,8 @@ func (s *rangeSearch) nearby(g qmath.Grid, spacing float64) {
 	}
 }
 
-// leastSquares sets the scale to the best one for the codes, sum(h v c) / sum(h c^2) with c = code - zero point, and rounds anew, as long as that
-// changes anything. In real numbers the error falls with every step.
+// leastSquares sets the scale to the best one for the codes, sum(h v c) / sum(h c^2) with c = code - zero point, and rounds anew, as long
+// as that changes anything. In real numbers the error falls with every step.
 func (s *rangeSearch) leastSquares(g qmath.Grid) {
 	for range leastSquareRounds {
 		var vc, cc float64

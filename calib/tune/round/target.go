@@ -2,8 +2,8 @@ package round
 
 import "fmt"
 
-// Shift is what is added to weights before they are rounded, where the inputs of the quantized network are not those of the float network. With x the quantized and x + d the float inputs,
-// a row w and codes with numbers q, the output errs by
+// Shift is what is added to weights before they are rounded, where the inputs of the quantized network are not those of the float network.
+// With x the quantized and x + d the float inputs, a row w and codes with numbers q, the output errs by
 //
 //	w.(x + d) - q.x = (w - q).x + w.d
 //
@@ -11,10 +11,10 @@ import "fmt"
 //
 //	w' = w + w D H^-1     with D = sum d x', H = sum x x'
 //
-// and (w - q).x + w.d has, up to a constant, the form (w' - q)' H (w' - q): rounding goes on from w' under the same H. That is the correction of GPTAQ
-// (Li et al. 2025), which folds it into the rounding of one weight after the other, and the ridge regression of ERQ (Zhong et al. 2024, section
-// 3.2), whose penalty is the damping of the factor here. The shift is w' - w. Where samples are few it also learns what is peculiar to them, and a part of it may
-// be better: GPTAQ's authors advise 0.25.
+// and (w - q).x + w.d has, up to a constant, the form (w' - q)' H (w' - q): rounding goes on from w' under the same H. That is the
+// correction of GPTAQ (Li et al. 2025), which folds it into the rounding of one weight after the other, and the ridge regression of ERQ
+// (Zhong et al. 2024, section 3.2), whose penalty is the damping of the factor here. The shift is w' - w. Where samples are few it also
+// learns what is peculiar to them, and a part of it may be better: GPTAQ's authors advise 0.25.
 //
 // Where the operator has a bias that takes the mean error off afterwards, H and D are taken of the inputs without their means.
 // cross is D, K x K: row i has the sums of d_i times x. w has rows of K; it is not changed.
