@@ -43,8 +43,8 @@ func again(nth int) string {
 }
 
 // GridOf is what an item of kind Grid holds of a slot: the type of its numbers, the axis along which scales vary, counted from the front
-// (-1: there is one; of scales of tokens the last), how many elements along it share one (0: one), and, of a tensor that is computed, 1 where
-// scales are found at run time, else 0 with the lowest and the highest code, see Limited.
+// (-1: there is one; of scales of tokens the last), how many elements along it share one (0: one), and, of a tensor that is computed, 1
+// where scales are found at run time, else 0 with the lowest and the highest code, see Limited.
 func GridOf(c *tqc.Config, rank int, constant bool) []int32 {
 	axis, block := -1, 0
 	switch {
@@ -66,8 +66,8 @@ func GridOf(c *tqc.Config, rank int, constant bool) []int32 {
 	return append(list, 0, c.QMin, c.QMax)
 }
 
-// Limited returns the ends of the codes that a tensor is quantized to: those of the codec, within what the Relu or Clip that computes it, or
-// several, leave of them.
+// Limited returns the ends of the codes that a tensor is quantized to: those of the codec, within what the Relu or Clip that computes it,
+// or several, leave of them.
 func Limited(g *graph.Graph, v graph.ValueID, codec qmath.Codec) (low, high int32) {
 	low, high = codec.QMin, codec.QMax
 	if !codec.Integer() {
@@ -158,8 +158,8 @@ func (w *wanted) chain(v graph.ValueID, own tqc.SlotID) []tqc.SlotID {
 func (w *wanted) same(a, b tqc.SlotID) bool {
 	x, y := w.set.Params(a), w.set.Params(b)
 	c, d := &w.set.Slot(a).Config, &w.set.Slot(b).Config
-	return c.SameScheme(*d) && !c.RunTime() && c.Policy.Has(tqc.PerTensor) && len(x.Scale) == 1 && len(y.Scale) == 1 && x.Scale[0] == y.Scale[0] &&
-		x.ZeroPoint[0] == y.ZeroPoint[0]
+	return c.SameScheme(*d) && !c.RunTime() && c.Policy.Has(tqc.PerTensor) && len(x.Scale) == 1 && len(y.Scale) == 1 &&
+		x.Scale[0] == y.Scale[0] && x.ZeroPoint[0] == y.ZeroPoint[0]
 }
 
 func (w *wanted) input(n *graph.Node, i int, v graph.ValueID) error {
@@ -215,9 +215,9 @@ func (w *wanted) grid(at string, s tqc.SlotID, constant bool) error {
 	return w.yield(&Item{At: at, Kind: ZeroPoints, Ints: p.ZeroPoint})
 }
 
-// OfProgram yields what a file holds that has the steps of an integer program: scale, zero point and limits of every tensor of integers, codes of
-// those that are constant, and of every step weights with their scales and zero points, bias, multipliers, clamp and table: of several outputs one
-// after the other.
+// OfProgram yields what a file holds that has the steps of an integer program: scale, zero point and limits of every tensor of integers,
+// codes of those that are constant, and of every step weights with their scales and zero points, bias, multipliers, clamp and table: of
+// several outputs one after the other.
 func OfProgram(in *Input, yield func(*Item) error) error {
 	p := in.Program
 	for i := range p.Tensors {
@@ -292,8 +292,8 @@ func ofStep(at string, op lower.Op) (list []*Item) {
 	return list
 }
 
-// MultipliersOf are the items of the multipliers of a step: of kind Multipliers a mantissa and a shift each, of kind Factors Scale, Bias and Out, of kind
-// Doubles the bits of Double; those that no multiplier uses are left out.
+// MultipliersOf are the items of the multipliers of a step: of kind Multipliers a mantissa and a shift each, of kind Factors Scale, Bias
+// and Out, of kind Doubles the bits of Double; those that no multiplier uses are left out.
 func MultipliersOf(at string, list []qmath.Multiplier) []*Item {
 	whole, factors, doubles := &Item{At: at, Kind: Multipliers}, &Item{At: at, Kind: Factors}, &Item{At: at, Kind: Doubles}
 	for _, m := range list {

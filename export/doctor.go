@@ -98,8 +98,10 @@ type AsWhole struct {
 
 // WholeRules are what Suits looks for, in words.
 var WholeRules = []Rule{
-	{Name: "quantized", Doc: "something in the file is quantized", Fix: "calibrate a plan of the model and export that, or take the file as the float model that it is"},
-	{Name: "platform", Doc: "the file was written for the platform, with integers of its width between operators", Fix: "name the platform that the file is for, or export it again for this one"},
+	{Name: "quantized", Doc: "something in the file is quantized",
+		Fix: "calibrate a plan of the model and export that, or take the file as the float model that it is"},
+	{Name: "platform", Doc: "the file was written for the platform, with integers of its width between operators",
+		Fix: "name the platform that the file is for, or export it again for this one"},
 }
 
 // Suits says what is wrong with a file as a whole for whoever wants it to run quantized on a platform. What Doctor finds is not repeated.

@@ -102,8 +102,8 @@ type Input struct {
 	// Array writes a tensor as .npy.
 	Array func(w io.Writer, t *tensor.Tensor) error
 
-	// Run runs a graph that was read back on the samples of the plan's verification; integers that are not those of the plan are an error. Nil: nothing
-	// is run.
+	// Run runs a graph that was read back on the samples of the plan's verification; integers that are not those of the plan are an error.
+	// Nil: nothing is run.
 	Run func(ctx context.Context, g *graph.Graph) (Ran, error)
 
 	// State is what the format's own functions leave for those that come later, in the order Check, Write, Back.
@@ -143,8 +143,8 @@ type Readback struct {
 	Unlike string
 	// Held is what a file of a plan or program holds, to be compared with that; nil for checkpoints.
 	Held *Recovered
-	// One of them is to be run on a few tokens: the model's int32 sums on kernels and on plain loops, or the graph. The graph of a plan's file has the
-	// file's pairs of QuantizeLinear and DequantizeLinear, and is run on a sample.
+	// One of them is to be run on a few tokens: the model's int32 sums on kernels and on plain loops, or the graph. The graph of a plan's file
+	// has the file's pairs of QuantizeLinear and DequantizeLinear, and is run on a sample.
 	Model *checkpoint.Model
 	Graph *graph.Graph
 	Close func() error // may be nil
@@ -163,7 +163,8 @@ func (f *Format) AllOptions() []Option {
 }
 
 // Profile is the option of all formats of programs: whose arithmetic the program computes as.
-var Profile = Option{Name: "profile", Kind: Choice, Choices: profileNames(), Optional: true, Doc: "arithmetic profile (default: the target's)"}
+var Profile = Option{Name: "profile", Kind: Choice, Choices: profileNames(), Optional: true,
+	Doc: "arithmetic profile (default: the target's)"}
 
 func profileNames() []string {
 	var names []string

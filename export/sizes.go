@@ -16,8 +16,8 @@ var (
 	OpenSizes = Option{Name: "size", Kind: Sizes, Min: 1, Doc: "sizes of dimensions that the model leaves open, for example H=96,W=96"}
 )
 
-// BoundSizes returns the sizes of the dimensions that the model of in leaves open, by their symbol: those of OpenSizes, and for the first axis
-// of an input that has none there that of Batch. A size by both is an error, and so is one that no input has.
+// BoundSizes returns the sizes of the dimensions that the model of in leaves open, by their symbol: those of OpenSizes, and for the first
+// axis of an input that has none there that of Batch. A size by both is an error, and so is one that no input has.
 func BoundSizes(in *Input) (map[string]int64, error) {
 	given, batch := in.Options.Sizes(OpenSizes.Name), in.Options.Whole(Batch.Name)
 	sizes := maps.Clone(given)

@@ -29,8 +29,8 @@ type Found struct {
 	Floats     []float32
 }
 
-// Held is what the constant arrays of a file hold of a program. written are the steps that it has, limits of sums in the order of their outputs; nil:
-// the file has none. tensors have the scales and zero points of tensors that the file says, by name.
+// Held is what the constant arrays of a file hold of a program. written are the steps that it has, limits of sums in the order of their
+// outputs; nil: the file has none. tensors have the scales and zero points of tensors that the file says, by name.
 type Held struct {
 	Program *lower.Program
 	Arrays  []Found
@@ -192,7 +192,9 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 
 // realOf reports whether a sum has a real result.
 func realOf(p *lower.Program, s *lower.Step, l *lower.Linear) bool {
-	return len(l.Real) > 0 && (l.Func != nil || slices.ContainsFunc(s.Outputs, func(t lower.TensorID) bool { return t != lower.NoTensor && !p.Tensors[t].Quantized() }))
+	return len(l.Real) > 0 && (l.Func != nil || slices.ContainsFunc(s.Outputs, func(t lower.TensorID) bool {
+		return t != lower.NoTensor && !p.Tensors[t].Quantized()
+	}))
 }
 
 // lacks says what is no array, or stands in the code.

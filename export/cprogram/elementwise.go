@@ -32,7 +32,8 @@ func (w *writer) rescale(r *qmath.Rescale, lo, hi int32) (core, error) {
 	if err == nil {
 		err = w.kernels.need("rescale_integer", f)
 	}
-	return core{"rescale_" + f, fmt.Sprintf("{%d, %s, %d, %d, %d}", r.X.ZeroPoint, w.multiplier(r.Scaling, r.M), r.Y.ZeroPoint, r.Y.QMin, r.Y.QMax)}, err
+	return core{"rescale_" + f, fmt.Sprintf("{%d, %s, %d, %d, %d}", r.X.ZeroPoint, w.multiplier(r.Scaling, r.M), r.Y.ZeroPoint, r.Y.QMin,
+		r.Y.QMax)}, err
 }
 
 // mapped writes a step that computes every code from one.
@@ -134,7 +135,8 @@ func (w *writer) sumCore(o *qmath.Sum) (core, error) {
 			w.kernels.need("add_fused")
 	case qmath.SumAligned:
 		r := roundingName(o.Rounding)
-		return core{"add_aligned_" + r, fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %s}", subtract, o.Right, o.A.ZeroPoint, o.B.ZeroPoint, o.MA.M, o.MB.M, y)},
+		return core{"add_aligned_" + r, fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %s}", subtract, o.Right, o.A.ZeroPoint, o.B.ZeroPoint,
+				o.MA.M, o.MB.M, y)},
 			w.kernels.need("add_aligned", r)
 	}
 	f, err := w.scale(o.Scaling, narrow)
@@ -144,7 +146,8 @@ func (w *writer) sumCore(o *qmath.Sum) (core, error) {
 	ma, mb, my := w.multiplier(o.Scaling, o.MA), w.multiplier(o.Scaling, o.MB), w.multiplier(o.Scaling, o.MY)
 	switch o.Form {
 	case qmath.SumShifted:
-		return core{"add_shifted_" + f, fmt.Sprintf("{%d, %d, %d, %d, %s, %s, %s, %s}", subtract, o.Left, o.A.ZeroPoint, o.B.ZeroPoint, ma, mb, my, y)},
+		return core{"add_shifted_" + f, fmt.Sprintf("{%d, %d, %d, %d, %s, %s, %s, %s}", subtract, o.Left, o.A.ZeroPoint, o.B.ZeroPoint,
+				ma, mb, my, y)},
 			w.kernels.need("add_shifted", f)
 	case qmath.SumEach:
 		return core{"add_each_" + f, fmt.Sprintf("{%d, %d, %d, %s, %s, %s}", subtract, o.A.ZeroPoint, o.B.ZeroPoint, ma, mb, y)},

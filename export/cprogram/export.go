@@ -10,11 +10,14 @@ import (
 
 // Format is the integer program as one C99 file, for all platforms whose profile it computes as.
 func Format() export.Format {
-	return export.Format{Name: "c", Doc: "the integer program as one C99 file, with weights and a main function that reads and writes .npy files; see docs/c.md",
+	return export.Format{Name: "c", Doc: "the integer program as one C99 file, with weights and a main function that reads and writes .npy " +
+		"files; see docs/c.md",
 		Ext: ".c", From: export.Program, Own: forms.Own(), Options: []export.Option{
 			export.Batch, export.OpenSizes,
-			{Name: "inputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the inputs: float32 with a QUANTIZE behind, or the integers themselves"},
-			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32", Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
+			{Name: "inputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
+				Doc: "type of the inputs: float32 with a QUANTIZE behind, or the integers themselves"},
+			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
+				Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
 			{Name: "prefix", Kind: export.Text, Default: "qwb", Doc: "what the names begin with that other files can see"},
 		},
 		Check: func(in *export.Input) error {
@@ -49,5 +52,6 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 // OptionsOf are the options that a user gave.
 func OptionsOf(in *export.Input) (Options, error) {
 	sizes, err := export.BoundSizes(in)
-	return Options{Context: in.Context, Sizes: sizes, Prefix: in.Options.Text("prefix"), Inputs: in.Options.Text("inputs") == "integers", Outputs: in.Options.Text("outputs") == "integers"}, err
+	return Options{Context: in.Context, Sizes: sizes, Prefix: in.Options.Text("prefix"), Inputs: in.Options.Text("inputs") == "integers",
+		Outputs: in.Options.Text("outputs") == "integers"}, err
 }

@@ -12,11 +12,14 @@ import (
 func (w *writer) file(title string, size Size) string {
 	var b strings.Builder
 	profile := w.p.Profile
-	fmt.Fprintf(&b, "/* %s\n\n   An integer program written by qwb: target %s, arithmetic profile %s,\n", plain(title), w.p.Target, profile.Name)
+	fmt.Fprintf(&b, "/* %s\n\n   An integer program written by qwb: target %s, arithmetic profile %s,\n", plain(title),
+		w.p.Target, profile.Name)
 	fmt.Fprintf(&b, "     %s\n   rounded %s.\n\n", plain(profile.Doc.Formula), plain(profile.Doc.Rounding))
 	fmt.Fprintf(&b, "     cc -std=c99 -O2 -ffp-contract=off -o program THIS.c && ./program INPUT.npy... OUTPUT.npy...\n\n")
-	fmt.Fprintf(&b, "   %d bytes of constants, %d bytes of arena for what is computed on the way. No heap but in main, no libm; without main no\n", size.Constants, size.Arena)
-	fmt.Fprintf(&b, "   header but those of a freestanding compiler. -D%s leaves main out, -D%s the arena and %s_run, and\n", w.macro("NO_MAIN"), w.macro("NO_ARENA"), w.prefix)
+	fmt.Fprintf(&b, "   %d bytes of constants, %d bytes of arena for what is computed on the way. No heap but in main, no libm; "+
+		"without main no\n", size.Constants, size.Arena)
+	fmt.Fprintf(&b, "   header but those of a freestanding compiler. -D%s leaves main out, -D%s the arena and %s_run, and\n",
+		w.macro("NO_MAIN"), w.macro("NO_ARENA"), w.prefix)
 	fmt.Fprintf(&b, "   -D%s leaves the interface, for files that include this one. %s(n), if it is defined, stands behind\n   step n. */\n\n",
 		w.macro("INTERFACE_ONLY"), w.macro("STEP"))
 	fmt.Fprintf(&b, "#ifndef %[1]s\n#define %[1]s\n\n#include <stddef.h>\n#include <stdint.h>\n\n", w.macro("INTERFACE"))
@@ -33,29 +36,37 @@ func (w *writer) file(title string, size Size) string {
 		w.border(&b, fmt.Sprintf("OUTPUT_%d_", k), id)
 	}
 	b.WriteString("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n")
-	b.WriteString("/* One run. in and out have an array for every input and output, row-major, each aligned to its type, apart from each other and\n")
-	fmt.Fprintf(&b, "   from the arena. The arena has %s bytes at a multiple of %s. Nothing is kept between\n", w.macro("ARENA_BYTES"), w.macro("ARENA_ALIGNMENT"))
-	fmt.Fprintf(&b, "   runs: several may run at once, each in an arena of its own. */\nvoid %s_run_in(void *arena, const void *const *in, void *const *out);\n\n", w.prefix)
-	fmt.Fprintf(&b, "#ifndef %s\n/* The same in a static arena: one run at a time. */\nvoid %s_run(const void *const *in, void *const *out);\n#endif\n", w.macro("NO_ARENA"), w.prefix)
+	b.WriteString("/* One run. in and out have an array for every input and output, row-major, each aligned to its type, apart from each " +
+		"other and\n")
+	fmt.Fprintf(&b, "   from the arena. The arena has %s bytes at a multiple of %s. Nothing is kept between\n", w.macro("ARENA_BYTES"),
+		w.macro("ARENA_ALIGNMENT"))
+	fmt.Fprintf(&b, "   runs: several may run at once, each in an arena of its own. */\nvoid %s_run_in(void *arena, const void *const *in, "+
+		"void *const *out);\n\n", w.prefix)
+	fmt.Fprintf(&b, "#ifndef %s\n/* The same in a static arena: one run at a time. */\nvoid %s_run(const void *const *in, void *const "+
+		"*out);\n#endif\n", w.macro("NO_ARENA"), w.prefix)
 	fmt.Fprintf(&b, "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n\n#ifndef %s\n", w.macro("INTERFACE_ONLY"))
 	kernels := w.kernels.text.String()
 	if strings.Contains(kernels, "float") {
 		b.WriteString("\n#include <float.h>\n")
-		b.WriteString("\n#if FLT_EVAL_METHOD != 0\n#error \"float operations must be rounded to float: on x86 use -msse2 -mfpmath=sse\"\n#endif\n")
+		b.WriteString("\n#if FLT_EVAL_METHOD != 0\n#error \"float operations must be rounded to float: on x86 use -msse2 " +
+			"-mfpmath=sse\"\n#endif\n")
 	}
 	if w.infinity {
-		b.WriteString("\n#ifdef __GNUC__\n#define INFINITY (__builtin_inff())\n#define NAN (__builtin_nanf(\"\"))\n#else\n#include <math.h>\n#endif\n")
+		b.WriteString("\n#ifdef __GNUC__\n#define INFINITY (__builtin_inff())\n#define NAN (__builtin_nanf(\"\"))\n#else\n#include " +
+			"<math.h>\n#endif\n")
 	}
 	fmt.Fprintf(&b, "\n#ifndef %[1]s\n#define %[1]s(n) ((void)0)\n#endif\n", w.macro("STEP"))
 	b.WriteString("\n/* Arithmetic and operators. */\n")
 	b.WriteString(kernels)
 	b.WriteString("\n/* Weights, biases, multipliers and tables. */\n")
 	b.WriteString(w.tables.String())
-	fmt.Fprintf(&b, "\nvoid %s_run_in(void *memory, const void *const *in, void *const *out) {\n    uint8_t *const arena = memory;\n", w.prefix)
+	fmt.Fprintf(&b, "\nvoid %s_run_in(void *memory, const void *const *in, void *const *out) {\n    uint8_t *const arena = memory;\n",
+		w.prefix)
 	w.declare(&b)
 	b.WriteString(w.body.String())
 	fmt.Fprintf(&b, "}\n\n#ifndef %s\n\nvoid %s_run(const void *const *in, void *const *out) {\n", w.macro("NO_ARENA"), w.prefix)
-	fmt.Fprintf(&b, "    static union {\n        uint8_t bytes[%d];\n        int64_t alignment;\n    } arena;\n", (max(size.Arena, 1)+arenaAlignment-1)/arenaAlignment*arenaAlignment)
+	fmt.Fprintf(&b, "    static union {\n        uint8_t bytes[%d];\n        int64_t alignment;\n    } arena;\n",
+		(max(size.Arena, 1)+arenaAlignment-1)/arenaAlignment*arenaAlignment)
 	fmt.Fprintf(&b, "    %s_run_in(&arena, in, out);\n}\n\n#endif\n\n#ifndef %s\n\n", w.prefix, w.macro("NO_MAIN"))
 	b.WriteString("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n")
 	w.interfaces(&b)
@@ -108,7 +119,8 @@ func (w *writer) interfaces(b *strings.Builder) {
 		fmt.Fprintf(b, "static const struct %[1]s_tensor %[1]s_%[2]s[] = {\n", w.prefix, list.name)
 		for _, id := range list.ids {
 			t := &w.p.Tensors[id]
-			fmt.Fprintf(b, "    {%s, \"'%s'\", \"%s\", %d, %d},\n", quoted(t.Name), descr(t.DType), pythonShape(w.shape(id)), w.count(id), t.DType.Bytes(1))
+			fmt.Fprintf(b, "    {%s, \"'%s'\", \"%s\", %d, %d},\n", quoted(t.Name), descr(t.DType), pythonShape(w.shape(id)), w.count(id),
+				t.DType.Bytes(1))
 		}
 		b.WriteString("    {0, 0, 0, 0, 0},\n};\n")
 	}

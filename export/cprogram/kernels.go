@@ -44,8 +44,8 @@ func library() (map[string]*piece, error) {
 }
 
 // nibbles makes a piece that reads weights of one that reads them from an array of integers of 4 bits, two in a byte.
-var nibbles = strings.NewReplacer("w[first + k]", "nibble_$W(w, first + k)", "w[f + k]", "nibble_$W(w, f + k)", "w[g + k]", "nibble_$W(w, g + k)",
-	"w[h + k]", "nibble_$W(w, h + k)", "w[i + k]", "nibble_$W(w, i + k)")
+var nibbles = strings.NewReplacer("w[first + k]", "nibble_$W(w, first + k)", "w[f + k]", "nibble_$W(w, f + k)", "w[g + k]",
+	"nibble_$W(w, g + k)", "w[h + k]", "nibble_$W(w, h + k)", "w[i + k]", "nibble_$W(w, i + k)")
 
 // kernels collects the pieces that a program needs, each once, what is needed before what needs it.
 type kernels struct {
@@ -56,7 +56,8 @@ type kernels struct {
 
 // need adds a piece for the given arguments.
 func (k *kernels) need(name string, args ...string) error {
-	if own := strings.Join(append([]string{name}, args...), "_"); len(args) > 0 && k.library[own] != nil { // these types have a text of their own
+	if own := strings.Join(append([]string{name}, args...), "_"); len(args) > 0 && k.library[own] != nil {
+		// these types have a text of their own
 		name, args = own, nil
 	}
 	if len(args) == 0 && k.have[name] {
@@ -98,4 +99,5 @@ func (k *kernels) need(name string, args ...string) error {
 
 // cTypes are the C types of elements by the names that pieces and tensors have for them.
 var cTypes = map[string]string{"u8": "uint8_t", "i8": "int8_t", "u16": "uint16_t", "i16": "int16_t", "u32": "uint32_t", "i32": "int32_t",
-	"": "int32_t", "wide_": "int64_t", "i4": "uint8_t", "u4": "uint8_t", "u64": "uint64_t", "i64": "int64_t", "f32": "float", "bool": "uint8_t"}
+	"": "int32_t", "wide_": "int64_t", "i4": "uint8_t", "u4": "uint8_t", "u64": "uint64_t", "i64": "int64_t", "f32": "float",
+	"bool": "uint8_t"}

@@ -223,12 +223,14 @@ func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 	zx, outside := w.p.Tensors[x].Encoding.ZeroPoint, tensor.Count(geo.Out)
 	if kernel == "conv_transpose" {
 		acc := w.scratch(unsigned, "accumulators", outside)
-		w.call("%s_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", kernel, sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+		w.call("%s_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", kernel, sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros,
+			f.bias, acc.name, outs)
 		return w.kernels.need(kernel, sum, w.typ(x), f.typ)
 	}
 	if w.p.Profile.Saturates && w.pairs(s, op) {
 		acc := w.scratch(unsigned, "accumulators", outside)
-		w.call("conv_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
+		w.call("conv_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name,
+			f.bias, acc.name, outs)
 		return w.kernels.need("conv_saturating", w.typ(x))
 	}
 	length := op.Weights.Terms
@@ -236,15 +238,15 @@ func (w *writer) convolution(s *lower.Step, op *lower.Linear, outs int) error {
 	if channels := op.Weights.Channels / geo.Group; in[1] == geo.Group && channels < 4 {
 		column := w.scratch(element, "a kernel", length)
 		acc := w.scratch(unsigned, "accumulators", geo.Out[len(geo.Out)-1])
-		w.call("conv_planes_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
-			column.name, acc.name, outs)
+		w.call("conv_planes_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx,
+			f.name, f.zeros, f.bias, column.name, acc.name, outs)
 		return w.kernels.need("conv_planes", sum, w.typ(x), element.String(), f.typ, products.String())
 	}
 	most := columns(outside, length*element.Bits()/8)
 	column := w.scratch(element, "inputs of outputs, a column for each", most, length)
 	acc := w.scratch(unsigned, "accumulators", most)
-	w.call("conv_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %d, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
-		most, column.name, acc.name, outs)
+	w.call("conv_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %d, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx, f.name,
+		f.zeros, f.bias, most, column.name, acc.name, outs)
 	return w.kernels.need("conv", sum, w.typ(x), element.String(), f.typ, products.String())
 }
 
@@ -345,8 +347,8 @@ func (w *writer) productOf(a, b []int, transA, transB bool, zeros int) (string, 
 		each(stack, steps(stack, of.stack), func(at int) { places = append(places, at*size) })
 		return integers(w, "int32_t", what, 4, places)
 	}
-	return fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d}", tensor.Count(stack), x.rows, x.cols, y.cols, x.byRow, x.byCol, y.byRow, y.byCol,
-		at(x, "where the left matrices begin"), at(y, "where the right matrices begin"), zeros), y.cols, nil
+	return fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d}", tensor.Count(stack), x.rows, x.cols, y.cols, x.byRow, x.byCol,
+		y.byRow, y.byCol, at(x, "where the left matrices begin"), at(y, "where the right matrices begin"), zeros), y.cols, nil
 }
 
 func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
@@ -363,20 +365,22 @@ func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
 	zx := w.p.Tensors[x].Encoding.ZeroPoint
 	if w.p.Profile.Saturates && w.pairs(s, op) {
 		acc := w.scratch(unsigned, "accumulators", n)
-		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name, f.bias, acc.name, outs)
+		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name,
+			f.bias, acc.name, outs)
 		return w.kernels.need("matmul_saturating", w.typ(x))
 	}
 	right := sideOf(f.shape, gemm.TransB, true)
 	if right.byRow != 1 {
 		acc := w.scratch(unsigned, "accumulators", n)
-		w.call("matmul_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias, acc.name, outs)
+		w.call("matmul_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
+			acc.name, outs)
 		return w.kernels.need("matmul", sum, w.typ(x), f.typ)
 	}
 	element, products := sums(op, w.p.Tensors[x].DType, right.rows)
 	column := w.scratch(element, "a row of the left factor", right.rows)
 	acc := w.scratch(unsigned, "accumulators", n)
-	w.call("matmul_rows_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
-		column.name, acc.name, outs)
+	w.call("matmul_rows_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx,
+		f.name, f.zeros, f.bias, column.name, acc.name, outs)
 	return w.kernels.need("matmul_rows", sum, w.typ(x), element.String(), f.typ, products.String())
 }
 

@@ -16,7 +16,8 @@ import (
 var reshapes = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"}
 
 // moves are the other operators that only move elements, by parameters that are constant.
-var moves = []string{"DepthToSpace", "Expand", "Gather", "GatherElements", "Pad", "Resize", "Slice", "SpaceToDepth", "Split", "Tile", "Transpose", "Upsample"}
+var moves = []string{"DepthToSpace", "Expand", "Gather", "GatherElements", "Pad", "Resize", "Slice", "SpaceToDepth", "Split", "Tile",
+	"Transpose", "Upsample"}
 
 // shapeInput reports whether input i of a node says where elements go, and is not itself moved or computed with.
 func shapeInput(n *graph.Node, i int) bool {

@@ -21,10 +21,12 @@ func operators() map[string]operator {
 		"Tanh": unary("hyperbolic_tangent"), "Gelu": gelu, "Clip": clip, "Pow": pow,
 		"LeakyRelu": attributes("leaky_relu", "alpha", 0.01, "", 0), "HardSigmoid": attributes("hard_sigmoid", "alpha", 0.2, "beta", 0.5),
 		"Swish": attributes("swish", "alpha", 1, "", 0),
-		"Add":   binary("plus"), "Sub": binary("minus"), "Mul": binary("times"), "Div": binary("over"), "Max": binary("larger"), "Min": binary("smaller"),
+		"Add":   binary("plus"), "Sub": binary("minus"), "Mul": binary("times"), "Div": binary("over"), "Max": binary("larger"),
+		"Min":     binary("smaller"),
 		"Softmax": softmaxReals, "LayerNormalization": layerNorm, "ReduceMean": reduce(true), "ReduceSum": reduce(false),
 		"GlobalAveragePool": globalMean, "MaxPool": maxPoolReals, "GlobalMaxPool": maxPoolReals, "Concat": concatReals,
-		"AveragePool": averageReals, "Where": chooseReals, "MatMul": matmulReals, "Gemm": matmulReals, "Conv": convReals, "ConvTranspose": convReals,
+		"AveragePool": averageReals, "Where": chooseReals, "MatMul": matmulReals, "Gemm": matmulReals, "Conv": convReals,
+		"ConvTranspose": convReals,
 	}
 }
 
@@ -226,7 +228,8 @@ func averageReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape [
 	w.line("static const struct average_reals ways[] = {%s};", strings.Join(ways, ", "))
 	x := w.use(in[0])
 	y := w.filled(n, shape)
-	w.call("average_reals_pool_f32_f32(&window, ways, 1, %d, 0, %d, %s, %s)", bit(n.Pool().CountPadding), tensor.Count(in[0].shape[:2]), x, w.use(y))
+	w.call("average_reals_pool_f32_f32(&window, ways, 1, %d, 0, %d, %s, %s)", bit(n.Pool().CountPadding),
+		tensor.Count(in[0].shape[:2]), x, w.use(y))
 	if err := w.kernels.need("average_reals"); err != nil {
 		return nil, err
 	}
@@ -295,7 +298,8 @@ func convReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []in
 	if len(in) > 2 && in[2] != nil {
 		bias = w.use(in[2])
 	}
-	w.line("static const struct convolution shape = {%s, %d, %d, %d, %d};", window, in[0].shape[0], geo.Group, in[0].shape[1]/geo.Group, shape[1])
+	w.line("static const struct convolution shape = {%s, %d, %d, %d, %d};", window, in[0].shape[0], geo.Group,
+		in[0].shape[1]/geo.Group, shape[1])
 	x, weights := w.use(in[0]), w.use(in[1])
 	y := w.filled(n, shape)
 	w.call("%s(&shape, %s, %s, %s, %s)", kernel, x, weights, bias, w.use(y))

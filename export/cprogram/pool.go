@@ -167,11 +167,13 @@ func (w *writer) softmax(s *lower.Step, op *lower.Softmax) error {
 			return err
 		}
 	case qmath.SoftmaxMLAS:
-		name, init = "softmax_float", fmt.Sprintf("{%s, %s, %s}", w.floats("exp by distance from the largest code", m.Terms), w.real(m.PerOutput), limits)
+		name, init = "softmax_float", fmt.Sprintf("{%s, %s, %s}", w.floats("exp by distance from the largest code", m.Terms),
+			w.real(m.PerOutput), limits)
 		err = w.kernels.need("softmax_float", args...)
 	default:
 		r := roundingName(m.Rounding)
-		name, init = "softmax_"+r, fmt.Sprintf("{%s, INT64_C(%d), %s}", integers(w, "int32_t", "exp by distance from the largest code", 4, m.E), m.Inverse, limits)
+		name, init = "softmax_"+r, fmt.Sprintf("{%s, INT64_C(%d), %s}", integers(w, "int32_t", "exp by distance from the largest code", 4, m.E),
+			m.Inverse, limits)
 		err = w.kernels.need("softmax_integer", append([]string{r}, args...)...)
 	}
 	if err != nil {

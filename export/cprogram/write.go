@@ -62,7 +62,8 @@ func written(p *lower.Program, o Options) (*writer, Size, error) {
 	if err != nil {
 		return nil, Size{}, err
 	}
-	w := &writer{ctx: cmp.Or(o.Context, context.Background()), p: bound, prefix: o.Prefix, kernels: kernels{library: all, have: map[string]bool{}}, values: map[lower.TensorID]*value{}}
+	w := &writer{ctx: cmp.Or(o.Context, context.Background()), p: bound, prefix: o.Prefix,
+		kernels: kernels{library: all, have: map[string]bool{}}, values: map[lower.TensorID]*value{}}
 	if err := w.program(); err != nil {
 		return nil, Size{}, err
 	}
@@ -93,7 +94,8 @@ func bind(p *lower.Program, o Options) (*lower.Program, error) {
 	}
 	for _, id := range q.Inputs {
 		if t := &q.Tensors[id]; t.Shape == nil || !fixed(t.Shape) {
-			return nil, fmt.Errorf("export c: input %q is %s: the C program needs sizes for all of its dimensions", t.Name, graph.FormatType(t.DType, t.Shape))
+			return nil, fmt.Errorf("export c: input %q is %s: the C program needs sizes for all of its dimensions", t.Name,
+				graph.FormatType(t.DType, t.Shape))
 		}
 	}
 	return &q, nil

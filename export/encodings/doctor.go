@@ -13,7 +13,8 @@ import (
 	"qwb/export/table"
 )
 
-var rules = table.Rules("version", "once", "known", "complete", "place", "type", "scale", "offset", "range", "symmetric", "channels", "bias", "grid")
+var rules = table.Rules("version", "once", "known", "complete", "place", "type", "scale", "offset", "range", "symmetric", "channels",
+	"bias", "grid")
 
 type examination struct {
 	table.Examination
@@ -111,7 +112,8 @@ func (x *examination) readList(b json.RawMessage, constant bool) error {
 			return err
 		}
 		for _, e := range list {
-			n := table.Entry{Name: e.Name, Constant: constant, Placed: true, Bits: e.BW, Float: e.DType == "FLOAT", Scale: e.Scale, Offset: e.Offset, Axis: -1, Block: e.Block}
+			n := table.Entry{Name: e.Name, Constant: constant, Placed: true, Bits: e.BW, Float: e.DType == "FLOAT", Scale: e.Scale, Offset: e.Offset,
+				Axis: -1, Block: e.Block}
 			spelled(&n, e.DType, []string{"INT", "FLOAT"}, e.Symmetric, 2)
 			x.Entries = append(x.Entries, n)
 		}

@@ -28,9 +28,11 @@ const suffix = ".encodings"
 
 // Format is the float model, its weights on their grids, and the encodings of all its tensors beside it.
 func Format() export.Format {
-	return export.Format{Name: "encodings", Doc: "float ONNX, and beside it the encodings of every tensor for QNN, SNPE and AIMET (MODEL.encodings)",
+	return export.Format{Name: "encodings",
+		Doc: "float ONNX, and beside it the encodings of every tensor for QNN, SNPE and AIMET (MODEL.encodings)",
 		Ext: ".onnx", From: export.Plan, Targets: []string{"qnn", "aimet"},
-		Options: []export.Option{{Name: "encodings", Kind: export.Choice, Choices: []string{v100, v061, v200, v210}, Doc: "version of the file of encodings"},
+		Options: []export.Option{{Name: "encodings", Kind: export.Choice, Choices: []string{v100, v061, v200, v210},
+			Doc: "version of the file of encodings"},
 			export.ExternalAbove},
 		Check: check, Write: write, Back: back, Rules: rules, Doctor: doctor}
 }

@@ -187,8 +187,8 @@ func (r *recoverer) reads(id lower.TensorID) bool {
 	return slices.ContainsFunc(r.p.Steps, func(s lower.Step) bool { return slices.Contains(s.Inputs, id) })
 }
 
-// index finds constants, nodes and values by name, and adds what values say of tensors. Those in another layout, or of another grid before they are
-// scaled or limited, say the same of it.
+// index finds constants, nodes and values by name, and adds what values say of tensors. Those in another layout, or of another grid before
+// they are scaled or limited, say the same of it.
 func (r *recoverer) index() error {
 	of := map[string]lower.TensorID{}
 	for id, name := range r.at.names {
@@ -413,7 +413,8 @@ func (r *recoverer) number(n *Node) (float32, error) {
 		return 0, fmt.Errorf("%s has %d inputs, not 3", n.Op, len(n.Inputs))
 	}
 	t, z := r.constants[n.Inputs[1]], r.constants[n.Inputs[2]]
-	if t == nil || t.Type != float32Type || t.count() != 1 || len(t.Raw) < 4 || z == nil || slices.ContainsFunc(z.Raw, func(b byte) bool { return b != 0 }) {
+	if t == nil || t.Type != float32Type || t.count() != 1 || len(t.Raw) < 4 || z == nil ||
+		slices.ContainsFunc(z.Raw, func(b byte) bool { return b != 0 }) {
 		return 0, fmt.Errorf("%s has no scale, or a zero point that is not 0", n.Op)
 	}
 	return math.Float32frombits(binary.LittleEndian.Uint32(t.Raw)), nil
@@ -634,7 +635,8 @@ func unpack(t *Tensor, op string, w *lower.Weights) ([]int64, error) {
 	}
 	area, block := len(list)/(outs*ins), 0
 	layout, _ := strings.CutPrefix(t.Doc, "layout ==> ")
-	if _, err := fmt.Sscanf(layout, "(N/%d)", &block); err != nil && layout != "NHWC" && layout != "NWC" && layout != "HWCN" && layout != "WCN" {
+	if _, err := fmt.Sscanf(layout, "(N/%d)", &block); err != nil && layout != "NHWC" && layout != "NWC" && layout != "HWCN" &&
+		layout != "WCN" {
 		return nil, fmt.Errorf("weights lie as %q", t.Doc)
 	}
 	whole := 0

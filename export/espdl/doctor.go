@@ -24,14 +24,21 @@ const (
 
 func rules() []export.Rule {
 	return []export.Rule{
-		{Name: tensorRule, Doc: "every constant has a type, a shape and as many elements as it says, padded to 16 bytes", Fix: "write the elements little endian, with zeros to a multiple of 16 bytes"},
-		{Name: inputRule, Doc: "every input of a node is an input of the model, a constant or the output of a node before it, and every output has a type and a shape", Fix: "list nodes in the order of execution and every tensor once"},
-		{Name: kindRule, Doc: "quant_type says what the node reads: S8 and S16 integers of 8 and 16 bits, F32 floats", Fix: "quantize the input, or give the node the quant_type of its integers"},
+		{Name: tensorRule, Doc: "every constant has a type, a shape and as many elements as it says, padded to 16 bytes",
+			Fix: "write the elements little endian, with zeros to a multiple of 16 bytes"},
+		{Name: inputRule, Doc: "every input of a node is an input of the model, a constant or the output of a node before it, and every output " +
+			"has a type and a shape", Fix: "list nodes in the order of execution and every tensor once"},
+		{Name: kindRule, Doc: "quant_type says what the node reads: S8 and S16 integers of 8 and 16 bits, F32 floats",
+			Fix: "quantize the input, or give the node the quant_type of its integers"},
 		{Name: exponentRule, Doc: "quantized tensors have one exponent, weights one or one per output channel", Fix: "write log2 of the scale"},
-		{Name: shiftRule, Doc: "the sums of Conv, Gemm, MatMul and Mul are shifted right: output exponent >= the sum of the factors'", Fix: "give the output a larger scale"},
-		{Name: biasRule, Doc: "a bias is int32 (int64 where activations have 16 bits), has the sums' exponents and fits into the bits that the chip has", Fix: "give weights or input a larger scale"},
-		{Name: tableRule, Doc: "a table has 256 entries, of int16 one every power of two codes and one at the end, and the exponent of the output", Fix: "write one entry for every code from the lowest up"},
-		{Name: fusionRule, Doc: "Conv, Gemm and MatMul say Linear or Relu as their activation", Fix: "write other limits as a Clip with a table behind the node"},
+		{Name: shiftRule, Doc: "the sums of Conv, Gemm, MatMul and Mul are shifted right: output exponent >= the sum of the factors'",
+			Fix: "give the output a larger scale"},
+		{Name: biasRule, Doc: "a bias is int32 (int64 where activations have 16 bits), has the sums' exponents and fits into the bits that " +
+			"the chip has", Fix: "give weights or input a larger scale"},
+		{Name: tableRule, Doc: "a table has 256 entries, of int16 one every power of two codes and one at the end, and the exponent " +
+			"of the output", Fix: "write one entry for every code from the lowest up"},
+		{Name: fusionRule, Doc: "Conv, Gemm and MatMul say Linear or Relu as their activation",
+			Fix: "write other limits as a Clip with a table behind the node"},
 		{Name: channelRule, Doc: "weights have scales by channel on the ESP32-P4 only", Fix: "quantize weights per tensor"},
 	}
 }
@@ -147,7 +154,8 @@ func (d *checker) node(n *Node) {
 	x, xe := d.factor(n, 0)
 	switch kind := n.text("quant_type"); {
 	case n.Op == "QuantizeLinear": // says what it writes
-	case kind == "S8" && x != int8Type, kind == "S16" && x != int16Type, kind == "F32" && quantized(x), kind != "S8" && kind != "S16" && kind != "F32":
+	case kind == "S8" && x != int8Type, kind == "S16" && x != int16Type, kind == "F32" && quantized(x), kind != "S8" && kind != "S16" &&
+		kind != "F32":
 		d.add(kindRule, n.Name, "quant_type %q, and input 0 has elements of type %d", kind, x)
 	}
 	var out *Value
@@ -226,7 +234,8 @@ func (d *checker) table(n *Node, t *Tensor, out *Value) {
 		ok = entries > 1 && 65536%(entries-1) == 0
 	}
 	if !ok || t.Type != out.Type || !slices.Equal(t.Exponents, out.Exponents) {
-		d.add(tableRule, n.Name, "%d entries of type %d with exponents %v for an output of type %d with %v", entries, t.Type, t.Exponents, out.Type, out.Exponents)
+		d.add(tableRule, n.Name, "%d entries of type %d with exponents %v for an output of type %d with %v", entries, t.Type, t.Exponents,
+			out.Type, out.Exponents)
 	}
 }
 

@@ -304,7 +304,8 @@ func Read(b []byte) (*Model, error) {
 		slot int
 	}{{&m.Initializers, 2}, {&m.TestInputs, 8}, {&m.TestOutputs, 9}} {
 		for _, t := range g.Views(l.slot) {
-			*l.to = append(*l.to, Tensor{Name: t.Text(6), Doc: t.Text(7), Type: t.I32(1, 0), Shape: t.Int64s(0), Exponents: t.Int64s(13), Raw: t.Bytes(8, 16)})
+			*l.to = append(*l.to, Tensor{Name: t.Text(6), Doc: t.Text(7), Type: t.I32(1, 0), Shape: t.Int64s(0), Exponents: t.Int64s(13),
+				Raw: t.Bytes(8, 16)})
 		}
 	}
 	for _, l := range []struct {

@@ -249,8 +249,8 @@ func (b *builder) split(s *lower.Step, n *graph.Node, axis int) error {
 }
 
 // floats are the operators that ESP-DL computes in float between integers; what is summed over windows and matrices is not among them.
-var floats = []string{"Add", "Clip", "Div", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "LogSoftmax", "Mul", "Neg",
-	"Pow", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Swish", "Tanh"}
+var floats = []string{"Add", "Clip", "Div", "Elu", "Exp", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log",
+	"LogSoftmax", "Mul", "Neg", "Pow", "Relu", "Sigmoid", "Softmax", "Sqrt", "Sub", "Swish", "Tanh"}
 
 // island writes float operators one by one, in the layout of the model.
 func (b *builder) island(s *lower.Step, op *lower.Island) error {

@@ -196,8 +196,8 @@ func (b *builder) constants(s *lower.Step, op *lower.Linear, inputs []string) ([
 	return append(inputs, name), err
 }
 
-// pack lays out weights as the kernels read them (ResetParamLayoutPattern of ESP-PPQ). Chips with vectors want the output channels in blocks
-// of 16 bytes, (N/16)HWC16 or (N/8)HWC8, those left over as NHWC (of depthwise convolutions HWN); the others NHWC, of depthwise
+// pack lays out weights as the kernels read them (ResetParamLayoutPattern of ESP-PPQ). Chips with vectors want the output channels in
+// blocks of 16 bytes, (N/16)HWC16 or (N/8)HWC8, those left over as NHWC (of depthwise convolutions HWN); the others NHWC, of depthwise
 // convolutions HWCN. The shape says HWCN, of depthwise ones HWNC, whatever the order.
 func pack(n *graph.Node, w *lower.Weights, wide, plain bool) (*tensor.Tensor, string, error) {
 	shape := w.Codes.Shape

@@ -19,8 +19,10 @@ import (
 
 // Format is the file of ESP-DL. Its targets are the chips: what they round, and how weights lie, differs.
 func Format() export.Format {
-	return export.Format{Name: "espdl", Doc: "the integer program as a file of ESP-DL, with the first sample as its test values", Ext: ".espdl", From: export.Program,
-		Note:    "the model's inputs and outputs are integers, and pictures lie channels last; Model::test() of ESP-DL runs the test values on the board",
+	return export.Format{Name: "espdl", Doc: "the integer program as a file of ESP-DL, with the first sample as its test values",
+		Ext: ".espdl", From: export.Program,
+		Note: "the model's inputs and outputs are integers, and pictures lie channels last; Model::test() of ESP-DL runs the test values " +
+			"on the board",
 		Targets: []string{"espdl_int8", "espdl_int8_s3", "espdl_int8_c", "espdl_int16", "espdl_int16_s3", "espdl_int16_c"},
 		Own:     rows().Own(),
 		Write:   write, Rules: rules(), Doctor: doctor, Look: look, Back: back}
@@ -74,8 +76,9 @@ type places struct {
 
 // assemble makes a file of a program that runs on a sample. plain lays out weights as chips without vectors read them.
 func assemble(ctx context.Context, run *program.Executor, feeds map[string]*tensor.Tensor, plain bool) (*builder, error) {
-	b := &builder{m: &Model{}, p: run.Program(), plain: plain, taken: map[string]bool{}, moved: map[string]string{}, places: places{names: map[lower.TensorID]string{},
-		perms: map[lower.TensorID][]int{}, held: map[lower.TensorID]*tensor.Tensor{}, same: map[lower.TensorID]lower.TensorID{}}}
+	b := &builder{m: &Model{}, p: run.Program(), plain: plain, taken: map[string]bool{}, moved: map[string]string{},
+		places: places{names: map[lower.TensorID]string{},
+			perms: map[lower.TensorID][]int{}, held: map[lower.TensorID]*tensor.Tensor{}, same: map[lower.TensorID]lower.TensorID{}}}
 	b.borders()
 	for _, id := range b.p.Inputs {
 		if to, ok := b.same[id]; ok {
@@ -510,7 +513,8 @@ func (b *builder) table(d tensor.DType, exponents []int64, f func(q int32) int32
 		return "", err
 	}
 	for i := range b.m.Initializers {
-		if o := &b.m.Initializers[i]; strings.HasPrefix(o.Name, "lut") && o.Type == made.Type && slices.Equal(o.Raw, made.Raw) && slices.Equal(o.Exponents, exponents) {
+		if o := &b.m.Initializers[i]; strings.HasPrefix(o.Name, "lut") && o.Type == made.Type && slices.Equal(o.Raw, made.Raw) &&
+			slices.Equal(o.Exponents, exponents) {
 			return o.Name, nil
 		}
 	}

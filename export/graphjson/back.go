@@ -45,7 +45,8 @@ func back(_ context.Context, _ *export.Input, out *export.Output) (*export.Readb
 }
 
 func tensorItem(name, dtype string, constant bool, shape []int64) *export.Item {
-	return &export.Item{At: fmt.Sprintf("%s: %s, a constant: %t", export.TensorName(name), dtype, constant), Kind: "shape", Wide: slices.Clone(shape)}
+	return &export.Item{At: fmt.Sprintf("%s: %s, a constant: %t", export.TensorName(name), dtype, constant), Kind: "shape",
+		Wide: slices.Clone(shape)}
 }
 
 // slotAt says all of a slot that is no number.

@@ -66,15 +66,16 @@ const version = "qwb graph 1"
 var rules = []export.Rule{
 	{Name: "once", Doc: "tensors and nodes stand once", Fix: "take the second one away"},
 	{Name: "tensor", Doc: "what nodes and slots name is a tensor of the file", Fix: "write the tensor"},
-	{Name: "root", Doc: "the root of a slot is a slot of the file that has a scale, where the slot quantizes", Fix: "write the slot that governs"},
+	{Name: "root", Doc: "the root of a slot is a slot of the file that has a scale, where the slot quantizes",
+		Fix: "write the slot that governs"},
 	{Name: "state", Doc: "states and domains are those of plans", Fix: "write a state that plans know"},
 	{Name: "scale", Doc: "scales are positive and finite, zero points within the integers, as many as scales", Fix: "export the plan again"},
 }
 
 // Format is the configured graph in one file.
 func Format() export.Format {
-	return export.Format{Name: "json", Doc: "the configured graph as JSON: tensors, operators, slots with states and scales", Ext: ".json", From: export.Plan,
-		Write: write, Back: back, Rules: rules, Doctor: doctor}
+	return export.Format{Name: "json", Doc: "the configured graph as JSON: tensors, operators, slots with states and scales", Ext: ".json",
+		From: export.Plan, Write: write, Back: back, Rules: rules, Doctor: doctor}
 }
 
 func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
@@ -95,7 +96,8 @@ func describe(in *export.Input) (*Document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export json: %w", err)
 	}
-	d := &Document{Format: version, Model: in.Title, Platform: in.Target.Name, Profile: in.Target.Profile, Opset: g.Opset(""), Inputs: []string{}, Outputs: []string{}}
+	d := &Document{Format: version, Model: in.Title, Platform: in.Target.Name, Profile: in.Target.Profile, Opset: g.Opset(""),
+		Inputs: []string{}, Outputs: []string{}}
 	seen := map[graph.ValueID]bool{}
 	name := func(v graph.ValueID) string {
 		if v == graph.NoValue {
@@ -126,7 +128,8 @@ func describe(in *export.Input) (*Document, error) {
 	}
 	for _, id := range order {
 		n := g.Node(id)
-		node := Node{Name: n.Name, Op: n.Op, Inputs: []string{}, Outputs: []string{}, Domain: in.Set.Domains[id].String(), Why: in.Set.Why[id], Slots: []Slot{}}
+		node := Node{Name: n.Name, Op: n.Op, Inputs: []string{}, Outputs: []string{}, Domain: in.Set.Domains[id].String(), Why: in.Set.Why[id],
+			Slots: []Slot{}}
 		if n.Domain != "" && n.Domain != "ai.onnx" {
 			node.Op = n.Domain + "::" + n.Op
 		}
@@ -144,7 +147,8 @@ func describe(in *export.Input) (*Document, error) {
 				continue
 			}
 			slot, root := in.Set.Slot(s), in.Set.Root(s)
-			o := Slot{At: at(s), Tensor: g.Value(slot.Value).Name, State: slot.State().String(), Root: g.Node(in.Set.Slot(root).Node).Name + "." + at(root),
+			o := Slot{At: at(s), Tensor: g.Value(slot.Value).Name, State: slot.State().String(), Root: g.Node(in.Set.Slot(root).Node).Name +
+				"." + at(root),
 				Config: slot.Config, Scale: []float64{}, Zero: []int32{}}
 			if root == s {
 				for _, x := range in.Set.Params(s).Scale {

@@ -30,11 +30,13 @@ const version = "3.6.1"
 // Suffix is what the name of the parameters has behind that of the model.
 const Suffix = ".mnn.json"
 
-// Format is a float model whose weights are those that the integers stand for, and beside it the parameters of every convolution on integers:
+// Format is a float model whose weights are those that the integers stand for,
+// and beside it the parameters of every convolution on integers:
 //
 //	mnnconvert -f ONNX --modelFile m.onnx --MNNModel m.mnn --compressionParamsFile m.onnx.mnn.json
 func Format() export.Format {
-	return export.Format{Name: "mnn", Doc: "a float ONNX model, and beside it the compression parameters that MNNConvert reads, FILE" + Suffix, Ext: ".onnx",
+	return export.Format{Name: "mnn", Doc: "a float ONNX model, and beside it the compression parameters that MNNConvert reads, FILE" +
+		Suffix, Ext: ".onnx",
 		From: export.Plan, Targets: []string{"mnn_int8"}, Options: []export.Option{export.ExternalAbove},
 		Note:  "mnnconvert -f ONNX --modelFile FILE --MNNModel FILE.mnn --compressionParamsFile FILE" + Suffix,
 		Write: write, Rules: rules(), Doctor: doctor, Back: back}
@@ -90,8 +92,8 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 	})
 }
 
-// pooled warns of maximum pools before a convolution on integers: MNN takes the scale of its input for them too, and MNN 3.6.1 on x86 was found
-// to compute other numbers then (examples/engines/mnn_int8.py: squeezenet, cnn_mnist).
+// pooled warns of maximum pools before a convolution on integers: MNN takes the scale of its input for them too, and MNN 3.6.1 on x86 was
+// found to compute other numbers then (examples/engines/mnn_int8.py: squeezenet, cnn_mnist).
 func pooled(g *graph.Graph, set *tqc.Set) []tqc.Warning {
 	for _, id := range g.Nodes() {
 		if g.Node(id).Op != "Conv" || set.Domains[id] != tqc.DomainInt {
@@ -102,8 +104,9 @@ func pooled(g *graph.Graph, set *tqc.Set) []tqc.Warning {
 			p = g.Producer(g.Node(p).Inputs[0])
 		}
 		if p != graph.NoNode && g.Node(p).Op == "MaxPool" {
-			return []tqc.Warning{{Node: g.Node(p).Name, Text: "MNN computes a MaxPool before a convolution on integers on integers too, and MNN 3.6.1 on x86 gives wrong numbers there: " +
-				"compare on the device, or keep the convolution in float (qwb dispatch --fp32)"}}
+			return []tqc.Warning{{Node: g.Node(p).Name,
+				Text: "MNN computes a MaxPool before a convolution on integers on integers too, and MNN 3.6.1 on x86 gives wrong numbers there: " +
+					"compare on the device, or keep the convolution in float (qwb dispatch --fp32)"}}
 		}
 	}
 	return nil
@@ -171,7 +174,8 @@ func (b *builder) activation(slot tqc.SlotID) (*scaled, error) {
 		return nil, err
 	}
 	zero := int(p.ZeroPoint[0])
-	return &scaled{Name: b.g.Value(b.set.Slot(slot).Value).Name, Bits: c.Bits, Scales: p.Scale[:1], ZeroPoint: &zero, Min: c.QMin, Max: c.QMax}, nil
+	return &scaled{Name: b.g.Value(b.set.Slot(slot).Value).Name, Bits: c.Bits, Scales: p.Scale[:1], ZeroPoint: &zero, Min: c.QMin,
+		Max: c.QMax}, nil
 }
 
 func simple(c *tqc.Config) error {
@@ -214,10 +218,13 @@ func rules() []export.Rule {
 	const again = "export again, and keep the two files together"
 	return []export.Rule{
 		{Name: "method", Doc: "there is one algorithm, QUANTIZE", Fix: again},
-		{Name: "layers", Doc: "the output of every layer is a tensor that a convolution of the model, or an activation behind one, computes, each once", Fix: again},
-		{Name: "scales", Doc: "there is one scale for input and output each, and one for each output channel of the weights, all positive numbers", Fix: again},
+		{Name: "layers", Doc: "the output of every layer is a tensor that a convolution of the model, or an activation behind one, " +
+			"computes, each once", Fix: again},
+		{Name: "scales", Doc: "there is one scale for input and output each, and one for each output channel of the weights, all " +
+			"positive numbers", Fix: again},
 		{Name: "clamp", Doc: "integers have 8 bits and go from clampMin to clampMax, with the zero point between them", Fix: again},
-		{Name: "one-grid", Doc: "a tensor has the same scale and zero point wherever it stands: MNN keeps the first", Fix: "give the tensor one scale (qwb set)"},
+		{Name: "one-grid", Doc: "a tensor has the same scale and zero point wherever it stands: MNN keeps the first",
+			Fix: "give the tensor one scale (qwb set)"},
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// back reads a network that was written, its weights too, and says what it holds of the plan: layers by the names of nodes. Weights come back into the
-// layout of the model, and scales are compared as their reciprocals.
+// back reads a network that was written, its weights too, and says what it holds of the plan: layers by the names of nodes. Weights come
+// back into the layout of the model, and scales are compared as their reciprocals.
 func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
 	r := &recoverer{g: in.Model.Graph, set: in.Set, held: &export.Recovered{Wants: wants, Lacks: lacks}}
 	return r.read(out, out.Name())
@@ -184,7 +184,8 @@ func (r *recoverer) sum(n *graph.Node, l *layer) error {
 		for k, x := range l.weights[0].floats {
 			list[back(k)] = x
 		}
-		r.held.Add(&export.Item{At: export.SlotName(n.Name, graph.WeightInput, 0), Kind: export.Numbers, Floats: list, Stored: func(x float32) float32 { return x * alpha }})
+		r.held.Add(&export.Item{At: export.SlotName(n.Name, graph.WeightInput, 0), Kind: export.Numbers, Floats: list,
+			Stored: func(x float32) float32 { return x * alpha }})
 		if weights, ok := r.table[l.name+ofWeights]; ok {
 			return r.grids(n, len(t.Shape), alpha, weights, r.table[l.name])
 		}

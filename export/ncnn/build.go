@@ -45,7 +45,8 @@ func build(in *export.Input, float bool) (*net, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{g: g, set: in.Set, float: float, blobs: map[graph.ValueID]string{}, taken: map[string]bool{}, named: map[string]bool{}, units: map[graph.NodeID]*unit{},
+	b := &builder{g: g, set: in.Set, float: float, blobs: map[graph.ValueID]string{}, taken: map[string]bool{}, named: map[string]bool{},
+		units:  map[graph.NodeID]*unit{},
 		inside: map[graph.NodeID]bool{}, layer: map[graph.ValueID]int{}, consts: map[graph.ValueID][]string{}}
 	order, err := g.Order()
 	if err != nil {
@@ -215,7 +216,8 @@ func (b *builder) input(v graph.ValueID) error {
 		return fmt.Errorf("%s: %w", stage, err)
 	}
 	b.blobs[v] = b.blobName(val.Name)
-	b.net.layers = append(b.net.layers, layer{typ: "Input", name: b.layerName("input_" + val.Name), tops: []string{b.blobs[v]}, params: sized(d)})
+	b.net.layers = append(b.net.layers, layer{typ: "Input", name: b.layerName("input_" + val.Name), tops: []string{b.blobs[v]},
+		params: sized(d)})
 	return nil
 }
 
@@ -237,7 +239,8 @@ func (b *builder) output(v graph.ValueID) error {
 		return fmt.Errorf("%s: output %q: %w", stage, val.Name, err)
 	}
 	if blob != clean(val.Name) {
-		b.net.layers = append(b.net.layers, layer{typ: "Noop", name: b.layerName("output_" + val.Name), bottoms: []string{blob}, tops: []string{b.blobName(val.Name)}})
+		b.net.layers = append(b.net.layers, layer{typ: "Noop", name: b.layerName("output_" + val.Name), bottoms: []string{blob},
+			tops: []string{b.blobName(val.Name)}})
 	}
 	return nil
 }
@@ -273,7 +276,8 @@ func (b *builder) constant(v graph.ValueID, d []int) (string, error) {
 		}
 	}
 	name := b.blobName(b.g.Value(v).Name)
-	b.net.layers = append(b.net.layers, layer{typ: "MemoryData", name: b.layerName("data_" + b.g.Value(v).Name), tops: []string{name}, params: sized(d),
+	b.net.layers = append(b.net.layers, layer{typ: "MemoryData", name: b.layerName("data_" + b.g.Value(v).Name), tops: []string{name},
+		params:  sized(d),
 		weights: []weight{{floats: t.ToRowMajor().F32()}}})
 	b.consts[v] = append(b.consts[v], key, name)
 	return name, nil
@@ -286,7 +290,8 @@ func (b *builder) add(typ string, id graph.NodeID, in []string, out graph.ValueI
 		name = b.g.Value(out).Name
 	}
 	b.blobs[out] = b.blobName(b.g.Value(out).Name)
-	b.net.layers = append(b.net.layers, layer{typ: typ, name: b.layerName(name), bottoms: in, tops: []string{b.blobs[out]}, params: params, of: b.g.Node(id).Name})
+	b.net.layers = append(b.net.layers, layer{typ: typ, name: b.layerName(name), bottoms: in, tops: []string{b.blobs[out]}, params: params,
+		of: b.g.Node(id).Name})
 	return &b.net.layers[len(b.net.layers)-1]
 }
 
@@ -369,8 +374,10 @@ func (b *builder) quantized(id graph.NodeID) (x float32, w []float32, codes []in
 		if !b.set.Slot(slot).State().Quantizes() {
 			return 0, nil, nil, fmt.Errorf("input %d is not quantized: ncnn's int8 layers take integers from both sides", i)
 		}
-		if s, err := tqc.SchemeOf(*c); err != nil || c.Bits != 8 || s.Unsigned || s.Asymmetric || s.Dynamic || s.Group > 0 || c.Type != qmath.Integers || c.QMin < -127 {
-			return 0, nil, nil, fmt.Errorf("input %d is %s in %d..%d: ncnn has int8-sym-tensor, weights int8-sym-channel, in -127..127", i, s, c.QMin, c.QMax)
+		if s, err := tqc.SchemeOf(*c); err != nil || c.Bits != 8 || s.Unsigned || s.Asymmetric || s.Dynamic || s.Group > 0 ||
+			c.Type != qmath.Integers || c.QMin < -127 {
+			return 0, nil, nil, fmt.Errorf("input %d is %s in %d..%d: ncnn has int8-sym-tensor, weights int8-sym-channel, in -127..127", i, s,
+				c.QMin, c.QMax)
 		}
 	}
 	inverse := func(s float32) float32 { return 1 / s }

@@ -22,11 +22,13 @@ const Ext = ".param"
 func Formats() []export.Format {
 	only := []string{"ncnn_int8"}
 	return []export.Format{
-		{Name: "ncnn", Doc: "ncnn's network on integers: layers as text, and their weights beside it in a file .bin", Ext: Ext, From: export.Plan, Targets: only,
-			Note:  "ncnn has no batches: feed one sample without its first axis. Two networks run alike only with the same settings of fp16 storage.",
+		{Name: "ncnn", Doc: "ncnn's network on integers: layers as text, and their weights beside it in a file .bin", Ext: Ext, From: export.Plan,
+			Targets: only,
+			Note: "ncnn has no batches: feed one sample without its first axis. Two networks run alike only with the same settings of " +
+				"fp16 storage.",
 			Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look, Back: back},
-		{Name: "ncnn-table", Doc: "the float network and the table of scales that ncnn2int8 makes it one on integers with", Ext: ".table", From: export.Plan, Targets: only,
-			Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor, Back: backTable},
+		{Name: "ncnn-table", Doc: "the float network and the table of scales that ncnn2int8 makes it one on integers with", Ext: ".table",
+			From: export.Plan, Targets: only, Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor, Back: backTable},
 	}
 }
 
@@ -56,7 +58,8 @@ func warnings(n *net) []tqc.Warning {
 		}
 	}
 	if wide != "" {
-		list = append(list, tqc.Warning{Node: wide, Text: "weights of a 3x3 convolution have more than 6 bits: the file tells ncnn not to use Winograd's transformation there (31=64), which is slower"})
+		list = append(list, tqc.Warning{Node: wide, Text: "weights of a 3x3 convolution have more than 6 bits: the file tells ncnn not to use " +
+			"Winograd's transformation there (31=64), which is slower"})
 	}
 	return list
 }
@@ -82,7 +85,8 @@ func binName(param string) string {
 // writeTable writes the table, and the float network with layers of the same names.
 func writeTable(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	if strings.HasSuffix(out.Name(), Ext) {
-		return nil, fmt.Errorf("export ncnn-table: %s is the name of a network: -o names the table, NAME.table, and the network beside it is NAME%s", out.Name(), Ext)
+		return nil, fmt.Errorf("export ncnn-table: %s is the name of a network: -o names the table, NAME.table, and the network beside "+
+			"it is NAME%s", out.Name(), Ext)
 	}
 	n, _ := in.State.(*net)
 	float, err := build(in, true)
@@ -95,8 +99,8 @@ func writeTable(_ context.Context, in *export.Input, out *export.Output) ([]tqc.
 	return nil, writeFiles(float, out, networkOf(out.Name()))
 }
 
-// writeTable writes the factors of all layers on integers: first those of weights, NAME_param_0, one for each output channel or group, then those
-// of inputs, NAME. Numbers have the nine digits that give a float32 back.
+// writeTable writes the factors of all layers on integers: first those of weights, NAME_param_0, one for each output channel or group, then
+// those of inputs, NAME. Numbers have the nine digits that give a float32 back.
 func (n *net) writeTable(w io.Writer) error {
 	var weights, inputs strings.Builder
 	for i := range n.layers {
@@ -170,9 +174,12 @@ func look(_ context.Context, in *export.DoctorInput) (*export.AsWhole, error) {
 
 func tableRules() []export.Rule {
 	return []export.Rule{
-		{Name: "table-layers", Doc: "every line is about a layer of the network beside it that ncnn2int8 quantizes", Fix: "keep the files of one export together"},
-		{Name: "table-pairs", Doc: "a layer has a line of weights, NAME_param_0, and one of its input, NAME, each once", Fix: "take both lines of a layer out, or none"},
-		{Name: "table-scales", Doc: "there is one scale for each output or group, and one for the input, all positive numbers; that of a channel of zeros may be 0",
+		{Name: "table-layers", Doc: "every line is about a layer of the network beside it that ncnn2int8 quantizes",
+			Fix: "keep the files of one export together"},
+		{Name: "table-pairs", Doc: "a layer has a line of weights, NAME_param_0, and one of its input, NAME, each once",
+			Fix: "take both lines of a layer out, or none"},
+		{Name: "table-scales", Doc: "there is one scale for each output or group, and one for the input, all positive numbers; that of a " +
+			"channel of zeros may be 0",
 			Fix: "export again"},
 	}
 }

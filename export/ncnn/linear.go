@@ -23,7 +23,8 @@ func (b *builder) conv(id graph.NodeID, n *graph.Node) error {
 	}
 	axes := len(geo.Kernel)
 	if axes > 2 || axes == 1 && geo.Group > 1 {
-		return fmt.Errorf("it slides over %d axes in %d groups: ncnn's int8 and float layers here slide over two, or over one without groups", axes, geo.Group)
+		return fmt.Errorf("it slides over %d axes in %d groups: ncnn's int8 and float layers here slide over two, or over one without groups",
+			axes, geo.Group)
 	}
 	typ := [...]string{"", "Convolution1D", "Convolution"}[axes]
 	if geo.Group > 1 {
@@ -46,13 +47,15 @@ func (b *builder) window(typ string, id graph.NodeID, n *graph.Node, geo *graph.
 		return err
 	}
 	last := len(geo.Kernel) - 1 // the width
-	params := []param{{0, outputs}, {1, geo.Kernel[last]}, {2, geo.Dilation[last]}, {3, geo.Stride[last]}, {4, geo.PadBegin[last]}, {5, truth(bias != nil)},
+	params := []param{{0, outputs}, {1, geo.Kernel[last]}, {2, geo.Dilation[last]}, {3, geo.Stride[last]}, {4, geo.PadBegin[last]},
+		{5, truth(bias != nil)},
 		{6, len(weights)}}
 	if geo.Group > 1 {
 		params = append(params, param{7, geo.Group})
 	}
 	if last == 1 {
-		params = append(params, param{11, geo.Kernel[0]}, param{12, geo.Dilation[0]}, param{13, geo.Stride[0]}, param{14, geo.PadBegin[0]}, param{16, geo.PadEnd[0]})
+		params = append(params, param{11, geo.Kernel[0]}, param{12, geo.Dilation[0]}, param{13, geo.Stride[0]}, param{14, geo.PadBegin[0]},
+			param{16, geo.PadEnd[0]})
 	}
 	params = append(params, param{15, geo.PadEnd[last]})
 	for i, p := range slices.Backward(geo.OutputPadding) {
@@ -85,7 +88,8 @@ func (b *builder) weigh(l *layer, id graph.NodeID, n *graph.Node, floats, bias [
 		w = spread(w, outputs)
 	case len(w) == 1: // one scale for all groups
 	case groups != outputs:
-		return fmt.Errorf("its weights have %d scales for %d groups: ncnn has one for each group, or one for all (weights=int8-sym-tensor)", len(w), groups)
+		return fmt.Errorf("its weights have %d scales for %d groups: ncnn has one for each group, or one for all (weights=int8-sym-tensor)",
+			len(w), groups)
 	default:
 		term = 1
 	}

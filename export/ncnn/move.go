@@ -50,8 +50,8 @@ func (b *builder) reshape(id graph.NodeID, n *graph.Node) error {
 // orders are the types of Permute: the axes of the result from the innermost on, as letters of those of the input.
 var orders = map[int][]string{
 	1: {"w"}, 2: {"wh", "hw"}, 3: {"whc", "hwc", "wch", "cwh", "hcw", "chw"},
-	4: {"whdc", "hwdc", "wdhc", "dwhc", "hdwc", "dhwc", "whcd", "hwcd", "wchd", "cwhd", "hcwd", "chwd", "wdch", "dwch", "wcdh", "cwdh", "dcwh", "cdwh", "hdcw", "dhcw",
-		"hcdw", "chdw", "dchw", "cdhw"},
+	4: {"whdc", "hwdc", "wdhc", "dwhc", "hdwc", "dhwc", "whcd", "hwcd", "wchd", "cwhd", "hcwd", "chwd", "wdch", "dwch", "wcdh", "cwdh", "dcwh",
+		"cdwh", "hdcw", "dhcw", "hcdw", "chdw", "dchw", "cdhw"},
 }
 
 func (b *builder) transpose(id graph.NodeID, n *graph.Node) error {
@@ -164,7 +164,8 @@ func (b *builder) slice(id graph.NodeID, n *graph.Node) error {
 			*list = passes.Integers(t)
 		}
 	}
-	if t := b.g.Const(n.Input(4)); n.Input(4) != graph.NoValue && (t == nil || slices.ContainsFunc(passes.Integers(t), func(i int64) bool { return i != 1 })) {
+	if t := b.g.Const(n.Input(4)); n.Input(4) != graph.NoValue &&
+		(t == nil || slices.ContainsFunc(passes.Integers(t), func(i int64) bool { return i != 1 })) {
 		return errors.New("it takes steps other than 1, which ncnn's Crop does not")
 	}
 	if axes == nil {
@@ -292,7 +293,8 @@ func (b *builder) resize(id graph.NodeID, n *graph.Node) error {
 	switch {
 	case from[1] == 1 && from[2] == 1: // one element everywhere
 		typ = 1
-	case mode == "nearest" && (coordinates == "asymmetric" && (floor || whole && n.AttrStr("nearest_mode", "") != "ceil" && to[1] == from[1] && to[2] == from[2]) ||
+	case mode == "nearest" && (coordinates == "asymmetric" && (floor || whole && n.AttrStr("nearest_mode", "") != "ceil" && to[1] == from[1] &&
+		to[2] == from[2]) ||
 		whole && coordinates == "half_pixel" && n.AttrStr("nearest_mode", "round_prefer_floor") == "round_prefer_floor"):
 		typ = 1
 	case mode == "linear" && (coordinates == "half_pixel" || coordinates == "pytorch_half_pixel" && to[1] > 1 && to[2] > 1):
@@ -300,7 +302,8 @@ func (b *builder) resize(id graph.NodeID, n *graph.Node) error {
 	case mode == "linear" && coordinates == "align_corners":
 		typ, align = 2, 1
 	default:
-		return fmt.Errorf("mode %s, coordinates %s, from %v to %v: ncnn has nearest (asymmetric, floor) and linear (half_pixel, align_corners)", mode, coordinates, from, to)
+		return fmt.Errorf("mode %s, coordinates %s, from %v to %v: ncnn has nearest (asymmetric, floor) and linear (half_pixel, align_corners)",
+			mode, coordinates, from, to)
 	}
 	_, err = b.first("Interp", id, n, param{0, typ}, param{3, to[1]}, param{4, to[2]}, param{6, align})
 	return err

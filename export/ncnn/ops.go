@@ -29,15 +29,18 @@ var writers = map[string]func(*builder, graph.NodeID, *graph.Node) error{
 	"Abs": unary(0), "Neg": unary(1), "Floor": unary(2), "Ceil": unary(3), "Sqrt": unary(5), "Exp": unary(7), "Log": unary(8), "Sin": unary(9),
 	"Cos": unary(10), "Tan": unary(11), "Asin": unary(12), "Acos": unary(13), "Atan": unary(14), "Reciprocal": unary(15), "Round": unary(18),
 
-	"Add": twoOperands(0, 0), "Sub": twoOperands(1, 7), "Mul": twoOperands(2, 2), "Div": twoOperands(3, 8), "Max": twoOperands(4, 4), "Min": twoOperands(5, 5), "Pow": (*builder).pow,
+	"Add": twoOperands(0, 0), "Sub": twoOperands(1, 7), "Mul": twoOperands(2, 2), "Div": twoOperands(3, 8), "Max": twoOperands(4, 4),
+	"Min": twoOperands(5, 5), "Pow": (*builder).pow,
 
-	"MaxPool": (*builder).pool, "AveragePool": (*builder).pool, "GlobalMaxPool": (*builder).globalPool, "GlobalAveragePool": (*builder).globalPool,
-	"Softmax": (*builder).softmax, "LogSoftmax": (*builder).softmax, "BatchNormalization": (*builder).batchNorm,
+	"MaxPool": (*builder).pool, "AveragePool": (*builder).pool, "GlobalMaxPool": (*builder).globalPool,
+	"GlobalAveragePool": (*builder).globalPool,
+	"Softmax":           (*builder).softmax, "LogSoftmax": (*builder).softmax, "BatchNormalization": (*builder).batchNorm,
 	"LayerNormalization": (*builder).layerNorm,
 	"ReduceSum":          reduce(0), "ReduceMean": reduce(3), "ReduceMax": reduce(4), "ReduceMin": reduce(5), "ReduceProd": reduce(6),
 	"ReduceL1": reduce(7), "ReduceL2": reduce(8),
 
-	"Identity": (*builder).same, "Dropout": (*builder).same, "Cast": (*builder).cast, "Reshape": (*builder).reshape, "Flatten": (*builder).reshape,
+	"Identity": (*builder).same, "Dropout": (*builder).same, "Cast": (*builder).cast, "Reshape": (*builder).reshape,
+	"Flatten": (*builder).reshape,
 	"Squeeze": (*builder).reshape, "Unsqueeze": (*builder).reshape, "Transpose": (*builder).transpose, "Concat": (*builder).concat,
 	"Split": (*builder).split, "Slice": (*builder).slice, "Pad": (*builder).pad, "Resize": (*builder).resize, "Upsample": (*builder).resize,
 	"DepthToSpace": (*builder).depthToSpace,
@@ -48,8 +51,8 @@ func (b *builder) reshapedOutput(at int, out graph.ValueID, d []int) {
 	l := &b.net.layers[at]
 	name := l.tops[0]
 	l.tops[0] = b.blobName(name + "_flat")
-	b.net.layers = append(b.net.layers, layer{typ: "Reshape", name: b.layerName(name + "_reshape"), bottoms: []string{b.net.layers[at].tops[0]}, tops: []string{name},
-		params: sized(d)})
+	b.net.layers = append(b.net.layers, layer{typ: "Reshape", name: b.layerName(name + "_reshape"),
+		bottoms: []string{b.net.layers[at].tops[0]}, tops: []string{name}, params: sized(d)})
 	b.blobs[out] = name
 }
 

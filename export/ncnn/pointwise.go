@@ -92,7 +92,8 @@ func (b *builder) prelu(id graph.NodeID, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	if slope == nil || slope.DType != tensor.Float32 || slope.Len() != 1 && (slope.Len() != d[0] || len(slope.Shape) > 0 && slope.Shape[0] != d[0] && !batched(slope.Shape)) {
+	if slope == nil || slope.DType != tensor.Float32 || slope.Len() != 1 &&
+		(slope.Len() != d[0] || len(slope.Shape) > 0 && slope.Shape[0] != d[0] && !batched(slope.Shape)) {
 		return errors.New("its slopes are not constants, one or one for each channel")
 	}
 	l, err := b.first("PReLU", id, n, param{0, slope.Len()})

@@ -16,14 +16,18 @@ import (
 // maxKeys bounds the keys of parameters (NCNN_MAX_PARAM_COUNT).
 const maxKeys = 32
 
-// arrays says which arrays a layer loads, in order: how many elements, and whether a tag says what they are. Layers without weights have nil.
-// What is not listed cannot be read: nothing in a .bin file says where the weights of a layer end.
+// arrays says which arrays a layer loads, in order: how many elements, and whether a tag says what they are. Layers without weights have
+// nil. What is not listed cannot be read: nothing in a .bin file says where the weights of a layer end.
 var arrays = map[string]func(l *layer) []shape{
-	"Input": nil, "Split": nil, "Noop": nil, "ReLU": nil, "Clip": nil, "Sigmoid": nil, "Mish": nil, "HardSwish": nil, "HardSigmoid": nil, "TanH": nil,
-	"ELU": nil, "SELU": nil, "Softplus": nil, "Erf": nil, "GELU": nil, "Swish": nil, "UnaryOp": nil, "BinaryOp": nil, "Pooling": nil, "Softmax": nil,
-	"Reduction": nil, "Reshape": nil, "Permute": nil, "Concat": nil, "Slice": nil, "Crop": nil, "Padding": nil, "Interp": nil, "PixelShuffle": nil, "MatMul": nil,
+	"Input": nil, "Split": nil, "Noop": nil, "ReLU": nil, "Clip": nil, "Sigmoid": nil, "Mish": nil, "HardSwish": nil,
+	"HardSigmoid": nil, "TanH": nil,
+	"ELU": nil, "SELU": nil, "Softplus": nil, "Erf": nil, "GELU": nil, "Swish": nil, "UnaryOp": nil, "BinaryOp": nil, "Pooling": nil,
+	"Softmax":   nil,
+	"Reduction": nil, "Reshape": nil, "Permute": nil, "Concat": nil, "Slice": nil, "Crop": nil, "Padding": nil, "Interp": nil,
+	"PixelShuffle": nil, "MatMul": nil,
 	"Flatten": nil, "Dropout": nil, "Squeeze": nil, "ExpandDims": nil, "Eltwise": nil,
-	"Convolution": sums, "ConvolutionDepthWise": sums, "Convolution1D": sums, "Deconvolution": sums, "DeconvolutionDepthWise": sums, "InnerProduct": sums,
+	"Convolution": sums, "ConvolutionDepthWise": sums, "Convolution1D": sums, "Deconvolution": sums, "DeconvolutionDepthWise": sums,
+	"InnerProduct": sums,
 	"MemoryData": func(l *layer) []shape {
 		n := 1
 		for _, key := range []int{0, 1, 11, 2} {
@@ -284,11 +288,14 @@ func rules() []export.Rule {
 		{Name: "tags", Doc: "weights are tagged as float, half or int8, and as int8 only where the layer has int8_scale_term", Fix: again},
 		{Name: "weights", Doc: "the file .bin holds the arrays of all layers and nothing else", Fix: "keep the two files of one export together"},
 		{Name: "groups", Doc: "outputs and weights of a layer are multiples of its groups", Fix: again},
-		{Name: "scales", Doc: "scales are positive numbers; that of a channel of zeros may be 0", Fix: "calibrate again: a scale of 0 or infinity cannot be divided by"},
+		{Name: "scales", Doc: "scales are positive numbers; that of a channel of zeros may be 0",
+			Fix: "calibrate again: a scale of 0 or infinity cannot be divided by"},
 		{Name: "codes", Doc: "int8 weights are -127 to 127", Fix: again},
-		{Name: "winograd", Doc: "weights of 3x3 convolutions of stride 1 have 6 bits (-31 to 31), or the layer has 31=64: sums of 16 bits overflow otherwise",
+		{Name: "winograd", Doc: "weights of 3x3 convolutions of stride 1 have 6 bits (-31 to 31), or the layer has 31=64: sums of 16 bits " +
+			"overflow otherwise",
 			Fix: "calibrate with reduce_range, or export again, which sets 31=64"},
-		{Name: "handed-on", Doc: "what a layer with int8_scale_term above 100 computes is read by convolutions on integers with its output scale alone", Fix: again},
+		{Name: "handed-on", Doc: "what a layer with int8_scale_term above 100 computes is read by convolutions on integers with its output " +
+			"scale alone", Fix: again},
 		{Name: "activation", Doc: "activation types are 0 to 6 and have their numbers", Fix: again},
 	}
 }

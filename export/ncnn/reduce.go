@@ -43,8 +43,10 @@ func (b *builder) pool(id graph.NodeID, n *graph.Node) error {
 			}
 		}
 	}
-	_, err = b.first("Pooling", id, n, param{0, truth(n.Op == "AveragePool")}, param{1, geo.Kernel[1]}, param{11, geo.Kernel[0]}, param{2, geo.Stride[1]},
-		param{12, geo.Stride[0]}, param{3, geo.PadBegin[1]}, param{14, geo.PadEnd[1]}, param{13, geo.PadBegin[0]}, param{15, geo.PadEnd[0]}, param{5, mode},
+	_, err = b.first("Pooling", id, n, param{0, truth(n.Op == "AveragePool")}, param{1, geo.Kernel[1]}, param{11, geo.Kernel[0]},
+		param{2, geo.Stride[1]},
+		param{12, geo.Stride[0]}, param{3, geo.PadBegin[1]}, param{14, geo.PadEnd[1]}, param{13, geo.PadBegin[0]}, param{15, geo.PadEnd[0]},
+		param{5, mode},
 		param{6, truth(n.Pool().CountPadding)})
 	return err
 }
@@ -92,7 +94,8 @@ func (b *builder) softmax(id graph.NodeID, n *graph.Node) error {
 	name := b.g.Value(n.Outputs[0]).Name
 	along := []param{{1, 0}, {3, []int{a}}, {4, 1}, {5, 1}}
 	most := b.step("Reduction", name+"_max", in, append([]param{{0, 4}}, along...)...)
-	b.net.layers = append(b.net.layers, layer{typ: "BinaryOp", name: b.layerName(name + "_less"), bottoms: []string{in, most}, tops: []string{b.blobName(name + "_less")},
+	b.net.layers = append(b.net.layers, layer{typ: "BinaryOp", name: b.layerName(name + "_less"), bottoms: []string{in, most},
+		tops:   []string{b.blobName(name + "_less")},
 		params: []param{{0, 1}}})
 	less := b.net.layers[len(b.net.layers)-1].tops[0]
 	sum := b.step("Reduction", name+"_sum", less, append([]param{{0, 10}}, along...)...)

@@ -1,6 +1,7 @@
-// Package nxp writes the format of PPQ's platform NXP_INT8: a float ONNX model that has the range of each quantized tensor NAME as two inputs
-// with a value, NAME_min and NAME_max. The form is that of PPQ's exporter (ppq/parser/nxp_exporter.py): float32 scalars -128*s and 127*s of the scale s,
-// of tensors that are computed or are inputs; on demand of constants too, there with one number per channel. No operator reads them.
+// Package nxp writes the format of PPQ's platform NXP_INT8: a float ONNX model that has the range of each quantized tensor NAME as two
+// inputs with a value, NAME_min and NAME_max. The form is that of PPQ's exporter (ppq/parser/nxp_exporter.py): float32 scalars -128*s and
+// 127*s of the scale s, of tensors that are computed or are inputs; on demand of constants too, there with one number per channel.
+// No operator reads them.
 //
 // Unstable: it may change without notice.
 package nxp
@@ -25,7 +26,8 @@ var suffixes = [2]string{"_min", "_max"}
 
 // Format is the format.
 func Format() export.Format {
-	return export.Format{Name: "nxp", Doc: "float ONNX with the range of each tensor as inputs NAME_min and NAME_max, as PPQ writes for NXP", Ext: ".onnx",
+	return export.Format{Name: "nxp", Doc: "float ONNX with the range of each tensor as inputs NAME_min and NAME_max, as PPQ writes for NXP",
+		Ext:  ".onnx",
 		From: export.Plan, Targets: []string{"nxp_int8"},
 		Experimental: "no tool of NXP has read these files; PPQ's exporter writes the same ranges",
 		Options: []export.Option{{Name: "ranges", Kind: export.Choice, Choices: []string{"activations", "all"},
@@ -59,7 +61,8 @@ func check(in *export.Input) error {
 		fail := func(format string, args ...any) error {
 			return g.ErrorAt("export nxp", t.Node, fmt.Errorf("%s: %s", t.Name, fmt.Sprintf(format, args...)))
 		}
-		if c.Type != qmath.Integers || t.Kind != table.Bias && c.Bits != 8 || !c.Policy.Has(tqc.Symmetric|tqc.PowerOf2) || c.Policy.Has(tqc.PerGroup) {
+		if c.Type != qmath.Integers || t.Kind != table.Bias && c.Bits != 8 || !c.Policy.Has(tqc.Symmetric|tqc.PowerOf2) ||
+			c.Policy.Has(tqc.PerGroup) {
 			return fail("%s: a range stands for symmetric int8 with power-of-two scales", c.FormatName())
 		}
 		for _, suffix := range suffixes {
@@ -102,13 +105,16 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 }
 
 var rules = []export.Rule{
-	{Name: "pair", Doc: "both ends of a range are there, each an input of the model and a float32 constant, of one shape", Fix: "write NAME_min and NAME_max"},
+	{Name: "pair", Doc: "both ends of a range are there, each an input of the model and a float32 constant, of one shape",
+		Fix: "write NAME_min and NAME_max"},
 	{Name: "known", Doc: "a range is of a tensor that the model has", Fix: "write it under the name that the tensor has in this model"},
 	{Name: "step", Doc: "a range is -128 and 127 times a power of two", Fix: "compute both ends from the scale"},
-	{Name: "complete", Doc: "every Conv and Gemm reads a tensor with a range, and its result, behind its Relu or Clip, has one", Fix: "write the range that is missing"},
+	{Name: "complete", Doc: "every Conv and Gemm reads a tensor with a range, and its result, behind its Relu or Clip, has one",
+		Fix: "write the range that is missing"},
 	{Name: "grid", Doc: "weights are int8 times a power of two, one for each output channel, so that every rounding gives the same integers",
 		Fix: "write the weight's integers times their scale into the model"},
-	{Name: "resize", Doc: "a Resize of a tensor with a range takes the nearest, by half_pixel", Fix: "leave the Resize in float, without a range"},
+	{Name: "resize", Doc: "a Resize of a tensor with a range takes the nearest, by half_pixel",
+		Fix: "leave the Resize in float, without a range"},
 }
 
 // examination holds a file to the rules.
@@ -176,7 +182,9 @@ func (x *examination) end(v graph.ValueID, of string, k int) {
 	x.ranges[of] = true
 	for c, low := range lo.ToRowMajor().F32() {
 		high := hi.ToRowMajor().F32()[c]
-		if frac, _ := math.Frexp(float64(-low)); !(low < 0) || frac != 0.5 || math.IsInf(float64(low), 0) || high != -low/128*127 && high != -low { // of 30 bits float32 holds both ends as one number
+		if frac, _ := math.Frexp(float64(-low)); !(low < 0) || frac != 0.5 || math.IsInf(float64(low), 0) || high != -low/128*127 &&
+			high != -low {
+			// of 30 bits float32 holds both ends as one number
 			x.report("step", of, "[%g, %g]", low, high)
 			return
 		}
@@ -188,7 +196,8 @@ func (x *examination) operator(n *graph.Node) {
 	has := func(v graph.ValueID) bool { return v != graph.NoValue && x.ranges[x.g.Value(v).Name] }
 	switch n.Op {
 	case "Resize":
-		if mode := n.AttrStr("coordinate_transformation_mode", "half_pixel"); has(n.Input(0)) && has(n.Outputs[0]) && (n.AttrStr("mode", "nearest") != "nearest" || mode != "half_pixel") {
+		if mode := n.AttrStr("coordinate_transformation_mode", "half_pixel"); has(n.Input(0)) && has(n.Outputs[0]) &&
+			(n.AttrStr("mode", "nearest") != "nearest" || mode != "half_pixel") {
 			x.report("resize", n.Name, "mode %s, %s", n.AttrStr("mode", "nearest"), mode)
 		}
 	case "Conv", "Gemm":

@@ -65,7 +65,8 @@ func bookShapes(w []int, c *tqc.Config) (codes, scales []int, err error) {
 	switch {
 	case c.Policy.Has(tqc.PerGroup):
 		if w[axis]%c.GroupSize != 0 {
-			return nil, nil, fmt.Errorf("groups of %d do not divide axis %d of %v: %s is written with whole groups", c.GroupSize, axis, w, c.FormatName())
+			return nil, nil, fmt.Errorf("groups of %d do not divide axis %d of %v: %s is written with whole groups", c.GroupSize, axis, w,
+				c.FormatName())
 		}
 		for i, n := range w {
 			if i == axis {

@@ -30,7 +30,8 @@ func baked(codes *tensor.Tensor, c *tqc.Config, p *tqc.Params) (*tensor.Tensor, 
 		return nil, err
 	}
 	if wrong >= 0 {
-		return nil, fmt.Errorf("element %d: code %d with scale %g has no float32 form (it comes back as %d)", wrong, list[wrong], scale, back[wrong])
+		return nil, fmt.Errorf("element %d: code %d with scale %g has no float32 form (it comes back as %d)", wrong, list[wrong],
+			scale, back[wrong])
 	}
 	return out, nil
 }

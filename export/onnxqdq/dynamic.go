@@ -23,7 +23,8 @@ func (b *builder) runTimePair(name string, from graph.ValueID, slot tqc.SlotID, 
 		return fmt.Errorf("policy %q has no Q/DQ form", c.Policy)
 	}
 	if c.Integer() && c.Policy.Has(tqc.Symmetric) && !c.Signed() {
-		return fmt.Errorf("symmetric %s with scales of run time has no Q/DQ form: int%d has, and asymmetric %s", c.FormatName(), c.Bits, c.FormatName())
+		return fmt.Errorf("symmetric %s with scales of run time has no Q/DQ form: int%d has, and asymmetric %s", c.FormatName(), c.Bits,
+			c.FormatName())
 	}
 	d, err := b.dtype(slot)
 	if err != nil {

@@ -19,7 +19,8 @@ func Format() export.Format {
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
-	m, err := Build(in.Model, in.Set, in.Target, Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata, Half: in.Options.Text(export.Half.Name)})
+	m, err := Build(in.Model, in.Set, in.Target,
+		Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata, Half: in.Options.Text(export.Half.Name)})
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +72,6 @@ func Look(_ context.Context, in *export.DoctorInput) (*export.AsWhole, error) {
 	return w, nil
 }
 
-// onRuntime reports whether the reader of a target's files is ONNX Runtime's CPU provider: it reads operators on codes too, and has no kernels
-// for bfloat16.
+// onRuntime reports whether the reader of a target's files is ONNX Runtime's CPU provider: it reads operators on codes too, and has no
+// kernels for bfloat16.
 func onRuntime(t *target.Target) bool { return t.Profile == "ort" }

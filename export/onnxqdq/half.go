@@ -9,8 +9,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// narrowed returns the type that a node of the file computes in, Undefined for float32. Nodes that raising the opset put in belong to the one
-// whose name theirs begins with.
+// narrowed returns the type that a node of the file computes in, Undefined for float32. Nodes that raising the opset put in belong to the
+// one whose name theirs begins with.
 func (b *builder) narrowed(n *graph.Node) tensor.DType {
 	if is(n, quantizeLinear, dequantizeLinear) {
 		return tensor.Undefined
@@ -60,9 +60,11 @@ func (b *builder) halves(form string) error {
 }
 
 // movers are operators that ONNX Runtime's CPU provider has for every type of tensor.
-var movers = []string{"Cast", "CastLike", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Gather", "Slice", "Split", "Shape", "Size", "If", "Loop", "Scan", "Constant"}
+var movers = []string{"Cast", "CastLike", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Gather",
+	"Slice", "Split", "Shape", "Size", "If", "Loop", "Scan", "Constant"}
 
-var brainRule = rule{Name: "bf16", meaning: true, Doc: "no operator computes in bfloat16, for which ONNX Runtime's CPU provider has no kernels", Fix: "write float32 that pairs of Casts round: export with --half rounded",
+var brainRule = rule{Name: "bf16", meaning: true, Doc: "no operator computes in bfloat16, for which ONNX Runtime's CPU provider " +
+	"has no kernels", Fix: "write float32 that pairs of Casts round: export with --half rounded",
 	applies: onRuntime, check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if is(n, movers...) {

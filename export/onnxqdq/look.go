@@ -40,8 +40,8 @@ func (c *checker) readers(n *graph.Node, i int) []*graph.Node {
 	return out
 }
 
-// scales returns the constant scales of a Q or DQ as numbers: float32, powers of two, or E4M3 times the scale of the tensor. nil for no node
-// and for other scales.
+// scales returns the constant scales of a Q or DQ as numbers: float32, powers of two, or E4M3 times the scale of the tensor. nil for no
+// node and for other scales.
 func (c *checker) scales(n *graph.Node) []float32 {
 	if n == nil {
 		return nil
@@ -89,7 +89,8 @@ func (c *checker) runTime(n *graph.Node) bool {
 	if is(q, dynamicQuantize) {
 		return q == n || n.Input(1) == q.Output(1) && n.Input(2) == q.Output(2)
 	}
-	return is(q, quantizeLinear) && c.g.Const(q.Input(1)) == nil && c.madeOf(q.Input(1), q.Input(0)) && (q == n || n.Input(1) == q.Input(1) && n.Input(2) == q.Input(2))
+	return is(q, quantizeLinear) && c.g.Const(q.Input(1)) == nil && c.madeOf(q.Input(1), q.Input(0)) &&
+		(q == n || n.Input(1) == q.Input(1) && n.Input(2) == q.Input(2))
 }
 
 // madeOf reports whether v is computed from x and constants by operators that scales are made of. Their chains are short.

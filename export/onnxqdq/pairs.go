@@ -55,7 +55,8 @@ func (b *builder) pair(name string, from graph.ValueID, slot tqc.SlotID, to grap
 			return err
 		}
 	}
-	q, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_QuantizeLinear"), DType: b.g.Value(zp).DType, Shape: b.g.Value(from).Shape})
+	q, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_QuantizeLinear"), DType: b.g.Value(zp).DType,
+		Shape: b.g.Value(from).Shape})
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,8 @@ func (b *builder) clipped(name string, c *tqc.Config, q graph.ValueID) (graph.Va
 	if err != nil {
 		return y, err
 	}
-	_, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(name + "_Clip_node"), Op: "Clip", Inputs: []graph.ValueID{q, bound("_lowest", c.QMin), bound("_highest", c.QMax)},
+	_, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(name + "_Clip_node"), Op: "Clip",
+		Inputs:  []graph.ValueID{q, bound("_lowest", c.QMin), bound("_highest", c.QMax)},
 		Outputs: []graph.ValueID{y}})
 	return y, err
 }
@@ -104,7 +106,8 @@ func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out g
 }
 
 // constant returns the dequantized form of a constant input: an integer initializer and a DQ, or, where the target reads float
-// weights, their dequantized values with Q and DQ (codes of less than 8 bits have a DQ alone). Q then gives the codes back whichever way it rounds.
+// weights, their dequantized values with Q and DQ (codes of less than 8 bits have a DQ alone).
+// Q then gives the codes back whichever way it rounds.
 func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	s := b.set.Slot(slot)
 	isBook := s.Config.Type == qmath.BookNF4
@@ -124,7 +127,8 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	}
 	w := b.src.Const(s.Value)
 	name := b.src.Value(s.Value).Name
-	dq, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_DequantizeLinear"), DType: tensor.Float32, Shape: graph.Static(w.Shape...)})
+	dq, err := b.g.AddValue(graph.Value{Name: b.g.FreshName(name + "_DequantizeLinear"), DType: tensor.Float32,
+		Shape: graph.Static(w.Shape...)})
 	if err != nil {
 		return graph.NoValue, err
 	}

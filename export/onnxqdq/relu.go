@@ -5,9 +5,9 @@ import (
 	"qwb/graph/tensor"
 )
 
-// relus writes every Relu in front of a Q of 8-bit floats as a Max with 0, and every Clip as a Max and a Min, which are the same. ONNX Runtime
-// (1.32, its fusions of Relu and of Clip with QuantizeLinear) takes the zero point of these types for that of an unsigned integer, below which Q
-// would clip by itself, and drops the Relu: negative numbers come through. With a Clip there the session does not start.
+// relus writes every Relu in front of a Q of 8-bit floats as a Max with 0, and every Clip as a Max and a Min, which are the same. ONNX
+// Runtime (1.32, its fusions of Relu and of Clip with QuantizeLinear) takes the zero point of these types for that of an unsigned integer,
+// below which Q would clip by itself, and drops the Relu: negative numbers come through. With a Clip there the session does not start.
 func (b *builder) relus() error {
 	zero := graph.NoValue
 	for _, id := range b.g.Nodes() {
@@ -56,7 +56,8 @@ func (b *builder) clip(id graph.NodeID) error {
 		if err != nil {
 			return err
 		}
-		if _, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(n.Name + "_Max_node"), Op: "Max", Inputs: []graph.ValueID{x, lo}, Outputs: []graph.ValueID{above}}); err != nil {
+		if _, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(n.Name + "_Max_node"), Op: "Max", Inputs: []graph.ValueID{x, lo},
+			Outputs: []graph.ValueID{above}}); err != nil {
 			return err
 		}
 		x, n = above, b.g.Node(id)

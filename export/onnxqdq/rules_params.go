@@ -9,7 +9,8 @@ import (
 	"qwb/quantizer/target"
 )
 
-var scaleRule = rule{Name: "scale", meaning: true, Doc: "every scale is positive and finite: a zero scale of a dead channel ends TensorRT's build", Fix: "give a dead channel the scale of its neighbours",
+var scaleRule = rule{Name: "scale", meaning: true, Doc: "every scale is positive and finite: a zero scale of a dead channel ends " +
+	"TensorRT's build", Fix: "give a dead channel the scale of its neighbours",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			for i, s := range c.scales(n) {
@@ -21,7 +22,9 @@ var scaleRule = rule{Name: "scale", meaning: true, Doc: "every scale is positive
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var zeroPointRule = rule{Name: "zero-point", meaning: true, Doc: "the zero point is written out, in the shape of the scale and the type of the integers: readers differ in what a missing one means", Fix: "write the zero point, 0 where there is none, in the shape of the scale",
+var zeroPointRule = rule{Name: "zero-point", meaning: true, Doc: "the zero point is written out, in the shape of the scale and the type " +
+	"of the integers: readers differ in what a missing one means",
+	Fix: "write the zero point, 0 where there is none, in the shape of the scale",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			zp, scale := c.g.Const(n.Input(2)), c.g.Const(n.Input(1))
@@ -39,7 +42,8 @@ var zeroPointRule = rule{Name: "zero-point", meaning: true, Doc: "the zero point
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var pairRule = rule{Name: "pair", meaning: true, Doc: "a DequantizeLinear has the scale, zero point and axis of the QuantizeLinear before it", Fix: "give both nodes the same scale, zero point and axis",
+var pairRule = rule{Name: "pair", meaning: true, Doc: "a DequantizeLinear has the scale, zero point and axis of the " +
+	"QuantizeLinear before it", Fix: "give both nodes the same scale, zero point and axis",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if q := c.quantizer(n); q != nil && !is(q, dynamicQuantize) && (!c.sameParams(q, n) || q.Axis() != n.Axis()) {
@@ -48,7 +52,8 @@ var pairRule = rule{Name: "pair", meaning: true, Doc: "a DequantizeLinear has th
 		}, dequantizeLinear)
 	}}
 
-var zeroPointZeroRule = rule{Name: "zero-point-zero", Doc: "symmetric quantization only", Fix: "calibrate symmetrically for this platform", applies: func(t *target.Target) bool { return t.Export.ZeroPointZero },
+var zeroPointZeroRule = rule{Name: "zero-point-zero", Doc: "symmetric quantization only", Fix: "calibrate symmetrically for this platform",
+	applies: func(t *target.Target) bool { return t.Export.ZeroPointZero },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if zp, _ := c.zeroPoints(n); anyNonZero(zp) {
@@ -57,7 +62,8 @@ var zeroPointZeroRule = rule{Name: "zero-point-zero", Doc: "symmetric quantizati
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var signedRule = rule{Name: "signed", Doc: "no unsigned integers", Fix: "calibrate with int8 for this platform", applies: func(t *target.Target) bool { return t.Export.SignedOnly },
+var signedRule = rule{Name: "signed", Doc: "no unsigned integers", Fix: "calibrate with int8 for this platform",
+	applies: func(t *target.Target) bool { return t.Export.SignedOnly },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if _, t := c.zeroPoints(n); t != nil && storageOf(t.DType) != nil && lowest(t.DType) == 0 {
@@ -66,7 +72,8 @@ var signedRule = rule{Name: "signed", Doc: "no unsigned integers", Fix: "calibra
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var rankZeroRule = rule{Name: "rank-zero", Doc: "per-tensor scales are scalars: the optimizer recognizes only those", Fix: "write scale and zero point of one tensor as scalars", applies: func(t *target.Target) bool { return t.Export.RankZero },
+var rankZeroRule = rule{Name: "rank-zero", Doc: "per-tensor scales are scalars: the optimizer recognizes only those",
+	Fix: "write scale and zero point of one tensor as scalars", applies: func(t *target.Target) bool { return t.Export.RankZero },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if s := c.g.Const(n.Input(1)); s != nil && len(s.Shape) == 1 && s.Shape[0] == 1 && !c.perChannel(n) {
@@ -93,7 +100,8 @@ var perTensorRule = rule{Name: "per-tensor", Doc: "activations have one scale", 
 		}, quantizeLinear)
 	}}
 
-var axisRule = rule{Name: "axis", Doc: "per-channel scales state their axis (readers differ in the default) and lie along the output channels, one for each", Fix: "state the axis of the output channels",
+var axisRule = rule{Name: "axis", Doc: "per-channel scales state their axis (readers differ in the default) and lie along the output " +
+	"channels, one for each", Fix: "state the axis of the output channels",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			scale := c.g.Const(n.Input(1))
@@ -134,7 +142,8 @@ func (c *checker) outputAxis(dq *graph.Node, axis int) {
 	}
 }
 
-var fixedScaleRule = rule{Name: "fixed-scale", Doc: "outputs whose scale the target prescribes have it, and its zero point", Fix: "give the output the prescribed scale and zero point",
+var fixedScaleRule = rule{Name: "fixed-scale", Doc: "outputs whose scale the target prescribes have it, and its zero point",
+	Fix: "give the output the prescribed scale and zero point",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)

@@ -8,7 +8,8 @@ import (
 	"qwb/quantizer/target"
 )
 
-var inputsRule = rule{Name: "inputs", Doc: "an operator that runs on integers has every input quantized: weighted ones both, a residual Add the skip branch", Fix: "quantize the input, or leave the operator in float",
+var inputsRule = rule{Name: "inputs", Doc: "an operator that runs on integers has every input quantized: weighted ones both, a residual " +
+	"Add the skip branch", Fix: "quantize the input, or leave the operator in float",
 	check: func(c *checker) {
 		residuals := target.NewResiduals(c.g, c.t, c.order)
 		integer := func(id graph.NodeID) bool { return c.role(c.g.Node(id)) != nil }
@@ -129,7 +130,8 @@ func (c *checker) end(n *graph.Node, op *target.Op, i int) (graph.ValueID, []*gr
 	return last, readers
 }
 
-var splitFusionRule = rule{Name: "split-fusion", Doc: "no Q/DQ between a weighted operator and the activation that is fused to it", Fix: "take the pair between operator and activation away",
+var splitFusionRule = rule{Name: "split-fusion", Doc: "no Q/DQ between a weighted operator and the activation that is fused to it",
+	Fix: "take the pair between operator and activation away",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.t.Op(n)
@@ -148,7 +150,8 @@ var splitFusionRule = rule{Name: "split-fusion", Doc: "no Q/DQ between a weighte
 		})
 	}}
 
-var placementRule = rule{Name: "placement", Doc: "Q/DQ stands in front of weighted operators and on skip branches only: elsewhere it breaks up fusions", Fix: "take the pair away",
+var placementRule = rule{Name: "placement",
+	Doc: "Q/DQ stands in front of weighted operators and on skip branches only: elsewhere it breaks up fusions", Fix: "take the pair away",
 	applies: func(t *target.Target) bool { return t.Placement.Residual() },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
@@ -166,7 +169,8 @@ var placementRule = rule{Name: "placement", Doc: "Q/DQ stands in front of weight
 		}, dequantizeLinear)
 	}}
 
-var integerOutputRule = rule{Name: "integer-output", Doc: "what a quantized operator (with its activation) computes is read by one Q only, else it is not replaced by an integer kernel", Fix: "quantize what the operator computes, once, before any other reader",
+var integerOutputRule = rule{Name: "integer-output", Doc: "what a quantized operator (with its activation) computes is read by one Q " +
+	"only, else it is not replaced by an integer kernel", Fix: "quantize what the operator computes, once, before any other reader",
 	applies: func(t *target.Target) bool { return t.Export.QuantizedOutputs },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
@@ -192,7 +196,8 @@ var integerOutputRule = rule{Name: "integer-output", Doc: "what a quantized oper
 		})
 	}}
 
-var oneTypeRule = rule{Name: "one-type", Doc: "the quantized tensors an operator reads and computes have one integer type, weights apart", Fix: "give the tensors of the operator one integer type",
+var oneTypeRule = rule{Name: "one-type", Doc: "the quantized tensors an operator reads and computes have one integer type, weights apart",
+	Fix:     "give the tensors of the operator one integer type",
 	applies: func(t *target.Target) bool { return t.Export.OneType },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
@@ -223,7 +228,8 @@ var oneTypeRule = rule{Name: "one-type", Doc: "the quantized tensors an operator
 		})
 	}}
 
-var passiveRule = rule{Name: "passive", Doc: "an operator that moves elements has one scale and zero point on both sides", Fix: "give both sides the scale of the input",
+var passiveRule = rule{Name: "passive", Doc: "an operator that moves elements has one scale and zero point on both sides",
+	Fix:     "give both sides the scale of the input",
 	applies: func(t *target.Target) bool { return t.Export.PassiveScale },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {

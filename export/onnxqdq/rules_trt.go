@@ -10,20 +10,22 @@ import (
 	"qwb/quantizer/target"
 )
 
-// The rules of this file are those of TensorRT's ONNX parser: onnx-tensorrt 10.1-GA, onnxOpImporters.cpp, onnxOpCheckers.cpp, ModelImporter.cpp,
-// importerUtils.cpp and docs/operators.md.
+// The rules of this file are those of TensorRT's ONNX parser: onnx-tensorrt 10.1-GA, onnxOpImporters.cpp, onnxOpCheckers.cpp,
+// ModelImporter.cpp, importerUtils.cpp and docs/operators.md.
 
-// readsTRT reports whether a target's files are for TensorRT, or for a reader that wants the same of them: float weights with Q and DQ, and pairs at
-// inputs of weighted operators alone.
+// readsTRT reports whether a target's files are for TensorRT, or for a reader that wants the same of them: float weights with Q and DQ, and
+// pairs at inputs of weighted operators alone.
 func readsTRT(t *target.Target) bool { return t.Placement.Residual() && t.Export.FloatWeights }
 
 // trtLacks are operators of ai.onnx that the parser has no importer for.
-const trtLacks = "AffineGrid Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow CenterCropPad Col2Im Compress ConcatFromSequence ConvInteger " +
-	"DFT Det DynamicQuantizeLinear HammingWindow HannWindow ImageDecoder MatMulInteger MaxRoiPool MaxUnpool MelWeightMatrix Multinomial NegativeLogLikelihoodLoss Optional " +
-	"OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul RegexFullMatch STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert " +
-	"SequenceLength SequenceMap SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit TfIdfVectorizer Unique"
+const trtLacks = "AffineGrid Bernoulli BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor BlackmanWindow CenterCropPad Col2Im Compress " +
+	"ConcatFromSequence ConvInteger DFT Det DynamicQuantizeLinear HammingWindow HannWindow ImageDecoder MatMulInteger MaxRoiPool MaxUnpool " +
+	"MelWeightMatrix Multinomial NegativeLogLikelihoodLoss Optional OptionalGetElement OptionalHasElement QLinearConv QLinearMatMul " +
+	"RegexFullMatch STFT SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap " +
+	"SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit TfIdfVectorizer Unique"
 
-var parserOperatorsRule = rule{Name: "parser-operators", Doc: "TensorRT's parser has an importer for every operator of ai.onnx in the file", Fix: "replace the operator, or write a plugin of its name", applies: readsTRT,
+var parserOperatorsRule = rule{Name: "parser-operators", Doc: "TensorRT's parser has an importer for every operator of ai.onnx in the file",
+	Fix: "replace the operator, or write a plugin of its name", applies: readsTRT,
 	check: func(c *checker) {
 		lacks := strings.Fields(trtLacks)
 		c.each(func(n *graph.Node) {
@@ -33,10 +35,11 @@ var parserOperatorsRule = rule{Name: "parser-operators", Doc: "TensorRT's parser
 		})
 	}}
 
-var parserTypesRule = rule{Name: "parser-types", Doc: "tensors have a type that TensorRT has, uint8 at inputs and outputs of the model alone; codes are int8, e4m3 or int4", Fix: "convert the tensor to a type that TensorRT has", applies: readsTRT,
+var parserTypesRule = rule{Name: "parser-types", Doc: "tensors have a type that TensorRT has, uint8 at inputs and outputs of the model " +
+	"alone; codes are int8, e4m3 or int4", Fix: "convert the tensor to a type that TensorRT has", applies: readsTRT,
 	check: func(c *checker) {
-		takes := []tensor.DType{tensor.Undefined, tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int32, tensor.Int64, tensor.Bool, tensor.Int8,
-			tensor.Float8E4M3FN, tensor.Int4, tensor.Uint8}
+		takes := []tensor.DType{tensor.Undefined, tensor.Float32, tensor.Float64, tensor.Float16, tensor.BFloat16, tensor.Int32, tensor.Int64,
+			tensor.Bool, tensor.Int8, tensor.Float8E4M3FN, tensor.Int4, tensor.Uint8}
 		for _, v := range c.g.Values() {
 			val := c.g.Value(v)
 			var reader *graph.Node
@@ -145,7 +148,8 @@ var trtChecks = map[string][]func(*checker, *graph.Node){
 	"Unsqueeze": {trtConstant(1, "axes")},
 }
 
-var parserAttributesRule = rule{Name: "parser-attributes", Doc: "the importers of TensorRT's parser take the attributes and inputs of their operators", Fix: "export the model without it, or fold constants first", applies: readsTRT,
+var parserAttributesRule = rule{Name: "parser-attributes", Doc: "the importers of TensorRT's parser take the attributes and inputs of " +
+	"their operators", Fix: "export the model without it, or fold constants first", applies: readsTRT,
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if n.Domain == "" {
@@ -159,7 +163,8 @@ var parserAttributesRule = rule{Name: "parser-attributes", Doc: "the importers o
 		})
 	}}
 
-var parserBlocksRule = rule{Name: "parser-blocks", Doc: "blocks lie along one axis and divide it, and int4 has an even last dimension", Fix: "choose blocks that divide the axis, or another format for this tensor", applies: readsTRT,
+var parserBlocksRule = rule{Name: "parser-blocks", Doc: "blocks lie along one axis and divide it, and int4 has an even last dimension",
+	Fix: "choose blocks that divide the axis, or another format for this tensor", applies: readsTRT,
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			x, scale := c.g.Value(n.Input(0)).Shape, c.g.Const(n.Input(1))
@@ -197,7 +202,10 @@ func (c *checker) codes(n *graph.Node) tensor.DType {
 	return c.g.Value(n.Input(0)).DType
 }
 
-var strongTypesRule = rule{Name: "strong-types", Doc: "the float tensors that an operator reads have one type: a strongly typed network converts nothing", Fix: "put a Cast in front of the input that differs", applies: func(t *target.Target) bool { return readsTRT(t) && t.Island != qmath.FP32 },
+var strongTypesRule = rule{Name: "strong-types", Doc: "the float tensors that an operator reads have one type: a strongly typed network " +
+	"converts nothing", Fix: "put a Cast in front of the input that differs", applies: func(t *target.Target) bool {
+	return readsTRT(t) && t.Island != qmath.FP32
+},
 	check: func(c *checker) {
 		wide := map[string][]int{"Resize": {1, 2}, "Upsample": {1}, "Dropout": {1}}
 		c.each(func(n *graph.Node) {

@@ -6,7 +6,9 @@ import (
 	"qwb/kernels/qmath"
 )
 
-var typesRule = rule{Name: "types", meaning: true, Doc: "Q and DQ of the file's opset know the types and blocks in use: fp8 since 19, 4 and 16 bits and blocks since 21, fp4 since 23, powers of two as scales since 24, 2 bits since 25", Fix: "raise the opset of the file, or choose a scheme that its opset has",
+var typesRule = rule{Name: "types", meaning: true, Doc: "Q and DQ of the file's opset know the types and blocks in use: fp8 since 19, 4 " +
+	"and 16 bits and blocks since 21, fp4 since 23, powers of two as scales since 24, 2 bits since 25",
+	Fix: "raise the opset of the file, or choose a scheme that its opset has",
 	check: func(c *checker) {
 		opset := c.g.Opset("")
 		c.each(func(n *graph.Node) {
@@ -34,7 +36,8 @@ var typesRule = rule{Name: "types", meaning: true, Doc: "Q and DQ of the file's 
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var scaleTypeRule = rule{Name: "scale-type", meaning: true, Doc: "scales are float32, or powers of two (f8e8m0) of a DQ that says that it gives float32", Fix: "write scales as float32",
+var scaleTypeRule = rule{Name: "scale-type", meaning: true,
+	Doc: "scales are float32, or powers of two (f8e8m0) of a DQ that says that it gives float32", Fix: "write scales as float32",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			switch d := c.g.Value(n.Input(1)).DType; {
@@ -47,7 +50,8 @@ var scaleTypeRule = rule{Name: "scale-type", meaning: true, Doc: "scales are flo
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var blocksRule = rule{Name: "blocks", meaning: true, Doc: "scales of blocks have the rank of the tensor, and one entry for every block_size elements along the axis", Fix: "write one scale for every block",
+var blocksRule = rule{Name: "blocks", meaning: true, Doc: "scales of blocks have the rank of the tensor, and one entry for every " +
+	"block_size elements along the axis", Fix: "write one scale for every block",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			scale, x := c.g.Value(n.Input(1)).Shape, c.g.Value(n.Input(0)).Shape
@@ -79,7 +83,8 @@ var blocksRule = rule{Name: "blocks", meaning: true, Doc: "scales of blocks have
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-var packedRule = rule{Name: "packed", meaning: true, Doc: "codes of fewer than 8 bits are packed, the first in the low bits, with zeros behind the last", Fix: "pack two codes of 4 bits into a byte, with zeros behind the last",
+var packedRule = rule{Name: "packed", meaning: true, Doc: "codes of fewer than 8 bits are packed, the first in the low bits, with zeros " +
+	"behind the last", Fix: "pack two codes of 4 bits into a byte, with zeros behind the last",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			for i := range n.Inputs {

@@ -10,7 +10,8 @@ import (
 	"qwb/quantizer/target"
 )
 
-var weightFormRule = rule{Name: "weight-form", Doc: "a quantized weight stands as the target reads it: float with Q and DQ, or integers with DQ, as all do of less than 8 bits", Fix: "write the weight in the form that the rule names",
+var weightFormRule = rule{Name: "weight-form", Doc: "a quantized weight stands as the target reads it: float with Q and DQ, or integers " +
+	"with DQ, as all do of less than 8 bits", Fix: "write the weight in the form that the rule names",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op, w := c.role(n), c.weight(n)
@@ -35,7 +36,8 @@ func (c *checker) reads(n *graph.Node, d tensor.DType) bool {
 	return dq != nil && c.g.Value(dq.Input(0)).DType == d
 }
 
-var weightZeroPointRule = rule{Name: "weight-zero-point", Doc: "all channels of a weight of 8 bits and more have one zero point: kernels take no more", Fix: "quantize the weight symmetrically",
+var weightZeroPointRule = rule{Name: "weight-zero-point",
+	Doc: "all channels of a weight of 8 bits and more have one zero point: kernels take no more", Fix: "quantize the weight symmetrically",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
@@ -51,7 +53,8 @@ var weightZeroPointRule = rule{Name: "weight-zero-point", Doc: "all channels of 
 
 func floatBias(t *target.Target) bool { return t.Bias.Bits == 0 }
 
-var floatBiasRule = rule{Name: "float-bias", Doc: "the bias stays float: a DQ of int32 ends TensorRT's import", Fix: "leave the bias in float", applies: floatBias,
+var floatBiasRule = rule{Name: "float-bias", Doc: "the bias stays float: a DQ of int32 ends TensorRT's import",
+	Fix: "leave the bias in float", applies: floatBias,
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			if c.g.Value(n.Input(0)).DType == tensor.Int32 {
@@ -60,7 +63,8 @@ var floatBiasRule = rule{Name: "float-bias", Doc: "the bias stays float: a DQ of
 		}, dequantizeLinear)
 	}}
 
-var integerBiasRule = rule{Name: "integer-bias", Doc: "the bias of a quantized operator is int32 with scale input scale * weight scale", Fix: "quantize the bias to int32 with scale input scale * weight scale",
+var integerBiasRule = rule{Name: "integer-bias", Doc: "the bias of a quantized operator is int32 with scale input scale * weight scale",
+	Fix:     "quantize the bias to int32 with scale input scale * weight scale",
 	applies: func(t *target.Target) bool { return !floatBias(t) },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {

@@ -96,6 +96,7 @@ func (b *builder) twoLevels(name string, scales *tensor.Tensor, global float32) 
 	if err != nil {
 		return out, err
 	}
-	_, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(name + "_scale_node"), Op: dequantizeLinear, Inputs: in, Outputs: []graph.ValueID{out}})
+	_, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(name + "_scale_node"), Op: dequantizeLinear, Inputs: in,
+		Outputs: []graph.ValueID{out}})
 	return out, err
 }

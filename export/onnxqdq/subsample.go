@@ -107,8 +107,10 @@ func pointStrides(g *graph.Graph, n *graph.Node) []int64 {
 	return strides
 }
 
-var subsampleRule = rule{Name: "subsample", Doc: "convolutions of one element do not skip elements that no other operator reads: the engine would do so between the pair and them, in float",
-	Fix: "put a MaxPool of one element with these strides, and a pair of the same scale, in front of them", applies: func(t *target.Target) bool { return t.Export.SubsampleFirst },
+var subsampleRule = rule{Name: "subsample", Doc: "convolutions of one element do not skip elements that no other operator reads: the " +
+	"engine would do so between the pair and them, in float",
+	Fix:     "put a MaxPool of one element with these strides, and a pair of the same scale, in front of them",
+	applies: func(t *target.Target) bool { return t.Export.SubsampleFirst },
 	check: func(c *checker) {
 		for _, id := range c.order {
 			if s := skipped(c.g, id); s != nil {

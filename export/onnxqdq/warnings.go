@@ -51,8 +51,9 @@ func channelWarning(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warnin
 		return nil
 	}
 	share := float64(concerned) / float64(total)
-	return []tqc.Warning{{Value: share, Text: fmt.Sprintf("%.1f %% of the integer work has channel counts that are not multiples of %d, which %s "+
-		"pads (%s, first: %s)", 100*share, m, t.Name, plain.Count(nodes, "operator"), first)}}
+	return []tqc.Warning{{Value: share,
+		Text: fmt.Sprintf("%.1f %% of the integer work has channel counts that are not multiples of %d, which %s "+
+			"pads (%s, first: %s)", 100*share, m, t.Name, plain.Count(nodes, "operator"), first)}}
 }
 
 // channelsOf returns the number of input and output channels of a weighted operator, 0 where they are not known.

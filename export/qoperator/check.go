@@ -19,18 +19,24 @@ type rule struct {
 	check func(*checker)
 }
 
-// rules lists what Check looks for: the definitions of the operators (ONNX's operator list; ContribOperators.md of ONNX Runtime) and what its
-// kernels refuse when they are made or run (contrib_ops/cpu/quantization, core/providers/cpu/quantization, release 1.32).
+// rules lists what Check looks for: the definitions of the operators (ONNX's operator list; ContribOperators.md of ONNX Runtime) and what
+// its kernels refuse when they are made or run (contrib_ops/cpu/quantization, core/providers/cpu/quantization, release 1.32).
 var rules = []rule{
 	{export.Rule{Name: "structure", Doc: "the graph is well formed and its shapes fit", Fix: "write the file again"}, structure},
-	{export.Rule{Name: "domain", Doc: "the opset of com.microsoft is imported where its operators are used, and no operator is unknown", Fix: "import com.microsoft, version 1"}, domain},
+	{export.Rule{Name: "domain", Doc: "the opset of com.microsoft is imported where its operators are used, and no operator is unknown",
+		Fix: "import com.microsoft, version 1"}, domain},
 	{export.Rule{Name: "opset", Doc: "the opset is one that the platform's readers know", Fix: "export for a platform that reads it"}, opset},
-	{export.Rule{Name: "type", Doc: "codes are uint8 or int8; input, result and zero points have one type; uint8 weights need uint8 inputs", Fix: "choose one type for the operator"}, types},
+	{export.Rule{Name: "type", Doc: "codes are uint8 or int8; input, result and zero points have one type; uint8 weights need uint8 inputs",
+		Fix: "choose one type for the operator"}, types},
 	{export.Rule{Name: "scale", Doc: "scales are constants of float32, above 0 and finite", Fix: "calibrate again"}, scales},
-	{export.Rule{Name: "granularity", Doc: "only weights have several scales, one for each output channel, and one zero point for all", Fix: "one scale per tensor, or weights per channel"}, granularity},
-	{export.Rule{Name: "bias", Doc: "a bias is int32, with one number per output channel", Fix: "quantize the bias with input scale * weight scale"}, biases},
-	{export.Rule{Name: "attribute", Doc: "an operator has no attribute that its definition does not know; QLinearSoftmax states its opset", Fix: "remove the attribute"}, attributes},
-	{export.Rule{Name: "blocks", Doc: "codes, scales and zero points of a MatMulNBits are as many as N, K, bits and block_size say; blocks are a power of two, 16 or more", Fix: "write the weights again"}, blocks},
+	{export.Rule{Name: "granularity", Doc: "only weights have several scales, one for each output channel, and one zero point for all",
+		Fix: "one scale per tensor, or weights per channel"}, granularity},
+	{export.Rule{Name: "bias", Doc: "a bias is int32, with one number per output channel",
+		Fix: "quantize the bias with input scale * weight scale"}, biases},
+	{export.Rule{Name: "attribute", Doc: "an operator has no attribute that its definition does not know; QLinearSoftmax states its opset",
+		Fix: "remove the attribute"}, attributes},
+	{export.Rule{Name: "blocks", Doc: "codes, scales and zero points of a MatMulNBits are as many as N, K, bits and block_size say; blocks " +
+		"are a power of two, 16 or more", Fix: "write the weights again"}, blocks},
 }
 
 // Rules lists what Check looks for, in words.
@@ -42,7 +48,8 @@ func Rules() []export.Rule {
 	return list
 }
 
-// Check applies the rules to a graph read back from a file. It returns what it finds in the order of Rules and, within a rule, in graph order.
+// Check applies the rules to a graph read back from a file. It returns what it finds in the order of Rules and, within a rule,
+// in graph order.
 func Check(g *graph.Graph, t *target.Target) []export.Finding {
 	c := &checker{g: g, t: t}
 	var err error

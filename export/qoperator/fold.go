@@ -19,16 +19,16 @@ const (
 
 // moving lists the operators of one data input that select and move elements, so that codes take the same way as the numbers that they
 // stand for; Resize does to the nearest only. ONNX Runtime has kernels of all of them for both types of codes.
-var moving = []string{"Expand", "Flatten", "Gather", "GatherElements", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "Split",
-	"Squeeze", "Tile", "Transpose", "Unsqueeze"}
+var moving = []string{"Expand", "Flatten", "Gather", "GatherElements", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Resize",
+	"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 
 // limits are the codes that a type holds.
 var limits = map[tensor.DType][2]int32{tensor.Uint8: {0, 255}, tensor.Int8: {-128, 127}}
 
 // Fold rewrites a graph of Q/DQ pairs, as onnxqdq.Build makes it, in place: a float operator between DequantizeLinear and QuantizeLinear
-// becomes the operator on integers, one that only moves elements reads and gives codes, and an activation between an operator and its Q becomes
-// limits of the codes, or nothing where the type ends there by itself. What has no such form stays as it is; left says why, by the name of the
-// node, in graph order.
+// becomes the operator on integers, one that only moves elements reads and gives codes, and an activation between an operator and its Q
+// becomes limits of the codes, or nothing where the type ends there by itself. What has no such form stays as it is; left says why, by the
+// name of the node, in graph order.
 func Fold(g *graph.Graph) (left []Left, err error) {
 	f := &folder{g: g}
 	order, err := g.Order()
@@ -319,7 +319,8 @@ func (f *folder) sweep(order []graph.NodeID) {
 		}
 		n := f.g.Node(id)
 		x, ok := f.of(n.Inputs[0])
-		if y := (codes{x: n.Outputs[0], scale: n.Inputs[1], zero: n.Input(2)}); ok && y.zero != graph.NoValue && f.dtype(x) == f.dtype(y) && f.equal(x, y) {
+		if y := (codes{x: n.Outputs[0], scale: n.Inputs[1], zero: n.Input(2)}); ok && y.zero != graph.NoValue && f.dtype(x) == f.dtype(y) &&
+			f.equal(x, y) {
 			f.g.ReplaceUses(y.x, x.x)
 			f.g.RemoveNode(id)
 		}

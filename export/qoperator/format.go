@@ -15,7 +15,8 @@ import (
 func Format() export.Format {
 	return export.Format{Name: "qoperator", Doc: "ONNX with QLinearConv, QLinearMatMul, QGemm, ...", Ext: ".onnx", From: export.Plan,
 		Note:    "the operators of com.microsoft are ONNX Runtime's",
-		Options: []export.Option{export.ExternalAbove, export.Half}, Write: write, Rules: Rules(), Doctor: doctor, Look: onnxqdq.Look, Back: onnxqdq.Back}
+		Options: []export.Option{export.ExternalAbove, export.Half}, Write: write, Rules: Rules(), Doctor: doctor, Look: onnxqdq.Look,
+		Back: onnxqdq.Back}
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {

@@ -149,7 +149,8 @@ func (m *matrix) granularity(dq *graph.Node, scale *tensor.Tensor) (func(row, bl
 	case block > 0:
 		blocks := (m.k + block - 1) / block
 		if !ok || axis != m.sum || block < 16 || bits.OnesCount(uint(block)) != 1 || scale.Len() != m.n*blocks {
-			return nil, fmt.Errorf("blocks of %d along axis %d: those of MatMulNBits are a power of two, 16 or more, along the axis that is summed", block, axis)
+			return nil, fmt.Errorf("blocks of %d along axis %d: those of MatMulNBits are a power of two, 16 or more, along the axis that is summed",
+				block, axis)
 		}
 		m.block = block
 		if m.sum == 0 {

@@ -109,8 +109,8 @@ func (f *folder) attributes(n *graph.Node, name string, form *qdq.QOperator) (at
 // softmaxOpset is the last opset that changed Softmax.
 const softmaxOpset = 13
 
-// operand checks what kernels on integers want of operand k, x: types, one scale, or those of weights along the output channels with one zero
-// point for all. first is operand 0, y the result.
+// operand checks what kernels on integers want of operand k, x: types, one scale, or those of weights along the output channels with one
+// zero point for all. first is operand 0, y the result.
 func (f *folder) operand(n *graph.Node, form *qdq.QOperator, k int, x, first, y codes) error {
 	d := f.dtype(x)
 	isWeight := form.Weights > 0 && k == form.Weights

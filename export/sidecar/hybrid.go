@@ -57,10 +57,12 @@ func hybrid(in *export.Input, list []table.Tensor) ([]byte, error) {
 			if !t.Config.Signed() {
 				z -= 128
 			}
-			scale, zero, lo, hi = append(scale, decimal(float64(t.Grid(c).Scale))), append(zero, strconv.Itoa(z)), append(lo, decimal(l)), append(hi, decimal(h))
+			scale, zero, lo, hi = append(scale, decimal(float64(t.Grid(c).Scale))), append(zero, strconv.Itoa(z)), append(lo, decimal(l)),
+				append(hi, decimal(h))
 		}
 		one := func(l []string) string { return "[" + strings.Join(l, ", ") + "]" }
-		fmt.Fprintf(&b, "    %s:\n        qtype: %s\n        qmethod: %s\n        dtype: int8\n        min: %s\n        max: %s\n        scale: %s\n        zero_point: %s\n        ori_min: %s\n        ori_max: %s\n",
+		fmt.Fprintf(&b, "    %s:\n        qtype: %s\n        qmethod: %s\n        dtype: int8\n        min: %s\n        max: %s\n        "+
+			"scale: %s\n        zero_point: %s\n        ori_min: %s\n        ori_max: %s\n",
 			scalar(t.Name), qtype, method, one(lo), one(hi), one(scale), one(zero), one(lo), one(hi))
 	}
 	return []byte(b.String()), nil

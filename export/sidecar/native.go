@@ -14,8 +14,10 @@ import (
 
 // platforms are PPQ's names of platforms.
 var platforms = map[string]string{"trt_int8": "TRT_INT8", "trt10_int8": "TRT_INT8", "trt_fp8": "TRT_FP8", "onnxruntime": "ONNXRUNTIME",
-	"openvino_int8": "OPENVINO_INT8", "ncnn_int8": "NCNN_INT8", "mnn_int8": "MNN_INT8", "tengine_int8": "TENGINE_INT8", "ascend_int8": "ASC_INT8",
-	"ppl_cuda_int8": "PPL_CUDA_INT8", "ppl_dsp_int8": "PPL_DSP_INT8", "ppl_dsp_ti_int8": "PPL_DSP_TI_INT8", "qnn": "QNN_DSP_INT8", "snpe": "SNPE_INT8",
+	"openvino_int8": "OPENVINO_INT8", "ncnn_int8": "NCNN_INT8", "mnn_int8": "MNN_INT8", "tengine_int8": "TENGINE_INT8",
+	"ascend_int8":   "ASC_INT8",
+	"ppl_cuda_int8": "PPL_CUDA_INT8", "ppl_dsp_int8": "PPL_DSP_INT8", "ppl_dsp_ti_int8": "PPL_DSP_TI_INT8", "qnn": "QNN_DSP_INT8",
+	"snpe":     "SNPE_INT8",
 	"nxp_int8": "NXP_INT8", "fpga_int8": "FPGA_INT8", "rknn_int8": "RKNN_INT8", "metax_int8_c": "METAX_INT8_C", "metax_int8_t": "METAX_INT8_T",
 	"graphcore_fp8": "GRAPHCORE_FP8"}
 
@@ -23,7 +25,8 @@ var platforms = map[string]string{"trt_int8": "TRT_INT8", "trt10_int8": "TRT_INT
 var policies = []struct {
 	bit  tqc.Policy
 	name string
-}{{tqc.PerTensor, "PER_TENSOR"}, {tqc.PerChannel, "PER_CHANNEL"}, {tqc.Linear, "LINEAR"}, {tqc.Floating, "FLOATING"}, {tqc.Symmetric, "SYMMETRICAL"},
+}{{tqc.PerTensor, "PER_TENSOR"}, {tqc.PerChannel, "PER_CHANNEL"}, {tqc.Linear, "LINEAR"}, {tqc.Floating, "FLOATING"},
+	{tqc.Symmetric, "SYMMETRICAL"},
 	{tqc.Asymmetric, "ASYMMETRICAL"}, {tqc.PowerOf2, "POWER_OF_2"}, {tqc.Dynamic, "DYNAMIC"}}
 
 // policy is written in that order.
@@ -108,13 +111,15 @@ func native(in *export.Input, _ []table.Tensor) ([]byte, error) {
 				continue
 			}
 			named[name] = true
-			if err := slots.put(name, config{slot.Config.Bits, policy(slot.Config.Policy), slot.State().String(), slot.Config.QMin, slot.Config.QMax, int(s) + 1, int(root) + 1}); err != nil {
+			if err := slots.put(name, config{slot.Config.Bits, policy(slot.Config.Policy), slot.State().String(), slot.Config.QMin, slot.Config.QMax,
+				int(s) + 1, int(root) + 1}); err != nil {
 				return nil, err
 			}
 			if p := in.Set.Params(root); !rendered[root] && p.Ready() {
 				rendered[root] = true
 				t := table.Tensor{Config: &in.Set.Slot(root).Config, Params: p}
-				if err := values.put(fmt.Sprint(int(root)+1), map[string]any{"scale": figure(&t, scaleOf(&t)), "zero_point": figure(&t, zeroOf(&t))}); err != nil {
+				if err := values.put(fmt.Sprint(int(root)+1),
+					map[string]any{"scale": figure(&t, scaleOf(&t)), "zero_point": figure(&t, zeroOf(&t))}); err != nil {
 					return nil, err
 				}
 			}

@@ -32,13 +32,14 @@ func openPPL(in *export.Input, list []table.Tensor) ([]byte, error) {
 	for i := range list {
 		t := &list[i]
 		hash := int(t.Root) + 1 // PPQ's are drawn at random
-		e := pplTensor{Bits: t.Config.Bits, PerChannel: t.Config.Policy.Has(tqc.PerChannel), Quantized: true, Symmetric: t.Config.Policy.Has(tqc.Symmetric),
-			QMin: t.Config.QMin, QMax: t.Config.QMax, Hash: hash, Dominator: hash}
+		e := pplTensor{Bits: t.Config.Bits, PerChannel: t.Config.Policy.Has(tqc.PerChannel), Quantized: true,
+			Symmetric: t.Config.Policy.Has(tqc.Symmetric), QMin: t.Config.QMin, QMax: t.Config.QMax, Hash: hash, Dominator: hash}
 		for _, f := range []struct {
 			to *json.RawMessage
 			v  any
 		}{{&e.Scale, figure(t, scaleOf(t))}, {&e.Zero, figure(t, zeroOf(t))},
-			{&e.Lo, figure(t, func(c int) float64 { lo, _ := t.Range(c); return lo })}, {&e.Hi, figure(t, func(c int) float64 { _, hi := t.Range(c); return hi })}} {
+			{&e.Lo, figure(t, func(c int) float64 { lo, _ := t.Range(c); return lo })},
+			{&e.Hi, figure(t, func(c int) float64 { _, hi := t.Range(c); return hi })}} {
 			b, err := json.Marshal(f.v)
 			if err != nil {
 				return nil, err

@@ -23,12 +23,13 @@ func byValue(list []table.Tensor) map[graph.ValueID]*table.Tensor {
 	return at
 }
 
-// OpenPPL on DSPs: a layer for each node, with the ranges of what it computes, of inputs of the model that it reads, and of its weights, as they
-// stand in PPQ's prototxt. Constants of other operators have no place there.
+// OpenPPL on DSPs: a layer for each node, with the ranges of what it computes, of inputs of the model that it reads, and of its weights, as
+// they stand in PPQ's prototxt. Constants of other operators have no place there.
 
 // layers are Caffe's names of operators, and of the parameters that hold the ranges of weights.
-var layers = map[string][3]string{"Conv": {"Convolution", "convolution_param", "filter"}, "ConvTranspose": {"Deconvolution", "convolution_param", "filter"},
-	"Gemm": {"InnerProduct", "inner_product_param", "filter"}, "MatMul": {"InnerProduct", "inner_product_param", "filter"},
+var layers = map[string][3]string{"Conv": {"Convolution", "convolution_param", "filter"},
+	"ConvTranspose": {"Deconvolution", "convolution_param", "filter"},
+	"Gemm":          {"InnerProduct", "inner_product_param", "filter"}, "MatMul": {"InnerProduct", "inner_product_param", "filter"},
 	"PRelu": {"PReLU", "prelu_param", "slope"}, "Relu": {"ReLU"}}
 
 func quantizeParams(in *export.Input, list []table.Tensor) ([]byte, error) {
@@ -50,7 +51,8 @@ func quantizeParams(in *export.Input, list []table.Tensor) ([]byte, error) {
 		put := func(to *strings.Builder, indent, block, kind string, t *table.Tensor) {
 			for c := range t.Params.Scale {
 				lo, hi := full(t, c)
-				fmt.Fprintf(to, "%s%s {\n%s  type: %q\n%s  range_min: %s\n%s  range_max: %s\n%s}\n", indent, block, indent, kind, indent, decimal(lo), indent, decimal(hi), indent)
+				fmt.Fprintf(to, "%s%s {\n%s  type: %q\n%s  range_min: %s\n%s  range_max: %s\n%s}\n", indent, block, indent, kind, indent, decimal(lo),
+					indent, decimal(hi), indent)
 			}
 		}
 		for _, v := range n.Inputs {

@@ -44,7 +44,8 @@ func records(in *export.Input, list []table.Tensor) ([]byte, error) {
 		if len(shape) != 2 && len(shape) != 4 || size[0] == 0 {
 			return nil, g.ErrorAt("export ascend", id, fmt.Errorf("an input of shape %s: a record has channels, height and width", shape))
 		}
-		fmt.Fprintf(&b, "record {\n  key: %s\n  value {\n    scale_d: %s\n    offset_d: %d\n", strconv.Quote(n.Name), decimal(float64(x.Grid(0).Scale)), x.Grid(0).ZeroPoint-128)
+		fmt.Fprintf(&b, "record {\n  key: %s\n  value {\n    scale_d: %s\n    offset_d: %d\n", strconv.Quote(n.Name),
+			decimal(float64(x.Grid(0).Scale)), x.Grid(0).ZeroPoint-128)
 		if w != nil && n.Op != "AveragePool" {
 			for c := range w.Params.Scale {
 				fmt.Fprintf(&b, "    scale_w: %s\n", decimal(float64(w.Grid(c).Scale)))

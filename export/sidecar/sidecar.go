@@ -1,6 +1,6 @@
-// Package sidecar writes the formats of PPQ's platforms that are a float model and a file beside it: JSON or text with the scales or ranges of
-// its tensors. The forms are those that PPQ's exporters write (commit e39eecb, ppq/parser), without what is wrong with them: each tensor once,
-// scales per channel where the plan has them, no Caffe. RKNN's is the file of rknn-toolkit2's hybrid quantization.
+// Package sidecar writes the formats of PPQ's platforms that are a float model and a file beside it: JSON or text with the scales or ranges
+// of its tensors. The forms are those that PPQ's exporters write (commit e39eecb, ppq/parser), without what is wrong with them: each tensor
+// once, scales per channel where the plan has them, no Caffe. RKNN's is the file of rknn-toolkit2's hybrid quantization.
 //
 // Unstable: it may change without notice.
 package sidecar
@@ -49,20 +49,29 @@ func but(rules []string, out ...string) []string {
 }
 
 var kinds = []kind{
-	{name: "snpe", doc: "float ONNX, and beside it the range of every 8-bit tensor (MODEL.json), as PPQ writes for SNPE", ext: ".json", targets: []string{"snpe"},
-		rules: common, write: ranges, read: readRanges},
-	{name: "ppl-cuda", doc: "float ONNX, and beside it the encoding of every 8-bit tensor (MODEL.json), as PPQ writes for OpenPPL", ext: ".json",
+	{name: "snpe", doc: "float ONNX, and beside it the range of every 8-bit tensor (MODEL.json), as PPQ writes for SNPE", ext: ".json",
+		targets: []string{"snpe"}, rules: common, write: ranges, read: readRanges},
+	{name: "ppl-cuda", doc: "float ONNX, and beside it the encoding of every 8-bit tensor (MODEL.json), as PPQ writes for OpenPPL",
+		ext:     ".json",
 		targets: []string{"ppl_cuda_int8"}, rules: append(common, "range"), write: openPPL, read: readOpenPPL, codes: true},
-	{name: "ppl-dsp", doc: "float ONNX, and beside it the ranges of its layers as quantize_param (MODEL.prototxt), as PPQ writes for OpenPPL on DSPs",
-		ext: ".prototxt", targets: []string{"ppl_dsp_int8", "ppl_dsp_ti_int8"}, rules: but(common, "type"), write: quantizeParams, read: readQuantizeParams, places: inLayers},
-	{name: "tengine", doc: "float ONNX, and beside it a line with scale and zero point for every tensor (MODEL.scale) and PPQ's JSON (MODEL.json)",
-		ext: ".scale", targets: []string{"tengine_int8"}, rules: but(common, "channels"), perTensor: true, write: lines, read: readLines, bare: true, more: native, moreExt: ".json"},
-	{name: "ascend", doc: "float ONNX, and beside it the records of AMCT: the scales of data and weights of each operator (MODEL.txt)", ext: ".txt",
-		targets: []string{"ascend_int8"}, rules: but(common, "once", "complete", "type"), inputs: true, write: records, read: readRecords, bare: true, places: inRecords},
-	{name: "rknn", doc: "float ONNX, and beside it the file of rknn-toolkit2's hybrid quantization (MODEL.quantization.cfg)", ext: ".quantization.cfg",
+	{name: "ppl-dsp", doc: "float ONNX, and beside it the ranges of its layers as quantize_param (MODEL.prototxt), as PPQ writes for " +
+		"OpenPPL on DSPs",
+		ext: ".prototxt", targets: []string{"ppl_dsp_int8", "ppl_dsp_ti_int8"}, rules: but(common, "type"), write: quantizeParams,
+		read: readQuantizeParams, places: inLayers},
+	{name: "tengine", doc: "float ONNX, and beside it a line with scale and zero point for every tensor (MODEL.scale) and PPQ's JSON " +
+		"(MODEL.json)",
+		ext: ".scale", targets: []string{"tengine_int8"}, rules: but(common, "channels"), perTensor: true, write: lines, read: readLines,
+		bare: true, more: native, moreExt: ".json"},
+	{name: "ascend", doc: "float ONNX, and beside it the records of AMCT: the scales of data and weights of each operator (MODEL.txt)",
+		ext:     ".txt",
+		targets: []string{"ascend_int8"}, rules: but(common, "once", "complete", "type"), inputs: true, write: records, read: readRecords,
+		bare: true, places: inRecords},
+	{name: "rknn", doc: "float ONNX, and beside it the file of rknn-toolkit2's hybrid quantization (MODEL.quantization.cfg)",
+		ext:     ".quantization.cfg",
 		targets: []string{"rknn_int8"}, rules: append(common, "range"), write: hybrid, read: readHybrid, whole: readHybridTwice},
 	{name: "ppq-json", doc: "float ONNX, and beside it the configured graph as PPQ's own JSON (MODEL.json)", ext: ".json", anything: true,
-		rules: []string{"known", "complete", "type", "scale", "offset", "channels", "bias", "grid"}, write: native, read: readNative, whole: readSlots},
+		rules: []string{"known", "complete", "type", "scale", "offset", "channels", "bias", "grid"}, write: native, read: readNative,
+		whole: readSlots},
 }
 
 // Formats lists them.

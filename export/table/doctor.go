@@ -11,25 +11,31 @@ import (
 	"qwb/quantizer/target"
 )
 
-// rules are what readers of lists of encodings rely on. What it does not find it fills with a calibration of its own, and what is there twice it
-// takes as it comes: both silently.
+// rules are what readers of lists of encodings rely on. What it does not find it fills with a calibration of its own, and what is there
+// twice it takes as it comes: both silently.
 var rules = []export.Rule{
-	{Name: "version", Doc: "the version is one of 0.6.1, 1.0.0, 2.0.0, 2.1.0; a missing one is taken for 0.4", Fix: "name the version that the file has the form of"},
+	{Name: "version", Doc: "the version is one of 0.6.1, 1.0.0, 2.0.0, 2.1.0; a missing one is taken for 0.4",
+		Fix: "name the version that the file has the form of"},
 	{Name: "once", Doc: "a tensor has one entry", Fix: "take the second entry away"},
-	{Name: "known", Doc: "every entry is of a tensor that an operator of the model reads or computes as data", Fix: "write the entry under the name that the tensor has in this model"},
-	{Name: "complete", Doc: "every tensor has an entry; in 2.x, where what has none is float, every input and output of an operator with an encoded weight",
+	{Name: "known", Doc: "every entry is of a tensor that an operator of the model reads or computes as data",
+		Fix: "write the entry under the name that the tensor has in this model"},
+	{Name: "complete", Doc: "every tensor has an entry; in 2.x, where what has none is float, every input and output of an operator with an " +
+		"encoded weight",
 		Fix: "write an entry: the reader would calibrate the tensor by itself"},
 	{Name: "place", Doc: "constants stand among param_encodings, all others among activation_encodings", Fix: "move the entry"},
 	{Name: "type", Doc: "integers have 4 to 32 bits (2 to 32 from 1.0.0), floats 16; is_symmetric is text in 0.6.1 and true or false in 1.0.0",
 		Fix: "write the type as the version has it"},
 	{Name: "scale", Doc: "scales are positive and finite", Fix: "give a dead channel the scale of its neighbours"},
-	{Name: "offset", Doc: "an offset is a whole number from -(2^bits - 1) to 0, a zero point one of its type: what is added to a code, not what is taken from it",
+	{Name: "offset", Doc: "an offset is a whole number from -(2^bits - 1) to 0, a zero point one of its type: what is added to a code, not " +
+		"what is taken from it",
 		Fix: "write minus the zero point of unsigned codes"},
 	{Name: "range", Doc: "min is scale * offset and max scale * (offset + 2^bits - 1)", Fix: "compute min and max from scale and offset"},
 	{Name: "symmetric", Doc: "an encoding that says that it is symmetric has the offset -2^(bits-1)", Fix: "write what the offset says"},
-	{Name: "channels", Doc: "an activation has one scale, a weight one or one for each channel along its axis, or for each block", Fix: "write one scale per output channel"},
+	{Name: "channels", Doc: "an activation has one scale, a weight one or one for each channel along its axis, or for each block",
+		Fix: "write one scale per output channel"},
 	{Name: "bias", Doc: "the scale of an integer bias is input scale * weight scale", Fix: "multiply the two scales"},
-	{Name: "grid", Doc: "the numbers of an encoded weight lie on its grid, so that every rounding gives the same integers", Fix: "write the weight's integers times their scale into the model"},
+	{Name: "grid", Doc: "the numbers of an encoded weight lie on its grid, so that every rounding gives the same integers",
+		Fix: "write the weight's integers times their scale into the model"},
 }
 
 // Rules returns rules of Examination by name, in an order that is the same for all.

@@ -55,12 +55,14 @@ func (t *Tensor) Grid(c int) qmath.Grid { return t.Params.Grid(t.Config, c) }
 // Range is what channel c can stand for, exactly: float64 holds a float32 times up to 29 bits.
 func (t *Tensor) Range(c int) (lo, hi float64) {
 	g := t.Grid(c)
-	return float64(g.Scale) * (float64(t.Config.QMin) - float64(g.ZeroPoint)), float64(g.Scale) * (float64(t.Config.QMax) - float64(g.ZeroPoint))
+	return float64(g.Scale) * (float64(t.Config.QMin) - float64(g.ZeroPoint)),
+		float64(g.Scale) * (float64(t.Config.QMax) - float64(g.ZeroPoint))
 }
 
 // Of lists every tensor of float32 that an operator reads or computes as data, each once: inputs of the model, then in order of the nodes
 // what they read of constants and what they compute. Of a constant that operators want with different encodings there is a copy for each (a
-// bias of two convolutions). It is an error where they want them of one computed tensor, which a list by name cannot say, where the scale is computed at run time, and where two tensors have one name.
+// bias of two convolutions). It is an error where they want them of one computed tensor, which a list by name cannot say, where the scale
+// is computed at run time, and where two tensors have one name.
 func Of(in *export.Input) ([]Tensor, error) {
 	g := in.Model.Graph
 	order, err := g.Order()
@@ -159,7 +161,8 @@ func (l *lister) encode(v graph.ValueID, slot tqc.SlotID, id graph.NodeID, input
 		return nil
 	}
 	if t.Encoded() && !same(t.Config, t.Params, config, params) {
-		return l.g.ErrorAt("export", id, fmt.Errorf("%q is quantized in two ways, %s here and %s elsewhere: a list by name holds one", t.Name, words(config, params), words(t.Config, t.Params)))
+		return l.g.ErrorAt("export", id, fmt.Errorf("%q is quantized in two ways, %s here and %s elsewhere: a list by name holds one", t.Name,
+			words(config, params), words(t.Config, t.Params)))
 	}
 	if !t.Encoded() {
 		t.Config, t.Params, t.Root = config, params, root

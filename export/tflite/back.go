@@ -27,7 +27,8 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	if err != nil {
 		return nil, err
 	}
-	r := &recoverer{p: in.Program, sub: &m.Subgraphs[0], names: map[string]int{}, producer: map[int]*tf.Operator{}, reader: map[int]*tf.Operator{}, perms: map[string][]int{}}
+	r := &recoverer{p: in.Program, sub: &m.Subgraphs[0], names: map[string]int{}, producer: map[int]*tf.Operator{},
+		reader: map[int]*tf.Operator{}, perms: map[string][]int{}}
 	r.held = &export.Recovered{Wants: wants, Lacks: r.lacks}
 	if err := r.index(m); err != nil {
 		return nil, err
@@ -101,7 +102,8 @@ func (r *recoverer) lacks(it *export.Item) string {
 	}
 	for i := range r.p.Steps {
 		s := &r.p.Steps[i]
-		if it.At == export.StepName(r.p, s) && !slices.ContainsFunc(s.Outputs, func(t lower.TensorID) bool { return t != lower.NoTensor && r.has(r.p.Tensors[t].Name) }) {
+		if it.At == export.StepName(r.p, s) &&
+			!slices.ContainsFunc(s.Outputs, func(t lower.TensorID) bool { return t != lower.NoTensor && r.has(r.p.Tensors[t].Name) }) {
 			return "steps and tensors that no output needs in the file"
 		}
 	}
@@ -211,8 +213,8 @@ func (r *recoverer) tensor(t *lower.Tensor) error {
 	return nil
 }
 
-// between adds the grids of tensors that the file has between an operator and the tensor of the program, NAME/what, and of a second one of a constant,
-// NAME:1. They are the same; one that is rescaled has another by its name.
+// between adds the grids of tensors that the file has between an operator and the tensor of the program, NAME/what, and of a second one of
+// a constant, NAME:1. They are the same; one that is rescaled has another by its name.
 func (r *recoverer) between() {
 	known := map[string]*lower.Tensor{}
 	for i := range r.p.Tensors {
@@ -320,8 +322,8 @@ func (r *recoverer) step(s *lower.Step) error {
 // passing are operators between the one that computes a step and the tensor of its output.
 var passing = []string{"RESHAPE", "STRIDED_SLICE", "TRANSPOSE"}
 
-// limits follows a tensor to the operator that computes it, and says which codes its activation, and MAXIMUM and MINIMUM with a constant behind
-// it, leave.
+// limits follows a tensor to the operator that computes it, and says which codes its activation, and MAXIMUM and MINIMUM with a constant
+// behind it, leave.
 func (r *recoverer) limits(id int) (lo, hi int32, o *tf.Operator, err error) {
 	all, ok := ends[r.sub.Tensors[id].Type]
 	if !ok {
@@ -334,7 +336,8 @@ func (r *recoverer) limits(id int) (lo, hi int32, o *tf.Operator, err error) {
 			return lo, hi, nil, nil
 		}
 		switch x := &r.sub.Tensors[o.Outputs[0]]; {
-		case (o.Op == "MAXIMUM" || o.Op == "MINIMUM") && len(o.Inputs) == 2 && r.sub.Tensors[o.Inputs[1]].Data != nil && strings.HasSuffix(r.sub.Tensors[o.Inputs[1]].Name, "/limit"):
+		case (o.Op == "MAXIMUM" || o.Op == "MINIMUM") && len(o.Inputs) == 2 && r.sub.Tensors[o.Inputs[1]].Data != nil &&
+			strings.HasSuffix(r.sub.Tensors[o.Inputs[1]].Name, "/limit"):
 			c, err := integersOf(&r.sub.Tensors[o.Inputs[1]])
 			if err != nil || len(c) != 1 {
 				return 0, 0, nil, fmt.Errorf("a limit of %d codes", len(c))
@@ -366,7 +369,8 @@ func activated(o *tf.Operator, x *tf.Tensor, all [2]int32) (lo, hi int32, err er
 	if a == tf.NoActivation || !x.Quantization.Quantized() {
 		return all[0], all[1], nil
 	}
-	g := qmath.Grid{Scale: x.Quantization.Scale[0], ZeroPoint: int32(zero(x.Quantization, 0)), QMin: all[0], QMax: all[1], Rounding: qmath.HalfAwayFromZero}
+	g := qmath.Grid{Scale: x.Quantization.Scale[0], ZeroPoint: int32(zero(x.Quantization, 0)), QMin: all[0], QMax: all[1],
+		Rounding: qmath.HalfAwayFromZero}
 	switch a {
 	case tf.Relu:
 		return g.Quantize(0), all[1], nil

@@ -28,7 +28,8 @@ func build(in *export.Input) (*tf.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{ctx: cmp.Or(in.Context, context.Background()), p: p, values: map[lower.TensorID]*value{}, names: map[string]int{}, constants: map[string]int{}}
+	b := &builder{ctx: cmp.Or(in.Context, context.Background()), p: p, values: map[lower.TensorID]*value{}, names: map[string]int{},
+		constants: map[string]int{}}
 	b.keepInputs, b.keepOutputs = in.Options.Text("inputs") == "integers", in.Options.Text("outputs") == "integers"
 	if err := b.program(); err != nil {
 		return nil, err
@@ -59,9 +60,11 @@ func unwritten(in *export.Input) error {
 	for _, id := range in.Model.Graph.Nodes() {
 		switch d := in.Set.Domains[id]; d {
 		case tqc.DomainFP16, tqc.DomainBF16:
-			return in.Model.Graph.ErrorAt(stage, id, fmt.Errorf("%s is not written to .tflite: integers and float32 alone are (domain=int, domain=fp32)", d))
+			return in.Model.Graph.ErrorAt(stage, id,
+				fmt.Errorf("%s is not written to .tflite: integers and float32 alone are (domain=int, domain=fp32)", d))
 		case tqc.DomainWeights:
-			return in.Model.Graph.ErrorAt(stage, id, errors.New("weights alone (domain=weights) are not written to .tflite: the file would hold them in float32 (domain=int, domain=fp32)"))
+			return in.Model.Graph.ErrorAt(stage, id,
+				errors.New("weights alone (domain=weights) are not written to .tflite: the file would hold them in float32 (domain=int, domain=fp32)"))
 		}
 	}
 	return nil
@@ -97,7 +100,8 @@ func bind(in *export.Input) (*lower.Program, error) {
 		if t := &q.Tensors[id]; t.Shape == nil {
 			return nil, fmt.Errorf("%s: input %q has no known rank", stage, t.Name)
 		} else if _, ok := t.Shape.Ints(); !ok {
-			return nil, fmt.Errorf("%s: input %q is %s: the file needs sizes for all of its dimensions (--size)", stage, t.Name, graph.FormatType(t.DType, t.Shape))
+			return nil, fmt.Errorf("%s: input %q is %s: the file needs sizes for all of its dimensions (--size)", stage, t.Name,
+				graph.FormatType(t.DType, t.Shape))
 		}
 	}
 	return &q, nil
@@ -163,7 +167,8 @@ func permuted(shape, perm []int) []int {
 // where is the stored axis of an axis of the graph.
 func where(perm []int, axis int) int { return slices.Index(perm, axis) }
 
-var types = map[tensor.DType]tf.Type{tensor.Float32: tf.Float32, tensor.Int8: tf.Int8, tensor.Int16: tf.Int16, tensor.Int32: tf.Int32, tensor.Int64: tf.Int64, tensor.Bool: tf.Bool}
+var types = map[tensor.DType]tf.Type{tensor.Float32: tf.Float32, tensor.Int8: tf.Int8, tensor.Int16: tf.Int16, tensor.Int32: tf.Int32,
+	tensor.Int64: tf.Int64, tensor.Bool: tf.Bool}
 
 // valueOf describes a tensor of the program without making one of the file.
 func (b *builder) valueOf(id lower.TensorID) (*value, error) {
@@ -241,7 +246,8 @@ func (b *builder) read(v *value, perm []int) int {
 	}
 	switch {
 	case v.konst != nil:
-		v.at[key] = b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: permuted(v.shape, perm), Data: b.permuteBytes(v.konst, v.shape, perm), Quantization: quantization(v.enc)})
+		v.at[key] = b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: permuted(v.shape, perm), Data: b.permuteBytes(v.konst, v.shape, perm),
+			Quantization: quantization(v.enc)})
 		return v.at[key]
 	case v.flat != nil:
 		i := b.read(v.flat.of, identity(len(v.flat.of.shape)))

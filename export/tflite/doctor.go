@@ -64,15 +64,19 @@ func (c *checker) each(names []string, f func(op int, in, out []*tf.Tensor)) {
 }
 
 // keepers are the operators whose integers have one grid on both sides, by the place of the input.
-var keepers = map[string]int{"AVERAGE_POOL_2D": 0, "MAX_POOL_2D": 0, "CONCATENATION": -1, "RESHAPE": 0, "TRANSPOSE": 0, "PAD": 0, "PADV2": 0, "MIRROR_PAD": 0, "STRIDED_SLICE": 0,
-	"SLICE": 0, "SPLIT": 1, "GATHER": 0, "TILE": 0, "RESIZE_NEAREST_NEIGHBOR": 0, "RESIZE_BILINEAR": 0, "DEPTH_TO_SPACE": 0, "SPACE_TO_DEPTH": 0, "SQUEEZE": 0, "EXPAND_DIMS": 0,
+var keepers = map[string]int{"AVERAGE_POOL_2D": 0, "MAX_POOL_2D": 0, "CONCATENATION": -1, "RESHAPE": 0, "TRANSPOSE": 0, "PAD": 0,
+	"PADV2": 0, "MIRROR_PAD": 0, "STRIDED_SLICE": 0,
+	"SLICE": 0, "SPLIT": 1, "GATHER": 0, "TILE": 0, "RESIZE_NEAREST_NEIGHBOR": 0, "RESIZE_BILINEAR": 0, "DEPTH_TO_SPACE": 0,
+	"SPACE_TO_DEPTH": 0, "SQUEEZE": 0, "EXPAND_DIMS": 0,
 	"REDUCE_MAX": 0, "REDUCE_MIN": 0, "MAXIMUM": -1, "MINIMUM": -1, "BROADCAST_TO": 0, "PACK": -1, "UNPACK": 0, "SPLIT_V": 0}
 
 // sums are the operators with weights and bias: their places, and the axis of output channels.
-var sums = map[string]struct{ x, w, bias, axis int }{"CONV_2D": {0, 1, 2, 0}, "DEPTHWISE_CONV_2D": {0, 1, 2, 3}, "FULLY_CONNECTED": {0, 1, 2, 0}, "TRANSPOSE_CONV": {2, 1, 3, 0}}
+var sums = map[string]struct{ x, w, bias, axis int }{"CONV_2D": {0, 1, 2, 0}, "DEPTHWISE_CONV_2D": {0, 1, 2, 3},
+	"FULLY_CONNECTED": {0, 1, 2, 0}, "TRANSPOSE_CONV": {2, 1, 3, 0}}
 
 var checks = []rule{
-	{export.Rule{Name: "order", Doc: "operators read what was computed before them", Fix: "write the operators in an order in which they can run"}, func(c *checker) {
+	{export.Rule{Name: "order", Doc: "operators read what was computed before them",
+		Fix: "write the operators in an order in which they can run"}, func(c *checker) {
 		have := make([]bool, len(c.sub.Tensors))
 		for i, t := range c.sub.Tensors {
 			have[i] = t.Data != nil || t.Variable || len(t.Shape) == 1 && t.Shape[0] == 0
@@ -110,24 +114,27 @@ var checks = []rule{
 			}
 		}
 	}},
-	{export.Rule{Name: "weight-zero-point", Doc: "weights are symmetric: zero point 0", Fix: "quantize the weights symmetrically"}, func(c *checker) {
-		c.weights(func(op int, x, w *tf.Tensor) {
-			for i := range w.Quantization.Scale {
-				if z := zero(w.Quantization, i); z != 0 {
-					c.report(op, "weights %q have zero point %d", w.Name, z)
-					return
+	{export.Rule{Name: "weight-zero-point", Doc: "weights are symmetric: zero point 0", Fix: "quantize the weights symmetrically"},
+		func(c *checker) {
+			c.weights(func(op int, x, w *tf.Tensor) {
+				for i := range w.Quantization.Scale {
+					if z := zero(w.Quantization, i); z != 0 {
+						c.report(op, "weights %q have zero point %d", w.Name, z)
+						return
+					}
 				}
-			}
-		})
-	}},
-	{export.Rule{Name: "axis", Doc: "scales per channel lie along the output channels", Fix: "give the weights one scale, or one per output channel"}, func(c *checker) {
+			})
+		}},
+	{export.Rule{Name: "axis", Doc: "scales per channel lie along the output channels",
+		Fix: "give the weights one scale, or one per output channel"}, func(c *checker) {
 		c.weights(func(op int, x, w *tf.Tensor) {
 			if axis := sums[c.sub.Operators[op].Op].axis; len(w.Quantization.Scale) > 1 && w.Quantization.Axis != axis {
 				c.report(op, "weights %q have scales along axis %d, their output channels are axis %d", w.Name, w.Quantization.Axis, axis)
 			}
 		})
 	}},
-	{export.Rule{Name: "bias", Doc: "biases are int32 (int64 behind int16) with scale input scale * weight scale", Fix: "quantize the bias with the scale of the sum"}, func(c *checker) {
+	{export.Rule{Name: "bias", Doc: "biases are int32 (int64 behind int16) with scale input scale * weight scale",
+		Fix: "quantize the bias with the scale of the sum"}, func(c *checker) {
 		c.weights(func(op int, x, w *tf.Tensor) {
 			o := &c.sub.Operators[op]
 			k := sums[o.Op].bias
@@ -151,7 +158,8 @@ var checks = []rule{
 			}
 		})
 	}},
-	{export.Rule{Name: "fixed-scale", Doc: "outputs of SOFTMAX and LOGISTIC have scale 1/256 and zero point -128, of TANH 1/128 and 0; in 16 bits 1/32768 and 0", Fix: "give the output the prescribed scale and zero point"}, func(c *checker) {
+	{export.Rule{Name: "fixed-scale", Doc: "outputs of SOFTMAX and LOGISTIC have scale 1/256 and zero point -128, of TANH 1/128 and 0; in " +
+		"16 bits 1/32768 and 0", Fix: "give the output the prescribed scale and zero point"}, func(c *checker) {
 		c.each([]string{"SOFTMAX", "LOGISTIC", "TANH"}, func(op int, in, out []*tf.Tensor) {
 			y := out[0]
 			if len(in) == 0 || !integers(in[0]) || !integers(y) {
@@ -169,7 +177,8 @@ var checks = []rule{
 			}
 		})
 	}},
-	{export.Rule{Name: "one-grid", Doc: "pools, CONCATENATION and operators that move integers have one scale and zero point on both sides", Fix: "give both sides one scale, or write a QUANTIZE between"}, func(c *checker) {
+	{export.Rule{Name: "one-grid", Doc: "pools, CONCATENATION and operators that move integers have one scale and zero point on both sides",
+		Fix: "give both sides one scale, or write a QUANTIZE between"}, func(c *checker) {
 		c.each(nil, func(op int, in, out []*tf.Tensor) {
 			k, ok := keepers[c.sub.Operators[op].Op]
 			if !ok {
@@ -183,22 +192,26 @@ var checks = []rule{
 			}
 			for _, x := range in {
 				for _, y := range out {
-					if integers(x) && integers(y) && (x.Quantization.Scale[0] != y.Quantization.Scale[0] || zero(x.Quantization, 0) != zero(y.Quantization, 0)) {
-						c.report(op, "%q has scale %g and zero point %d, %q %g and %d", x.Name, x.Quantization.Scale[0], zero(x.Quantization, 0), y.Name, y.Quantization.Scale[0], zero(y.Quantization, 0))
+					if integers(x) && integers(y) &&
+						(x.Quantization.Scale[0] != y.Quantization.Scale[0] || zero(x.Quantization, 0) != zero(y.Quantization, 0)) {
+						c.report(op, "%q has scale %g and zero point %d, %q %g and %d", x.Name, x.Quantization.Scale[0], zero(x.Quantization, 0), y.Name,
+							y.Quantization.Scale[0], zero(y.Quantization, 0))
 						return
 					}
 				}
 			}
 		})
 	}},
-	{export.Rule{Name: "int16-zero-point", Doc: "activations of 16 bits are symmetric", Fix: "quantize int16 symmetrically"}, func(c *checker) {
-		for i := range c.sub.Tensors {
-			if t := &c.sub.Tensors[i]; t.Type == tf.Int16 && t.Quantization.Quantized() && zero(t.Quantization, 0) != 0 {
-				c.report(-1, "%q has zero point %d", t.Name, zero(t.Quantization, 0))
+	{export.Rule{Name: "int16-zero-point", Doc: "activations of 16 bits are symmetric", Fix: "quantize int16 symmetrically"},
+		func(c *checker) {
+			for i := range c.sub.Tensors {
+				if t := &c.sub.Tensors[i]; t.Type == tf.Int16 && t.Quantization.Quantized() && zero(t.Quantization, 0) != 0 {
+					c.report(-1, "%q has zero point %d", t.Name, zero(t.Quantization, 0))
+				}
 			}
-		}
-	}},
-	{export.Rule{Name: "types", Doc: "float and integer tensors meet in QUANTIZE and DEQUANTIZE alone", Fix: "write a QUANTIZE or a DEQUANTIZE between"}, func(c *checker) {
+		}},
+	{export.Rule{Name: "types", Doc: "float and integer tensors meet in QUANTIZE and DEQUANTIZE alone",
+		Fix: "write a QUANTIZE or a DEQUANTIZE between"}, func(c *checker) {
 		c.each(nil, func(op int, in, out []*tf.Tensor) {
 			name := c.sub.Operators[op].Op
 			if name == "QUANTIZE" || name == "DEQUANTIZE" || name == "CAST" {
@@ -219,7 +232,8 @@ var checks = []rule{
 			}
 		})
 	}},
-	{export.Rule{Name: "one-type", Doc: "operators of several integer inputs have one type", Fix: "give all activations of the operator one type"}, func(c *checker) {
+	{export.Rule{Name: "one-type", Doc: "operators of several integer inputs have one type",
+		Fix: "give all activations of the operator one type"}, func(c *checker) {
 		c.each([]string{"ADD", "SUB", "MUL", "CONCATENATION", "MAXIMUM", "MINIMUM"}, func(op int, in, out []*tf.Tensor) {
 			for _, x := range in {
 				if integers(x) && x.Type != out[0].Type {

@@ -16,9 +16,11 @@ type floatOp func(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *val
 
 // floats are the operators that float islands may have besides those that move elements.
 var floats = map[string]floatOp{
-	"Add": two2("ADD", true), "Sub": two2("SUB", true), "Mul": two2("MUL", true), "Div": two2("DIV", true), "Max": two2("MAXIMUM", false), "Min": two2("MINIMUM", false),
+	"Add": two2("ADD", true), "Sub": two2("SUB", true), "Mul": two2("MUL", true), "Div": two2("DIV", true), "Max": two2("MAXIMUM", false),
+	"Min": two2("MINIMUM", false),
 	"Pow": power, "PRelu": two2("PRELU", false), "Where": choose,
-	"Abs": one("ABS"), "Exp": one("EXP"), "Floor": one("FLOOR"), "HardSwish": one("HARD_SWISH"), "Log": one("LOG"), "Neg": one("NEG"), "Relu": one("RELU"),
+	"Abs": one("ABS"), "Exp": one("EXP"), "Floor": one("FLOOR"), "HardSwish": one("HARD_SWISH"), "Log": one("LOG"), "Neg": one("NEG"),
+	"Relu":    one("RELU"),
 	"Sigmoid": one("LOGISTIC"), "Sqrt": one("SQRT"), "Tanh": one("TANH"), "Elu": elu,
 	"Gelu": func(b *builder, _ *graph.Graph, n *graph.Node, in []*value, y *value) error {
 		return b.each("GELU", in, y, "approximate", n.TanhGelu())
@@ -26,8 +28,9 @@ var floats = map[string]floatOp{
 	"LeakyRelu": func(b *builder, _ *graph.Graph, n *graph.Node, in []*value, y *value) error {
 		return b.each("LEAKY_RELU", in, y, "alpha", n.Alpha())
 	},
-	"Clip": clip, "HardSigmoid": hardSigmoid, "Swish": swish, "Reciprocal": reciprocal, "BatchNormalization": normalization, "LayerNormalization": layerNorm,
-	"Conv": product, "ConvTranspose": product, "Gemm": product, "MatMul": product,
+	"Clip": clip, "HardSigmoid": hardSigmoid, "Swish": swish, "Reciprocal": reciprocal, "BatchNormalization": normalization,
+	"LayerNormalization": layerNorm,
+	"Conv":               product, "ConvTranspose": product, "Gemm": product, "MatMul": product,
 	"MaxPool": func(b *builder, _ *graph.Graph, n *graph.Node, in []*value, y *value) error {
 		return b.maxPool(n, in[0], y, new(int32))
 	},
@@ -37,7 +40,8 @@ var floats = map[string]floatOp{
 	"AveragePool": func(b *builder, _ *graph.Graph, n *graph.Node, in []*value, y *value) error {
 		return b.averagePool(n, in[0], y, 0, 0, tf.NoActivation)
 	},
-	"ReduceMean": reduction("MEAN"), "ReduceSum": reduction("SUM"), "GlobalAveragePool": globalMean, "Softmax": softmaxReals, "LogSoftmax": softmaxReals, "Concat": concatReals,
+	"ReduceMean": reduction("MEAN"), "ReduceSum": reduction("SUM"), "GlobalAveragePool": globalMean, "Softmax": softmaxReals,
+	"LogSoftmax": softmaxReals, "Concat": concatReals,
 }
 
 func one(name string) floatOp {
@@ -208,7 +212,8 @@ func layerNorm(b *builder, _ *graph.Graph, n *graph.Node, in []*value, y *value)
 		axes, one[a] = append(axes, a), 1
 	}
 	make := func(suffix string, shape []int) *value { return b.between2(y, suffix, shape) }
-	mean, square, variance, sum, root, centred, scaled := make("mean", one), make("square", y.shape), make("variance", one), make("sum", one), make("root", one), make("centred", y.shape), make("scaled", y.shape)
+	mean, square, variance, sum, root, centred, scaled := make("mean", one), make("square", y.shape), make("variance", one), make("sum", one),
+		make("root", one), make("centred", y.shape), make("scaled", y.shape)
 	b.reduce("MEAN", in[0], mean, axes, true, 0, 0)
 	if err := b.each("SQUARED_DIFFERENCE", []*value{in[0], mean}, square); err != nil {
 		return err
@@ -222,7 +227,8 @@ func layerNorm(b *builder, _ *graph.Graph, n *graph.Node, in []*value, y *value)
 		name string
 		in   []*value
 		y    *value
-	}{{"ADD", []*value{variance, b.scalar(y.name+"/epsilon", float32(n.Epsilon()))}, sum}, {"RSQRT", []*value{sum}, root}, {"SUB", []*value{in[0], mean}, centred},
+	}{{"ADD", []*value{variance, b.scalar(y.name+"/epsilon", float32(n.Epsilon()))}, sum}, {"RSQRT", []*value{sum}, root},
+		{"SUB", []*value{in[0], mean}, centred},
 		{"MUL", []*value{centred, root}, scaled}, {"MUL", []*value{scaled, in[1]}, last}} {
 		if err := b.each(s.name, s.in, s.y); err != nil {
 			return err

@@ -121,7 +121,8 @@ func (b *builder) sum(n *graph.Node, x, y *value, w *weights, lo, hi int32, pref
 	}
 	gemm := n.Gemm()
 	if gemm.TransA || len(w.codes.Shape) != 2 {
-		return fmt.Errorf("weights of %v, left factor transposed: %v: FULLY_CONNECTED has two axes of weights and none transposed", w.codes.Shape, gemm.TransA)
+		return fmt.Errorf("weights of %v, left factor transposed: %v: FULLY_CONNECTED has two axes of weights and none transposed",
+			w.codes.Shape, gemm.TransA)
 	}
 	k, m := w.codes.Shape[0], w.codes.Shape[1]
 	perm := []int{1, 0}

@@ -18,8 +18,9 @@ import (
 // movers are the operators that move elements; all take and give values of any type.
 var movers = map[string]func(b *builder, g *graph.Graph, n *graph.Node, x *value, out []*value) error{
 	"Transpose": (*builder).relabel, "Slice": (*builder).sliced, "Split": (*builder).split, "Pad": (*builder).pad, "Tile": (*builder).tile,
-	"Expand": (*builder).expand, "Resize": (*builder).resize, "Upsample": (*builder).resize, "DepthToSpace": (*builder).blocks, "SpaceToDepth": (*builder).blocks,
-	"Identity": (*builder).same, "Dropout": (*builder).same, "ReduceMax": (*builder).extreme, "ReduceMin": (*builder).extreme,
+	"Expand": (*builder).expand, "Resize": (*builder).resize, "Upsample": (*builder).resize, "DepthToSpace": (*builder).blocks,
+	"SpaceToDepth": (*builder).blocks,
+	"Identity":     (*builder).same, "Dropout": (*builder).same, "ReduceMax": (*builder).extreme, "ReduceMin": (*builder).extreme,
 	"Reshape": (*builder).reshaped, "Flatten": (*builder).reshaped, "Squeeze": (*builder).reshaped, "Unsqueeze": (*builder).reshaped,
 }
 
@@ -413,7 +414,8 @@ func (b *builder) resize(g *graph.Graph, n *graph.Node, x *value, out []*value) 
 	if len(x.shape) != 4 || x.shape[0] != y.shape[0] || x.shape[1] != y.shape[1] {
 		return fmt.Errorf("from %v to %v: the file resizes two spatial axes", x.shape, y.shape)
 	}
-	mode, by, nearest := n.AttrStr("mode", "nearest"), n.AttrStr("coordinate_transformation_mode", "half_pixel"), n.AttrStr("nearest_mode", "round_prefer_floor")
+	mode, by, nearest := n.AttrStr("mode", "nearest"), n.AttrStr("coordinate_transformation_mode", "half_pixel"),
+		n.AttrStr("nearest_mode", "round_prefer_floor")
 	if g.Opset("") < 11 || n.Op == "Upsample" {
 		by, nearest = "asymmetric", "floor"
 	}

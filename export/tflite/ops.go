@@ -120,8 +120,8 @@ func factor(x, w, y *tf.Tensor) float32 {
 	return x.Quantization.Scale[0] * w.Quantization.Scale[0] / y.Quantization.Scale[0]
 }
 
-// limitsOf are the codes that a fused activation of the file leaves over on a grid, computed as TensorFlow Lite's kernels do: the zero point and
-// the quotient in float32, rounded half away from zero.
+// limitsOf are the codes that a fused activation of the file leaves over on a grid, computed as TensorFlow Lite's kernels do: the zero
+// point and the quotient in float32, rounded half away from zero.
 func limitsOf(activation int, e *lower.Encoding) (lo, hi int32) {
 	lo, hi = e.QMin, e.QMax
 	code := func(x float32) int32 { return e.ZeroPoint + int32(qmath.HalfAwayFromZero.Round(float64(x/e.Scale))) }
@@ -136,8 +136,8 @@ func limitsOf(activation int, e *lower.Encoding) (lo, hi int32) {
 	return lo, hi
 }
 
-// activation is the fused activation that limits codes of e to [lo, hi]; like is the one that the graph has, which is preferred to another with
-// the same codes.
+// activation is the fused activation that limits codes of e to [lo, hi]; like is the one that the graph has, which is preferred to another
+// with the same codes.
 func activation(e *lower.Encoding, lo, hi int32, like int) (int, bool) {
 	for _, a := range []int{like, tf.NoActivation, tf.Relu, tf.Relu6, tf.ReluN1To1} {
 		if l, h := limitsOf(a, e); l == lo && h == hi {
@@ -160,8 +160,8 @@ func like(lo, hi float32) int {
 	return tf.NoActivation
 }
 
-// limited lets emit write an operator into a tensor for v with a fused activation (a number of TensorFlow Lite's, or nothing if the operator
-// has none), and limits the codes by MAXIMUM and MINIMUM where no activation does.
+// limited lets emit write an operator into a tensor for v with a fused activation (a number of TensorFlow Lite's, or nothing if the
+// operator has none), and limits the codes by MAXIMUM and MINIMUM where no activation does.
 func (b *builder) limited(v *value, perm []int, lo, hi int32, prefer int, fuses bool, emit func(out, activation int)) {
 	a, ok := tf.NoActivation, true
 	if v.enc != nil {
@@ -214,8 +214,8 @@ func (w *fold) options(more ...any) []any {
 	return append([]any{"padding", w.padding, "stride_h", w.stride[0], "stride_w", w.stride[1]}, more...)
 }
 
-// pads brings begin and end of a window's padding to SAME or VALID, to prefer where both are right; ok is false where the input has to be padded
-// first: by begin and end.
+// pads brings begin and end of a window's padding to SAME or VALID, to prefer where both are right; ok is false where the input has to be
+// padded first: by begin and end.
 func pads(in, out, kernel, stride, dilation, begin []int, prefer int) (padding int, ok bool, end []int) {
 	same, valid := true, true
 	end = make([]int, len(in))
@@ -235,8 +235,9 @@ func pads(in, out, kernel, stride, dilation, begin []int, prefer int) (padding i
 	return tf.Valid, false, end
 }
 
-// window prepares the input of a window: channels last, two spatial axes, padded where neither SAME nor VALID says how. fill is the code that
-// is put around; nil: the zero point. counts: an average over the window counts padding, so that SAME, which does not, cannot stand for it.
+// window prepares the input of a window: channels last, two spatial axes, padded where neither SAME nor VALID says how. fill is the code
+// that is put around; nil: the zero point. counts: an average over the window counts padding, so that SAME, which does not,
+// cannot stand for it.
 func (b *builder) window(v *value, kernel, stride, dilation, begin, out []int, fill *int32, counts, sums bool) (x int, w *fold) {
 	rank := len(v.shape)
 	x = b.read(v, last(rank))

@@ -174,7 +174,8 @@ var tables = map[string]struct {
 	name    string
 	options func(n *graph.Node) []any
 }{
-	"Elu": {"ELU", nil}, "Exp": {"EXP", nil}, "HardSwish": {"HARD_SWISH", nil}, "Log": {"LOG", nil}, "Sigmoid": {"LOGISTIC", nil}, "Tanh": {"TANH", nil},
+	"Elu": {"ELU", nil}, "Exp": {"EXP", nil}, "HardSwish": {"HARD_SWISH", nil}, "Log": {"LOG", nil}, "Sigmoid": {"LOGISTIC", nil},
+	"Tanh":      {"TANH", nil},
 	"Gelu":      {"GELU", func(n *graph.Node) []any { return []any{"approximate", n.TanhGelu()} }},
 	"LeakyRelu": {"LEAKY_RELU", func(n *graph.Node) []any { return []any{"alpha", n.Alpha()} }},
 }
@@ -205,8 +206,10 @@ func (b *builder) table(s *lower.Step, _ *lower.Table) error {
 			return fmt.Errorf("%s limited to [%g, %g] has no form in the file", n.Op, l, h)
 		}
 	}
-	if fixed, has := map[string][2]float64{"LOGISTIC": {1.0 / 256, -128}, "TANH": {1.0 / 128, 0}}[row.name]; has && (float64(y.enc.Scale) != fixed[0] || float64(y.enc.ZeroPoint) != fixed[1]) {
-		return fmt.Errorf("its output has scale %g and zero point %d: %s requires %g and %g", y.enc.Scale, y.enc.ZeroPoint, row.name, fixed[0], fixed[1])
+	if fixed, has := map[string][2]float64{"LOGISTIC": {1.0 / 256, -128}, "TANH": {1.0 / 128, 0}}[row.name]; has &&
+		(float64(y.enc.Scale) != fixed[0] || float64(y.enc.ZeroPoint) != fixed[1]) {
+		return fmt.Errorf("its output has scale %g and zero point %d: %s requires %g and %g", y.enc.Scale, y.enc.ZeroPoint, row.name,
+			fixed[0], fixed[1])
 	}
 	return b.unary(s, row.name, lo, hi, false, options...)
 }
@@ -254,8 +257,8 @@ func (b *builder) average(s *lower.Step, op *lower.Average) error {
 	if n.Op == "GlobalAveragePool" && same && len(x.shape) == 4 {
 		in := b.read(x, last(4))
 		b.limited(y, last(4), op.Y.QMin, op.Y.QMax, b.prefer(s), true, func(out, a int) {
-			b.op("AVERAGE_POOL_2D", []int{in}, []int{out}, "padding", tf.Valid, "stride_h", x.shape[2], "stride_w", x.shape[3], "filter_height", x.shape[2],
-				"filter_width", x.shape[3], "fused_activation_function", a)
+			b.op("AVERAGE_POOL_2D", []int{in}, []int{out}, "padding", tf.Valid, "stride_h", x.shape[2], "stride_w", x.shape[3],
+				"filter_height", x.shape[2], "filter_width", x.shape[3], "fused_activation_function", a)
 		})
 		return nil
 	}
@@ -276,7 +279,8 @@ func (b *builder) averagePool(n *graph.Node, x, y *value, lo, hi int32, prefer i
 		return fmt.Errorf("padding %v, %v that does not count: AVERAGE_POOL_2D has SAME and VALID alone", geo.PadBegin, geo.PadEnd)
 	}
 	b.slid(y, lo, hi, prefer, func(out, a int) {
-		b.op("AVERAGE_POOL_2D", []int{in}, []int{out}, w.options("filter_height", w.kernel[0], "filter_width", w.kernel[1], "fused_activation_function", a)...)
+		b.op("AVERAGE_POOL_2D", []int{in}, []int{out},
+			w.options("filter_height", w.kernel[0], "filter_width", w.kernel[1], "fused_activation_function", a)...)
 	})
 	return nil
 }
@@ -301,7 +305,8 @@ func (b *builder) maxPool(n *graph.Node, x, y *value, fill *int32) error {
 	}
 	in, w := b.window(x, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, geo.Out, fill, false, false)
 	b.slid(y, lo, hi, tf.NoActivation, func(out, a int) {
-		b.op("MAX_POOL_2D", []int{in}, []int{out}, w.options("filter_height", w.kernel[0], "filter_width", w.kernel[1], "fused_activation_function", a)...)
+		b.op("MAX_POOL_2D", []int{in}, []int{out},
+			w.options("filter_height", w.kernel[0], "filter_width", w.kernel[1], "fused_activation_function", a)...)
 	})
 	return nil
 }

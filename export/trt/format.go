@@ -28,8 +28,10 @@ type kind struct {
 
 var kinds = []kind{
 	{"trt-cache", "float ONNX, and beside it TensorRT's calibration cache (MODEL.cache)", ".cache", []export.Option{
-		{Name: "trt-version", Kind: export.Whole, Min: 5000, Default: "100300", Doc: "version of TensorRT in the header: 8601 is 8.6.1, 100300 is 10.3.0; a builder calibrates again where it is another"},
-		{Name: "algorithm", Kind: export.Choice, Choices: []string{"EntropyCalibration2", "EntropyCalibration", "MinMaxCalibration", "LegacyCalibration"},
+		{Name: "trt-version", Kind: export.Whole, Min: 5000, Default: "100300",
+			Doc: "version of TensorRT in the header: 8601 is 8.6.1, 100300 is 10.3.0; a builder calibrates again where it is another"},
+		{Name: "algorithm", Kind: export.Choice, Choices: []string{"EntropyCalibration2", "EntropyCalibration", "MinMaxCalibration",
+			"LegacyCalibration"},
 			Doc: "calibrator in the header of the cache"}},
 		func(in *export.Input, list []Entry) ([]byte, error) {
 			return Cache(in.Options.Whole("trt-version"), in.Options.Text("algorithm"), list), nil
@@ -58,7 +60,8 @@ func Formats() []export.Format {
 	var list []export.Format
 	for i := range kinds {
 		k := &kinds[i]
-		list = append(list, export.Format{Name: k.name, Doc: k.doc, Ext: ".onnx", From: export.Plan, Options: append(slices.Clone(k.options), export.ExternalAbove),
+		list = append(list, export.Format{Name: k.name, Doc: k.doc, Ext: ".onnx", From: export.Plan,
+			Options:      append(slices.Clone(k.options), export.ExternalAbove),
 			Note:         "for TensorRT up to 10: 11 has neither calibrators nor ranges",
 			Experimental: "no TensorRT has read these files; their form is that of the sources",
 			Check:        check, Write: k.write, Back: k.back, Rules: k.rules(), Doctor: k.doctor})
@@ -66,8 +69,8 @@ func Formats() []export.Format {
 	return list
 }
 
-// check refuses what a range for each tensor does not say: TensorRT's integers go from -127 to 127 for weights and -128 to 127 for the rest, with
-// zero points 0. Weights are not in the files: TensorRT finds their scales itself.
+// check refuses what a range for each tensor does not say: TensorRT's integers go from -127 to 127 for weights and -128 to 127 for the
+// rest, with zero points 0. Weights are not in the files: TensorRT finds their scales itself.
 func check(in *export.Input) error {
 	g := in.Model.Graph
 	if in.Target.Island != 0 {
@@ -80,7 +83,8 @@ func check(in *export.Input) error {
 			continue
 		}
 		if !c.Integer() || c.Bits != 8 || !c.Signed() || !c.Policy.Has(tqc.Symmetric|tqc.PerTensor) || c.RunTime() {
-			return g.ErrorAt("export", s.Node, fmt.Errorf("%q is %s: TensorRT's ranges are of symmetric int8 tensors with one scale", g.Value(s.Value).Name, c.FormatName()))
+			return g.ErrorAt("export", s.Node, fmt.Errorf("%q is %s: TensorRT's ranges are of symmetric int8 tensors with one scale",
+				g.Value(s.Value).Name, c.FormatName()))
 		}
 	}
 	return nil
@@ -124,14 +128,18 @@ func (k *kind) write(ctx context.Context, in *export.Input, out *export.Output) 
 
 func (k *kind) rules() []export.Rule {
 	list := []export.Rule{
-		{Name: "form", Doc: "the file is what its reader parses: of a cache a header TRT-VERSION-ALGORITHM and lines NAME: 8 hexadecimal digits, of ranges JSON", Fix: "write the line as the rule says"},
+		{Name: "form", Doc: "the file is what its reader parses: of a cache a header TRT-VERSION-ALGORITHM and lines NAME: 8 hexadecimal " +
+			"digits, of ranges JSON", Fix: "write the line as the rule says"},
 		{Name: "once", Doc: "a tensor has one entry", Fix: "take the second entry away"},
-		{Name: "known", Doc: "every entry is of a tensor that the model has", Fix: "write the entry under the name that the tensor has in this model"},
+		{Name: "known", Doc: "every entry is of a tensor that the model has",
+			Fix: "write the entry under the name that the tensor has in this model"},
 		{Name: "positive", Doc: "scales are positive and finite", Fix: "give a tensor that is always 0 the scale of its neighbours"},
-		{Name: "inputs", Doc: "what an operator reads whose result has an entry has one too: without both it is computed in float", Fix: "write the entry that is missing"},
+		{Name: "inputs", Doc: "what an operator reads whose result has an entry has one too: without both it is computed in float",
+			Fix: "write the entry that is missing"},
 	}
 	if k.weights {
-		list = append(list, export.Rule{Name: "parameters", Doc: "the text of parameters has those of the model's operators that sum products, whole", Fix: "write the parameters again"})
+		list = append(list, export.Rule{Name: "parameters",
+			Doc: "the text of parameters has those of the model's operators that sum products, whole", Fix: "write the parameters again"})
 	}
 	return list
 }
@@ -206,12 +214,14 @@ func (x *examination) examine(list []Entry) {
 	for _, id := range x.g.Nodes() {
 		n := x.g.Node(id)
 		op := x.in.Target.Op(n)
-		if op == nil || op.Role == target.Activation || len(n.Outputs) == 0 || !x.has[x.g.Value(n.Outputs[0]).Name] && !(x.in.Integer != nil && x.in.Integer(n.Name) && op.Role == target.Weighted) {
+		if op == nil || op.Role == target.Activation || len(n.Outputs) == 0 || !x.has[x.g.Value(n.Outputs[0]).Name] &&
+			!(x.in.Integer != nil && x.in.Integer(n.Name) && op.Role == target.Weighted) {
 			continue
 		}
 		for _, i := range target.DataInputs(x.g, id) {
 			v := n.Inputs[i]
-			if x.g.Const(v) == nil && !x.has[x.g.Value(v).Name] && (op.Role == target.Weighted || op.Role == target.Passive && i < lastData(x.g, id)) {
+			if x.g.Const(v) == nil && !x.has[x.g.Value(v).Name] &&
+				(op.Role == target.Weighted || op.Role == target.Passive && i < lastData(x.g, id)) {
 				x.report("inputs", n.Name, "input %d, %q, has no entry", i, x.g.Value(v).Name)
 			}
 		}

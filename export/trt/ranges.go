@@ -1,6 +1,6 @@
-// Package trt writes what TensorRT up to 10 takes in place of Q/DQ: a float model, and beside it a calibration cache or the ranges of its tensors.
-// The form of the cache is that of TensorRT's own (NVIDIA/TensorRT, samples/common of release 10.0, reads it; issue 2958 shows one), that of PPQ's
-// files that of ppq/parser/tensorRT.py and ppq/utils/TensorRTUtil.py.
+// Package trt writes what TensorRT up to 10 takes in place of Q/DQ: a float model, and beside it a calibration cache or the ranges of its
+// tensors. The form of the cache is that of TensorRT's own (NVIDIA/TensorRT, samples/common of release 10.0, reads it; issue 2958 shows
+// one), that of PPQ's files that of ppq/parser/tensorRT.py and ppq/utils/TensorRTUtil.py.
 //
 // Unstable: it may change without notice.
 package trt
@@ -29,8 +29,8 @@ type Entry struct {
 	Scale float32
 }
 
-// entries lists the tensors that have a scale, in the order of the graph: those that the plan quantizes, and those that operators which only move
-// or select elements make of them or make them of, for TensorRT runs these on integers where both sides have a range.
+// entries lists the tensors that have a scale, in the order of the graph: those that the plan quantizes, and those that operators which
+// only move or select elements make of them or make them of, for TensorRT runs these on integers where both sides have a range.
 func entries(in *export.Input, list []table.Tensor) (out []Entry) {
 	g := in.Model.Graph
 	scales := map[graph.ValueID]float32{}
@@ -99,8 +99,8 @@ func Cache(version int64, algorithm string, list []Entry) []byte {
 	return b.Bytes()
 }
 
-// ParseCache reads a cache; its header is the first result. Names may have colons and blanks. What is wrong with a line is an error that has
-// its number.
+// ParseCache reads a cache; its header is the first result. Names may have colons and blanks. What is wrong with a line is an error that
+// has its number.
 func ParseCache(text []byte) (header string, list []Entry, err error) {
 	s := bufio.NewScanner(bytes.NewReader(text))
 	for line := 1; s.Scan(); line++ {
@@ -188,7 +188,8 @@ func Parse(text []byte) ([]Entry, error) {
 	return list, err
 }
 
-// weights is PPQ's text of parameters: how many there are, then name, number of elements, and each element as the hexadecimal digits of its float32.
+// weights is PPQ's text of parameters: how many there are, then name, number of elements,
+// and each element as the hexadecimal digits of its float32.
 func weights(g *graph.Graph, list []table.Tensor) []byte {
 	var lines []string
 	for i := range list {

@@ -225,7 +225,8 @@ func (r *reader) linear(at string, op *lower.Linear, found map[string]*export.It
 			for c := range m.Wide {
 				whole.Wide = append(whole.Wide, m.Wide[c], shift.Wide[c])
 			}
-		case out != nil && of("scale") != nil && of("bias") != nil && len(of("scale").Floats) == len(out.Floats) && len(of("bias").Floats) == len(out.Floats):
+		case out != nil && of("scale") != nil && of("bias") != nil && len(of("scale").Floats) == len(out.Floats) &&
+			len(of("bias").Floats) == len(out.Floats):
 			for c := range out.Floats {
 				factors.Floats = append(factors.Floats, of("scale").Floats[c], of("bias").Floats[c], out.Floats[c])
 			}

@@ -73,7 +73,8 @@ var own = []func(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (describe
 }
 
 // of makes a row of a function for one type of operation.
-func of[T lower.Op](f func(p *lower.Program, s *lower.Step, op T, in []*tensor.Tensor) (described, error)) func(*lower.Program, *lower.Step, []*tensor.Tensor) (described, bool, error) {
+func of[T lower.Op](f func(p *lower.Program, s *lower.Step, op T, in []*tensor.Tensor) (described, error)) func(*lower.Program, *lower.Step,
+	[]*tensor.Tensor) (described, bool, error) {
 	return func(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (described, bool, error) {
 		op, ok := s.Op.(T)
 		if !ok {
@@ -188,7 +189,8 @@ func linear(p *lower.Program, s *lower.Step, op *lower.Linear, in []*tensor.Tens
 			for c, r := range op.Real {
 				scale[c], bias[c] = r.X*r.W, r.Bias
 			}
-			arrays = append(arrays, named{name: fmt.Sprintf("scale_%d", k), tensor: vector(tensor.Float32, scale)}, named{name: fmt.Sprintf("bias_%d", k), tensor: vector(tensor.Float32, bias)})
+			arrays = append(arrays, named{name: fmt.Sprintf("scale_%d", k), tensor: vector(tensor.Float32, scale)},
+				named{name: fmt.Sprintf("bias_%d", k), tensor: vector(tensor.Float32, bias)})
 		}
 		arrays = append(arrays, multipliers(p.Profile, op.Scales[k].Multipliers, k)...)
 		l.Outputs = append(l.Outputs, o)
@@ -235,9 +237,11 @@ func multipliers(p qmath.Profile, list []qmath.Multiplier, k int) []named {
 		return []named{{name: fmt.Sprintf("float64_factor_%d", k), tensor: vector(tensor.Float64, double)}}
 	}
 	if !p.Float() {
-		return []named{{name: fmt.Sprintf("multiplier_%d", k), tensor: vector(tensor.Int32, m)}, {name: fmt.Sprintf("shift_%d", k), tensor: vector(tensor.Int32, shift)}}
+		return []named{{name: fmt.Sprintf("multiplier_%d", k), tensor: vector(tensor.Int32, m)},
+			{name: fmt.Sprintf("shift_%d", k), tensor: vector(tensor.Int32, shift)}}
 	}
-	return []named{{name: fmt.Sprintf("scale_%d", k), tensor: vector(tensor.Float32, scale)}, {name: fmt.Sprintf("bias_%d", k), tensor: vector(tensor.Float32, bias)},
+	return []named{{name: fmt.Sprintf("scale_%d", k), tensor: vector(tensor.Float32, scale)},
+		{name: fmt.Sprintf("bias_%d", k), tensor: vector(tensor.Float32, bias)},
 		{name: fmt.Sprintf("out_%d", k), tensor: vector(tensor.Float32, out)}}
 }
 

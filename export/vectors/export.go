@@ -12,7 +12,8 @@ import (
 // Formats are the test vectors of the first sample, of the whole program and of what repeats in it.
 func Formats() []export.Format {
 	return []export.Format{
-		{Name: "vectors", From: export.Program, Back: back, Doc: "a folder with test vectors of the first sample: the numbers of every step as npy and hex, and program.json",
+		{Name: "vectors", From: export.Program, Back: back,
+			Doc: "a folder with test vectors of the first sample: the numbers of every step as npy and hex, and program.json",
 			Write: func(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 				run, feeds, err := first(in)
 				if err != nil {
@@ -21,7 +22,8 @@ func Formats() []export.Format {
 				out.Figure("steps", int64(len(in.Program.Steps)))
 				return nil, Write(ctx, run, feeds, Files{Create: out.Create, Array: in.Array})
 			}},
-		{Name: "patterns", From: export.Program, Back: backPatterns, Doc: "a folder with the repeated parts of the program, each as a program of its own with test vectors",
+		{Name: "patterns", From: export.Program, Back: backPatterns,
+			Doc: "a folder with the repeated parts of the program, each as a program of its own with test vectors",
 			Write: func(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 				run, feeds, err := first(in)
 				if err != nil {

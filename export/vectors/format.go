@@ -75,7 +75,8 @@ type Step struct {
 }
 
 func profileOf(p qmath.Profile) Profile {
-	return Profile{Name: p.Name, Formula: p.Doc.Formula, Rounding: p.Doc.Rounding, ZeroPoint: p.Doc.ZeroPoint, Family: p.Family.String(), Saturates: p.Saturates}
+	return Profile{Name: p.Name, Formula: p.Doc.Formula, Rounding: p.Doc.Rounding, ZeroPoint: p.Doc.ZeroPoint, Family: p.Family.String(),
+		Saturates: p.Saturates}
 }
 
 // elements returns how many hexadecimal digits an element has, and the bits of element i.

@@ -54,7 +54,8 @@ type Border struct {
 func WritePatterns(ctx context.Context, e *program.Executor, feeds map[string]*tensor.Tensor, to Files) (*Patterns, error) {
 	p := e.Program()
 	found, rest := Repeated(p)
-	index := &Patterns{Format: 1, Target: p.Target, Profile: p.Profile.Name, Steps: len(p.Steps), Patterns: []PatternSummary{}, Rest: []string{}}
+	index := &Patterns{Format: 1, Target: p.Target, Profile: p.Profile.Name, Steps: len(p.Steps), Patterns: []PatternSummary{},
+		Rest: []string{}}
 	parts := make([]*part, len(p.Steps)) // by step of a place
 	var all []*part
 	for k, f := range found {

@@ -90,7 +90,8 @@ func (w *writer) json(name string, v any) error {
 
 // step writes one step and the tensors that it touches.
 func (w *writer) step(s *lower.Step, in, out []*tensor.Tensor) error {
-	d := Step{ID: s.ID - w.first, Op: s.Op.Name(), Inputs: w.renumbered(s.Inputs), Outputs: w.renumbered(s.Outputs), Nodes: []string{}, Arrays: map[string]Array{}}
+	d := Step{ID: s.ID - w.first, Op: s.Op.Name(), Inputs: w.renumbered(s.Inputs), Outputs: w.renumbered(s.Outputs), Nodes: []string{},
+		Arrays: map[string]Array{}}
 	for _, n := range s.Nodes {
 		d.Nodes = append(d.Nodes, w.p.Graph.Node(n).Name)
 	}

@@ -152,8 +152,8 @@ func load(memory, text []byte) error {
 }
 
 // sizes of the elements of constants, by their types in C.
-var sizes = map[string]int{"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8, "float": 4,
-	"struct factor": 4, "struct multiplier": 4}
+var sizes = map[string]int{"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "int64_t": 8,
+	"uint64_t": 8, "float": 4, "struct factor": 4, "struct multiplier": 4}
 
 // constant reads one from the memory.
 func constant(memory []byte, s *Step, a *Array) (cprogram.Found, error) {

@@ -33,7 +33,8 @@ func Format() export.Format {
 		}
 	}
 	return export.Format{Name: "image", From: export.Program, Own: c.Own, Options: options, Check: c.Check, Back: back,
-		Doc: "a folder with the memory of the first sample's run: addresses as in the C program, and bytes as hex before and after each step; see docs/c.md",
+		Doc: "a folder with the memory of the first sample's run: addresses as in the C program, and bytes as hex before and after each step; " +
+			"see docs/c.md",
 		Write: func(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 			feeds, err := in.Sample()
 			if err != nil {
@@ -112,7 +113,8 @@ type writer struct {
 
 // Write runs p on feeds by the reference and writes memory.json, image.hex, and steps/N.before.hex and steps/N.after.hex for each step. It
 // checks the placement on the way: what a step reads must stand where it was written.
-func Write(ctx context.Context, p *lower.Program, o cprogram.Options, feeds map[string]*tensor.Tensor, threads int, create func(name string) (io.WriteCloser, error)) (*Memory, error) {
+func Write(ctx context.Context, p *lower.Program, o cprogram.Options, feeds map[string]*tensor.Tensor, threads int,
+	create func(name string) (io.WriteCloser, error)) (*Memory, error) {
 	m, err := cprogram.MemoryOf(p, o)
 	if err != nil {
 		return nil, err
@@ -261,7 +263,8 @@ func (w *writer) describe(p *lower.Program, s *lower.Step) Step {
 	}
 	for i, c := range w.m.Constants {
 		if c.Step == s.ID {
-			d.Constants = append(d.Constants, Array{Name: c.Name + ": " + c.What, Address: w.constants[i], Bytes: len(c.Data), Type: c.Type, Shape: []int{}})
+			d.Constants = append(d.Constants, Array{Name: c.Name + ": " + c.What, Address: w.constants[i], Bytes: len(c.Data), Type: c.Type,
+				Shape: []int{}})
 		}
 	}
 	for _, id := range s.Inputs {
@@ -283,7 +286,8 @@ func (w *writer) raw(id lower.TensorID, x *tensor.Tensor) ([]byte, error) {
 	if err == nil && len(b) != w.size(id) {
 		t := &w.m.Program.Tensors[id]
 		shape, _ := t.Shape.Ints()
-		err = fmt.Errorf("export image: %q of the sample is %s, not %s: choose --batch and --size as the sample has them", t.Name, x.Type(), tensor.TypeString(t.DType, shape))
+		err = fmt.Errorf("export image: %q of the sample is %s, not %s: choose --batch and --size as the sample has them", t.Name, x.Type(),
+			tensor.TypeString(t.DType, shape))
 	}
 	return b, err
 }
@@ -327,7 +331,8 @@ func (w *writer) step(d *Step, s *lower.Step, in, out []*tensor.Tensor, create f
 			return err
 		}
 		if at := w.address(place); !bytes.Equal(w.bytes[at:at+len(b)], b) {
-			return fmt.Errorf("export image: step %d (%s) does not find %q at %#x: a bug of the placement", s.ID, d.Op, w.m.Program.Tensors[id].Name, at)
+			return fmt.Errorf("export image: step %d (%s) does not find %q at %#x: a bug of the placement", s.ID, d.Op,
+				w.m.Program.Tensors[id].Name, at)
 		}
 	}
 	if err := w.arrays(create, d.Before, d.Reads); err != nil {

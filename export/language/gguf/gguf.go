@@ -103,7 +103,8 @@ func list(f *weights.File, form form, search bool) []tensor {
 			e = weights.Encoding{Type: checkpoint.F16}
 			if !warned[p.Role] {
 				warned[p.Role] = true
-				f.Warn(fmt.Sprintf("%s is written in half precision: its rows of %d elements are no whole blocks of %d", p.Role, cols, blockSize), float64(cols))
+				f.Warn(fmt.Sprintf("%s is written in half precision: its rows of %d elements are no whole blocks of %d", p.Role, cols, blockSize),
+					float64(cols))
 			}
 		}
 		e.Search = e.Search && e.Quantized()

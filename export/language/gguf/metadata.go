@@ -88,7 +88,8 @@ func scaling(s *checkpoint.RopeScaling, prefix string) []pair {
 	for _, x := range []struct {
 		key              string
 		value, otherwise float64
-	}{{"attn_factor", s.Attention / checkpoint.YarnAttention(s.Factor), 1}, {"yarn_beta_fast", s.BetaFast, 32}, {"yarn_beta_slow", s.BetaSlow, 1}} {
+	}{{"attn_factor", s.Attention / checkpoint.YarnAttention(s.Factor), 1}, {"yarn_beta_fast", s.BetaFast, 32},
+		{"yarn_beta_slow", s.BetaSlow, 1}} {
 		if float32(x.value) != float32(x.otherwise) {
 			out = append(out, pair{prefix + x.key, float32(x.value)})
 		}

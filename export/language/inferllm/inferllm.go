@@ -31,8 +31,9 @@ var limits = weights.Limits{NormEps: 1e-6, Theta: 10000, Pairing: checkpoint.Hal
 // Format writes all matrices quantized, the embedding too, and a classifier of its own, which is the embedding once more where the model
 // shares it. The tokens are part of the file, so a tokenizer has to be known.
 func Format() weights.Format {
-	return weights.Format{Name: "inferllm", Title: "InferLLM", Suffix: ".bin", Note: "start it with --version 2", Experimental: "no engine has read its files here yet",
-		Matrices: []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Layout: layout, Open: open}
+	return weights.Format{Name: "inferllm", Title: "InferLLM", Suffix: ".bin", Note: "start it with --version 2",
+		Experimental: "no engine has read its files here yet",
+		Matrices:     []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Layout: layout, Open: open}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
@@ -44,7 +45,8 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 		return nil, err
 	}
 	if width := feedWidth(m.Dim, m.Hidden); width != m.Hidden {
-		return nil, fmt.Errorf("export: InferLLM computes the width of the feed-forward layers from the dimension %d: %d, and the model has %d", m.Dim, width, m.Hidden)
+		return nil, fmt.Errorf("export: InferLLM computes the width of the feed-forward layers from the dimension %d: %d, and the model has %d",
+			m.Dim, width, m.Hidden)
 	}
 	if o.Group != 0 && o.Group != blockSize {
 		return nil, fmt.Errorf("export: groups of %d elements: those of InferLLM have %d", o.Group, blockSize)

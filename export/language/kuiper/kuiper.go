@@ -21,8 +21,9 @@ const headerSize = 32 // seven numbers of llama2.c and the size of the groups
 // The file does not say how rotary embedding pairs elements, its base, or the epsilon of the norms: KuiperLLama is compiled for them. They
 // are taken from the model, and must be those of one of its builds.
 func Format() weights.Format {
-	return weights.Format{Name: "kuiper", Title: "KuiperLLama version 3, int8 in groups", Suffix: ".bin", Experimental: "no engine has read its files here yet",
-		Matrices: []string{"int8"}, Layout: layout, Open: open}
+	return weights.Format{Name: "kuiper", Title: "KuiperLLama version 3, int8 in groups", Suffix: ".bin",
+		Experimental: "no engine has read its files here yet",
+		Matrices:     []string{"int8"}, Layout: layout, Open: open}
 }
 
 // builds are the ways in which KuiperLLama can be compiled. The one for Qwen2 reads no biases from quantized files, so none can be written.

@@ -27,7 +27,8 @@ var forms = map[string]checkpoint.Type{"q8_0": checkpoint.GGQ8, "q4_0": checkpoi
 // Format writes what mllm's quantizer makes: blocks of ggml, with the embedding always in Q4_0 and a classifier of its own, which
 // is a copy of the embedding where the model shares it.
 func Format() weights.Format {
-	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm", Note: "the embedding is q4_0 beside q8_0, as mllm's own quantizer writes it", Experimental: "no engine has read its files here yet",
+	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm",
+		Note: "the embedding is q4_0 beside q8_0, as mllm's own quantizer writes it", Experimental: "no engine has read its files here yet",
 		Matrices: []string{"q8_0", "q4_0", "f32"}, Layout: layout, Open: open}
 }
 
@@ -46,14 +47,15 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	}
 	f := &weights.File{Source: m, Config: m.Config}
 	f.Config.Pairing, f.Config.Tied = checkpoint.Halves, false
-	f.Warn(fmt.Sprintf("the file holds weights alone: mllm has to be told dim %d, hidden %d, %d layers, %d heads, %d of keys and values, vocabulary %d, "+
-		"epsilon of the norms %g, base of rotary embedding %g in halves (HFHUBROPE)", m.Dim, m.Hidden, m.Layers, m.Heads, m.KVHeads, m.Vocab, m.NormEps, m.RopeTheta), 0)
+	f.Warn(fmt.Sprintf("the file holds weights alone: mllm has to be told dim %d, hidden %d, %d layers, %d heads, %d of keys and values, "+
+		"vocabulary %d, epsilon of the norms %g, base of rotary embedding %g in halves (HFHUBROPE)", m.Dim, m.Hidden, m.Layers, m.Heads,
+		m.KVHeads, m.Vocab, m.NormEps, m.RopeTheta), 0)
 	if m.Scaling != nil {
 		f.Warn("the file does not hold that rotary frequencies are scaled", m.Scaling.Factor)
 	}
 	if kind == checkpoint.GGQ8 {
-		f.Warn("the embedding is written as q4_0, as mllm's own quantizer writes it beside q8_0: 4 bits, with an error of more than 10 % where q8_0 has "+
-			"less than 1 %; --weights f32 keeps it exact", 4)
+		f.Warn("the embedding is written as q4_0, as mllm's own quantizer writes it beside q8_0: 4 bits, with an error of more than 10 % "+
+			"where q8_0 has less than 1 %; --weights f32 keeps it exact", 4)
 	}
 	var items []weights.Item
 	for _, p := range weights.UntiedParts(&m.Config) {

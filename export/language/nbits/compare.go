@@ -10,8 +10,8 @@ import (
 )
 
 // Compare compares a graph that was read from a written file with that it was built of: every weight, as the file's codes and scales
-// say it, may differ from the source by half a step of its block, by a whole one at code 7 of 4 bits, which stands for what would be 8 too, or more where
-// a searched scale cuts it off; every other constant
+// say it, may differ from the source by half a step of its block, by a whole one at code 7 of 4 bits, which stands for what would be 8 too,
+// or more where a searched scale cuts it off; every other constant
 // is the same. It returns the number of weights that were compared and the largest error in steps.
 func Compare(source, back *graph.Graph, o Options) (compared int64, largest float64, err error) {
 	for _, id := range source.Nodes() {
@@ -50,7 +50,8 @@ func Compare(source, back *graph.Graph, o Options) (compared int64, largest floa
 func compareWeights(want *tensor.Tensor, g *graph.Graph, n *graph.Node, o Options) (largest float64, err error) {
 	codes, scales := g.Const(n.Input(1)), g.Const(n.Input(2))
 	rows, cols, width, block := int(n.AttrInt("N", 0)), int(n.AttrInt("K", 0)), int(n.AttrInt("bits", 4)), n.Quantize().Block
-	if n.Op != "MatMulNBits" || codes == nil || scales == nil || rows != want.Shape[0] || cols != want.Shape[1] || width != o.Bits || block < 1 {
+	if n.Op != "MatMulNBits" || codes == nil || scales == nil || rows != want.Shape[0] || cols != want.Shape[1] ||
+		width != o.Bits || block < 1 {
 		return 0, fmt.Errorf("%s with N %d, K %d, %d bits for weights %v", n.Op, rows, cols, width, want.Shape)
 	}
 	blocks := (cols + block - 1) / block

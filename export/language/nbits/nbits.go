@@ -54,8 +54,8 @@ func (o *Options) rule(node string, block int) qmath.GroupRule {
 	return r
 }
 
-// Build returns a model in which every Gemm of g (as checkpoint.Graph makes them: weights with a row for each output) is a MatMulNBits. g is
-// not changed, and its constants are shared. All codes are in memory.
+// Build returns a model in which every Gemm of g (as checkpoint.Graph makes them: weights with a row for each output) is a MatMulNBits. g
+// is not changed, and its constants are shared. All codes are in memory.
 func Build(g *graph.Graph, o Options) (*onnx.Model, error) {
 	block, err := o.block()
 	if err != nil {
@@ -87,21 +87,24 @@ func (o *Options) replace(g *graph.Graph, id graph.NodeID, block int) error {
 	}
 	rows, cols := w.Shape[0], w.Shape[1]
 	blocks := (cols + block - 1) / block
-	codes := &tensor.Tensor{DType: tensor.Uint8, Shape: []int{rows, blocks, block * o.Bits / 8}, Data: make([]uint8, rows*blocks*block*o.Bits/8)}
+	codes := &tensor.Tensor{DType: tensor.Uint8, Shape: []int{rows, blocks, block * o.Bits / 8},
+		Data: make([]uint8, rows*blocks*block*o.Bits/8)}
 	scales := make([]float32, rows*blocks)
 	if !o.quantize(n.Name, codes.Data.([]uint8), scales, w.F32(), cols, block) {
 		return fmt.Errorf("node %q: a weight is NaN or infinite", n.Name)
 	}
-	inputs := []graph.ValueID{n.Inputs[0], g.AddConst(n.Name+".codes", codes), g.AddConst(n.Name+".scales", tensor.FromF32(scales, rows, blocks))}
+	inputs := []graph.ValueID{n.Inputs[0], g.AddConst(n.Name+".codes", codes),
+		g.AddConst(n.Name+".scales", tensor.FromF32(scales, rows, blocks))}
 	if bias := n.Input(2); bias != graph.NoValue {
 		inputs = append(inputs, graph.NoValue, graph.NoValue, bias)
 	}
 	weight, result := n.Inputs[1], n.Outputs[0]
 	g.RemoveNode(id)
 	g.RemoveValue(weight) // unless the embedding reads it
-	_, err := g.AddNode(graph.Node{Name: n.Name, Domain: domain, Op: "MatMulNBits", Inputs: inputs, Outputs: []graph.ValueID{result}, Attrs: []graph.Attr{
-		graph.Int("K", int64(cols)), graph.Int("N", int64(rows)), graph.Int("bits", int64(o.Bits)), graph.Int("block_size", int64(block)),
-	}})
+	_, err := g.AddNode(graph.Node{Name: n.Name, Domain: domain, Op: "MatMulNBits", Inputs: inputs, Outputs: []graph.ValueID{result},
+		Attrs: []graph.Attr{
+			graph.Int("K", int64(cols)), graph.Int("N", int64(rows)), graph.Int("bits", int64(o.Bits)), graph.Int("block_size", int64(block)),
+		}})
 	return err
 }
 

@@ -62,7 +62,8 @@ func sameShape(want, got *checkpoint.Config) error {
 		Tied                                                         bool
 	}
 	of := func(c *checkpoint.Config) shape {
-		return shape{c.Family, c.Dim, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.Vocab, c.Context, c.NormEps, c.RopeTheta, c.Pairing, c.Tied}
+		return shape{c.Family, c.Dim, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.Vocab, c.Context, c.NormEps, c.RopeTheta,
+			c.Pairing, c.Tied}
 	}
 	if w, g := of(want), of(got); w != g {
 		return fmt.Errorf("%+v instead of %+v", g, w)
@@ -94,7 +95,8 @@ func (p *piece) compare(t *checkpoint.Tensor) error {
 	case t == nil:
 		return fmt.Errorf("%s is not there", p.item.Part)
 	case t.Type != e.Type || t.GroupSize() != e.group() && e.Quantized() || t.Len() != p.item.Tensor.Len():
-		return fmt.Errorf("%s is %d elements of %s in groups of %d, not %d of %s", p.item.Part, t.Len(), t.Type, t.GroupSize(), p.item.Tensor.Len(), e.Name())
+		return fmt.Errorf("%s is %d elements of %s in groups of %d, not %d of %s", p.item.Part, t.Len(), t.Type, t.GroupSize(),
+			p.item.Tensor.Len(), e.Name())
 	}
 	read := make([]float32, len(p.x))
 	t.Read(read, p.from)

@@ -4,8 +4,8 @@
 // A file is written in one pass over the source, in pieces that are quantized in parallel. Beside the pieces in work, about 2 MiB for
 // each thread, only the scales of one tensor are held where its format puts them behind the codes.
 //
-// To add a format: a package with a function that returns a Format, a reader where graph/language/checkpoint has none, and a line in the list
-// of export/all. docs/adding-an-exporter.md says more.
+// To add a format: a package with a function that returns a Format, a reader where graph/language/checkpoint has none, and a line in the
+// list of export/all. docs/adding-an-exporter.md says more.
 //
 // Unstable: it may change without notice.
 package weights

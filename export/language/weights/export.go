@@ -38,7 +38,8 @@ func Matrices(forms ...string) export.Option {
 
 // Export returns the format as package export has it.
 func (f Format) Export() export.Format {
-	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix, From: export.Checkpoint,
+	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
+		From:    export.Checkpoint,
 		Options: []export.Option{Group, Method, Judge}, Tokens: f.Tokenizer}
 	if len(f.Matrices) > 0 {
 		out.Options = append(out.Options, Matrices(f.Matrices...))

@@ -13,7 +13,8 @@ import (
 const DefaultGroup = 64
 
 // matrices are the roles that are quantized, with tied classifiers as embeddings.
-var matrices = [...]checkpoint.Role{checkpoint.Embedding, checkpoint.Query, checkpoint.Key, checkpoint.Output, checkpoint.Gate, checkpoint.Down}
+var matrices = [...]checkpoint.Role{checkpoint.Embedding, checkpoint.Query, checkpoint.Key, checkpoint.Output, checkpoint.Gate,
+	checkpoint.Down}
 
 // Groups chooses how many neighbours share a scale: what was asked for, or, for 0, 64 halved until it divides every row of every matrix.
 // A size that was asked for and does not divide every row is an error. With straddle set, and where it divides the number of elements of
@@ -41,11 +42,13 @@ func Groups(c *checkpoint.Config, asked int, straddle bool) (size int, warnings 
 	}
 	_, cols := c.Shape(*cut)
 	if !straddle {
-		return 0, nil, fmt.Errorf("export: groups of %d elements do not divide the rows of %d elements of %s; sizes that fit: %s", size, cols, *cut, fitting(c))
+		return 0, nil, fmt.Errorf("export: groups of %d elements do not divide the rows of %d elements of %s; sizes that fit: %s", size, cols,
+			*cut, fitting(c))
 	}
 	for _, r := range matrices {
 		if rows, cols := c.Shape(r); rows*cols%size != 0 {
-			return 0, nil, fmt.Errorf("export: groups of %d elements do not divide the %d elements of %s; sizes that fit: %s", size, rows*cols, r, fitting(c))
+			return 0, nil, fmt.Errorf("export: groups of %d elements do not divide the %d elements of %s; sizes that fit: %s", size, rows*cols,
+				r, fitting(c))
 		}
 	}
 	return size, append(warnings, tqc.Warning{Value: float64(size), Text: Straddling(c, size)}), nil
@@ -59,8 +62,9 @@ func Straddling(c *checkpoint.Config, size int) string {
 		return ""
 	}
 	_, cols := c.Shape(*cut)
-	return fmt.Sprintf("groups of %d elements do not divide the rows of %d elements of %s, and no engine computes groups that straddle rows: runq of llama2.c "+
-		"leaves out the last %d elements of each row and multiplies others by the scale of another group; sizes that fit: %s", size, cols, *cut, cols%size, fitting(c))
+	return fmt.Sprintf("groups of %d elements do not divide the rows of %d elements of %s, and no engine computes groups that straddle "+
+		"rows: runq of llama2.c leaves out the last %d elements of each row and multiplies others by the scale of another group; sizes "+
+		"that fit: %s", size, cols, *cut, cols%size, fitting(c))
 }
 
 // fitting lists sizes of groups that divide every row of every matrix: the six largest, the largest first.
