@@ -124,7 +124,8 @@ func generate(d tensor.DType, n int, next func() float64) (any, error) {
 	return nil, fmt.Errorf("elements of type %s cannot be generated", d)
 }
 
-func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](d tensor.DType, n int, next func() float64, low, high float64) (any, error) {
+func integers[T int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64](d tensor.DType, n int, next func() float64, low,
+	high float64) (any, error) {
 	out := make([]T, n)
 	for i := range out {
 		v := math.Floor(next())

@@ -95,7 +95,8 @@ func (r *inferrer) node(id NodeID) error {
 	if s == nil || s.Infer == nil {
 		return nil
 	}
-	c := &InferCtx{Node: n, Opset: r.g.Opset(n.Domain), in: make([]InferInput, len(n.Inputs)), out: make([]InferOutput, len(n.Outputs)), sub: r.body}
+	c := &InferCtx{Node: n, Opset: r.g.Opset(n.Domain), in: make([]InferInput, len(n.Inputs)),
+		out: make([]InferOutput, len(n.Outputs)), sub: r.body}
 	for i, v := range n.Inputs {
 		c.in[i] = r.input(v)
 	}

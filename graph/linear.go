@@ -10,8 +10,8 @@ type Linear struct {
 	Stack    int  // MatMul: matrices on leading axes, 1 for the others
 }
 
-// LinearOf returns how the weight of a node multiplies; it stands at input at, 0 for a MatMul whose left operand is the weight. False for other
-// operators, ranks that do not fit, and numbers of groups that do not divide the channels.
+// LinearOf returns how the weight of a node multiplies; it stands at input at, 0 for a MatMul whose left operand is the weight. False for
+// other operators, ranks that do not fit, and numbers of groups that do not divide the channels.
 func LinearOf(n *Node, at int, shape []int) (l Linear, ok bool) {
 	if n.Domain != "" && n.Domain != "ai.onnx" || len(shape) < 2 {
 		return l, false
@@ -47,7 +47,8 @@ func LinearOf(n *Node, at int, shape []int) (l Linear, ok bool) {
 	return l, true
 }
 
-// Rows is the number of output channels of a group, and K the number of elements that are summed for each: input channels of the group times Taps.
+// Rows is the number of output channels of a group, and K the number of elements that are summed for each:
+// input channels of the group times Taps.
 func (l *Linear) Rows() int { return l.Out / l.Groups }
 
 // K is described at Rows.
@@ -56,8 +57,8 @@ func (l *Linear) K() int { return l.In / l.Groups * l.Taps }
 // Depthwise reports whether every output channel reads one input channel of several groups.
 func (l *Linear) Depthwise() bool { return l.Groups > 1 && l.In == l.Groups }
 
-// At is where element k of a row of a group lies in the row-major weight, K counting by input channel, then kernel position; of the first matrix
-// of a stack.
+// At is where element k of a row of a group lies in the row-major weight, K counting by input channel, then kernel position; of the first
+// matrix of a stack.
 func (l *Linear) At(group, row, k int) int {
 	rows, in := l.Rows(), l.In/l.Groups
 	if i, tap := k/l.Taps, k%l.Taps; l.OutFirst {
@@ -67,7 +68,8 @@ func (l *Linear) At(group, row, k int) int {
 	}
 }
 
-// Each calls f for the runs of elements [lo,hi) of the row-major weight that share output channel o and input channel i of all groups, in order.
+// Each calls f for the runs of elements [lo,hi) of the row-major weight that share output channel o and input channel i of all groups,
+// in order.
 func (l *Linear) Each(f func(lo, hi, o, i int)) {
 	first, second := l.Out, l.In/l.Groups
 	if !l.OutFirst {

@@ -21,7 +21,9 @@ var signalOps = []OpSpec{
 	{Name: "Col2Im", Doc: "an image out of its columns of blocks, overlaps added", Since: 18, Kind: KindOther, MinIn: 3,
 		In: []Socket{SocketData, SocketIndex}, Infer: inferCol2Im},
 	{Name: "DeformConv", Doc: "Conv with sampling points moved by an offset", Since: 19, Kind: KindComputing, MinIn: 3,
-		In: []Socket{SocketData, SocketData, SocketFloat, SocketData, SocketFloat}, Infer: func(c *InferCtx) error { return conv(c, 0, 1, 3, c.DType(0)) },
+		In: []Socket{SocketData, SocketData, SocketFloat, SocketData, SocketFloat}, Infer: func(c *InferCtx) error {
+			return conv(c, 0, 1, 3, c.DType(0))
+		},
 		MACs: convMACs},
 }
 

@@ -19,7 +19,8 @@ func inferSoftmax(c *InferCtx) error {
 	return nil
 }
 
-// SoftmaxAxis returns the axis of a Softmax, LogSoftmax or Hardmax as it stands in the file; flat: all axes from it on are one, as before opset 13.
+// SoftmaxAxis returns the axis of a Softmax, LogSoftmax or Hardmax as it stands in the file; flat: all axes from it on are one,
+// as before opset 13.
 func SoftmaxAxis(n *Node, opset int64) (axis int, flat bool) {
 	if opset >= 13 || opset == 0 {
 		return n.Axis(), false

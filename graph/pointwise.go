@@ -3,8 +3,8 @@ package graph
 import "qwb/graph/tensor"
 
 // Pointwise reports whether node id computes every element of its one float32 result from the elements at the same place of what it
-// reads: an operator of ai.onnx that works element by element and reads at least one tensor that is not constant. Its constants have one element each, and no more axes than
-// the tensors, so that the result has a tensor's shape. Tensors that it reads may still be broadcast.
+// reads: an operator of ai.onnx that works element by element and reads at least one tensor that is not constant. Its constants have one
+// element each, and no more axes than the tensors, so that the result has a tensor's shape. Tensors that it reads may still be broadcast.
 func (g *Graph) Pointwise(id NodeID) bool {
 	n := g.Node(id)
 	s := n.Spec()

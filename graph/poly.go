@@ -43,7 +43,10 @@ func (e Elem) poly() (poly, bool) {
 // beside them: "past + 1" is a sum, "batch-size" a name.
 func parseSymbol(s string) (poly, bool) {
 	terms := splitTerms(s)
-	number := slices.ContainsFunc(terms, func(t string) bool { _, err := strconv.ParseInt(strings.TrimLeft(t, "+- "), 10, 64); return err == nil })
+	number := slices.ContainsFunc(terms, func(t string) bool {
+		_, err := strconv.ParseInt(strings.TrimLeft(t, "+- "), 10, 64)
+		return err == nil
+	})
 	if len(terms) > 1 && (number || strings.Contains(s, " + ") || strings.Contains(s, " - ")) {
 		return parseSum(terms)
 	}

@@ -1,7 +1,8 @@
 package graph
 
-// OutAxis returns the axis of a node's weight, input WeightInput of the given rank, along which its output channels lie (of a ConvTranspose:
-// those of one group), and false for operators without a weight and ranks that they do not have. Of a MatMul by a stack of matrices it is the last.
+// OutAxis returns the axis of a node's weight, input WeightInput of the given rank, along which its output channels lie (of a
+// ConvTranspose: those of one group), and false for operators without a weight and ranks that they do not have.
+// Of a MatMul by a stack of matrices it is the last.
 func OutAxis(n *Node, rank int) (axis int, ok bool) {
 	s := n.Spec()
 	if s == nil || s.OutAxis == nil || rank < 2 {
@@ -10,8 +11,8 @@ func OutAxis(n *Node, rank int) (axis int, ok bool) {
 	return s.OutAxis(n, rank)
 }
 
-// InAxis returns the axis of input i, DataInput or WeightInput of the given rank, along which the channels lie that a node with a weight sums over,
-// of a weight those of one group; false for other operators and inputs, and where the rank does not tell.
+// InAxis returns the axis of input i, DataInput or WeightInput of the given rank, along which the channels lie that a node with a weight
+// sums over, of a weight those of one group; false for other operators and inputs, and where the rank does not tell.
 func InAxis(n *Node, i, rank int) (axis int, ok bool) {
 	s := n.Spec()
 	if s == nil || s.InAxis == nil || i > WeightInput {
@@ -20,8 +21,8 @@ func InAxis(n *Node, i, rank int) (axis int, ok bool) {
 	return s.InAxis(n, i, rank)
 }
 
-// Sums reports whether a node sums products along an axis of its input i, a tensor of the given rank: scales that vary along it cannot be taken
-// out of the sum. Inputs that are not part of a sum of products (the bias) have no such axis.
+// Sums reports whether a node sums products along an axis of its input i, a tensor of the given rank: scales that vary along it cannot be
+// taken out of the sum. Inputs that are not part of a sum of products (the bias) have no such axis.
 func (g *Graph) Sums(n *Node, i, axis, rank int) bool {
 	s := n.Spec()
 	return s != nil && s.Sums != nil && s.Sums(g, n, i, axis, rank)
@@ -58,7 +59,8 @@ func convTransposeSums(g *Graph, n *Node, i, axis, _ int) bool {
 	return false
 }
 
-// Of convolutions the channels of the data, and those of one group of the weight, are on axis 1 but for the weight C, M/group of a ConvTranspose.
+// Of convolutions the channels of the data, and those of one group of the weight, are on axis 1 but for the weight C,
+// M/group of a ConvTranspose.
 func convIn(n *Node, i, _ int) (int, bool) {
 	if i == WeightInput && n.Conv().Transposed {
 		return 0, true

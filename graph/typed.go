@@ -36,7 +36,8 @@ type GemmAttrs struct {
 	TransA, TransB bool
 }
 
-// Gemm decodes the attributes of Gemm and of fused products. Of MatMul and the convolutions, which have none of them, it returns the defaults.
+// Gemm decodes the attributes of Gemm and of fused products. Of MatMul and the convolutions, which have none of them,
+// it returns the defaults.
 func (n *Node) Gemm() GemmAttrs {
 	switch n.Op {
 	case "MatMul", "Conv", "ConvTranspose":
@@ -166,8 +167,8 @@ func (n *Node) KeepDims() bool { return n.AttrInt("keepdims", 1) != 0 }
 // TanhGelu reports whether a Gelu is the approximation by tanh.
 func (n *Node) TanhGelu() bool { return n.AttrStr("approximate", "none") == "tanh" }
 
-// AlignsByAttribute reports whether an elementwise operator broadcasts its second operand by attributes, as before opset 7, and the axis where
-// it is placed; -1 is the end, as from opset 7 on.
+// AlignsByAttribute reports whether an elementwise operator broadcasts its second operand by attributes, as before opset 7, and the axis
+// where it is placed; -1 is the end, as from opset 7 on.
 func (n *Node) AlignsByAttribute(opset int64) (axis int, ok bool) {
 	if opset < 7 && n.AttrInt("broadcast", 0) != 0 {
 		return int(n.AttrInt("axis", -1)), true
@@ -175,7 +176,8 @@ func (n *Node) AlignsByAttribute(opset int64) (axis int, ok bool) {
 	return -1, false
 }
 
-// PerChannelInference reports whether a BatchNormalization applies given statistics, one per channel: neither training nor statistics per element.
+// PerChannelInference reports whether a BatchNormalization applies given statistics, one per channel:
+// neither training nor statistics per element.
 func (n *Node) PerChannelInference(opset int64) bool {
 	return !n.Trains(opset) && (opset >= 9 || n.AttrInt("spatial", 1) != 0)
 }
@@ -185,8 +187,8 @@ func (n *Node) Trains(opset int64) bool {
 	return opset >= 14 && n.Op == "BatchNormalization" && n.AttrInt("training_mode", 0) != 0 || opset < 7 && n.AttrInt("is_test", 0) == 0
 }
 
-// Axis brings an axis of a tensor of the given rank, which counts from the end where it is negative, into [0,rank); false if there is no such
-// axis.
+// Axis brings an axis of a tensor of the given rank, which counts from the end where it is negative, into [0,rank); false if there is no
+// such axis.
 func Axis(axis, rank int) (int, bool) {
 	if axis < 0 {
 		axis += rank

@@ -92,7 +92,8 @@ func (h *hostStep) run(ctx context.Context, p *Plan, s *cuda.Stream, m *ports, o
 	for _, v := range h.in {
 		if onHost[v] == nil {
 			held := &p.vals[v]
-			t := &tensor.Tensor{DType: held.dtype, Layout: held.layout, Shape: held.shape, Data: tensor.MakeData(held.dtype, tensor.Count(held.shape))}
+			t := &tensor.Tensor{DType: held.dtype, Layout: held.layout, Shape: held.shape,
+				Data: tensor.MakeData(held.dtype, tensor.Count(held.shape))}
 			if err := s.Download(bytesOf(t.Data), m.at(held.loc)); err != nil {
 				return err
 			}

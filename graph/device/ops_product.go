@@ -59,7 +59,9 @@ func emitConv(e *emission) error {
 // weights returns input 1 as the kernel reads it: a constant is put in order once, others are in every run.
 func (e *emission) weights(conv *cuda.FloatConv, transposed bool, group int) *loc {
 	if t := e.known(1); t != nil {
-		return e.p.constant(t, form{fmt.Sprintf("conv %v group %d", transposed, group), func(t *tensor.Tensor) []byte { return asBytes(conv.Pack(t.F32())) }})
+		return e.p.constant(t, form{fmt.Sprintf("conv %v group %d", transposed, group), func(t *tensor.Tensor) []byte {
+			return asBytes(conv.Pack(t.F32()))
+		}})
 	}
 	src := e.in(1, tensor.RowMajor)
 	dst := e.p.temp(src.bytes)

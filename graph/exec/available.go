@@ -12,7 +12,8 @@ import (
 // unknownMemory is the budget on systems that do not say how much memory they have.
 const unknownMemory = 2<<30 - 1
 
-// defaultMemory is the budget of a run that sets none: half of what the machine, or the container, has, or of what is left of a limited address space.
+// defaultMemory is the budget of a run that sets none: half of what the machine, or the container, has,
+// or of what is left of a limited address space.
 var defaultMemory = sync.OnceValue(func() int64 {
 	if n := machineMemory(os.ReadFile); n > 0 {
 		return n / 2

@@ -30,7 +30,8 @@ type MemoryError struct {
 // Error names the value, its size, what is in use and the budget.
 func (e *MemoryError) Error() string {
 	if e.Single {
-		return fmt.Sprintf("%s takes %d bytes: more than the %d bytes that one value of a model of this size may take unless a memory budget is given",
+		return fmt.Sprintf("%s takes %d bytes: more than the %d bytes that one value of a model of this size may take unless a memory "+
+			"budget is given",
 			e.Type, e.Bytes, e.Budget)
 	}
 	return fmt.Sprintf("%s takes %d bytes where others take %d: more than the memory budget of %d bytes", e.Type, e.Bytes, e.Held, e.Budget)

@@ -106,7 +106,8 @@ func (r *Runner) RunInto(ctx context.Context, feeds map[string]*tensor.Tensor, h
 
 // RunAll is Run, and also returns every activation (row-major or channels-last, as computed, owned by the caller) by
 // ValueID; constants and values nobody computed are nil. keep, if not nil, says which values to return.
-func (r *Runner) RunAll(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) ([]*tensor.Tensor, error) {
+func (r *Runner) RunAll(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks,
+	keep func(graph.ValueID) bool) ([]*tensor.Tensor, error) {
 	return r.runAll(ctx, feeds, hooks, keep)
 }
 
@@ -119,7 +120,8 @@ func (r *Runner) RunAll(ctx context.Context, feeds map[string]*tensor.Tensor, ho
 //
 // Hooks are called for the nodes that run only, also for those that are recomputed because a value was not kept. The results
 // are those of a full run with the same hooks, provided that kept holds what they give upstream of start.
-func (r *Runner) Resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks, until func(graph.NodeID) bool) (outputs []*tensor.Tensor, ran []graph.NodeID, err error) {
+func (r *Runner) Resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks,
+	until func(graph.NodeID) bool) (outputs []*tensor.Tensor, ran []graph.NodeID, err error) {
 	return r.resume(ctx, kept, start, hooks, until)
 }
 

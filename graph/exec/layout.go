@@ -33,7 +33,8 @@ func (r *runnerState) convert(a handle, layout tensor.Layout) handle {
 	}
 	t, b := r.mem.mustAlloc(a.t.DType, a.t.Shape, layout)
 	if src, ok := a.t.Data.([]float32); ok {
-		r.relayout(turn{dst: t.F32(), src: src, images: t.Shape[0], channels: t.Shape[1], positions: tensor.Count(t.Shape[2:]), last: layout == tensor.ChannelsLast})
+		r.relayout(turn{dst: t.F32(), src: src, images: t.Shape[0], channels: t.Shape[1], positions: tensor.Count(t.Shape[2:]),
+			last: layout == tensor.ChannelsLast})
 		return handle{t: t, buf: b}
 	}
 	m := move{shape: a.t.Shape, dst: strides(t), src: strides(a.t)}

@@ -15,7 +15,8 @@ var einsumEvals = []evaluator{
 }
 
 // buildEinsum sums products over every index that is not in the result, term by term: the sum runs in float64, or in the type
-// itself of integers, in the order of first appearance of the summed indices. An ellipsis stands for the axes that are not named, aligned at their end.
+// itself of integers, in the order of first appearance of the summed indices. An ellipsis stands for the axes that are not named,
+// aligned at their end.
 func buildEinsum(n *graph.Node, _ int64) (evalFunc, error) {
 	equation := strings.ReplaceAll(n.AttrStr("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")

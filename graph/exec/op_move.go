@@ -137,7 +137,8 @@ func buildSlice(n *graph.Node, version int64) (evalFunc, error) {
 			}
 		}
 		shape := c.outShape(0)
-		if axes != nil && len(axes) != len(starts) || steps != nil && len(steps) != len(starts) || axes == nil && len(starts) > r || len(shape) != r {
+		if axes != nil && len(axes) != len(starts) || steps != nil && len(steps) != len(starts) || axes == nil && len(starts) > r ||
+			len(shape) != r {
 			return fmt.Errorf("starts %v, axes %v and steps %v for rank %d", starts, axes, steps, r)
 		}
 		own := strides(x)

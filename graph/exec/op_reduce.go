@@ -271,8 +271,8 @@ var (
 	minOf     = reducer{fold(math.Inf(1), math.Min), fold(math.MaxInt64, lesser[int64]), fold(math.MaxUint64, lesser[uint64]), nil}
 	prodOf    = reducer{fold(1, times[float64]), fold(1, times[int64]), fold(1, times[uint64]), nil}
 	l1Of      = reducer{sums(math.Abs, nil), fold(0, func(a, v int64) int64 { return a + absInt(v) }), fold(0, plus[uint64]), nil}
-	squaresOf = reducer{sums(square, nil), fold(0, func(a, v int64) int64 { return a + v*v }), fold(0, func(a, v uint64) uint64 { return a + v*v }),
-		(*kernels.Table).SquareSums}
+	squaresOf = reducer{sums(square, nil), fold(0, func(a, v int64) int64 { return a + v*v }),
+		fold(0, func(a, v uint64) uint64 { return a + v*v }), (*kernels.Table).SquareSums}
 	l2Of     = reducer{float: sums(square, func(s float64, _ int) float64 { return math.Sqrt(s) })}
 	logSumOf = reducer{float: sums(identity, func(s float64, _ int) float64 { return math.Log(s) })}
 	// The largest exponent is taken out so that nothing overflows.

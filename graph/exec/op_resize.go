@@ -136,7 +136,8 @@ func (r *resampler) maps(x, outShape []int, scales []float32, sizes []int, roi [
 			axes = append(axes, a)
 		}
 	}
-	if n := len(axes); scales != nil && len(scales) != n || sizes != nil && len(sizes) != n || r.coords == "tf_crop_and_resize" && len(roi) != 2*n {
+	if n := len(axes); scales != nil && len(scales) != n || sizes != nil && len(sizes) != n || r.coords == "tf_crop_and_resize" &&
+		len(roi) != 2*n {
 		return nil, fmt.Errorf("%d scales, %d sizes, %d bounds for %d axes", len(scales), len(sizes), len(roi), n)
 	}
 	uniform := r.uniformScale(x, axes, sizes)

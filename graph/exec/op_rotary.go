@@ -85,7 +85,8 @@ func (c *call) angles(batch, length, half int) (func(i int) int, error) {
 		return nil, err
 	}
 	if !slices.Equal(c.in(3).Shape, []int{batch, length}) || len(cos.Shape) != 2 || cos.Shape[1] != half {
-		return nil, fmt.Errorf("position_ids %s and cosines %s, should be [%d,%d] and [positions,%d]", c.in(3).Type(), cos.Type(), batch, length, half)
+		return nil, fmt.Errorf("position_ids %s and cosines %s, should be [%d,%d] and [positions,%d]", c.in(3).Type(), cos.Type(),
+			batch, length, half)
 	}
 	for _, p := range at {
 		if p < 0 || p >= cos.Shape[0] {

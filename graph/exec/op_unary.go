@@ -114,7 +114,8 @@ func unary64(f func(x float64) float64) func(*graph.Node, int64) (evalFunc, erro
 	})
 }
 
-func withAlpha(def float32, f func(x, alpha float32) float32, wide func(x, alpha float64) float64) func(*graph.Node, int64) (evalFunc, error) {
+func withAlpha(def float32, f func(x, alpha float32) float32, wide func(x, alpha float64) float64) func(*graph.Node,
+	int64) (evalFunc, error) {
 	return func(n *graph.Node, _ int64) (evalFunc, error) {
 		alpha := n.AttrFloat("alpha", def)
 		return func(c *call) error {

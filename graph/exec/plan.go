@@ -22,10 +22,11 @@ type plan struct {
 	arena   arena
 }
 
-// newPlan assigns offsets; place makes the memory. It takes the largest buffers first and puts each at the lowest offset where it is free for its
-// whole life: for chains this is within a few percent of the lower bound (the largest sum of lives at one step).
+// newPlan assigns offsets; place makes the memory. It takes the largest buffers first and puts each at the lowest offset where it is free
+// for its whole life: for chains this is within a few percent of the lower bound (the largest sum of lives at one step).
 func newPlan(bufs []buffer, steps int) *plan {
-	p := &plan{bufs: slices.Clone(bufs), first: make([]int32, steps+1), offset: make([]int, len(bufs)), slots: make([]tensor.Tensor, len(bufs))}
+	p := &plan{bufs: slices.Clone(bufs), first: make([]int32, steps+1), offset: make([]int, len(bufs)),
+		slots: make([]tensor.Tensor, len(bufs))}
 	b := 0
 	for s := range p.first {
 		for b < len(bufs) && int(bufs[b].birth) < s {

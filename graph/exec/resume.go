@@ -25,7 +25,8 @@ type resumption struct {
 
 // resume is Runner.Resume. Memory comes from the runner's pool: which steps run depends on values, so that lives cannot be
 // planned. It goes back after the step that reads it last.
-func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks, until func(graph.NodeID) bool) ([]*tensor.Tensor, []graph.NodeID, error) {
+func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start graph.NodeID, hooks *Hooks,
+	until func(graph.NodeID) bool) ([]*tensor.Tensor, []graph.NodeID, error) {
 	s := r.s
 	if len(kept) != s.g.NumValues() {
 		return nil, nil, fmt.Errorf("resume: %d kept values for a graph of %d", len(kept), s.g.NumValues())
@@ -39,7 +40,8 @@ func (r *runnerState) resume(ctx context.Context, kept []*tensor.Tensor, start g
 	r.handed = handedBytes(kept)
 	r.startMemory(nil, &r.pool)
 	defer func() { r.mem.recycle(len(s.steps)) }()
-	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()), leftOut: make([]bool, len(s.steps))}
+	re := &resumption{runnerState: r, ctx: ctx, kept: kept, hooks: hooks, changed: make([]bool, s.g.NumValues()),
+		leftOut: make([]bool, len(s.steps))}
 	for _, v := range s.g.Inputs { // one that is a constant too may have been fed
 		if kept[v] != nil {
 			r.vals[v] = handle{t: kept[v], buf: noBuf}

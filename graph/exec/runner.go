@@ -64,9 +64,10 @@ type runnerState struct {
 
 func newRunner(s *Session) *Runner {
 	values, steps := s.g.NumValues(), len(s.steps)
-	r := &Runner{runnerState{s: s, limit: s.limit() - s.foldedBytes, samples: 1, part: 1, vals: make([]handle, values), alt: make([]handle, values), watched: make([]bool, values),
-		looks: make([]bool, values), looked: make([]bool, values),
-		absorbed: make([]graph.ValueID, steps), joints: make([]joint, steps), types: make([]typeCache, steps), windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
+	r := &Runner{runnerState{s: s, limit: s.limit() - s.foldedBytes, samples: 1, part: 1, vals: make([]handle, values),
+		alt: make([]handle, values), watched: make([]bool, values), looks: make([]bool, values), looked: make([]bool, values),
+		absorbed: make([]graph.ValueID, steps), joints: make([]joint, steps), types: make([]typeCache, steps),
+		windows: make([]windowCache, steps), products: make([]kernels.GemmF32, steps)}}
 	fill(r.absorbed, graph.NoValue)
 	return r
 }
@@ -94,7 +95,8 @@ func (r *runnerState) runInto(ctx context.Context, feeds map[string]*tensor.Tens
 }
 
 // runAll is Runner.RunAll.
-func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool) ([]*tensor.Tensor, error) {
+func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks,
+	keep func(graph.ValueID) bool) ([]*tensor.Tensor, error) {
 	if keep == nil {
 		keep = func(graph.ValueID) bool { return true }
 	}
@@ -103,7 +105,8 @@ func (r *runnerState) runAll(ctx context.Context, feeds map[string]*tensor.Tenso
 }
 
 // forward executes every step. keep, if not nil, says which values to clone for the caller. outs, if not nil, take the outputs.
-func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool, outs []*tensor.Tensor) (kept []*tensor.Tensor, err error) {
+func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tensor, hooks *Hooks, keep func(graph.ValueID) bool,
+	outs []*tensor.Tensor) (kept []*tensor.Tensor, err error) {
 	if keep != nil { // asked once: what is kept has to be watched
 		list := make([]bool, r.s.g.NumValues())
 		for v := range list {

@@ -27,8 +27,8 @@ func (s *sessionState) findSamples() {
 }
 
 // SamplesApart reports whether every output of a graph has the samples of the inputs along its first axis, each computed from its own
-// sample alone. The first axis of the inputs must be open. It knows the operators of convolution networks; others, and unfolded constants, make
-// a graph inseparable.
+// sample alone. The first axis of the inputs must be open. It knows the operators of convolution networks; others, and unfolded constants,
+// make a graph inseparable.
 func SamplesApart(g *graph.Graph) bool {
 	order, err := g.Order()
 	if err != nil {
@@ -104,7 +104,8 @@ func (a apartness) rankApart(n *graph.Node, rank []int) int {
 			return min(r, 2)
 		}
 	case "Reshape":
-		if shape := a.known(n.Input(1)); alone && shape != nil && shape.DType == tensor.Int64 && shape.Len() > 1 && shape.I64()[0] == 0 && n.AttrInt("allowzero", 0) == 0 {
+		if shape := a.known(n.Input(1)); alone && shape != nil && shape.DType == tensor.Int64 && shape.Len() > 1 && shape.I64()[0] == 0 &&
+			n.AttrInt("allowzero", 0) == 0 {
 			return shape.Len()
 		}
 	case "Gemm":
@@ -184,7 +185,8 @@ func (r *runnerState) divide(feeds map[string]*tensor.Tensor, hooks *Hooks) (sam
 	}
 	bytes := 0
 	for _, t := range feeds {
-		if t == nil || t.DType != tensor.Float32 || t.Layout != tensor.RowMajor || len(t.Shape) < 2 || !fits(t, t.Len()) || samples > 0 && t.Shape[0] != samples {
+		if t == nil || t.DType != tensor.Float32 || t.Layout != tensor.RowMajor || len(t.Shape) < 2 || !fits(t, t.Len()) || samples > 0 &&
+			t.Shape[0] != samples {
 			return 0, 0
 		}
 		samples = t.Shape[0]

@@ -94,8 +94,8 @@ func numbersOf[T number](t *tensor.Tensor) []T {
 	return nil
 }
 
-// Floats returns the numbers of a float16, bfloat16 or float64 tensor as float32, in the same layout: halves exactly, doubles rounded to nearest, what
-// is beyond float32 infinite. A float32 tensor is returned as it is, and of other types nil.
+// Floats returns the numbers of a float16, bfloat16 or float64 tensor as float32, in the same layout: halves exactly, doubles rounded to
+// nearest, what is beyond float32 infinite. A float32 tensor is returned as it is, and of other types nil.
 func Floats(t *tensor.Tensor) *tensor.Tensor {
 	switch {
 	case t.DType == tensor.Float32:

@@ -255,7 +255,8 @@ func (in *inliner) replace(g *graph.Graph, id graph.NodeID, f *callee, names *pr
 		if from == graph.NoValue {
 			return fmt.Errorf("output %d is an input that the call leaves out", i)
 		}
-		if _, err := g.AddNode(graph.Node{Name: c.prefix + "output", Op: "Identity", Inputs: []graph.ValueID{from}, Outputs: []graph.ValueID{out}}); err != nil {
+		if _, err := g.AddNode(graph.Node{Name: c.prefix + "output", Op: "Identity", Inputs: []graph.ValueID{from},
+			Outputs: []graph.ValueID{out}}); err != nil {
 			return err
 		}
 	}

@@ -10,8 +10,8 @@ import (
 )
 
 // Open reads the ONNX file at path and the files with external data beside it. Small ones are read; large
-// ones are mapped into memory where the system can do that, and must not be changed before Close. An error names the file and the place in it; a file that is
-// damaged, cut off or not ONNX is one.
+// ones are mapped into memory where the system can do that, and must not be changed before Close. An error names the file and the place in
+// it; a file that is damaged, cut off or not ONNX is one.
 func Open(path string) (*Model, []graph.Warning, error) {
 	m, warnings, err := open(path)
 	if err != nil {

@@ -25,10 +25,10 @@ const (
 	RoundedBrain
 )
 
-// Narrow makes nodes of g compute in the type that to says, tensor.Float16 or tensor.BFloat16; of others it is tensor.Undefined. Only float32
-// data change: shapes, scales and conditions stay. Names of inputs, outputs and of values that others read stay with float32, and so do those of
-// narrow tensors that nobody reads in float32. Bodies of control flow are not touched: their nodes are rounded. Shapes and types must have been
-// inferred. A constant with a number that the type does not hold is an error that names it.
+// Narrow makes nodes of g compute in the type that to says, tensor.Float16 or tensor.BFloat16; of others it is tensor.Undefined. Only
+// float32 data change: shapes, scales and conditions stay. Names of inputs, outputs and of values that others read stay with float32, and
+// so do those of narrow tensors that nobody reads in float32. Bodies of control flow are not touched: their nodes are rounded. Shapes and
+// types must have been inferred. A constant with a number that the type does not hold is an error that names it.
 func Narrow(g *graph.Graph, form Narrowing, to func(graph.NodeID) tensor.DType) error {
 	n := &narrower{g: g, narrow: map[narrowKey]graph.ValueID{}, wide: map[graph.ValueID]graph.ValueID{}, native: map[graph.ValueID]bool{}}
 	order, err := g.Order()
@@ -199,7 +199,8 @@ func (n *narrower) widen() error {
 	}
 	for _, v := range g.Values() {
 		for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16} {
-			if narrow, ok := n.narrow[narrowKey{v, d}]; ok && g.Const(v) != nil && len(g.Uses(v)) == 0 && !g.IsOutput(v) && !g.IsInput(v) && !g.Captured(v) {
+			if narrow, ok := n.narrow[narrowKey{v, d}]; ok && g.Const(v) != nil && len(g.Uses(v)) == 0 && !g.IsOutput(v) && !g.IsInput(v) &&
+				!g.Captured(v) {
 				name := g.Value(v).Name
 				g.RemoveValue(v)
 				if len(g.Uses(narrow)) == 0 {
@@ -219,7 +220,8 @@ func (n *narrower) widen() error {
 // cast adds a Cast from one value to another, by the type of the latter.
 func (n *narrower) cast(from, to graph.ValueID) error {
 	name := n.g.FreshName(n.g.Value(to).Name + "_Cast_node")
-	_, err := n.g.AddNode(graph.Node{Name: name, Op: "Cast", Attrs: []graph.Attr{graph.Int("to", int64(n.g.Value(to).DType))}, Inputs: []graph.ValueID{from},
+	_, err := n.g.AddNode(graph.Node{Name: name, Op: "Cast", Attrs: []graph.Attr{graph.Int("to", int64(n.g.Value(to).DType))},
+		Inputs:  []graph.ValueID{from},
 		Outputs: []graph.ValueID{to}})
 	return err
 }
@@ -278,8 +280,8 @@ var (
 	wideOutputs = map[string][]int{"LayerNormalization": {1, 2}}
 )
 
-// NarrowSince is the first opset of ai.onnx in which a node has a form for tensors of type d, float16 or bfloat16; 0: there is none. From the type
-// constraints of ONNX's operator schemas, from opset 13 on; what casts, makes constants or has bodies is left out on purpose.
+// NarrowSince is the first opset of ai.onnx in which a node has a form for tensors of type d, float16 or bfloat16; 0: there is none. From
+// the type constraints of ONNX's operator schemas, from opset 13 on; what casts, makes constants or has bodies is left out on purpose.
 func NarrowSince(n *graph.Node, d tensor.DType) int64 {
 	if !isONNX(n.Domain) || n.Spec() == nil || len(n.Subgraphs()) > 0 {
 		return 0
@@ -301,17 +303,23 @@ type sinceRow struct {
 	ops   string
 }
 
-const noNarrow = "Cast CastLike Constant ConstantOfShape EyeLike RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial MelWeightMatrix " +
-	"NonMaxSuppression DynamicQuantizeLinear QuantizeLinear DequantizeLinear TfIdfVectorizer SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert " +
-	"SequenceLength SequenceMap SplitToSequence ConcatFromSequence Optional OptionalGetElement OptionalHasElement"
+const noNarrow = "Cast CastLike Constant ConstantOfShape EyeLike RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli " +
+	"Multinomial MelWeightMatrix NonMaxSuppression DynamicQuantizeLinear QuantizeLinear DequantizeLinear TfIdfVectorizer SequenceAt " +
+	"SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap SplitToSequence ConcatFromSequence Optional " +
+	"OptionalGetElement OptionalHasElement"
 
-var halfSince = []sinceRow{{0, noNarrow}, {14, "CumSum HardSwish Trilu"}, {16, "GridSample"}, {17, "BlackmanWindow DFT HammingWindow HannWindow LayerNormalization STFT"},
-	{18, "CenterCropPad Col2Im GroupNormalization Mish"}, {19, "DeformConv"}, {20, "AffineGrid Gelu IsInf"}, {23, "Attention RMSNormalization RotaryEmbedding"},
+var halfSince = []sinceRow{{0, noNarrow}, {14, "CumSum HardSwish Trilu"}, {16, "GridSample"},
+	{17, "BlackmanWindow DFT HammingWindow HannWindow LayerNormalization STFT"},
+	{18, "CenterCropPad Col2Im GroupNormalization Mish"}, {19, "DeformConv"}, {20, "AffineGrid Gelu IsInf"},
+	{23, "Attention RMSNormalization RotaryEmbedding"},
 	{24, "Swish TensorScatter"}, {27, "Range"}, {28, "Celu"}}
 
-var brainSince = []sinceRow{{0, noNarrow + " Shrink"}, {14, "BatchNormalization CumSum Trilu"}, {16, "GreaterOrEqual LeakyRelu LessOrEqual PRelu Where"},
-	{17, "BlackmanWindow DFT HammingWindow HannWindow LayerNormalization STFT"}, {18, "CenterCropPad Col2Im GroupNormalization"}, {20, "AffineGrid Gelu IsInf"},
-	{22, "Acos Acosh Asin Asinh Atan Atanh AveragePool Conv ConvTranspose Cos Cosh DeformConv Det Elu GRU GlobalAveragePool GlobalLpPool GlobalMaxPool " +
-		"GridSample HardSigmoid HardSwish InstanceNormalization LSTM LpNormalization LpPool MaxPool MaxRoiPool MaxUnpool Mish RNN RoiAlign Round Selu Sin Sinh " +
-		"Softplus Softsign Tan ThresholdedRelu"},
-	{23, "Attention RMSNormalization RotaryEmbedding"}, {24, "Swish TensorScatter TopK"}, {27, "Range"}, {28, "Celu Compress Einsum OneHot ReverseSequence Unique"}}
+var brainSince = []sinceRow{{0, noNarrow + " Shrink"}, {14, "BatchNormalization CumSum Trilu"},
+	{16, "GreaterOrEqual LeakyRelu LessOrEqual PRelu Where"},
+	{17, "BlackmanWindow DFT HammingWindow HannWindow LayerNormalization STFT"}, {18, "CenterCropPad Col2Im GroupNormalization"},
+	{20, "AffineGrid Gelu IsInf"},
+	{22, "Acos Acosh Asin Asinh Atan Atanh AveragePool Conv ConvTranspose Cos Cosh DeformConv Det Elu GRU GlobalAveragePool GlobalLpPool " +
+		"GlobalMaxPool GridSample HardSigmoid HardSwish InstanceNormalization LSTM LpNormalization LpPool MaxPool MaxRoiPool MaxUnpool Mish " +
+		"RNN RoiAlign Round Selu Sin Sinh Softplus Softsign Tan ThresholdedRelu"},
+	{23, "Attention RMSNormalization RotaryEmbedding"}, {24, "Swish TensorScatter TopK"}, {27, "Range"},
+	{28, "Celu Compress Einsum OneHot ReverseSequence Unique"}}

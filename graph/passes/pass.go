@@ -54,8 +54,9 @@ func (l *Log) Count(pass string) int {
 // moves them towards a form no other pass undoes, so more of them mean that two passes undo each other.
 const maxIdleRounds = 12
 
-// Run infers types and shapes, which several passes need, and applies the passes in order, again and again until none of them changes anything. If they never come to rest,
-// that is an error which names those that are still at it; the graph is then equivalent to the original all the same, as it is where ctx ends the work.
+// Run infers types and shapes, which several passes need, and applies the passes in order, again and again until none of them changes
+// anything. If they never come to rest, that is an error which names those that are still at it; the graph is then equivalent to the
+// original all the same, as it is where ctx ends the work.
 func Run(ctx context.Context, g *graph.Graph, list []Pass) (*Log, error) {
 	return run(ctx, g, list, nil)
 }

@@ -91,7 +91,8 @@ func (r *raiser) graph(g *graph.Graph, version int64) {
 			if err := convert(r, id); err != nil {
 				r.fail(id, err)
 			} else if after := graph.FormatNode(g, id); after != before {
-				r.log.Applied = append(r.log.Applied, Entry{"raise-opset", []string{g.Node(id).Name}, fmt.Sprintf("%s in the form of opset %d", op, version)})
+				r.log.Applied = append(r.log.Applied,
+					Entry{"raise-opset", []string{g.Node(id).Name}, fmt.Sprintf("%s in the form of opset %d", op, version)})
 			}
 		}
 	}

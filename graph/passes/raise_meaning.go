@@ -38,7 +38,8 @@ func softmaxAxis(r *raiser, id graph.NodeID) error {
 	}
 	r.g.Node(id).SetAttr(graph.Int("axis", -1))
 	name := r.g.FreshName(r.g.Node(id).Name + "/Reshape")
-	if _, err := r.g.AddNode(graph.Node{Name: name, Op: "Reshape", Inputs: []graph.ValueID{matrix, size}, Outputs: []graph.ValueID{y}}); err != nil {
+	if _, err := r.g.AddNode(graph.Node{Name: name, Op: "Reshape", Inputs: []graph.ValueID{matrix, size},
+		Outputs: []graph.ValueID{y}}); err != nil {
 		return err
 	}
 	r.g.Value(y).DType, r.g.Value(y).Shape = dtype, shape

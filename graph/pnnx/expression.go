@@ -14,10 +14,13 @@ var functions = map[string]struct {
 	op        string
 	arguments int
 }{
-	"add": {"Add", 2}, "sub": {"Sub", 2}, "mul": {"Mul", 2}, "div": {"Div", 2}, "pow": {"Pow", 2}, "max": {"Max", 2}, "min": {"Min", 2}, "maximum": {"Max", 2},
+	"add": {"Add", 2}, "sub": {"Sub", 2}, "mul": {"Mul", 2}, "div": {"Div", 2}, "pow": {"Pow", 2}, "max": {"Max", 2}, "min": {"Min", 2},
+	"maximum": {"Max", 2},
 	"minimum": {"Min", 2},
-	"abs":     {"Abs", 1}, "neg": {"Neg", 1}, "sqrt": {"Sqrt", 1}, "exp": {"Exp", 1}, "log": {"Log", 1}, "sin": {"Sin", 1}, "cos": {"Cos", 1}, "tan": {"Tan", 1},
-	"asin": {"Asin", 1}, "acos": {"Acos", 1}, "atan": {"Atan", 1}, "tanh": {"Tanh", 1}, "sigmoid": {"Sigmoid", 1}, "floor": {"Floor", 1}, "ceil": {"Ceil", 1},
+	"abs":     {"Abs", 1}, "neg": {"Neg", 1}, "sqrt": {"Sqrt", 1}, "exp": {"Exp", 1}, "log": {"Log", 1}, "sin": {"Sin", 1}, "cos": {"Cos", 1},
+	"tan":  {"Tan", 1},
+	"asin": {"Asin", 1}, "acos": {"Acos", 1}, "atan": {"Atan", 1}, "tanh": {"Tanh", 1}, "sigmoid": {"Sigmoid", 1}, "floor": {"Floor", 1},
+	"ceil":  {"Ceil", 1},
 	"round": {"Round", 1}, "reciprocal": {"Reciprocal", 1}, "erf": {"Erf", 1}, "sign": {"Sign", 1},
 }
 

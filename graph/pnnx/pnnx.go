@@ -1,9 +1,9 @@
-// Package pnnx reads models of PNNX: a text of operators (.pnnx.param) and a zip archive of weights (.pnnx.bin) beside it, and makes a graph
-// of them by the operators of ONNX. PNNX writes them of TorchScript, KuiperInfer and ncnn's converter read them.
+// Package pnnx reads models of PNNX: a text of operators (.pnnx.param) and a zip archive of weights (.pnnx.bin) beside it, and makes a
+// graph of them by the operators of ONNX. PNNX writes them of TorchScript, KuiperInfer and ncnn's converter read them.
 //
 // The format follows pnnx's source (src/ir.cpp, storezip.cpp): a line of the text is type, name, two numbers, names of operands, and
-// key=value; @key=(shape)type is a weight, stored without compression under NAME.key; #operand=(shape)type says what an operand is. What the
-// operators compute is PyTorch's.
+// key=value; @key=(shape)type is a weight, stored without compression under NAME.key; #operand=(shape)type says what an operand is. What
+// the operators compute is PyTorch's.
 //
 // Unstable: it may change without notice.
 package pnnx
@@ -54,8 +54,8 @@ func Is(head []byte) bool {
 	return bytes.HasPrefix(head, []byte(Magic+"\n")) && bytes.Contains(head, []byte("\npnnx.Input "))
 }
 
-// Read makes the graph of a model: its text, and the archive with its weights, of size bytes. Names of values are those of operands, names of
-// nodes those of operators. What it does not know is an error with the operator.
+// Read makes the graph of a model: its text, and the archive with its weights, of size bytes. Names of values are those of operands, names
+// of nodes those of operators. What it does not know is an error with the operator.
 func Read(param []byte, bin io.ReaderAt, size int64) (*graph.Graph, error) {
 	ops, operands, err := parse(param)
 	if err != nil {
@@ -65,7 +65,8 @@ func Read(param []byte, bin io.ReaderAt, size int64) (*graph.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pnnx: the weights: %w", err)
 	}
-	l := &lifter{g: graph.New("main", opset), operands: operands, values: map[string]graph.ValueID{}, lists: map[string][]string{}, files: map[string]*zip.File{}, size: size, left: size,
+	l := &lifter{g: graph.New("main", opset), operands: operands, values: map[string]graph.ValueID{}, lists: map[string][]string{},
+		files: map[string]*zip.File{}, size: size, left: size,
 		names: map[string]bool{}, operandsLeft: maxOperands}
 	for _, f := range z.File {
 		l.files[f.Name] = f
@@ -309,7 +310,8 @@ func (l *lifter) value(name string) (graph.ValueID, error) {
 var dtypes = map[string]struct {
 	to    tensor.DType
 	bytes int
-}{"f32": {tensor.Float32, 4}, "f64": {tensor.Float32, 8}, "f16": {tensor.Float32, 2}, "bf16": {tensor.Float32, 2}, "i64": {tensor.Int64, 8}, "i32": {tensor.Int32, 4}}
+}{"f32": {tensor.Float32, 4}, "f64": {tensor.Float32, 8}, "f16": {tensor.Float32, 2}, "bf16": {tensor.Float32, 2}, "i64": {tensor.Int64, 8},
+	"i32": {tensor.Int32, 4}}
 
 // weight reads a weight of an operator. Floats of other widths become float32.
 func (l *lifter) weight(op *operator, key string) (*tensor.Tensor, error) {
@@ -330,7 +332,8 @@ func (l *lifter) weight(op *operator, key string) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("the archive has no %q", op.name+"."+key)
 	}
 	if f.Method != zip.Store || f.UncompressedSize64 != uint64(n*d.bytes) {
-		return nil, fmt.Errorf("%q has %d bytes, and %v%s takes %d without compression", f.Name, f.UncompressedSize64, t.shape, t.dtype, n*d.bytes)
+		return nil, fmt.Errorf("%q has %d bytes, and %v%s takes %d without compression", f.Name, f.UncompressedSize64, t.shape,
+			t.dtype, n*d.bytes)
 	}
 	if l.left -= int64(n * d.bytes); l.left < 0 {
 		return nil, fmt.Errorf("%q: the weights take more than the %d bytes of the archive", f.Name, l.size)
@@ -473,8 +476,8 @@ func (c *call) text(key, def string) string {
 func none(v string) bool { return v == "" || v == "None" || v == "()" || v == "[]" }
 
 // implied are the parameters that no rule asks for: sizes that the weights or the results have too, and what says nothing of the result.
-var implied = []string{"chunks", "in_channels", "in_features", "indices", "inplace", "memory_format", "num_parameters", "out_channels", "out_features",
-	"p", "sections", "split_size_or_sections"}
+var implied = []string{"chunks", "in_channels", "in_features", "indices", "inplace", "memory_format", "num_parameters", "out_channels",
+	"out_features", "p", "sections", "split_size_or_sections"}
 
 // leftover fails for a parameter that the rule did not ask for: the operator would compute something else.
 func (c *call) leftover() {

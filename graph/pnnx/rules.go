@@ -21,33 +21,45 @@ type rule struct {
 var rules = map[string]rule{
 	"pnnx.Expression": {-1, expression},
 
-	"nn.Conv1d": {1, conv}, "nn.Conv2d": {1, conv}, "nn.ConvTranspose2d": {1, deconv}, "nn.Linear": {1, linear}, "torch.matmul": {2, func(c *call) error {
+	"nn.Conv1d": {1, conv}, "nn.Conv2d": {1, conv}, "nn.ConvTranspose2d": {1, deconv}, "nn.Linear": {1, linear},
+	"torch.matmul": {2, func(c *call) error {
 		c.result("MatMul", c.in)
 		return nil
 	}},
 	"nn.BatchNorm1d": {1, batchNorm}, "nn.BatchNorm2d": {1, batchNorm}, "nn.LayerNorm": {1, layerNorm},
 
-	"nn.ReLU": plain("Relu"), "F.relu": plain("Relu"), "nn.Sigmoid": plain("Sigmoid"), "F.sigmoid": plain("Sigmoid"), "torch.sigmoid": plain("Sigmoid"),
-	"nn.Tanh": plain("Tanh"), "F.tanh": plain("Tanh"), "torch.tanh": plain("Tanh"), "nn.Hardswish": plain("HardSwish"), "F.hardswish": plain("HardSwish"),
-	"nn.Mish": plain("Mish"), "F.mish": plain("Mish"), "nn.Softplus": {1, softplus}, "F.softplus": {1, softplus}, "nn.SELU": plain("Selu"), "F.selu": plain("Selu"),
+	"nn.ReLU": plain("Relu"), "F.relu": plain("Relu"), "nn.Sigmoid": plain("Sigmoid"), "F.sigmoid": plain("Sigmoid"),
+	"torch.sigmoid": plain("Sigmoid"),
+	"nn.Tanh":       plain("Tanh"), "F.tanh": plain("Tanh"), "torch.tanh": plain("Tanh"), "nn.Hardswish": plain("HardSwish"),
+	"F.hardswish": plain("HardSwish"),
+	"nn.Mish":     plain("Mish"), "F.mish": plain("Mish"), "nn.Softplus": {1, softplus}, "F.softplus": {1, softplus}, "nn.SELU": plain("Selu"),
+	"F.selu":         plain("Selu"),
 	"nn.Hardsigmoid": plain("HardSigmoid", graph.Float("alpha", float32(1)/6), graph.Float("beta", 0.5)),
 	"F.hardsigmoid":  plain("HardSigmoid", graph.Float("alpha", float32(1)/6), graph.Float("beta", 0.5)),
-	"nn.ReLU6":       {1, clip(0, 6)}, "F.relu6": {1, clip(0, 6)}, "nn.Hardtanh": {1, clipBy("min_val", "max_val")}, "F.hardtanh": {1, clipBy("min_val", "max_val")},
+	"nn.ReLU6":       {1, clip(0, 6)}, "F.relu6": {1, clip(0, 6)}, "nn.Hardtanh": {1, clipBy("min_val", "max_val")},
+	"F.hardtanh":  {1, clipBy("min_val", "max_val")},
 	"torch.clamp": {1, clipBy("min", "max")},
-	"nn.SiLU":     {1, silu}, "F.silu": {1, silu}, "nn.GELU": {1, gelu}, "F.gelu": {1, gelu}, "nn.LeakyReLU": {1, leaky}, "F.leaky_relu": {1, leaky},
-	"nn.ELU": {1, elu}, "F.elu": {1, elu}, "nn.PReLU": {1, prelu},
-	"nn.Softmax": {1, softmax("Softmax")}, "F.softmax": {1, softmax("Softmax")}, "nn.LogSoftmax": {1, softmax("LogSoftmax")}, "F.log_softmax": {1, softmax("LogSoftmax")},
+	"nn.SiLU":     {1, silu}, "F.silu": {1, silu}, "nn.GELU": {1, gelu}, "F.gelu": {1, gelu}, "nn.LeakyReLU": {1, leaky},
+	"F.leaky_relu": {1, leaky},
+	"nn.ELU":       {1, elu}, "F.elu": {1, elu}, "nn.PReLU": {1, prelu},
+	"nn.Softmax": {1, softmax("Softmax")}, "F.softmax": {1, softmax("Softmax")}, "nn.LogSoftmax": {1, softmax("LogSoftmax")},
+	"F.log_softmax": {1, softmax("LogSoftmax")},
 
-	"nn.MaxPool2d": {1, pool("MaxPool")}, "F.max_pool2d": {1, pool("MaxPool")}, "nn.AvgPool2d": {1, pool("AveragePool")}, "F.avg_pool2d": {1, pool("AveragePool")},
-	"nn.AdaptiveAvgPool2d": {1, adaptive("GlobalAveragePool", "AveragePool")}, "F.adaptive_avg_pool2d": {1, adaptive("GlobalAveragePool", "AveragePool")},
-	"nn.AdaptiveMaxPool2d": {1, adaptive("GlobalMaxPool", "MaxPool")}, "F.adaptive_max_pool2d": {1, adaptive("GlobalMaxPool", "MaxPool")},
-	"nn.Upsample": {1, upsample}, "F.upsample": {1, upsample}, "F.interpolate": {1, upsample}, "F.upsample_nearest": {1, upsample}, "F.upsample_bilinear": {1, upsample}, "nn.UpsamplingNearest2d": {1, upsample},
+	"nn.MaxPool2d": {1, pool("MaxPool")}, "F.max_pool2d": {1, pool("MaxPool")}, "nn.AvgPool2d": {1, pool("AveragePool")},
+	"F.avg_pool2d":          {1, pool("AveragePool")},
+	"nn.AdaptiveAvgPool2d":  {1, adaptive("GlobalAveragePool", "AveragePool")},
+	"F.adaptive_avg_pool2d": {1, adaptive("GlobalAveragePool", "AveragePool")},
+	"nn.AdaptiveMaxPool2d":  {1, adaptive("GlobalMaxPool", "MaxPool")}, "F.adaptive_max_pool2d": {1, adaptive("GlobalMaxPool", "MaxPool")},
+	"nn.Upsample": {1, upsample}, "F.upsample": {1, upsample}, "F.interpolate": {1, upsample}, "F.upsample_nearest": {1, upsample},
+	"F.upsample_bilinear": {1, upsample}, "nn.UpsamplingNearest2d": {1, upsample},
 	"nn.UpsamplingBilinear2d": {1, upsample}, "nn.PixelShuffle": {1, shuffle}, "F.pixel_shuffle": {1, shuffle},
 
 	"torch.cat":     {-1, func(c *call) error { c.result("Concat", c.in, graph.Int("axis", c.integer("dim", 0))); return nil }},
-	"torch.flatten": {1, flatten}, "nn.Flatten": {1, flatten}, "Tensor.view": {1, reshape}, "Tensor.reshape": {1, reshape}, "torch.reshape": {1, reshape},
+	"torch.flatten": {1, flatten}, "nn.Flatten": {1, flatten}, "Tensor.view": {1, reshape}, "Tensor.reshape": {1, reshape},
+	"torch.reshape": {1, reshape},
 	"torch.permute": {1, permute}, "Tensor.permute": {1, permute}, "torch.transpose": {1, transpose}, "Tensor.transpose": {1, transpose},
-	"torch.squeeze": {1, axes("Squeeze")}, "torch.unsqueeze": {1, axes("Unsqueeze")}, "torch.mean": {1, reduce("ReduceMean")}, "torch.sum": {1, reduce("ReduceSum")},
+	"torch.squeeze": {1, axes("Squeeze")}, "torch.unsqueeze": {1, axes("Unsqueeze")}, "torch.mean": {1, reduce("ReduceMean")},
+	"torch.sum":    {1, reduce("ReduceSum")},
 	"Tensor.slice": {1, slice}, "torch.chunk": {1, split}, "torch.split": {1, split}, "torch.tensor_split": {1, split}, "F.pad": {1, pad},
 	"nn.ZeroPad2d": {1, pad},
 	"nn.Dropout":   plain("Identity"), "nn.Identity": plain("Identity"), "F.dropout": {1, dropout}, "torch.contiguous": plain("Identity"),
@@ -71,7 +83,8 @@ func conv(c *call) error {
 	if c.flag("bias", true) {
 		in = append(in, c.tensor("bias"))
 	}
-	attrs := []graph.Attr{graph.Ints("kernel_shape", c.list("kernel_size", n)...), graph.Ints("strides", c.list("stride", n, slices.Repeat([]int64{1}, n)...)...),
+	attrs := []graph.Attr{graph.Ints("kernel_shape", c.list("kernel_size", n)...),
+		graph.Ints("strides", c.list("stride", n, slices.Repeat([]int64{1}, n)...)...),
 		graph.Ints("dilations", c.list("dilation", n, slices.Repeat([]int64{1}, n)...)...), graph.Int("group", c.integer("groups", 1))}
 	c.only("padding_mode", "zeros")
 	switch p := c.text("padding", "0"); p {
@@ -260,8 +273,8 @@ func pool(op string) func(c *call) error {
 			return fmt.Errorf("its indices are returned")
 		}
 		kernel := c.list("kernel_size", 2)
-		attrs := []graph.Attr{graph.Ints("kernel_shape", kernel...), graph.Ints("strides", c.list("stride", 2, kernel...)...), pads(c.list("padding", 2, 0, 0)),
-			graph.Int("ceil_mode", truth(c.flag("ceil_mode", false)))}
+		attrs := []graph.Attr{graph.Ints("kernel_shape", kernel...), graph.Ints("strides", c.list("stride", 2, kernel...)...),
+			pads(c.list("padding", 2, 0, 0)), graph.Int("ceil_mode", truth(c.flag("ceil_mode", false)))}
 		if op == "MaxPool" || c.text("dilation", "") != "" {
 			attrs = append(attrs, graph.Ints("dilations", c.list("dilation", 2, 1, 1)...))
 		}
@@ -341,7 +354,8 @@ func upsample(c *call) error {
 		var scale [2]float64
 		for i := range scale {
 			var err error
-			if scale[i], err = strconv.ParseFloat(words[min(i, len(words)-1)], 64); err != nil || len(words) > 2 || !(scale[i] > 0 && scale[i] < 1<<20) {
+			if scale[i], err = strconv.ParseFloat(words[min(i, len(words)-1)], 64); err != nil || len(words) > 2 ||
+				!(scale[i] > 0 && scale[i] < 1<<20) {
 				return fmt.Errorf("scale_factor=%s", c.text("scale_factor", "None"))
 			}
 			size[i] = int64(float64(s[i+2]) * scale[i])
@@ -453,13 +467,14 @@ func reduce(op string) func(c *call) error {
 	}
 }
 
-// slice cuts one axis (dim, start, end, step) or several (dims, starts, ends, steps). An axis with a number in selects is cut to that element,
-// and is gone.
+// slice cuts one axis (dim, start, end, step) or several (dims, starts, ends, steps). An axis with a number in selects is cut to that
+// element, and is gone.
 func slice(c *call) error {
 	dims, starts, ends, steps := c.list("dims", 0), c.list("starts", 0), c.list("ends", 0), c.list("steps", 0)
 	if dims == nil {
 		const end = 1<<63 - 1
-		dims, starts, ends, steps = []int64{c.integer("dim", 0)}, []int64{c.integer("start", 0)}, []int64{c.integer("end", end)}, []int64{c.integer("step", 1)}
+		dims, starts, ends, steps = []int64{c.integer("dim", 0)}, []int64{c.integer("start", 0)}, []int64{c.integer("end", end)},
+			[]int64{c.integer("step", 1)}
 	}
 	selects := c.list("selects", 0, slices.Repeat([]int64{math.MaxInt32}, len(dims))...)
 	if n := len(dims); n == 0 || len(starts) != n || len(ends) != n || len(steps) != n || len(selects) != n {

@@ -54,8 +54,8 @@ type Tensor struct {
 	Unread string
 }
 
-// Quantization says which numbers a tensor's integers stand for: Scale * (q - ZeroPoint). One entry is for the whole tensor, more are for the
-// indices along Axis.
+// Quantization says which numbers a tensor's integers stand for: Scale * (q - ZeroPoint). One entry is for the whole tensor, more are for
+// the indices along Axis.
 type Quantization struct {
 	Scale     []float32
 	ZeroPoint []int
@@ -127,7 +127,8 @@ const (
 	numTypes
 )
 
-var typeNames = [numTypes]string{"float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8", "float64", "complex128",
+var typeNames = [numTypes]string{"float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8",
+	"float64", "complex128",
 	"uint64", "resource", "variant", "uint32", "uint16", "int4", "bfloat16", "int2", "uint4", "float8e4m3", "float8e5m2"}
 
 // typeBits is the size of an element; 0: it has none of its own.

@@ -8,9 +8,9 @@ import (
 	"qwb/internal/flatbuffer"
 )
 
-// Read decodes a file. Data of constant tensors are parts of b, which must not change while the Model is in use. It checks what would make a
-// Model meaningless: offsets, positions of tensors, buffers and subgraphs, known types and operators, names of options, sizes of data. Errors
-// begin with "read tflite".
+// Read decodes a file. Data of constant tensors are parts of b, which must not change while the Model is in use. It checks what would make
+// a Model meaningless: offsets, positions of tensors, buffers and subgraphs, known types and operators, names of options, sizes of data.
+// Errors begin with "read tflite".
 func Read(b []byte) (*Model, error) {
 	m, err := read(b)
 	if err != nil {
@@ -48,7 +48,8 @@ func read(b []byte) (*Model, error) {
 		m.Metadata = append(m.Metadata, Metadata{Name: v.Text(metadataName), Data: data})
 	}
 	for _, v := range root.Views(modelSignatures) {
-		s := Signature{Key: v.Text(signatureKey), Subgraph: v.I32(signatureGraph, 0), Inputs: named(v.Views(signatureInputs)), Outputs: named(v.Views(signatureOutputs))}
+		s := Signature{Key: v.Text(signatureKey), Subgraph: v.I32(signatureGraph, 0), Inputs: named(v.Views(signatureInputs)),
+			Outputs: named(v.Views(signatureOutputs))}
 		if r.Err() == nil {
 			if err := s.check(m); err != nil {
 				return nil, err
@@ -129,8 +130,8 @@ func (f *file) subgraph(v flatbuffer.View) (Subgraph, error) {
 }
 
 func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
-	t := Tensor{Name: v.Text(tensorName), Type: Type(v.Byte(tensorType)), Shape: v.Ints(tensorShape, 4, true), Signature: v.Ints(tensorSignature, 4, true),
-		HasRank: v.Byte(tensorRank) != 0, Variable: v.Byte(tensorVariable) != 0}
+	t := Tensor{Name: v.Text(tensorName), Type: Type(v.Byte(tensorType)), Shape: v.Ints(tensorShape, 4, true),
+		Signature: v.Ints(tensorSignature, 4, true), HasRank: v.Byte(tensorRank) != 0, Variable: v.Byte(tensorVariable) != 0}
 	var err error
 	if t.Data, err = f.data(v.Number(tensorBuffer, 4, false, 0)); err != nil {
 		return t, err
@@ -146,7 +147,8 @@ func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
 	}
 	if v.Has(tensorQuantization) {
 		q := v.Child(tensorQuantization)
-		t.Quantization = &Quantization{Scale: q.Floats(quantScale), ZeroPoint: q.Ints(quantZero, 8, true), Axis: q.I32(quantAxis, 0), Min: q.Floats(quantMin), Max: q.Floats(quantMax)}
+		t.Quantization = &Quantization{Scale: q.Floats(quantScale), ZeroPoint: q.Ints(quantZero, 8, true), Axis: q.I32(quantAxis, 0),
+			Min: q.Floats(quantMin), Max: q.Floats(quantMax)}
 		if q.Byte(quantDetails) != 0 {
 			t.Unread = "quantization in blocks or of its own"
 		}

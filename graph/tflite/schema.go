@@ -31,7 +31,8 @@ const (
 	namedName, namedTensor = 0, 1
 	namedSlots             = 2
 
-	tensorShape, tensorType, tensorBuffer, tensorName, tensorQuantization, tensorVariable, tensorSparsity, tensorSignature, tensorRank = 0, 1, 2, 3, 4, 5, 6, 7, 8
+	tensorShape, tensorType, tensorBuffer, tensorName, tensorQuantization, tensorVariable, tensorSparsity, tensorSignature, tensorRank = 0, 1,
+		2, 3, 4, 5, 6, 7, 8
 
 	tensorVariants, tensorExternal = 9, 10
 	tensorSlots                    = 9
@@ -39,8 +40,9 @@ const (
 	quantMin, quantMax, quantScale, quantZero, quantDetails, quantAxis = 0, 1, 2, 3, 4, 6
 	quantSlots                                                         = 7
 
-	opCode, opInputs, opOutputs, opOptionsType, opOptions, opCustom, opMutates, opIntermediates, opLarge, opOptions2 = 0, 1, 2, 3, 4, 5, 7, 8, 9, 11
-	opSlots                                                                                                          = 9
+	opCode, opInputs, opOutputs, opOptionsType, opOptions, opCustom, opMutates, opIntermediates, opLarge, opOptions2 = 0, 1, 2, 3, 4,
+		5, 7, 8, 9, 11
+	opSlots = 9
 )
 
 // identifier stands at byte 4 of every file.

@@ -13,9 +13,9 @@ import (
 // maxFile is how many bytes offsets can reach.
 const maxFile = math.MaxInt32 - 1<<16
 
-// Write encodes a model. The first buffer is the empty one of tensors without data; tensors and metadata with equal data share a buffer, codes
-// of operators stand in the order of their first use. It refuses what [Read] would refuse, and what Read could not hold (Unread). Errors begin
-// with "write tflite".
+// Write encodes a model. The first buffer is the empty one of tensors without data; tensors and metadata with equal data share a buffer,
+// codes of operators stand in the order of their first use. It refuses what [Read] would refuse, and what Read could not hold (Unread).
+// Errors begin with "write tflite".
 func (m *Model) Write() ([]byte, error) {
 	b, err := m.write()
 	if err != nil {

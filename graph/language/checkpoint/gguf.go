@@ -346,5 +346,5 @@ func ggufBytes(t *ggufTensor, kind Type) (uint64, error) {
 var ggufTypes = map[uint32]Type{0: F32, 1: F16, 2: GGQ4, 8: GGQ8, 30: BF16}
 
 // ggufNamesOfTypes name those that are not, for messages.
-var ggufNamesOfTypes = map[uint32]string{3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K", 13: "Q5_K", 14: "Q6_K",
-	15: "Q8_K", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 39: "MXFP4", 40: "NVFP4"}
+var ggufNamesOfTypes = map[uint32]string{3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
+	13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 39: "MXFP4", 40: "NVFP4"}

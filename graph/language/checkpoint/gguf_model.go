@@ -228,7 +228,8 @@ func (k *ggufKeys) scaling(arch string, c *Config, factors *ggufTensor) (*RopeSc
 // yarn reads YaRN's scaling. llama.cpp multiplies cosines and sines by YarnAttention times a factor of the file.
 func (k *ggufKeys) yarn(arch string, c *Config, factor float64) (*RopeScaling, error) {
 	key := func(name string) string { return arch + ".rope.scaling." + name }
-	s := &RopeScaling{Factor: factor, OriginalContext: k.number(key("original_context_length"), c.Context), BetaFast: k.real(key("yarn_beta_fast"), yarnFast),
+	s := &RopeScaling{Factor: factor, OriginalContext: k.number(key("original_context_length"), c.Context),
+		BetaFast: k.real(key("yarn_beta_fast"), yarnFast),
 		BetaSlow: k.real(key("yarn_beta_slow"), yarnSlow), Attention: k.real(key("attn_factor"), 1) * YarnAttention(factor)}
 	if k.err == nil && k.real(key("yarn_ext_factor"), 1) != 1 {
 		return nil, fmt.Errorf("%s is not 1: that is not supported", key("yarn_ext_factor"))

@@ -117,7 +117,8 @@ func (h *hfConfig) family() (Family, error) {
 	for i, f := range hfFamilies {
 		known[i] = f.architecture
 	}
-	return "", fmt.Errorf("unknown architecture %s (model_type %q); known are %s", strings.Join(h.Architectures, ", "), h.ModelType, strings.Join(known, " and "))
+	return "", fmt.Errorf("unknown architecture %s (model_type %q); known are %s", strings.Join(h.Architectures, ", "), h.ModelType,
+		strings.Join(known, " and "))
 }
 
 // unsupported reports what would change the numbers and is not computed.
@@ -184,8 +185,8 @@ func (h *hfConfig) yarn(r *hfRope, c *Config) error {
 	s := &RopeScaling{Factor: r.Factor, OriginalContext: cmp.Or(r.OriginalContext, h.MaxPositions), BetaFast: valueOr(r.BetaFast, yarnFast),
 		BetaSlow: valueOr(r.BetaSlow, yarnSlow), Attention: valueOr(r.Attention, YarnAttention(r.Factor))}
 	if !(s.Factor > 0 && s.BetaSlow > 0 && s.BetaFast > s.BetaSlow && s.Attention > 0 && s.OriginalContext > 0) {
-		return fmt.Errorf("rope_scaling: factor %g, beta_fast %g, beta_slow %g, attention_factor %g, original_max_position_embeddings %d", s.Factor, s.BetaFast,
-			s.BetaSlow, s.Attention, s.OriginalContext)
+		return fmt.Errorf("rope_scaling: factor %g, beta_fast %g, beta_slow %g, attention_factor %g, original_max_position_embeddings %d",
+			s.Factor, s.BetaFast, s.BetaSlow, s.Attention, s.OriginalContext)
 	}
 	c.Scaling = s
 	return nil

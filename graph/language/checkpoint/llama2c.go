@@ -76,7 +76,8 @@ func (c *Config) plausible() bool {
 func readLegacy(m *Model, b []byte) error {
 	m.Config = legacyConfig(b)
 	if want := legacySize(&m.Config); int64(len(b)) != want {
-		return fmt.Errorf("the header (dim %d, hidden %d, %d layers, %d heads, %d of keys and values, vocabulary %d, context %d) asks for %d bytes, the file has %d",
+		return fmt.Errorf("the header (dim %d, hidden %d, %d layers, %d heads, %d of keys and values, vocabulary %d, context %d) asks for %d "+
+			"bytes, the file has %d",
 			m.Dim, m.Hidden, m.Layers, m.Heads, m.KVHeads, m.Vocab, m.Context, want, len(b))
 	}
 	r := &llama2cReader{m: m, rest: b[legacyHeader:]}

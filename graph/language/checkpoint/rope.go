@@ -45,7 +45,8 @@ func (s *RopeScaling) validate(pairs int) error {
 	if s == nil {
 		return nil
 	}
-	ok := s.Factor > 0 && s.LowFactor >= 0 && s.HighFactor >= s.LowFactor && s.OriginalContext >= 0 && s.BetaSlow >= 0 && s.BetaFast >= s.BetaSlow &&
+	ok := s.Factor > 0 && s.LowFactor >= 0 && s.HighFactor >= s.LowFactor && s.OriginalContext >= 0 && s.BetaSlow >= 0 &&
+		s.BetaFast >= s.BetaSlow &&
 		(s.BetaFast == 0) == (s.Attention == 0) && s.Attention >= 0 && (s.BetaFast == 0 || s.OriginalContext > 0 && s.HighFactor == 0)
 	if s.Factors != nil {
 		ok = ok && len(s.Factors) == pairs

@@ -22,7 +22,8 @@ const (
 	WideQ4             // blocks of 32: float32 scale, 16 bytes: low halves are even elements, high ones odd, less 8 (Q4_0 of InferLLM)
 )
 
-var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0", "Q8_0 with float32 scales", "Q4_0 with float32 scales"}
+var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0", "Q8_0 with float32 scales",
+	"Q4_0 with float32 scales"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {

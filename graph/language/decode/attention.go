@@ -52,7 +52,8 @@ func (e *Engine) attendPiece(piece int) {
 		at := e.s.at[h/c.Heads]
 		kv := &at.cache.layers[a.layer]
 		shared := h % c.Heads / (c.Heads / c.KVHeads)
-		e.attendHead(a.dst[h*c.HeadDim:][:c.HeadDim], a.q[h*c.HeadDim:][:c.HeadDim], kv.keys[shared], kv.values[shared], at.position+1, &a.workers[piece])
+		e.attendHead(a.dst[h*c.HeadDim:][:c.HeadDim], a.q[h*c.HeadDim:][:c.HeadDim], kv.keys[shared], kv.values[shared], at.position+1,
+			&a.workers[piece])
 	}
 }
 

@@ -48,7 +48,8 @@ type bpeVocabulary struct {
 
 // newBPE returns a tokenizer of a vocabulary, which does not cut a text into words yet.
 func newBPE(v bpeVocabulary, n []normalizer) (*BPE, error) {
-	t := &BPE{normalizer: n, ids: v.ids, added: v.added, merges: make(map[[2]int]ranked, len(v.merges)), unknown: -1, begin: -1, around: [2]int{-1, -1}, literal: map[int]bool{}}
+	t := &BPE{normalizer: n, ids: v.ids, added: v.added, merges: make(map[[2]int]ranked, len(v.merges)), unknown: -1, begin: -1,
+		around: [2]int{-1, -1}, literal: map[int]bool{}}
 	limit := 2*(len(v.ids)+len(v.added)) + 1<<16
 	put := func(id int, piece string) error {
 		if id < 0 || id >= limit {

@@ -72,7 +72,8 @@ type DeviceLayer struct {
 
 // startDevice hands the model to the device.
 func (e *Engine) startDevice(embedding DeviceMatrix) error {
-	w := &DeviceWeights{FinalNorm: e.finalNorm, Embedding: embedding, Classifier: e.classifier.remote, AttentionScale: attentionScale(e.HeadDim),
+	w := &DeviceWeights{FinalNorm: e.finalNorm, Embedding: embedding, Classifier: e.classifier.remote,
+		AttentionScale: attentionScale(e.HeadDim),
 		Angles: func(positions int) (cos, sin []float32) {
 			e.rotary.reach(positions)
 			n := positions * len(e.rotary.freqs)

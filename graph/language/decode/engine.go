@@ -60,7 +60,8 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, err)
 	}
-	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), sums: o.Sums, rotary: newRotary(&m.Config)}
+	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), sums: o.Sums,
+		rotary: newRotary(&m.Config)}
 	if o.Device != nil {
 		if o.Reference || o.Sums != nil {
 			return nil, errors.New("decode: the reference and the sums of products are the processor's")

@@ -7,9 +7,9 @@ import (
 )
 
 // Generate continues a prompt: it runs the prompt, then chooses one token after the other until the model ends the text or limit
-// positions have been run, the prompt's included, so that at most limit+1 ids come out; 0: the context of the model. Each id that follows the prompt is given to emit, which may
-// be nil; an error of emit ends the generation. It returns the ids of prompt and continuation without the one that ended it.
-// The first id of a prompt is the one that begins a text.
+// positions have been run, the prompt's included, so that at most limit+1 ids come out; 0: the context of the model. Each id that follows
+// the prompt is given to emit, which may be nil; an error of emit ends the generation. It returns the ids of prompt and continuation
+// without the one that ended it. The first id of a prompt is the one that begins a text.
 func (e *Engine) Generate(ctx context.Context, prompt []int, limit int, s Sampling, emit func(id int) error) ([]int, error) {
 	if err := s.Validate(e.Vocab); err != nil {
 		return nil, fmt.Errorf("generate: %w", err)

@@ -84,7 +84,8 @@ func (t *BPE) everyWay(types []int32) error {
 		}
 	}
 	if missing > 0 {
-		return fmt.Errorf("%d pairs make a token and are no merges, for example %s: GGUF keeps scores in place of merges, by which llama.cpp would join them", missing, example)
+		return fmt.Errorf("%d pairs make a token and are no merges, for example %s: GGUF keeps scores in place of merges, by which llama.cpp "+
+			"would join them", missing, example)
 	}
 	return nil
 }
@@ -93,8 +94,10 @@ func (t *BPE) everyWay(types []int32) error {
 // beside each other.
 func samples(t Tokenizer, skip func(id int) bool) []string {
 	list := []string{
-		"Once upon a time, there was a little girl named Lily.", "I'm, YOU'RE, don't, he'll; 'Tis", "1 12 123 1234 12345678 1.5e-3", "two  spaces   three    four",
-		"tabs\t\tand\nlines\n\nand\r\n\r\n   indented\n", "caf\u00e9 \u65e5\u672c\u8a9e\u306e \u041f\u0440\u0438\u0432\u0435\u0442 \u0645\u0631\u062d\u0628\u0627 \U0001f642",
+		"Once upon a time, there was a little girl named Lily.", "I'm, YOU'RE, don't, he'll; 'Tis", "1 12 123 1234 12345678 1.5e-3",
+		"two  spaces   three    four",
+		"tabs\t\tand\nlines\n\nand\r\n\r\n   indented\n",
+		"caf\u00e9 \u65e5\u672c\u8a9e\u306e \u041f\u0440\u0438\u0432\u0435\u0442 \u0645\u0631\u062d\u0628\u0627 \U0001f642",
 		"foo_bar(baz)[0] += x->y; // #!?$%", "nbsp\u00a0here\u3000wide \u200bzero", "THE the The thethethe", "a", "\x00\x01\x7f",
 	}
 	const most, together, stride = 4000, 8, 7919
@@ -133,10 +136,12 @@ func (g *GGUFTokens) compare(t, back Tokenizer) error {
 		}
 	}
 	if text := " " + texts[0]; !same(text) {
-		g.Warnings = append(g.Warnings, graph.Warning{Text: "text that begins with a space gets other tokens in llama.cpp, which puts another space in front of it"})
+		g.Warnings = append(g.Warnings, graph.Warning{Text: "text that begins with a space gets other tokens in llama.cpp, which puts another " +
+			"space in front of it"})
 	}
 	if text := texts[1] + special + texts[0]; special != "" && !same(text) {
-		g.Warnings = append(g.Warnings, graph.Warning{Text: "text behind a special token gets other tokens in llama.cpp, which puts a space in front of it"})
+		g.Warnings = append(g.Warnings, graph.Warning{Text: "text behind a special token gets other tokens in llama.cpp, which puts a space in " +
+			"front of it"})
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func (g *GGUFTokens) transcribe(t Tokenizer, m *checkpoint.Model, path string) (
 		if t.byteLevel {
 			g.Metadata, err = t.ggufWords()
 			if len(t.normalizer) > 0 {
-				g.Warnings = append(g.Warnings, graph.Warning{Text: "the tokenizer normalises text (Unicode form C); llama.cpp does not: text in another form gets other tokens there"})
+				g.Warnings = append(g.Warnings, graph.Warning{Text: "the tokenizer normalises text (Unicode form C); llama.cpp does not: text in " +
+					"another form gets other tokens there"})
 			}
 		} else {
 			g.Metadata, err = t.ggufScores()

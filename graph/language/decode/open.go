@@ -38,7 +38,8 @@ func OpenTokenizer(path string, m *checkpoint.Model) (Tokenizer, error) {
 		return nil, fmt.Errorf("tokenizer: %s: %w", name, err)
 	}
 	if missing := m.Vocab - t.Size(); missing < 0 || missing > padding {
-		return nil, fmt.Errorf("tokenizer: %s has %d tokens, the vocabulary of %s has %d: this tokenizer belongs to another model", name, t.Size(), m.Path, m.Vocab)
+		return nil, fmt.Errorf("tokenizer: %s has %d tokens, the vocabulary of %s has %d: this tokenizer belongs to another model", name,
+			t.Size(), m.Path, m.Vocab)
 	}
 	return t, nil
 }
@@ -54,7 +55,8 @@ func tokenizerBeside(checkpoint string) (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("tokenizer: %w: no %s in %s; name one with --tokenizer", ErrNoTokenizer, strings.Join(tokenizerFiles, " or "), folder)
+	return "", fmt.Errorf("tokenizer: %w: no %s in %s; name one with --tokenizer", ErrNoTokenizer,
+		strings.Join(tokenizerFiles, " or "), folder)
 }
 
 // readTokenizer reads a tokenizer.json, which begins with a brace, or a tokenizer.bin. padding is how many tokens it may have less than

@@ -34,7 +34,8 @@ func NewSentencePiece(pieces []string, scores []float32) (*SentencePiece, error)
 	if len(pieces) != len(scores) || len(pieces) < firstByte+256 {
 		return nil, fmt.Errorf("%d pieces with %d scores: there are at least %d", len(pieces), len(scores), firstByte+256)
 	}
-	s := &SentencePiece{pieces: pieces, scores: scores, ids: make(map[string]int, len(pieces)), byteOf: map[int]byte{}, begin: beginID, prefix: true}
+	s := &SentencePiece{pieces: pieces, scores: scores, ids: make(map[string]int, len(pieces)), byteOf: map[int]byte{},
+		begin: beginID, prefix: true}
 	for b := range s.bytes {
 		s.bytes[b], s.byteOf[firstByte+b] = firstByte+b, byte(b)
 	}

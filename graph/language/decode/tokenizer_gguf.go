@@ -93,7 +93,8 @@ func ggufPieces(tokens []string, scores []float32, types []int32, begin int, pre
 	if len(scores) != len(tokens) {
 		return nil, fmt.Errorf("%d tokens with %d scores", len(tokens), len(scores))
 	}
-	s := &SentencePiece{pieces: make([]string, len(tokens)), scores: scores, ids: make(map[string]int, len(tokens)), byteOf: map[int]byte{}, begin: begin, prefix: prefix}
+	s := &SentencePiece{pieces: make([]string, len(tokens)), scores: scores, ids: make(map[string]int, len(tokens)), byteOf: map[int]byte{},
+		begin: begin, prefix: prefix}
 	for b := range s.bytes {
 		s.bytes[b] = -1
 	}

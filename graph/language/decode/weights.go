@@ -15,8 +15,8 @@ import (
 
 // Weights says in which form matrices are multiplied.
 type Weights struct {
-	// Group, if not zero, quantizes float matrices, the embedding too, to codes in groups of so many neighbours, from -127 to 127 or of 4 bits from -8 to 7, and
-	// multiplies them with activations that are quantized to int8 in groups of the same size at run time. Matrices that are
+	// Group, if not zero, quantizes float matrices, the embedding too, to codes in groups of so many neighbours, from -127 to 127 or of 4 bits
+	// from -8 to 7, and multiplies them with activations that are quantized to int8 in groups of the same size at run time. Matrices that are
 	// stored as integers are multiplied as they are stored, whatever Group is.
 	Group int
 	// Bits of the codes that Group makes: 8, or 4. 0: 8.

@@ -49,8 +49,8 @@ func (l *lifter) fourAxes(ids ...int) error {
 	return nil
 }
 
-// weight adds the weights of the operator, brought into ONNX's order, in which their scales stand along axis. Weights that are computed have no
-// form here.
+// weight adds the weights of the operator, brought into ONNX's order, in which their scales stand along axis. Weights that are computed
+// have no form here.
 func (l *lifter) weight(id, axis int, turn func(c *tensor.Tensor) *tensor.Tensor) (graph.ValueID, error) {
 	t := &l.s.Tensors[id]
 	if t.Data == nil {
@@ -97,7 +97,9 @@ func (l *lifter) conv() error {
 	if k[3] == 0 || l.shape(x)[3]%k[3] != 0 {
 		return fmt.Errorf("%d channels for a filter of %d", l.shape(x)[3], k[3])
 	}
-	return l.convolution("Conv", x, w, 2, [2]int{k[1], k[2]}, l.shape(x)[3]/k[3], 0, func(c *tensor.Tensor) *tensor.Tensor { return lastFirst(c, 1, k[0], k[3], k[1], k[2]) })
+	return l.convolution("Conv", x, w, 2, [2]int{k[1], k[2]}, l.shape(x)[3]/k[3], 0, func(c *tensor.Tensor) *tensor.Tensor {
+		return lastFirst(c, 1, k[0], k[3], k[1], k[2])
+	})
 }
 
 func (l *lifter) depthwise() error {
@@ -109,7 +111,9 @@ func (l *lifter) depthwise() error {
 	if c := l.shape(x)[3]; c == 0 || k[3]%c != 0 || k[0] != 1 {
 		return fmt.Errorf("a filter %v for %d channels", k, c)
 	}
-	return l.convolution("Conv", x, w, 2, [2]int{k[1], k[2]}, l.shape(x)[3], 0, func(c *tensor.Tensor) *tensor.Tensor { return lastFirst(c, 0, k[3], 1, k[1], k[2]) })
+	return l.convolution("Conv", x, w, 2, [2]int{k[1], k[2]}, l.shape(x)[3], 0, func(c *tensor.Tensor) *tensor.Tensor {
+		return lastFirst(c, 0, k[3], 1, k[1], k[2])
+	})
 }
 
 // convolution adds a Conv over groups of channels.
@@ -140,8 +144,8 @@ func (l *lifter) linear(op string, x, w, bias, axis int, turn func(*tensor.Tenso
 	return l.result(0, first, op, attrs, data, weight, b)
 }
 
-// transposeConv lifts TRANSPOSE_CONV (output shape, weights, data, bias): what SAME takes away of the full result is the pads of a Conv from
-// output to input.
+// transposeConv lifts TRANSPOSE_CONV (output shape, weights, data, bias): what SAME takes away of the full result is the pads of a Conv
+// from output to input.
 func (l *lifter) transposeConv() error {
 	x, w, out := l.in(2), l.in(1), l.op.Outputs[0]
 	if err := l.fourAxes(x, w, out); err != nil {
@@ -161,8 +165,10 @@ func (l *lifter) transposeConv() error {
 			return errNoForm
 		}
 	}
-	attrs := []graph.Attr{pair("kernel_shape", win.kernel), pair("strides", win.stride), graph.Ints("pads", p...), pair("output_padding", extra)}
-	return l.linear("ConvTranspose", x, w, 3, 1, func(c *tensor.Tensor) *tensor.Tensor { return lastFirst(c, 0, k[3], k[0], k[1], k[2]) }, attrs)
+	attrs := []graph.Attr{pair("kernel_shape", win.kernel), pair("strides", win.stride), graph.Ints("pads", p...),
+		pair("output_padding", extra)}
+	return l.linear("ConvTranspose", x, w, 3, 1, func(c *tensor.Tensor) *tensor.Tensor { return lastFirst(c, 0, k[3], k[0], k[1], k[2]) },
+		attrs)
 }
 
 func (l *lifter) pool() error {

@@ -1,12 +1,12 @@
-// Package lift makes a graph of ONNX operators of a TensorFlow Lite model: the float network with a pair of QuantizeLinear and DequantizeLinear
-// at every tensor that has a scale, as package quantizer/qdq reads it.
+// Package lift makes a graph of ONNX operators of a TensorFlow Lite model: the float network with a pair of QuantizeLinear and
+// DequantizeLinear at every tensor that has a scale, as package quantizer/qdq reads it.
 //
-// TensorFlow Lite has the channels of an image last, ONNX has them first. Operators on images are lifted to channels first. Whatever may have
-// either order follows its inputs, and where an order that was not computed is read, a Transpose makes it. Inputs and outputs of four axes have
-// their channels first where the operators next to them do.
+// TensorFlow Lite has the channels of an image last, ONNX has them first. Operators on images are lifted to channels first. Whatever may
+// have either order follows its inputs, and where an order that was not computed is read, a Transpose makes it. Inputs and outputs of four
+// axes have their channels first where the operators next to them do.
 //
-// What operators compute, and the meaning of their options: TensorFlow Lite's operator reference and, where that is silent, the reference kernels
-// (tensorflow/lite/kernels/internal/reference and the shape functions of tensorflow/lite/kernels).
+// What operators compute, and the meaning of their options: TensorFlow Lite's operator reference and, where that is silent, the reference
+// kernels (tensorflow/lite/kernels/internal/reference and the shape functions of tensorflow/lite/kernels).
 //
 // Unstable: it may change without notice.
 package lift
@@ -22,15 +22,15 @@ import (
 	"qwb/graph/tflite"
 )
 
-// Domain is that of operators without a form in ONNX. Their nodes have the builtin's name, or that of a custom operator, and their tensors in the
-// order of the file; package graph does not know them.
+// Domain is that of operators without a form in ONNX. Their nodes have the builtin's name, or that of a custom operator, and their tensors
+// in the order of the file; package graph does not know them.
 const Domain = "tflite"
 
 // opset is the first in which pairs have codes of 16 and of 4 bits.
 const opset = 21
 
-// Graph lifts the first subgraph of m. Constants share memory with it where they need no other order. Warnings say what is not as in the file:
-// the order of axes of inputs and outputs, and operators that have no form in ONNX.
+// Graph lifts the first subgraph of m. Constants share memory with it where they need no other order. Warnings say what is not as in the
+// file: the order of axes of inputs and outputs, and operators that have no form in ONNX.
 func Graph(m *tflite.Model) (*graph.Graph, []graph.Warning, error) {
 	if len(m.Subgraphs) == 0 {
 		return nil, nil, errors.New("tflite: no subgraph")
@@ -42,7 +42,8 @@ func Graph(m *tflite.Model) (*graph.Graph, []graph.Warning, error) {
 	if name == "" {
 		name = "main"
 	}
-	l := &lifter{s: &s, g: graph.New(name, opset), states: make([]state, len(s.Tensors)), readers: make([][]int, len(s.Tensors)), rows: table(), room: room(s.Tensors)}
+	l := &lifter{s: &s, g: graph.New(name, opset), states: make([]state, len(s.Tensors)), readers: make([][]int, len(s.Tensors)),
+		rows: table(), room: room(s.Tensors)}
 	for i := range l.states {
 		l.states[i] = state{plain: graph.NoValue, first: graph.NoValue}
 	}
@@ -156,7 +157,8 @@ func (l *lifter) name() string {
 
 func (l *lifter) warnTurned(what string, id int) {
 	t := &l.s.Tensors[id]
-	l.warnings = append(l.warnings, graph.Warning{Text: fmt.Sprintf("%s %q has its channels first, %v: the file has %v", what, t.Name, turned(t.Shape), t.Shape)})
+	l.warnings = append(l.warnings, graph.Warning{Text: fmt.Sprintf("%s %q has its channels first, %v: the file has %v", what, t.Name,
+		turned(t.Shape), t.Shape)})
 }
 
 // input adds a graph input: real numbers, quantized by the pair behind it where the file has integers.
@@ -207,8 +209,9 @@ func dataInput(op *tflite.Operator) int {
 var types = map[tflite.Type]tensor.DType{
 	tflite.Float32: tensor.Float32, tflite.Float16: tensor.Float16, tflite.Float64: tensor.Float64, tflite.BFloat16: tensor.BFloat16,
 	tflite.Int4: tensor.Int4, tflite.Uint4: tensor.Uint4, tflite.Int8: tensor.Int8, tflite.Uint8: tensor.Uint8, tflite.Int16: tensor.Int16,
-	tflite.Uint16: tensor.Uint16, tflite.Int32: tensor.Int32, tflite.Uint32: tensor.Uint32, tflite.Int64: tensor.Int64, tflite.Uint64: tensor.Uint64,
-	tflite.Bool: tensor.Bool,
+	tflite.Uint16: tensor.Uint16, tflite.Int32: tensor.Int32, tflite.Uint32: tensor.Uint32, tflite.Int64: tensor.Int64,
+	tflite.Uint64: tensor.Uint64,
+	tflite.Bool:   tensor.Bool,
 }
 
 // dtype is the type of the values that stand for a tensor: float32 for what has a scale.
@@ -234,7 +237,8 @@ func shapeIn(t *tflite.Tensor, o order) []int {
 	return slices.Clone(t.Shape)
 }
 
-// define makes v, the numbers that an operator computed for a tensor, what readers of the tensor get: v itself, or what its pair makes of it.
+// define makes v, the numbers that an operator computed for a tensor, what readers of the tensor get: v itself,
+// or what its pair makes of it.
 func (l *lifter) define(id int, o order, v graph.ValueID) error {
 	t := &l.s.Tensors[id]
 	dq, err := l.quantized(v, t, o)
@@ -353,7 +357,8 @@ func (l *lifter) read(id int, o order) (graph.ValueID, error) {
 	if from == graph.NoValue {
 		return from, fmt.Errorf("tensor %q is read before it is computed", t.Name)
 	}
-	v, err := l.node("Transpose", t.Name+map[order]string{plain: "_nhwc", first: "_nchw"}[o], l.dtype(t), shapeIn(t, o), []graph.Attr{graph.Ints("perm", perm...)}, from)
+	v, err := l.node("Transpose", t.Name+map[order]string{plain: "_nhwc", first: "_nchw"}[o], l.dtype(t), shapeIn(t, o),
+		[]graph.Attr{graph.Ints("perm", perm...)}, from)
 	if err != nil {
 		return v, err
 	}

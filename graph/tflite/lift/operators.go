@@ -72,7 +72,8 @@ func clip(lo, hi float32) func(*lifter) error {
 		if err != nil {
 			return err
 		}
-		return l.result(0, o, "Clip", nil, x, l.g.AddConst("min", tensor.FromF32([]float32{lo})), l.g.AddConst("max", tensor.FromF32([]float32{hi})))
+		return l.result(0, o, "Clip", nil, x, l.g.AddConst("min", tensor.FromF32([]float32{lo})),
+			l.g.AddConst("max", tensor.FromF32([]float32{hi})))
 	}
 }
 
@@ -283,7 +284,8 @@ func (l *lifter) reduce(op string) error {
 	return l.result(0, to, op, []graph.Attr{graph.Int("keepdims", k)}, x, l.list("axes", list))
 }
 
-// flat returns the values of a tensor such that their order in memory is the file's: of an image of one pixel, or of one channel, any will do.
+// flat returns the values of a tensor such that their order in memory is the file's: of an image of one pixel, or of one channel,
+// any will do.
 func (l *lifter) flat(id int) (graph.ValueID, error) {
 	s, shape := &l.states[id], l.shape(id)
 	if s.plain == graph.NoValue && s.first != graph.NoValue && len(shape) == 4 && (shape[3] == 1 || shape[1]*shape[2] == 1) {
@@ -523,7 +525,8 @@ func (l *lifter) unpack() error { // a slice and a reshape for each output
 	t.Shape = slices.Clone(t.Shape)
 	t.Shape[a] = 1
 	for k := range l.op.Outputs {
-		part, err := l.node("Slice", l.s.Tensors[l.op.Outputs[k]].Name+"_slice", l.dtype(&t), t.Shape, nil, x, l.list("starts", []int64{int64(k)}),
+		part, err := l.node("Slice", l.s.Tensors[l.op.Outputs[k]].Name+"_slice", l.dtype(&t), t.Shape, nil, x,
+			l.list("starts", []int64{int64(k)}),
 			l.list("ends", []int64{int64(k) + 1}), l.list("axes", []int64{int64(a)}))
 		if err == nil {
 			part, err = l.quantized(part, &t, plain)
@@ -546,7 +549,8 @@ func (l *lifter) gather() error {
 	if err != nil {
 		return err
 	}
-	return l.result(0, plain, "Gather", []graph.Attr{graph.Int("axis", int64(axis(l.op.Options.Int("axis"), len(l.shape(l.in(0))), plain)))}, in...)
+	return l.result(0, plain, "Gather", []graph.Attr{graph.Int("axis", int64(axis(l.op.Options.Int("axis"), len(l.shape(l.in(0))), plain)))},
+		in...)
 }
 
 func (l *lifter) tile() error {

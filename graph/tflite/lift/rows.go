@@ -38,18 +38,21 @@ func reduce(op string) *row {
 // table is the operators by their builtin names.
 func table() map[string]*row {
 	return map[string]*row{
-		"CONV_2D": image(2, (*lifter).conv), "DEPTHWISE_CONV_2D": image(2, (*lifter).depthwise), "TRANSPOSE_CONV": image(3, (*lifter).transposeConv),
+		"CONV_2D": image(2, (*lifter).conv), "DEPTHWISE_CONV_2D": image(2, (*lifter).depthwise),
+		"TRANSPOSE_CONV":  image(3, (*lifter).transposeConv),
 		"AVERAGE_POOL_2D": image(1, (*lifter).pool), "MAX_POOL_2D": image(1, (*lifter).pool),
 		"RESIZE_BILINEAR": image(1, (*lifter).resize), "RESIZE_NEAREST_NEIGHBOR": image(1, (*lifter).resize),
 		"DEPTH_TO_SPACE": image(1, (*lifter).blocks), "SPACE_TO_DEPTH": image(1, (*lifter).blocks),
 		"FULLY_CONNECTED": asInFile((*lifter).fullyConnected), "BATCH_MATMUL": asInFile((*lifter).batchMatMul),
 
-		"ADD": same("Add"), "SUB": same("Sub"), "MUL": same("Mul"), "DIV": same("Div"), "MAXIMUM": same("Max"), "MINIMUM": same("Min"), "POW": same("Pow"),
+		"ADD": same("Add"), "SUB": same("Sub"), "MUL": same("Mul"), "DIV": same("Div"), "MAXIMUM": same("Max"), "MINIMUM": same("Min"),
+		"POW":   same("Pow"),
 		"PRELU": same("PRelu"), "ADD_N": same("Sum"), "EQUAL": same("Equal"), "GREATER": same("Greater"), "GREATER_EQUAL": same("GreaterOrEqual"),
 		"LESS": same("Less"), "LESS_EQUAL": same("LessOrEqual"), "LOGICAL_AND": same("And"), "LOGICAL_OR": same("Or"), "LOGICAL_NOT": same("Not"),
 		"SELECT_V2": same("Where"),
 		"RELU":      same("Relu"), "LOGISTIC": same("Sigmoid"), "TANH": same("Tanh"), "HARD_SWISH": same("HardSwish"), "ELU": same("Elu"),
-		"EXP": same("Exp"), "LOG": same("Log"), "SQRT": same("Sqrt"), "ABS": same("Abs"), "NEG": same("Neg"), "SIN": same("Sin"), "COS": same("Cos"),
+		"EXP": same("Exp"), "LOG": same("Log"), "SQRT": same("Sqrt"), "ABS": same("Abs"), "NEG": same("Neg"), "SIN": same("Sin"),
+		"COS":   same("Cos"),
 		"FLOOR": same("Floor"), "CEIL": same("Ceil"), "ROUND": same("Round"), "SIGN": same("Sign"),
 		"QUANTIZE": same("Identity"), "DEQUANTIZE": anyOrder((*lifter).dequantize),
 		"RELU6": anyOrder(clip(0, 6)), "RELU_N1_TO_1": anyOrder(clip(-1, 1)), "RELU_0_TO_1": anyOrder(clip(0, 1)),
@@ -57,12 +60,15 @@ func table() map[string]*row {
 		"SQUARE": anyOrder((*lifter).square), "SQUARED_DIFFERENCE": anyOrder((*lifter).squaredDifference), "CAST": anyOrder((*lifter).cast),
 
 		"SOFTMAX": anyOrder((*lifter).softmax), "LOG_SOFTMAX": anyOrder((*lifter).softmax), "L2_NORMALIZATION": anyOrder((*lifter).softmax),
-		"CONCATENATION": anyOrder((*lifter).concat), "PAD": anyOrder((*lifter).pad), "PADV2": anyOrder((*lifter).pad), "MIRROR_PAD": anyOrder((*lifter).pad),
-		"MEAN": reduce("ReduceMean"), "SUM": reduce("ReduceSum"), "REDUCE_MAX": reduce("ReduceMax"), "REDUCE_MIN": reduce("ReduceMin"), "REDUCE_PROD": reduce("ReduceProd"),
+		"CONCATENATION": anyOrder((*lifter).concat), "PAD": anyOrder((*lifter).pad), "PADV2": anyOrder((*lifter).pad),
+		"MIRROR_PAD": anyOrder((*lifter).pad),
+		"MEAN":       reduce("ReduceMean"), "SUM": reduce("ReduceSum"), "REDUCE_MAX": reduce("ReduceMax"), "REDUCE_MIN": reduce("ReduceMin"),
+		"REDUCE_PROD": reduce("ReduceProd"),
 
 		"RESHAPE": asInFile((*lifter).reshape), "SQUEEZE": asInFile((*lifter).reshape), "EXPAND_DIMS": asInFile((*lifter).reshape),
 		"TRANSPOSE": asInFile((*lifter).transpose), "STRIDED_SLICE": asInFile((*lifter).stridedSlice), "SLICE": asInFile((*lifter).slice),
-		"SPLIT": anyOrder((*lifter).split), "SPLIT_V": anyOrder((*lifter).split), "PACK": asInFile((*lifter).pack), "UNPACK": asInFile((*lifter).unpack),
+		"SPLIT": anyOrder((*lifter).split), "SPLIT_V": anyOrder((*lifter).split), "PACK": asInFile((*lifter).pack),
+		"UNPACK": asInFile((*lifter).unpack),
 		"GATHER": asInFile((*lifter).gather), "TILE": asInFile((*lifter).tile), "ARG_MAX": asInFile((*lifter).argMax),
 	}
 }
@@ -135,7 +141,8 @@ func (l *lifter) carry() error {
 		return err
 	}
 	if !l.unknown {
-		l.warnings = append(l.warnings, graph.Warning{Node: n.Name, Text: l.name() + " has no form in ONNX as it is used here: it is carried as an operator of domain " + Domain})
+		l.warnings = append(l.warnings, graph.Warning{Node: n.Name,
+			Text: l.name() + " has no form in ONNX as it is used here: it is carried as an operator of domain " + Domain})
 	}
 	l.unknown = true
 	for i, id := range l.op.Outputs {

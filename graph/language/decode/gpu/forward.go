@@ -257,7 +257,8 @@ func (g *model) multiply(q *queue, x cuda.Buffer, n int, outputs ...output) {
 		if m.groups == nil {
 			q.do(func() error {
 				rows, cols := m.rows, m.cols
-				p := cuda.FloatProduct{A: x.Ptr, B: m.floats.Ptr, C: o.dst.Ptr, M: n, N: rows, K: cols, ARow: cols, ACol: 1, BRow: rows, BCol: 1, CRow: rows}
+				p := cuda.FloatProduct{A: x.Ptr, B: m.floats.Ptr, C: o.dst.Ptr, M: n, N: rows, K: cols, ARow: cols, ACol: 1, BRow: rows,
+					BCol: 1, CRow: rows}
 				return p.Launch(q.s)
 			})
 			continue

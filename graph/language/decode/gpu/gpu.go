@@ -62,7 +62,8 @@ func (g *model) Start(w *decode.DeviceWeights) (err error) {
 	}
 	for i := range w.Layers {
 		l := &w.Layers[i]
-		g.layers = append(g.layers, vectors{vector(l.AttentionNorm), vector(l.FeedNorm), vector(l.QueryBias), vector(l.KeyBias), vector(l.ValueBias)})
+		g.layers = append(g.layers, vectors{vector(l.AttentionNorm), vector(l.FeedNorm), vector(l.QueryBias), vector(l.KeyBias),
+			vector(l.ValueBias)})
 	}
 	g.norm = vector(w.FinalNorm)
 	return err
