@@ -31,8 +31,8 @@ func (t *Table) AddCodes(dst, a, b []uint8, s *AddCodes) {
 	if s.Fused {
 		op = OpAddFused
 	}
-	t.codes(op, codes8{dst: dst, a: a[:len(dst)], b: b[:len(dst)], n: len(dst), fa: s.FA, fb: s.FB, k: s.K, factor: s.Factor, divisor: s.Divisor,
-		za: int32(s.ZA), zb: int32(s.ZB), lo: s.Lo, hi: s.Hi, zero: s.Zero})
+	t.codes(op, codes8{dst: dst, a: a[:len(dst)], b: b[:len(dst)], n: len(dst), fa: s.FA, fb: s.FB, k: s.K, factor: s.Factor,
+		divisor: s.Divisor, za: int32(s.ZA), zb: int32(s.ZB), lo: s.Lo, hi: s.Hi, zero: s.Zero})
 }
 
 // ToCodes is dst[i] = s.At(x[i]), for numbers that pass s.Check.

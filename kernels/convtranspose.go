@@ -100,7 +100,8 @@ func phaseOf(size, pad, stride, e int) span {
 	return span{out: first, in: (first + pad) / stride, count: max(0, (size-first+stride-1)/stride)}
 }
 
-func (c *ConvTransposeF32) phase(par Parallel, j *job, ph *phase, dst []float32, in padded, s ConvShape, ep Epilogue, back [3]int, d, h, w span) {
+func (c *ConvTransposeF32) phase(par Parallel, j *job, ph *phase, dst []float32, in padded, s ConvShape, ep Epilogue, back [3]int,
+	d, h, w span) {
 	if d.count*h.count*w.count == 0 {
 		return
 	}

@@ -15,9 +15,9 @@ type gramTile struct {
 // goGramRows lists the plain Go rows.
 var goGramRows = []Row{{Name: "gram-go", Op: OpGram, ISA: "go", MR: GramLanes, NR: GramLanes}}
 
-// Gram is ref.Gram: it adds to dst, GramLanes rows of GramLanes sums, the products of each column of a with each of b, over all rows. largest bounds
-// the magnitude of a product of two elements: from it follows how many rows are added up in 32 bits. Every row of the table gives the same
-// sums.
+// Gram is ref.Gram: it adds to dst, GramLanes rows of GramLanes sums, the products of each column of a with each of b, over all rows.
+// largest bounds the magnitude of a product of two elements: from it follows how many rows are added up in 32 bits. Every row of the table
+// gives the same sums.
 func (t *Table) Gram(dst []int64, a, b []int16, largest int) {
 	checkLen("dst", len(dst), GramLanes*GramLanes)
 	checkLen("b", len(b), len(a))

@@ -30,8 +30,8 @@ const MaxGroup = 1 << 16
 const groupLanes = 16
 
 // Groups is a matrix in groups, packed for a row of products. Many goroutines may use it at once. It holds what was read once:
-// codes in 8 or 4 bits, and scales. Matrices whose groups do not divide rows, or are no multiple of 4 (of 8 for 4 bits), are packed class by
-// class; see groupsClass.
+// codes in 8 or 4 bits, and scales. Matrices whose groups do not divide rows, or are no multiple of 4 (of 8 for 4 bits), are packed class
+// by class; see groupsClass.
 type Groups struct {
 	GroupMatrix
 	row, quantizer Row

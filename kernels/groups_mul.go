@@ -12,7 +12,8 @@ type GroupsProduct struct {
 	Matrix *Groups
 	// Dst takes a row of Matrix.Rows elements for each row of activations, without gaps.
 	Dst []float32
-	// Sums, if not nil, takes the int32 sums of products with quantized activations: for each row of activations and each row of the matrix those of its pieces.
+	// Sums, if not nil, takes the int32 sums of products with quantized activations:
+	// for each row of activations and each row of the matrix those of its pieces.
 	Sums []int32
 }
 
@@ -170,7 +171,8 @@ func (w *groupsWorker) tiles(p *groupsPart, lo, hi int) {
 	}
 }
 
-// multiply runs a tile, of the rows of activations from row i on, over panels, and puts directly where it belongs what lies there side by side.
+// multiply runs a tile, of the rows of activations from row i on, over panels,
+// and puts directly where it belongs what lies there side by side.
 func (w *groupsWorker) multiply(p *groupsPart, panel, to, i int) {
 	g, t := p.Groups, &w.tile
 	row := panel * groupLanes

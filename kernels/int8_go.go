@@ -10,7 +10,8 @@ var goInt8Rows = []Row{
 }
 
 // saturatingGemm computes what VPMADDUBSW computes. No table selects it by itself.
-var saturatingGemm = Row{Name: "gemm-u8s8-saturating-4x4", Op: OpGemmU8S8, ISA: "saturating", MR: 4, NR: 4, layout: flat8, tile8: goSaturating8}
+var saturatingGemm = Row{Name: "gemm-u8s8-saturating-4x4", Op: OpGemmU8S8, ISA: "saturating", MR: 4, NR: 4, layout: flat8,
+	tile8: goSaturating8}
 
 // Saturating returns the table whose dense and grouped integer products saturate pairs of neighbouring products to int16, as
 // kernels for processors without VNNI commonly do: see ref.Saturating. It is slow and serves to measure what that costs.

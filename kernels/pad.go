@@ -33,8 +33,9 @@ func (j *job) padded(par Parallel, src []float32, s ConvShape, scratch *[]float3
 	if repeat == 1 && inside(s) {
 		return padded{src, s.D, s.H, s.W, s.C}
 	}
-	p := padding{s: s, src: src, repeat: repeat, to: padded{d: reach(s.OutD, s.StrideD, s.KD, s.DilD), h: reach(s.OutH, s.StrideH, s.KH, s.DilH),
-		w: reach(s.OutW, s.StrideW, s.KW, s.DilW), c: s.C * repeat}}
+	p := padding{s: s, src: src, repeat: repeat,
+		to: padded{d: reach(s.OutD, s.StrideD, s.KD, s.DilD), h: reach(s.OutH, s.StrideH, s.KH, s.DilH),
+			w: reach(s.OutW, s.StrideW, s.KW, s.DilW), c: s.C * repeat}}
 	lines := s.N * p.to.d * p.to.h
 	*scratch = resize(*scratch, lines*p.to.w*p.to.c)
 	p.to.data = *scratch

@@ -16,7 +16,8 @@ func neonDot(f cpu.Features) bool { return f.NEONDot }
 func vectorRows() []Row {
 	return []Row{
 		{Name: "gemm-neon-8x8", Op: OpGemm, ISA: "neon", Arith: ref.FMA32, MR: 8, NR: 8, runs: neon, tile: one(neonGemm)},
-		{Name: "depthwise-neon-8x8", Op: OpDepthwise, ISA: "neon", Arith: ref.FMA32, MR: 8, NR: 8, runs: neon, tile: columns(neonWidth, neonDepthwise)},
+		{Name: "depthwise-neon-8x8", Op: OpDepthwise, ISA: "neon", Arith: ref.FMA32, MR: 8, NR: 8, runs: neon,
+			tile: columns(neonWidth, neonDepthwise)},
 		{Name: "max-window-neon-8x16", Op: OpMaxWindow, ISA: "neon", Arith: ref.Float32, MR: 8, NR: 16, runs: neon, tile: maxWindowNEON},
 		{Name: "sum-window-neon-8x16", Op: OpSumWindow, ISA: "neon", Arith: ref.Float32, MR: 8, NR: 16, runs: neon, tile: sumWindowNEON},
 		{Name: "add-neon", Op: OpAdd, ISA: "neon", Arith: ref.Float32, runs: neon, tile: addNEON},

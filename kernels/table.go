@@ -123,8 +123,8 @@ func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 // Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
 // processor lacks is listed too.
 func Rows() []Row {
-	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), vectorGroupsRows(), vectorGramRows(), vectorUnitsRows(), goRows, goMathRows,
-		goRowRows, goInt8Rows, goCodesRows, goGroupsRows, goGramRows, goUnitsRows)
+	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), vectorGroupsRows(), vectorGramRows(),
+		vectorUnitsRows(), goRows, goMathRows, goRowRows, goInt8Rows, goCodesRows, goGroupsRows, goGramRows, goUnitsRows)
 }
 
 var goRows = []Row{
@@ -168,7 +168,8 @@ func Select(f cpu.Features) *Table {
 func Float64() *Table {
 	t := Select(cpu.Features{})
 	t.rows[OpGemm] = Row{Name: "gemm-go64-4x4", Op: OpGemm, ISA: "go", Arith: ref.Float64, MR: 4, NR: 4, tile: one(goGemm64)}
-	t.rows[OpDepthwise] = Row{Name: "depthwise-go64-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float64, MR: 8, NR: 4, tile: columns(4, goDepthwise64)}
+	t.rows[OpDepthwise] = Row{Name: "depthwise-go64-8x4", Op: OpDepthwise, ISA: "go", Arith: ref.Float64, MR: 8, NR: 4,
+		tile: columns(4, goDepthwise64)}
 	return t
 }
 

@@ -66,7 +66,8 @@ func (t *Table) AddUnits(sums []int64, x []float32, scale, lo, hi float32, odd f
 	ref.AddUnits(sums, x[whole:], scale, lo, hi, func(i int, v float32) { odd(whole+i, v) })
 }
 
-// takeOdd takes off again what was added, rounded, for elements of the first columns of x that are no whole numbers, and shows these to odd.
+// takeOdd takes off again what was added, rounded, for elements of the first columns of x that are no whole numbers,
+// and shows these to odd.
 func takeOdd(sums []int64, x []float32, columns int, scale, lo, hi float32, odd func(i int, v float32)) {
 	n := len(sums)
 	for first := 0; first < len(x); first += n {

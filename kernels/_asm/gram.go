@@ -30,9 +30,9 @@ const (
 	gramB         = 4
 )
 
-// gram returns the emitter of the products of two panels of 32 columns, each element a pair of int16 of two rows. A tile of rows columns of a
-// and two vectors of columns of b is summed in 32 bits over all pairs, then added to the 64-bit sums. Tiles of the columns of a follow each
-// other in a loop, those of b in the code.
+// gram returns the emitter of the products of two panels of 32 columns, each element a pair of int16 of two rows. A tile of rows columns of
+// a and two vectors of columns of b is summed in 32 bits over all pairs, then added to the 64-bit sums. Tiles of the columns of a follow
+// each other in a loop, those of b in the code.
 func gram(v isa, rows int, step func(g *gen, b, a, product, acc reg.VecPhysical)) func(g *gen, _, _ int) {
 	const vecs = 2
 	return func(g *gen, _, _ int) {

@@ -41,7 +41,8 @@ func shiftU8(g *gen, _, _ int) {
 	x, bit, v, tmp := z(0), z(1), z(2), z(3)
 	left, first, firstHalf, even := z(12), z(13), z(14), z(15)
 	least, most, zero := z(16), z(17), z(18)
-	mul, second, half, sign := [2]reg.VecPhysical{z(4), z(5)}, [2]reg.VecPhysical{z(6), z(7)}, [2]reg.VecPhysical{z(8), z(9)}, [2]reg.VecPhysical{z(10), z(11)}
+	mul, second, half, sign := [2]reg.VecPhysical{z(4), z(5)}, [2]reg.VecPhysical{z(6), z(7)}, [2]reg.VecPhysical{z(8), z(9)},
+		[2]reg.VecPhysical{z(10), z(11)}
 	one, halfMask, halfLess, signMask, base, leftMask, result := z(19), z(20), z(21), z(22), z(23), z(24), z(25)
 	mulPointer, expPointer := outRegFactor, outRegBias
 
@@ -57,7 +58,8 @@ func shiftU8(g *gen, _, _ int) {
 	for _, c := range []struct {
 		off int
 		to  reg.VecPhysical
-	}{{outFirst, first}, {outFirstHalf, firstHalf}, {outHalfMask, halfMask}, {outHalfLess, halfLess}, {outSignMask, signMask}, {outEvenMask, even},
+	}{{outFirst, first}, {outFirstHalf, firstHalf}, {outHalfMask, halfMask}, {outHalfLess, halfLess}, {outSignMask, signMask},
+		{outEvenMask, even},
 		{outLeast64, least}, {outMost64, most}, {outZero64, zero}} {
 		g.VPBROADCASTQ(g.field(c.off), c.to)
 	}

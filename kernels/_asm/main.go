@@ -1,6 +1,6 @@
 // Command asm writes the assembly of package kernels, one file for each instruction set: z_*.s, and beside each the declarations and
-// tables of its functions by tile size. It is a module of its own, so that users of the workbench need neither it nor what it imports. Run it by go generate
-// in package kernels; the output is committed and a test compares.
+// tables of its functions by tile size. It is a module of its own, so that users of the workbench need neither it nor what it imports. Run
+// it by go generate in package kernels; the output is committed and a test compares.
 package main
 
 import (
@@ -130,7 +130,8 @@ func (f family) function(vecs, rows int) string {
 	return fmt.Sprintf("%sV%dR%d", f.name, vecs, rows)
 }
 
-// declare writes the Go declarations of f, functions of a pointer to argument, and, where there are several, their table, indexed by vectors-1 and rows-1.
+// declare writes the Go declarations of f, functions of a pointer to argument, and, where there are several, their table,
+// indexed by vectors-1 and rows-1.
 func (f family) declare(w *bytes.Buffer, argument string) {
 	if f.vecs*f.mr > 1 {
 		fmt.Fprintf(w, "\nvar %s = [%d][%d]func(t *%s){\n", f.name, f.vecs, f.mr, argument)

@@ -191,8 +191,8 @@ const (
 	sumsRowRes   = 13
 )
 
-// sumsColumns emits the loops over blocks of columns and their rows. prepare loads what belongs to the columns of a block, whose output elements have
-// size bytes; row writes those of a row, from sums in V0 and V1 to R12.
+// sumsColumns emits the loops over blocks of columns and their rows. prepare loads what belongs to the columns of a block, whose output
+// elements have size bytes; row writes those of a row, from sums in V0 and V1 to R12.
 func (n *neon) sumsColumns(size int, prepare func(p part), row func(p part)) {
 	n.line("LSL $2, R%d, R%d", sumsLacc, sumsLacc)
 	n.elements(sumsCols, 2, func(p part) {
@@ -221,7 +221,8 @@ func (n *neon) sumsColumns(size int, prepare func(p part), row func(p part)) {
 // scaleSums turns sums into floats or codes by ref.Scale.
 func (n *neon) scaleSums(floats bool) {
 	const factor, bias, residual, lo, hi, scale, zero, divisor, free = 2, 4, 6, 16, 17, 18, 19, 20, 28
-	n.get(sumsAcc, "outTile_acc", "outTile_dst", "outTile_residual", field(outFactor), field(outBias), "outTile_cols", "outTile_lacc", "outTile_ldd", "outTile_ldr")
+	n.get(sumsAcc, "outTile_acc", "outTile_dst", "outTile_residual", field(outFactor), field(outBias), "outTile_cols", "outTile_lacc",
+		"outTile_ldd", "outTile_ldr")
 	n.spread(field(outLo), lo)
 	n.spread(field(outHi), hi)
 	if floats {
@@ -302,7 +303,8 @@ func shiftU8NEON(n *neon) {
 		least     = 31
 	)
 	wide := func(offset, to int) { n.spreadWide(field(offset), to) }
-	n.get(sumsAcc, "outTile_acc", "outTile_dst", "outTile_residual", field(outMul), field(outExp), "outTile_cols", "outTile_lacc", "outTile_ldd")
+	n.get(sumsAcc, "outTile_acc", "outTile_dst", "outTile_residual", field(outMul), field(outExp), "outTile_cols", "outTile_lacc",
+		"outTile_ldd")
 	n.line("MOVD ZR, R%d", sumsResidual)
 	wide(outFirst, first)
 	n.clear(values{free})

@@ -387,7 +387,8 @@ var neonObservers = []neonFunction{
 	{"binsNEON", "tile", binsNEON},
 }
 
-// extremes widens extremes by x and adds x to sums, in which NaN and infinities show. NaN leaves the extremes as they are. V30 and V31 are lost.
+// extremes widens extremes by x and adds x to sums, in which NaN and infinities show. NaN leaves the extremes as they are.
+// V30 and V31 are lost.
 func (n *neon) extremes(lo, hi, sum, x values) {
 	for i := range x {
 		n.do("FCMGT.4S", 30, lo[i], x[i])

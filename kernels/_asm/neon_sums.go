@@ -50,8 +50,9 @@ func (n *neon) groupPanelLoops(totals values, start, word, end, store func()) {
 	})
 }
 
-// groups is a product of rows rows of quantized activations. Codes of the matrix are unsigned, raised by 128 or, of four bits, by 8. SDOT wants signed
-// ones: those of eight bits are lowered, and the sums of those of four begin with as many times the sum of the codes of x, negated.
+// groups is a product of rows rows of quantized activations. Codes of the matrix are unsigned, raised by 128 or, of four bits, by 8. SDOT
+// wants signed ones: those of eight bits are lowered, and the sums of those of four begin with as many times the sum of the codes of x,
+// negated.
 func (n *neon) groups(bits, rows int) {
 	const w, code, firstX, raise = 24, 25, 26, 31
 	sums, totals := consecutive(0, rows*groupVecs), consecutive(12, rows*groupVecs)
@@ -276,8 +277,8 @@ var neonSums = []neonFunction{
 	}},
 }
 
-// compared emits the loops of a comparison that has count sums. The first 8 lanes of each come first, then the others: all of them do not fit into
-// registers. add takes four elements, two vectors of doubles each; d and t are for use.
+// compared emits the loops of a comparison that has count sums. The first 8 lanes of each come first, then the others: all of them do not
+// fit into registers. add takes four elements, two vectors of doubles each; d and t are for use.
 func (n *neon) compared(count int, third bool, add func(sum func(i int) values, x, y, z, d, t values)) {
 	const px, py, pz, left, lanes, at = 1, 2, 3, 4, 5, 6
 	double := func(to int, pointer, offset int) values {
@@ -318,8 +319,8 @@ func (n *neon) compared(count int, third bool, add func(sum func(i int) values, 
 	}
 }
 
-// combineNEON is, for every block of 16 columns, the sum over k of float32(a[k] * panel[block*ldd+k*lda+i]), in the order of k, every operation
-// rounded.
+// combineNEON is, for every block of 16 columns, the sum over k of float32(a[k] * panel[block*ldd+k*lda+i]), in the order of k, every
+// operation rounded.
 func combineNEON(n *neon) {
 	const panel, dst, lda, ldd, blocks, a, at, count, factor = 1, 2, 3, 4, 5, 6, 7, 8, 31
 	acc, m := consecutive(0, 4), consecutive(4, 4)
@@ -342,8 +343,8 @@ func combineNEON(n *neon) {
 	})
 }
 
-// gramNEON is the products of two panels of 32 columns, each element a pair of int16 of two rows: column by column of a, summed in 32 bits over all
-// pairs, then added to the 64-bit sums.
+// gramNEON is the products of two panels of 32 columns, each element a pair of int16 of two rows: column by column of a, summed in 32 bits
+// over all pairs, then added to the 64-bit sums.
 func gramNEON(n *neon) {
 	const a, b, dst, columns, at, to, pairs = 1, 2, 3, 4, 5, 6, 7
 	const firstB, x = 16, 24

@@ -104,8 +104,10 @@ func (c *FloatConv) Launch(stream *Stream, y, x, w, table driver.Ptr, ep FloatEp
 	}
 	p := floatConv{x: x, taps: table, groups: int32(s.Group), cAll: int32(s.C), mAll: int32(s.M),
 		in: [3]int32{int32(s.D), int32(s.H), int32(s.W)}, out: [3]int32{int32(s.OutD), int32(s.OutH), int32(s.OutW)},
-		stride: [3]int32{int32(s.StrideD), int32(s.StrideH), int32(s.StrideW)}, pad: [3]int32{int32(s.PadFront), int32(s.PadTop), int32(s.PadLeft)}}
-	p.right = right{b: w, c: y, bRow: int32(mg), bCol: 1, cRow: int32(s.M), m: int32(positions), n: int32(mg), k: int32(taps * (s.C / s.Group))}
+		stride: [3]int32{int32(s.StrideD), int32(s.StrideH), int32(s.StrideW)},
+		pad:    [3]int32{int32(s.PadFront), int32(s.PadTop), int32(s.PadLeft)}}
+	p.right = right{b: w, c: y, bRow: int32(mg), bCol: 1, cRow: int32(s.M), m: int32(positions), n: int32(mg),
+		k: int32(taps * (s.C / s.Group))}
 	p.right.epilogue(ep)
 	switch {
 	case c.transposed:

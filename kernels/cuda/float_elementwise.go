@@ -298,8 +298,8 @@ type castParams struct {
 }
 
 // CastElements is y[i] = x[i] in another type: floats are truncated towards zero, bits that an integer has no room for are dropped, every
-// number but zero is true. A float that 32 bits (for NumberInt64 and NumberUint32: 64) cannot hold becomes the lowest number of these first, as on
-// x86-64.
+// number but zero is true. A float that 32 bits (for NumberInt64 and NumberUint32: 64) cannot hold becomes the lowest number of these
+// first, as on x86-64.
 func CastElements(s *Stream, y driver.Ptr, to Number, x driver.Ptr, from Number, count int) error {
 	if err := fits("an array", count); err != nil {
 		return err

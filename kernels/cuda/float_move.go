@@ -24,7 +24,8 @@ func MoveElements(s *Stream, dst, src driver.Ptr, size int, sizes, dstStep, srcS
 	axes, steps := joinAxes(sizes, dstStep, srcStep)
 	if size == 4 {
 		if batch, rows, columns, ok := turned(axes, steps[0], steps[1]); ok {
-			p := turnParams{src: src, dst: dst, rows: int32(rows), columns: int32(columns), tilesR: int32(floatParts(rows, 32)), tilesC: int32(floatParts(columns, 32))}
+			p := turnParams{src: src, dst: dst, rows: int32(rows), columns: int32(columns), tilesR: int32(floatParts(rows, 32)),
+				tilesC: int32(floatParts(columns, 32))}
 			return overBlocks(s, "float_move", "turn", batch*int(p.tilesR)*int(p.tilesC), 256, &p)
 		}
 	}

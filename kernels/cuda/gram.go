@@ -9,8 +9,8 @@ import (
 )
 
 // Codes of Gram have at most 13 bits: two signed bytes, of magnitude up to 32 and 64. A product of two such bytes, or the sum of the two
-// products of unequal ones, is at most 4096, so that 32 bits hold the sums of gramSlice rows: 4096*(2^19-32) < 2^31. Those of all slices are
-// added in 64 bits.
+// products of unequal ones, is at most 4096, so that 32 bits hold the sums of gramSlice rows: 4096*(2^19-32) < 2^31. Those of all slices
+// are added in 64 bits.
 const (
 	gramLimit = 1<<12 - 1
 	gramStep  = 32
@@ -24,8 +24,8 @@ type gramCodesParams struct {
 	n, run            uint32
 }
 
-// GramCodes writes the integers of x, float32, for Gram: those of f, whose step is a power of two, 0 where x is not finite. The run elements from
-// i*run on go to codes from at[i] on. odd counts how many had to be limited, and how many are not finite: two uint64.
+// GramCodes writes the integers of x, float32, for Gram: those of f, whose step is a power of two, 0 where x is not finite. The run
+// elements from i*run on go to codes from at[i] on. odd counts how many had to be limited, and how many are not finite: two uint64.
 func GramCodes(s *Stream, codes, odd, x, at Buffer, run int, f qmath.Fixed) error {
 	n := x.Bytes / 4
 	if m, _ := math.Frexp(f.Step); m != 0.5 || f.Step < 0x1p-1000 || f.Limit < 0 || f.Limit > gramLimit {
@@ -60,7 +60,8 @@ func Gram(s *Stream, sums, codes, base, offset Buffer, groups, k int) error {
 	if groups < 1 || k < 1 || offset.Bytes != 4*groups*k || sums.Bytes != GramSumsBytes(groups, k) || rows > math.MaxInt32-gramSlice {
 		return fmt.Errorf("cuda: sums of %d groups of %d elements are not in %d bytes", groups, k, sums.Bytes)
 	}
-	p := gramParams{codes: codes.Ptr, base: base.Ptr, offset: offset.Ptr, sums: sums.Ptr, rows: int32(rows), columns: int32(groups * k), k: int32(k)}
+	p := gramParams{codes: codes.Ptr, base: base.Ptr, offset: offset.Ptr, sums: sums.Ptr, rows: int32(rows),
+		columns: int32(groups * k), k: int32(k)}
 	p.span = int32(max(1, gramTile/k) * k)
 	p.tiles = (p.span + gramTile - 1) / gramTile
 	blocks := int((p.columns+p.span-1)/p.span) * int(p.tiles*(p.tiles+1)/2)

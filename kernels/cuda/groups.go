@@ -17,7 +17,8 @@ func (m *GroupMatrix) check() error {
 	n := m.Rows * m.Cols
 	if m.Rows < 1 || m.Cols < 1 || m.Size < 1 || n%m.Size != 0 || m.Bits != 8 && (m.Bits != 4 || n%8 != 0) ||
 		m.Codes.Bytes < n*m.Bits/8 || m.Scales.Bytes < n/m.Size*4 {
-		return fmt.Errorf("cuda: %d x %d codes of %d bits in groups of %d are not in %d and %d bytes", m.Rows, m.Cols, m.Bits, m.Size, m.Codes.Bytes, m.Scales.Bytes)
+		return fmt.Errorf("cuda: %d x %d codes of %d bits in groups of %d are not in %d and %d bytes", m.Rows, m.Cols, m.Bits, m.Size,
+			m.Codes.Bytes, m.Scales.Bytes)
 	}
 	return nil
 }
@@ -67,7 +68,8 @@ func QuantizeGroups(s *Stream, to GroupRows, x Buffer, cols, size int) error {
 		perRow = (cols + size - 1) / size
 	}
 	if perRow == 0 || x.Bytes < 4*to.N*cols || to.Codes.Bytes < to.N*cols || to.Scales.Bytes < 4*to.N*perRow {
-		return fmt.Errorf("cuda: %d rows of %d in groups of %d do not go from %d bytes to %d and %d", to.N, cols, size, x.Bytes, to.Codes.Bytes, to.Scales.Bytes)
+		return fmt.Errorf("cuda: %d rows of %d in groups of %d do not go from %d bytes to %d and %d", to.N, cols, size, x.Bytes, to.Codes.Bytes,
+			to.Scales.Bytes)
 	}
 	p := quantizeGroupsParams{x.Ptr, to.Codes.Ptr, to.Scales.Ptr, uint32(to.N * perRow), int32(cols), int32(size), int32(perRow)}
 	return launchFile(s, "groups", "quantize_groups", driver.Dim{X: (p.groups + 7) / 8, Y: 1, Z: 1}, 256, 0, &p)
@@ -98,7 +100,8 @@ func MulGroups(s *Stream, y Buffer, m *GroupMatrix, x GroupRows) error {
 	if y.Bytes < 4*x.N*m.Rows || x.Floats.Bytes < 4*x.N*m.Cols && (x.Codes.Bytes < x.N*m.Cols || x.Scales.Bytes < 4*x.N*m.perRow()) {
 		return fmt.Errorf("cuda: %d rows of %d activations and %d results do not fit their buffers", x.N, m.Cols, m.Rows)
 	}
-	p := groupsProductParams{m: m.params(), x: x.Codes.Ptr, scales: x.Scales.Ptr, floats: x.Floats.Ptr, y: y.Ptr, n: int32(x.N), perRow: int32(m.perRow())}
+	p := groupsProductParams{m: m.params(), x: x.Codes.Ptr, scales: x.Scales.Ptr, floats: x.Floats.Ptr, y: y.Ptr, n: int32(x.N),
+		perRow: int32(m.perRow())}
 	entry := "groups_codes"
 	if x.Floats.Bytes > 0 {
 		entry = "groups_floats"
@@ -116,7 +119,8 @@ func MulGroups(s *Stream, y Buffer, m *GroupMatrix, x GroupRows) error {
 	}
 	// Some groups for every thread, but a block for every multiprocessor first.
 	p.blockRows = int32(min(most, max(1, 4*groupsThreads/int(p.perRow)), 64, ceilDiv(m.Rows, max(s.Device.Multiprocessors, 1))))
-	grid := driver.Dim{X: uint32((m.Rows + int(p.blockRows) - 1) / int(p.blockRows)), Y: uint32((x.N + groupsTogether - 1) / groupsTogether), Z: 1}
+	grid := driver.Dim{X: uint32((m.Rows + int(p.blockRows) - 1) / int(p.blockRows)), Y: uint32((x.N + groupsTogether - 1) / groupsTogether),
+		Z: 1}
 	return launchFile(s, "groups", entry, grid, groupsThreads, 4*int(p.stride*p.blockRows)*together, &p)
 }
 

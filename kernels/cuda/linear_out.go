@@ -116,7 +116,8 @@ type Finish struct {
 
 // prepareOutputs returns the sink of the kernel that makes the sums, in so many slices. Where that is the workspace, it adds steps
 // that make the outputs; later brings what they add to the sums.
-func (l *Linear) prepareOutputs(g *layout, slices, parts int, later func(a *LinearArgs) corrections) (main *sink, finish func() error, err error) {
+func (l *Linear) prepareOutputs(g *layout, slices, parts int, later func(a *LinearArgs) corrections) (main *sink,
+	finish func() error, err error) {
 	var outs []*sink
 	for i := range l.op.Outputs {
 		k, err := l.outputSink(g, i)

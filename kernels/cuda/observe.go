@@ -13,7 +13,8 @@ import (
 // A Tally is what kernels keep of a tensor that they observe, in device memory of TallyBytes: all zeros before the first
 // observation. Its counters have 32 bits: a tally that has seen TallyLimit values has to be read and cleared.
 //
-// One observation is ObserveExtremes, ObserveSettle and ObserveCount on one stream; extremes alone need no more than the first, and no table.
+// One observation is ObserveExtremes, ObserveSettle and ObserveCount on one stream; extremes alone need no more than the first,
+// and no table.
 
 // TallyLimit is up to how many values a tally may see.
 const TallyLimit = math.MaxUint32

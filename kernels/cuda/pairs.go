@@ -103,8 +103,8 @@ type Operand struct {
 }
 
 func pairOf(dst Buffer, out Element, a, b Operand, to *Broadcast) (pairParams, error) {
-	p := pairParams{a: a.Codes.Ptr, b: b.Codes.Ptr, dst: dst.Ptr, bytesA: int32(a.Type.Size()), bytesB: int32(b.Type.Size()), n: int32(out.Size()),
-		flipA: a.Type.flip(), flipB: b.Type.flip(), spread: *to}
+	p := pairParams{a: a.Codes.Ptr, b: b.Codes.Ptr, dst: dst.Ptr, bytesA: int32(a.Type.Size()), bytesB: int32(b.Type.Size()),
+		n: int32(out.Size()), flipA: a.Type.flip(), flipB: b.Type.flip(), spread: *to}
 	for k, o := range [...]Operand{a, b} {
 		if err := codesIn("operand", o.Codes, o.Type, to.reach(k)); err != nil {
 			return p, err

@@ -179,7 +179,8 @@ func (p *reduceParams) columns() (c columnsParams, blocks int) {
 		return c, 0
 	}
 	pieces := (channels + 127) / 128
-	c = columnsParams{src: p.src, dst: p.dst, terms: p.terms, channels: uint32(channels), pieces: DivisorOf(pieces), flip: p.flip, outBytes: p.outBytes}
+	c = columnsParams{src: p.src, dst: p.dst, terms: p.terms, channels: uint32(channels), pieces: DivisorOf(pieces), flip: p.flip,
+		outBytes: p.outBytes}
 	return c, int(p.count) / channels * pieces
 }
 

@@ -280,7 +280,8 @@ func (l *Linear) prepareRight(g *layout, blocks, padded, depth int) (weights fun
 }
 
 // prepareMoving adds the step that packs a right factor that is a tensor.
-func (l *Linear) prepareMoving(g *layout, blocks, padded int) (weights func(a *LinearArgs) driver.Ptr, corr func(a *LinearArgs) corrections, err error) {
+func (l *Linear) prepareMoving(g *layout, blocks, padded int) (weights func(a *LinearArgs) driver.Ptr,
+	corr func(a *LinearArgs) corrections, err error) {
 	op, b := &l.op, l.op.Right
 	kernel, err := l.device.Kernel("linear", "pack")
 	if err != nil {

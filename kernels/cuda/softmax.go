@@ -34,7 +34,8 @@ func SoftmaxCodes(s *Stream, dst, src Buffer, out, in Element, outer, n, inner i
 	if outer*n*inner == 0 {
 		return nil
 	}
-	if in.Size() == 1 && out.Size() == 1 && inner == 1 && n%16 == 0 && n <= 16*codeThreads && aligned(dst, src) && qmath.SoftmaxForm(m.Form) != qmath.SoftmaxMLAS {
+	if in.Size() == 1 && out.Size() == 1 && inner == 1 && n%16 == 0 && n <= 16*codeThreads && aligned(dst, src) &&
+		qmath.SoftmaxForm(m.Form) != qmath.SoftmaxMLAS {
 		return softmaxBytes(s, dst, src, in, outer, n, m)
 	}
 	workers := min(1<<bits.Len(uint(n-1)/4), codeThreads) // up to four codes for a thread while threads last
@@ -60,7 +61,8 @@ type softmaxBytesParams struct {
 }
 
 func softmaxBytes(s *Stream, dst, src Buffer, in Element, rows, n int, m Softmax) error {
-	p := softmaxBytesParams{src: src.Ptr, dst: dst.Ptr, count: uint32(rows), n: uint32(n), workers: 1 << bits.Len(uint(n/16-1)), flip: in.flip(), softmax: m}
+	p := softmaxBytesParams{src: src.Ptr, dst: dst.Ptr, count: uint32(rows), n: uint32(n), workers: 1 << bits.Len(uint(n/16-1)),
+		flip: in.flip(), softmax: m}
 	entry := "softmax_bytes_integer"
 	if qmath.SoftmaxForm(m.Form) == qmath.SoftmaxGemmlowp {
 		entry = "softmax_bytes_gemmlowp"

@@ -68,8 +68,8 @@ func (s Suite) addCodes(t *testing.T, rng *rand.Rand, n int) {
 		}
 		return x * float32(1-2*rng.IntN(2))
 	}
-	sum := kernels.AddCodes{Fused: rng.IntN(2) == 0, ZA: uint8(rng.Uint32()), ZB: uint8(rng.Uint32()), FA: scale(), FB: scale(), K: 200 * scale(),
-		Requantized: randomLimits(rng)}
+	sum := kernels.AddCodes{Fused: rng.IntN(2) == 0, ZA: uint8(rng.Uint32()), ZB: uint8(rng.Uint32()), FA: scale(), FB: scale(),
+		K: 200 * scale(), Requantized: randomLimits(rng)}
 	sum.Factor, sum.Divisor = 1, 1
 	if !sum.Fused {
 		if sum.Factor, sum.Divisor = randomQuotient(rng); sum.Factor > 0x1p95 {

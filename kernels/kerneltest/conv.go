@@ -13,30 +13,36 @@ import (
 // convShapes are the geometries that networks have, small, and random ones with every field in play.
 func convShapes(rng *rand.Rand, random int) []kernels.ConvShape {
 	shapes := []kernels.ConvShape{
-		{N: 2, H: 7, W: 7, C: 5, M: 33, KH: 1, KW: 1, OutH: 7, OutW: 7},                                                            // pointwise: one matrix product
-		{N: 1, H: 7, W: 7, C: 70, M: 17, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 7, OutW: 7},         // two passes over the sum, cut inside a kernel row
-		{N: 1, H: 30, W: 30, C: 3, M: 16, KH: 7, KW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, OutH: 15, OutW: 15},         // first layer
-		{N: 2, H: 8, W: 8, C: 6, M: 8, KH: 1, KW: 1, StrideH: 2, StrideW: 2, OutH: 4, OutW: 4},                                     // strided pointwise
-		{N: 1, H: 9, W: 9, C: 4, M: 6, KH: 3, KW: 3, DilH: 2, DilW: 3, PadTop: 2, PadLeft: 3, OutH: 9, OutW: 9},                    // dilated
-		{N: 1, H: 6, W: 6, C: 8, M: 12, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 6, OutW: 6, Group: 4},                           // grouped
-		{N: 2, H: 10, W: 19, C: 37, M: 37, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 10, OutW: 19, Group: 37},                     // depthwise
-		{N: 1, H: 9, W: 9, C: 20, M: 20, KH: 5, KW: 5, StrideH: 2, StrideW: 2, PadTop: 2, PadLeft: 2, OutH: 5, OutW: 5, Group: 20}, // depthwise, strided
-		{N: 1, H: 5, W: 5, C: 3, M: 9, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 5, Group: 3},                            // channel multiplier
-		{N: 2, H: 1, W: 40, C: 4, M: 5, KH: 1, KW: 5, StrideW: 3, PadLeft: 2, OutH: 1, OutW: 13},                                   // one dimension
-		{N: 1, D: 4, H: 5, W: 5, C: 2, M: 3, KD: 3, KH: 3, KW: 3, PadFront: 1, PadTop: 1, PadLeft: 1, OutD: 4, OutH: 5, OutW: 5},   // three dimensions
-		{N: 1, H: 2, W: 2, C: 3, M: 4, KH: 5, KW: 5, PadTop: 4, PadLeft: 4, OutH: 6, OutW: 6},                                      // mostly padding
-		{N: 1, H: 6, W: 6, C: 3, M: 4, KH: 2, KW: 2, PadTop: -1, PadLeft: -2, OutH: 4, OutW: 3},                                    // cropped
-		{N: 0, H: 6, W: 6, C: 3, M: 4, KH: 2, KW: 2, OutH: 5, OutW: 5},                                                             // no image
-		{N: 1, H: 60, W: 60, C: 8, M: 8, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 60, OutW: 60},                                  // several blocks of rows
-		{N: 1, H: 14, W: 14, C: 200, M: 40, KH: 1, KW: 1, OutH: 14, OutW: 14},                                                      // few columns, cut along the rows
-		{N: 1, H: 7, W: 7, C: 300, M: 300, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 7, OutW: 7, Group: 300},                      // depthwise, cut into channels
-		{N: 1, H: 9, W: 16, C: 260, M: 260, KH: 3, KW: 3, StrideW: 2, OutH: 7, OutW: 7, Group: 260},                                // and without padding
+		// pointwise: one matrix product
+		{N: 2, H: 7, W: 7, C: 5, M: 33, KH: 1, KW: 1, OutH: 7, OutW: 7},
+		// two passes over the sum, cut inside a kernel row
+		{N: 1, H: 7, W: 7, C: 70, M: 17, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 7, OutW: 7},
+		{N: 1, H: 30, W: 30, C: 3, M: 16, KH: 7, KW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, OutH: 15, OutW: 15}, // first layer
+		// strided pointwise
+		{N: 2, H: 8, W: 8, C: 6, M: 8, KH: 1, KW: 1, StrideH: 2, StrideW: 2, OutH: 4, OutW: 4},
+		{N: 1, H: 9, W: 9, C: 4, M: 6, KH: 3, KW: 3, DilH: 2, DilW: 3, PadTop: 2, PadLeft: 3, OutH: 9, OutW: 9}, // dilated
+		{N: 1, H: 6, W: 6, C: 8, M: 12, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 6, OutW: 6, Group: 4},        // grouped
+		{N: 2, H: 10, W: 19, C: 37, M: 37, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 10, OutW: 19, Group: 37},  // depthwise
+		// depthwise, strided
+		{N: 1, H: 9, W: 9, C: 20, M: 20, KH: 5, KW: 5, StrideH: 2, StrideW: 2, PadTop: 2, PadLeft: 2, OutH: 5, OutW: 5, Group: 20},
+		// channel multiplier
+		{N: 1, H: 5, W: 5, C: 3, M: 9, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 5, Group: 3},
+		{N: 2, H: 1, W: 40, C: 4, M: 5, KH: 1, KW: 5, StrideW: 3, PadLeft: 2, OutH: 1, OutW: 13}, // one dimension
+		// three dimensions
+		{N: 1, D: 4, H: 5, W: 5, C: 2, M: 3, KD: 3, KH: 3, KW: 3, PadFront: 1, PadTop: 1, PadLeft: 1, OutD: 4, OutH: 5, OutW: 5},
+		{N: 1, H: 2, W: 2, C: 3, M: 4, KH: 5, KW: 5, PadTop: 4, PadLeft: 4, OutH: 6, OutW: 6},                 // mostly padding
+		{N: 1, H: 6, W: 6, C: 3, M: 4, KH: 2, KW: 2, PadTop: -1, PadLeft: -2, OutH: 4, OutW: 3},               // cropped
+		{N: 0, H: 6, W: 6, C: 3, M: 4, KH: 2, KW: 2, OutH: 5, OutW: 5},                                        // no image
+		{N: 1, H: 60, W: 60, C: 8, M: 8, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 60, OutW: 60},             // several blocks of rows
+		{N: 1, H: 14, W: 14, C: 200, M: 40, KH: 1, KW: 1, OutH: 14, OutW: 14},                                 // few columns, cut along the rows
+		{N: 1, H: 7, W: 7, C: 300, M: 300, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 7, OutW: 7, Group: 300}, // depthwise, cut into channels
+		{N: 1, H: 9, W: 16, C: 260, M: 260, KH: 3, KW: 3, StrideW: 2, OutH: 7, OutW: 7, Group: 260},           // and without padding
 	}
 	upTo := func(n int) int { return 1 + rng.IntN(n) }
 	for i := range random {
 		g := upTo(3)
-		s := kernels.ConvShape{N: upTo(2), D: upTo(3), H: upTo(9), W: upTo(20), C: g * upTo(6), M: g * upTo(40), KD: upTo(2), KH: upTo(3), KW: upTo(3),
-			StrideD: upTo(2), StrideH: upTo(3), StrideW: upTo(3), DilD: upTo(2), DilH: upTo(2), DilW: upTo(2),
+		s := kernels.ConvShape{N: upTo(2), D: upTo(3), H: upTo(9), W: upTo(20), C: g * upTo(6), M: g * upTo(40), KD: upTo(2),
+			KH: upTo(3), KW: upTo(3), StrideD: upTo(2), StrideH: upTo(3), StrideW: upTo(3), DilD: upTo(2), DilH: upTo(2), DilW: upTo(2),
 			PadFront: rng.IntN(2), PadTop: rng.IntN(3), PadLeft: rng.IntN(3), OutD: upTo(2), OutH: upTo(6), OutW: upTo(20), Group: g}
 		if i%3 == 0 {
 			s.Group, s.M = s.C, s.C*upTo(3)
@@ -143,7 +149,8 @@ func (s Suite) guardAdded(ep kernels.Epilogue) kernels.Epilogue {
 }
 
 // each runs f in every way on slices of s.Memory, the scratch too as soon as its size is known, and compares.
-func (s Suite) each(t *testing.T, shape kernels.ConvShape, want, src []float32, f func(par kernels.Parallel, dst, src []float32, scratch *[]float32)) {
+func (s Suite) each(t *testing.T, shape kernels.ConvShape, want, src []float32,
+	f func(par kernels.Parallel, dst, src []float32, scratch *[]float32)) {
 	t.Helper()
 	var scratch []float32
 	guarded := s.copyOf(src)
@@ -165,7 +172,8 @@ func (s Suite) each(t *testing.T, shape kernels.ConvShape, want, src []float32, 
 }
 
 // alone runs f on every image by itself: batch size must not matter.
-func (s Suite) alone(t *testing.T, shape kernels.ConvShape, want, src []float32, f func(image int, dst, src []float32, shape kernels.ConvShape)) {
+func (s Suite) alone(t *testing.T, shape kernels.ConvShape, want, src []float32,
+	f func(image int, dst, src []float32, shape kernels.ConvShape)) {
 	t.Helper()
 	one := shape
 	one.N = 1

@@ -35,7 +35,9 @@ func (s Suite) elementwise(t *testing.T) {
 				{"mul row", s.Table.MulRow, func(x, y float32) float32 { return x * y }},
 				{"relu", func(dst, a, _ []float32) { s.Table.Limits(dst, a, 0, inf) }, func(x, _ float32) float32 { return ref.Limit(x, 0, inf) }},
 				{"clip", func(dst, a, _ []float32) { s.Table.Limits(dst, a, -1, 0.5) }, func(x, _ float32) float32 { return ref.Limit(x, -1, 0.5) }},
-				{"clip to nothing", func(dst, a, _ []float32) { s.Table.Limits(dst, a, 3, -2) }, func(x, _ float32) float32 { return ref.Limit(x, 3, -2) }},
+				{"clip to nothing", func(dst, a, _ []float32) { s.Table.Limits(dst, a, 3, -2) }, func(x, _ float32) float32 {
+					return ref.Limit(x, 3, -2)
+				}},
 			} {
 				want := make([]float32, n)
 				for i := range want {
@@ -70,11 +72,13 @@ func (s Suite) broadcasts(t *testing.T) {
 		run  func(dst []float32)
 		want func(i int) float32
 	}{
-		"add row":     {func(d []float32) { s.Table.AddRow(d, x, bias) }, func(i int) float32 { return x[i] + bias[i%n] }},
-		"mul row":     {func(d []float32) { s.Table.MulRow(d, x, scale) }, func(i int) float32 { return x[i] * scale[i%n] }},
-		"mul add row": {func(d []float32) { kernels.MulAddRow(d, x, scale, bias) }, func(i int) float32 { return float32(x[i]*scale[i%n]) + bias[i%n] }},
-		"add scalar":  {func(d []float32) { kernels.AddScalar(d, x, 3) }, func(i int) float32 { return x[i] + 3 }},
-		"mul scalar":  {func(d []float32) { kernels.MulScalar(d, x, 3) }, func(i int) float32 { return x[i] * 3 }},
+		"add row": {func(d []float32) { s.Table.AddRow(d, x, bias) }, func(i int) float32 { return x[i] + bias[i%n] }},
+		"mul row": {func(d []float32) { s.Table.MulRow(d, x, scale) }, func(i int) float32 { return x[i] * scale[i%n] }},
+		"mul add row": {func(d []float32) { kernels.MulAddRow(d, x, scale, bias) }, func(i int) float32 {
+			return float32(x[i]*scale[i%n]) + bias[i%n]
+		}},
+		"add scalar": {func(d []float32) { kernels.AddScalar(d, x, 3) }, func(i int) float32 { return x[i] + 3 }},
+		"mul scalar": {func(d []float32) { kernels.MulScalar(d, x, 3) }, func(i int) float32 { return x[i] * 3 }},
 	} {
 		got, want := s.Memory.New(rows*n), make([]float32, rows*n)
 		f.run(got)

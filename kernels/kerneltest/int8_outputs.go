@@ -150,7 +150,8 @@ func (s Suite) real(t *testing.T, rng *rand.Rand, x sums) {
 
 func (s Suite) shifted(t *testing.T, rng *rand.Rand, x sums) {
 	t.Helper()
-	sh := kernels.Shift{Mul: make([]int32, x.n), Exp: make([]int8, x.n), Rounding: kernels.ShiftRounding(rng.IntN(6)), Zero: byte(rng.IntN(256))}
+	sh := kernels.Shift{Mul: make([]int32, x.n), Exp: make([]int8, x.n), Rounding: kernels.ShiftRounding(rng.IntN(6)),
+		Zero: byte(rng.IntN(256))}
 	for j := range x.n {
 		sh.Mul[j], sh.Exp[j] = 1<<30+int32(rng.IntN(1<<30)), int8(-rng.IntN(24))
 		switch rng.IntN(8) {

@@ -37,11 +37,16 @@ var functions = []function{
 	{"gelu", kernels.OpGelu, (*kernels.Table).Gelu, ref.Gelu, ref.Gelu64, 2, 0, anywhere, 0x1p-24},
 	{"gelu tanh", kernels.OpGeluTanh, (*kernels.Table).GeluTanh, ref.GeluTanh, ref.GeluTanh64, 4, -1, anywhere, 0x1p-24},
 	{"sqrt", kernels.OpSqrt, (*kernels.Table).Sqrt, nil, math.Sqrt, 0, 0, 0, 0},
-	{"add scalar", kernels.OpAddScalar, func(t *kernels.Table, dst, a []float32) { t.AddScalar(dst, a, 3) }, nil, func(x float64) float64 { return x + 3 }, 0, 0, 0, 0},
-	{"mul scalar", kernels.OpMulScalar, func(t *kernels.Table, dst, a []float32) { t.MulScalar(dst, a, 3) }, nil, func(x float64) float64 { return x * 3 }, 0, 0, 0, 0},
-	{"div scalar", kernels.OpDivScalar, func(t *kernels.Table, dst, a []float32) { t.DivScalar(dst, a, 3) }, nil, func(x float64) float64 { return x / 3 }, 0, 0, 0, 0},
-	{"scalar sub", kernels.OpScalarSub, func(t *kernels.Table, dst, a []float32) { t.ScalarSub(dst, 3, a) }, nil, func(x float64) float64 { return 3 - x }, 0, 0, 0, 0},
-	{"scalar div", kernels.OpScalarDiv, func(t *kernels.Table, dst, a []float32) { t.ScalarDiv(dst, 3, a) }, nil, func(x float64) float64 { return 3 / x }, 0, 0, 0, 0},
+	{"add scalar", kernels.OpAddScalar, func(t *kernels.Table, dst, a []float32) { t.AddScalar(dst, a, 3) }, nil,
+		func(x float64) float64 { return x + 3 }, 0, 0, 0, 0},
+	{"mul scalar", kernels.OpMulScalar, func(t *kernels.Table, dst, a []float32) { t.MulScalar(dst, a, 3) }, nil,
+		func(x float64) float64 { return x * 3 }, 0, 0, 0, 0},
+	{"div scalar", kernels.OpDivScalar, func(t *kernels.Table, dst, a []float32) { t.DivScalar(dst, a, 3) }, nil,
+		func(x float64) float64 { return x / 3 }, 0, 0, 0, 0},
+	{"scalar sub", kernels.OpScalarSub, func(t *kernels.Table, dst, a []float32) { t.ScalarSub(dst, 3, a) }, nil,
+		func(x float64) float64 { return 3 - x }, 0, 0, 0, 0},
+	{"scalar div", kernels.OpScalarDiv, func(t *kernels.Table, dst, a []float32) { t.ScalarDiv(dst, 3, a) }, nil,
+		func(x float64) float64 { return 3 / x }, 0, 0, 0, 0},
 }
 
 // definition returns what the table's row computes, to the bit.
@@ -53,7 +58,8 @@ func (f function) definition(t *kernels.Table) func(x float32) float32 {
 }
 
 // edges are numbers at which a function changes its ways.
-var edges = []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1, -1, 1e-45, -1e-45, 0x1p-126,
+var edges = []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), float32(math.NaN()), 1, -1, 1e-45,
+	-1e-45, 0x1p-126,
 	-87.33655, -87.33654, -103.97208, -103.97207, -104, -104.1, 88.72283, 88.72284, 89, 0.875, -0.875, 3.93, -3.93, 10, -10, 1e30, -1e30,
 	math.MaxFloat32, -math.MaxFloat32}
 

@@ -104,7 +104,8 @@ func requireSame(t *testing.T, want, got []float32, format string, args ...any) 
 	require.Len(t, got, len(want))
 	for i, w := range want {
 		if g := got[i]; math.Float32bits(w) != math.Float32bits(g) && (w == w || g == g) {
-			t.Fatalf("%s: element %d of %d is %g (%08x), want %g (%08x)", fmt.Sprintf(format, args...), i, len(want), g, math.Float32bits(g), w, math.Float32bits(w))
+			t.Fatalf("%s: element %d of %d is %g (%08x), want %g (%08x)", fmt.Sprintf(format, args...), i, len(want), g, math.Float32bits(g), w,
+				math.Float32bits(w))
 		}
 	}
 }

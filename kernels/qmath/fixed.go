@@ -15,8 +15,9 @@ const MaxFixed = math.MaxInt16
 // NotFinite is the code of NaN and of infinite numbers; no number has it.
 const NotFinite = math.MinInt16
 
-// FixedFor returns the fixed point whose step is the smallest power of two that takes numbers of magnitude up to largest within -within..within;
-// within is at most limit. Beyond largest there is room up to limit. A largest of 0, or none that is finite, gives a step of 1.
+// FixedFor returns the fixed point whose step is the smallest power of two that takes numbers of magnitude up to largest within
+// -within..within; within is at most limit. Beyond largest there is room up to limit. A largest of 0, or none that is finite,
+// gives a step of 1.
 func FixedFor(largest float32, within, limit int32) Fixed {
 	f := Fixed{Step: 1, Limit: limit}
 	if x := float64(largest); x > 0 && !math.IsInf(x, 0) {

@@ -18,8 +18,8 @@ type GroupRule struct {
 	Max      int32    // the largest code: GroupMax, Int4Max; at most 127
 	Min      int32    // the least code: Int4Min; 0: -Max. Not above -Max
 	Rounding Rounding // of x / scale
-	// Search takes, instead of the scale of the largest magnitude, the one with the smallest squared error among those that give the element of the
-	// largest magnitude the last code of its side, or cut it to that. Where float32 rounding makes it no better, the other stays.
+	// Search takes, instead of the scale of the largest magnitude, the one with the smallest squared error among those that give the element
+	// of the largest magnitude the last code of its side, or cut it to that. Where float32 rounding makes it no better, the other stays.
 	Search bool
 }
 

@@ -34,7 +34,8 @@ type Arithmetic struct {
 
 // Profile returns the arithmetic as a profile. An arithmetic that makes no sense is an error.
 func (a Arithmetic) Profile(name string) (Profile, error) {
-	p := Profile{Name: name, Family: a.Operators, Own: true, Quantize: a.Quantize, Accumulator: a.Accumulator, Bias: a.Bias, Step: a.Step, Nearest: a.Nearest}
+	p := Profile{Name: name, Family: a.Operators, Own: true, Quantize: a.Quantize, Accumulator: a.Accumulator, Bias: a.Bias, Step: a.Step,
+		Nearest: a.Nearest}
 	switch {
 	case a.Operators == ORT || a.Operators > PowerOfTwo:
 		return p, fmt.Errorf("arithmetic: operators as those of %s have float factors", a.Operators)
@@ -43,7 +44,8 @@ func (a Arithmetic) Profile(name string) (Profile, error) {
 	case a.Shift < 0 || a.Shift > 62:
 		return p, fmt.Errorf("arithmetic: right shifts of up to %d: 1 to 62", a.Shift)
 	case (a.Multiplier == 0) != (a.Operators == PowerOfTwo):
-		return p, fmt.Errorf("arithmetic: operators as those of %s, and a multiplier of %d bits: power-of-two is the form without one", a.Operators, a.Multiplier)
+		return p, fmt.Errorf("arithmetic: operators as those of %s, and a multiplier of %d bits: power-of-two is the form without one",
+			a.Operators, a.Multiplier)
 	case a.Multiplier == 0 && a.Shift != 0:
 		return p, fmt.Errorf("arithmetic: the shift of a product without a multiplier")
 	case a.Accumulator != 0 && (a.Accumulator < 8 || a.Accumulator > 64), a.Bias != 0 && (a.Bias < 8 || a.Bias > 64):
@@ -81,7 +83,8 @@ func (a Arithmetic) Profile(name string) (Profile, error) {
 
 // doc is the arithmetic in words.
 func (a Arithmetic) doc() ProfileDoc {
-	d := ProfileDoc{Formula: "round(acc*M / 2^s) + z", Factor: fmt.Sprintf("s_x * s_w/s_y in float64, as M * 2^-s with M of %d bits, half away from zero", a.Multiplier),
+	d := ProfileDoc{Formula: "round(acc*M / 2^s) + z",
+		Factor:    fmt.Sprintf("s_x * s_w/s_y in float64, as M * 2^-s with M of %d bits, half away from zero", a.Multiplier),
 		ZeroPoint: after, Exact: "what its target says it is", Differs: "everything else"}
 	if a.Shift != 0 {
 		d.Factor += fmt.Sprintf(", s at most %d", a.Shift)
@@ -96,8 +99,8 @@ func (a Arithmetic) doc() ProfileDoc {
 	return d
 }
 
-// narrow returns M and Shift of the factor f with an M of fewer bits, and of as many fewer as the right shift would be longer than Most. What
-// is left of a factor below 2^-32 may be 0.
+// narrow returns M and Shift of the factor f with an M of fewer bits, and of as many fewer as the right shift would be longer than Most.
+// What is left of a factor below 2^-32 may be 0.
 func (s Scaling) narrow(f float64) (Multiplier, error) {
 	frac, exp := math.Frexp(f)
 	right := int(s.Bits) - exp // f = frac * 2^Bits * 2^-right

@@ -30,7 +30,8 @@ func (p Profile) PrepareProduct(a, b, y Grid) (Product, error) {
 	var err error
 	switch fits := a.reach()*b.reach() <= math.MaxInt32; {
 	case !fits && p.Family == PowerOfTwo:
-		return Product{}, fmt.Errorf("profile %s: products of codes %g and %g from their zero points do not fit into int32", p.Name, a.reach(), b.reach())
+		return Product{}, fmt.Errorf("profile %s: products of codes %g and %g from their zero points do not fit into int32", p.Name,
+			a.reach(), b.reach())
 	case !fits:
 		m.Float = true
 		return m, nil

@@ -13,19 +13,23 @@ const (
 func Profiles() []Profile {
 	return []Profile{
 		{Name: "tflite2", Scaling: Scaling{Form: DoubleUpAway}, Family: TFLite, Doc: ProfileDoc{
-			Formula: "RDPOT(SRDHM(acc << max(Shift,0), M), max(-Shift,0)) + z", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x * s_w in float32",
+			Formula:  "RDPOT(SRDHM(acc << max(Shift,0), M), max(-Shift,0)) + z",
+			Factor:   q31Double + "; Gemm and MatMul with one weight scale: s_x * s_w in float32",
 			Rounding: "twice: half up, then half away from zero", ZeroPoint: after,
-			Exact:   "TFLite reference kernels, TFLite Micro, CMSIS-NN",
-			Differs: "TFLite with XNNPACK (the default delegate): `ort` on x86, `rndnu` on NEON; its optimized kernels, which round half up both times; FULLY_CONNECTED of LiteRT 2's reference (float64, half away)",
+			Exact: "TFLite reference kernels, TFLite Micro, CMSIS-NN",
+			Differs: "TFLite with XNNPACK (the default delegate): `ort` on x86, `rndnu` on NEON; its optimized kernels, which round half up both " +
+				"times; FULLY_CONNECTED of LiteRT 2's reference (float64, half away)",
 		}},
 		{Name: "tflite1", Scaling: Scaling{Form: SingleUp}, Family: TFLite, Doc: ProfileDoc{
-			Formula: "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift", Factor: q31Double + "; Gemm and MatMul with one weight scale: s_x * s_w in float32",
+			Formula:  "((acc*M + 2^(t-1)) >> t) + z, t = 31-Shift",
+			Factor:   q31Double + "; Gemm and MatMul with one weight scale: s_x * s_w in float32",
 			Rounding: "once, half up", ZeroPoint: after,
 			Exact:   "TFLite built with TFLITE_SINGLE_ROUNDING, CMSIS-NN built with CMSIS_NN_USE_SINGLE_ROUNDING",
 			Differs: "TFLite as it is built by default: `tflite2`, one step away on about 0.2 % of accumulators",
 		}},
 		{Name: "litert", Scaling: Scaling{Form: DoubleUpAway}, Family: TFLite, Double: true, Doc: ProfileDoc{
-			Formula: "as `tflite2`; Gemm and MatMul by constant weights: half-away(acc*f) + z", Factor: "as `tflite2`; there f = s_x * s_w/s_y in float64",
+			Formula:  "as `tflite2`; Gemm and MatMul by constant weights: half-away(acc*f) + z",
+			Factor:   "as `tflite2`; there f = s_x * s_w/s_y in float64",
 			Rounding: "as `tflite2`; there once, half away from zero", ZeroPoint: after,
 			Exact:   "LiteRT 2.3's reference kernels",
 			Differs: "earlier TFLite, TFLite Micro and CMSIS-NN: `tflite2`; LiteRT's other kernels (XNNPACK: `ort` on x86)",
@@ -67,10 +71,12 @@ func Profiles() []Profile {
 			Differs: "XNNPACK on x86 and with a scale per channel: `ort`; on NEON where it shifts before it multiplies (factors below 2^-16 or so)",
 		}},
 		{Name: "ncnn", Scaling: Scaling{Form: FloatTwice, Rounding: HalfAwayFromZero}, Family: FloatFamily, Doc: ProfileDoc{
-			Formula: "half-away((float32(acc)*d + b) * (1/s_y)), clamped to [-127,127]", Factor: "d = 1/((1/s_x) * (1/s_w)), float32: ncnn stores reciprocals",
+			Formula:  "half-away((float32(acc)*d + b) * (1/s_y)), clamped to [-127,127]",
+			Factor:   "d = 1/((1/s_x) * (1/s_w)), float32: ncnn stores reciprocals",
 			Rounding: "float32 throughout, then half away from zero", ZeroPoint: "there is none",
-			Exact:   "ncnn's int8 layers, scales as 1/scale in float32",
-			Differs: "its packed depthwise kernels on x86, whose reciprocal has 12 bits; compilers that fuse multiply and add; tables read from text with six decimals",
+			Exact: "ncnn's int8 layers, scales as 1/scale in float32",
+			Differs: "its packed depthwise kernels on x86, whose reciprocal has 12 bits; compilers that fuse multiply and add; tables read from " +
+				"text with six decimals",
 		}},
 		{Name: "mnn", Scaling: Scaling{Form: FloatAfter, Rounding: HalfAwayFromZero}, Family: FloatFamily, Doc: ProfileDoc{
 			Formula: "clamp(half-away(float32(acc)*m + b/s_y) + z)", Factor: floatOrt,

@@ -34,7 +34,8 @@ const (
 	SingleAny
 )
 
-var formNames = [...]string{"double up away", "double up up", "single up", "single up or shift", "single away", "shift only", "float after", "float inside", "float divide", "float twice", "single any"}
+var formNames = [...]string{"double up away", "double up up", "single up", "single up or shift", "single away", "shift only", "float after",
+	"float inside", "float divide", "float twice", "single any"}
 
 func (f Form) String() string {
 	if int(f) < len(formNames) {

@@ -23,7 +23,8 @@ func (s *Softmax) mlas(p Profile) error {
 		s.Terms[d] = float32(elementary.Exp((up - float64(d)) * scale))
 	}
 	if most := s.Terms[0] * s.PerOutput; math.IsInf(float64(most), 0) {
-		return fmt.Errorf("profile %s: softmax of %d codes to scale %g overflows float32 in ONNX Runtime, whose result is undefined", p.Name, s.N, s.Y.Scale)
+		return fmt.Errorf("profile %s: softmax of %d codes to scale %g overflows float32 in ONNX Runtime, whose result is undefined", p.Name,
+			s.N, s.Y.Scale)
 	}
 	return nil
 }

@@ -103,7 +103,8 @@ func (s *Sum) shifted(p Profile) (err error) {
 	}
 	f := twice / (float64(int64(1)<<s.Left) * float64(s.Y.Scale))
 	if f >= 1 {
-		return fmt.Errorf("profile %s: adding scales %g and %g for scale %g: the factor %g is not below 1", p.Name, s.A.Scale, s.B.Scale, s.Y.Scale, f)
+		return fmt.Errorf("profile %s: adding scales %g and %g for scale %g: the factor %g is not below 1", p.Name, s.A.Scale,
+			s.B.Scale, s.Y.Scale, f)
 	}
 	s.MY, err = p.multiplier(f, s.A.Scale, s.B.Scale, s.Y.Scale)
 	return err

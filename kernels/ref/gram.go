@@ -3,8 +3,8 @@ package ref
 // GramLanes is how many columns a panel of rows has.
 const GramLanes = 32
 
-// Gram adds to dst, GramLanes rows of GramLanes sums, the products of each column of a with each of b, over all rows. The rows of a and b lie in
-// pairs: column c of rows 2p and 2p+1 are elements 2*(GramLanes*p+c) and the next. No element is -32768.
+// Gram adds to dst, GramLanes rows of GramLanes sums, the products of each column of a with each of b, over all rows. The rows of a and b
+// lie in pairs: column c of rows 2p and 2p+1 are elements 2*(GramLanes*p+c) and the next. No element is -32768.
 func Gram(dst []int64, a, b []int16) {
 	const wide = 2 * GramLanes
 	b = b[:len(a)]

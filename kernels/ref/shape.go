@@ -49,7 +49,8 @@ func (s ConvShape) Check() error {
 	for _, f := range []struct {
 		name string
 		v    int
-	}{{"batch", s.N}, {"depth", s.D}, {"height", s.H}, {"width", s.W}, {"output depth", s.OutD}, {"output height", s.OutH}, {"output width", s.OutW}} {
+	}{{"batch", s.N}, {"depth", s.D}, {"height", s.H}, {"width", s.W}, {"output depth", s.OutD}, {"output height", s.OutH},
+		{"output width", s.OutW}} {
 		if f.v < 0 {
 			return fmt.Errorf("%s is %d, must not be negative", f.name, f.v)
 		}

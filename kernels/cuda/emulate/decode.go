@@ -142,7 +142,8 @@ func (m *module) decode(f *function) (*program, error) {
 }
 
 func (m *module) newDecoder(f *function, dynamic int) *decoder {
-	return &decoder{dynamic: uint64(dynamic), module: m, prog: &program{name: f.name, idle: &idleBlocks{}}, shared: map[*variable]*place{}, c32: map[uint32]int32{},
+	return &decoder{dynamic: uint64(dynamic), module: m, prog: &program{name: f.name, idle: &idleBlocks{}}, shared: map[*variable]*place{},
+		c32: map[uint32]int32{},
 		c64: map[uint64]int32{}, specials: map[string]int32{}}
 }
 

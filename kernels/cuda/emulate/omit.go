@@ -9,8 +9,8 @@ import (
 )
 
 // Omissions tests the checks themselves. Each launch runs again for every instruction of its kernel that orders something (a barrier, a
-// fence, a commit, a wait) with that instruction left out, and for every wait also with one group more left under way. A kernel that is then
-// still without a fault and gives the same bytes either does not need the instruction, or the checks do not see that it does.
+// fence, a commit, a wait) with that instruction left out, and for every wait also with one group more left under way. A kernel that is
+// then still without a fault and gives the same bytes either does not need the instruction, or the checks do not see that it does.
 type Omissions struct {
 	// Most is how many launches an omission may pass unnoticed before it is tried no more.
 	Most int
@@ -37,7 +37,8 @@ func (o *Omissions) List() []Omission {
 		list = append(list, *x)
 	}
 	slices.SortFunc(list, func(a, b Omission) int {
-		return strings.Compare(fmt.Sprintf("%8x %s %9d %s", a.PTX, a.Kernel, a.Line, a.Instruction), fmt.Sprintf("%8x %s %9d %s", b.PTX, b.Kernel, b.Line, b.Instruction))
+		return strings.Compare(fmt.Sprintf("%8x %s %9d %s", a.PTX, a.Kernel, a.Line, a.Instruction),
+			fmt.Sprintf("%8x %s %9d %s", b.PTX, b.Kernel, b.Line, b.Instruction))
 	})
 	return list
 }

@@ -141,7 +141,8 @@ func (u unit) compile(version string) ([]byte, error) {
 	// A CUDA toolkit that clang finds changes nothing.
 	args := []string{"-x", "cuda", "--cuda-device-only", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "--cuda-gpu-arch=" + u.arch,
 		"--cuda-feature=+" + isa}
-	cmd := exec.Command(Compiler, append(args, "-std=c++17", "-O3", "-ffp-contract=off", "-fno-verbose-asm", "-Wall", "-Werror", "-S", "-o", "-", u.src)...)
+	cmd := exec.Command(Compiler, append(args, "-std=c++17", "-O3", "-ffp-contract=off", "-fno-verbose-asm", "-Wall", "-Werror", "-S", "-o",
+		"-", u.src)...)
 	var messages bytes.Buffer
 	cmd.Stderr = &messages
 	text, err := cmd.Output()
