@@ -79,7 +79,8 @@ func (d *decided) gather(set *tqc.Set) error {
 	return nil
 }
 
-// alignments finds by NodeID which tensors of the operators that run on integers share a scale. One that the operator cannot have is an error.
+// alignments finds by NodeID which tensors of the operators that run on integers share a scale.
+// One that the operator cannot have is an error.
 func (d *decided) alignments(domains []tqc.Domain) ([]target.Align, error) {
 	align := make([]target.Align, d.g.NumNodes())
 	for _, id := range d.g.Nodes() {
@@ -173,7 +174,8 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 		if c.Observer == tqc.ObserverFixed && !cell.Activations.AtRunTime() {
 			own, err := tqc.SchemeOf(c)
 			if own.Unsigned = cell.Activations.Unsigned; err != nil || own != cell.Activations { // the sign alone moves the lowest integer
-				return c, d.t.Fail(by, fmt.Errorf("%s: %s prescribes scale %g and the integers that go with it", d.place(set, s), d.b.Name, c.FixedScale))
+				return c, d.t.Fail(by, fmt.Errorf("%s: %s prescribes scale %g and the integers that go with it", d.place(set, s), d.b.Name,
+					c.FixedScale))
 			}
 		}
 		var err error
@@ -204,8 +206,8 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 		return c, nil
 	}
 	if by := cell.By("divisor"); by > 0 && d.t.Chosen[s] == by && !c.Policy.Has(tqc.Symmetric) {
-		return c, d.t.Fail(by, fmt.Errorf("%s: a divisor is for symmetric scales, and this is %s; %s can have %s there", d.place(set, s), schemeName(c), d.b.Name,
-			symmetricOf(d.b.SchemesOf(n).Activation)))
+		return c, d.t.Fail(by, fmt.Errorf("%s: a divisor is for symmetric scales, and this is %s; %s can have %s there", d.place(set, s),
+			schemeName(c), d.b.Name, symmetricOf(d.b.SchemesOf(n).Activation)))
 	}
 	d.observe(cell, sl, &c)
 	return c, nil

@@ -102,7 +102,8 @@ func warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 		}
 	}
 	if n, d := otherWeights(g); n > 0 {
-		return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: the weights of %d operators are %s; convert the model to float32 first", n, d)}}
+		return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: the weights of %d operators are %s; convert the model to float32 first", n,
+			d)}}
 	}
 	return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: for %s, no operator of %q is worth quantizing", t.Name, g.Name)}}
 }

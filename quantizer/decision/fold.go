@@ -81,8 +81,8 @@ func (t *Table) Fail(number int, err error) error {
 }
 
 // Fold makes one table of the decisions in force. Of two about one property the later wins, but one that selects something wins over
-// a default (a decision without select) wherever they stand. A selector that matches nothing and a property that is not for what is selected are errors that
-// name the decision.
+// a default (a decision without select) wherever they stand. A selector that matches nothing and a property that is not for what is
+// selected are errors that name the decision.
 func Fold(g *graph.Graph, list []Decision) (*Table, error) {
 	set := tqc.NewSet(g)
 	t := &Table{Nodes: make([]Cell, g.NumNodes()), Slots: make([]Cell, set.NumSlots()), Chosen: make([]int, set.NumSlots()), list: list}
@@ -148,7 +148,8 @@ func (t *Table) fold(g *graph.Graph, set *tqc.Set, d *Decision, number int) erro
 				hit = true
 			}
 			if !hit && len(d.Select) > 0 {
-				return fmt.Errorf("%s: nothing that is selected has %s", p.Name, map[Scope]string{OfWeight: "constant weights", OfActivation: "activations", OfTensor: "a tensor"}[p.Scope])
+				return fmt.Errorf("%s: nothing that is selected has %s", p.Name,
+					map[Scope]string{OfWeight: "constant weights", OfActivation: "activations", OfTensor: "a tensor"}[p.Scope])
 			}
 		}
 	}
@@ -200,7 +201,8 @@ func isBias(n *graph.Node, i int) bool {
 func accepts(g *graph.Graph, set *tqc.Set, s tqc.SlotID, p *Property) error {
 	is := scopeOf(g, set, s)
 	if is == ofBias {
-		return fmt.Errorf("%s is not quantized by itself: a bias takes the scales of its operator, shapes and indices have none", place(g, set, s))
+		return fmt.Errorf("%s is not quantized by itself: a bias takes the scales of its operator, shapes and indices have none",
+			place(g, set, s))
 	}
 	if p.Scope == OfTensor || p.Scope == is || p.Name == "observer" || p.Name == "divisor" {
 		return nil

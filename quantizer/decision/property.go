@@ -87,22 +87,26 @@ type Property struct {
 
 // properties has a row for each field of Properties, in their order.
 var properties = []Property{
-	{Name: "domain", Doc: "precision of operators: int (quantized), fp32, fp16, bf16, tf32, weights (fp32 with quantized weights)", Scope: OfNode,
+	{Name: "domain", Doc: "precision of operators: int (quantized), fp32, fp16, bf16, tf32, weights (fp32 with quantized weights)",
+		Scope: OfNode,
 		parse: func(p *Properties, s string) error { return parseDomain(s, &p.Domain) },
 		text:  func(p *Properties) string { return string(p.Domain) },
 		copy:  func(dst, src *Properties) { dst.Domain = src.Domain }},
-	{Name: "weights", Doc: "scheme of weights; the target must support it: int8-sym-channel, int4-sym-g32, e4m3-sym-tensor, e2m1-sym-nv16, ...", Scope: OfWeight,
+	{Name: "weights", Doc: "scheme of weights; the target must support it: int8-sym-channel, int4-sym-g32, e4m3-sym-tensor, " +
+		"e2m1-sym-nv16, ...", Scope: OfWeight,
 		parse: func(p *Properties, s string) error { return parseScheme(s, &p.Weights) },
 		text:  func(p *Properties) string { return schemeText(p.Weights) },
 		copy:  func(dst, src *Properties) { dst.Weights = src.Weights }},
-	{Name: "activations", Doc: "scheme of activations; the target must support it: uint8-asym-tensor, int16-sym-tensor, int8-sym-dynamic-token, ...", Scope: OfActivation,
+	{Name: "activations", Doc: "scheme of activations; the target must support it: uint8-asym-tensor, int16-sym-tensor, " +
+		"int8-sym-dynamic-token, ...", Scope: OfActivation,
 		parse: func(p *Properties, s string) error { return parseScheme(s, &p.Activations) },
 		text:  func(p *Properties) string { return schemeText(p.Activations) },
 		copy:  func(dst, src *Properties) { dst.Activations = src.Activations }},
-	{Name: "observer", Doc: "calibration method: auto, minmax, percentile, percentile(0.999), kl, mse, isotone", Scope: OfActivation, Default: true,
-		parse: func(p *Properties, s string) error { p.Observer = tqc.Observer(s); return checkObserver(p.Observer) },
-		text:  func(p *Properties) string { return string(p.Observer) },
-		copy:  func(dst, src *Properties) { dst.Observer = src.Observer }},
+	{Name: "observer", Doc: "calibration method: auto, minmax, percentile, percentile(0.999), kl, mse, isotone", Scope: OfActivation,
+		Default: true,
+		parse:   func(p *Properties, s string) error { p.Observer = tqc.Observer(s); return checkObserver(p.Observer) },
+		text:    func(p *Properties) string { return string(p.Observer) },
+		copy:    func(dst, src *Properties) { dst.Observer = src.Observer }},
 	{Name: "scale", Doc: "scale of a tensor, or one scale per channel, separated by semicolons", Scope: OfTensor,
 		parse: func(p *Properties, s string) error { return parseScales(s, &p.Scale) },
 		text:  func(p *Properties) string { return listText(p.Scale, floatText) },
@@ -137,7 +141,8 @@ var properties = []Property{
 		parse: func(p *Properties, s string) error { p.Dispatcher = s; return nil },
 		text:  func(p *Properties) string { return p.Dispatcher },
 		copy:  func(dst, src *Properties) { dst.Dispatcher = src.Dispatcher }},
-	{Name: "border_cost", Doc: "multiply-accumulates that must be quantized to pay for converting one element between float and integer; 0: free", Scope: OfPlan, Default: true,
+	{Name: "border_cost", Doc: "multiply-accumulates that must be quantized to pay for converting one element between float and " +
+		"integer; 0: free", Scope: OfPlan, Default: true,
 		parse: func(p *Properties, s string) error { return parseFloat(s, &p.BorderCost) },
 		text:  func(p *Properties) string { return pointerText(p.BorderCost) },
 		copy:  func(dst, src *Properties) { dst.BorderCost = src.BorderCost }},

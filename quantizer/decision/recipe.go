@@ -85,7 +85,8 @@ func ParseRecipe(file string, src []byte) (*Recipe, error) {
 	for i := range list {
 		s := &list[i]
 		s.By = ByRecipe
-		r.Steps[i] = Step{Line: doc.items[i].line, Optional: s.Optional, Decision: s.Decision, Tune: s.Tune, Gate: s.Gate, keys: doc.items[i].keys}
+		r.Steps[i] = Step{Line: doc.items[i].line, Optional: s.Optional, Decision: s.Decision, Tune: s.Tune, Gate: s.Gate,
+			keys: doc.items[i].keys}
 		if key, err := s.check(); err != nil {
 			return nil, r.Fail(i, key, err)
 		}

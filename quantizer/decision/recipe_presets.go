@@ -13,14 +13,15 @@ type Preset struct {
 }
 
 // Presets are the default configurations of PyTorch's eager and FX quantization by the name of their backend: what
-// torch.ao.quantization.get_default_qconfig_mapping returns for it. Its HistogramObserver chooses the range with the smallest squared error,
-// as mse does. Where PyTorch halves the range of activations so that 16-bit sums of x86 cannot overflow (reduce_range), these halve that of
-// weights, which is what targets have for the same purpose. Operators with prescribed scales are the target's own.
+// torch.ao.quantization.get_default_qconfig_mapping returns for it. Its HistogramObserver chooses the range with the smallest squared
+// error, as mse does. Where PyTorch halves the range of activations so that 16-bit sums of x86 cannot overflow (reduce_range), these halve
+// that of weights, which is what targets have for the same purpose. Operators with prescribed scales are the target's own.
 var Presets = []Preset{
 	{"x86", "PyTorch's qconfig x86: one scale per channel, 7 bits against overflow, smallest squared error", perChannel7},
 	{"fbgemm", "PyTorch's qconfig fbgemm: as x86", perChannel7},
 	{"onednn", "PyTorch's qconfig onednn: as x86, with 8 bits", "- {observer: mse, reduce_range: false, per_tensor: false}\n"},
-	{"qnnpack", "PyTorch's qconfig qnnpack: one scale per weight tensor, 8 bits, smallest squared error", "- {observer: mse, reduce_range: false, per_tensor: true}\n"},
+	{"qnnpack", "PyTorch's qconfig qnnpack: one scale per weight tensor, 8 bits, smallest squared error",
+		"- {observer: mse, reduce_range: false, per_tensor: true}\n"},
 }
 
 // fbgemm has no scales per channel for transposed convolutions.

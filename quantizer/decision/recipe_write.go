@@ -104,7 +104,8 @@ var (
 	notPlain = regexp.MustCompile(`^(?i:true|false|null|yes|no|on|off)$`)
 )
 
-// yamlValue is a value, as JSON has it, in YAML. JSON is YAML but for characters beyond the basic plane and the like, which are quoted alike.
+// yamlValue is a value, as JSON has it, in YAML. JSON is YAML but for characters beyond the basic plane and the like,
+// which are quoted alike.
 func yamlValue(v json.RawMessage) string {
 	var s string
 	if json.Unmarshal(v, &s) == nil && plain.MatchString(s) && !notPlain.MatchString(s) {

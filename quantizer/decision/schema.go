@@ -16,11 +16,12 @@ const SchemaVersion = "https://json-schema.org/draft/2020-12/schema"
 
 // keyDocs say what the keys of decisions and steps are that are no properties.
 var keyDocs = map[string]string{
-	"by":         "who made the decision",
-	"goal":       "what it is for: what a search was asked for",
-	"method":     "auto, or names of methods of tuning",
-	"params":     "arguments of tuning",
-	"select":     "operators or tensors: conv1, type:Softmax, /regular expression/, conv1:in0, first, last, depthwise, *; without it a default for the whole plan",
+	"by":     "who made the decision",
+	"goal":   "what it is for: what a search was asked for",
+	"method": "auto, or names of methods of tuning",
+	"params": "arguments of tuning",
+	"select": "operators or tensors: conv1, type:Softmax, /regular expression/, conv1:in0, first, last, depthwise, *; without it a " +
+		"default for the whole plan",
 	"overlay":    "the file with the values that tuning changed",
 	"statistics": "the file with what was observed of tensors that tuning changed",
 	"unset":      "numbers of earlier decisions that are taken back",
@@ -100,7 +101,8 @@ func knownType(t reflect.Type) map[string]any {
 		for _, o := range tqc.Observers {
 			names = append(names, string(o))
 		}
-		return map[string]any{"anyOf": []any{map[string]any{"enum": names}, map[string]any{"type": "string", "pattern": `^[a-z0-9/_-]+(\([0-9.e+-]+\))?$`}}}
+		return map[string]any{"anyOf": []any{map[string]any{"enum": names},
+			map[string]any{"type": "string", "pattern": `^[a-z0-9/_-]+(\([0-9.e+-]+\))?$`}}}
 	}
 	return nil
 }
@@ -114,7 +116,8 @@ func RecipeSchema() ([]byte, error) {
 		delete(decides, key)
 	}
 	alone := func(key string) map[string]any {
-		return map[string]any{"type": "object", "properties": map[string]any{key: all[key]}, "required": []string{key}, "additionalProperties": false}
+		return map[string]any{"type": "object", "properties": map[string]any{key: all[key]}, "required": []string{key},
+			"additionalProperties": false}
 	}
 	return EncodeSchema("qwb recipe", "steps that make a plan: decisions, tuning, gates (docs/recipes.md)", map[string]any{
 		"type": "array",

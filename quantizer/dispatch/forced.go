@@ -13,8 +13,8 @@ type Forced struct {
 	Nodes []graph.NodeID
 	Who   string // ByUser, BySearch or ByImport
 	Why   string // the selector, or what the search found; may be empty
-	// Domain is where the nodes run: float (the zero value), float of another precision, or integers. Integers stay against the strategy, the neighbours and the
-	// cost of borders.
+	// Domain is where the nodes run: float (the zero value), float of another precision, or integers. Integers stay against the strategy, the
+	// neighbours and the cost of borders.
 	Domain tqc.Domain
 }
 

@@ -35,8 +35,8 @@ func (a *Assignment) Borders() []Border {
 	return list
 }
 
-// BordersOf lists the conversions between float and integers of a graph whose nodes have these domains, by NodeID, as Borders does; order is that of
-// the graph.
+// BordersOf lists the conversions between float and integers of a graph whose nodes have these domains, by NodeID, as Borders does; order
+// is that of the graph.
 func BordersOf(g *graph.Graph, order []graph.NodeID, domains []tqc.Domain) []Border {
 	return (&Assignment{Domains: domains, bound: &target.Bound{Graph: g, Order: order}}).Borders()
 }

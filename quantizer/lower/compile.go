@@ -23,7 +23,8 @@ func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 }
 
 // compile makes a program; refusals say, by the first node of a unit, why it is simulated.
-func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, partial bool, refusals map[graph.NodeID]string) (*Program, error) {
+func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, partial bool,
+	refusals map[graph.NodeID]string) (*Program, error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)

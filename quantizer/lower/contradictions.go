@@ -80,7 +80,8 @@ func (c *contradictions) schemes() {
 	grid := qmath.Grid{Scale: 1, QMin: c.t.Activation.QMin, QMax: c.t.Activation.QMax}
 	q := c.p.Quantizer(grid)
 	if !c.p.Own && q.Rounding != c.t.Activation.Rounding { // of an Arithmetic both stand in the plan
-		c.notes = append(c.notes, fmt.Sprintf("activations are rounded %s, and profile %s rounds what it quantizes %s: simulation and integers differ at ties",
+		c.notes = append(c.notes, fmt.Sprintf("activations are rounded %s, and profile %s rounds what it quantizes %s: simulation and integers "+
+			"differ at ties",
 			c.t.Activation.Rounding, c.p.Name, q.Rounding))
 	}
 	if q.QMin != c.t.Activation.QMin {
@@ -109,13 +110,15 @@ func (c *contradictions) widths() {
 	switch most := int(c.p.Most); {
 	case c.p.Scaling.Bits == 0:
 	case most < activation:
-		c.add("right shifts of up to %d leave %d bits of a factor just below 1, and codes have %d: results would be more than one step off", most, most, activation)
+		c.add("right shifts of up to %d leave %d bits of a factor just below 1, and codes have %d: results would be more than one step off", most,
+			most, activation)
 	case most < activation+weight:
-		c.notes = append(c.notes, fmt.Sprintf("right shifts of up to %d leave %d bits of the factor 2^-%d, a usual one for weights of %d bits: verify counts what that "+
-			"moves by more than 1.5 steps as different", most, most-weight, weight, weight))
+		c.notes = append(c.notes, fmt.Sprintf("right shifts of up to %d leave %d bits of the factor 2^-%d, a usual one for weights of %d bits: "+
+			"verify counts what that moves by more than 1.5 steps as different", most, most-weight, weight, weight))
 	}
 	if b := int(c.t.Bias.Bits); b != 0 && b < min(c.p.Bias, 32) { // no scheme has more than 32
-		c.add("biases have %d bits by their scheme, and %d by the arithmetic of profile %s: sums want those of the arithmetic", b, c.p.Bias, c.p.Name)
+		c.add("biases have %d bits by their scheme, and %d by the arithmetic of profile %s: sums want those of the arithmetic", b,
+			c.p.Bias, c.p.Name)
 	}
 	if c.p.Step > 1 && bits(d.Activation) < 16 {
 		c.add("tables have entries %d codes apart, and no activation has 16 bits", c.p.Step)
@@ -131,11 +134,13 @@ func (c *contradictions) operator(op *target.Op) {
 	clamps := slices.Contains(clampFamily.ops, op.Type)
 	switch {
 	case op.Role == target.Activation && !clamps && !c.p.FloatBias():
-		c.add("operator %s is an activation behind a sum, and profile %s has no float epilogue to compute it in: as arithmetic it is a table", op.Type, c.p.Name)
+		c.add("operator %s is an activation behind a sum, and profile %s has no float epilogue to compute it in: as arithmetic it is a table",
+			op.Type, c.p.Name)
 	case !known && (op.Role != target.Activation || op.Alone):
 		c.notes = append(c.notes, fmt.Sprintf("operator %s runs on integers, and no integer program computes it: it is simulated", op.Type))
 	case op.Type == "Add" && op.Role == target.Arithmetic && c.t.Placement.Residual() && !c.p.FusesAdd():
-		c.add("operator Add is the end of a residual branch where quantizers stand %s, and profile %s does not add before it rounds", c.t.Placement, c.p.Name)
+		c.add("operator Add is the end of a residual branch where quantizers stand %s, and profile %s does not add before it rounds",
+			c.t.Placement, c.p.Name)
 	}
 	if s := op.FixedScale; s != 0 && c.p.Form == qmath.ShiftOnly {
 		if frac, _ := math.Frexp(float64(s)); frac != 0.5 {

@@ -13,9 +13,9 @@ import (
 )
 
 // Simulated is a part of the graph that the plan quantizes and that has no integer form: an operator that no family lowers, weights
-// of more than 8 bits or in groups, numbers that do not lie evenly, scales of run time. It reads and writes the integers that the plan says; between them it computes in float, as the
-// simulation does. Nothing that holds for integer arithmetic holds for it, so that it is listed and never compared. Only programs of
-// CompilePartial have such steps.
+// of more than 8 bits or in groups, numbers that do not lie evenly, scales of run time. It reads and writes the integers that the plan
+// says; between them it computes in float, as the simulation does. Nothing that holds for integer arithmetic holds for it, so that it is
+// listed and never compared. Only programs of CompilePartial have such steps.
 type Simulated struct {
 	// Graph holds the operators. Its inputs and outputs are those of the step, in order, as real numbers; constants are already what
 	// their grids leave of them.
@@ -102,7 +102,8 @@ func (c *compiler) refused(u *unit) (string, error) {
 			return fmt.Sprintf("it reads real numbers of %q, which has no integer form", c.g.Node(p).Name), nil
 		}
 	}
-	if v := c.g.Node(u.last()).Outputs[0]; u.family != &linearFamily && c.isFloat(v) && c.base[v] == nil && (len(c.g.Uses(v)) > 0 || c.g.IsOutput(v)) {
+	if v := c.g.Node(u.last()).Outputs[0]; u.family != &linearFamily && c.isFloat(v) && c.base[v] == nil &&
+		(len(c.g.Uses(v)) > 0 || c.g.IsOutput(v)) {
 		return "it computes real numbers", nil
 	}
 	return "", nil

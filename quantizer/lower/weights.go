@@ -41,8 +41,8 @@ func (w *Weights) PerChannel() bool {
 	return false
 }
 
-// newWeights quantizes the constant input 1 of a node, beside inputs of so many bits. group is 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the
-// output channels of a group beside each other.
+// newWeights quantizes the constant input 1 of a node, beside inputs of so many bits. group is 1 but for ConvTranspose, whose weights [C,
+// M/group, ...] hold the output channels of a group beside each other.
 func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, wide int) (*Weights, error) {
 	if err := weightForm(cfg, wide); err != nil {
 		return nil, err
@@ -83,7 +83,8 @@ func weightForm(cfg *tqc.Config, wide int) error {
 		return fmt.Errorf("weights are %s", why)
 	}
 	if d := (Encoding{QMin: cfg.QMin, QMax: cfg.QMax}).DType(); d != tensor.Int8 && d != tensor.Uint8 && (d != tensor.Int16 || wide < 16) {
-		return fmt.Errorf("weights of %s (%d to %d) are wider than 8 bits, which integer programs multiply by", cfg.FormatName(), cfg.QMin, cfg.QMax)
+		return fmt.Errorf("weights of %s (%d to %d) are wider than 8 bits, which integer programs multiply by", cfg.FormatName(),
+			cfg.QMin, cfg.QMax)
 	}
 	return nil
 }

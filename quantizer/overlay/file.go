@@ -51,7 +51,8 @@ func (o *Overlay) Encode() ([]byte, error) {
 			return nil, err
 		}
 		s.Metadata["entry "+e.At()] = string(n)
-		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At(), DType: "F32", Shape: e.Value.Shape, Data: floatBytes(e.Value.ToRowMajor().F32())})
+		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At(), DType: "F32", Shape: e.Value.Shape,
+			Data: floatBytes(e.Value.ToRowMajor().F32())})
 		if len(e.Scale) == 0 {
 			continue
 		}
@@ -62,7 +63,8 @@ func (o *Overlay) Encode() ([]byte, error) {
 		for _, z := range e.ZeroPoint {
 			b = binary.LittleEndian.AppendUint32(b, uint32(z))
 		}
-		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At() + scaleArray, DType: "F32", Shape: []int{len(e.Scale)}, Data: floatBytes(e.Scale)},
+		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At() + scaleArray, DType: "F32", Shape: []int{len(e.Scale)},
+			Data: floatBytes(e.Scale)},
 			checkpoint.SafeArray{Name: e.At() + zeroArray, DType: "I32", Shape: []int{len(e.Scale)}, Data: b})
 	}
 	if err := encodeSteps(s, o.Steps); err != nil {
@@ -82,7 +84,8 @@ func Parse(b []byte) (*Overlay, error) {
 		return nil, fmt.Errorf("overlay: %w", err)
 	}
 	if v := s.Metadata["version"]; s.Metadata["format"] != format || v != version && v != stepsVersion {
-		return nil, fmt.Errorf("overlay: the file is %q version %q, not %q version %q or %q", s.Metadata["format"], v, format, version, stepsVersion)
+		return nil, fmt.Errorf("overlay: the file is %q version %q, not %q version %q or %q", s.Metadata["format"], v, format,
+			version, stepsVersion)
 	}
 	arrays := map[string]*checkpoint.SafeArray{}
 	for i := range s.Arrays {
@@ -129,7 +132,8 @@ func parseEntry(a *checkpoint.SafeArray, metadata string, arrays map[string]*che
 		return e, nil
 	}
 	scale, zero := arrays[a.Name+scaleArray], arrays[a.Name+zeroArray]
-	if scale == nil || zero == nil || scale.DType != "F32" || zero.DType != "I32" || len(scale.Data) != len(zero.Data) || len(scale.Data) == 0 {
+	if scale == nil || zero == nil || scale.DType != "F32" || zero.DType != "I32" || len(scale.Data) != len(zero.Data) ||
+		len(scale.Data) == 0 {
 		return nil, errors.New("its scales are not there")
 	}
 	if e.Scale, err = finite(scale); err != nil {

@@ -1,8 +1,8 @@
 // Package overlay holds what tuning changed in the constants of a graph: files beside a plan, applied to a clone of the reference.
 //
 // The reference is the graph in normal form after the overlay's steps, which keep its float function, with zeros where an overlay has a
-// bias that the model lacks. It runs in float. Its clone with the overlay's values is what is quantized, lowered, verified and exported. Both have the same nodes and values under the same
-// numbers.
+// bias that the model lacks. It runs in float. Its clone with the overlay's values is what is quantized, lowered, verified and exported.
+// Both have the same nodes and values under the same numbers.
 //
 // Unstable: it may change without notice.
 package overlay
@@ -33,9 +33,9 @@ type Entry struct {
 	// For is what the value was made for: the scheme and the scales of the node's weight, as Fingerprint has them.
 	For   string
 	Value *tensor.Tensor // float32, row-major, of the base's shape
-	// Scheme, Scale and ZeroPoint are, of a weight (graph.WeightInput), what its value was made for: the weight keeps these scales, nothing is observed,
-	// as long as its scheme is this one, as SchemeText has it. The value may be the base's own: then the scales alone were tuned. Empty
-	// elsewhere.
+	// Scheme, Scale and ZeroPoint are, of a weight (graph.WeightInput), what its value was made for: the weight keeps these scales, nothing is
+	// observed, as long as its scheme is this one, as SchemeText has it. The value may be the base's own: then the scales alone were tuned.
+	// Empty elsewhere.
 	Scheme    string
 	Scale     []float32
 	ZeroPoint []int32

@@ -34,7 +34,8 @@ func encodeSteps(s *checkpoint.Safetensors, steps []rewrite.Step) error {
 		}
 		slices.Sort(n.Vectors)
 		for _, name := range n.Vectors {
-			s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: vectorName(i, name), DType: "F32", Shape: []int{len(st.Vectors[name])}, Data: floatBytes(st.Vectors[name])})
+			s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: vectorName(i, name), DType: "F32", Shape: []int{len(st.Vectors[name])},
+				Data: floatBytes(st.Vectors[name])})
 		}
 		notes = append(notes, n)
 	}

@@ -6,11 +6,11 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Align gives tensors of an operator one scale, as the target's row of the operator has it (target.Align), or what is decided instead. A tensor takes part where
-// that takes its scale from nobody else: it is read by this operator only, its scale is not prescribed, its integers are of the same
-// scheme, and, if it is the output, no activation is fused behind (whose grid would cut off what the activation cuts off). With
-// Overlap it takes part as well if others read it: they get the common scale too. Tensors that do not take part keep their scale and
-// are requantized by the operator.
+// Align gives tensors of an operator one scale, as the target's row of the operator has it (target.Align), or what is decided instead. A
+// tensor takes part where that takes its scale from nobody else: it is read by this operator only, its scale is not prescribed, its
+// integers are of the same scheme, and, if it is the output, no activation is fused behind (whose grid would cut off what the activation
+// cuts off). With Overlap it takes part as well if others read it: they get the common scale too. Tensors that do not take part keep their
+// scale and are requantized by the operator.
 var Align = Pass{Name: "align", Doc: "tensors of Concat, Add, pools and alike share one scale, as the target has it", Run: align}
 
 func align(c *Context) error {

@@ -13,7 +13,8 @@ import (
 )
 
 // Bias marks the integer biases as waiting for the scales of their operator.
-var Bias = Pass{Name: "bias", Doc: "integer biases wait for input scale * weight scale; those of sums that are no integers of one scale stay float", Run: bias}
+var Bias = Pass{Name: "bias", Doc: "integer biases wait for input scale * weight scale; those of sums that are no integers of one " +
+	"scale stay float", Run: bias}
 
 func bias(c *Context) error {
 	for _, id := range c.integers() {
@@ -123,7 +124,8 @@ func solveBias(g *graph.Graph, set *tqc.Set, id graph.NodeID, s tqc.SlotID) ([]t
 		width := bits.Len32(uint32(f.QMax)) + 1
 		text := fmt.Sprintf("the bias does not fit into %d bits: the weight scale was raised", width)
 		if len(scales) > 1 {
-			text = fmt.Sprintf("the bias of %d of %d channels does not fit into %d bits: their weight scales were raised", raised, len(scales), width)
+			text = fmt.Sprintf("the bias of %d of %d channels does not fit into %d bits: their weight scales were raised", raised,
+				len(scales), width)
 		}
 		warnings = append(warnings, tqc.Warning{Node: g.Node(id).Name, Value: most, Text: text})
 		if err := set.Render(set.Root(ws), wp); err != nil {

@@ -84,8 +84,8 @@ func parse(file string, src []byte, version int) (*Plan, error) {
 	if err := strictjson.Decode(file, src, &d); err != nil {
 		return nil, err
 	}
-	return &Plan{Meta: d.Meta, Decisions: d.Decisions, Steps: d.Steps, Redo: d.Redo, Schemes: d.Schemes, Nodes: d.Nodes, NodesHash: d.NodesHash,
-		Verification: d.Verification}, nil
+	return &Plan{Meta: d.Meta, Decisions: d.Decisions, Steps: d.Steps, Redo: d.Redo, Schemes: d.Schemes, Nodes: d.Nodes,
+		NodesHash: d.NodesHash, Verification: d.Verification}, nil
 }
 
 // check holds the plan to what does not hang on the model, and brings zero points to the length of their scales.

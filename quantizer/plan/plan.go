@@ -112,9 +112,10 @@ type Slot struct {
 	Root      string              `json:"root,omitempty"`   // the slot whose scale is used, as node:at; empty: its own
 	Scale     decision.Scales     `json:"scale,omitempty"`  // of a root that has one
 	ZeroPoint decision.ZeroPoints `json:"zero_point,omitempty"`
-	Global    float32             `json:"global,omitempty"` // of a constant in NV blocks: the scale of the tensor, which each scale is a multiple of
-	Codes     []int32             `json:"codes,omitempty"`  // of a bias whose float32 numbers do not give its integers
-	Observer  tqc.Observer        `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
+	// of a constant in NV blocks: the scale of the tensor, which each scale is a multiple of
+	Global   float32      `json:"global,omitempty"`
+	Codes    []int32      `json:"codes,omitempty"`  // of a bias whose float32 numbers do not give its integers
+	Observer tqc.Observer `json:"method,omitempty"` // how the scale was found, where the scheme leaves it open
 }
 
 // Verification is the outcome of comparing the quantized model's executions.
@@ -122,15 +123,17 @@ type Verification struct {
 	Profile string `json:"profile"`
 	Backend string `json:"backend"`
 	Samples int    `json:"samples"`
-	// Data is RealData or SyntheticData, DataHash the hash of the samples as DataHash makes it; both are empty in files of before they were kept.
+	// Data is RealData or SyntheticData, DataHash the hash of the samples as DataHash makes it;
+	// both are empty in files of before they were kept.
 	Data     string `json:"data,omitempty"`
 	DataHash string `json:"data_sha256,omitempty"`
 	// Whole says that these were all samples of the data that were named.
 	Whole   bool   `json:"whole,omitempty"`
 	Verdict string `json:"verdict"` // equal, ties, partial, nothing, different, not-finite, unverified
 	// Share is the part of the integer work that was verified, from 0 to 1; nil where that is all of it.
-	Share  *float64 `json:"share,omitempty"`
-	Digest string   `json:"digest"` // SHA-256 of model, plan without this entry, tuned weights, integer program, qwb version, and the entries before
+	Share *float64 `json:"share,omitempty"`
+	// SHA-256 of model, plan without this entry, tuned weights, integer program, qwb version, and the entries before
+	Digest string `json:"digest"`
 }
 
 // Kinds of data that something was verified on.

@@ -8,8 +8,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Schema is the JSON Schema of plans of this version, for editors. What it takes Parse takes, but for what the parts of a plan say about each
-// other.
+// Schema is the JSON Schema of plans of this version, for editors. What it takes Parse takes, but for what the parts of a plan say about
+// each other.
 func Schema() ([]byte, error) {
 	s := strictjson.Schema(reflect.TypeFor[document](), known)
 	keys, _ := s["properties"].(map[string]any)

@@ -81,8 +81,8 @@ func (w *window) places(dst []int32, first, count int) {
 	}
 }
 
-// conv accumulates a convolution of one channel to a group: a weight at a time over the rows of its output plane. Padding has the meaning 0 and adds
-// nothing.
+// conv accumulates a convolution of one channel to a group: a weight at a time over the rows of its output plane. Padding has the meaning 0
+// and adds nothing.
 func (l *linear) conv(in []*tensor.Tensor) (sums, error) { return l.planes(in, (*window).accumulate) }
 
 // convTranspose accumulates a transposed convolution: every input position is spread over the output.

@@ -7,8 +7,8 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// Each is Run for callers that look at every tensor: see is shown each one that a step reads or makes, once, the first time that a step does. What it is
-// shown lives until it returns. An error of see ends the run.
+// Each is Run for callers that look at every tensor: see is shown each one that a step reads or makes, once, the first time that a step
+// does. What it is shown lives until it returns. An error of see ends the run.
 func (e *Executor) Each(ctx context.Context, feeds map[string]*tensor.Tensor, see func(id lower.TensorID, t *tensor.Tensor) error) error {
 	seen := map[lower.TensorID]bool{lower.NoTensor: true}
 	all := func(ids []lower.TensorID, list []*tensor.Tensor) error {

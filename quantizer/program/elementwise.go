@@ -50,7 +50,8 @@ func newSelect(p *lower.Program, s *lower.Step, op *lower.Select) Kernel {
 			return nil, err
 		}
 		a, b := rescaled(in[1], op.Rescale[0], op.Lo, op.Hi), rescaled(in[2], op.Rescale[1], op.Lo, op.Hi)
-		ic, ia, ib := tensor.BroadcastIndex(shape, in[0].Shape), tensor.BroadcastIndex(shape, in[1].Shape), tensor.BroadcastIndex(shape, in[2].Shape)
+		ic, ia, ib := tensor.BroadcastIndex(shape, in[0].Shape), tensor.BroadcastIndex(shape, in[1].Shape),
+			tensor.BroadcastIndex(shape, in[2].Shape)
 		codes := make([]int32, len(ic))
 		for i := range codes {
 			if cond[ic[i]] {

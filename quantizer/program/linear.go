@@ -26,7 +26,8 @@ type linear struct {
 	function Kernel // behind the sum, nil for none
 }
 
-// sums are accumulators, summed in 64 bits and then wrapped to 32 unless the step is wide: for o in [0,outer), c in [0,channels), i in [0,inner) that of channel c at (o*channels+c)*inner+i.
+// sums are accumulators, summed in 64 bits and then wrapped to 32 unless the step is wide: for o in [0,outer), c in [0,channels), i in
+// [0,inner) that of channel c at (o*channels+c)*inner+i.
 type sums struct {
 	acc             []int64
 	channels, inner int

@@ -67,7 +67,8 @@ func (e *Executor) RunTimed(ctx context.Context, feeds map[string]*tensor.Tensor
 	return d.RunTimed(ctx, list)
 }
 
-// Slow says why a backend whose kernels are for tensors of 8 bits leaves a step to the reference. own says that it has a row for the operation.
+// Slow says why a backend whose kernels are for tensors of 8 bits leaves a step to the reference.
+// own says that it has a row for the operation.
 func Slow(p *lower.Program, s *lower.Step, own bool) string {
 	if !own {
 		return "no kernel for " + s.Op.Name()

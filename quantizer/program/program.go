@@ -89,8 +89,9 @@ func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hoo
 	return outs, err
 }
 
-// Infinite names the tensors of which runs so far have made an integer of an infinite number, the outputs that held NaN or an infinite number, and what tables make
-// that have an entry for one, whether a run has met it or not. The float network may have it there too (a mask). NaN that would become an integer ends a run: its error wraps *tqc.NaN.
+// Infinite names the tensors of which runs so far have made an integer of an infinite number, the outputs that held NaN or an infinite
+// number, and what tables make that have an entry for one, whether a run has met it or not. The float network may have it there too (a
+// mask). NaN that would become an integer ends a run: its error wraps *tqc.NaN.
 func (e *Executor) Infinite() []string {
 	names := e.odd.Names()
 	for i := range e.program.Steps {
@@ -104,7 +105,8 @@ func (e *Executor) Infinite() []string {
 	return names
 }
 
-// QuantizesInfinite reports whether a step is about to make integers of inputs of which some are infinite: for engines, where the reference computes it.
+// QuantizesInfinite reports whether a step is about to make integers of inputs of which some are infinite: for engines,
+// where the reference computes it.
 func QuantizesInfinite(s *lower.Step, in []*tensor.Tensor) bool {
 	if _, ok := s.Op.(*lower.Quantize); !ok || in[0].DType != tensor.Float32 {
 		return false

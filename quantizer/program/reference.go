@@ -124,8 +124,8 @@ var kernels = lower.Rows[preparing, Kernel]{
 	}),
 }
 
-// NewKernel returns the reference's kernel of a step, with up to threads goroutines: that of its row, or else the operation's own definition.
-// Backends take it for what they have no kernel of their own.
+// NewKernel returns the reference's kernel of a step, with up to threads goroutines: that of its row, or else the operation's own
+// definition. Backends take it for what they have no kernel of their own.
 func NewKernel(p *lower.Program, s *lower.Step, threads int) (Kernel, error) {
 	if k, ok, err := kernels.Make(preparing{p, workers(threads)}, s); ok {
 		return k, err

@@ -30,7 +30,8 @@ func (q *Quantized) Configure(t *target.Target) (*Imported, error) {
 			return nil, err
 		}
 	}
-	return &Imported{Graph: c.g, Set: c.set, Free: c.free, Target: t, Warnings: append(append([]tqc.Warning(nil), q.Warnings...), c.warnings...)}, nil
+	return &Imported{Graph: c.g, Set: c.set, Free: c.free, Target: t,
+		Warnings: append(append([]tqc.Warning(nil), q.Warnings...), c.warnings...)}, nil
 }
 
 // configurer is the state of one Configure.

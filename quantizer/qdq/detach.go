@@ -20,7 +20,8 @@ func (r *reader) nameCaptured() error {
 		case isQuantize(n):
 			return r.fail(id, "a body of another node reads its integers")
 		case isDequantize(n):
-			inner, err := r.g.AddValue(graph.Value{Name: r.g.FreshName(r.g.Value(v).Name + "_named"), DType: r.g.Value(v).DType, Shape: r.g.Value(v).Shape})
+			inner, err := r.g.AddValue(graph.Value{Name: r.g.FreshName(r.g.Value(v).Name + "_named"), DType: r.g.Value(v).DType,
+				Shape: r.g.Value(v).Shape})
 			if err != nil {
 				return err
 			}
@@ -125,11 +126,13 @@ func (r *reader) rewireOutputs() error {
 			return err
 		}
 		if isQuantize(n) {
-			r.q.Warnings = append(r.q.Warnings, tqc.Warning{Text: fmt.Sprintf("output %q of the file is integers; here it is the numbers they stand for",
-				r.g.Value(v).Name)})
+			r.q.Warnings = append(r.q.Warnings,
+				tqc.Warning{Text: fmt.Sprintf("output %q of the file is integers; here it is the numbers they stand for",
+					r.g.Value(v).Name)})
 		}
 		// An operator of its own carries name and grids until it is known who else reads the tensor.
-		out, err := r.g.AddValue(graph.Value{Name: r.g.FreshName(r.g.Value(v).Name + "_output"), DType: tensor.Float32, Shape: r.g.Value(l.value).Shape})
+		out, err := r.g.AddValue(graph.Value{Name: r.g.FreshName(r.g.Value(v).Name + "_output"), DType: tensor.Float32,
+			Shape: r.g.Value(l.value).Shape})
 		if err != nil {
 			return err
 		}
@@ -181,8 +184,9 @@ func (r *reader) floatInputs() error {
 			return fmt.Errorf("%s: input %q is read as integers too", stage, val.Name)
 		}
 		val.DType = tensor.Float32
-		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Text: fmt.Sprintf("input %q of the file is integers; here it is the numbers they stand for, "+
-			"(q - %d) * %g", val.Name, first.zero[0], first.scale[0])})
+		r.q.Warnings = append(r.q.Warnings,
+			tqc.Warning{Text: fmt.Sprintf("input %q of the file is integers; here it is the numbers they stand for, "+
+				"(q - %d) * %g", val.Name, first.zero[0], first.scale[0])})
 	}
 	return nil
 }

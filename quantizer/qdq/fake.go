@@ -10,8 +10,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Training with quantization writes its fake quantization in more ways than as a pair of Q and DQ. These steps write them as such pairs, before the
-// normal form is taken, which would fold them into constants or tear them apart:
+// Training with quantization writes its fake quantization in more ways than as a pair of Q and DQ. These steps write them as such pairs,
+// before the normal form is taken, which would fold them into constants or tear them apart:
 //
 //   - a Clip of the integers between Q and DQ (PyTorch's range of 0 to 127, Brevitas' narrow ranges and fewer bits than the type has);
 //   - Quant of QONNX;
@@ -178,7 +178,8 @@ func (f *faker) clipped(id graph.NodeID) error {
 		if err != nil {
 			return err
 		}
-		if q, err = f.g.AddNode(graph.Node{Op: own.Op, Domain: own.Domain, Attrs: slices.Clone(own.Attrs), Inputs: slices.Clone(own.Inputs), Outputs: []graph.ValueID{y}}); err != nil {
+		if q, err = f.g.AddNode(graph.Node{Op: own.Op, Domain: own.Domain, Attrs: slices.Clone(own.Attrs), Inputs: slices.Clone(own.Inputs),
+			Outputs: []graph.ValueID{y}}); err != nil {
 			return err
 		}
 		x = y
@@ -263,7 +264,8 @@ func (f *faker) pair(name string, x, y graph.ValueID, rank int, q *fakeGrid, cod
 		if integers, err = f.g.AddValue(graph.Value{Name: f.g.FreshName(name + "_quantized"), DType: d, Shape: f.g.Value(x).Shape}); err != nil {
 			return false, err
 		}
-		id, err := f.g.AddNode(graph.Node{Op: "QuantizeLinear", Attrs: attrs, Inputs: []graph.ValueID{x, sv, zv}, Outputs: []graph.ValueID{integers}})
+		id, err := f.g.AddNode(graph.Node{Op: "QuantizeLinear", Attrs: attrs, Inputs: []graph.ValueID{x, sv, zv},
+			Outputs: []graph.ValueID{integers}})
 		if err != nil {
 			return false, err
 		}
@@ -277,7 +279,8 @@ func (f *faker) pair(name string, x, y graph.ValueID, rank int, q *fakeGrid, cod
 	if err := f.g.SetOutput(old, 0, spare); err != nil {
 		return false, err
 	}
-	id, err := f.g.AddNode(graph.Node{Op: "DequantizeLinear", Attrs: slices.Clone(attrs), Inputs: []graph.ValueID{integers, sv, zv}, Outputs: []graph.ValueID{y}})
+	id, err := f.g.AddNode(graph.Node{Op: "DequantizeLinear", Attrs: slices.Clone(attrs), Inputs: []graph.ValueID{integers, sv, zv},
+		Outputs: []graph.ValueID{y}})
 	if err != nil {
 		return false, err
 	}
@@ -322,7 +325,8 @@ func integersFor(q *fakeGrid) tensor.DType {
 func (q *fakeGrid) fits(d tensor.DType) bool {
 	l := limits[d]
 	for i, s := range q.scale {
-		if z := q.zero[i]; !(s > 0) || math.IsInf(float64(float32(s)), 0) || float32(s) == 0 || z < float64(l[0]) || z > float64(l[1]) || z != math.Trunc(z) {
+		if z := q.zero[i]; !(s > 0) || math.IsInf(float64(float32(s)), 0) || float32(s) == 0 || z < float64(l[0]) || z > float64(l[1]) ||
+			z != math.Trunc(z) {
 			return false
 		}
 	}

@@ -160,7 +160,8 @@ type fakeMatch struct {
 	codes *tensor.Tensor
 }
 
-// at looks for the tensor that is quantized, from the rounding upwards: u = factor * x + offset is what is rounded, and scale * factor is 1.
+// at looks for the tensor that is quantized, from the rounding upwards: u = factor * x + offset is what is rounded,
+// and scale * factor is 1.
 func (f *faker) at(r rounding, w *back) *fakeMatch {
 	low, high, scale := w.low, w.high, w.scale
 	factor, offset := number(1), number(-r.half)
@@ -232,7 +233,8 @@ func whole(x float64) float64 { return math.Trunc(x + math.Copysign(0.5, x)) }
 func (f *faker) complete(x graph.ValueID, low, high float64, scale, zero, factor, offset vector) *fakeMatch {
 	one, ok := factor.with(scale, times)
 	off, ok2 := offset.with(zero, minus)
-	if !ok || !ok2 || !one.all(func(v float64) bool { return math.Abs(v-1) < 1e-5 }) || !off.all(func(v float64) bool { return math.Abs(v) < grain }) {
+	if !ok || !ok2 || !one.all(func(v float64) bool { return math.Abs(v-1) < 1e-5 }) ||
+		!off.all(func(v float64) bool { return math.Abs(v) < grain }) {
 		return nil
 	}
 	if math.IsInf(low, 0) || math.IsInf(high, 0) {

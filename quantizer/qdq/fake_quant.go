@@ -52,12 +52,14 @@ func (f *faker) quant(id graph.NodeID) error {
 	}
 	done, err := f.pair(n.Name, n.Inputs[0], n.Outputs[0], max(rank, len(shape)), q, nil)
 	if err == nil && !done {
-		err = fmt.Errorf("operator Quant with scale %g, zero point %g and integers %g to %g has no form as Q and DQ", scale[0], zero[0], q.low, q.high)
+		err = fmt.Errorf("operator Quant with scale %g, zero point %g and integers %g to %g has no form as Q and DQ", scale[0], zero[0],
+			q.low, q.high)
 	}
 	return err
 }
 
-// channelAxis returns the axis, counted from the end (-1 is the last), of a shape with one dimension other than 1, and 0 where there is none.
+// channelAxis returns the axis, counted from the end (-1 is the last), of a shape with one dimension other than 1,
+// and 0 where there is none.
 func channelAxis(shape []int) (axis int, ok bool) {
 	for i, n := range shape {
 		if n == 1 {

@@ -9,8 +9,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// sameFactor is how far from 1 a factor may be that stands for 1: training with quantization multiplies weights by what a normalization will
-// multiply by, quantizes them, and divides by it again behind the operator.
+// sameFactor is how far from 1 a factor may be that stands for 1: training with quantization multiplies weights by what a normalization
+// will multiply by, quantizes them, and divides by it again behind the operator.
 const sameFactor = 0x1p-18
 
 // fold takes factors and offsets per output channel that stand between a sum of products with quantized weights and what it is quantized
@@ -220,7 +220,8 @@ func (r *reader) weightGrid(n *graph.Node) *weightPair {
 	return w
 }
 
-// scaleWeights multiplies the scales of a weight by a factor per output channel, above 0; a factor that is 1 but for rounding changes nothing.
+// scaleWeights multiplies the scales of a weight by a factor per output channel, above 0;
+// a factor that is 1 but for rounding changes nothing.
 func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) bool {
 	if !slices.ContainsFunc(factor, func(f float64) bool { return !(math.Abs(f-1) <= sameFactor) }) {
 		return true
@@ -231,7 +232,8 @@ func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) 
 	n := r.g.Node(id)
 	channels := r.channels(n)
 	axis, _ := graph.OutAxis(n, len(w.t.Shape))
-	if len(factor) > 1 && (len(w.t.Shape) <= axis || w.t.Shape[axis] != channels) || w.grid.axis >= 0 && w.grid.axis != axis || w.grid.block > 0 {
+	if len(factor) > 1 && (len(w.t.Shape) <= axis || w.t.Shape[axis] != channels) || w.grid.axis >= 0 && w.grid.axis != axis ||
+		w.grid.block > 0 {
 		return false
 	}
 	var codes []int32
@@ -267,7 +269,8 @@ func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) 
 	if err != nil {
 		return false
 	}
-	dq.Inputs = []graph.ValueID{r.g.AddConst(name+"_quantized", integer), r.g.AddConst(name+"_scale", scale), r.g.AddConst(name+"_zero_point", zero.WithIntegers(zeros))}
+	dq.Inputs = []graph.ValueID{r.g.AddConst(name+"_quantized", integer), r.g.AddConst(name+"_scale", scale),
+		r.g.AddConst(name+"_zero_point", zero.WithIntegers(zeros))}
 	dq.Outputs = []graph.ValueID{y}
 	if _, err := r.g.AddNode(dq); err != nil {
 		return false

@@ -12,9 +12,9 @@ import (
 // fewest is how many numbers a weight must have for its grid to be no accident.
 const fewest = 16
 
-// find gives a grid to float weights that lie on one which no node names: an exporter has folded their fake quantization into them (PyTorch's
-// dynamo does with arithmetic). Only operators whose input is quantized are looked at. Every number has to be, bit for bit, an integer of 8 bits
-// times the scale.
+// find gives a grid to float weights that lie on one which no node names: an exporter has folded their fake quantization into them
+// (PyTorch's dynamo does with arithmetic). Only operators whose input is quantized are looked at. Every number has to be, bit for bit, an
+// integer of 8 bits times the scale.
 func (r *reader) find() error {
 	order, err := r.g.Order()
 	if err != nil {
@@ -44,8 +44,9 @@ func (r *reader) find() error {
 		}
 	}
 	if count > 0 {
-		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Node: first, Value: float64(count), Text: fmt.Sprintf("the weights of %d operators are multiples of a scale that "+
-			"the file does not name; they are read as integers", count)})
+		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Node: first, Value: float64(count),
+			Text: fmt.Sprintf("the weights of %d operators are multiples of a scale that "+
+				"the file does not name; they are read as integers", count)})
 	}
 	return nil
 }
@@ -103,7 +104,8 @@ func stepOf(x []float32, zero float32) (float32, bool) {
 	for top := float32(1); top <= 127; top++ {
 		s := most / top
 		below, above := math.Nextafter32(s, 0), math.Nextafter32(s, most*2)
-		for _, c := range []float32{s, below, above, math.Nextafter32(below, 0), math.Nextafter32(above, most*2)} { // most and the quotient were rounded
+		for _, c := range []float32{s, below, above, math.Nextafter32(below, 0), math.Nextafter32(above, most*2)} {
+			// most and the quotient were rounded
 			if multiples(x, c) {
 				return c, true
 			}

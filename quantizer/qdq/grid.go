@@ -123,8 +123,8 @@ func (q *grid) readTwoLevels(g *graph.Graph, n *graph.Node) (*tensor.Tensor, err
 	return codes, nil
 }
 
-// readBlocks says which blocks a plan has for what the file holds: MX are powers of two for 32 elements of a float, NV are E4M3 for 16 of E2M1.
-// Other powers of two are free scales.
+// readBlocks says which blocks a plan has for what the file holds: MX are powers of two for 32 elements of a float, NV are E4M3 for 16 of
+// E2M1. Other powers of two are free scales.
 func (q *grid) readBlocks() error {
 	_, float := floats[q.dtype]
 	pow2 := !slices.ContainsFunc(q.scale, func(s float32) bool { f, _ := math.Frexp(float64(s)); return f != 0.5 })

@@ -17,9 +17,9 @@ const (
 )
 
 // implied puts back activations that a file leaves to its quantizers. ONNX Runtime's quantizer drops a Relu, or a Clip from 0, behind an
-// operator where the grid of unsigned codes begins at 0: Q clips by itself. In float the network would be without them. A grid that begins at 0
-// right behind a sum of products, or an Add of numbers that may be negative, is such a place; where it ends at 6 the activation was a Relu6.
-// The quantized network stays the same, bit for bit.
+// operator where the grid of unsigned codes begins at 0: Q clips by itself. In float the network would be without them. A grid that begins
+// at 0 right behind a sum of products, or an Add of numbers that may be negative, is such a place; where it ends at 6 the activation was a
+// Relu6. The quantized network stays the same, bit for bit.
 func (r *reader) implied() error {
 	order, err := r.g.Order()
 	if err != nil {
@@ -43,8 +43,9 @@ func (r *reader) implied() error {
 		}
 	}
 	if count > 0 {
-		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Node: first, Value: float64(count), Text: fmt.Sprintf("%s put back that the file leaves to its "+
-			"quantizers: their grids begin at 0", plain.Count(count, "activation"))})
+		r.q.Warnings = append(r.q.Warnings,
+			tqc.Warning{Node: first, Value: float64(count), Text: fmt.Sprintf("%s put back that the file leaves to its "+
+				"quantizers: their grids begin at 0", plain.Count(count, "activation"))})
 	}
 	return nil
 }

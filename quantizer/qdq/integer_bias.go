@@ -47,7 +47,8 @@ func (c *configurer) integerBiases() error {
 		return nil
 	}
 	c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(nodes[0]).Name, Value: float64(len(nodes)),
-		Text: fmt.Sprintf("%d biases are float in the file; %s adds integers, so they are rounded to multiples of input scale * weight scale", len(nodes), c.t.Name)})
+		Text: fmt.Sprintf("%d biases are float in the file; %s adds integers, so they are rounded to multiples of input scale * weight scale",
+			len(nodes), c.t.Name)})
 	w, err := passes.SolveBiasOf(c.g, c.set, nodes)
 	c.warnings = append(c.warnings, w...)
 	return err
@@ -65,7 +66,8 @@ func (c *configurer) fitsBias(id graph.NodeID, s tqc.SlotID) bool {
 		return false
 	}
 	x, w := c.set.Params(xs), c.set.Params(ws)
-	if !x.Ready() || !w.Ready() || len(x.Scale) != 1 || len(w.Scale) != 1 && len(w.Scale) != t.Len() || c.set.Slot(ws).Config.Policy.Has(tqc.PerGroup) {
+	if !x.Ready() || !w.Ready() || len(x.Scale) != 1 || len(w.Scale) != 1 && len(w.Scale) != t.Len() ||
+		c.set.Slot(ws).Config.Policy.Has(tqc.PerGroup) {
 		return false
 	}
 	for i, v := range t.F32() {

@@ -41,7 +41,8 @@ func (r *reader) moveCodes() error {
 	return nil
 }
 
-// throughFloat takes away a Cast to float32 and back between Q and DQ, which changes no number of 8 or fewer bits: paddle2onnx 2 writes float8 so.
+// throughFloat takes away a Cast to float32 and back between Q and DQ, which changes no number of 8 or fewer bits:
+// paddle2onnx 2 writes float8 so.
 func throughFloat(g *graph.Graph) {
 	graph.InferShapes(g)
 	isCast := func(id graph.NodeID) bool {
@@ -186,6 +187,7 @@ func (r *reader) sameConst(a, b graph.ValueID) bool {
 		return true
 	}
 	x, y := r.g.Const(a), r.g.Const(b)
-	return x != nil && y != nil && x.DType == y.DType && x.Len() == 1 && y.Len() == 1 && tensor.Equal(&tensor.Tensor{DType: x.DType, Data: x.Data},
-		&tensor.Tensor{DType: y.DType, Data: y.Data})
+	return x != nil && y != nil && x.DType == y.DType && x.Len() == 1 && y.Len() == 1 &&
+		tensor.Equal(&tensor.Tensor{DType: x.DType, Data: x.Data},
+			&tensor.Tensor{DType: y.DType, Data: y.Data})
 }

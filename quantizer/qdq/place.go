@@ -129,7 +129,8 @@ func (c *configurer) build(v graph.ValueID, b bridge) error {
 		if err != nil {
 			return err
 		}
-		id, err := c.g.AddNode(graph.Node{Name: c.g.FreshName(name + "_requantize"), Op: "Identity", Inputs: []graph.ValueID{v}, Outputs: []graph.ValueID{w}})
+		id, err := c.g.AddNode(graph.Node{Name: c.g.FreshName(name + "_requantize"), Op: "Identity", Inputs: []graph.ValueID{v},
+			Outputs: []graph.ValueID{w}})
 		if err != nil {
 			return err
 		}

@@ -30,8 +30,8 @@ func (q *Quantized) activations(see func(g *grid)) {
 	}
 }
 
-// Platforms lists the targets of a catalog that the file may be meant for, the likeliest first, by the integers of its computed tensors (see
-// target.Catalog.Likely). Whether a target would take the file is for its export rules to say; the last of the list takes any.
+// Platforms lists the targets of a catalog that the file may be meant for, the likeliest first, by the integers of its computed tensors
+// (see target.Catalog.Likely). Whether a target would take the file is for its export rules to say; the last of the list takes any.
 func (q *Quantized) Platforms(c target.Catalog) []*target.Target {
 	unsigned, shifted := false, false
 	q.activations(func(g *grid) {

@@ -13,9 +13,12 @@ import (
 // refused lists operators on integers that no plan can express, with the reason.
 var refused = []struct{ op, why string }{
 	{"DynamicQuantizeLinear", "its scale is computed when the model runs, and not all of its outputs go to a DequantizeLinear"},
-	{"ConvInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the scale is dynamic"},
-	{"MatMulInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the scale is dynamic"},
-	{"DynamicQuantizeMatMul", "its scale is computed when the model runs: a plan holds constant scales only; calibrate the float model instead"},
+	{"ConvInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the " +
+		"scale is dynamic"},
+	{"MatMulInteger", "it gives int32 sums, and nothing in the operator says by which scale they stand for numbers; as a rule the " +
+		"scale is dynamic"},
+	{"DynamicQuantizeMatMul", "its scale is computed when the model runs: a plan holds constant scales only; calibrate the float " +
+		"model instead"},
 	{"MatMulIntegerToFloat", "it has no scale for its output; export the model in Q/DQ form"},
 	{"DynamicQuantizeLSTM", "its scales are computed when the model runs: a plan holds constant scales only"},
 	{"QAttention", "its parts are not operators of a float graph; export the model in Q/DQ form"},

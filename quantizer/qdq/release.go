@@ -10,9 +10,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Release returns a copy of the set of an imported graph in which nodes that are forced to float are float. By the rules of dispatch others go with them:
-// what they are fused with, and what does not sum products and would read their real numbers. A tensor that such a node brought to its grid is brought to the same grid where it is read. Weights of float nodes are the
-// dequantized ones.
+// Release returns a copy of the set of an imported graph in which nodes that are forced to float are float. By the rules of dispatch others
+// go with them: what they are fused with, and what does not sum products and would read their real numbers. A tensor that such a node
+// brought to its grid is brought to the same grid where it is read. Weights of float nodes are the dequantized ones.
 func Release(g *graph.Graph, set *tqc.Set, t *target.Target, forced ...dispatch.Forced) (*tqc.Set, error) {
 	order, err := g.Order()
 	if err != nil {

@@ -27,7 +27,8 @@ func (q *grid) scheme(like tqc.Config) tqc.Config {
 	if q.runTime {
 		c.Policy |= tqc.Dynamic
 	}
-	if q.blocks == tqc.MX || like.Policy.Has(tqc.PowerOf2) && zero && !q.runTime && !slices.ContainsFunc(q.scale, func(s float32) bool { f, _ := math.Frexp(float64(s)); return f != 0.5 }) {
+	if q.blocks == tqc.MX || like.Policy.Has(tqc.PowerOf2) && zero && !q.runTime &&
+		!slices.ContainsFunc(q.scale, func(s float32) bool { f, _ := math.Frexp(float64(s)); return f != 0.5 }) {
 		c.Policy |= tqc.PowerOf2
 	}
 	switch {

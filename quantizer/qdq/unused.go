@@ -35,9 +35,11 @@ func (c *configurer) unused() error {
 		}
 	}
 	if count > 0 {
-		c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(worst).Name, Value: least, Text: fmt.Sprintf("%d of %d outputs of Relu and Clip use "+
-			"at most 75 %% of their quantization levels (here %.0f %%): observers were probably placed before the activation; recalibrate the float model to fix this",
-			count, seen, 100*least)})
+		c.warnings = append(c.warnings, tqc.Warning{Node: c.g.Node(worst).Name, Value: least,
+			Text: fmt.Sprintf("%d of %d outputs of Relu and Clip use "+
+				"at most 75 %% of their quantization levels (here %.0f %%): observers were probably placed before the activation; recalibrate the "+
+				"float model to fix this",
+				count, seen, 100*least)})
 	}
 	return nil
 }

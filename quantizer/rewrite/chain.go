@@ -9,7 +9,8 @@ import (
 )
 
 // Chain is a way of a convolution's output channels, each by itself, to one value: channel j of every value on it is computed from channel
-// j of the convolution's output and of constants alone, or, behind a depthwise convolution with several outputs per input, from one of them.
+// j of the convolution's output and of constants alone, or, behind a depthwise convolution with several outputs per input,
+// from one of them.
 type Chain struct {
 	At    graph.NodeID   // the convolution
 	Nodes []graph.NodeID // behind it, in graph order; the last computes Output
@@ -21,9 +22,12 @@ type Chain struct {
 }
 
 // alone are the operators whose channels, axis 1, do not meet: of any number of operands that broadcast, or of one.
-var alone = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, "Min": true, "Max": true, "Sum": true, "Mean": true, "Pow": true,
-	"Relu": true, "LeakyRelu": true, "PRelu": true, "Clip": true, "Sigmoid": true, "HardSigmoid": true, "HardSwish": true, "Tanh": true, "Elu": true,
-	"Selu": true, "Celu": true, "Softplus": true, "Softsign": true, "ThresholdedRelu": true, "Gelu": true, "Mish": true, "Swish": true, "Erf": true,
+var alone = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, "Min": true, "Max": true, "Sum": true,
+	"Mean": true, "Pow": true,
+	"Relu": true, "LeakyRelu": true, "PRelu": true, "Clip": true, "Sigmoid": true, "HardSigmoid": true, "HardSwish": true,
+	"Tanh": true, "Elu": true,
+	"Selu": true, "Celu": true, "Softplus": true, "Softsign": true, "ThresholdedRelu": true, "Gelu": true, "Mish": true,
+	"Swish": true, "Erf": true,
 	"Exp": true, "Log": true, "Sqrt": true, "Abs": true, "Neg": true, "Reciprocal": true, "Identity": true,
 	"BatchNormalization": true, "MaxPool": true, "AveragePool": true, "LpPool": true, "GlobalAveragePool": true, "GlobalMaxPool": true}
 

@@ -12,7 +12,8 @@ import (
 // joins at the last of them: each group has operators, and so scales, of its own. Every channel is in one of Groups. Groups
 // change the order of channels; all that reads the joined value takes its weights in the new order where it can, else a Gather follows the
 // Concat.
-var Group = Kind{Name: "group", Doc: "takes a convolution and what follows channel by channel apart into groups of channels, joined by a Concat", Apply: applyGroup}
+var Group = Kind{Name: "group", Doc: "takes a convolution and what follows channel by channel apart into groups of channels, joined " +
+	"by a Concat", Apply: applyGroup}
 
 func applyGroup(g *graph.Graph, s *Step) error {
 	c, err := chainOf(g, s)
@@ -140,7 +141,8 @@ func (c *Chain) join(g *graph.Graph, parts []graph.ValueID, order []int, gather 
 		g.RemoveNode(id)
 	}
 	g.RemoveNode(c.At)
-	concat := graph.Node{Name: g.FreshName(last + "/join"), Op: "Concat", Attrs: []graph.Attr{graph.Int("axis", 1)}, Inputs: parts, Outputs: []graph.ValueID{y}}
+	concat := graph.Node{Name: g.FreshName(last + "/join"), Op: "Concat", Attrs: []graph.Attr{graph.Int("axis", 1)}, Inputs: parts,
+		Outputs: []graph.ValueID{y}}
 	if !gather {
 		_, err := g.AddNode(concat)
 		return err

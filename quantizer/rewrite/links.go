@@ -42,7 +42,8 @@ func same(g *graph.Graph, a graph.ValueID, aAxis int, b graph.ValueID, bAxis int
 }
 
 // homogeneous are the operators of one data input with f(s x) = s f(x) for s > 0, element by element or within one channel, axes kept.
-var homogeneous = map[string]bool{"Relu": true, "LeakyRelu": true, "PRelu": true, "Identity": true, "Dropout": true, "Abs": true, "Neg": true,
+var homogeneous = map[string]bool{"Relu": true, "LeakyRelu": true, "PRelu": true, "Identity": true, "Dropout": true,
+	"Abs": true, "Neg": true,
 	"MaxPool": true, "AveragePool": true, "LpPool": true, "GlobalAveragePool": true, "GlobalMaxPool": true, "GlobalLpPool": true}
 
 // shapeOnly are the operators that read a value for its shape alone.
@@ -86,7 +87,8 @@ func (w *walker) linksOf(n *graph.Node, v graph.ValueID, axis int) ([]link, erro
 	case "Transpose":
 		return transpose(g, n, v, axis)
 	case "MatMul": // over another axis
-		if data := slices.IndexFunc(n.Inputs, func(x graph.ValueID) bool { return g.Const(x) == nil }); data >= 0 && g.Const(n.Input(1-data)) != nil {
+		if data := slices.IndexFunc(n.Inputs, func(x graph.ValueID) bool { return g.Const(x) == nil }); data >= 0 &&
+			g.Const(n.Input(1-data)) != nil {
 			return same(g, n.Inputs[data], axis, y, axis)
 		}
 	case "Pad":

@@ -19,8 +19,8 @@ type reorder struct {
 	queue                     []graph.ValueID
 }
 
-// reorderable finds what has to change for value v to be in a new order, in which a chain, if there is one, computes it already. An order may
-// hold a channel several times. The error says why that is not
+// reorderable finds what has to change for value v to be in a new order, in which a chain, if there is one, computes it already. An order
+// may hold a channel several times. The error says why that is not
 // possible.
 func reorderable(g *graph.Graph, v graph.ValueID, order []int, c *Chain) (*reorder, error) {
 	r := &reorder{g: g, chain: c, orders: map[graph.ValueID][]int{}, inputs: map[graph.NodeID][]int{}, outputs: map[graph.NodeID][]int{},
@@ -54,7 +54,8 @@ func (r *reorder) give(v graph.ValueID, order []int) error {
 		}
 		return nil
 	}
-	if r.chain != nil && slices.ContainsFunc(append([]graph.NodeID{r.chain.At}, r.chain.Nodes...), func(n graph.NodeID) bool { return r.g.Node(n).Output(0) == v }) {
+	if r.chain != nil && slices.ContainsFunc(append([]graph.NodeID{r.chain.At}, r.chain.Nodes...),
+		func(n graph.NodeID) bool { return r.g.Node(n).Output(0) == v }) {
 		return fmt.Errorf("%q is taken apart", r.g.Value(v).Name)
 	}
 	r.orders[v] = order
@@ -68,7 +69,8 @@ func (r *reorder) follow(id graph.NodeID, v graph.ValueID) error {
 	y := n.Output(0)
 	if n.Op == "Conv" && standard(n) && n.Conv().Group == 1 {
 		w := g.Const(n.Input(1))
-		if w == nil || w.DType != tensor.Float32 || n.Input(2) != graph.NoValue && g.Const(n.Input(2)) == nil || slices.Contains(n.Inputs[1:], v) {
+		if w == nil || w.DType != tensor.Float32 || n.Input(2) != graph.NoValue && g.Const(n.Input(2)) == nil ||
+			slices.Contains(n.Inputs[1:], v) {
 			return fmt.Errorf("the weights of %q are computed", n.Name)
 		}
 		if v == y {

@@ -8,12 +8,13 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Scale multiplies the output channels of node At (Conv, ConvTranspose, Gemm, MatMul with a constant, a normalization, a product with a constant) by vector
-// "scale", of one positive number per channel, and divides the weights of all that reads them (Nagel et al. 2019, "Data-Free Quantization
-// Through Weight Equalization and Bias Correction", equation 7). In between may stand what keeps positive factors of channels; where values
-// are added, all their producers are multiplied. A Clip to [0, b], as ReLU6, gets one bound for each channel: it clips to the largest of
-// them, so that it can be fused as before, and a Min with a constant follows unless they are all equal.
-var Scale = Kind{Name: "scale", Doc: "multiplies output channels by positive factors and divides the weights of their readers", Apply: applyScale}
+// Scale multiplies the output channels of node At (Conv, ConvTranspose, Gemm, MatMul with a constant, a normalization, a product with a
+// constant) by vector "scale", of one positive number per channel, and divides the weights of all that reads them (Nagel et al. 2019,
+// "Data-Free Quantization Through Weight Equalization and Bias Correction", equation 7). In between may stand what keeps positive factors
+// of channels; where values are added, all their producers are multiplied. A Clip to [0, b], as ReLU6, gets one bound for each channel: it
+// clips to the largest of them, so that it can be fused as before, and a Min with a constant follows unless they are all equal.
+var Scale = Kind{Name: "scale", Doc: "multiplies output channels by positive factors and divides the weights of their readers",
+	Apply: applyScale}
 
 func applyScale(g *graph.Graph, s *Step) error {
 	id, ok := g.LookupNode(s.At)

@@ -12,7 +12,8 @@ import (
 // Shift takes vector "shift", of one number per channel, off what node At computes and adds what its readers then lack to their biases:
 // W x + b = W (x - z) + (b + W z). At is a LayerNormalization, or a Conv or Gemm with a bias; its readers are Gemm, MatMul and Conv
 // without padding, with constant weights. (Li et al. 2023, "RepQ-ViT", section 3.3: z is the middle of each channel's range.)
-var Shift = Kind{Name: "shift", Doc: "moves the zero of output channels and takes that up in the biases of their readers", Apply: applyShift}
+var Shift = Kind{Name: "shift", Doc: "moves the zero of output channels and takes that up in the biases of their readers",
+	Apply: applyShift}
 
 // CanShift reports whether the output channels of a node can be shifted.
 func CanShift(g *graph.Graph, id graph.NodeID) bool {
@@ -66,10 +67,12 @@ func shiftReader(g *graph.Graph, u graph.Use, axis, n int) (*Reader, error) {
 	if node.Conv().Transposed {
 		return nil, errors.New("the borders of a ConvTranspose read fewer elements")
 	}
-	if b := node.Input(2); b != graph.NoValue && (g.Const(b) == nil || !slices.Equal(g.Const(b).Shape, []int{r.Out})) || node.Gemm().Beta != 1 {
+	if b := node.Input(2); b != graph.NoValue && (g.Const(b) == nil || !slices.Equal(g.Const(b).Shape, []int{r.Out})) ||
+		node.Gemm().Beta != 1 {
 		return nil, errors.New("its bias is not one number for each channel")
 	}
-	if a := node.AttrStr("auto_pad", "NOTSET"); node.Op == "Conv" && (a != "NOTSET" && a != "VALID" || slices.ContainsFunc(node.AttrInts("pads"), func(p int64) bool { return p != 0 })) {
+	if a := node.AttrStr("auto_pad", "NOTSET"); node.Op == "Conv" &&
+		(a != "NOTSET" && a != "VALID" || slices.ContainsFunc(node.AttrInts("pads"), func(p int64) bool { return p != 0 })) {
 		return nil, errors.New("its padding is not shifted")
 	}
 	return r, nil
@@ -137,8 +140,8 @@ func offset(g *graph.Graph, id graph.NodeID, add []float64) error {
 	return nil
 }
 
-// offsetBehind adds a number to each channel of a MatMul: to the constant that is added to it, or by an Add of its own, whose result is then
-// the value that the MatMul's was.
+// offsetBehind adds a number to each channel of a MatMul: to the constant that is added to it, or by an Add of its own, whose result is
+// then the value that the MatMul's was.
 func offsetBehind(g *graph.Graph, id graph.NodeID, add []float64) error {
 	y := g.Node(id).Output(0)
 	if u, sole := g.SoleUse(y); sole && g.Node(u.Node).Op == "Add" && !g.IsOutput(y) {
@@ -169,6 +172,7 @@ func offsetBehind(g *graph.Graph, id graph.NodeID, add []float64) error {
 	if err := g.SetOutput(id, 0, mid); err != nil {
 		return err
 	}
-	_, err = g.AddNode(graph.Node{Name: g.FreshName(name + "/offset"), Op: "Add", Inputs: []graph.ValueID{mid, g.AddConst(name+".offset", t)}, Outputs: []graph.ValueID{y}})
+	_, err = g.AddNode(graph.Node{Name: g.FreshName(name + "/offset"), Op: "Add", Inputs: []graph.ValueID{mid, g.AddConst(name+".offset", t)},
+		Outputs: []graph.ValueID{y}})
 	return err
 }

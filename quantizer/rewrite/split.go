@@ -11,9 +11,10 @@ import (
 )
 
 // SplitChannels doubles output channels of convolution At, those that Groups lists in one group: their copies stand behind all others, and
-// the readers' weights of both are halved. (Zhao et al. 2019, "Improving Neural Network Quantization without Retraining using Outlier Channel
-// Splitting", equation 3; PPQ's ChannelwiseSplit.) Between the two may stand what keeps channels apart.
-var SplitChannels = Kind{Name: "split-channels", Doc: "doubles channels and halves the weights of their readers, so that large weights get small", Apply: applySplitChannels}
+// the readers' weights of both are halved. (Zhao et al. 2019, "Improving Neural Network Quantization without Retraining using Outlier
+// Channel Splitting", equation 3; PPQ's ChannelwiseSplit.) Between the two may stand what keeps channels apart.
+var SplitChannels = Kind{Name: "split-channels",
+	Doc: "doubles channels and halves the weights of their readers, so that large weights get small", Apply: applySplitChannels}
 
 // CanSplit reports whether output channels of a convolution can be doubled, and the readers whose weights are then halved, in graph order.
 func CanSplit(g *graph.Graph, id graph.NodeID) (readers []*Reader, channels int, ok bool) {
@@ -90,8 +91,9 @@ func applySplitChannels(g *graph.Graph, s *Step) error {
 	return nil
 }
 
-// SplitWeight makes two operators of At (Conv, ConvTranspose, Gemm, MatMul), whose results are added: one with half of each weight that is larger
-// than the one element of vector "threshold", and nothing else, and one with the rest. (PPQ's HorizontalLayerSplit, in its balanced form.)
+// SplitWeight makes two operators of At (Conv, ConvTranspose, Gemm, MatMul), whose results are added: one with half of each weight that is
+// larger than the one element of vector "threshold", and nothing else, and one with the rest. (PPQ's HorizontalLayerSplit,
+// in its balanced form.)
 var SplitWeight = Kind{Name: "split-weight", Doc: "makes two operators of one, so that large weights are halved", Apply: applySplitWeight}
 
 func applySplitWeight(g *graph.Graph, s *Step) error {
@@ -120,7 +122,8 @@ func applySplitWeight(g *graph.Graph, s *Step) error {
 	}
 	n := g.Node(id)
 	name, y := n.Name, n.Output(0)
-	second := graph.Node{Name: g.FreshName(name + "/large"), Op: n.Op, Domain: n.Domain, Attrs: slices.Clone(n.Attrs), Inputs: slices.Clone(n.Inputs[:2])}
+	second := graph.Node{Name: g.FreshName(name + "/large"), Op: n.Op, Domain: n.Domain, Attrs: slices.Clone(n.Attrs),
+		Inputs: slices.Clone(n.Inputs[:2])}
 	second.Inputs[m.at] = g.AddConst(g.Value(n.Inputs[m.at]).Name+"/large", large)
 	g.OwnConst(id, m.at, rest)
 	var parts []graph.ValueID

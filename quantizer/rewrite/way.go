@@ -55,7 +55,8 @@ type walker struct {
 	queue     []graph.ValueID
 }
 
-// CanScale finds the way of the output channels of a node: one with weights, a normalization, or a product with a constant. The reason says why there is none. Shapes have to be inferred.
+// CanScale finds the way of the output channels of a node: one with weights, a normalization, or a product with a constant. The reason says
+// why there is none. Shapes have to be inferred.
 func CanScale(g *graph.Graph, id graph.NodeID) (way *Way, reason string) {
 	axis, n, err := produces(g, id)
 	if a, c, ok := gain(g, id); ok {

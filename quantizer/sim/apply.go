@@ -34,8 +34,8 @@ func apply(table *kernels.Table, dst, src *tensor.Tensor, cfg *tqc.Config, p *tq
 	})
 }
 
-// Clips reports whether clipping t, the tensor of a slot, to what the slot's format can represent changes any element. Slots of float islands are
-// not clipped.
+// Clips reports whether clipping t, the tensor of a slot, to what the slot's format can represent changes any element. Slots of float
+// islands are not clipped.
 func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err error) {
 	if err := wantFloat(t); err != nil {
 		return false, err

@@ -43,6 +43,6 @@ func (s *Simulator) alike(a, b tqc.SlotID, actions []action) bool {
 		return s.precision(s.set.Slot(a).Node) == s.precision(s.set.Slot(b).Node)
 	}
 	x, y := &s.set.Slot(a).Config, &s.set.Slot(b).Config
-	return (s.set.Root(a) == s.set.Root(b) || !x.NeedsScale()) && x.Policy == y.Policy && x.Format == y.Format && x.Blocks == y.Blocks && x.Rounding == y.Rounding &&
-		x.Axis == y.Axis && x.GroupSize == y.GroupSize
+	return (s.set.Root(a) == s.set.Root(b) || !x.NeedsScale()) && x.Policy == y.Policy && x.Format == y.Format && x.Blocks == y.Blocks &&
+		x.Rounding == y.Rounding && x.Axis == y.Axis && x.GroupSize == y.GroupSize
 }

@@ -24,8 +24,8 @@ type View struct {
 	// Early: what all readers of a tensor quantize alike is quantized once, in place, where it is computed, instead of once in
 	// front of each. The readers get the same bits; who looks at what the operator computed sees it quantized.
 	Early bool
-	// Lenient: NaN is quantized like any number. Otherwise one that reaches a quantizer ends a simulation of the whole (Mask nil, Quantize) with an
-	// error that wraps *tqc.NaN: engines make different codes of it. A part of a simulation is an experiment and goes on.
+	// Lenient: NaN is quantized like any number. Otherwise one that reaches a quantizer ends a simulation of the whole (Mask nil, Quantize)
+	// with an error that wraps *tqc.NaN: engines make different codes of it. A part of a simulation is an experiment and goes on.
 	Lenient bool
 	// Scratch is memory that several hooks may share, if no two of them are used at a time; nil gives the hooks their own.
 	Scratch *Scratch
@@ -234,8 +234,8 @@ func (h *hooks) apply(id tqc.SlotID, dst, src *tensor.Tensor) error {
 	return apply(h.s.table, dst, src, &h.s.set.Slot(id).Config, h.s.set.Params(id), h.mode)
 }
 
-// look fails where there is NaN among what a slot is about to quantize. Where all is finite, which is found by the processor's widest instructions, that
-// is all it costs.
+// look fails where there is NaN among what a slot is about to quantize. Where all is finite, which is found by the processor's widest
+// instructions, that is all it costs.
 func (h *hooks) look(id tqc.SlotID, x []float32) error {
 	if _, _, finite := h.meter.MinMax(x); finite {
 		return nil

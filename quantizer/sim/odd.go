@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Odd is a set of tensors, by name, in which a run met NaN or infinite numbers. The zero value is empty. It may be used by several goroutines.
+// Odd is a set of tensors, by name, in which a run met NaN or infinite numbers. The zero value is empty.
+// It may be used by several goroutines.
 type Odd struct{ names sync.Map }
 
 // Add puts a tensor into the set.

@@ -45,8 +45,8 @@ type Simulator struct {
 	odd Odd // see Infinite
 }
 
-// Infinite names the tensors of which simulations of the whole, so far, have quantized an infinite number, which became the largest or the smallest code, and the
-// outputs that held NaN or an infinite number. The float network may have it there too (a mask).
+// Infinite names the tensors of which simulations of the whole, so far, have quantized an infinite number, which became the largest or the
+// smallest code, and the outputs that held NaN or an infinite number. The float network may have it there too (a mask).
 func (s *Simulator) Infinite() []string { return s.odd.Names() }
 
 // Quantizes reports whether a tensor is quantized: by the operator that computes it, or in front of one that reads it.
@@ -105,8 +105,8 @@ func (s *Simulator) compare(runs *graph.Graph) error {
 		return nil
 	}
 	if runs.NumNodes() != s.g.NumNodes() || runs.NumValues() != s.g.NumValues() {
-		return fmt.Errorf("simulate: the graph that runs has %d nodes and %d values, the quantized one %d and %d", runs.NumNodes(), runs.NumValues(),
-			s.g.NumNodes(), s.g.NumValues())
+		return fmt.Errorf("simulate: the graph that runs has %d nodes and %d values, the quantized one %d and %d", runs.NumNodes(),
+			runs.NumValues(), s.g.NumNodes(), s.g.NumValues())
 	}
 	for _, v := range s.g.Values() {
 		own, other := s.g.Const(v), runs.Const(v)

@@ -17,7 +17,8 @@ type Bound struct {
 	Reasons []string
 	// Heads holds per NodeID the node that an activation is computed together with, if both run on integers; else NoNode.
 	Heads []graph.NodeID
-	// Pieces says, by NodeID, why a node stays float that could run on integers, unless somebody decides otherwise; "" for most. See findPieces.
+	// Pieces says, by NodeID, why a node stays float that could run on integers, unless somebody decides otherwise; "" for most.
+	// See findPieces.
 	Pieces []string
 
 	residuals *Residuals

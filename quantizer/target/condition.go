@@ -31,21 +31,24 @@ var (
 		return n.Input(2) == graph.NoValue || n.Gemm().Alpha == 1
 	}}
 	// ConstantWeight holds where input 1 is a constant.
-	ConstantWeight = Condition{"constant-weight", "has computed weights", func(g *graph.Graph, n *graph.Node) bool { return g.Const(n.Input(1)) != nil }}
-	// IntegerBias holds where input 2 can be an int32 vector: it is absent or a constant with one number per output channel.
-	IntegerBias = Condition{"integer-bias", "has a bias that is not one constant per output channel", func(g *graph.Graph, n *graph.Node) bool {
-		v := n.Input(2)
-		if v == graph.NoValue {
-			return true
-		}
-		axis, ok := OutputAxis(g, n, 1)
-		b := g.Const(v)
-		if b == nil || !ok || len(b.Shape) == 0 || b.DType != tensor.Float32 {
-			return false
-		}
-		channels := g.Value(n.Inputs[1]).Shape[axis]
-		return channels.Known() && channels.N == int64(b.Len()) && b.Shape[len(b.Shape)-1] == b.Len()
+	ConstantWeight = Condition{"constant-weight", "has computed weights", func(g *graph.Graph, n *graph.Node) bool {
+		return g.Const(n.Input(1)) != nil
 	}}
+	// IntegerBias holds where input 2 can be an int32 vector: it is absent or a constant with one number per output channel.
+	IntegerBias = Condition{"integer-bias", "has a bias that is not one constant per output channel",
+		func(g *graph.Graph, n *graph.Node) bool {
+			v := n.Input(2)
+			if v == graph.NoValue {
+				return true
+			}
+			axis, ok := OutputAxis(g, n, 1)
+			b := g.Const(v)
+			if b == nil || !ok || len(b.Shape) == 0 || b.DType != tensor.Float32 {
+				return false
+			}
+			channels := g.Value(n.Inputs[1]).Shape[axis]
+			return channels.Known() && channels.N == int64(b.Len()) && b.Shape[len(b.Shape)-1] == b.Len()
+		}}
 	// OneAxis holds for a Softmax along a single axis. Before opset 13 it saw its input as a matrix, and where several axes of that are
 	// longer than 1, raising the opset puts a Flatten and a Reshape around it, which would stand between it and its quantizers.
 	OneAxis = Condition{"one-axis", "works along several axes at once", func(g *graph.Graph, n *graph.Node) bool {
@@ -90,22 +93,24 @@ var (
 		return group == 1 || len(s) > 0 && s[0].N == int64(group)
 	}}
 	// HalfPixel holds for a Resize that takes the centres of pixels for their places.
-	HalfPixel = Condition{"half-pixel", "does not compute places from the centres of pixels (half_pixel)", func(_ *graph.Graph, n *graph.Node) bool {
-		return n.Op == "Resize" && n.AttrStr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
-	}}
+	HalfPixel = Condition{"half-pixel", "does not compute places from the centres of pixels (half_pixel)",
+		func(_ *graph.Graph, n *graph.Node) bool {
+			return n.Op == "Resize" && n.AttrStr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+		}}
 	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
-	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group", func(g *graph.Graph, n *graph.Node) bool {
-		s := g.Value(n.Inputs[1]).Shape
-		if len(s) != 4 || s[2].N != 3 || s[3].N != 3 || n.Conv().Group != 1 {
-			return false
-		}
-		for _, of := range []string{"strides", "dilations"} {
-			for _, v := range n.AttrInts(of) {
-				if v != 1 {
-					return false
+	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group",
+		func(g *graph.Graph, n *graph.Node) bool {
+			s := g.Value(n.Inputs[1]).Shape
+			if len(s) != 4 || s[2].N != 3 || s[3].N != 3 || n.Conv().Group != 1 {
+				return false
+			}
+			for _, of := range []string{"strides", "dilations"} {
+				for _, v := range n.AttrInts(of) {
+					if v != 1 {
+						return false
+					}
 				}
 			}
-		}
-		return true
-	}}
+			return true
+		}}
 )

@@ -117,8 +117,8 @@ func Parse(text []byte) (*Target, error) {
 
 // target turns texts into what they name.
 func (f *file) target() (*Target, error) {
-	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, Chain: f.Chain, Tables: f.Tables, Float: f.Float, Profile: f.Profile, Format: f.Format,
-		BorderCost: f.BorderCost, Import: f.Import, Export: Export(f.Export)}
+	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, Chain: f.Chain, Tables: f.Tables, Float: f.Float, Profile: f.Profile,
+		Format: f.Format, BorderCost: f.BorderCost, Import: f.Import, Export: Export(f.Export)}
 	if f.Arithmetic != nil {
 		var err error
 		if t.Arithmetic, err = f.Arithmetic.arithmetic(); err != nil {
@@ -312,9 +312,10 @@ func conditionNames(list []Condition) []string {
 
 // file is the opposite of file.target.
 func (t *Target) file() *file {
-	f := &file{Name: t.Name, Doc: t.Doc, Placement: t.Placement, Chain: t.Chain, Tables: t.Tables, Float: t.Float, Profile: t.Profile, BorderCost: t.BorderCost,
-		Arithmetic: numbersOf(t.Arithmetic), Format: t.Format,
-		Import: t.Import, Export: fileExport(t.Export), Activation: policy(&t.Activation, t.Schemes.Activation), Weight: policy(&t.Weight, t.Schemes.Weight)}
+	f := &file{Name: t.Name, Doc: t.Doc, Placement: t.Placement, Chain: t.Chain, Tables: t.Tables, Float: t.Float, Profile: t.Profile,
+		BorderCost: t.BorderCost, Arithmetic: numbersOf(t.Arithmetic), Format: t.Format,
+		Import: t.Import, Export: fileExport(t.Export), Activation: policy(&t.Activation, t.Schemes.Activation),
+		Weight: policy(&t.Weight, t.Schemes.Weight)}
 	if f.Chain == 1 {
 		f.Chain = 0
 	}
@@ -334,7 +335,8 @@ func (t *Target) file() *file {
 		op := &t.Ops[i]
 		o := fileOperator{Type: op.Type, Role: op.Role, Needs: conditionNames(op.Needs), Align: op.Align, Overlap: op.Overlap, Alone: op.Alone,
 			FixedScale: op.FixedScale, FixedZero: op.FixedZero, Reduced: conditionNames(op.Reduced)}
-		if s := (fileScheme{texts(op.Schemes.Weight), texts(op.Schemes.Activation), texts(op.Schemes.Bias)}); s.Weight != nil || s.Activation != nil || s.Bias != nil {
+		if s := (fileScheme{texts(op.Schemes.Weight), texts(op.Schemes.Activation), texts(op.Schemes.Bias)}); s.Weight != nil ||
+			s.Activation != nil || s.Bias != nil {
 			o.Schemes = &s
 		}
 		f.Operators = append(f.Operators, o)

@@ -43,7 +43,8 @@ var ONNXRuntime = Target{
 	},
 		// The Q/DQ around these are dropped if both have the same scale and zero point. MaxPool is that of opset 12; exports have 13 at least.
 		moving([]string{"DepthToSpace", "GlobalMaxPool", "Identity", "Pad", "SpaceToDepth"},
-			Op{Type: "Expand", Role: Passive}, Op{Type: "GatherElements", Role: Passive}, Op{Type: "ReduceMax", Role: Passive}, Op{Type: "ReduceMin", Role: Passive}, Op{Type: "Tile", Role: Passive})),
+			Op{Type: "Expand", Role: Passive}, Op{Type: "GatherElements", Role: Passive}, Op{Type: "ReduceMax", Role: Passive},
+			Op{Type: "ReduceMin", Role: Passive}, Op{Type: "Tile", Role: Passive})),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
 		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
@@ -51,7 +52,8 @@ var ONNXRuntime = Target{
 	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
 	Schemes: Schemes{
 		Activation: schemesOf("uint8-asym-tensor", "int8-sym-tensor", "uint8-sym-tensor", "uint16-asym-tensor", "int16-sym-tensor",
-			"e4m3-sym-tensor", "e5m2-sym-tensor", "uint8-asym-dynamic-tensor", "int8-sym-dynamic-tensor", "int8-sym-dynamic-token", "int8-asym-tensor"),
+			"e4m3-sym-tensor", "e5m2-sym-tensor", "uint8-asym-dynamic-tensor", "int8-sym-dynamic-tensor", "int8-sym-dynamic-token",
+			"int8-asym-tensor"),
 		Weight: append(slices.Clone(ortWeights), schemesOf("int8-sym-g32", "int8-sym-g64", "int8-sym-g128")...),
 	},
 	// VPMADDUBSW adds two u8*i8 products in a saturating int16: 7-bit weights keep it exact.

@@ -47,7 +47,8 @@ var OpenVINO = Target{
 	Schemes: Schemes{
 		// OpenVINO 2026.4 opens int16 activations and 8-bit floats too, and computes other numbers with them than ONNX defines.
 		Activation: schemesOf("uint8-asym-tensor", "int8-sym-tensor", "uint8-sym-tensor"),
-		Weight:     schemesOf("int8-sym-channel", "int8-sym-tensor", "int4-sym-channel", "int4-sym-tensor", "int4-sym-g16", "int4-sym-g32", "int4-sym-g64", "int4-sym-g128"),
+		Weight: schemesOf("int8-sym-channel", "int8-sym-tensor", "int4-sym-channel", "int4-sym-tensor", "int4-sym-g16", "int4-sym-g32",
+			"int4-sym-g64", "int4-sym-g128"),
 	},
 	// Without VNNI the plugin adds two u8*i8 products in a saturating int16, as NNCF's half_range has it.
 	ReducedWeight: [2]int32{-64, 64},

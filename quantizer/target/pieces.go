@@ -8,8 +8,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// findPieces finds the nodes that stay float unless somebody decides otherwise: each is a piece of a root, a quotient or a logarithm of a sum,
-// a square or a difference that the graph has written out (variances, norms, sums of exponentials). On a grid of integers
+// findPieces finds the nodes that stay float unless somebody decides otherwise: each is a piece of a root, a quotient or a logarithm of a
+// sum, a square or a difference that the graph has written out (variances, norms, sums of exponentials). On a grid of integers
 // a quiet sample's square becomes 0, and the difference of two numbers that were rounded becomes negative: the root is NaN and the quotient
 // infinite where the float network has ordinary numbers. Kernels for what is one operator (LayerNormalization) compute these in float too.
 func (b *Bound) findPieces() {
@@ -85,9 +85,10 @@ func (w *pieces) mark(id graph.NodeID) {
 
 // reduces lists operators that make one number of many, moves those that change no number or only its sign or limits.
 var (
-	reduces = set("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "GlobalAveragePool", "AveragePool",
-		"GlobalLpPool", "LpPool", "CumSum")
-	moves = set("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Expand", "Cast", "Slice", "Gather", "Split", "Clip", "Relu", "Abs", "Neg", "Tile")
+	reduces = set("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "GlobalAveragePool",
+		"AveragePool", "GlobalLpPool", "LpPool", "CumSum")
+	moves = set("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Expand", "Cast", "Slice", "Gather", "Split", "Clip",
+		"Relu", "Abs", "Neg", "Tile")
 	joins = set("Add", "Sub", "Mul", "Div", "Sum", "Mean", "Max", "Min", "Where", "Concat")
 )
 
@@ -114,8 +115,8 @@ func (w *pieces) producer(v graph.ValueID) *graph.Node {
 	return nil
 }
 
-// operand marks what an operand is made of, through sums and differences, back to squares and reductions, and reports whether there are any. A
-// difference is one by itself.
+// operand marks what an operand is made of, through sums and differences, back to squares and reductions, and reports whether there are
+// any. A difference is one by itself.
 func (w *pieces) operand(v graph.ValueID) bool {
 	if found, ok := w.seen[v]; ok {
 		return found

@@ -33,11 +33,12 @@ var Pow2 = Target{
 		{Type: "Clip", Role: Activation, Alone: true},
 		{Type: "Relu", Role: Activation, Alone: true},
 	}, moving([]string{"Gather"})),
-	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
-		Observer: tqc.ObserverRobust},
-	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
-		Observer: tqc.ObserverMinMax},
-	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
+	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2,
+		Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127}, Observer: tqc.ObserverRobust},
+	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear | tqc.PowerOf2,
+		Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127}, Observer: tqc.ObserverMinMax},
+	Bias: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear | tqc.PowerOf2,
+		Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}},
 	Schemes: Schemes{
 		Activation: schemesOf("int8-sym-tensor-pow2", "int16-sym-tensor-pow2"),
 		Weight:     schemesOf("int8-sym-channel-pow2", "int8-sym-tensor-pow2", "int4-sym-channel-pow2", "int4-sym-tensor-pow2"),
@@ -49,5 +50,6 @@ var Pow2 = Target{
 	Profile:   "pow2-half-even",
 	// The host is slow and far away: integers pay wherever they can be computed.
 	BorderCost: 1,
-	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, SignedOnly: true, ZeroPointZero: true, Int8Weights: true, PassiveScale: true},
+	Export: Export{MinOpset: 13, MaxOpset: 21, RankZero: true, SignedOnly: true, ZeroPointZero: true, Int8Weights: true,
+		PassiveScale: true},
 }

@@ -7,8 +7,8 @@ import "qwb/quantizer/tqc"
 var PPLCuda = derive(&QNN, func(t *Target) {
 	t.Name = "ppl_cuda_int8"
 	t.Doc = "OpenPPL on CUDA, float ONNX with its JSON: symmetric int8 activations, per-channel int8 weights, int32 bias"
-	t.keep("Conv", "Relu", "PRelu", "Clip", "Gemm", "Resize", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Mul", "Split", "Concat",
-		"Transpose", "Slice", "Reshape", "Flatten", "ReduceMean")
+	t.keep("Conv", "Relu", "PRelu", "Clip", "Gemm", "Resize", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "Mul",
+		"Split", "Concat", "Transpose", "Slice", "Reshape", "Flatten", "ReduceMean")
 	t.put(Op{Type: "Add", Role: Arithmetic, Align: AlignLarge}, Op{Type: "LeakyRelu", Role: Activation, Alone: true},
 		Op{Type: "Sigmoid", Role: Activation, Alone: true})
 	t.Activation = eight(-128, 127, tqc.PerTensor, tqc.ObserverRobust)

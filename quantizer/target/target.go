@@ -142,8 +142,8 @@ func (b *Bound) CanAlign(id graph.NodeID, a Align) error {
 
 // Op is one operator type of a target.
 type Op struct {
-	// Type is that of an operator of ai.onnx, or "domain::Name" of one that a program brings along (graph.Operator), which can be Passive only:
-	// there are no integers for it, but the scale goes through it.
+	// Type is that of an operator of ai.onnx, or "domain::Name" of one that a program brings along (graph.Operator), which can be Passive
+	// only: there are no integers for it, but the scale goes through it.
 	Type  string
 	Role  Role
 	Needs []Condition // all of them must hold, else the node stays float
@@ -193,8 +193,8 @@ type Export struct {
 	OneType bool
 	// PassiveScale: an operator that moves elements has one scale and zero point on both sides.
 	PassiveScale bool
-	// SubsampleFirst: convolutions of one element with strides, where all readers of a tensor are such, read what a MaxPool of one element with
-	// these strides leaves of the tensor.
+	// SubsampleFirst: convolutions of one element with strides, where all readers of a tensor are such, read what a MaxPool of one element
+	// with these strides leaves of the tensor.
 	SubsampleFirst bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool

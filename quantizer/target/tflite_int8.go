@@ -9,11 +9,13 @@ import (
 )
 
 // TFLiteInt8 is TensorFlow Lite, TFLite Micro and what compiles their files (Vela, Edge TPU, vendors' NPUs): the int8 quantization
-// specification, for networks that are calibrated here and written as .tflite. What has a row here has an integer kernel in TFLite's reference
-// kernels whose arithmetic profile tflite2 has; ABS, SQRT, RSQRT and PRELU have arithmetic of their own that no profile has, and stay float.
+// specification, for networks that are calibrated here and written as .tflite. What has a row here has an integer kernel in TFLite's
+// reference kernels whose arithmetic profile tflite2 has; ABS, SQRT, RSQRT and PRELU have arithmetic of their own that no profile has,
+// and stay float.
 var TFLiteInt8 = Target{
 	Name: "tflite_int8",
-	Doc:  "TensorFlow Lite, TFLite Micro and compilers of their files: asymmetric int8 activations, symmetric per-channel int8 weights, .tflite form",
+	Doc: "TensorFlow Lite, TFLite Micro and compilers of their files: asymmetric int8 activations, symmetric per-channel int8 weights, " +
+		".tflite form",
 	Ops: slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
@@ -59,18 +61,21 @@ var TFLiteInt8 = Target{
 var denseWeights = Schemes{Weight: schemesOf("int8-sym-tensor", "int8-sym-channel")}
 
 // TFLite16x8 is the same with activations of 16 bits: symmetric, and biases of 64 bits. SOFTMAX, LOGISTIC and TANH of int16 are tables of
-// TFLite's own that no profile has, and its LEAKY_RELU of int16 is no table; the operators that TFLite has no int16 kernel of stay float too.
+// TFLite's own that no profile has, and its LEAKY_RELU of int16 is no table;
+// the operators that TFLite has no int16 kernel of stay float too.
 var TFLite16x8 = wideTFLite()
 
 func wideTFLite() Target {
 	t := TFLiteInt8
 	t.Name = "tflite_16x8"
-	t.Doc = "TensorFlow Lite with 16-bit activations: symmetric int16 activations, symmetric per-channel int8 weights, int64 biases, .tflite form"
+	t.Doc = "TensorFlow Lite with 16-bit activations: symmetric int16 activations, symmetric per-channel int8 weights, int64 biases, " +
+		".tflite form"
 	t.Activation.Policy = tqc.Symmetric | tqc.PerTensor | tqc.Linear
 	t.Activation.Format = qmath.Format{Bits: 16, QMin: -32768, QMax: 32767}
 	t.Schemes.Activation = schemesOf("int16-sym-tensor")
 	t.Ops = slices.DeleteFunc(slices.Clone(t.Ops), func(o Op) bool {
-		return slices.Contains([]string{"ConvTranspose", "DepthToSpace", "Elu", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Log", "Resize", "Sigmoid", "Softmax", "SpaceToDepth", "Tanh", "Tile", "Upsample"}, o.Type)
+		return slices.Contains([]string{"ConvTranspose", "DepthToSpace", "Elu", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Log", "Resize",
+			"Sigmoid", "Softmax", "SpaceToDepth", "Tanh", "Tile", "Upsample"}, o.Type)
 	})
 	return t
 }

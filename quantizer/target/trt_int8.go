@@ -42,7 +42,8 @@ var TRTInt8 = Target{
 	},
 		// The builder moves Q and DQ through these.
 		moving([]string{"Gather"},
-			Op{Type: "Concat", Role: Passive}, Op{Type: "Dropout", Role: Passive, Needs: []Condition{OneOutput}}, Op{Type: "Expand", Role: Passive}, Op{Type: "Tile", Role: Passive})),
+			Op{Type: "Concat", Role: Passive}, Op{Type: "Dropout", Role: Passive, Needs: []Condition{OneOutput}}, Op{Type: "Expand", Role: Passive},
+			Op{Type: "Tile", Role: Passive})),
 	// Both grids are [-128,127] (developer guide, quantized types; NVIDIA/TensorRT issue 1796) with scale absmax/127: -128 occurs
 	// only where a value beyond the range clips.
 	Activation: tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},

@@ -5,8 +5,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// XInt8 is AMD's Ryzen AI NPU for convolutional networks, which takes power-of-two scales only, one for weights (Quark's preset XINT8; biases
-// are int32 here, which Quark calls Int32Bias). FPGA is PPQ's target for Xilinx's FPGAs, whose biases have 30 bits.
+// XInt8 is AMD's Ryzen AI NPU for convolutional networks, which takes power-of-two scales only, one for weights (Quark's preset XINT8;
+// biases are int32 here, which Quark calls Int32Bias). FPGA is PPQ's target for Xilinx's FPGAs, whose biases have 30 bits.
 var (
 	XInt8 = pow2Tensor("xint8", "AMD Ryzen AI NPU, XINT8: symmetric int8 with power-of-two scales, one for weights, Q/DQ form")
 	FPGA  = fpga()

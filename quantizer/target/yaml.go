@@ -62,7 +62,8 @@ func (a *fileNumbers) flow() string {
 	if a == nil {
 		return ""
 	}
-	return flow("operators", a.Operators, "multiplier", number(a.Multiplier), "shift", number(a.Shift), "rounding", list(a.Rounding), "quantize", a.Quantize,
+	return flow("operators", a.Operators, "multiplier", number(a.Multiplier), "shift", number(a.Shift), "rounding", list(a.Rounding),
+		"quantize", a.Quantize,
 		"accumulator", number(a.Accumulator), "bias", number(a.Bias), "table_step", number(a.TableStep), "table_read", a.TableRead)
 }
 
@@ -81,8 +82,8 @@ func (o *fileOperator) flow() string {
 	if o.Align != AlignNone {
 		align = o.Align.String()
 	}
-	return flow("type", o.Type, "role", o.Role.String(), "needs", list(o.Needs), "align", align, "overlap", flag(o.Overlap), "alone", flag(o.Alone),
-		"fixed_scale", number(o.FixedScale), "fixed_zero", flag(o.FixedZero), "reduced", list(o.Reduced), "schemes", schemes)
+	return flow("type", o.Type, "role", o.Role.String(), "needs", list(o.Needs), "align", align, "overlap", flag(o.Overlap), "alone",
+		flag(o.Alone), "fixed_scale", number(o.FixedScale), "fixed_zero", flag(o.FixedZero), "reduced", list(o.Reduced), "schemes", schemes)
 }
 
 // flow writes keys and values in braces; those without a value are left out.

@@ -31,7 +31,8 @@ var policyNames = []struct {
 	name string
 }{
 	{Symmetric, "symmetric"}, {Asymmetric, "asymmetric"}, {PerTensor, "per-tensor"}, {PerChannel, "per-channel"},
-	{PerGroup, "per-group"}, {PerToken, "per-token"}, {Linear, "linear"}, {Floating, "floating"}, {PowerOf2, "power-of-2"}, {Dynamic, "dynamic"},
+	{PerGroup, "per-group"}, {PerToken, "per-token"}, {Linear, "linear"}, {Floating, "floating"}, {PowerOf2, "power-of-2"},
+	{Dynamic, "dynamic"},
 }
 
 // Has reports whether all properties of q are set in p.

@@ -68,14 +68,15 @@ func (p *Params) CheckCodes(cfg *Config, t *tensor.Tensor) error {
 	}
 	for i, x := range t.ToRowMajor().F32() {
 		if g := p.Grid(cfg, i%n); g.Dequantize(p.Codes[i]) != x {
-			return fmt.Errorf("integer %d of element %d stands for %g at scale %g, the constant has %g", p.Codes[i], i, g.Dequantize(p.Codes[i]), g.Scale, x)
+			return fmt.Errorf("integer %d of element %d stands for %g at scale %g, the constant has %g", p.Codes[i], i,
+				g.Dequantize(p.Codes[i]), g.Scale, x)
 		}
 	}
 	return nil
 }
 
-// NumScales returns how many scales Params has for a tensor of this shape under c, and whether the shape says so. An axis that does not exist
-// gives 0.
+// NumScales returns how many scales Params has for a tensor of this shape under c, and whether the shape says so. An axis that does not
+// exist gives 0.
 func NumScales(shape graph.Shape, c *Config) (n int64, known bool) {
 	switch {
 	case !c.NeedsScale():

@@ -13,7 +13,8 @@ const floatBits = 24
 // BeyondFloat reports whether codes have more bits than float32 keeps: those of biases, which are quantized in double precision.
 func (c *Config) BeyondFloat() bool { return c.Bits > floatBits }
 
-// Code returns the code of element i of a constant, whose number is x, under the codec of its part; it is what Quantize does with each element.
+// Code returns the code of element i of a constant, whose number is x, under the codec of its part;
+// it is what Quantize does with each element.
 func (p *Params) Code(c *Config, i int, x float32, codec qmath.Codec) int32 {
 	if c.BeyondFloat() {
 		q, _ := p.BiasCode(i, x, codec.Scale)
@@ -96,8 +97,8 @@ func within(d tensor.DType, codes []int32) bool {
 	return outside == 0
 }
 
-// Runs calls f, until it returns false, with the bounds of every run of elements of t that share a scale, in memory order, and with what codes
-// mean there. Scales of run time, and scales that do not fit the tensor, are an error.
+// Runs calls f, until it returns false, with the bounds of every run of elements of t that share a scale, in memory order, and with what
+// codes mean there. Scales of run time, and scales that do not fit the tensor, are an error.
 func Runs(t *tensor.Tensor, c *Config, p *Params, f func(from, to int, codec qmath.Codec) bool) error {
 	if c.RunTime() {
 		return fmt.Errorf("scales of policy %q are there at run time only", c.Policy)

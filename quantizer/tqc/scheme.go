@@ -10,8 +10,8 @@ import (
 
 // Scheme is the part of a Config that people choose and write: which numbers, with or without a zero point, how many scales.
 // Its text form is FORMAT-sym|asym-GRANULARITY[-pow2], for example int8-sym-channel, uint8-asym-tensor, int4-sym-g32,
-// e4m3-sym-tensor, e2m1-sym-mx32, int8-sym-dynamic-token, int8-sym-tensor-pow2. What a text leaves open (whether -128 is used, the observer,
-// the rounding) a Config brings along: see Apply. Schemes are comparable.
+// e4m3-sym-tensor, e2m1-sym-mx32, int8-sym-dynamic-token, int8-sym-tensor-pow2. What a text leaves open (whether -128 is used, the
+// observer, the rounding) a Config brings along: see Apply. Schemes are comparable.
 type Scheme struct {
 	Type       qmath.NumberType // integers unless said
 	Bits       int              // 2 to 16; 32 is for biases. Other types have theirs: 0 stands for it
@@ -222,8 +222,8 @@ func SchemeOf(c Config) (Scheme, error) {
 
 // Apply returns c under the scheme. Observer, rounding and axis stay. The range of integers stays where the format is that of c;
 // otherwise it is the whole range, but for the lowest integer of a symmetric signed grid, which is left out unless c has all
-// integers of its own format: what clips where its type ends (QuantizeLinear) clips there in any format. A divisor or a fixed scale that was
-// made for other numbers goes; minmax then takes the place of fixed.
+// integers of its own format: what clips where its type ends (QuantizeLinear) clips there in any format. A divisor or a fixed scale that
+// was made for other numbers goes; minmax then takes the place of fixed.
 func (s Scheme) Apply(c Config) (Config, error) {
 	if err := s.Valid(); err != nil {
 		return Config{}, err

@@ -70,7 +70,8 @@ func RandomTarget(seed uint64) target.Target {
 	case 6:
 		tg = Int16(tg)
 	case 7:
-		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMax: 1<<16 - 1}, Observer: tqc.ObserverMinMax}
+		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMax: 1<<16 - 1},
+			Observer: tqc.ObserverMinMax}
 	}
 	if tg.Placement.Outputs() && r.IntN(2) == 0 {
 		tg.Tables = 16
@@ -80,7 +81,8 @@ func RandomTarget(seed uint64) target.Target {
 
 // Int16 is a target with activations of signed 16 bits without zero point.
 func Int16(tg target.Target) target.Target {
-	tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}
+	tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear,
+		Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}
 	tg.Ops = slices.Clone(tg.Ops)
 	for i := range tg.Ops {
 		tg.Ops[i].FixedScale = 0 // it comes with a zero point
@@ -256,7 +258,8 @@ func (r *random) resize(x tensorOf) {
 			shape[a] *= scales[a]
 		}
 	}
-	r.node(shape, "Resize", `mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"`, x.name, "_", r.numbers("f32", scales))
+	r.node(shape, "Resize", `mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"`, x.name, "_",
+		r.numbers("f32", scales))
 }
 
 // gather picks some places of an axis, in any order.

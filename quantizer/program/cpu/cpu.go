@@ -214,7 +214,8 @@ func (e *engine) Placement() *program.Placement {
 	p := &program.Placement{Steps: len(e.steps)}
 	for _, s := range e.steps {
 		if _, simulated := s.Op.(*lower.Simulated); s.slowly && !simulated {
-			p.Host = append(p.Host, program.HostStep{Step: s.ID, Name: e.program.Name(s.ID), Op: s.Op.Name(), Reason: program.Slow(e.program, s.Step, s.own)})
+			p.Host = append(p.Host, program.HostStep{Step: s.ID, Name: e.program.Name(s.ID), Op: s.Op.Name(),
+				Reason: program.Slow(e.program, s.Step, s.own)})
 		}
 	}
 	if p.Host == nil {

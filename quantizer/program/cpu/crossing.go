@@ -198,7 +198,8 @@ func (s *step) crosses() bool {
 
 // newCrossing makes a crossing of nodes of an island behind a product. It returns the other steps that it covers too; nil where a node
 // has no place in a tail.
-func newCrossing(e *engine, island *step, g *graph.Graph, nodes []graph.NodeID, main graph.ValueID, product *step, readers [][]*step) (*crossing, []*step) {
+func newCrossing(e *engine, island *step, g *graph.Graph, nodes []graph.NodeID, main graph.ValueID, product *step,
+	readers [][]*step) (*crossing, []*step) {
 	shape := e.program.Tensors[product.Outputs[0]].Shape
 	if len(shape) == 0 || shape[len(shape)-1].N <= 0 {
 		return nil, nil

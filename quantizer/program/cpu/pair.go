@@ -46,7 +46,8 @@ func newPair(e *engine, s *lower.Step, at func(a, b int32) int32) kernel {
 		return nil
 	}
 	t := e.program.Tensors
-	c := &pair{par: e.par, at: at, kernels: e.table, from: [2]tensor.DType{t[s.Inputs[0]].DType, t[s.Inputs[1]].DType}, dtype: t[s.Outputs[0]].DType}
+	c := &pair{par: e.par, at: at, kernels: e.table, from: [2]tensor.DType{t[s.Inputs[0]].DType, t[s.Inputs[1]].DType},
+		dtype: t[s.Outputs[0]].DType}
 	c.some = c.runPiece
 	return c
 }
@@ -73,7 +74,8 @@ func addCodes(q *qmath.Sum, a, b, y int32) *kernels.AddCodes {
 		if a < 0 || a > 255 || b < 0 || b > 255 || !ok || to.Away {
 			return nil
 		}
-		s = kernels.AddCodes{ZA: uint8(a), ZB: uint8(b), FA: q.A.Scale, FB: q.B.Scale, Factor: to.Factor, Divisor: to.Divisor, Requantized: to.Requantized}
+		s = kernels.AddCodes{ZA: uint8(a), ZB: uint8(b), FA: q.A.Scale, FB: q.B.Scale, Factor: to.Factor, Divisor: to.Divisor,
+			Requantized: to.Requantized}
 		if q.Subtract {
 			s.FB = -s.FB
 		}

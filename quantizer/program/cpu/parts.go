@@ -10,7 +10,8 @@ import (
 )
 
 // A batch of large samples does not fit into the second-level cache. Where no hook looks at values and every step treats samples
-// apart, a batch is therefore run in equal parts, one after the other; one without a divisor that fits is run whole. The integers are the same.
+// apart, a batch is therefore run in equal parts, one after the other; one without a divisor that fits is run whole.
+// The integers are the same.
 
 // stepBytes is what the largest step of a batch may read and write for the batch to stay whole.
 const stepBytes = 1 << 19

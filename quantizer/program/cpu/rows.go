@@ -5,8 +5,8 @@ import (
 	"qwb/quantizer/program/steps"
 )
 
-// kernelRows are the rows of the processor: its kernels for tensors of 8 bits. A row that gives nil leaves the step to the reference, as all do
-// with tensors of 16 bits.
+// kernelRows are the rows of the processor: its kernels for tensors of 8 bits. A row that gives nil leaves the step to the reference, as
+// all do with tensors of 16 bits.
 var kernelRows = lower.Rows[*engine, kernel]{
 	lower.For(newLinear).Of("Conv", "Gemm", "MatMul"),
 	lower.For(always(newSum)),

@@ -88,8 +88,8 @@ func pointwise(g *graph.Graph) bool {
 	return true
 }
 
-// Tabulate runs the three steps on every code and returns the function; nil where a code gives NaN or an infinite number, which is found only where the
-// steps are computed as they are.
+// Tabulate runs the three steps on every code and returns the function; nil where a code gives NaN or an infinite number, which is found
+// only where the steps are computed as they are.
 func (f Function) Tabulate(p *lower.Program) (func(q int32) int32, error) {
 	in := p.Tensors[f.First.Inputs[0]].DType
 	g := f.Middle.Op.(*lower.Island).Graph.Clone()
