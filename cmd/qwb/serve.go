@@ -92,7 +92,7 @@ type serveOptions struct {
 
 func (o *serveOptions) Table(*qwb.Catalog) options.Table {
 	return slices.Concat(options.Table{
-		{Name: "addr", At: &o.addr, Default: "127.0.0.1:0", Help: "address of this machine to serve at; port 0 is any free one"},
+		{Name: "addr", See: "workbench.md", At: &o.addr, Default: "127.0.0.1:0", Help: "address of this machine to serve at; port 0 is any free one"},
 		{Name: "root", At: &o.roots, Help: "`DIR` whose files the page may read and write, beside the folder of the plan or model; may be repeated"},
 		{Name: "no-browser", At: &o.quiet, Help: "print the address only, open no browser"},
 		{Name: "data", At: &o.data, Help: "`PATH` of samples to evaluate with, as for eval; may be repeated; the page can name others"},

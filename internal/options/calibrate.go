@@ -17,21 +17,23 @@ type Calibrate struct {
 }
 
 func (o *Calibrate) Table(c *qwb.Catalog) Table {
-	return slices.Concat(
-		Platform(c, &o.Platform, "target to quantize for: "+words(Platforms(c))+", or a YAML file"),
+	platform := Platform(c, &o.Platform, "target to quantize for: "+words(Platforms(c))+", or a YAML file")
+	platform[0].Field = &Field{Label: "Target", Type: "select", List: "targets"}
+	return slices.Concat(platform,
 		Data(&o.Data),
 		Labels(&o.Data, "TSV or MNIST label file: statistics and plan then say which classes the samples cover (nothing else depends on it)"),
 		Table{
-			{Name: "observer", At: (*string)(&o.Observer), Job: true, Values: EveryObserver,
+			{Name: "observer", At: (*string)(&o.Observer), Job: true, Field: &Field{Label: "Observer", Type: "select", List: "observers", None: "that of the target",
+				Doc: "How ranges of activations are chosen from the statistics. The view Sweep compares them."}, Values: EveryObserver,
 				Help: "calibration method for activations: auto, " + words(Observers()) + ", or percentile(0.999) (default: the target's); or the range that another tool chooses: " + words(Peers())},
 			{Name: "reduce-range", At: &o.ReduceRange, Job: true, Help: "7-bit weights, for CPUs whose 16-bit sums saturate (x86 without VNNI)"},
-			{Name: "per-tensor", At: &o.PerTensor, Job: true, Help: "one scale per weight tensor instead of one per channel"},
-			{Name: "dispatcher", At: &o.Dispatcher, Job: true, Values: Dispatchers, Help: "strategy that selects the operators to quantize: " + words(Dispatchers())},
-			{Name: "border-cost", At: &o.BorderCost, Job: true,
+			{Name: "per-tensor", At: &o.PerTensor, Job: true, Field: &Field{Label: "One scale per weight tensor (default: one per channel)"}, Help: "one scale per weight tensor instead of one per channel"},
+			{Name: "dispatcher", See: "dispatch.md", At: &o.Dispatcher, Job: true, Values: Dispatchers, Help: "strategy that selects the operators to quantize: " + words(Dispatchers())},
+			{Name: "border-cost", See: "dispatch.md", At: &o.BorderCost, Job: true,
 				Help: "multiply-accumulates that must be quantized to pay for converting one element between float and integer; 0: conversion is free (default: the target's)"},
-			{Name: "recipe", At: &o.Recipes, Job: true, Values: recipes, Files: true,
+			{Name: "recipe", See: "recipes.md", At: &o.Recipes, Job: true, Values: recipes, Files: true,
 				Help: "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME (" + words(presets()) + "), nncf:FILE, ort:FILE or trt:FILE; may be given several times"},
-			{Name: "fresh", At: &o.Fresh, Job: true, Help: "drop the decisions of an existing plan"},
+			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Drop the decisions of the plan that is there"}, Help: "drop the decisions of an existing plan"},
 			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(), Help: "samples per forward pass, if the model takes batches; results do not depend on it"},
 			{Name: "merge", At: &o.Merge, Help: "`STATS` files to merge instead of running data: --merge A.stats B.stats"},
 			{Name: "shard", At: &shard{at: &o.Shard}, Help: "part of the data, `I/N`: process part I of N and write its statistics to -o PART; qwb merge combines all parts"},
@@ -80,11 +82,13 @@ func (o *Sweep) Table(c *qwb.Catalog) Table {
 	return slices.Concat(
 		Data(&o.Data), Labels(&o.Data, "labels of the samples: TSV or MNIST label file"),
 		Table{
-			{Name: "platforms", At: (*List)(&o.Platforms), Job: true, Values: func() []string { return PlatformsHere(c) },
-				Help: "targets to try, separated by commas: " + words(Platforms(c)) + ", or YAML files (default: that of the plan; without a plan " + words(qwb.SweepPlatforms) + ")"},
-			{Name: "observers", At: (*List)(&o.observers), Job: true, Values: sweepObservers,
+			{Name: "observers", See: "sweep.md", At: (*List)(&o.observers), Job: true, Field: &Field{Label: "Observers", Type: "many", List: "observers", Value: []string{},
+				Doc: "How ranges of activations are chosen. None: the usual eight."}, Values: sweepObservers,
 				Help: "calibration methods to try, separated by commas (default: " + words(sweepObservers()) + ")"},
-			{Name: "granularity", At: (*List)(&o.Granularities), Job: true, Values: fixed(qwb.GranularityChannel, qwb.GranularityTensor),
+			{Name: "platforms", At: (*List)(&o.Platforms), Job: true, Field: &Field{Label: "Targets", Type: "many", List: "targets", Doc: "The engine or chip that the plan is for."}, Values: func() []string { return PlatformsHere(c) },
+				Help: "targets to try, separated by commas: " + words(Platforms(c)) + ", or YAML files (default: that of the plan; without a plan " + words(qwb.SweepPlatforms) + ")"},
+			{Name: "granularity", At: (*List)(&o.Granularities), Job: true, Field: &Field{Label: "Scales of weights", Type: "many", Value: []string{qwb.GranularityChannel},
+				Choices: []Choice{{qwb.GranularityChannel, "one per channel"}, {qwb.GranularityTensor, "one per tensor"}}}, Values: fixed(qwb.GranularityChannel, qwb.GranularityTensor),
 				Help: "scales of weights to try: channel (one per output channel), tensor, or both: channel,tensor (default: channel)"},
 			{Name: "dispatchers", At: (*List)(&o.Dispatchers), Job: true, Values: Dispatchers,
 				Help: "dispatchers to try, separated by commas: " + words(Dispatchers()) + " (default: " + Dispatchers()[0] + ")"},
@@ -93,7 +97,7 @@ func (o *Sweep) Table(c *qwb.Catalog) Table {
 			{Name: "peers", At: &o.Peers, Job: true, Help: "also the ranges that other tools would choose (docs/peers.md)"},
 			{Name: "device", At: &o.Device, Job: true,
 				Help: "device file to predict times by: of plans that cannot be told apart the fastest is taken (default: the one with the least work)"},
-			{Name: "fresh", At: &o.Fresh, Job: true, Help: "replace a plan that has decisions of its own"},
+			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Replace a plan that has decisions of its own"}, Help: "replace a plan that has decisions of its own"},
 			{Name: "force", At: &o.Force, Job: true, Help: fmt.Sprintf("write the best plan even if fewer than %d samples are held out", analysis.MinHeldOut)},
 			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(), Help: "samples per forward pass of calibration, if the model takes batches; results do not depend on it"},
 		},

@@ -17,7 +17,8 @@ type Compare struct {
 func (o *Compare) Table(c *qwb.Catalog) Table {
 	return slices.Concat(Data(&o.Data), Metric(&o.Data, "output", false), compared(c, &o.CompareOptions),
 		Table{
-			{Name: "layers", At: &o.Depth, Default: qwb.CompareLayers, Job: true,
+			{Name: "layers", At: &o.Depth, Default: qwb.CompareLayers, Job: true, Field: &Field{Label: "Samples for the error at every operator", Value: qwb.CompareLayers,
+				Doc: "0: operators are not compared."},
 				Help: "number of samples on which the error at every operator of plans is compared (0: none)"},
 			{Name: "all", At: &o.All, Help: "print every operator (default: those that differ most)"},
 		},
@@ -37,7 +38,8 @@ func compared(c *qwb.Catalog, o *qwb.CompareOptions) Table {
 	return slices.Concat(
 		Table{
 			{Name: "float", At: &o.Float, Job: true, Help: "float `MODEL` to measure errors against (default: that of the first plan or float model)"},
-			{Name: "mode", At: &o.Mode, Default: qwb.ModeSim, Job: true, Values: modes, Help: "how plans run: sim (simulated INT8) or int8 (the integer program)"},
+			{Name: "mode", At: &o.Mode, Default: qwb.ModeSim, Job: true, Field: &Field{Label: "Plans run", Type: "select", Value: qwb.ModeSim,
+				Choices: []Choice{{qwb.ModeSim, "simulated"}, {qwb.ModeInt8, "on integers"}}}, Values: modes, Help: "how plans run: sim (simulated INT8) or int8 (the integer program)"},
 		},
 		Profile(&o.Profile, "arithmetic profile of --mode int8 (default: the target's): "), Backend(c, &o.Backend, "backend of --mode int8: "))
 }
@@ -64,9 +66,9 @@ func (o *Gate) Table(c *qwb.Catalog) Table {
 	return slices.Concat(Data(d), Metric(d, "output", false), compared(c, &o.Run),
 		Table{
 			{Name: "max-drop", At: &o.MaxDrop, Help: "largest drop of the score: percentage points (pp) of metrics that are shares"},
-			{Name: "max-nsr", At: &o.MaxNSR, Help: "largest NSR against float, for example 0.01"},
-			{Name: "slice", At: &o.Slice, Help: "with --max-nsr: the limit is on this part of an output: an input of its last Concat, or one of --slices (default: the worst part)"},
-			{Name: "max-flips", At: &o.MaxFlips, Help: "largest percentage of samples whose class changed"},
+			{Name: "max-nsr", See: "gate.md", At: &o.MaxNSR, Help: "largest NSR against float, for example 0.01"},
+			{Name: "slice", See: "gate.md", At: &o.Slice, Help: "with --max-nsr: the limit is on this part of an output: an input of its last Concat, or one of --slices (default: the worst part)"},
+			{Name: "max-flips", See: "gate.md", At: &o.MaxFlips, Help: "largest percentage of samples whose class changed"},
 			{Name: "strict", At: &o.Strict, Help: "nothing above a limit passes, be it within noise or not"},
 			{Name: "junit", At: &o.JUnit, Help: "write the outcome as JUnit XML to this `FILE`"},
 			{Name: "markdown", At: &o.Markdown, Help: "write the outcome as Markdown to this `FILE`"},

@@ -23,12 +23,12 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 			{Name: "layerwise", At: &o.Layerwise, Job: true, Help: "error of each operator quantized alone"},
 			{Name: "statistical", At: &o.Statistical, For: Networks, Job: true, Help: "ranges and histograms of every tensor"},
 			{Name: "split", At: &o.Split, For: Networks, Job: true, Help: "with --layerwise: split the error at the operator's own output into weights and activations"},
-			{Name: "explain", At: &o.Explain, For: Networks, Job: true, Help: "causes of the error of the integer program"},
+			{Name: "explain", See: "verify.md", At: &o.Explain, For: Networks, Job: true, Help: "causes of the error of the integer program"},
 			{Name: "peers", At: &o.Peers, For: Networks, Job: true, Help: "with --statistical: also the ranges that other tools would choose by their defaults (docs/peers.md)"},
-			{Name: "try", At: &o.Try, For: Networks, Job: true, Help: "with --layerwise: try each command that is advised, without changing the plan, and print what it does"},
+			{Name: "try", See: "advice.md", At: &o.Try, For: Networks, Job: true, Help: "with --layerwise: try each command that is advised, without changing the plan, and print what it does"},
 			{Name: "all", At: &o.All, Help: "print all rows of all tables (default: the ten most important)"},
-			{Name: "html", At: &o.HTML, Help: "write the report as one HTML file"},
-			{Name: "png", At: &o.PNG, For: Networks, Help: "write plots to this folder"},
+			{Name: "html", See: "reports.md", At: &o.HTML, Help: "write the report as one HTML file"},
+			{Name: "png", See: "reports.md", At: &o.PNG, For: Networks, Help: "write plots to this folder"},
 			{Name: "model-explorer", At: &o.Nodes, For: Networks, Help: "with --graphwise: write the error at every operator as node data of Model Explorer (JSON)"},
 			{Name: "mode", At: &o.Texts.Mode, For: Checkpoints, Job: true, Values: modes, Help: "sim (quantized weights) or int8 (quantized weights and activations, the default)"},
 		},
@@ -126,13 +126,15 @@ type Verify struct {
 }
 
 func (o *Verify) Table(c *qwb.Catalog) Table {
-	return slices.Concat(Data(&o.Data),
-		Profile(&o.Profile, "arithmetic profile (default: the target's): "),
+	profile := Profile(&o.Profile, "arithmetic profile (default: the target's): ")
+	profile[0].Field = &Field{Label: "Arithmetic", Type: "select", List: "profiles", None: "that of the target", Doc: "How an engine rounds and scales integers."}
+	return slices.Concat(Data(&o.Data), profile,
 		Table{
-			{Name: "against", At: &o.Against, Job: true, Help: "`FILE` or folder with the tensors of another engine to check: .npz, .json, or a folder of " +
+			{Name: "against", At: &o.Against, Job: true, Field: &Field{Label: "Recorded by an engine (optional)", Type: "file", Of: "any",
+				Doc: "A folder or file with integers or outputs that the engine computed for one sample: they are compared too."}, Help: "`FILE` or folder with the tensors of another engine to check: .npz, .json, or a folder of " +
 				"K.npy with names.json, NAME.npy, TensorProtos, or NAME.txt (ncnn); may be repeated for one input"},
-			{Name: "dump", At: &o.Dump, Help: "write test vectors of the first sample to this `DIR`: the numbers of every step as npy and hex, and program.json"},
-			{Name: "patterns", At: &o.Patterns, Help: "write repeated parts of the program to this `DIR`: each pattern as a program of its own with test vectors"},
+			{Name: "dump", See: "verify.md", At: &o.Dump, Help: "write test vectors of the first sample to this `DIR`: the numbers of every step as npy and hex, and program.json"},
+			{Name: "patterns", See: "verify.md", At: &o.Patterns, Help: "write repeated parts of the program to this `DIR`: each pattern as a program of its own with test vectors"},
 			{Name: "html", At: &o.HTML, Help: "write the report as one HTML file"},
 		},
 		Backend(c, &o.Backend, "backend that runs the integer program: "), Threads(&o.Threads, &o.Data.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
@@ -187,11 +189,12 @@ func (o *Generate) Table(*qwb.Catalog) Table {
 		},
 		language,
 		Table{
-			{Name: "prompt", At: &o.Prompt, Job: true, Help: "text to continue"},
-			{Name: "tokens", At: &o.Tokens, Default: qwb.GenerateTokens, Job: true, Help: "largest number of tokens, including those of the prompt"},
-			{Name: "temperature", At: &o.Temperature, Job: true, Help: "randomness: the logits are divided by it before a token is drawn; 0: always the most likely token"},
-			{Name: "top-k", At: &o.TopK, Job: true, Help: "draw from this many most likely tokens (0: all)"},
-			{Name: "top-p", At: &o.TopP, Job: true, Help: "draw from the most likely tokens whose probabilities sum up to this (0: all)"},
+			{Name: "prompt", At: &o.Prompt, Job: true, Field: &Field{Label: "Beginning of a text", Value: "Once upon a time"}, Help: "text to continue"},
+			{Name: "tokens", At: &o.Tokens, Default: qwb.GenerateTokens, Job: true, Field: &Field{Label: "Tokens", Value: 100,
+				Doc: "The largest number, those of the beginning included. The most likely token is taken each time."}, Help: "largest number of tokens, including those of the prompt"},
+			{Name: "temperature", See: "language-models.md", At: &o.Temperature, Job: true, Help: "randomness: the logits are divided by it before a token is drawn; 0: always the most likely token"},
+			{Name: "top-k", See: "language-models.md", At: &o.TopK, Job: true, Help: "draw from this many most likely tokens (0: all)"},
+			{Name: "top-p", See: "language-models.md", At: &o.TopP, Job: true, Help: "draw from the most likely tokens whose probabilities sum up to this (0: all)"},
 			{Name: "seed", At: &o.Seed, Job: true, Help: "random seed for drawing tokens"},
 		},
 		FloatBackend(&o.Backend, "backend that runs the model: "), Threads(&o.Threads), JSON(&o.JSON))

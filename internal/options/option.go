@@ -28,6 +28,7 @@ type Option struct {
 	At any
 	// Help is what --help says; what stands in `backquotes` names the value.
 	Help string
+	See  string // where more is said: a file of docs, with an anchor if it has one
 	// Default is the value on the command line where none is given, of the type that At points to; nil: the zero value, as in jobs.
 	Default any
 	// For is what the option is for, where a command takes networks and language models.
@@ -49,15 +50,6 @@ const (
 	Networks
 	Checkpoints
 )
-
-// Field is how a form of the page shows an option.
-type Field struct {
-	Label string `json:"label"`
-	// Type is text (empty), number, check, select, many (boxes), range or file.
-	Type string `json:"type,omitempty"`
-	Doc  string `json:"doc,omitempty"`
-	Hint string `json:"placeholder,omitempty"` // in the empty field
-}
 
 // Command is a command's options.
 type Command interface {

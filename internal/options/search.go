@@ -27,8 +27,8 @@ func (o *Dispatch) Table(c *qwb.Catalog) Table {
 		{Name: "force", At: &o.Force, Job: true, Help: "write what --auto found though no held-out samples confirm it"},
 		{Name: "formats", At: (*Commas)(&o.Formats), Job: true,
 			Help: "with --auto: formats that operators may get beside their own (fp32): fp32, fp16, int16, int8, int4, weights=int4-sym-g32, ..."},
-		{Name: "minimize", At: &o.Minimize, Job: true, Help: "with --auto: the cost to make small: macs, bytes or time"},
-		{Name: "device", At: &o.DeviceFile, Job: true, Help: "device file from which time is predicted (YAML; qwb bench device writes one)"},
+		{Name: "minimize", See: "dispatch.md", At: &o.Minimize, Job: true, Help: "with --auto: the cost to make small: macs, bytes or time"},
+		{Name: "device", See: "dispatch.md", At: &o.DeviceFile, Job: true, Help: "device file from which time is predicted (YAML; qwb bench device writes one)"},
 	}
 	for i, x := range qwb.Costings {
 		example := map[string]string{"macs": "200M", "bytes": "1.5M", "time": "2ms"}[x.Name]
@@ -139,14 +139,17 @@ type Tune struct {
 
 func (o *Tune) Table(*qwb.Catalog) Table {
 	return slices.Concat(
-		Table{{Name: "method", At: (*List)(&o.Methods), Job: true, Values: tuneMethods, Help: "auto, or method names separated by commas"}},
+		Table{{Name: "method", At: (*List)(&o.Methods), Job: true, Field: &Field{Label: "Methods, in this order", Type: "many", List: "methods", Value: []string{"auto"},
+			Doc: "Each method is tried; point at a name to read what it does."}, Values: tuneMethods, Help: "auto, or method names separated by commas"}},
 		Data(&o.Data),
-		Table{{Name: "budget", At: &o.TuneOptions.Budget, Job: true, Help: "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)"}},
+		Table{{Name: "budget", At: &o.TuneOptions.Budget, Job: true, Field: &Field{Label: "Limit", Hint: "10m, or 5000forwards",
+			Doc: "A time, or an amount of work in forward passes of one sample. Empty: no limit."}, Help: "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)"}},
 		Profile(&o.Profile, "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): "),
 		Table{
-			{Name: "force", At: &o.Force, Job: true, Help: "also keep changes that held-out samples do not confirm"},
-			{Name: "allow-fp32", At: &o.AllowFP32, Job: true, Help: "also try rewriting steps after which more of the network runs in FP32 than before"},
-			{Name: "gram", At: &o.Gram,
+			{Name: "allow-fp32", See: "tuning.md", At: &o.AllowFP32, Job: true, Field: &Field{Label: "Also try what moves work to FP32",
+				Doc: "Equalization through ReLU6 leaves bounds per channel behind it, which no target computes on integers."}, Help: "also try rewriting steps after which more of the network runs in FP32 than before"},
+			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"}, Help: "also keep changes that held-out samples do not confirm"},
+			{Name: "gram", See: "tuning.md#gram-statistics", At: &o.Gram,
 				Help: "`FILE` of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data"},
 			{Name: "shard", At: &shard{at: &o.Shard}, Help: "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data"},
 		},

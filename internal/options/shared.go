@@ -12,11 +12,14 @@ import (
 // Data says which samples.
 func Data(o *qwb.DataOptions) Table {
 	return Table{
-		{Name: "data", At: &o.Paths, For: Networks, Job: true,
+		{Name: "data", At: &o.Paths, For: Networks, Job: true, Field: &Field{Label: "Samples", Type: "file", Of: "data", Hint: "folder or file",
+			Doc: "Images, npy, npz, CIFAR-10 and MNIST files. Empty: the data that the plan was calibrated on."},
 			Help: "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated"},
-		{Name: "preprocess", At: &o.Preprocess, For: Networks, Job: true, Values: preprocessings, Files: true,
+		{Name: "preprocess", At: &o.Preprocess, For: Networks, Job: true, Field: &Field{Label: "Preprocessing", List: "presets",
+			Doc: "How images become model inputs: a preset, or a YAML file. Empty: none, or what the plan has."}, Values: preprocessings, Files: true,
 			Help: "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"},
-		{Name: "samples", At: &o.Samples, Job: true, Help: "use this many samples, drawn at random with --seed (0: all)"},
+		{Name: "samples", At: &o.Samples, Job: true, Field: &Field{Label: "How many samples", Hint: "all",
+			Doc: "Drawn at random, always the same ones. Empty: all."}, Help: "use this many samples, drawn at random with --seed (0: all)"},
 		{Name: "seed", At: &o.Seed, Job: true, Help: "random seed for drawing samples"},
 	}
 }
@@ -24,8 +27,10 @@ func Data(o *qwb.DataOptions) Table {
 // Labels says what the samples are; help is about the file.
 func Labels(o *qwb.DataOptions, help string) Table {
 	return Table{
-		{Name: "labels", At: &o.Labels, For: Networks, Job: true, Help: help},
-		{Name: "label-offset", At: &o.LabelOffset, For: Networks, Job: true, Signed: true, Help: "number to add to each label to get the class index of the model"},
+		{Name: "labels", At: &o.Labels, For: Networks, Job: true, Field: &Field{Label: "Labels", Type: "file", Of: "labels", Hint: "TSV: file and class",
+			Doc: "With labels top-1 (share of correct predictions) is measured too."}, Help: help},
+		{Name: "label-offset", At: &o.LabelOffset, For: Networks, Job: true, Field: &Field{Label: "Label offset",
+			Doc: "Added to each label to get the class of the model: 1 where class 0 is a background."}, Signed: true, Help: "number to add to each label to get the class index of the model"},
 	}
 }
 
@@ -47,7 +52,7 @@ func Metric(o *qwb.DataOptions, output string, several bool) Table {
 
 // Slices are parts of outputs.
 func Slices(o *qwb.DataOptions) Table {
-	return Table{{Name: "slices", At: &o.Slices, For: Networks,
+	return Table{{Name: "slices", See: "metrics.md#parts-of-an-output", At: &o.Slices, For: Networks,
 		Help: "`FILE` of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between"}}
 }
 
@@ -109,12 +114,14 @@ func FloatBackend(at *string, help string) Table {
 // Language is how the weights of a checkpoint are quantized.
 func Language(o *qwb.LanguageOptions) Table {
 	return Table{
-		{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Job: true, Help: "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)"},
-		{Name: "group-size", At: &o.Group, For: Checkpoints, Job: true, Values: fixed(),
+		{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Job: true, Field: &Field{Label: "Tokenizer", Type: "file", Of: "any", Hint: "the one in the checkpoint or its folder"}, Help: "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)"},
+		{Name: "group-size", At: &o.Group, For: Checkpoints, Job: true, Field: &Field{Label: "Group size", Type: "range",
+			Doc: "Smaller groups: less error, more bytes for scales. It must divide the rows of every matrix."}, Values: fixed(),
 			Help: "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides every row)"},
-		{Name: "bits", At: &o.Bits, For: Checkpoints, Job: true, Values: fixed("8", "4"),
+		{Name: "bits", At: &o.Bits, For: Checkpoints, Job: true, Field: &Field{Label: "Bits of weights", Type: "range", Value: 8}, Values: fixed("8", "4"),
 			Help: "quantize the weights to this many bits: 8 or 4 (0: 8, if --group-size or --method is given)"},
-		{Name: "method", At: &o.Method, For: Checkpoints, Job: true, Values: scaleMethods,
+		{Name: "method", At: &o.Method, For: Checkpoints, Job: true, Field: &Field{Label: "Scales", Type: "select", Value: weights.Nearest,
+			Choices: []Choice{{weights.Nearest, "from the largest weight of a group"}, {weights.Search, "with the smallest squared error"}}}, Values: scaleMethods,
 			Help: "how to choose scales: " + weights.MethodDoc + " (default: " + weights.Nearest + ")"},
 		{Name: "judge", At: &o.Judge, For: Checkpoints, Job: true, Help: weights.Judge.Doc},
 	}
@@ -122,5 +129,5 @@ func Language(o *qwb.LanguageOptions) Table {
 
 // Texts are what language models are measured on.
 func Texts(o *qwb.TextOptions) Table {
-	return append(Table{{Name: "text", At: &o.Text, For: Checkpoints, Job: true, Help: "text `FILE`, one sequence per line"}}, Language(&o.LanguageOptions)...)
+	return append(Table{{Name: "text", At: &o.Text, For: Checkpoints, Job: true, Field: &Field{Label: "Text", Type: "file", Of: "text", Doc: "One sequence per line."}, Help: "text `FILE`, one sequence per line"}}, Language(&o.LanguageOptions)...)
 }

@@ -21,6 +21,7 @@ import (
 
 	"qwb"
 	"qwb/graph"
+	"qwb/internal/options"
 	"qwb/internal/plain"
 	"qwb/internal/strictjson"
 	"qwb/quantizer/plan"
@@ -55,10 +56,11 @@ type Bench struct {
 	previewing chan struct{} // has room for one that tries a decision
 
 	mu      sync.Mutex
-	at      qwb.Project // model and plan that are open
-	data    dataOptions // what plans were evaluated with last
-	classes *Classes    // nil without names
-	opened  *opened     // the plan as it was read last
+	options map[string][]options.Shown // of each kind of job
+	at      qwb.Project                // model and plan that are open
+	data    dataOptions                // what plans were evaluated with last
+	classes *Classes                   // nil without names
+	opened  *opened                    // the plan as it was read last
 	reports analyses
 	shown   shown
 	// exported are the hashes of what this bench has exported: it may be replaced.
@@ -74,6 +76,10 @@ func New(o Options) *Bench {
 	b.at.Model, b.at.Plan = fileWord(o.Project.Model), fileWord(o.Project.Plan)
 	if b.at.Events = nil; b.at.Model == "" && b.at.Plan != "" {
 		b.at.Model, _ = b.modelOf(b.at.Plan) // a plan that cannot be read says so when it is looked at
+	}
+	b.options = map[string][]options.Shown{}
+	for i := range kinds {
+		b.options[kinds[i].Name] = kinds[i].table(b, kinds[i].New()).Shown()
 	}
 	b.jobs.open(b)
 	return b

@@ -13,6 +13,7 @@ import (
 	"qwb/analysis/task"
 	"qwb/calib/tune"
 	"qwb/export"
+	"qwb/internal/options"
 	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/decision"
@@ -90,18 +91,20 @@ type State struct {
 	Presets      []string           `json:"presets"` // of preprocessing
 	Recipes      []named            `json:"recipes"`
 	Properties   []named            `json:"properties"` // that set takes
-	Job          *Job               `json:"job"`        // that runs
-	Undo         int                `json:"undo"`       // how many steps can be undone
-	Redo         int                `json:"redo"`
-	Version      string             `json:"version"`
-	Memory       int64              `json:"memory"` // that runs may take, 0: as commands have it
-	Demo         bool               `json:"demo"`
+	// Options are those of each kind of job, some of them with a field for forms.
+	Options map[string][]options.Shown `json:"options"`
+	Job     *Job                       `json:"job"`  // that runs
+	Undo    int                        `json:"undo"` // how many steps can be undone
+	Redo    int                        `json:"redo"`
+	Version string                     `json:"version"`
+	Memory  int64                      `json:"memory"` // that runs may take, 0: as commands have it
+	Demo    bool                       `json:"demo"`
 }
 
 func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	p := b.project()
 	s := &State{Revision: b.Revision(), Model: p.Model, Plan: p.Plan, Roots: b.roots(), Presets: append([]string{"none"}, plan.Presets()...), Job: b.jobs.running(),
-		Version: p.Catalog.Version, Memory: b.o.Memory, Demo: b.o.Demo, Language: p.Model != "" && b.language(p.Model)}
+		Version: p.Catalog.Version, Memory: b.o.Memory, Demo: b.o.Demo, Options: b.options, Language: p.Model != "" && b.language(p.Model)}
 	s.Classes = b.classNames()
 	b.mu.Lock()
 	s.Data = b.data

@@ -63,14 +63,20 @@ function planned(line) {
   const asked = setting(line), said = words(line);
   if (asked) return (app) => app.change("set", asked);
   if (said[1] !== "tune" && said[1] !== "calibrate") return null;
-  const lists = new Set(["data", "method", "recipe"]), options = {};
+  return (app) => app.run(said[1], optionsOf(said, app.state.options[said[1]])).then(() => app.say(`${said[1] === "tune" ? "Tuned" : "Calibrated"}. Measure again to see what it did to every operator; Undo takes it back.`));
+}
+
+// optionsOf are the options of a job in the words of a command line; known are those that the job has.
+function optionsOf(said, known) {
+  const options = {};
   for (let i = 2; i < said.length; i++) {
     if (!said[i].startsWith("--")) continue;
-    const name = said[i].slice(2).replace(/-/g, "_"), alone = i + 1 >= said.length || said[i + 1].startsWith("--"), value = alone ? true : said[++i];
-    if (lists.has(name)) (options[name] = options[name] || []).push(...(name === "method" ? value.split(",") : [value]));
-    else options[name] = name === "border_cost" || name === "samples" ? Number(value) : value;
+    const name = said[i].slice(2).replace(/-/g, "_"), {type} = known.find(o => o.name === name) || {};
+    if (type === "flag") options[name] = true;
+    else if (type === "list" || type === "commas") options[name] = [...(options[name] || []), ...(type === "list" ? [said[++i]] : said[++i].split(","))];
+    else options[name] = type === "count" || type === "number" ? Number(said[++i]) : said[++i];
   }
-  return (app) => app.run(said[1], options).then(() => app.say(`${said[1] === "tune" ? "Tuned" : "Calibrated"}. Measure again to see what it did to every operator; Undo takes it back.`));
+  return options;
 }
 
 // setting is what a `qwb set` line decides, null of other lines.

@@ -2,7 +2,7 @@
 import {el} from "../dom.js";
 import {drawGraph} from "../graph.js";
 import {plural, withError, number, percent, decibels, known, points} from "../format.js";
-import {part, drawForm, task, grid, dataRows, dataOptions, message, problemText, steady, showOperator} from "./parts.js";
+import {part, drawForm, task, grid, fields, dataRows, dataOptions, message, problemText, steady, showOperator} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
 import {showPair} from "./pair.js";
 import {structureOf} from "./structure.js";
@@ -22,8 +22,7 @@ function drawCompare(host, app) {
     {name: "run_b", label: "B", type: "file", of: "any", value: ""},
     {name: "run_c", label: "C (optional)", type: "file", of: "any", value: ""},
     ...dataRows(app, {}),
-    {name: "mode", label: "Plans run", type: "select", value: "sim", options: [{name: "sim", label: "simulated"}, {name: "int8", label: "on integers"}]},
-    {name: "layers", label: "Samples for the error at every operator", type: "number", min: 0, value: 16, doc: "0: operators are not compared."},
+    ...fields(app, "compare"),
   ]);
   const run = task(app, {label: "Compare", kind: "compare", options: () => {
     const {run_a, run_b, run_c, ...rest} = dataOptions(form.read());

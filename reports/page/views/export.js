@@ -1,7 +1,7 @@
 // Export: the file for the engine, verified before it gets its name, to be downloaded.
 import {el, download, commandLine} from "../dom.js";
 import {plural} from "../format.js";
-import {part, drawForm, task, grid, message, problemText, steady} from "./parts.js";
+import {part, drawForm, task, grid, fields, message, problemText, steady} from "./parts.js";
 import {trafficLight, knownText, exactCount} from "./verify.js";
 
 export const exportView = {
@@ -22,11 +22,11 @@ function drawExport(host, app) {
       ? {type: "select", value: o.default || o.choices[0], options: o.choices.map(v => ({name: v}))} : {placeholder: o.default})}))) : null;
     own.replaceChildren(el("p", {class: "hint"}, f ? f.doc || "" : s.language ? "The first of the list." : "The format that the target of the plan is usually written in."), options ? options.node : "");
   };
-  const form = drawForm(app, [
-    {name: "format", label: "Format", type: "select", options: [...(s.language ? [] : [{name: "", label: `usual one of ${s.platform || "the target"}`}]), ...formats.map(f => ({name: f.name, label: f.name, doc: f.doc}))], changed: drawOptions},
-    {name: "output", label: "File", placeholder: `beside the ${s.language ? "model" : "plan"}`, doc: `A name under the folders that this page may write to. Empty: beside the ${s.language ? "model" : "plan"}.`},
-    ...(s.language ? [] : [{name: "unverified", label: "Write it even if it is not verified; the file then says so", type: "check"}]),
-  ]);
+  const beside = `beside the ${s.language ? "model" : "plan"}`;
+  const form = drawForm(app, fields(app, "export", {
+    format: {options: [...(s.language ? [] : [{name: "", label: `usual one of ${s.platform || "the target"}`}]), ...formats.map(f => ({name: f.name, label: f.name, doc: f.doc}))], changed: drawOptions},
+    output: {placeholder: beside, doc: `A name under the folders that this page may write to. Empty: ${beside}.`},
+  }).filter(row => !s.language || row.name !== "unverified"));
   drawOptions(form.read().format);
   const run = task(app, {label: "Export", kind: "export", options: () => {
     const extra = {};

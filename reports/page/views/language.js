@@ -2,7 +2,7 @@
 import {el} from "../dom.js";
 import {small, withError, number, count, plural, known, percent} from "../format.js";
 import {colourScale, inkOn} from "../colours.js";
-import {part, drawForm, task, grid, tiles, steady} from "./parts.js";
+import {part, drawForm, task, grid, tiles, field, steady} from "./parts.js";
 
 export const languageView = {
   key: "language",
@@ -16,17 +16,14 @@ const groupSizes = [0, 4, 8, 16, 32, 64, 128, 256];
 
 function drawLanguage(host, app) {
   const s = app.state, heat = el("div", {class: "result"}), figures = el("div", {class: "result"}), texts = el("div", {class: "result"});
+  const row = (name, own) => field(app, "language-rank", name, own);
   const weights = drawForm(app, [
-    {name: "tokenizer", label: "Tokenizer", type: "file", of: "any", placeholder: "the one in the checkpoint or its folder"},
-    {name: "bits", label: "Bits of weights", type: "range", min: 4, max: 8, step: 4, value: 8, show: n => `${n} bits`},
-    {name: "group_step", label: "Group size", type: "range", min: 0, max: groupSizes.length - 1, value: 0, show: n => (groupSizes[n] ? `${groupSizes[n]} weights with one scale` : "64, halved until it fits"), doc: "Smaller groups: less error, more bytes for scales. It must divide the rows of every matrix."},
-    {name: "language_method", label: "Scales", type: "select", value: "rtn", options: [{name: "rtn", label: "from the largest weight of a group"}, {name: "range", label: "with the smallest squared error"}]},
+    row("tokenizer"), row("bits", {min: 4, max: 8, step: 4, show: n => `${n} bits`}),
+    row("group_size", {name: "group_step", max: groupSizes.length - 1, value: 0, show: n => (groupSizes[n] ? `${groupSizes[n]} weights with one scale` : "64, halved until it fits")}),
+    row("method", {name: "language_method"}),
   ]);
-  const text = drawForm(app, [
-    {name: "text", label: "Text", type: "file", of: "text", doc: "One sequence per line."},
-    {name: "text_samples", label: "Lines", type: "number", min: 1, value: 8, doc: "Drawn at random, always the same ones."},
-  ]);
-  const prompt = drawForm(app, [{name: "prompt", label: "Beginning of a text", value: "Once upon a time"}, {name: "tokens", label: "Tokens", type: "number", min: 2, max: 2048, value: 100, doc: "The largest number, those of the beginning included. The most likely token is taken each time."}]);
+  const text = drawForm(app, [row("text"), row("samples", {name: "text_samples", label: "Lines", min: 1, value: 8, placeholder: undefined, doc: "Drawn at random, always the same ones."})]);
+  const prompt = drawForm(app, [field(app, "language-generate", "prompt"), field(app, "language-generate", "tokens", {min: 2, max: 2048})]);
   const form = () => {
     const {group_step, language_method, ...rest} = weights.read();
     return {...rest, group_size: groupSizes[group_step] || undefined, method: language_method};

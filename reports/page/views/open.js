@@ -1,7 +1,7 @@
 // Open: a model, its data, the preprocessing that float accuracy speaks for, a target; then the first plan. Or a plan that is there.
 import {el} from "../dom.js";
 import {count, number, percent, plural, known} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady, remembered} from "./parts.js";
+import {part, drawForm, task, grid, tiles, field, fields, dataRows, dataOptions, message, problemText, steady, remembered} from "./parts.js";
 import {className, classNote, thumbnail} from "./samples.js";
 import {dropArea} from "./drop.js";
 import {baseName} from "../frame.js";
@@ -37,15 +37,11 @@ function drawOpen(host, app) {
 // calibration are the steps from a model to its first plan.
 function calibration(app) {
   const s = app.state, tried = el("div", {class: "result"}), pictures = el("div", {class: "pictures"}), done = el("div", {class: "result"});
-  const preprocess = drawForm(app, [{name: "preprocess", label: "Preprocessing", value: s.data.preprocess || "", choices: s.presets || [], placeholder: s.exists ? "that of the plan" : "none",
-    doc: "How images become model inputs: a preset, or a YAML file. Empty: none, or what the plan has."}]);
+  const preprocess = drawForm(app, [field(app, "calibrate", "preprocess", {value: s.data.preprocess || "", placeholder: s.exists ? "that of the plan" : "none"})]);
   const data = drawForm(app, dataRows(app, {note: "Samples like those that the model will meet, other ones than accuracy is measured on later; a hundred are usually enough.", fallback: s.calibration, fit: "calibrate"}));
-  const target = drawForm(app, [
-    {name: "platform", label: "Target", type: "select", options: (s.targets || []).map(t => ({...t, label: t.doc ? `${t.name}: ${shortDoc(t.doc)}` : t.name})), value: s.platform || "trt_int8"},
-    {name: "observer", label: "Observer", type: "select", options: [{name: "", label: "that of the target"}, ...(s.observers || [])], value: "", doc: "How ranges of activations are chosen from the statistics. The view Sweep compares them."},
-    {name: "per_tensor", label: "One scale per weight tensor (default: one per channel)", type: "check"},
-    {name: "fresh", label: "Drop the decisions of the plan that is there", type: "check"},
-  ]);
+  const target = drawForm(app, fields(app, "calibrate", {
+    platform: {options: (s.targets || []).map(t => ({...t, label: t.doc ? `${t.name}: ${shortDoc(t.doc)}` : t.name})), value: s.platform || "trt_int8"},
+  }));
   const all = () => ({...dataOptions(data.read()), ...preprocess.read()});
   const look = async () => {
     try {

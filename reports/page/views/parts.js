@@ -257,17 +257,31 @@ function warningList(list) {
   return list && list.length ? list.map(w => el("p", {class: "warn"}, w.text || String(w))) : [];
 }
 
+// field is the row of a form for an option of a job, as the core has it; own is what only this page knows of it.
+export function field(app, kind, name, own = {}) {
+  const option = app.state.options[kind].find(o => o.name === name), f = option.field, list = f.list ? app.state[f.list] || [] : f.choices;
+  const row = {name, label: f.label, doc: f.doc, of: f.of, placeholder: f.placeholder, value: f.value, type: f.type || {flag: "check", count: "number", number: "number"}[option.type]};
+  if (option.type === "count") row.min = 0;
+  if (row.type === "select" || row.type === "many") row.options = [...(f.none ? [{name: "", label: f.none}] : []), ...list];
+  else if (list) row.choices = list;
+  return {...row, ...own};
+}
+
+// fields are the rows for all options of a job that have a field, but for those about samples, which dataRows has; own has more by their names.
+export function fields(app, kind, own = {}) {
+  const apart = ["data", "preprocess", "labels", "label_offset", "samples"];
+  return app.state.options[kind].filter(o => o.field && !apart.includes(o.name)).map(o => field(app, kind, o.name, own[o.name]));
+}
+
 // dataRows are the fields of a form that say which samples are used; the plan's own data are proposed. fit names what fits something on them: it has
 // a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them.
 export function dataRows(app, {labels = true, samples, note, fallback, fit} = {}) {
   const data = app.state.data || {}, paths = !fit && data.data && data.data.length ? data.data : fallback || [];
-  const rows = [{name: "data", memory: fit && `data to ${fit}`, label: "Samples", type: "file", of: "data", value: paths.join("\n"), placeholder: "folder or file",
-    doc: note || "Images, npy, npz, CIFAR-10 and MNIST files. Empty: the data that the plan was calibrated on."}];
-  const apart = name => fit === "search" && `${name} to search`;
-  if (labels) rows.push({name: "labels", memory: apart("labels"), label: "Labels", type: "file", of: "labels", value: fit === "search" ? "" : data.labels || "", placeholder: "TSV: file and class",
-    doc: "With labels top-1 (share of correct predictions) is measured too."},
-  {name: "label_offset", memory: apart("label_offset"), label: "Label offset", type: "number", value: data.label_offset || 0, step: 1, doc: "Added to each label to get the class of the model: 1 where class 0 is a background."});
-  rows.push({name: "samples", label: "How many samples", type: "number", min: 0, value: samples, placeholder: "all", doc: "Drawn at random, always the same ones. Empty: all."});
+  const row = (name, own) => field(app, "trial", name, own), apart = name => fit === "search" && `${name} to search`;
+  const rows = [row("data", {memory: fit && `data to ${fit}`, value: paths.join("\n"), ...(note ? {doc: note} : {})})];
+  if (labels) rows.push(row("labels", {memory: apart("labels"), value: fit === "search" ? "" : data.labels || ""}),
+    row("label_offset", {memory: apart("label_offset"), value: data.label_offset || 0}));
+  rows.push(row("samples", {value: samples}));
   return rows;
 }
 

@@ -2,7 +2,7 @@
 import {el, commandLine} from "../dom.js";
 import {drawScatter} from "../scatter.js";
 import {withError, decibels, number, small, count, percent, bytes, known, plural} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, steady} from "./parts.js";
+import {part, drawForm, task, grid, tiles, fields, dataRows, dataOptions, message, problemText, steady} from "./parts.js";
 import {drawIntervals} from "./intervals.js";
 
 export const sweepView = {
@@ -15,12 +15,7 @@ export const sweepView = {
 
 function drawSweep(host, app) {
   const s = app.state, result = el("div", {class: "result"}), front = el("div", {class: "result"});
-  const options = drawForm(app, [
-    {name: "observers", label: "Observers", type: "many", options: (s.observers || []).map(o => (typeof o === "string" ? {name: o} : o)), value: [], doc: "How ranges of activations are chosen. None: the usual eight."},
-    {name: "platforms", label: "Targets", type: "many", options: s.targets || [], value: [s.platform].filter(Boolean), doc: "The engine or chip that the plan is for."},
-    {name: "granularity", label: "Scales of weights", type: "many", options: [{name: "channel", label: "one per channel"}, {name: "tensor", label: "one per tensor"}], value: ["channel"]},
-    {name: "fresh", label: "Replace a plan that has decisions of its own", type: "check"},
-  ]);
+  const options = drawForm(app, fields(app, "sweep", {platforms: {value: [s.platform].filter(Boolean)}}));
   const data = drawForm(app, dataRows(app, {fit: "search", note: "Not those that accuracy is measured on in the end. Half of them choose, the other half (held out) judges. Empty: a sweep takes the few samples that the statistics keep, as a hint within seconds; a search takes the data of the plan."}));
   const search = drawForm(app, [
     {name: "goal", label: "Budget", type: "select", value: "nsr", options: [{name: "nsr", label: "plain NSR of the outputs at most (behind a Softmax too)"}, {name: "drop", label: "top-1 drop at most, in pp (needs labels)"}, {name: "cosine", label: "cosine at least"}]},

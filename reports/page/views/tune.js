@@ -1,7 +1,7 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import {el} from "../dom.js";
 import {withError, decibels, number, small, plural} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady, showOperator} from "./parts.js";
+import {part, drawForm, task, grid, tiles, fields, dataRows, dataOptions, planned, steady, showOperator} from "./parts.js";
 
 export const tuneView = {
   key: "tune",
@@ -13,13 +13,11 @@ export const tuneView = {
 
 function drawTune(host, app) {
   const methods = app.state.methods || [];
+  const [method, ...rest] = fields(app, "tune", {method: {options: [{name: "auto", label: "auto: a good choice and order", doc: "tries what fits this network, cheapest first"}, ...methods]}});
   const form = drawForm(app, [
-    {name: "method", label: "Methods, in this order", type: "many", value: ["auto"], options: [{name: "auto", label: "auto: a good choice and order", doc: "tries what fits this network, cheapest first"}, ...methods.map(m => ({name: m.name, label: m.name, doc: m.doc}))],
-      doc: "Each method is tried; point at a name to read what it does."},
+    method,
     ...dataRows(app, {fit: "tune", labels: false, samples: 64, note: "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on."}),
-    {name: "budget", label: "Limit", placeholder: "10m, or 5000forwards", doc: "A time, or an amount of work in forward passes of one sample. Empty: no limit."},
-    {name: "allow_fp32", label: "Also try what moves work to FP32", type: "check", value: false, doc: "Equalization through ReLU6 leaves bounds per channel behind it, which no target computes on integers."},
-    {name: "force", label: "Also keep what held-out samples do not confirm", type: "check", value: false},
+    ...rest,
   ]);
   const result = el("div", {class: "result"});
   const start = task(app, {label: "Tune", kind: "tune", doc: "The model file is not changed; the new values lie in a file beside the plan, and undo takes the step back.",

@@ -1,7 +1,7 @@
 // Verification as a traffic light: does the integer program compute what the plan says, integer by integer; where it first does not.
 import {el} from "../dom.js";
 import {number, count, small, cosine, plural, percent} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, planned, steady, showOperator} from "./parts.js";
+import {part, drawForm, task, grid, tiles, fields, dataRows, dataOptions, planned, steady, showOperator} from "./parts.js";
 
 export const verifyView = {
   key: "verify",
@@ -15,9 +15,7 @@ function drawVerify(host, app) {
   const result = el("div", {class: "result"});
   const form = drawForm(app, [
     ...dataRows(app, {labels: false, samples: 8, note: "Empty: the data of the plan."}),
-    {name: "profile", label: "Arithmetic", type: "select", value: "", options: [{name: "", label: "that of the target"}, ...(app.state.profiles || []).map(p => (typeof p === "string" ? {name: p} : p))],
-      doc: "How an engine rounds and scales integers."},
-    {name: "against", label: "Recorded by an engine (optional)", type: "file", of: "any", doc: "A folder or file with integers or outputs that the engine computed for one sample: they are compared too."},
+    ...fields(app, "verify"),
   ]);
   const run = task(app, {label: "Verify", kind: "verify", options: () => {
     const {against, ...rest} = dataOptions(form.read());
