@@ -170,7 +170,7 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 					if slices.ContainsFunc(tgt.Ops, func(o target.Op) bool { return o.Type == "Add" }) {
 						require.GreaterOrEqual(t, len(want), net.groups)
 					} else if len(want) == 0 {
-						t.Skip("of targets with integers for products of constants only") // what is left for them is not worth its borders
+						t.Skip("does not apply: of targets with integers for products of constants only") // what is left for them is not worth its borders
 					}
 					for _, memory := range []int64{0, 1, 20_000} {
 						r := analyze(t, g, q, data, Config{Layerwise: true, Split: true, Memory: memory})

@@ -93,7 +93,7 @@ func TestPartial(t *testing.T) {
 				l := prepared(t, c.text, &tg)
 				id, _ := l.g.LookupNode(c.node)
 				if l.set.Domains[id] != tqc.DomainInt {
-					t.Skip("not on integers there")
+					t.Skip("does not apply: not on integers there")
 				}
 				if c.change != nil {
 					c.change(t, l, c.node)

@@ -87,14 +87,14 @@ func TestProgramsHold(t *testing.T) {
 			for _, pr := range qmath.Profiles() {
 				t.Run(name+"/"+tg.Name+"/"+pr.Name, func(t *testing.T) {
 					if pr.Form == qmath.FloatTwice && strings.HasPrefix(tg.Name, "tflite") {
-						t.Skip("ncnn has no codes below -127, which zero points make part of the grid")
+						t.Skip("does not apply: ncnn has no codes below -127, which zero points make part of the grid")
 					}
 					l, err := compile(t, text, tg.Name, pr.Name)
 					if err != nil {
-						t.Skip(err)
+						t.Skip("does not apply: " + err.Error())
 					}
 					if !slices.Contains(l.set.Domains, tqc.DomainInt) {
-						t.Skip("the target leaves the whole network float")
+						t.Skip("does not apply: the target leaves the whole network float")
 					}
 					held[tg.Name] = true
 					v := l.verify(t, program.Reference)

@@ -98,8 +98,8 @@ func TestPlanThatIsNone(t *testing.T) {
 		"object": []byte("{}"), "model": read(t, "m.onnx"), "deep": []byte(strings.Repeat(`{"nodes":[`, 1e5)), "not UTF-8": bytes.Replace(whole, []byte("relu1"), []byte("re\xff\xfe1"), -1),
 		"huge": append(bytes.Clone(whole), bytes.Repeat([]byte(" "), 300<<20)...)} {
 		t.Run(name, func(t *testing.T) {
-			if name == "huge" && !longtest.Wanted(t) {
-				t.Skip("300 MB")
+			if name == "huge" {
+				longtest.Need(t, "300 MB")
 			}
 			write(t, "m.plan.json", b)
 			readers := planReaders

@@ -179,11 +179,36 @@ func workplace(t testing.TB) {
 	saveInputs(t, "data", 100, 4, 1, 3, 8, 8)
 }
 
-// calibrated is a workplace with m.plan.json and m.stats.
+// calibratedFiles are the files of calibrated, made once.
+var calibratedFiles map[string][]byte
+
+// calibrated is a workplace with m.plan.json and m.stats. Tests that change folders run one at a time.
 func calibrated(t testing.TB) {
 	t.Helper()
-	workplace(t)
-	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--observer", "percentile")
+	if calibratedFiles == nil {
+		workplace(t)
+		done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--observer", "percentile")
+		calibratedFiles = contents(t)
+		return
+	}
+	inFolder(t)
+	for name, b := range calibratedFiles {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		write(t, name, b)
+	}
+}
+
+// contents reads all files below the current folder.
+func contents(t testing.TB) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files[path] = read(t, path)
+		}
+		return err
+	}))
+	return files
 }
 
 // object decodes the one JSON object that standard output has to consist of.

@@ -42,11 +42,11 @@ func TestNetworksEqualTheReference(t *testing.T) {
 					t.Parallel()
 					g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], tg.Name)
 					if !slices.Contains(set.Domains, tqc.DomainInt) {
-						t.Skip("nothing of it runs on integers")
+						t.Skip("does not apply: nothing of it runs on integers")
 					}
 					p, err := lowered(g, set, tg, profile)
 					if err != nil {
-						t.Skip(err)
+						t.Skip("does not apply: " + err.Error())
 					}
 					require.Positive(t, compared(t, p, feeds, bound(g, feeds), strict))
 				})
@@ -92,7 +92,7 @@ func TestSchemesEqualTheReference(t *testing.T) {
 					g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Networks[name], &tg)
 					p, err := lowered(g, set, &tg, profile)
 					if err != nil {
-						t.Skip(err)
+						t.Skip("does not apply: " + err.Error())
 					}
 					require.Positive(t, compared(t, p, feeds, nil, strict))
 				})

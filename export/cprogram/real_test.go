@@ -48,8 +48,8 @@ func TestTrainedNetworks(t *testing.T) {
 		{"classifiers/squeezenet1.0.onnx", "pets/calibration", "imagenet-caffe", 1, "onnxruntime", []string{"ort"}, true},
 	} {
 		t.Run(filepath.Base(c.model)+"/"+c.platform, func(t *testing.T) {
-			if c.heavy && !longtest.Wanted(t) {
-				t.Skip("compiles megabytes of weights")
+			if c.heavy {
+				longtest.Need(t, "compiles megabytes of weights")
 			}
 			m, _, err := onnx.Open(testdata(t, "models", filepath.FromSlash(c.model)))
 			require.NoError(t, err)

@@ -70,8 +70,8 @@ func TestNetworks(t *testing.T) {
 		{name: "filetype/magika_v3_3.onnx", dims: []int{1}, long: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.long && !longtest.Wanted(t) {
-				t.Skip("takes a minute on an interpreted device")
+			if c.long {
+				longtest.Need(t, "takes a minute on an interpreted device")
 			}
 			g, feeds := load(t, c.name, c.dims...)
 			run := func(t *testing.T, d *cuda.Device) {

@@ -46,8 +46,8 @@ func TestRealModelsKeepTheirOutputs(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.file, func(t *testing.T) {
-			if c.long && !longtest.Wanted(t) {
-				t.Skip("a large network")
+			if c.long {
+				longtest.Need(t, "a large network")
 			}
 			model, _, err := onnx.Open(filepath.Join(dir, "models", c.file))
 			require.NoError(t, err)

@@ -58,7 +58,7 @@ func Rewired(options map[string]string) []Damaged {
 					return
 				}
 			}
-			t.Skip("no attributes")
+			t.Skip("does not apply: no attributes")
 		})},
 	}
 }

@@ -16,6 +16,9 @@ import (
 // dataUnset begins the reason of every test that needs trained models and real data.
 const dataUnset = "QWB_TESTDATA is not set"
 
+// notApplies begins the reason of a combination (of a network and a target, for one) that has nothing to test, on any machine.
+const notApplies = "does not apply: "
+
 // event is a line of go test -json.
 type event struct {
 	Action, Package, ImportPath, Test, Output, FailedBuild string
@@ -109,19 +112,21 @@ func reason(said []string) string {
 
 // summary says in one line what passed and what was left out.
 func (t *tally) summary() string {
-	data, long, others := 0, 0, 0
+	data, long, none, others := 0, 0, 0, 0
 	for _, why := range t.skipped {
 		switch {
 		case strings.HasPrefix(why, dataUnset):
 			data++
 		case strings.HasPrefix(why, longtest.Unset):
 			long++
+		case strings.HasPrefix(why, notApplies):
+			none++
 		default:
 			others++
 		}
 	}
-	return fmt.Sprintf("%d tests passed; %d need QWB_TESTDATA, %d are left out or shorter without QWB_LONG=1, %d skipped for other reasons", t.passed, data,
-		max(long, len(t.left)), others)
+	return fmt.Sprintf("%d tests passed; %d need QWB_TESTDATA, %d are left out or shorter without QWB_LONG=1, %d combinations have nothing to test, %d skipped for other reasons",
+		t.passed, data, max(long, len(t.left)), none, others)
 }
 
 // unexpected lists skips that nobody expects, where the test data are there.

@@ -30,6 +30,8 @@ go: a line of the command itself
 {"Action":"skip","Package":"q/b","Test":"TestData"}
 {"Action":"output","Package":"q/b","Test":"TestCompiler","Output":"    b_test.go:9: no C compiler\n"}
 {"Action":"skip","Package":"q/b","Test":"TestCompiler"}
+{"Action":"output","Package":"q/b","Test":"TestAll/ncnn","Output":"    b_test.go:9: does not apply: no zero points\n"}
+{"Action":"skip","Package":"q/b","Test":"TestAll/ncnn"}
 {"Action":"output","Package":"q/b","Output":"FAIL\tq/b\t0.1s\n"}
 {"Action":"fail","Package":"q/b"}
 `
@@ -39,7 +41,7 @@ func TestTally(t *testing.T) {
 	all := newTally(&out)
 	require.NoError(t, all.read(strings.NewReader(stream)))
 	require.Equal(t, "ok  \tq/a\t0.1s\ngo: a line of the command itself\nc.go:1: no such thing\n    b_test.go:3: it is wrong\nFAIL\tq/b\t0.1s\n", out.String())
-	require.Equal(t, "3 tests passed; 1 need QWB_TESTDATA, 2 are left out or shorter without QWB_LONG=1, 1 skipped for other reasons", all.summary())
+	require.Equal(t, "3 tests passed; 1 need QWB_TESTDATA, 2 are left out or shorter without QWB_LONG=1, 1 combinations have nothing to test, 1 skipped for other reasons", all.summary())
 	packages, pattern := all.leftOut()
 	require.Equal(t, []string{"q/a"}, packages)
 	require.Equal(t, "^(TestLong|TestShort)$", pattern)

@@ -24,7 +24,7 @@ func warpgroupTiles(t *testing.T, test func(t *testing.T, d *cuda.Device, tile c
 	t.Helper()
 	cudatest.On(t, []int{90}, func(t *testing.T, d *cuda.Device) {
 		if d.Arch != 90 {
-			t.Skipf("compute capability %d", d.Arch)
+			t.Skipf("does not apply: compute capability %d", d.Arch)
 		}
 		n := 0
 		for _, tile := range cuda.Tiles() {

@@ -20,8 +20,8 @@ import (
 func TestTrainedNetworks(t *testing.T) {
 	for _, c := range programtest.Trained {
 		t.Run(filepath.Base(c.Model), func(t *testing.T) {
-			if c.Heavy && !longtest.Wanted(t) {
-				t.Skip("takes seconds")
+			if c.Heavy {
+				longtest.Need(t, "takes seconds")
 			}
 			net := programtest.Load(t, c.Model, c.Data, c.Preprocess, c.Samples)
 			for platform, profiles := range map[string][]string{"onnxruntime": {"onnx", "ort", "tflite2"}, "trt_int8": {"trt"}} {

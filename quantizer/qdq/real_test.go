@@ -60,8 +60,8 @@ var real = []struct {
 func TestRealModels(t *testing.T) {
 	for _, c := range real {
 		t.Run(filepath.Base(c.file), func(t *testing.T) {
-			if !longtest.Wanted(t) && c.nodes > 50 {
-				t.Skip("takes seconds")
+			if c.nodes > 50 {
+				longtest.Need(t, "takes seconds")
 			}
 			g := open(t, "models", filepath.FromSlash(c.file))
 			q, err := qdq.Read(context.Background(), g)

@@ -53,7 +53,7 @@ func TestSimulationEqualsTheGraphWithPairsWritten(t *testing.T) {
 	eachNetwork(t, func(t *testing.T, g *graph.Graph, set *tqc.Set, feeds map[string]*tensor.Tensor) {
 		for id := range tqc.SlotID(set.NumSlots()) {
 			if s := set.Slot(id); s.State().Quantizes() && s.Config.Rounding != qmath.HalfEven {
-				t.Skip("QuantizeLinear rounds half to even")
+				t.Skip("does not apply: QuantizeLinear rounds half to even")
 			}
 		}
 		s, err := sim.New(g, set, sim.Options{})

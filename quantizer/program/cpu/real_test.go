@@ -23,8 +23,8 @@ func TestCPUOnTrainedNetworks(t *testing.T) {
 	backends := []program.Backend{cpu.Backend, cpu.With(best["go"])}
 	for _, c := range programtest.Trained {
 		t.Run(filepath.Base(c.Model), func(t *testing.T) {
-			if c.Heavy && !longtest.Wanted(t) {
-				t.Skip("takes seconds")
+			if c.Heavy {
+				longtest.Need(t, "takes seconds")
 			}
 			net := programtest.Load(t, c.Model, c.Data, c.Preprocess, 1)
 			for platform, profiles := range map[string][]string{"onnxruntime": {"ort", "onnx", "tflite2", "rndnu"}, "trt_int8": {"trt"}} {

@@ -53,7 +53,7 @@ func TestCUDAEqualsReference(t *testing.T) {
 						g, set, feeds := lowertest.Configured(t, text, tg.Name)
 						p, err := lower.Compile(g, set, tg, pr)
 						if err != nil {
-							t.Skip(err)
+							t.Skip("does not apply: " + err.Error())
 						}
 						compared += programtest.Equal(t, p, feeds, list, 2)
 					})
@@ -132,7 +132,7 @@ func TestCUDAOtherSchemes(t *testing.T) {
 						require.NoError(t, err)
 						p, err := lower.Compile(g, set, &base, pr)
 						if err != nil {
-							t.Skip(err)
+							t.Skip("does not apply: " + err.Error())
 						}
 						compared += programtest.Equal(t, p, feeds, list, 2)
 					})

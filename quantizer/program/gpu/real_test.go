@@ -70,7 +70,7 @@ func placements(t *testing.T, model, platform string) map[string]int {
 	require.NoError(t, err)
 	p, err := lower.Compile(net.Graph, set, tg, pr)
 	if err != nil {
-		t.Skip(err)
+		t.Skip("does not apply: " + err.Error())
 	}
 	f := newFake()
 	f.idle = true
@@ -103,9 +103,13 @@ func TestCUDAOnTrainedNetworks(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		for _, c := range programtest.Trained {
 			for platform, profile := range map[string]string{"onnxruntime": "ort", "trt_int8": "trt"} {
+				slow := d.Emulated && (c.Heavy || strings.HasPrefix(c.Model, "classifiers"))
+				if slow && (d.Arch < 80 || platform == "trt_int8") {
+					continue
+				}
 				t.Run(filepath.Base(c.Model)+"/"+platform, func(t *testing.T) {
-					if slow := c.Heavy || strings.HasPrefix(c.Model, "classifiers"); slow && d.Emulated && (!longtest.Wanted(t) || d.Arch < 80 || platform == "trt_int8") {
-						t.Skip("interpreting it takes seconds")
+					if slow {
+						longtest.Need(t, "interpreting it takes seconds")
 					}
 					net := programtest.Load(t, c.Model, c.Data, c.Preprocess, 1)
 					p := programtest.Compiled(t, net.Graph, net.Configure(t, platform), platform, profile).Program()
