@@ -248,7 +248,7 @@ func (h *Held) reads(at string) bool {
 
 // The forms in which the file has arrays, the ends of steps, limits of sums, and what callers know of inputs and outputs.
 var (
-	arrayText  = regexp.MustCompile(`(?s)\n/\* step (\d+): ([^\n]*) \*/\nstatic const ((?:struct )?\w+) \w+\[\d+\] = \{(.*?)\};\n`)
+	arrayText  = regexp.MustCompile(`^(\d+): ([^\n]*) \*/\nstatic const ((?:struct )?\w+) \w+\[\d+\] = \{`)
 	stepText   = regexp.MustCompile(`_STEP\((\d+)\);\n`)
 	limitText  = regexp.MustCompile(`const struct (?:sum_|float_)?codes to(\d+) = \{+[^{}]*?, step\d+_\d+, \d+, (-?\d+), (-?\d+), (-?\d+)\}`)
 	borderText = regexp.MustCompile(`_BYTES \d+ /\* (.*) \*/\n#define \w+_SCALE (\S+)\n#define \w+_ZERO_POINT (-?\d+)\n`)
@@ -262,15 +262,11 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	}
 	text := string(b)
 	h := &Held{Program: in.Program, Written: map[lower.StepID]bool{}, Limits: map[lower.StepID][]int32{}}
-	for _, m := range arrayText.FindAllStringSubmatch(text, -1) {
-		id, _ := strconv.Atoi(m[1]) // digits
-		f := Found{Step: lower.StepID(id), What: m[2], Type: m[3]}
-		if err := f.read(m[4]); err != nil {
-			return nil, fmt.Errorf("step %d: %s: %w", id, f.What, err)
-		}
-		h.Arrays = append(h.Arrays, f)
+	code, err := h.arrays(text)
+	if err != nil {
+		return nil, err
 	}
-	for _, m := range stepText.FindAllStringSubmatch(text, -1) {
+	for _, m := range stepText.FindAllStringSubmatch(code, -1) {
 		id, _ := strconv.Atoi(m[1])
 		h.Written[lower.StepID(id)] = true
 	}
@@ -280,7 +276,7 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 			computed[int(t)] = in.Program.Steps[i].ID
 		}
 	}
-	for _, m := range limitText.FindAllStringSubmatch(text, -1) {
+	for _, m := range limitText.FindAllStringSubmatch(code, -1) {
 		var n [4]int
 		for k := range n {
 			n[k], _ = strconv.Atoi(m[1+k])
@@ -288,10 +284,41 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 		id := computed[n[0]]
 		h.Limits[id] = append(h.Limits[id], int32(n[2]), int32(n[3]))
 	}
-	if err := h.borders(text); err != nil {
+	if err := h.borders(code); err != nil {
 		return nil, err
 	}
 	return &export.Readback{Held: h.Recovered()}, nil
+}
+
+// arrays reads the constant arrays, and returns the rest of the text.
+func (h *Held) arrays(text string) (code string, err error) {
+	var rest strings.Builder
+	const head, end = "\n/* step ", "};\n"
+	for {
+		at := strings.Index(text, head)
+		if at < 0 {
+			rest.WriteString(text)
+			return rest.String(), nil
+		}
+		rest.WriteString(text[:at+1])
+		text = text[at+len(head):]
+		m := arrayText.FindStringSubmatch(text[:min(len(text), 4096)])
+		if m == nil {
+			continue
+		}
+		body := text[len(m[0]):]
+		stop := strings.Index(body, end)
+		if stop < 0 {
+			continue
+		}
+		id, _ := strconv.Atoi(m[1]) // digits
+		f := Found{Step: lower.StepID(id), What: m[2], Type: m[3]}
+		if err := f.read(body[:stop]); err != nil {
+			return "", fmt.Errorf("step %d: %s: %w", id, f.What, err)
+		}
+		h.Arrays = append(h.Arrays, f)
+		text = body[stop+len(end)-1:] // the line's end begins the next
+	}
 }
 
 // borders reads scales and zero points of inputs and outputs.
@@ -319,9 +346,18 @@ func (h *Held) borders(text string) error {
 
 // read reads the elements of an array.
 func (f *Found) read(text string) error {
-	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("{}, \n", r) })
 	real := f.Type == "float" || f.Type == "struct factor"
-	for _, w := range words {
+	between := func(c byte) bool { return c == ' ' || c == ',' || c == '\n' || c == '{' || c == '}' }
+	for i := 0; i < len(text); {
+		if between(text[i]) {
+			i++
+			continue
+		}
+		from := i
+		for i < len(text) && !between(text[i]) {
+			i++
+		}
+		w := text[from:i]
 		if real {
 			x, err := number(w)
 			if err != nil {
