@@ -112,6 +112,8 @@ type Noise struct {
 	Centred *NSR     `json:"centred,omitempty"`
 	// Slices are the parts of the outputs, by themselves.
 	Slices []SliceError `json:"slices,omitempty"`
+	// Headlines say what counts more than the figures, see the function; of classes they are those of the simulation.
+	Headlines []string `json:"headlines,omitempty"`
 }
 
 // Beside is what was answered otherwise on the same samples, next to the integers.
@@ -169,6 +171,7 @@ type answer struct {
 	runs   [runs][]task.Record // by metric; nil where that did not run
 	// plain is the NSR by output of what quant answers, losses what the judge says of the simulation; nil where they did not run.
 	plain, losses []float64
+	changes       []classChange // of the simulation, by output
 }
 
 // classes are the metrics of an evaluation that names none.
@@ -218,6 +221,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	}
 	if r.Noise = noise(answers, judge, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
 		r.Slices = judge.list(all)
+		r.Headlines = judge.headlines(changesOf(answers), r.Slices)
 		if cfg.Integer == nil {
 			weights := judge.weigh(all.total, all.samples)
 			for i := range r.Losses {
@@ -287,6 +291,9 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 		a.runs[quant] = a.runs[simulated]
 		if sameShapes(quantized.outputs, full.outputs) {
 			if a.losses, err = r.judge.Losses(quantized, full); err != nil {
+				return a, err
+			}
+			if a.changes, err = r.judge.changes(quantized, full); err != nil {
 				return a, err
 			}
 		}
@@ -410,6 +417,13 @@ func lost(before, after []task.Ranked) (points, err float64) {
 }
 
 // noise puts the errors of all samples together, nil where nothing quantized ran.
+func changesOf(answers []answer) (list [][]classChange) {
+	for _, a := range answers {
+		list = append(list, a.changes)
+	}
+	return list
+}
+
 func noise(answers []answer, judge *Judge, centred bool) *Noise {
 	var plain, losses Losses
 	for _, a := range answers {

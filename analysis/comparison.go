@@ -42,6 +42,8 @@ type RunFigures struct {
 	// Worst is the part of an output that the NSR is of; empty where it is of a whole output. Slices are all parts.
 	Worst  string       `json:"worst_slice,omitempty"`
 	Slices []SliceError `json:"slices,omitempty"`
+	// Headlines say what counts more than the figures, see the function.
+	Headlines []string `json:"headlines,omitempty"`
 }
 
 // PairOfRuns is how b differs from a on the same samples.
@@ -165,7 +167,7 @@ func (r *Runs) Figures(m *task.Metric, s task.Scorer) *Comparison {
 		c.Metric, c.Percent = m.Name, m.Percent
 	}
 	for i, a := range r.All {
-		f := RunFigures{Name: r.Names[i], Flips: Flips(r.Float[i], a), NSR: NewNSR(NewEstimate(a.Losses)), Worst: a.Worst, Slices: a.Slices}
+		f := RunFigures{Name: r.Names[i], Flips: Flips(r.Float[i], a), NSR: NewNSR(NewEstimate(a.Losses)), Worst: a.Worst, Slices: a.Slices, Headlines: a.Headlines}
 		if m != nil {
 			f.Score, f.Float = figure(s.Score(a.Records)), figure(s.Score(r.Float[i].Records))
 			f.Drop, f.DropError = figures(NewEstimate(Drops(r.Float[i], a, m, s)))

@@ -45,12 +45,13 @@ type RunsConfig struct {
 
 // Answered is what CompareRuns keeps of an entrant, or of float, by sample.
 type Answered struct {
-	Losses  []float64     // the largest error over the outputs against float, or that of their worst part; nil for float itself
-	Worst   string        // the part with the largest error on average; empty where that is of a whole output
-	Slices  []SliceError  // of all outputs; nil for float itself, and where outputs have no parts
-	Classes []int         // with the highest score; -1 where the first output is no row of class scores
-	Records []task.Record // of the metric; nil without one
-	Layers  []LayerLosses // in graph order; nil where they were not measured
+	Losses    []float64     // the largest error over the outputs against float, or that of their worst part; nil for float itself
+	Worst     string        // the part with the largest error on average; empty where that is of a whole output
+	Slices    []SliceError  // of all outputs; nil for float itself, and where outputs have no parts
+	Headlines []string      // see the function; nil for float itself
+	Classes   []int         // with the highest score; -1 where the first output is no row of class scores
+	Records   []task.Record // of the metric; nil without one
+	Layers    []LayerLosses // in graph order; nil where they were not measured
 }
 
 // LayerLosses is the error accumulated up to one operator, by sample.
@@ -180,11 +181,12 @@ type compared struct {
 }
 
 type outcome struct {
-	losses []float64 // by output
-	class  int
-	record task.Record
-	layers []float64 // by group; nil where they were not measured
-	seen   *Verdict
+	losses  []float64 // by output
+	changes []classChange
+	class   int
+	record  task.Record
+	layers  []float64 // by group; nil where they were not measured
+	seen    *Verdict
 }
 
 // comparing is what one goroutine uses.
@@ -375,6 +377,9 @@ func (w *comparing) measure(i, k int, o, f *outcome) error {
 	if o.losses, err = look(o.seen, f.seen); err != nil {
 		return err
 	}
+	if o.changes, err = judge.changes(o.seen, f.seen); err != nil {
+		return err
+	}
 	sums, err := judge.sums(o.seen.outputs, f.seen.outputs, true)
 	if err == nil {
 		w.tallies[k].add(i, sums)
@@ -442,6 +447,11 @@ func (c *comparer) collect(results []*compared) *Runs {
 		}
 		a.Losses, a.Worst = judge.bySample(losses, weights)
 		a.Slices = judge.list(t)
+		var changes [][]classChange
+		for _, s := range results {
+			changes = append(changes, s.all[k].changes)
+		}
+		a.Headlines = judge.headlines(changes, a.Slices)
 		for _, s := range results {
 			o := s.all[k]
 			a.add(o)

@@ -171,6 +171,9 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 		if err == nil {
 			a.plain, err = e.judge.Plain(v, e.float[i])
 		}
+		if err == nil {
+			a.changes, err = e.judge.changes(v, e.float[i])
+		}
 		return a, err
 	})
 	if err != nil {
@@ -180,6 +183,7 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	r.Noise = noise(answers, e.judge, e.judge.Classes())
 	if r.Noise != nil {
 		r.Slices = e.judge.list(all)
+		r.Headlines = e.judge.headlines(changesOf(answers), r.Slices)
 	}
 	return r, nil
 }

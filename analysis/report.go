@@ -17,6 +17,7 @@ func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 	}
 	if results[0].outputs != nil {
 		r.Outputs = a.outputs(results)
+		r.Headlines = Headlines(r.Outputs)
 	}
 	if a.cfg.Graphwise {
 		r.Graphwise = a.graphwisePoints(results)

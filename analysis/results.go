@@ -162,8 +162,9 @@ type Report struct {
 	Graphwise   []GraphwisePoint   `json:"graphwise"`
 	Layerwise   []LayerError       `json:"layerwise"`
 	Statistical []TensorStatistics `json:"statistical"`
-	Outputs     []OutputError      `json:"outputs"`            // of the whole quantized graph; nil where it was not run
-	Together    *Together          `json:"together,omitempty"` // the sum of Layerwise against Outputs; nil without both
+	Outputs     []OutputError      `json:"outputs"`             // of the whole quantized graph; nil where it was not run
+	Headlines   []string           `json:"headlines,omitempty"` // what counts more than the figures of Outputs, see the function
+	Together    *Together          `json:"together,omitempty"`  // the sum of Layerwise against Outputs; nil without both
 	Explained   *Explanation       `json:"explained,omitempty"`
 	Settings    []NodeSetting      `json:"settings,omitempty"` // of every operator of the graph
 	Advice      []Advice           `json:"advice"`             // what is wrong and what helps, the worst first
@@ -314,7 +315,7 @@ func (r *Report) With(old *Report) *Report {
 		all.Statistical = old.Statistical
 	}
 	if all.Outputs == nil {
-		all.Outputs = old.Outputs
+		all.Outputs, all.Headlines = old.Outputs, old.Headlines
 	}
 	if all.Explained == nil {
 		all.Explained = old.Explained

@@ -25,6 +25,11 @@ func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 	if r.Scores != nil || r.Counts == nil {
 		noiseText(t, r)
 	}
+	if r.Noise != nil {
+		for _, line := range r.Headlines {
+			t.printf("%s\n", line)
+		}
+	}
 	if r.Placed != nil {
 		t.printf("\n")
 		placedTable(t, r.Placed)
@@ -101,9 +106,6 @@ func noiseText(t *tables, r *analysis.Accuracy) {
 		}
 		if s := analysis.WorstSlice(r.Slices, r.Noise.NSR.NSR); s != nil {
 			t.printf("of part %s of output %s: %s\n", s.Name, s.Output, WithError(s.NSR, s.NSRError))
-		}
-		for _, g := range analysis.Found(r.Slices, analysis.SignalLost) {
-			t.printf("%s: %s\n", g.Name(), g.Text())
 		}
 	}
 }

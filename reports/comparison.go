@@ -48,8 +48,8 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 		if f.Worst != "" {
 			t.printf("%s: the NSR is that of part %s\n", names[f.Name], f.Worst)
 		}
-		for _, g := range analysis.Found(f.Slices, analysis.SignalLost) {
-			t.printf("%s: %s: %s\n", names[f.Name], g.Name(), g.Text())
+		for _, line := range f.Headlines {
+			t.printf("%s: %s\n", names[f.Name], line)
 		}
 	}
 	t.begin("Pairs: how much worse the second is", "first", "second", "drop", "p", "NSR", "p", "classes differ", "outputs apart (NSR)")

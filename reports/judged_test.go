@@ -44,3 +44,16 @@ func TestEstimatedRowsAreNamed(t *testing.T) {
 	r.Layerwise = r.Layerwise[:1]
 	require.NotContains(t, textOf(t, r), "Estimated")
 }
+
+// What counts more than a figure stands in the texts of analyze, eval and compare.
+func TestHeadlinesAreInTheTexts(t *testing.T) {
+	const line = "output p: the class changes in 1 of 16 rows"
+	outputs := []analysis.OutputError{{Output: "p", Centred: &analysis.NSR{NSR: 0.002}, Rows: 16, ClassesChanged: 1}}
+	require.Contains(t, textOf(t, &analysis.Report{Outputs: outputs}), "\n  "+line+"\n")
+	var b bytes.Buffer
+	require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "sim", N: 16, Counts: &analysis.Counts{}, Noise: &analysis.Noise{Headlines: []string{line}}}))
+	require.Contains(t, b.String(), "\n"+line+"\n")
+	b.Reset()
+	require.NoError(t, ComparisonText(&b, &analysis.Comparison{Runs: []analysis.RunFigures{{Name: "a.plan.json", Headlines: []string{line}}, {Name: "b.plan.json"}}, Pairs: []analysis.PairOfRuns{{A: "a.plan.json", B: "b.plan.json"}}}, false))
+	require.Contains(t, b.String(), "\na.plan.json: "+line+"\n")
+}

@@ -136,7 +136,9 @@ func summary(t *tables, r *analysis.Report) {
 		} else {
 			t.printf("  whole network quantized: NSR %s (noise-to-signal ratio of the %s%s)\n", WithError(x.NSR, x.NSRError), of, ofOutputs(len(r.Outputs)))
 		}
-		findings(t, r.Outputs)
+		for _, line := range analysis.Headlines(r.Outputs) {
+			t.printf("  %s\n", line)
+		}
 	}
 	if len(r.Layerwise) > 0 {
 		name := analysis.ErrorName(len(r.Outputs) > 0 && r.Judged().Integer)
@@ -155,32 +157,6 @@ func summary(t *tables, r *analysis.Report) {
 		togetherText(t, r.Together)
 	}
 	t.printf("\n")
-}
-
-// findings says which parts of outputs carry no signal, and where the class scores and the probabilities of an output tell different things.
-func findings(t *tables, outputs []analysis.OutputError) {
-	for i := range outputs {
-		o := &outputs[i]
-		if o.NoSignal {
-			t.printf("  output %s: %s, its error does not count\n", o.Output, analysis.SignalNone)
-			continue
-		}
-		for _, g := range analysis.Found(o.Slices, analysis.SignalLost) {
-			t.printf("  %s: %s\n", g.Name(), g.Text())
-		}
-		for _, g := range analysis.Found(o.Slices, analysis.SignalNone) {
-			if !g.First.Part {
-				continue
-			}
-			t.printf("  %s: %s\n", g.Name(), g.Text())
-		}
-		if c := o.Centred; c != nil && o.Apart() {
-			t.printf("  output %s: the two errors contradict each other: NSR %s of the class scores, %s of the probabilities; the class changes in %d of %d rows\n", o.Output, small(c.NSR),
-				small(o.NSR), o.ClassesChanged, o.Rows)
-		} else if o.ClassesChanged > 0 {
-			t.printf("  output %s: the class changes in %d of %d rows\n", o.Output, o.ClassesChanged, o.Rows)
-		}
-	}
 }
 
 // ofOutputs says of several outputs that a number is that of the worst.
