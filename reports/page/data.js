@@ -33,8 +33,8 @@ export function rowsOf(view) {
 }
 
 // judgedOf is the NSR that a network is judged by, the same of all outputs and of one operator alone, so that the two can be compared: that of
-// class scores before Softmax without their mean where there are some, as advice and estimates have it.
-export const judgedOf = x => x.centred || x;
+// the worst part where parts count, else of class scores before Softmax without their mean where there are some, as advice and estimates have it.
+export const judgedOf = x => x.verdict || x.centred || x;
 
 // formatOf is the format that an operator is computed in: "int8", "int4 × int8" (weights × activations), or its domain.
 function formatOf(set, node) {

@@ -12,6 +12,7 @@ import { drawOrder } from "./order.js";
 import { drawPanel } from "./panel.js";
 import { drawScatter } from "./scatter.js";
 import { drawLosses } from "./losses.js";
+import { headlineList, estimated, slicesOf, drawSlices } from "./judged.js";
 import { drawDecisions } from "./decisions.js";
 import { tensorsView } from "./views/tensors.js";
 
@@ -22,10 +23,11 @@ export function drawReport(main, view, selection) {
 
   main.append(el("h1", null, el("bdi", null, view.model)),
     el("p", { class: "soft" }, "Quantization report · platform ", el("b", null, view.platform), view.plan && [" · plan ", el("bdi", null, view.plan)], report.samples > 0 && " · " + plural(report.samples, "sample"), view.version && " · qwb " + view.version), contents);
-  main.append(headline(view), verdictTiles(view));
+  main.append(headline(view), ...[headlineList(report)].filter(Boolean), verdictTiles(view));
   for (const w of report.warnings || []) main.append(el("p", { class: "warn" }, w.node && [el("b", null, el("bdi", null, w.node)), ": "], w.text));
 
   section("Advice", "What is wrong and what helps, the most helpful first. A predicted effect is of the simulation, on the at most 8 calibration samples that the statistics keep.", host => host.append(adviceList(view, selection)));
+  if (slicesOf(report).length) section("Parts of the outputs", "Each part by itself: one figure for an output says nothing of its small parts. The worst that counts is the verdict.", host => drawSlices(host, report));
   section("Network and operators", "Click an operator in the network or in a row to see all about it on the right. NSR (noise-to-signal ratio) is the power of the error over the power of the signal: 0 is no error.", host => {
     const left = el("div", { class: "beside" }), panel = el("div", { class: "layer sticky", tabindex: "0", role: "region", "aria-label": "The selected operator" }), table = el("div");
     host.append(el("div", { class: "columns" }, left, panel));
@@ -34,7 +36,7 @@ export function drawReport(main, view, selection) {
       left.append(network);
       drawGraph(network, { picture: view.picture, rows, selection, colouring: (report.layerwise || []).length ? "nsr" : "format", title: "Network of " + view.model });
     }
-    left.append(table);
+    left.append(table, ...[estimated(report)].filter(Boolean));
     drawTable(table, { rows: list, columns: operatorColumns(list), selection, sort: { key: (report.layerwise || []).length ? "nsr" : "index", down: (report.layerwise || []).length > 0 }, label: "Operators" });
     const worst = list.reduce((m, row) => ((row.nsr || 0) > (m ? m.nsr || 0 : -1) ? row : m), null);
     if (!selection.node && worst) selection.set(worst.name, "report");

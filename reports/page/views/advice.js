@@ -1,16 +1,20 @@
 // What is wrong with the plan and what helps: a card for each cause, with its figures, the command that cures it, and buttons that try and do it.
 import { adviceCard } from "../advice_cards.js";
 import { commandLine, el, replace } from "../dom.js";
+import { drawSlices, headlineList, slicesOf } from "../judged.js";
 import { effectOf } from "./decide.js";
 
 export const adviceView = {
   key: "advice", label: "Advice", doc: "What makes the error, and which command cures it, with the effect predicted and measured",
   draw(host, app) {
-    const list = el("ol", { class: "advice" });
-    host.append(list);
+    const list = el("ol", { class: "advice" }), judged = el("div");
+    host.append(judged, list);
 
     function update() {
       const report = app.view && app.view.report, advice = report && report.advice;
+      const parts = report && slicesOf(report).length ? el("div") : null;
+      replace(judged, report && headlineList(report), parts && el("h3", null, "Parts of the outputs"), parts);
+      if (parts) drawSlices(parts, report);
       if (!advice) {
         replace(list, el("li", null, el("p", null, "Advice comes with the measurement of every operator."),
           measure("Measure", {}), commandLine(`qwb analyze ${app.state.plan}`)));
