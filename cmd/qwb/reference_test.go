@@ -85,3 +85,36 @@ func reference(before string) string {
 	}
 	return out.String()
 }
+
+// pythonCommands are those whose flags are keywords of functions of the Python package.
+var pythonCommands = []string{"calibrate", "import", "inspect", "bind", "generate", "eval", "analyze", "dispatch", "tune", "verify", "run", "export"}
+
+// TestThePythonPackageHasTheTables: its functions say which keywords they take.
+func TestThePythonPackageHasTheTables(t *testing.T) {
+	var want strings.Builder
+	want.WriteString(`"""What keywords the functions take: the flags of their commands. Made of the tables of options by go test ./cmd/qwb -run ThePython -update."""
+
+OPTIONS = {
+`)
+	root := silent()
+	for _, name := range pythonCommands {
+		c, _, err := root.Find([]string{name})
+		require.NoError(t, err)
+		fmt.Fprintf(&want, "    %q: {\n", name)
+		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if _, help := pflag.UnquoteUsage(f); f.Name != "json" && f.Name != "help" {
+				fmt.Fprintf(&want, "        %q: %q,\n", strings.ReplaceAll(f.Name, "-", "_"), help)
+			}
+		})
+		want.WriteString("    },\n")
+	}
+	want.WriteString("}\n")
+	file := filepath.Join("..", "..", "examples", "python", "qwb", "_options.py")
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(want.String()), 0o644))
+		return
+	}
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, want.String(), string(b))
+}

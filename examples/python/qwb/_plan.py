@@ -1,17 +1,30 @@
 """Plans, and what needs none: the commands of qwb as functions. Keyword arguments that are not named here become flags: samples=64 is
---samples 64; docs/cli.md lists them."""
+--samples 64; help(calibrate) and the like list them, docs/cli.md says more."""
 
 from __future__ import annotations
 
+import inspect as inspect_module
 import os
 import tempfile
 
 from . import _metric, results
+from ._options import OPTIONS
 from ._feeds import Labels, Samples, as_model, is_path, numpy
 from ._process import InputError, flags, run_command
 from ._report import Report
 
 
+def _keywords(command):
+    """Says in the help of a function which keywords it passes on to a command."""
+    def documented(function):
+        names = inspect_module.signature(function).parameters
+        rows = [f"{name}: {doc}" for name, doc in OPTIONS[command].items() if name not in names]
+        function.__doc__ = "\n    ".join([(function.__doc__ or "").rstrip() + "\n", f"Further keywords, as of qwb {command}:", *rows])
+        return function
+    return documented
+
+
+@_keywords("calibrate")
 def calibrate(model, data=None, platform="onnxruntime", output=None, example=None, progress=None, **options) -> "Plan":
     """Runs the float model on data, observes every tensor and chooses scales for a platform.
 
@@ -29,6 +42,7 @@ def calibrate(model, data=None, platform="onnxruntime", output=None, example=Non
     return plan
 
 
+@_keywords("import")
 def import_model(model, output=None, data=None, progress=None, **options) -> "Plan":
     """Makes a plan of an ONNX model that another tool has quantized; the float model behind it is written beside it."""
     samples = Samples(data) if data is not None else None
@@ -41,21 +55,25 @@ def import_model(model, output=None, data=None, progress=None, **options) -> "Pl
     return plan
 
 
+@_keywords("inspect")
 def inspect(model, progress=None, **options) -> results.Inspection:
     """What is in a model: operators, shapes, work, what each platform would quantize."""
     return run_command(["inspect", model, *flags(options)], progress)
 
 
+@_keywords("bind")
 def bind(model, output, progress=None, **options) -> results.Result:
     """Writes a copy of a model with fixed inputs (input=["sr=16000"]), shapes and sizes."""
     return run_command(["bind", model, *flags({"output": output, **options})], progress)
 
 
+@_keywords("generate")
 def generate(checkpoint, prompt, progress=None, **options) -> results.Generation:
     """Continues a text with a language model."""
     return run_command(["generate", checkpoint, *flags({"prompt": prompt, **options})], progress)
 
 
+@_keywords("eval")
 def eval(model, data=None, labels=None, progress=None, **options):
     """Counts right answers of a model in float; or, of a checkpoint with text=FILE, scores a text."""
     return _evaluate(model, Samples(data) if data is not None else None, labels, progress, options)
@@ -110,6 +128,7 @@ class Plan:
 
     # Looking
 
+    @_keywords("analyze")
     def analyze(self, data=None, html=None, **options) -> results.Analysis:
         """Measures the error: layerwise=True, graphwise=True, statistical=True choose (none: all three). Jupyter shows the report, which
         html= also writes to a file."""
@@ -157,6 +176,7 @@ class Plan:
     def rederive(self) -> results.Decided:
         return self._run("plan rederive")
 
+    @_keywords("dispatch")
     def dispatch(self, data=None, labels=None, **options) -> results.Dispatch:
         """Keeps operators in float: fp32="SELECTORS", or auto=True with max_nsr=, min_cosine= or max_drop=."""
         samples = Samples(data) if data is not None else None
@@ -167,6 +187,7 @@ class Plan:
             given.close()
             samples and samples.close()
 
+    @_keywords("tune")
     def tune(self, data=None, method="auto", **options) -> results.Tuning:
         """Repairs the error: changes biases, weights and scales, and keeps what held-out samples confirm."""
         methods = method if isinstance(method, str) else ",".join(method)
@@ -174,14 +195,17 @@ class Plan:
 
     # Checking
 
+    @_keywords("eval")
     def eval(self, data=None, labels=None, mode="int8", **options) -> results.Evaluation:
         """Counts right answers, in float and as the plan quantizes. mode: fp32, sim (simulated) or int8 (the integer program)."""
         return _evaluate(self.path, Samples(data) if data is not None else None, labels, self.progress, {"mode": mode, **options}, self._samples)
 
+    @_keywords("verify")
     def verify(self, data=None, **options) -> results.Verification:
         """Runs the integers and holds them against plan and simulation; VerdictError where they differ."""
         return self._with("verify", data, options)
 
+    @_keywords("run")
     def outputs(self, mode="sim", data=None, **options):
         """The outputs of the model on data: an array with a sample in each row, a dict of such arrays where there are several outputs, a list
         where samples differ in shape. mode: fp32, sim or int8."""
@@ -220,6 +244,7 @@ class Plan:
 
     # Writing
 
+    @_keywords("export")
     def export(self, output=None, platform=None, **options) -> results.Export:
         """Writes the quantized model, for the plan's own platform; format="c" and others: docs/cli.md."""
         if platform is None and options.get("format", "onnx") == "onnx":

@@ -192,3 +192,9 @@ class Binary(InFolder):
             out = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, encoding="utf-8", check=True,
                                  env={"PYTHONPATH": os.path.dirname(os.path.dirname(qwb.__file__))}).stdout
             self.assertEqual(out.strip(), "['qwb']")
+
+    def test_help_lists_the_keywords(self):
+        self.assertIn("    label_offset: number to add", qwb.calibrate.__doc__)
+        self.assertNotIn("    platform: ", qwb.calibrate.__doc__)  # an argument of its own
+        self.assertTrue(qwb.Plan.tune.__doc__.startswith("Repairs the error"))
+        self.assertIn("    budget: limit", qwb.Plan.tune.__doc__)
