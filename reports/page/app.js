@@ -2,6 +2,7 @@
 import { el } from "./dom.js";
 import { rowsOf } from "./data.js";
 import { plural } from "./format.js";
+import { repeated } from "./repeated.js";
 import { newSelection } from "./selection.js";
 import { baseName, keep, kept } from "./frame.js";
 import { drawTopBar } from "./topbar.js";
@@ -30,7 +31,7 @@ export async function startApp(client, host) {
   const ended = new Map(); // jobs that are over, by id
   const drawn = new Map(); // views that have been drawn, by key
   const listeners = new Set();
-  let active = "", reading = null, again = false, brief = true, fading = 0, changing = 0;
+  let active = "", brief = true, fading = 0, changing = 0;
 
   const app = {
     client, selection: newSelection({ hash: true }), state: null, view: null, rows: [], report: null,
@@ -60,7 +61,7 @@ export async function startApp(client, host) {
       const { job } = await guarded("start", { kind, options, after: bar.writer() });
       bar.update(job);
       const last = ended.get(job.id) || await new Promise((resolve) => waiting.set(job.id, [...(waiting.get(job.id) || []), resolve]));
-      if (reading) await reading; // a short job may be over before its start was answered: the page is to show it first
+      await app.reload.running(); // a short job may be over before its start was answered: the page is to show it first
       const { result } = await client.call("result", { job: job.id });
       if (last.state === "done" && !last.error) return result;
       const why = last.error || { kind: "canceled", message: "stopped" };
@@ -81,23 +82,7 @@ export async function startApp(client, host) {
     },
 
     // reload reads state and view again and brings what is on the screen up to date. Calls meanwhile are one more call.
-    reload() {
-      if (reading) {
-        again = true;
-        return reading;
-      }
-      reading = (async () => {
-        try {
-          do {
-            again = false;
-            await read();
-          } while (again);
-        } finally {
-          reading = null; // in the same step as the last look at again: a call in between would be lost
-        }
-      })();
-      return reading;
-    },
+    reload: repeated(() => read()),
 
     // go shows a view, by its key.
     go(key) { show(key); },
