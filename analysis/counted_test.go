@@ -144,4 +144,22 @@ func TestIntegerOutputsAreShares(t *testing.T) {
 	require.Equal(t, "s", both.Judged().Output)
 	require.InDelta(t, both.Judged().NSR, losses.Estimate().Mean, 1e-12)
 	require.Equal(t, alone.Outputs[0].Mismatch, both.Outputs[0].Mismatch)
+
+	// Beside a float output they are judged by themselves: lost where most elements are others.
+	part := both.Outputs[0].Slices[0]
+	require.True(t, part.Mismatch)
+	require.InDelta(t, alone.Outputs[0].Mismatch, part.NSR, 1e-9)
+	require.Equal(t, part.NSR >= 0.5, part.Finding == SignalLost)
+	fine, _ := run("big = Greater(s, x)\ni = Cast(big) {to=7}\noutput i\noutput s")
+	require.Less(t, fine.Outputs[0].Slices[0].NSR, 0.5)
+	require.Empty(t, fine.Outputs[0].Slices[0].Finding)
+	// The largest of values that are rounded to few codes is another one, though their NSR may be small.
+	lost, _ := run("const k: f32[] = 1e4\nt = Mul(s, k)\ni = Cast(t) {to=7}\noutput i\noutput s")
+	require.Equal(t, SignalLost, lost.Outputs[0].Slices[0].Finding)
+	groups := Found(lost.Outputs[0].Slices, SignalLost)
+	require.Regexp(t, "^no signal left: [0-9.]+ % of its elements differ$", groups[0].Text())
+	require.Equal(t, "i", groups[0].Name())
+	for _, r := range []*Report{both, lost} {
+		require.Equal(t, "s", r.Judged().Output)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
 )
 
 // Slice is a part of a graph output that is judged by itself: the elements whose index j along Axis has From <= j % Period < To. Where one
@@ -34,7 +35,7 @@ const (
 // and has none. Outputs of classes, and those of another type than float, have none.
 func FindSlices(g *graph.Graph) (list []Slice) {
 	for k, v := range g.Outputs {
-		if findLogits(g, v).node != graph.NoNode || g.Const(v) != nil {
+		if findLogits(g, v).node != graph.NoNode || g.Const(v) != nil || g.Value(v).DType != tensor.Undefined && !g.Value(v).DType.IsFloat() {
 			continue
 		}
 		f := sliceFinder{g}

@@ -256,12 +256,15 @@ func (j *Judge) noiseOf(outputs []outputError) func(i int) float64 {
 	return func(i int) float64 { return all[i-len(j.logits)] }
 }
 
-// sums adds up one sample: first every output as a whole, then every slice. Outputs of another type than float have none.
+// sums adds up one sample: first every output as a whole, then every slice. Outputs of another type than float have as signal how many elements they have, as
+// noise how many of them are others.
 func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 	n := len(j.logits)
 	out := make([]sum, n+len(j.slices))
 	for k := range n {
 		if !q[k].DType.IsFloat() || !f[k].DType.IsFloat() {
+			n := f[k].Len()
+			out[k] = sum{n: n, signal: float64(n), noise: math.Round(Mismatch(q[k], f[k]) * float64(n))}
 			continue
 		}
 		x, y, err := aligned(q[k], f[k])

@@ -29,6 +29,8 @@ type SliceError struct {
 	// Judged says that the slice counts in the verdict of the output. Part: it is no single index.
 	Judged bool `json:"judged"`
 	Part   bool `json:"part,omitempty"`
+	// Mismatch says that it is an integer output beside others that are float: NSR is the share of its elements that differ, and it is lost where most do.
+	Mismatch bool `json:"mismatch,omitempty"`
 }
 
 // estimate is the error with what stands beside it.
@@ -55,6 +57,9 @@ type SliceGroup struct {
 // Name says where the group lies.
 func (g *SliceGroup) Name() string {
 	s := g.First
+	if s.Mismatch {
+		return s.Output
+	}
 	at := fmt.Sprintf("%d..%d of axis %d of %s", s.From, s.To-1, s.Axis, s.Output)
 	if s.Period > 0 {
 		at = fmt.Sprintf("%d..%d of every %d of axis %d of %s", s.From, s.To-1, s.Period, s.Axis, s.Output)
@@ -68,6 +73,9 @@ func (g *SliceGroup) Name() string {
 // Text says what was found of it.
 func (g *SliceGroup) Text() string {
 	text := g.First.Finding
+	if g.First.Mismatch {
+		return fmt.Sprintf("%s: %.3g %% of its elements differ", text, 100*g.First.NSR)
+	}
 	if text == SignalLost {
 		text += fmt.Sprintf(": NSR %.2g", g.First.NSR)
 		if g.First.Levels == 1 {
@@ -199,7 +207,29 @@ func (j *Judge) verdicts(t *tally) (bySlice [][]SliceError, signal []bool) {
 		}
 		bySlice[s.Output] = append(bySlice[s.Output], r)
 	}
+	for k := range n {
+		if j.float && j.integer(k) && t.total[k].n > 0 {
+			bySlice[k] = append(bySlice[k], j.mismatches(k, t))
+		}
+	}
 	return bySlice, judged[:n]
+}
+
+// mostDiffer is from which share of mismatches on an integer output is lost. Below it says so itself: indices of numbers that are nearly equal change places.
+const mostDiffer = 0.5
+
+// mismatches is the verdict on an integer output beside others that are float.
+func (j *Judge) mismatches(k int, t *tally) SliceError {
+	list := make([]float64, t.samples)
+	for i := range list {
+		list[i] = t.noise[i][k] * float64(t.samples) / t.total[k].signal
+	}
+	e, name := NewEstimate(list), j.g.Value(j.g.Outputs[k]).Name
+	r := SliceError{Name: name, Output: name, NSR: e.Mean, NSRError: figure(e.Error), Signal: true, Mismatch: true}
+	if e.Mean >= mostDiffer {
+		r.Signal, r.Judged, r.Finding = false, true, SignalLost
+	}
+	return r
 }
 
 // list is the errors of all slices of all outputs.

@@ -96,6 +96,10 @@ func sliceTable(t *tables, outputs []analysis.OutputError) {
 		if s.Finding != "" {
 			finding = s.Finding
 		}
+		if s.Mismatch {
+			t.row(shorten(s.Name, 48), shorten(s.Output, 48), "-", "-", "-", fmt.Sprintf("%.2f %% differ", 100*s.NSR), "-", "-", finding)
+			continue
+		}
 		t.row(shorten(s.Name, 48), shorten(s.Output, 48), fmt.Sprint(s.Axis), fmt.Sprint(s.From), fmt.Sprint(s.To), WithError(s.NSR, s.NSRError), correlation, levels(s.Levels), finding)
 	}
 	t.end()
