@@ -44,5 +44,5 @@ export function drawSlices(host, report) {
     figure("correlation", "correlation", "Of quantized and float values.", row => row.correlation, row => number(row.correlation)),
     figure("levels", "levels", "Different values of the quantized part, counted up to 256.", row => row.levels, row => (row.levels >= 256 ? "256 or more" : String(row.levels))),
     text("output", "output", "Where it lies: the output, its axis and the indices.", row => row.output),
-    text("at", "indices", "Indices along the axis.", row => row.from + " to " + (row.to - 1) + (row.period ? " of every " + row.period : "") + " of axis " + row.axis)] });
+    text("at", "indices", "Indices along the axis.", row => (row.to === row.from + 1 ? row.from : row.from + " to " + (row.to - 1)) + (row.period ? " of every " + row.period : "") + " of axis " + row.axis)] });
 }
