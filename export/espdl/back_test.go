@@ -45,6 +45,18 @@ func nodeOf(m *Model, output string) *Node {
 	return nil
 }
 
+// windowAttr is a list of the first node of an operator.
+func windowAttr(m *Model, op, name string) []int64 {
+	for i := range m.Nodes {
+		for _, a := range m.Nodes[i].Attrs {
+			if m.Nodes[i].Op == op && a.Name == name {
+				return a.Value.([]int64)
+			}
+		}
+	}
+	return nil
+}
+
 func TestDamagedFilesAreFound(t *testing.T) {
 	f := Format()
 	raw := func(name string, k int) func(m *Model) { return func(m *Model) { constantNamed(m, name).Raw[k] ^= 1 } }
@@ -68,6 +80,8 @@ func TestDamagedFilesAreFound(t *testing.T) {
 			"an exponent of an input":         func(m *Model) { m.Inputs[0].Exponents[0]++ },
 			"an exponent between":             func(m *Model) { m.Values[3].Exponents[0]++ },
 			"a limit of a fused Relu":         func(m *Model) { nodeOf(m, "r").Attrs[0].Value = "Linear" },
+			"a stride":                        func(m *Model) { windowAttr(m, "Conv", "strides")[0]++ },
+			"a pad":                           func(m *Model) { windowAttr(m, "Conv", "pads")[2]++ },
 			"an entry of limits":              raw("lut", 60),
 			"a limit":                         raw("k_max", 0),
 			"an entry of a function":          raw("lut_1", 100),
