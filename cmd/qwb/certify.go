@@ -48,7 +48,7 @@ The plan stays as it is. Exit code 3: the integers differ, and nothing is writte
 				return err
 			}
 			for _, b := range o.Backends {
-				if _, err := knownBackend(b); err != nil {
+				if err := options.CheckBackend(e.catalog(), b); err != nil {
 					return err
 				}
 			}

@@ -33,10 +33,7 @@ Of two plans compare also lists the operators up to which their errors differ mo
 their settings. Differences are a result: the exit code is 0. qwb gate has limits and exit code 3.`,
 		Args: atLeast(2, "two or more plans, models or recorded outputs"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.Check(); err != nil {
-				return err
-			}
-			if _, err := knownBackend(o.Backend); err != nil {
+			if err := o.Check(e.catalog()); err != nil {
 				return err
 			}
 			o.Runs = args

@@ -40,8 +40,8 @@ func (e *env) offerChoices(c *cobra.Command) {
 	})
 }
 
-// values are those that a flag of a command knows, each once, nil where it knows none; files says whether that of a file will do too. A command
-// without a table, one below bench, takes what flags of that name know elsewhere.
+// values are those that a flag of a command knows, each once, nil where it knows none; files says whether that of a file will do too. A
+// command without a table, one below bench, takes what flags of that name know elsewhere.
 func (e *env) values(c *cobra.Command, flag string) (values func() []string, files bool) {
 	var rows []*options.Option
 	take := func(c *cobra.Command) {
@@ -127,7 +127,8 @@ func selectors(args []string) []string {
 // settings completes KEY=VALUE of a decision.
 func settings(typed string) []string {
 	values := map[string][]string{"dispatcher": options.Dispatchers(), "observer": options.EveryObserver(),
-		"domain": {string(decision.Int), string(decision.FP32), string(decision.FP16), string(decision.BF16), string(decision.TF32), string(decision.Weights)}, "align": {"none", "output", "input", "large"}}
+		"domain": {string(decision.Int), string(decision.FP32), string(decision.FP16), string(decision.BF16), string(decision.TF32), string(decision.Weights)},
+		"align":  {"none", "output", "input", "large"}}
 	key, _, given := strings.Cut(typed, "=")
 	var list []string
 	for _, p := range decision.All() {

@@ -65,18 +65,15 @@ docs/language-models.md.`,
 			if err := e.networksOnly(c); err != nil {
 				return err
 			}
-			if err := modeOf(o.Mode, isPlan, file, o.Backend, o.Profile); err != nil {
-				return err
+			model, plan := file, ""
+			if isPlan {
+				model, plan = "", file
 			}
-			if err := o.Check(isPlan, c.Flags().Changed("batch")); err != nil {
+			if err := o.Check(e.catalog(), model, c.Flags().Changed("batch")); err != nil {
 				return err
 			}
 			if isPlan && !c.Flags().Changed("mode") {
 				e.note("mode fp32: the float model; --mode sim or --mode int8 is what the plan makes of it")
-			}
-			model, plan := file, ""
-			if isPlan {
-				model, plan = "", file
 			}
 			r, _, check := e.project(model, plan).Eval(c.Context(), o.EvalOptions)
 			if r == nil || !checked(check) {

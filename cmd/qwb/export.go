@@ -65,7 +65,7 @@ its name.
 					return err
 				}
 				project.Plan = plan
-				if err := checkPlanFlags(&o.ExportOptions, formats); err != nil {
+				if err := e.checkPlanFlags(&o.ExportOptions); err != nil {
 					return err
 				}
 			}
@@ -76,14 +76,14 @@ its name.
 }
 
 // checkPlanFlags validates what concerns plans and does not need one.
-func checkPlanFlags(o *qwb.ExportOptions, formats []export.Format) error {
-	if _, err := knownBackend(o.Backend); err != nil {
+func (e *env) checkPlanFlags(o *qwb.ExportOptions) error {
+	if err := options.CheckBackend(e.catalog(), o.Backend); err != nil {
 		return err
 	}
 	if o.Platform == "" && o.Format == "" { // the plan's platform says which format it is
 		return nil
 	}
-	f, err := export.ForPlatform(formats, o.Platform, o.Format)
+	f, err := export.ForPlatform(e.catalog().Formats, o.Platform, o.Format)
 	if err != nil {
 		return qwb.UsageError{Err: err}
 	}

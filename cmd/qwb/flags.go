@@ -122,8 +122,8 @@ func (e *env) refuse(c *cobra.Command, kind options.Kind, format string) error {
 	return nil
 }
 
-// print writes a result: as JSON where that was asked for, else as text. What a check that did not hold left is written all the same; err is its
-// error, which print returns.
+// print writes a result: as JSON where that was asked for, else as text. What a check that did not hold left is written all the same; err
+// is its error, which print returns.
 func (e *env) print(json bool, r any, err error, text func() error) error {
 	write := text
 	if json {

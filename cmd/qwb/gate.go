@@ -42,10 +42,7 @@ missed.`,
 					return err
 				}
 			}
-			if err := o.Check(); err != nil {
-				return err
-			}
-			if _, err := knownBackend(o.Run.Backend); err != nil {
+			if err := o.Check(e.catalog()); err != nil {
 				return err
 			}
 			if o.A = args[0]; len(args) == 2 {

@@ -17,8 +17,8 @@ var headings = []struct {
 	title    string
 	commands []func(*env) *cobra.Command
 }{
-	{"Networks (ONNX models)", []func(*env) *cobra.Command{newInspect, newPreprocess, newDoctor, newBind, newReplace, newImport, newCalibrate, newSweep, newAnalyze,
-		newDispatch, newTune, newEval, newVerify, newExport, newRun}},
+	{"Networks (ONNX models)", []func(*env) *cobra.Command{newInspect, newPreprocess, newDoctor, newBind, newReplace, newImport, newCalibrate,
+		newSweep, newAnalyze, newDispatch, newTune, newEval, newVerify, newExport, newRun}},
 	{"Language models (checkpoints; analyze, eval and export take them too)", []func(*env) *cobra.Command{newGenerate}},
 	{"Plans and decisions", []func(*env) *cobra.Command{newSet, newWhatIf, newUnset, newPlan, newDiff, newCompare, newMerge}},
 	{"Evidence", []func(*env) *cobra.Command{newCertify, newVerifyCertificate, newGate}},

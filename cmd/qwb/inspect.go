@@ -47,7 +47,8 @@ func newInspect(e *env) *cobra.Command {
 		},
 	}, append(options.Table{
 		{Name: "nodes", At: &nodes, Help: "also list every node"},
-		{Name: "roofline", At: &roof, Help: "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8"},
+		{Name: "roofline", At: &roof,
+			Help: "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8"},
 		{Name: "plot", See: "reports.md#plots", At: &picture, Help: "with --roofline: draw the operators below what this machine can do at most"},
 		{Name: "threads", At: &threads, Default: 1, Help: "number of threads for --roofline"},
 	}, options.JSON(&asJSON)...))

@@ -35,10 +35,7 @@ integer program, otherwise the values of the graph. qwb verify --against takes s
 			if strings.HasSuffix(args[0], qwb.PlanSuffix) {
 				model, plan = "", args[0]
 			}
-			if err := o.Check(); err != nil {
-				return err
-			}
-			if err := modeOf(o.Mode, plan != "", model, o.Backend, o.Profile); err != nil {
+			if err := o.Check(e.catalog(), model); err != nil {
 				return err
 			}
 			r, _, err := e.project(model, plan).Run(c.Context(), o.RunOptions)
@@ -48,20 +45,4 @@ integer program, otherwise the values of the graph. qwb verify --against takes s
 			return e.print(o.JSON, r, err, func() error { return reports.PlacedText(e.stdout, r.Placed) })
 		},
 	}, &o)
-}
-
-// modeOf refuses modes that are none, that need a plan, and flags that only mode int8 has.
-func modeOf(mode string, isPlan bool, model, backend, profile string) error {
-	switch {
-	case mode != "fp32" && mode != "sim" && mode != "int8":
-		return usagef("--mode %s: one of fp32, sim, int8", mode)
-	case mode != "fp32" && !isPlan:
-		return usagef("--mode %s needs a plan; calibrate %s first", mode, model)
-	case profile != "" && mode != "int8":
-		return usagef("--profile is for --mode int8 only; add --mode int8")
-	case backend != defaultBackend().Name && mode != "int8":
-		return usagef("--backend is for --mode int8 only; add --mode int8")
-	}
-	_, err := knownBackend(backend)
-	return err
 }

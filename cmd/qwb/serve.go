@@ -92,8 +92,10 @@ type serveOptions struct {
 
 func (o *serveOptions) Table(*qwb.Catalog) options.Table {
 	return slices.Concat(options.Table{
-		{Name: "addr", See: "workbench.md", At: &o.addr, Default: "127.0.0.1:0", Help: "address of this machine to serve at; port 0 is any free one"},
-		{Name: "root", At: &o.roots, Help: "`DIR` whose files the page may read and write, beside the folder of the plan or model; may be repeated"},
+		{Name: "addr", See: "workbench.md", At: &o.addr, Default: "127.0.0.1:0",
+			Help: "address of this machine to serve at; port 0 is any free one"},
+		{Name: "root", At: &o.roots,
+			Help: "`DIR` whose files the page may read and write, beside the folder of the plan or model; may be repeated"},
 		{Name: "no-browser", At: &o.quiet, Help: "print the address only, open no browser"},
 		{Name: "data", At: &o.data, Help: "`PATH` of samples to evaluate with, as for eval; may be repeated; the page can name others"},
 		{Name: "labels", At: &o.labels, Help: "`FILE` of labels, as for eval"},
@@ -156,8 +158,8 @@ func (e *env) serve(ctx context.Context, s *server.Server, l net.Listener, brows
 // browsers start the browser of the user.
 var browsers = map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}
 
-// openBrowser opens an address. Other users of the machine see the arguments of programs, so that the program gets a file to open, which only
-// this user can read and which leads to the address. done removes it.
+// openBrowser opens an address. Other users of the machine see the arguments of programs, so that the program gets a file to open, which
+// only this user can read and which leads to the address. done removes it.
 func openBrowser(ctx context.Context, url string) (done func(), err error) {
 	words := browsers[runtime.GOOS]
 	if words == nil {

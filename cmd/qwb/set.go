@@ -122,7 +122,8 @@ func (o *decideOptions) Table(*qwb.Catalog) options.Table {
 }
 
 // decided runs what changes the decisions of a plan and prints the result.
-func (e *env) decided(ctx context.Context, plan string, o *decideOptions, run func(context.Context, *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error)) error {
+func (e *env) decided(ctx context.Context, plan string, o *decideOptions,
+	run func(context.Context, *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error)) error {
 	r, _, err := run(ctx, e.project("", plan))
 	if err != nil {
 		return err
@@ -171,7 +172,8 @@ in force until a decision changes them. Rederive replaces all of them with the o
 func newPlanStep(e *env, name, short, long string, run func(*qwb.Project, context.Context, int) (*qwb.DecideResult, []tqc.Warning, error)) *cobra.Command {
 	var o decideOptions
 	return e.takes(&cobra.Command{
-		Use: name + " [PLAN]", Short: short, Long: long, Args: atMost(1, "one plan"), Example: lines("qwb plan " + name), ValidArgsFunction: files("plan.json"),
+		Use: name + " [PLAN]", Short: short, Long: long, Example: lines("qwb plan " + name), ValidArgsFunction: files("plan.json"),
+		Args: atMost(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) error {
 			plan, err := findPlan(args)
 			if err != nil {

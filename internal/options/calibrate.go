@@ -23,25 +23,36 @@ func (o *Calibrate) Table(c *qwb.Catalog) Table {
 		Data(&o.Data),
 		Labels(&o.Data, "TSV or MNIST label file: statistics and plan then say which classes the samples cover (nothing else depends on it)"),
 		Table{
-			{Name: "observer", At: (*string)(&o.Observer), Job: true, Field: &Field{Label: "Observer", Type: "select", List: "observers", None: "that of the target",
-				Doc: "How ranges of activations are chosen from the statistics. The view Sweep compares them."}, Values: EveryObserver,
-				Help: "calibration method for activations: auto, " + words(Observers()) + ", or percentile(0.999) (default: the target's); or the range that another tool chooses: " + words(Peers())},
+			{Name: "observer", At: (*string)(&o.Observer), Job: true,
+				Field: &Field{Label: "Observer", Type: "select", List: "observers", None: "that of the target",
+					Doc: "How ranges of activations are chosen from the statistics. The view Sweep compares them."}, Values: EveryObserver,
+				Help: "calibration method for activations: auto, " +
+					words(Observers()) + ", or percentile(0.999) (default: the target's); or the range that another tool chooses: " + words(Peers())},
 			{Name: "reduce-range", At: &o.ReduceRange, Job: true, Help: "7-bit weights, for CPUs whose 16-bit sums saturate (x86 without VNNI)"},
-			{Name: "per-tensor", At: &o.PerTensor, Job: true, Field: &Field{Label: "One scale per weight tensor (default: one per channel)"}, Help: "one scale per weight tensor instead of one per channel"},
-			{Name: "dispatcher", See: "dispatch.md", At: &o.Dispatcher, Job: true, Values: Dispatchers, Help: "strategy that selects the operators to quantize: " + words(Dispatchers())},
+			{Name: "per-tensor", At: &o.PerTensor, Job: true, Field: &Field{Label: "One scale per weight tensor (default: one per channel)"},
+				Help: "one scale per weight tensor instead of one per channel"},
+			{Name: "dispatcher", See: "dispatch.md", At: &o.Dispatcher, Job: true, Values: Dispatchers,
+				Help: "strategy that selects the operators to quantize: " + words(Dispatchers())},
 			{Name: "border-cost", See: "dispatch.md", At: &o.BorderCost, Job: true,
-				Help: "multiply-accumulates that must be quantized to pay for converting one element between float and integer; 0: conversion is free (default: the target's)"},
+				Help: "multiply-accumulates that must be quantized to pay for converting one element between float and integer; 0: conversion is " +
+					"free (default: the target's)"},
 			{Name: "recipe", See: "recipes.md", At: &o.Recipes, Job: true, Values: recipes, Files: true,
-				Help: "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME (" + words(presets()) + "), nncf:FILE, ort:FILE or trt:FILE; may be given several times"},
-			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Drop the decisions of the plan that is there"}, Help: "drop the decisions of an existing plan"},
-			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(), Help: "samples per forward pass, if the model takes batches; results do not depend on it"},
+				Help: "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME " +
+					"(" + words(presets()) + "), nncf:FILE, ort:FILE or trt:FILE; may be given several times"},
+			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Drop the decisions of the plan that is there"},
+				Help: "drop the decisions of an existing plan"},
+			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(),
+				Help: "samples per forward pass, if the model takes batches; results do not depend on it"},
 			{Name: "merge", At: &o.Merge, Help: "`STATS` files to merge instead of running data: --merge A.stats B.stats"},
-			{Name: "shard", At: &shard{at: &o.Shard}, Help: "part of the data, `I/N`: process part I of N and write its statistics to -o PART; qwb merge combines all parts"},
-			{Name: "minmax-only", At: &o.MinMaxOnly, Job: true, Help: "record only minimum and maximum: faster, but the statistics work with --observer minmax only"},
+			{Name: "shard", At: &shard{at: &o.Shard},
+				Help: "part of the data, `I/N`: process part I of N and write its statistics to -o PART; qwb merge combines all parts"},
+			{Name: "minmax-only", At: &o.MinMaxOnly, Job: true,
+				Help: "record only minimum and maximum: faster, but the statistics work with --observer minmax only"},
 		},
 		FloatBackend(&o.Backend, "what runs the float model: "),
 		Tokenizer(&o.Data), Threads(&o.Threads, &o.Data.Threads),
-		memoryFor(&o.Memory, "memory for activations and for samples read in advance, for example 512M or 4G; limits --batch and the number of samples in work"),
+		memoryFor(&o.Memory, "memory for activations and for samples read in advance, for example 512M or 4G; limits --batch and the "+
+			"number of samples in work"),
 		Output(&o.Out, "plan to write, ending in "+qwb.PlanSuffix), JSON(&o.JSON))
 }
 
@@ -82,24 +93,34 @@ func (o *Sweep) Table(c *qwb.Catalog) Table {
 	return slices.Concat(
 		Data(&o.Data), Labels(&o.Data, "labels of the samples: TSV or MNIST label file"),
 		Table{
-			{Name: "observers", See: "sweep.md", At: (*List)(&o.observers), Job: true, Field: &Field{Label: "Observers", Type: "many", List: "observers", Value: []string{},
-				Doc: "How ranges of activations are chosen. None: the usual eight."}, Values: sweepObservers,
+			{Name: "observers", See: "sweep.md", At: (*List)(&o.observers), Job: true,
+				Field: &Field{Label: "Observers", Type: "many", List: "observers", Value: []string{},
+					Doc: "How ranges of activations are chosen. None: the usual eight."}, Values: sweepObservers,
 				Help: "calibration methods to try, separated by commas (default: " + words(sweepObservers()) + ")"},
-			{Name: "platforms", At: (*List)(&o.Platforms), Job: true, Field: &Field{Label: "Targets", Type: "many", List: "targets", Doc: "The engine or chip that the plan is for."}, Values: func() []string { return PlatformsHere(c) },
-				Help: "targets to try, separated by commas: " + words(Platforms(c)) + ", or YAML files (default: that of the plan; without a plan " + words(qwb.SweepPlatforms) + ")"},
-			{Name: "granularity", At: (*List)(&o.Granularities), Job: true, Field: &Field{Label: "Scales of weights", Type: "many", Value: []string{qwb.GranularityChannel},
-				Choices: []Choice{{qwb.GranularityChannel, "one per channel"}, {qwb.GranularityTensor, "one per tensor"}}}, Values: fixed(qwb.GranularityChannel, qwb.GranularityTensor),
-				Help: "scales of weights to try: channel (one per output channel), tensor, or both: channel,tensor (default: channel)"},
+			{Name: "platforms", At: (*List)(&o.Platforms), Job: true, Field: &Field{Label: "Targets", Type: "many", List: "targets",
+				Doc: "The engine or chip that the plan is for."}, Values: func() []string { return PlatformsHere(c) },
+				Help: "targets to try, separated by commas: " + words(Platforms(c)) + ", or YAML files (default: that of the plan; without a plan " +
+					words(qwb.SweepPlatforms) + ")"},
+			{Name: "granularity", At: (*List)(&o.Granularities), Job: true, Field: &Field{Label: "Scales of weights", Type: "many",
+				Value:   []string{qwb.GranularityChannel},
+				Choices: []Choice{{qwb.GranularityChannel, "one per channel"}, {qwb.GranularityTensor, "one per tensor"}}},
+				Values: fixed(qwb.GranularityChannel, qwb.GranularityTensor),
+				Help:   "scales of weights to try: channel (one per output channel), tensor, or both: channel,tensor (default: channel)"},
 			{Name: "dispatchers", At: (*List)(&o.Dispatchers), Job: true, Values: Dispatchers,
 				Help: "dispatchers to try, separated by commas: " + words(Dispatchers()) + " (default: " + Dispatchers()[0] + ")"},
 			{Name: "formats", At: &o.Formats, Job: true,
-				Help: "properties for all operators to try, as qwb set has them: 'weights=int4-sym-channel', 'domain=fp16', or " + qwb.FormatDefault + "; may be repeated (default: " + qwb.FormatDefault + ")"},
+				Help: "properties for all operators to try, as qwb set has them: 'weights=int4-sym-channel', 'domain=fp16', or " +
+					"" + qwb.FormatDefault + "; may be repeated (default: " + qwb.FormatDefault + ")"},
 			{Name: "peers", At: &o.Peers, Job: true, Help: "also the ranges that other tools would choose (docs/peers.md)"},
 			{Name: "device", At: &o.Device, Job: true,
-				Help: "device file to predict times by: of plans that cannot be told apart the fastest is taken (default: the one with the least work)"},
-			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Replace a plan that has decisions of its own"}, Help: "replace a plan that has decisions of its own"},
-			{Name: "force", At: &o.Force, Job: true, Help: fmt.Sprintf("write the best plan even if fewer than %d samples are held out", analysis.MinHeldOut)},
-			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(), Help: "samples per forward pass of calibration, if the model takes batches; results do not depend on it"},
+				Help: "device file to predict times by: of plans that cannot be told apart the fastest is taken (default: the one with the least " +
+					"work)"},
+			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Replace a plan that has decisions of its own"},
+				Help: "replace a plan that has decisions of its own"},
+			{Name: "force", At: &o.Force, Job: true,
+				Help: fmt.Sprintf("write the best plan even if fewer than %d samples are held out", analysis.MinHeldOut)},
+			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(),
+				Help: "samples per forward pass of calibration, if the model takes batches; results do not depend on it"},
 		},
 		Slices(&o.Data), Tokenizer(&o.Data), Threads(&o.Threads, &o.Data.Threads),
 		memoryFor(&o.Memory, "memory for activations and for samples, for example 512M or 4G"),
@@ -127,12 +148,15 @@ type Import struct {
 
 func (o *Import) Table(c *qwb.Catalog) Table {
 	data := Data(&o.Data)
-	data.Find("data").Help = "samples to calibrate the float model on, to compare with the scales of the file; forms as in qwb calibrate; may be repeated"
-	data.Find("preprocess").Help = "preprocessing to store in the plan: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"
+	data.Find("data").Help = "samples to calibrate the float model on, to compare with the scales of the file; forms as in qwb calibrate; " +
+		"may be repeated"
+	data.Find("preprocess").Help = "preprocessing to store in the plan: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a " +
+		"YAML file"
 	return slices.Concat(
 		Platform(c, &o.Platform, "target of the plan: "+words(Platforms(c))+", tflite, onnx (default: detected from the file)"), data,
 		Table{{Name: "observer", At: (*string)(&o.Observer), Job: true, Values: EveryObserver,
-			Help: "calibration method for activations to compare with: auto, " + words(Observers()) + ", or percentile(0.999) (default: the target's)"}},
+			Help: "calibration method for activations to compare with: auto, " +
+				words(Observers()) + ", or percentile(0.999) (default: the target's)"}},
 		Output(&o.Out, "plan to write (default: MODEL.plan.json in the current folder)"), JSON(&o.JSON),
 		Threads(&o.Threads, &o.Data.Threads), Memory(&o.Memory))
 }
@@ -167,8 +191,10 @@ func (o *Doctor) Table(c *qwb.Catalog) Table {
 	platform := Platform(c, &o.Platform, "target of an exported file: "+words(Platforms(c)))
 	platform[0].Job = false
 	return slices.Concat(platform,
-		Table{{Name: "format", At: &o.Format, Values: func() []string { return formats(c) }, Help: "its format, as in qwb export (default: that of the target)"}},
+		Table{{Name: "format", At: &o.Format, Values: func() []string { return formats(c) },
+			Help: "its format, as in qwb export (default: that of the target)"}},
 		Data(&o.Data), Labels(&o.Data, "TSV or MNIST label file"),
-		Table{{Name: "trial", At: &o.Trial, Default: qwb.DoctorTrial, Job: true, Help: "labelled samples on which preprocessings and label offsets are tried"}},
+		Table{{Name: "trial", At: &o.Trial, Default: qwb.DoctorTrial, Job: true,
+			Help: "labelled samples on which preprocessings and label offsets are tried"}},
 		Threads(&o.Threads, &o.Data.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
 }

@@ -17,8 +17,9 @@ type Compare struct {
 func (o *Compare) Table(c *qwb.Catalog) Table {
 	return slices.Concat(Data(&o.Data), Metric(&o.Data, "output", false), compared(c, &o.CompareOptions),
 		Table{
-			{Name: "layers", At: &o.Depth, Default: qwb.CompareLayers, Job: true, Field: &Field{Label: "Samples for the error at every operator", Value: qwb.CompareLayers,
-				Doc: "0: operators are not compared."},
+			{Name: "layers", At: &o.Depth, Default: qwb.CompareLayers, Job: true, Field: &Field{Label: "Samples for the error at every operator",
+				Value: qwb.CompareLayers,
+				Doc:   "0: operators are not compared."},
 				Help: "number of samples on which the error at every operator of plans is compared (0: none)"},
 			{Name: "all", At: &o.All, Help: "print every operator (default: those that differ most)"},
 		},
@@ -26,32 +27,36 @@ func (o *Compare) Table(c *qwb.Catalog) Table {
 }
 
 // Check settles how many samples operators are compared on, and holds the options against each other.
-func (o *Compare) Check() error {
+func (o *Compare) Check(c *qwb.Catalog) error {
 	if o.Layers = qwb.CompareLayers; o.Depth != nil {
 		o.Layers = *o.Depth
 	}
-	return checkCompared(&o.CompareOptions)
+	return checkCompared(c, &o.CompareOptions)
 }
 
 // compared are the rows of commands that run candidates.
 func compared(c *qwb.Catalog, o *qwb.CompareOptions) Table {
 	return slices.Concat(
 		Table{
-			{Name: "float", At: &o.Float, Job: true, Help: "float `MODEL` to measure errors against (default: that of the first plan or float model)"},
+			{Name: "float", At: &o.Float, Job: true,
+				Help: "float `MODEL` to measure errors against (default: that of the first plan or float model)"},
 			{Name: "mode", At: &o.Mode, Default: qwb.ModeSim, Job: true, Field: &Field{Label: "Plans run", Type: "select", Value: qwb.ModeSim,
-				Choices: []Choice{{qwb.ModeSim, "simulated"}, {qwb.ModeInt8, "on integers"}}}, Values: modes, Help: "how plans run: sim (simulated INT8) or int8 (the integer program)"},
+				Choices: []Choice{{qwb.ModeSim, "simulated"}, {qwb.ModeInt8, "on integers"}}}, Values: modes,
+				Help: "how plans run: sim (simulated INT8) or int8 (the integer program)"},
 		},
 		Profile(&o.Profile, "arithmetic profile of --mode int8 (default: the target's): "), Backend(c, &o.Backend, "backend of --mode int8: "))
 }
 
-func checkCompared(o *qwb.CompareOptions) error {
+func checkCompared(c *qwb.Catalog, o *qwb.CompareOptions) error {
 	switch {
 	case o.Mode != "" && o.Mode != qwb.ModeSim && o.Mode != qwb.ModeInt8:
 		return qwb.Usagef("unknown --mode %q: sim or int8", o.Mode)
 	case o.Mode != qwb.ModeInt8 && o.Profile != "":
 		return qwb.Usagef("--profile is for --mode int8 only")
+	case o.Backend == "": // of a job: the usual one
+		return nil
 	}
-	return nil
+	return CheckBackend(c, o.Backend)
 }
 
 // Gate are the options of gate.
@@ -67,7 +72,9 @@ func (o *Gate) Table(c *qwb.Catalog) Table {
 		Table{
 			{Name: "max-drop", At: &o.MaxDrop, Help: "largest drop of the score: percentage points (pp) of metrics that are shares"},
 			{Name: "max-nsr", See: "gate.md", At: &o.MaxNSR, Help: "largest NSR against float, for example 0.01"},
-			{Name: "slice", See: "gate.md", At: &o.Slice, Help: "with --max-nsr: the limit is on this part of an output: an input of its last Concat, or one of --slices (default: the worst part)"},
+			{Name: "slice", See: "gate.md", At: &o.Slice,
+				Help: "with --max-nsr: the limit is on this part of an output: an input of its last Concat, or one of --slices (default: the worst " +
+					"part)"},
 			{Name: "max-flips", See: "gate.md", At: &o.MaxFlips, Help: "largest percentage of samples whose class changed"},
 			{Name: "strict", At: &o.Strict, Help: "nothing above a limit passes, be it within noise or not"},
 			{Name: "junit", At: &o.JUnit, Help: "write the outcome as JUnit XML to this `FILE`"},
@@ -77,7 +84,7 @@ func (o *Gate) Table(c *qwb.Catalog) Table {
 }
 
 // Check holds the options against each other.
-func (o *Gate) Check() error { return checkCompared(&o.Run) }
+func (o *Gate) Check(c *qwb.Catalog) error { return checkCompared(c, &o.Run) }
 
 // Certify are the options of certify.
 type Certify struct {
@@ -90,7 +97,8 @@ func (o *Certify) Table(c *qwb.Catalog) Table {
 		Table{
 			{Name: "backend", At: (*List)(&o.Backends), Values: func() []string { return Backends(c) },
 				Help: "backends that are verified (default: " + UsualBackend(c) + "): " + words(Backends(c))},
-			{Name: "profile", At: (*List)(&o.Profiles), Values: Profiles, Help: "arithmetic profiles that are verified (default: the target's): " + words(Profiles())},
+			{Name: "profile", At: (*List)(&o.Profiles), Values: Profiles,
+				Help: "arithmetic profiles that are verified (default: the target's): " + words(Profiles())},
 			{Name: "export", At: &o.Exports, Help: "`FILE` that was exported from the plan; may be repeated"},
 		},
 		Output(&o.Out, "the certificate to write"), Threads(&o.Threads, &o.Data.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
@@ -123,6 +131,7 @@ type Replace struct {
 func (o *Replace) Table(c *qwb.Catalog) Table {
 	return slices.Concat(Data(&o.Data), Metric(&o.Data, "metric-output", false),
 		Platform(c, &o.Platform, "platform, or file of one, for which both models are quantized"),
-		Table{{Name: "nodes", At: &o.Nodes, Help: "`SELECTOR` of the nodes whose activations are meant, by the last node of each; may be repeated (default: all)"}},
+		Table{{Name: "nodes", At: &o.Nodes,
+			Help: "`SELECTOR` of the nodes whose activations are meant, by the last node of each; may be repeated (default: all)"}},
 		Output(&o.Out, "file to write the changed model to"), Threads(&o.Threads, &o.Data.Threads), Budget(&o.Memory), JSON(&o.JSON))
 }

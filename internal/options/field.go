@@ -7,7 +7,8 @@ type Field struct {
 	Of    string `json:"of,omitempty"`   // with file: the kind
 	Doc   string `json:"doc,omitempty"`
 	Hint  string `json:"placeholder,omitempty"` // in the field while it is empty
-	// The choices of select and many, and proposals for a text: a list of State by its key, or Choices. None is what leaving it open is called.
+	// The choices of select and many, and proposals for a text: a list of State by its key, or Choices. None is what leaving it open is
+	// called.
 	List    string   `json:"list,omitempty"`
 	Choices []Choice `json:"choices,omitempty"`
 	None    string   `json:"none,omitempty"`
@@ -22,8 +23,9 @@ type Choice struct {
 
 // Shown is an option as the page knows it.
 type Shown struct {
-	Name  string `json:"name"` // the key in JSON
-	Type  string `json:"type"` // flag, count (0 or more), number, text, list (one for each time it is given), commas (a list with commas between), or object
+	Name string `json:"name"` // the key in JSON
+	// Type is flag, count (0 or more), number, text, list (one for each time it is given), commas (a list with commas between), or object.
+	Type  string `json:"type"`
 	Field *Field `json:"field,omitempty"`
 }
 

@@ -21,11 +21,13 @@ func (o *Export) Table(c *qwb.Catalog) Table {
 	t := slices.Concat(
 		Platform(c, &o.Platform, "platform of the plan (default: its own; another is refused): "+words(Platforms(c))),
 		Table{
-			{Name: "format", At: &o.Format, Job: true, Field: &Field{Label: "Format", Type: "select", List: "formats"}, Values: func() []string { return formats(c) },
-				Help: "file format, one of those above (default: that of the plan's platform, else " + append(formats(c), "none")[0] + ")"},
+			{Name: "format", At: &o.Format, Job: true, Field: &Field{Label: "Format", Type: "select", List: "formats"},
+				Values: func() []string { return formats(c) },
+				Help:   "file format, one of those above (default: that of the plan's platform, else " + append(formats(c), "none")[0] + ")"},
 			{Name: "output", Short: "o", At: &o.Out, Job: true, Field: &Field{Label: "File"},
 				Help: "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)"},
-			{Name: "unverified", At: &o.Unverified, Job: true, Field: &Field{Label: "Write it even if it is not verified; the file then says so"}, Help: "export without verification; plan and file say so"},
+			{Name: "unverified", At: &o.Unverified, Job: true, Field: &Field{Label: "Write it even if it is not verified; the file then says so"},
+				Help: "export without verification; plan and file say so"},
 			{Name: "samples", At: &o.Samples, Help: "samples of the plan's data to verify on (default: 8)"},
 			{Name: "formats", At: &o.List, Help: "list the formats and their options, write nothing"},
 		},
@@ -84,7 +86,8 @@ func formatOptions(formats []export.Format) (list []export.Option) {
 	return list
 }
 
-// optionOfFormats is the row of an option: what it is, of which formats, and the choices where formats differ in them. start is the value where
+// optionOfFormats is the row of an option: what it is, of which formats, and the choices where formats differ in them. start is the value
+// where
 // none is given, if that is the same for all formats.
 func optionOfFormats(name string, formats []export.Format) (row Option, start string) {
 	var of, checkpoints, choices, starts, values []string

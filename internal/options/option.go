@@ -1,6 +1,9 @@
-// Package options says once, in a table for each command, what it can be told. Of the rows come the flags of the command line with their help,
-// what the shell completes, the manual pages and the reference of docs/cli.md; the keys of a job of the page, its forms and the command line
-// that does the same; and the keywords of the Python package. What must hold among several options stands beside the table, once for all of them.
+// Package options says once, in a table for each command, what it can be told. Of the rows come the flags of the command line with their
+// help,
+// what the shell completes, the manual pages and the reference of docs/cli.md; the keys of a job of the page, its forms and the command
+// line
+// that does the same; and the keywords of the Python package. What must hold among several options stands beside the table, once for all of
+// them.
 //
 // A row points to where its value goes, mostly a field of the options of package qwb: one more option is a field there and a row here.
 //
@@ -19,7 +22,8 @@ import (
 	"qwb/internal/strictjson"
 )
 
-// Option is a row: something that a command can be told. On the command line it is the flag --NAME; in JSON and in Python NAME with _ for -.
+// Option is a row: something that a command can be told. On the command line it is the flag --NAME; in JSON and in Python NAME with _ for
+// -.
 type Option struct {
 	Name  string
 	Short string // -o
@@ -33,7 +37,8 @@ type Option struct {
 	Default any
 	// For is what the option is for, where a command takes networks and language models.
 	For Kind
-	// Values are those that the shell completes and that a misspelt one is held against; nil: none are known. Files: the name of a file will do too.
+	// Values are those that the shell completes and that a misspelt one is held against; nil: none are known. Files: the name of a file will
+	// do too.
 	Values func() []string
 	Files  bool
 	Signed bool // a whole number below 0 makes sense
@@ -113,7 +118,8 @@ func (t Table) Check() error {
 func (t Table) record() reflect.Value {
 	fields := make([]reflect.StructField, len(t))
 	for i := range t {
-		fields[i] = reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: reflect.TypeOf(t[i].At), Tag: reflect.StructTag(fmt.Sprintf("json:%q", t[i].Key()))}
+		fields[i] = reflect.StructField{Name: fmt.Sprintf("F%d", i), Type: reflect.TypeOf(t[i].At),
+			Tag: reflect.StructTag(fmt.Sprintf("json:%q", t[i].Key()))}
 	}
 	r := reflect.New(reflect.StructOf(fields))
 	for i := range t {
@@ -122,7 +128,8 @@ func (t Table) record() reflect.Value {
 	return r
 }
 
-// Decode reads an object with the keys of rows, and checks it; what names it in errors. Unknown and repeated keys, null and wrong types are errors
+// Decode reads an object with the keys of rows, and checks it; what names it in errors. Unknown and repeated keys, null and wrong types are
+// errors
 // of whoever wrote it. A value that is not there stays as it is.
 func (t Table) Decode(what string, src []byte) error {
 	if len(src) == 0 {

@@ -20,7 +20,8 @@ type Dispatch struct {
 
 func (o *Dispatch) Table(c *qwb.Catalog) Table {
 	search := Table{
-		{Name: "max-nsr", At: &o.MaxNSR, Job: true, Help: "budget: largest plain noise-to-signal ratio (NSR) at the graph outputs, behind a Softmax too, for example 0.01"},
+		{Name: "max-nsr", At: &o.MaxNSR, Job: true,
+			Help: "budget: largest plain noise-to-signal ratio (NSR) at the graph outputs, behind a Softmax too, for example 0.01"},
 		{Name: "min-cosine", At: &o.MinCosine, Job: true, Help: "budget: smallest cosine similarity at the graph outputs, for example 0.999"},
 		{Name: "max-drop", At: &o.MaxDrop, Job: true,
 			Help: "budget: largest drop of top-1, or of --metric, on --data: in percentage points (pp) for metrics that are shares"},
@@ -28,16 +29,19 @@ func (o *Dispatch) Table(c *qwb.Catalog) Table {
 		{Name: "formats", At: (*Commas)(&o.Formats), Job: true,
 			Help: "with --auto: formats that operators may get beside their own (fp32): fp32, fp16, int16, int8, int4, weights=int4-sym-g32, ..."},
 		{Name: "minimize", See: "dispatch.md", At: &o.Minimize, Job: true, Help: "with --auto: the cost to make small: macs, bytes or time"},
-		{Name: "device", See: "dispatch.md", At: &o.DeviceFile, Job: true, Help: "device file from which time is predicted (YAML; qwb bench device writes one)"},
+		{Name: "device", See: "dispatch.md", At: &o.DeviceFile, Job: true,
+			Help: "device file from which time is predicted (YAML; qwb bench device writes one)"},
 	}
 	for i, x := range qwb.Costings {
 		example := map[string]string{"macs": "200M", "bytes": "1.5M", "time": "2ms"}[x.Name]
 		search = append(search, Option{Name: "max-" + x.Name, At: &o.Most[i], Job: true,
-			Help: fmt.Sprintf("with --auto: the most %s that a plan may cost, for example %s, or 80%% of the plan as it is; the error is made small", x.Name, example)})
+			Help: fmt.Sprintf("with --auto: the most %s that a plan may cost, for example %s, or 80%% of the plan as it is; the error is "+
+				"made small", x.Name, example)})
 	}
 	return slices.Concat(
 		Table{
-			{Name: "fp32", At: &o.Selectors, Job: true, Help: "operators to keep in FP32: NAME, /regular expression/ or type:OP, separated by commas"},
+			{Name: "fp32", At: &o.Selectors, Job: true,
+				Help: "operators to keep in FP32: NAME, /regular expression/ or type:OP, separated by commas"},
 			{Name: "reset", At: &o.Reset, Job: true, Help: "drop earlier choices of --fp32 and --auto"},
 			{Name: "auto", At: &o.Auto, Job: true, Help: "search the smallest set of FP32 operators that meets the budget"},
 		},
@@ -101,7 +105,8 @@ func (o *Dispatch) costBudget() (err error) {
 		case o.Most[i] == "":
 			continue
 		case o.MaxCost != nil || o.Budget != nil:
-			return qwb.Usagef("one budget at a time: on the error (--max-nsr, --min-cosine or --max-drop) or on the cost (--max-macs, --max-bytes or --max-time)")
+			return qwb.Usagef("one budget at a time: on the error (--max-nsr, --min-cosine or --max-drop) or on the cost (--max-macs, " +
+				"--max-bytes or --max-time)")
 		case o.Minimize != "":
 			return qwb.Usagef("--minimize is for a budget on the error; with --max-%s the error is made small", x.Name)
 		}
@@ -139,19 +144,26 @@ type Tune struct {
 
 func (o *Tune) Table(*qwb.Catalog) Table {
 	return slices.Concat(
-		Table{{Name: "method", At: (*List)(&o.Methods), Job: true, Field: &Field{Label: "Methods, in this order", Type: "many", List: "methods", Value: []string{"auto"},
-			Doc: "Each method is tried; point at a name to read what it does."}, Values: tuneMethods, Help: "auto, or method names separated by commas"}},
+		Table{{Name: "method", At: (*List)(&o.Methods), Job: true, Field: &Field{Label: "Methods, in this order", Type: "many", List: "methods",
+			Value: []string{"auto"},
+			Doc: "Each method is tried; point at a name to read what it " +
+				"does."}, Values: tuneMethods, Help: "auto, or method names separated by commas"}},
 		Data(&o.Data),
 		Table{{Name: "budget", At: &o.TuneOptions.Budget, Job: true, Field: &Field{Label: "Limit", Hint: "10m, or 5000forwards",
-			Doc: "A time, or an amount of work in forward passes of one sample. Empty: no limit."}, Help: "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)"}},
+			Doc: "A time, or an amount of work in forward passes of one sample. Empty: no " +
+				"limit."}, Help: "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)"}},
 		Profile(&o.Profile, "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): "),
 		Table{
 			{Name: "allow-fp32", See: "tuning.md", At: &o.AllowFP32, Job: true, Field: &Field{Label: "Also try what moves work to FP32",
-				Doc: "Equalization through ReLU6 leaves bounds per channel behind it, which no target computes on integers."}, Help: "also try rewriting steps after which more of the network runs in FP32 than before"},
-			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"}, Help: "also keep changes that held-out samples do not confirm"},
+				Doc: "Equalization through ReLU6 leaves bounds per channel behind it, which no target computes on " +
+					"integers."}, Help: "also try rewriting steps after which more of the network runs in FP32 than before"},
+			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"},
+				Help: "also keep changes that held-out samples do not confirm"},
 			{Name: "gram", See: "tuning.md#gram-statistics", At: &o.Gram,
-				Help: "`FILE` of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data"},
-			{Name: "shard", At: &shard{at: &o.Shard}, Help: "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data"},
+				Help: "`FILE` of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out " +
+					"samples still come from data"},
+			{Name: "shard", At: &shard{at: &o.Shard},
+				Help: "part of the data, `I/N`: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data"},
 		},
 		Output(&o.Out, "file for the Gram statistics of --shard"),
 		FloatBackend(&o.Backend, "what makes the Gram statistics of --shard: "),

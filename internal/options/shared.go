@@ -14,9 +14,11 @@ func Data(o *qwb.DataOptions) Table {
 	return Table{
 		{Name: "data", At: &o.Paths, For: Networks, Job: true, Field: &Field{Label: "Samples", Type: "file", Of: "data", Hint: "folder or file",
 			Doc: "Images, npy, npz, CIFAR-10 and MNIST files. Empty: the data that the plan was calibrated on."},
-			Help: "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated"},
+			Help: "`PATH` of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one " +
+				"sample per line), or synthetic:N for N random samples; may be repeated"},
 		{Name: "preprocess", At: &o.Preprocess, For: Networks, Job: true, Field: &Field{Label: "Preprocessing", List: "presets",
-			Doc: "How images become model inputs: a preset, or a YAML file. Empty: none, or what the plan has."}, Values: preprocessings, Files: true,
+			Doc: "How images become model inputs: a preset, or a YAML file. Empty: none, or what the plan " +
+				"has."}, Values: preprocessings, Files: true,
 			Help: "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"},
 		{Name: "samples", At: &o.Samples, Job: true, Field: &Field{Label: "How many samples", Hint: "all",
 			Doc: "Drawn at random, always the same ones. Empty: all."}, Help: "use this many samples, drawn at random with --seed (0: all)"},
@@ -27,10 +29,12 @@ func Data(o *qwb.DataOptions) Table {
 // Labels says what the samples are; help is about the file.
 func Labels(o *qwb.DataOptions, help string) Table {
 	return Table{
-		{Name: "labels", At: &o.Labels, For: Networks, Job: true, Field: &Field{Label: "Labels", Type: "file", Of: "labels", Hint: "TSV: file and class",
-			Doc: "With labels top-1 (share of correct predictions) is measured too."}, Help: help},
+		{Name: "labels", At: &o.Labels, For: Networks, Job: true,
+			Field: &Field{Label: "Labels", Type: "file", Of: "labels", Hint: "TSV: file and class",
+				Doc: "With labels top-1 (share of correct predictions) is measured too."}, Help: help},
 		{Name: "label-offset", At: &o.LabelOffset, For: Networks, Job: true, Field: &Field{Label: "Label offset",
-			Doc: "Added to each label to get the class of the model: 1 where class 0 is a background."}, Signed: true, Help: "number to add to each label to get the class index of the model"},
+			Doc: "Added to each label to get the class of the model: 1 where class 0 is a " +
+				"background."}, Signed: true, Help: "number to add to each label to get the class index of the model"},
 	}
 }
 
@@ -44,21 +48,26 @@ func Metric(o *qwb.DataOptions, output string, several bool) Table {
 	}
 	return slices.Concat(Labels(o, "labels: TSV or MNIST label file of classes; for other metrics as docs/metrics.md says"), Table{
 		{Name: "metric", At: (*Commas)(&m.Names), For: Networks, Job: true, Values: metrics, Help: help + " (docs/metrics.md)"},
-		{Name: "metric-cmd", At: &m.Command, For: Networks, Help: "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample"},
-		{Name: output, At: (*List)(&m.Outputs), For: Networks, Help: "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)"},
-		{Name: "alphabet", At: &m.Alphabet, For: Networks, Help: "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line"},
+		{Name: "metric-cmd", At: &m.Command, For: Networks,
+			Help: "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample"},
+		{Name: output, At: (*List)(&m.Outputs), For: Networks,
+			Help: "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)"},
+		{Name: "alphabet", At: &m.Alphabet, For: Networks,
+			Help: "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line"},
 	})
 }
 
 // Slices are parts of outputs.
 func Slices(o *qwb.DataOptions) Table {
 	return Table{{Name: "slices", See: "metrics.md#parts-of-an-output", At: &o.Slices, For: Networks,
-		Help: "`FILE` of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between"}}
+		Help: "`FILE` of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and " +
+			"the output where there are several, with tabs between"}}
 }
 
 // Tokenizer is of a command that takes networks and language models.
 func Tokenizer(o *qwb.DataOptions) Table {
-	return Table{{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Help: "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)"}}
+	return Table{{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints,
+		Help: "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)"}}
 }
 
 // Threads go to every place that wants to know how many there are.
@@ -78,7 +87,8 @@ func memoryFor(at *int64, help string) Table {
 // Budget is Memory of commands that keep nothing: it bounds what the values of one run take.
 func Budget(at *int64) Table {
 	return Table{{Name: "mem", At: &memory{at: at},
-		Help: "memory for the tensors of one run, for example 512M or 4G (default: half of the machine's memory; 4G for one tensor of a small model)"}}
+		Help: "memory for the tensors of one run, for example 512M or 4G (default: half of the machine's memory; 4G for one tensor of a small " +
+			"model)"}}
 }
 
 // JSON is what every command with a result has.
@@ -103,7 +113,8 @@ func Profile(at *string, help string) Table {
 
 // Backend is what runs integers.
 func Backend(c *qwb.Catalog, at *string, help string) Table {
-	return Table{{Name: "backend", At: at, Default: UsualBackend(c), Values: func() []string { return Backends(c) }, Help: help + words(Backends(c))}}
+	return Table{{Name: "backend", At: at, Default: UsualBackend(c), Values: func() []string { return Backends(c) },
+		Help: help + words(Backends(c))}}
 }
 
 // FloatBackend is what runs floats.
@@ -114,20 +125,26 @@ func FloatBackend(at *string, help string) Table {
 // Language is how the weights of a checkpoint are quantized.
 func Language(o *qwb.LanguageOptions) Table {
 	return Table{
-		{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Job: true, Field: &Field{Label: "Tokenizer", Type: "file", Of: "any", Hint: "the one in the checkpoint or its folder"}, Help: "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)"},
+		{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Job: true,
+			Field: &Field{Label: "Tokenizer", Type: "file", Of: "any", Hint: "the one in the checkpoint or its folder"},
+			Help:  "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)"},
 		{Name: "group-size", At: &o.Group, For: Checkpoints, Job: true, Field: &Field{Label: "Group size", Type: "range",
 			Doc: "Smaller groups: less error, more bytes for scales. It must divide the rows of every matrix."}, Values: fixed(),
-			Help: "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides every row)"},
-		{Name: "bits", At: &o.Bits, For: Checkpoints, Job: true, Field: &Field{Label: "Bits of weights", Type: "range", Value: 8}, Values: fixed("8", "4"),
-			Help: "quantize the weights to this many bits: 8 or 4 (0: 8, if --group-size or --method is given)"},
+			Help: "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides " +
+				"every row)"},
+		{Name: "bits", At: &o.Bits, For: Checkpoints, Job: true, Field: &Field{Label: "Bits of weights", Type: "range", Value: 8},
+			Values: fixed("8", "4"),
+			Help:   "quantize the weights to this many bits: 8 or 4 (0: 8, if --group-size or --method is given)"},
 		{Name: "method", At: &o.Method, For: Checkpoints, Job: true, Field: &Field{Label: "Scales", Type: "select", Value: weights.Nearest,
-			Choices: []Choice{{weights.Nearest, "from the largest weight of a group"}, {weights.Search, "with the smallest squared error"}}}, Values: scaleMethods,
-			Help: "how to choose scales: " + weights.MethodDoc + " (default: " + weights.Nearest + ")"},
+			Choices: []Choice{{weights.Nearest, "from the largest weight of a group"}, {weights.Search, "with the smallest squared error"}}},
+			Values: scaleMethods,
+			Help:   "how to choose scales: " + weights.MethodDoc + " (default: " + weights.Nearest + ")"},
 		{Name: "judge", At: &o.Judge, For: Checkpoints, Job: true, Help: weights.Judge.Doc},
 	}
 }
 
 // Texts are what language models are measured on.
 func Texts(o *qwb.TextOptions) Table {
-	return append(Table{{Name: "text", At: &o.Text, For: Checkpoints, Job: true, Field: &Field{Label: "Text", Type: "file", Of: "text", Doc: "One sequence per line."}, Help: "text `FILE`, one sequence per line"}}, Language(&o.LanguageOptions)...)
+	return append(Table{{Name: "text", At: &o.Text, For: Checkpoints, Job: true, Field: &Field{Label: "Text", Type: "file", Of: "text",
+		Doc: "One sequence per line."}, Help: "text `FILE`, one sequence per line"}}, Language(&o.LanguageOptions)...)
 }

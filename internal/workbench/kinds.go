@@ -27,23 +27,31 @@ type work interface {
 }
 
 var kinds = []jobKind{
-	{"open", "open a model, with its plan if it has one, or a plan", true, func() work { return &openJob{} }, options.Any, true},
-	{"trial", "run the float model with each preprocessing and label offset", false, func() work { return &trialJob{} }, options.Any, false},
-	{"calibrate", "run the model on data and choose all scales", true, func() work { return &calibrateJob{} }, options.Any, false},
-	{"analyze", "measure the error, as a whole and by operator", false, func() work { return &analyzeJob{} }, options.Networks, false},
-	{"dispatch", "keep operators in float: those named, or as few as a budget needs", true, func() work { return &dispatchJob{} }, options.Any, false},
-	{"sweep", "calibrate with many options and keep the best plan", true, func() work { return &sweepJob{} }, options.Any, false},
-	{"tune", "repair accuracy: biases, rounding of weights, scales, ranges of channels", true, func() work { return &tuneJob{} }, options.Any, false},
-	{"eval", "measure accuracy on data with labels", false, func() work { return &evalJob{} }, options.Networks, false},
-	{"compare", "run plans and models on the same samples", false, func() work { return &compareJob{} }, options.Any, false},
-	{"verify", "run the plan on integers and check every one", true, func() work { return &verifyJob{} }, options.Any, false},
-	{"export", "write the quantized model", true, func() work { return &exportJob{} }, options.Any, false},
-	{"flips", "list the samples whose prediction changed", false, func() work { return &flipsJob{} }, options.Networks, false},
-	{"sample-layers", "the error of one sample by operator", false, func() work { return &sampleLayersJob{} }, options.Networks, false},
-	{"language-rank", "rank the matrices of a language model by what quantizing each alone does", false, func() work { return &languageRank{} }, options.Checkpoints, false},
-	{"language-eval", "score the lines of a text with a language model", false, func() work { return &languageEval{} }, options.Checkpoints, false},
-	{"language-generate", "continue a text in float and quantized", false, func() work { return &languageGenerate{} }, options.Checkpoints, false},
-	{"import", "make a plan of a model that is quantized already", true, func() work { return &importJob{} }, options.Any, false},
+	{"open", "open a model, with its plan if it has one, or a plan", true, fresh[openJob], options.Any, true},
+	{"trial", "run the float model with each preprocessing and label offset", false, fresh[trialJob], options.Any, false},
+	{"calibrate", "run the model on data and choose all scales", true, fresh[calibrateJob], options.Any, false},
+	{"analyze", "measure the error, as a whole and by operator", false, fresh[analyzeJob], options.Networks, false},
+	{"dispatch", "keep operators in float: those named, or as few as a budget needs", true, fresh[dispatchJob], options.Any, false},
+	{"sweep", "calibrate with many options and keep the best plan", true, fresh[sweepJob], options.Any, false},
+	{"tune", "repair accuracy: biases, rounding of weights, scales, ranges of channels", true, fresh[tuneJob], options.Any, false},
+	{"eval", "measure accuracy on data with labels", false, fresh[evalJob], options.Networks, false},
+	{"compare", "run plans and models on the same samples", false, fresh[compareJob], options.Any, false},
+	{"verify", "run the plan on integers and check every one", true, fresh[verifyJob], options.Any, false},
+	{"export", "write the quantized model", true, fresh[exportJob], options.Any, false},
+	{"flips", "list the samples whose prediction changed", false, fresh[flipsJob], options.Networks, false},
+	{"sample-layers", "the error of one sample by operator", false, fresh[sampleLayersJob], options.Networks, false},
+	{"language-rank", "rank the matrices of a language model by what each does alone", false, fresh[languageRank], options.Checkpoints, false},
+	{"language-eval", "score the lines of a text with a language model", false, fresh[languageEval], options.Checkpoints, false},
+	{"language-generate", "continue a text in float and quantized", false, fresh[languageGenerate], options.Checkpoints, false},
+	{"import", "make a plan of a model that is quantized already", true, fresh[importJob], options.Any, false},
+}
+
+// fresh is work that was told nothing yet.
+func fresh[T any, P interface {
+	*T
+	work
+}]() work {
+	return P(new(T))
 }
 
 // kindOf finds a kind by its name, nil if there is none.

@@ -96,7 +96,7 @@ func (o *compareJob) Table(c *qwb.Catalog) options.Table {
 	return append(o.Compare.Table(c), argument("runs", &o.Runs))
 }
 
-func (o *compareJob) line(_ *Bench, t options.Table) (string, error) {
+func (o *compareJob) line(b *Bench, t options.Table) (string, error) {
 	if len(o.Runs) < 2 {
 		return "", qwb.Usagef("compare takes two or more runs: plans, models or recorded outputs")
 	}
@@ -104,7 +104,7 @@ func (o *compareJob) line(_ *Bench, t options.Table) (string, error) {
 	for _, name := range o.Runs {
 		words = append(words, fileWord(name))
 	}
-	return command(append(words, t.Words()...)...), o.Check()
+	return command(append(words, t.Words()...)...), o.Check(&b.o.Project.Catalog)
 }
 
 func (o *compareJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {

@@ -22,7 +22,8 @@ type dataOptions struct {
 }
 
 func (d *dataOptions) options() qwb.DataOptions {
-	o := qwb.DataOptions{Paths: d.Data, Preprocess: d.Preprocess, Samples: d.Samples, Seed: d.Seed, Labels: d.Labels, LabelOffset: d.LabelOffset}
+	o := qwb.DataOptions{Paths: d.Data, Preprocess: d.Preprocess, Samples: d.Samples, Seed: d.Seed,
+		Labels: d.Labels, LabelOffset: d.LabelOffset}
 	if d.Metric != "" {
 		o.Metric.Names = strings.Split(d.Metric, ",")
 	}
@@ -161,8 +162,8 @@ type SampleLayers struct {
 	Stale  bool          `json:"stale"`  // the means are of other decisions
 }
 
-// SampleLayer is the error of one sample up to an operator, of the operator alone at the outputs, and the mean of the first over the samples of the
-// last analysis.
+// SampleLayer is the error of one sample up to an operator, of the operator alone at the outputs, and the mean of the first over the
+// samples of the last analysis.
 type SampleLayer struct {
 	Node  string   `json:"node"`
 	Op    string   `json:"op"`
