@@ -2,6 +2,7 @@ package onnxqdq
 
 import (
 	"context"
+	"fmt"
 
 	"qwb/export"
 	"qwb/graph"
@@ -40,8 +41,31 @@ func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error)
 		return nil, err
 	}
 	defer m.Close()
+	said := make([]tensor.DType, m.Graph.NumValues())
+	for _, v := range m.Graph.Values() {
+		said[v] = m.Graph.Value(v).DType
+	}
 	graph.InferShapes(m.Graph)
-	return Check(m.Graph, in.Target, in.Integer), nil
+	var list []export.Finding
+	if onRuntime(in.Target) {
+		list = recorded(m.Graph, said)
+	}
+	return append(list, Check(m.Graph, in.Target, in.Integer)...), nil
+}
+
+// recorded lists the nodes whose results the file records as another type of elements than they are: ONNX Runtime refuses the file, OpenVINO goes by the node.
+func recorded(g *graph.Graph, said []tensor.DType) (list []export.Finding) {
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		for _, v := range n.Outputs {
+			if v == graph.NoValue || int(v) >= len(said) || said[v] == tensor.Undefined || said[v] == g.Value(v).DType {
+				continue
+			}
+			list = append(list, export.Finding{Rule: structureRule.Name, Node: n.Name, Fix: "record the type that the operator gives",
+				Text: fmt.Sprintf("%q is recorded as %s, and the operator gives %s", g.Value(v).Name, said[v], g.Value(v).DType)})
+		}
+	}
+	return list
 }
 
 // Look says what an ONNX file is as a whole: of the form qoperator where it has operators on codes and its reader is ONNX Runtime.
