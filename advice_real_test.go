@@ -11,6 +11,7 @@ import (
 	"qwb/analysis"
 	"qwb/analysis/advise"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 )
@@ -18,9 +19,7 @@ import (
 // What was found by hand in trained networks is found without help: the mean shift of mobilenet_v1's weights, and the depthwise convolutions of a
 // text recogniser whose channels differ in range. Three networks that lose little are left alone.
 func TestAdviceOnTrainedNetworks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("trained networks")
-	}
+	longtest.Need(t, "trained networks")
 	root := graphtest.TestData(t)
 	for _, c := range []struct {
 		model, data, preprocess, platform string

@@ -14,6 +14,7 @@ import (
 	"qwb/analysis"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -52,7 +53,11 @@ func derivesAgain(t *testing.T, p *Project) {
 // the decisions derive to; a command that fails leaves the plan alone.
 func TestAnyTenCommands(t *testing.T) {
 	ctx := context.Background()
-	for seed := range uint64(6) {
+	seeds := uint64(6)
+	if !longtest.Wanted(t) {
+		seeds = 1
+	}
+	for seed := range seeds {
 		for _, platform := range []string{"onnxruntime", "trt_int8"} {
 			r := rand.New(rand.NewPCG(seed, 11))
 			p := place(t, new(Memory), "m", 3)

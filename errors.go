@@ -120,7 +120,9 @@ func Describe(err error) Fault {
 	if errors.As(err, &changed) {
 		f.Kind, f.File = KindChanged, changed.Name
 	}
-	is(KindCanceled, errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded))
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) { // wherever it was
+		f = Fault{Kind: KindCanceled, Message: f.Message}
+	}
 	is(KindCheck, errors.As(err, new(CheckError)))
 	is(KindUsage, errors.As(err, new(UsageError)) || errors.As(err, new(tensors.Refusal)))
 	return f

@@ -15,6 +15,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -79,8 +80,13 @@ func TestFormatsAreDecided(t *testing.T) {
 			words = append(words, key+"="+s)
 		}
 	}
-	seen := map[string]bool{}
-	for _, word := range words {
+	slices.Sort(words)
+	seen, tried := map[string]bool{}, 0
+	for i, word := range words {
+		if i%4 != 0 && !longtest.Wanted(t) {
+			continue
+		}
+		tried++
 		for _, selector := range []string{"type:Conv", "gemm"} {
 			if strings.HasSuffix(word, "dynamic-token") && selector != "gemm" {
 				continue
@@ -102,7 +108,7 @@ func TestFormatsAreDecided(t *testing.T) {
 			seen[fmt.Sprintf("%s %g", selector, one)] = true
 		}
 	}
-	require.Greater(t, len(seen), 3*len(words)/2, "formats give numbers of their own")
+	require.Greater(t, len(seen), 3*tried/2, "formats give numbers of their own")
 }
 
 // simulatedNSR is the noise of the plan's simulation at the first output.

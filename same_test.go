@@ -17,6 +17,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/quantizer/target"
 )
 
@@ -77,8 +78,9 @@ func TestNodeOrderChangesNothing(t *testing.T) {
 
 func TestNodeOrderOfSqueezenetChangesNothing(t *testing.T) {
 	dir := os.Getenv("QWB_TESTDATA")
-	if testing.Short() || dir == "" {
-		t.Skip("QWB_TESTDATA is not set, or short: no trained models")
+	longtest.Need(t, "a trained network")
+	if dir == "" {
+		t.Skip("QWB_TESTDATA is not set: no trained models")
 	}
 	t.Chdir(t.TempDir())
 	shuffledSame(t, filepath.Join(dir, "models", "classifiers", "squeezenet1.0.onnx"), []string{filepath.Join(dir, "data", "pets", "calibration")}, "imagenet-caffe", 2)

@@ -16,6 +16,7 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/graph/exec"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -80,6 +81,9 @@ func TestSweep(t *testing.T) {
 	require.True(t, r.Rows[0].Chosen)
 	require.Equal(t, 1, r.Rows[0].Rank)
 	for i, row := range r.Rows {
+		if i%4 != 0 && !longtest.Wanted(t) {
+			continue
+		}
 		half := *p
 		half.Plan = "half" + PlanSuffix
 		_, _, err := half.Calibrate(ctx, CalibrateOptions{Platform: row.Platform, Observer: row.Observer, PerTensor: row.Granularity == GranularityTensor, Fresh: true, Data: DataOptions{Paths: []string{"m.fit"}}})
