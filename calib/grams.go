@@ -128,6 +128,27 @@ func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.I
 			workers.Go(func() { r.work(ctx, jobs, r.onHost(session)) })
 		}
 	}
+	r.feed(ctx, samples, skip, jobs, progress)
+	close(jobs)
+	workers.Wait()
+	for _, a := range r.ops {
+		a.add.Close()
+	}
+	sortHashes(r.done.Summed)
+	if err := r.error(); err != nil {
+		return done, err
+	}
+	if err := finish(); err != nil {
+		return done, fmt.Errorf("gram: %w", err)
+	}
+	if ctx.Err() != nil {
+		return r.done, context.Cause(ctx)
+	}
+	return r.done, nil
+}
+
+// feed hands out the samples that are to be summed and were not yet; skip is how often each was.
+func (r *gramRun) feed(ctx context.Context, samples exec.Iterator, skip map[Hash]int, jobs chan<- *exec.Sample, progress func(done int)) {
 	for ctx.Err() == nil && r.error() == nil {
 		s, err := samples.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -151,22 +172,6 @@ func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.I
 			progress(r.done.Seen)
 		}
 	}
-	close(jobs)
-	workers.Wait()
-	for _, a := range r.ops {
-		a.add.Close()
-	}
-	sortHashes(r.done.Summed)
-	if err := r.error(); err != nil {
-		return done, err
-	}
-	if err := finish(); err != nil {
-		return done, fmt.Errorf("gram: %w", err)
-	}
-	if ctx.Err() != nil {
-		return r.done, context.Cause(ctx)
-	}
-	return r.done, nil
 }
 
 // ErrGramRows is the error of moments of too many rows.
