@@ -204,41 +204,31 @@ func pack(n *graph.Node, w *lower.Weights, wide, plain bool) (*tensor.Tensor, st
 	if n.Op != "Conv" && len(shape) != 2 {
 		return nil, "", fmt.Errorf("weights of shape %v: ESP-DL has a product with one matrix", shape)
 	}
-	group := n.Conv().Group
-	outs, ins, area := shape[0], 1, 1
-	at := func(o, i, p int) int { return (o*ins+i)*area + p }
-	dims := []int{}
+	x := factor{outs: shape[0], ins: 1, area: 1, codes: w.Codes.Integers()}
 	if n.Op == "Conv" {
-		ins = shape[1]
-		for _, d := range shape[2:] {
-			area *= d
-		}
-		dims = append(dims, shape[2:]...)
+		x.convolution(shape)
 	} else {
-		outs, ins = shape[w.Axis], shape[1-w.Axis]
-		if at = func(o, i, _ int) int { return o*ins + i }; w.Axis == 1 {
-			at = func(o, i, _ int) int { return i*outs + o }
-		}
-		if n.Op == "Gemm" {
-			dims = append(dims, 1, 1)
-		}
+		x.matrix(shape, w.Axis)
 	}
+	dims := []int{}
+	switch n.Op {
+	case "Conv":
+		dims = append(dims, shape[2:]...)
+	case "Gemm":
+		dims = append(dims, 1, 1)
+	}
+	group := n.Conv().Group
 	depthwise := n.Op == "Conv" && group > 1
-	if depthwise && (ins != 1 || outs != group) {
-		return nil, "", fmt.Errorf("a convolution in %d groups of %d channels: ESP-DL has depthwise ones only", group, ins)
+	if depthwise && (x.ins != 1 || x.outs != group) {
+		return nil, "", fmt.Errorf("a convolution in %d groups of %d channels: ESP-DL has depthwise ones only", group, x.ins)
 	}
-	if dims = append(dims, ins, outs); depthwise {
-		dims[len(dims)-2], dims[len(dims)-1] = outs, ins
+	if dims = append(dims, x.ins, x.outs); depthwise {
+		dims[len(dims)-2], dims[len(dims)-1] = x.outs, x.ins
 	}
 	if n.Op == "Conv" && len(shape) != 3 && len(shape) != 4 {
 		return nil, "", fmt.Errorf("weights of shape %v", shape)
 	}
-	out := tensor.New(w.Codes.DType, dims...)
-	codes, k := w.Codes.Integers(), 0
-	put := func(o, i, p int) {
-		set(out, k, codes[at(o, i, p)])
-		k++
-	}
+	x.to = tensor.New(w.Codes.DType, dims...)
 	block, spatial := 16, "HW"
 	if wide {
 		block = 8
@@ -248,49 +238,87 @@ func pack(n *graph.Node, w *lower.Weights, wide, plain bool) (*tensor.Tensor, st
 	}
 	switch {
 	case plain && depthwise:
-		for p := range area {
-			for o := range outs {
-				put(o, 0, p)
-			}
-		}
-		return out, "layout ==> " + spatial + "CN", nil
+		x.positions(0)
+		return x.to, "layout ==> " + spatial + "CN", nil
 	case plain:
-		block = outs + 1
+		x.channels(0)
+		return x.to, "layout ==> N" + spatial + "C", nil
 	}
-	whole := outs / block * block
-	for first := 0; first < whole; first += block {
-		for p := range area {
-			for i := range ins {
-				for o := first; o < first+block; o++ {
-					put(o, i, p)
-				}
-			}
-		}
-	}
-	switch {
-	case depthwise:
-		for p := range area {
-			for o := whole; o < outs; o++ {
-				put(o, 0, p)
-			}
-		}
-	default:
-		for o := whole; o < outs; o++ {
-			for p := range area {
-				for i := range ins {
-					put(o, i, p)
-				}
-			}
-		}
+	whole := x.outs / block * block
+	x.blocks(block, whole)
+	if depthwise {
+		x.positions(whole)
+	} else {
+		x.channels(whole)
 	}
 	doc := fmt.Sprintf("layout ==> (N/%d)%sC%d", block, spatial, block)
-	switch {
-	case plain:
-		doc = "layout ==> N" + spatial + "C"
-	case whole < outs:
+	if whole < x.outs {
 		doc += "_UNALIGNED"
 	}
-	return out, doc, nil
+	return x.to, doc, nil
+}
+
+// factor are weights that are laid out anew: output channels, input channels, and positions of the window.
+type factor struct {
+	outs, ins, area int
+	codes           []int32
+	at              func(o, i, p int) int // where a code stands in the model
+	to              *tensor.Tensor
+	next            int
+}
+
+func (x *factor) convolution(shape []int) {
+	x.ins = shape[1]
+	for _, d := range shape[2:] {
+		x.area *= d
+	}
+	x.at = func(o, i, p int) int { return (o*x.ins+i)*x.area + p }
+}
+
+// matrix is for products; axis is that of the output channels.
+func (x *factor) matrix(shape []int, axis int) {
+	x.outs, x.ins = shape[axis], shape[1-axis]
+	if x.at = func(o, i, _ int) int { return o*x.ins + i }; axis == 1 {
+		x.at = func(o, i, _ int) int { return i*x.outs + o }
+	}
+}
+
+func (x *factor) put(o, i, p int) {
+	set(x.to, x.next, x.codes[x.at(o, i, p)])
+	x.next++
+}
+
+// blocks puts the output channels below whole, in blocks.
+func (x *factor) blocks(block, whole int) {
+	for first := 0; first < whole; first += block {
+		for p := range x.area {
+			for i := range x.ins {
+				for o := first; o < first+block; o++ {
+					x.put(o, i, p)
+				}
+			}
+		}
+	}
+}
+
+// positions puts the output channels from one on, each with one input channel, position by position.
+func (x *factor) positions(from int) {
+	for p := range x.area {
+		for o := from; o < x.outs; o++ {
+			x.put(o, 0, p)
+		}
+	}
+}
+
+// channels puts the output channels from one on, one after the other.
+func (x *factor) channels(from int) {
+	for o := from; o < x.outs; o++ {
+		for p := range x.area {
+			for i := range x.ins {
+				x.put(o, i, p)
+			}
+		}
+	}
 }
 
 func wide(list []int) []int64 {

@@ -48,39 +48,17 @@ func (f *folder) matMulNBits(id graph.NodeID) error {
 		}
 		bias = v
 	}
-	middle := int32(0)
+	x := &blocked{matrix: m, width: width}
 	if signed {
-		middle = 1 << (width - 1)
+		x.middle = 1 << (width - 1)
 	}
-	blocks := (m.k + m.block - 1) / m.block
-	blob := m.block * width / 8
-	packed, scales := make([]uint8, m.n*blocks*blob), make([]float32, m.n*blocks)
-	zeroPitch := (blocks*width + 7) / 8
-	zeros := make([]uint8, m.n*zeroPitch)
-	code, s, z := t.Integers(), scale.F32(), zero.Integers()
-	half, same := int32(1)<<(width-1), true
-	put := func(to []uint8, i int, q int32) { to[i*width/8] |= uint8(q) << (i * width % 8) }
-	for row := range m.n {
-		for b := range blocks {
-			at := granularity(row, b)
-			scales[row*blocks+b] = s[at]
-			same = same && z[at]+middle == half
-			put(zeros[row*zeroPitch:], b, z[at]+middle)
-			for i := range m.block {
-				q := z[at] + middle // what fills the last block up stands for 0
-				if k := b*m.block + i; k < m.k {
-					q = code[m.at(row, k)] + middle
-				}
-				put(packed[(row*blocks+b)*blob:], i, q)
-			}
-		}
-	}
+	same := x.pack(t.Integers(), scale.F32(), zero.Integers(), granularity)
 	name := f.g.Value(w.x).Name
 	in := []graph.ValueID{n.Inputs[0],
-		f.g.AddConst(name+"_blocks", &tensor.Tensor{DType: tensor.Uint8, Shape: []int{m.n, blocks, blob}, Data: packed}),
-		f.g.AddConst(name+"_block_scales", tensor.FromF32(scales, m.n, blocks))}
+		f.g.AddConst(name+"_blocks", &tensor.Tensor{DType: tensor.Uint8, Shape: []int{m.n, x.blocks, x.blob}, Data: x.codes}),
+		f.g.AddConst(name+"_block_scales", tensor.FromF32(x.scales, m.n, x.blocks))}
 	if !same {
-		in = append(in, f.g.AddConst(name+"_block_zero_points", &tensor.Tensor{DType: tensor.Uint8, Shape: []int{m.n, zeroPitch}, Data: zeros}))
+		in = append(in, f.g.AddConst(name+"_block_zero_points", &tensor.Tensor{DType: tensor.Uint8, Shape: []int{m.n, x.zeroPitch}, Data: x.zeros}))
 	}
 	if bias != graph.NoValue {
 		for len(in) < 5 {
@@ -97,6 +75,44 @@ func (f *folder) matMulNBits(id graph.NodeID) error {
 	f.contrib = true
 	_, err = f.g.AddNode(whole)
 	return err
+}
+
+// blocked are the weights of a MatMulNBits: of each row blocks of codes, with a scale and a zero point each.
+type blocked struct {
+	*matrix
+	width        int
+	middle       int32 // what makes a code unsigned
+	blocks, blob int   // of a row, and bytes of one
+	zeroPitch    int
+	codes, zeros []uint8
+	scales       []float32
+}
+
+// pack lays out codes. It reports whether all zero points are in the middle, which a file need not have.
+func (x *blocked) pack(code []int32, scale []float32, zero []int32, granularity func(row, block int) int) (same bool) {
+	x.blocks, x.blob = (x.k+x.block-1)/x.block, x.block*x.width/8
+	x.codes, x.scales = make([]uint8, x.n*x.blocks*x.blob), make([]float32, x.n*x.blocks)
+	x.zeroPitch = (x.blocks*x.width + 7) / 8
+	x.zeros = make([]uint8, x.n*x.zeroPitch)
+	half := int32(1) << (x.width - 1)
+	same = true
+	put := func(to []uint8, i int, q int32) { to[i*x.width/8] |= uint8(q) << (i * x.width % 8) }
+	for row := range x.n {
+		for b := range x.blocks {
+			at := granularity(row, b)
+			x.scales[row*x.blocks+b] = scale[at]
+			same = same && zero[at]+x.middle == half
+			put(x.zeros[row*x.zeroPitch:], b, zero[at]+x.middle)
+			for i := range x.block {
+				q := zero[at] + x.middle // what fills the last block up stands for 0
+				if k := b*x.block + i; k < x.k {
+					q = code[x.at(row, k)] + x.middle
+				}
+				put(x.codes[(row*x.blocks+b)*x.blob:], i, q)
+			}
+		}
+	}
+	return same
 }
 
 const matMulNBits = "MatMulNBits"
