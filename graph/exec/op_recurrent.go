@@ -214,19 +214,24 @@ func (r *recurrence[T]) run(c *call) error {
 				}
 			}
 		}
-		for n := range batch {
-			at := (k*batch + n) * hidden
-			if !r.batchLast {
-				at = (n*dirs + k) * hidden
-			}
-			for i, s := range [][]T{d.h, d.state} {
-				if y[i+1] != nil {
-					copy(y[i+1][at:], s[n*hidden:][:hidden])
-				}
+		r.last(d, k, dirs, y)
+	}
+	return nil
+}
+
+// last writes the last states of a direction.
+func (r *recurrence[T]) last(d *direction[T], k, dirs int, y [3][]T) {
+	for n := range d.batch {
+		at := (k*d.batch + n) * d.hidden
+		if !r.batchLast {
+			at = (n*dirs + k) * d.hidden
+		}
+		for i, s := range [][]T{d.h, d.state} {
+			if y[i+1] != nil {
+				copy(y[i+1][at:], s[n*d.hidden:][:d.hidden])
 			}
 		}
 	}
-	return nil
 }
 
 // outputs allocates Y, Y_h and Y_c, nil where nobody reads them; Y starts as zeros, which it keeps behind the end of a sequence.

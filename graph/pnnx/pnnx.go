@@ -186,61 +186,8 @@ func (l *lifter) operator(op *operator) error {
 		}
 		l.names[op.name] = true
 	}
-	switch op.typ {
-	case "pnnx.Input":
-		for _, name := range op.out {
-			v, err := l.add(name)
-			if err != nil {
-				return err
-			}
-			l.g.Inputs = append(l.g.Inputs, v)
-		}
-		return nil
-	case "pnnx.Output":
-		for _, name := range op.in {
-			list, tuple := l.lists[name]
-			if !tuple {
-				list = []string{name}
-			}
-			for _, name := range list {
-				v, err := l.value(name)
-				if err != nil {
-					return err
-				}
-				l.g.Outputs = append(l.g.Outputs, v)
-			}
-		}
-		return nil
-	case "prim::TupleConstruct", "prim::ListConstruct":
-		if len(op.out) != 1 {
-			return errors.New("it makes one list")
-		}
-		l.lists[op.out[0]] = op.in
-		return nil
-	case "prim::TupleUnpack", "prim::ListUnpack":
-		if len(op.in) != 1 || len(l.lists[op.in[0]]) != len(op.out) {
-			return errors.New("what it takes apart is not a list of as many")
-		}
-		for i, name := range l.lists[op.in[0]] {
-			v, err := l.value(name)
-			if err != nil {
-				return err
-			}
-			l.values[op.out[i]] = v
-		}
-		return nil
-	case "pnnx.Attribute":
-		if len(op.out) != 1 || len(op.weights) != 1 {
-			return errors.New("it has one weight")
-		}
-		for key := range op.weights {
-			t, err := l.weight(op, key)
-			if err != nil {
-				return err
-			}
-			l.values[op.out[0]] = l.g.AddConst(op.out[0], t)
-		}
-		return nil
+	if own, ok := notComputed[op.typ]; ok {
+		return own(l, op)
 	}
 	rule, ok := rules[op.typ]
 	if !ok {
@@ -251,10 +198,7 @@ func (l *lifter) operator(op *operator) error {
 	}
 	c := &call{lifter: l, op: op, read: map[string]bool{}}
 	for _, name := range op.in {
-		list, ok := l.lists[name]
-		if !ok {
-			list = []string{name}
-		}
+		list := l.members(name)
 		if l.operandsLeft -= len(list); l.operandsLeft < 0 {
 			return fmt.Errorf("the operators have more than %d inputs", maxOperands)
 		}
@@ -271,6 +215,81 @@ func (l *lifter) operator(op *operator) error {
 	}
 	c.leftover()
 	return c.err
+}
+
+// notComputed are the lines that compute nothing: ends of the graph, constants, lists.
+var notComputed = map[string]func(l *lifter, op *operator) error{
+	"pnnx.Input": (*lifter).input, "pnnx.Output": (*lifter).output, "pnnx.Attribute": (*lifter).attribute,
+	"prim::TupleConstruct": (*lifter).construct, "prim::ListConstruct": (*lifter).construct,
+	"prim::TupleUnpack": (*lifter).unpack, "prim::ListUnpack": (*lifter).unpack,
+}
+
+// members are the operands of a list, or the one that is none.
+func (l *lifter) members(name string) []string {
+	if list, ok := l.lists[name]; ok {
+		return list
+	}
+	return []string{name}
+}
+
+func (l *lifter) input(op *operator) error {
+	for _, name := range op.out {
+		v, err := l.add(name)
+		if err != nil {
+			return err
+		}
+		l.g.Inputs = append(l.g.Inputs, v)
+	}
+	return nil
+}
+
+func (l *lifter) output(op *operator) error {
+	for _, name := range op.in {
+		for _, name := range l.members(name) {
+			v, err := l.value(name)
+			if err != nil {
+				return err
+			}
+			l.g.Outputs = append(l.g.Outputs, v)
+		}
+	}
+	return nil
+}
+
+func (l *lifter) construct(op *operator) error {
+	if len(op.out) != 1 {
+		return errors.New("it makes one list")
+	}
+	l.lists[op.out[0]] = op.in
+	return nil
+}
+
+func (l *lifter) unpack(op *operator) error {
+	if len(op.in) != 1 || len(l.lists[op.in[0]]) != len(op.out) {
+		return errors.New("what it takes apart is not a list of as many")
+	}
+	for i, name := range l.lists[op.in[0]] {
+		v, err := l.value(name)
+		if err != nil {
+			return err
+		}
+		l.values[op.out[i]] = v
+	}
+	return nil
+}
+
+func (l *lifter) attribute(op *operator) error {
+	if len(op.out) != 1 || len(op.weights) != 1 {
+		return errors.New("it has one weight")
+	}
+	for key := range op.weights {
+		t, err := l.weight(op, key)
+		if err != nil {
+			return err
+		}
+		l.values[op.out[0]] = l.g.AddConst(op.out[0], t)
+	}
+	return nil
 }
 
 // add makes the value of an operand.
