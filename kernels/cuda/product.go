@@ -55,6 +55,78 @@ const padN = 128
 // tileGroup is how many tiles of rows a group has in the order of blocks.
 const tileGroup = 8
 
+// leftOperand is x as tiles read it: in pieces of size bytes, where it lies or in a copy.
+type leftOperand struct {
+	source string // of the kernel: plain, window or narrow
+	size   int    // 16 or 4
+	depth  int    // of a tap, as pieces have it
+	base   int    // distance of the matrices
+	win    windows
+	tap    taps
+	at     func(a *LinearArgs) driver.Ptr
+}
+
+// left finds out how tiles read x, and copies it where it is not in a form that they can read.
+func (l *Linear) left(g *layout) (*leftOperand, error) {
+	x := &leftOperand{source: "plain", size: 16, depth: g.depth, base: g.depth * g.rows, at: func(a *LinearArgs) driver.Ptr { return a.X.Ptr }}
+	x.win, x.tap = lineOf(g.rows, g.leftFactor.ByRow)
+	pitch, plain := g.leftFactor.ByRow, true
+	switch s := g.shape; {
+	case g.conv:
+		x.win, x.tap = windowOf(s, s.C)
+		pitch, x.base = s.C, 0
+		plain = g.taps == 1 && s.StrideD*s.StrideH*s.StrideW == 1 && s.PadFront == 0 && s.PadTop == 0 && s.PadLeft == 0 &&
+			s.OutD == s.D && s.OutH == s.H && s.OutW == s.W
+	case g.rows == 1:
+		pitch = g.depth
+		x.win.pitch = int64(pitch)
+	}
+	gather := !g.conv && g.leftFactor.ByCol != 1
+	switch {
+	case !gather && pitch%16 == 0 && x.depth%16 == 0 && x.base%16 == 0:
+	case !gather && pitch%4 == 0 && x.depth%4 == 0 && x.base%4 == 0 && (g.conv || g.lefts*g.rows*pitch <= math.MaxInt32):
+		x.size = 4
+	case g.groups > 1:
+		return nil, fmt.Errorf("cuda: groups of %d channels are not for products", g.depth)
+	default:
+		if err := l.copied(g, x); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case x.size == 4:
+		x.source = "narrow"
+	case !plain:
+		x.source = "window"
+	}
+	for i := range g.table {
+		p := &g.table[i]
+		if p.X = int64(g.left[i] * x.base); g.conv {
+			p.X = int64(i * g.depth)
+		}
+	}
+	return x, nil
+}
+
+// copied makes x a copy whose taps are whole pieces.
+func (l *Linear) copied(g *layout, x *leftOperand) error {
+	if x.size = 16; g.conv && g.depth < 12 {
+		x.size = 4
+	}
+	x.depth = multiple(g.depth, x.size)
+	at, err := l.prepareGather(g, x.depth)
+	if err != nil {
+		return err
+	}
+	x.at = func(a *LinearArgs) driver.Ptr { return a.work(at) }
+	x.win.image = x.win.image / x.win.pitch * int64(x.depth)
+	x.win.pitch = int64(x.depth)
+	if x.base = x.depth * g.rows; g.conv {
+		x.base = 0
+	}
+	return nil
+}
+
 // prepareProduct computes with tiles: x, brought into a form that they can read where it is not in one; the right factor packed; sums
 // of rows where it has a zero point; the product; the outputs where there are several or k is in slices.
 func (l *Linear) prepareProduct(g *layout) error {
@@ -62,76 +134,17 @@ func (l *Linear) prepareProduct(g *layout) error {
 	if op.Wide || op.Saturating || op.Transposed {
 		return fmt.Errorf("cuda: products have exact sums of 32 bits, of windows that gather")
 	}
-	// Where x is: size of the pieces it is read in, 16, 4, or none where it has to be copied.
-	source, size := "plain", 16
-	win, tap := lineOf(g.rows, g.leftFactor.ByRow)
-	pitch := g.leftFactor.ByRow
-	plain := true
-	if g.conv {
-		win, tap = windowOf(g.shape, g.shape.C)
-		pitch = g.shape.C
-		s := g.shape
-		plain = g.taps == 1 && s.StrideD*s.StrideH*s.StrideW == 1 && s.PadFront == 0 && s.PadTop == 0 && s.PadLeft == 0 &&
-			s.OutD == s.D && s.OutH == s.H && s.OutW == s.W
-	} else if g.rows == 1 {
-		pitch = g.depth
-		win.pitch = int64(pitch)
+	x, err := l.left(g)
+	if err != nil {
+		return err
 	}
-	depth := g.depth // of a tap, as pieces have it
-	gather := !g.conv && g.leftFactor.ByCol != 1
-	base := g.depth * g.rows // distance of the matrices of the left factor
-	if g.conv {
-		base = 0
-	}
-	switch {
-	case !gather && pitch%16 == 0 && depth%16 == 0 && base%16 == 0:
-	case !gather && pitch%4 == 0 && depth%4 == 0 && base%4 == 0 && (g.conv || g.lefts*g.rows*pitch <= math.MaxInt32):
-		size = 4
-	case g.groups > 1:
-		return fmt.Errorf("cuda: groups of %d channels are not for products", g.depth)
-	default:
-		gather = true
-	}
-	x := func(a *LinearArgs) driver.Ptr { return a.X.Ptr }
-	if gather {
-		size = 16
-		if g.conv && g.depth < 12 {
-			size = 4
-		}
-		depth = multiple(g.depth, size)
-		at, err := l.prepareGather(g, depth)
-		if err != nil {
-			return err
-		}
-		x = func(a *LinearArgs) driver.Ptr { return a.work(at) }
-		win.image = win.image / win.pitch * int64(depth)
-		win.pitch = int64(depth)
-		pitch = depth
-		base = depth * g.rows
-		if g.conv {
-			base = 0
-		}
-	}
-	switch {
-	case size == 4:
-		source = "narrow"
-	case !plain:
-		source = "window"
-	}
-	for i := range g.table {
-		p := &g.table[i]
-		if p.X = int64(g.left[i] * base); g.conv {
-			p.X = int64(i * g.depth)
-		}
-	}
-
-	k := g.taps * depth
+	k := g.taps * x.depth
 	blocks := ceilDiv(k, 64)
-	kernel := source + "_u8"
+	kernel := x.source + "_u8"
 	if op.X.Type == Int8 {
-		kernel = source + "_s8"
+		kernel = x.source + "_s8"
 	}
-	best, entry, shared, err := l.chooseKernel(job{m: g.rows, n: g.channels, blocks: blocks, parts: g.parts, narrow: size == 4,
+	best, entry, shared, err := l.chooseKernel(job{m: g.rows, n: g.channels, blocks: blocks, parts: g.parts, narrow: x.size == 4,
 		sms: max(l.device.Multiprocessors, 1), limit: l.device.SharedPerBlock, perSM: l.device.SharedPerBlock + 1024,
 		tensorCores: l.device.TensorCores(), arch: l.device.Arch, tile: op.Tile, splits: op.Splits}, kernel)
 	if err != nil {
@@ -140,20 +153,20 @@ func (l *Linear) prepareProduct(g *layout) error {
 	padded := multiple(g.channels, max(padN, best.tile.N))
 	blocks = best.blocks
 	l.choice = tuned{best.tile.Name, best.splits}
-	l.method = "product " + best.tile.Name + " " + source
+	l.method = "product " + best.tile.Name + " " + x.source
 	if best.splits > 1 {
 		l.method += fmt.Sprintf(", %d slices of k", best.splits)
 	}
 
-	weights, corr, err := l.prepareRight(g, blocks, padded, depth)
+	weights, corr, err := l.prepareRight(g, blocks, padded, x.depth)
 	if err != nil {
 		return err
 	}
 	parts := l.constants.add(partBytes(g.table))
 	fill := l.constants.add(bytes.Repeat([]byte{byte(op.X.Zero)}, 16))
 	pieces := fill
-	if source != "plain" {
-		pieces = l.constants.add(pieceBytes(win.piecesOf(tap, depth, size, blocks*64/size)))
+	if x.source != "plain" {
+		pieces = l.constants.add(pieceBytes(x.win.piecesOf(x.tap, x.depth, x.size, blocks*64/x.size)))
 	}
 	main, finish, err := l.prepareOutputs(g, best.splits, parts, corr)
 	if err != nil {
@@ -161,11 +174,11 @@ func (l *Linear) prepareProduct(g *layout) error {
 	}
 	p := Tiled{M: int32(g.rows), N: int32(g.channels), K: int32(k), PaddedN: int32(padded), Blocks: int32(blocks), Each: int32(best.each),
 		TilesM: int32(ceilDiv(g.rows, best.tile.M)), TilesN: int32(ceilDiv(g.channels, best.tile.N)), Group: tileGroup,
-		Slice: int64(g.allRows) * int64(g.allChannels), Window: win}
+		Slice: int64(g.allRows) * int64(g.allChannels), Window: x.win}
 	grid := driver.Dim{X: uint32(p.TilesM * p.TilesN), Y: uint32(best.splits), Z: uint32(g.parts)}
 	block := driver.Dim{X: uint32(best.tile.Threads), Y: 1, Z: 1}
 	l.steps = append(l.steps, func(s *Stream, a *LinearArgs) error {
-		p.X, p.W, p.Pieces, p.Fill, p.Parts = x(a), weights(a), a.constant(pieces), a.constant(fill), a.constant(parts)
+		p.X, p.W, p.Pieces, p.Fill, p.Parts = x.at(a), weights(a), a.constant(pieces), a.constant(fill), a.constant(parts)
 		p.Epilogue = main.bind(a, corr(a))
 		return Launch(s, entry, grid, block, shared, &p)
 	})

@@ -221,32 +221,9 @@ func (d *decoder) matrixProduct(in *instr) {
 		d.fail("both factors must be descriptors in registers")
 		return
 	}
-	var list []int
-	for _, o := range ops[0].list {
-		if o.kind != opdName || o.pair != "" || o.negate {
-			d.fail("an accumulator is no register")
-			return
-		}
-		r := d.register(o.name)
-		if d.err != nil {
-			return
-		}
-		if r.class != class32 {
-			d.fail("register %s has the wrong width", o.name)
-			return
-		}
-		d.use(r)
-		d.def(r)
-		i := slices.Index(d.prog.accumulators, d.keep(r).index) // it has to keep its place while products are under way
-		if i < 0 {
-			i = len(d.prog.accumulators)
-			d.prog.accumulators = append(d.prog.accumulators, d.keep(r).index)
-		}
-		if slices.Contains(list, i) {
-			d.fail("accumulator %s stands twice", o.name)
-			return
-		}
-		list = append(list, i)
+	list := d.accumulators(ops[0].list)
+	if list == nil {
+		return
 	}
 	long := ptype{kindUnsigned, 64}
 	a, b := d.src(ops[1], long, false).index, d.src(ops[2], long, false).index
@@ -271,6 +248,38 @@ func (d *decoder) matrixProduct(in *instr) {
 		}
 		w.productStart(m, list)
 	}
+}
+
+// accumulators are the places of the accumulators in registers; nil with d.err set where one is none.
+func (d *decoder) accumulators(registers []operand) []int {
+	var list []int
+	for _, o := range registers {
+		if o.kind != opdName || o.pair != "" || o.negate {
+			d.fail("an accumulator is no register")
+			return nil
+		}
+		r := d.register(o.name)
+		if d.err != nil {
+			return nil
+		}
+		if r.class != class32 {
+			d.fail("register %s has the wrong width", o.name)
+			return nil
+		}
+		d.use(r)
+		d.def(r)
+		i := slices.Index(d.prog.accumulators, d.keep(r).index) // it has to keep its place while products are under way
+		if i < 0 {
+			i = len(d.prog.accumulators)
+			d.prog.accumulators = append(d.prog.accumulators, d.keep(r).index)
+		}
+		if slices.Contains(list, i) {
+			d.fail("accumulator %s stands twice", o.name)
+			return nil
+		}
+		list = append(list, i)
+	}
+	return list
 }
 
 // productsFence takes note of what the accumulators hold: they must not change before a product takes them.
