@@ -87,11 +87,16 @@ func (b *Bound) bindTables() {
 		}
 	}
 
+	b.joinTables(inside, result)
+}
+
+// joinTables makes one operator of the nodes inside that have one result.
+func (b *Bound) joinTables(inside []bool, result []graph.ValueID) {
 	members := map[graph.ValueID][]graph.NodeID{} // by result, in order
 	var results []graph.ValueID
 	for _, id := range b.Order {
 		if inside[id] {
-			r := result[value(id)]
+			r := result[b.Graph.Node(id).Outputs[0]]
 			if members[r] == nil {
 				results = append(results, r)
 			}

@@ -120,28 +120,7 @@ func (c *crossings) find(e *engine, s *step, g *graph.Graph, makers []*step, rea
 			product[v] = m
 		}
 	}
-	of := map[graph.ValueID]*piece{}
-	for _, id := range order {
-		n := g.Node(id)
-		p := &piece{nodes: []graph.NodeID{id}}
-		for _, v := range n.Inputs {
-			if product[v] != nil && of[v] == nil {
-				of[v] = &piece{mains: []graph.ValueID{v}}
-			}
-			if q := of[v]; q != nil && q != p {
-				q.nodes, q.mains = append(q.nodes, p.nodes...), append(q.mains, p.mains...)
-				for v, other := range of {
-					if other == p {
-						of[v] = q
-					}
-				}
-				p = q
-			}
-		}
-		for _, v := range n.Outputs {
-			of[v] = p
-		}
-	}
+	of := piecesOf(g, order, product)
 	var pieces []*piece
 	var rest []graph.ValueID
 	used := map[graph.ValueID]bool{}
@@ -169,6 +148,38 @@ func (c *crossings) find(e *engine, s *step, g *graph.Graph, makers []*step, rea
 	if len(c.parts) == 0 || len(rest) == 0 {
 		return nil
 	}
+	return c.leave(e, s, g, used, rest)
+}
+
+// piecesOf cuts a graph into pieces that share no value but what goes into it; product are values that products make.
+func piecesOf(g *graph.Graph, order []graph.NodeID, product map[graph.ValueID]*step) map[graph.ValueID]*piece {
+	of := map[graph.ValueID]*piece{}
+	for _, id := range order {
+		n := g.Node(id)
+		p := &piece{nodes: []graph.NodeID{id}}
+		for _, v := range n.Inputs {
+			if product[v] != nil && of[v] == nil {
+				of[v] = &piece{mains: []graph.ValueID{v}}
+			}
+			if q := of[v]; q != nil && q != p {
+				q.nodes, q.mains = append(q.nodes, p.nodes...), append(q.mains, p.mains...)
+				for v, other := range of {
+					if other == p {
+						of[v] = q
+					}
+				}
+				p = q
+			}
+		}
+		for _, v := range n.Outputs {
+			of[v] = p
+		}
+	}
+	return of
+}
+
+// leave makes a step of the outputs of an island that no crossing makes.
+func (c *crossings) leave(e *engine, s *step, g *graph.Graph, used map[graph.ValueID]bool, rest []graph.ValueID) error {
 	var in []graph.ValueID
 	left := &lower.Step{ID: s.ID, Node: s.Node, Nodes: s.Nodes}
 	for i, v := range g.Inputs {
