@@ -62,6 +62,9 @@ const flushed = 16
 // Create begins a file, which is to be called path.
 func (s *Stage) Create(path string) (*Writer, error) {
 	above, err := s.above(path)
+	if at := (*fs.PathError)(nil); errors.As(err, &at) && errors.Is(err, syscall.ENOTDIR) {
+		path = at.Path // it is this that is wrong
+	}
 	if err == nil && s.temps[above] == "" {
 		err = s.begin(above)
 	}

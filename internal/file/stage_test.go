@@ -66,7 +66,7 @@ func TestStageSaysWhatIsWrong(t *testing.T) {
 	require.ErrorContains(t, stage.Add(filepath.Join(dir, "no", "a"), text("")), filepath.Join(dir, "no", "a")+": no such file")
 	require.ErrorContains(t, stage.Add(filepath.Join(dir, "a"), func(io.Writer) error { return errors.New("too large") }), filepath.Join(dir, "a")+": too large")
 	deep := file.Stage{Folders: true}
-	require.ErrorContains(t, deep.Add(filepath.Join(dir, "f", "a"), text("")), "not a directory")
+	require.ErrorContains(t, deep.Add(filepath.Join(dir, "f", "a"), text("")), filepath.Join(dir, "f")+": not a directory")
 
 	open := file.Stage{}
 	defer open.Discard()
