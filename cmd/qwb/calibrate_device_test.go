@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/kernels/cuda"
 )
 
@@ -83,6 +84,7 @@ func TestGramsOnDevice(t *testing.T) {
 	}
 	fails(t, exitUsage, `unknown backend "gpu"`, "tune", "--shard", "1/1", "-o", "g", "--backend", "gpu")
 	t.Run("ResNet-8", func(t *testing.T) {
+		longtest.Need(t, "a trained network on an interpreted device")
 		resnet, cifar := shared(t, "models", "mlperf-tiny", "pretrainedResnet.onnx"), shared(t, "data", "cifar10", "calibration_500.bin")
 		done(t, "calibrate", resnet, "--platform", "onnxruntime", "--data", cifar, "--samples", "8", "-o", "r.plan.json")
 		want := gram("r.plan.json", cifar, "1/1", "cpu")

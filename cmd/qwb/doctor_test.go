@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/internal/longtest"
 )
 
 // cornersNet names the corner of the colour cube that a picture is nearest to, in pixels as imagenet-inception has them; class 0 is of
@@ -235,6 +236,7 @@ func TestDoctorFindsDuplicatesAndOverlap(t *testing.T) {
 
 // On trained networks, doctor finds what they were trained with.
 func TestDoctorOnTrainedNetworks(t *testing.T) {
+	longtest.Need(t, "trained networks")
 	for _, c := range []struct {
 		model, data, labels string
 		args                []string

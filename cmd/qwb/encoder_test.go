@@ -12,6 +12,7 @@ import (
 
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
+	"qwb/internal/longtest"
 )
 
 // encoder is a BERT of one layer as PyTorch exports it: three inputs of int64 with open batch and length, shapes computed from
@@ -130,8 +131,11 @@ func saveText(t *testing.T, path string, seed, n, masked int, ids tensor.DType) 
 // Several named inputs, lengths that vary from sample to sample: through every command, and what is exported gives what the
 // simulation says.
 func TestTextEncoder(t *testing.T) {
-	for _, platform := range []string{"trt_int8", "onnxruntime"} {
+	for i, platform := range []string{"trt_int8", "onnxruntime"} {
 		t.Run(platform, func(t *testing.T) {
+			if i > 0 {
+				longtest.Need(t, "another platform")
+			}
 			inFolder(t)
 			saveModel(t, "m.onnx", encoder)
 			require.NoError(t, os.Mkdir("data", 0o755))
