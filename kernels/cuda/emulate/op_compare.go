@@ -1,42 +1,36 @@
 package emulate
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
+
+// relations are those of integers, by the outcome of a comparison; lo, ls, hi and hs are those of unsigned numbers alone.
+var relations = map[string]func(order int) bool{
+	"eq": func(o int) bool { return o == 0 }, "ne": func(o int) bool { return o != 0 },
+	"lt": func(o int) bool { return o < 0 }, "le": func(o int) bool { return o <= 0 },
+	"gt": func(o int) bool { return o > 0 }, "ge": func(o int) bool { return o >= 0 },
+}
+
+// unsignedOnly are other names of relations.
+var unsignedOnly = map[string]string{"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 // comparison returns a relation on operands extended to 64 bits, nil for one that the type does not have.
 func comparison(rel string, t ptype) func(a, b uint64) bool {
 	if t.kind == kindFloat {
 		return floatComparison(rel, t)
 	}
-	switch rel {
-	case "eq":
-		return func(a, b uint64) bool { return a == b }
-	case "ne":
-		return func(a, b uint64) bool { return a != b }
+	if name, ok := unsignedOnly[rel]; ok && !t.signed() {
+		rel = name
 	}
-	if t.signed() {
-		switch rel {
-		case "lt":
-			return func(a, b uint64) bool { return int64(a) < int64(b) }
-		case "le":
-			return func(a, b uint64) bool { return int64(a) <= int64(b) }
-		case "gt":
-			return func(a, b uint64) bool { return int64(a) > int64(b) }
-		case "ge":
-			return func(a, b uint64) bool { return int64(a) >= int64(b) }
-		}
+	holds := relations[rel]
+	switch {
+	case holds == nil:
 		return nil
+	case t.signed():
+		return func(a, b uint64) bool { return holds(cmp.Compare(int64(a), int64(b))) }
 	}
-	switch rel {
-	case "lt", "lo":
-		return func(a, b uint64) bool { return a < b }
-	case "le", "ls":
-		return func(a, b uint64) bool { return a <= b }
-	case "gt", "hi":
-		return func(a, b uint64) bool { return a > b }
-	case "ge", "hs":
-		return func(a, b uint64) bool { return a >= b }
-	}
-	return nil
+	return func(a, b uint64) bool { return holds(cmp.Compare(a, b)) }
 }
 
 // floatComparison has the ordered relations, and with a u behind them those that also hold for NaN.
@@ -142,40 +136,37 @@ func fastCompare(rel string, t ptype, a, b int32) func(w *warp) uint32 {
 	return func(w *warp) uint32 { return lessLanes(&w.q[a], &w.q[b]) ^ invert }
 }
 
-// fastCompareF32 makes the relations of single precision from four; those that hold for NaN are opposites of others.
-func fastCompareF32(rel string, a, b int32) func(w *warp) uint32 {
-	switch rel {
-	case "lt":
-		return func(w *warp) uint32 { return lessF32(&w.r[a], &w.r[b]) }
-	case "gt":
-		return func(w *warp) uint32 { return lessF32(&w.r[b], &w.r[a]) }
-	case "geu":
-		return func(w *warp) uint32 { return ^lessF32(&w.r[a], &w.r[b]) }
-	case "leu":
-		return func(w *warp) uint32 { return ^lessF32(&w.r[b], &w.r[a]) }
-	case "le":
-		return func(w *warp) uint32 { return atMostF32(&w.r[a], &w.r[b]) }
-	case "ge":
-		return func(w *warp) uint32 { return atMostF32(&w.r[b], &w.r[a]) }
-	case "gtu":
-		return func(w *warp) uint32 { return ^atMostF32(&w.r[a], &w.r[b]) }
-	case "ltu":
-		return func(w *warp) uint32 { return ^atMostF32(&w.r[b], &w.r[a]) }
-	case "eq":
-		return func(w *warp) uint32 { return equalF32(&w.r[a], &w.r[b]) }
-	case "neu":
-		return func(w *warp) uint32 { return ^equalF32(&w.r[a], &w.r[b]) }
-	case "ne":
-		return func(w *warp) uint32 { return ^equalF32(&w.r[a], &w.r[b]) & ^unorderedF32(&w.r[a], &w.r[b]) }
-	case "equ":
-		return func(w *warp) uint32 { return equalF32(&w.r[a], &w.r[b]) | unorderedF32(&w.r[a], &w.r[b]) }
-	case "nan":
-		return func(w *warp) uint32 { return unorderedF32(&w.r[a], &w.r[b]) }
-	case "num":
-		return func(w *warp) uint32 { return ^unorderedF32(&w.r[a], &w.r[b]) }
-	}
-	return nil
+// relationF32 is a relation of single precision: of is asked of the operands in turn or the other way round, or for the opposite.
+type relationF32 struct {
+	of        func(a, b *lanes32) uint32
+	swap, not bool
 }
+
+// relationsF32 make all relations of five; those that hold for NaN are opposites of others.
+var relationsF32 = map[string]relationF32{
+	"lt": {of: lessF32}, "gt": {of: lessF32, swap: true}, "geu": {of: lessF32, not: true}, "leu": {of: lessF32, swap: true, not: true},
+	"le": {of: atMostF32}, "ge": {of: atMostF32, swap: true}, "gtu": {of: atMostF32, not: true}, "ltu": {of: atMostF32, swap: true, not: true},
+	"eq": {of: equalF32}, "neu": {of: equalF32, not: true}, "ne": {of: differF32}, "equ": {of: differF32, not: true},
+	"nan": {of: unorderedF32}, "num": {of: unorderedF32, not: true},
+}
+
+func fastCompareF32(rel string, a, b int32) func(w *warp) uint32 {
+	r, ok := relationsF32[rel]
+	if !ok {
+		return nil
+	}
+	if r.swap {
+		a, b = b, a
+	}
+	var invert uint32
+	if r.not {
+		invert = allLanes
+	}
+	return func(w *warp) uint32 { return r.of(&w.r[a], &w.r[b]) ^ invert }
+}
+
+// differF32 is less or greater: not equal, and neither is NaN.
+func differF32(a, b *lanes32) uint32 { return ^equalF32(a, b) & ^unorderedF32(a, b) }
 
 func lessF32(a, b *lanes32) (r uint32) {
 	for i := range a {
@@ -254,36 +245,46 @@ func combine(how string) func(x, c uint32) uint32 {
 	return nil
 }
 
-// opSetp sets a predicate, and a second one to the comparison's opposite.
-func opSetp(d *decoder, in *instr) {
+// joined decodes a comparison that a predicate may join: an instruction of two operands behind the result, or three. f gives the result by
+// lane, and of the opposite of the comparison where not is set.
+func (d *decoder) joined(typ func()) (f func(w *warp, not uint32) uint32, ok bool) {
 	join := combine(d.one("and", "or", "xor"))
 	n := 3
 	if join != nil {
 		n = 4
 	}
 	if !d.operands(n, n) {
-		return
+		return nil, false
 	}
+	typ()
 	ops := d.op.operands
-	first, second := ops[0], operand{name: ops[0].pair}
-	first.pair = ""
-	to, other := d.dst(first, classPred).index, int32(-1)
-	if second.name != "" {
-		other = d.dst(second, classPred).index
+	compare := d.compare(ops[1], ops[2])
+	if join == nil {
+		return func(w *warp, not uint32) uint32 { return compare(w) ^ not }, true
 	}
-	f := d.compare(ops[1], ops[2])
-	var c int32
-	var invert uint32
-	if join != nil {
-		c, invert = d.pred(ops[3])
+	c, invert := d.pred(ops[3])
+	return func(w *warp, not uint32) uint32 { return join(compare(w)^not, w.p[c]^invert) }, true
+}
+
+// opSetp sets a predicate, and a second one to the comparison's opposite.
+func opSetp(d *decoder, in *instr) {
+	to, other := int32(-1), int32(-1)
+	f, ok := d.joined(func() {
+		first, second := d.op.operands[0], operand{name: d.op.operands[0].pair}
+		first.pair = ""
+		to = d.dst(first, classPred).index
+		if second.name != "" {
+			other = d.dst(second, classPred).index
+		}
+	})
+	if !ok {
+		return
 	}
 	in.shape = shapeExec
 	in.exec = func(w *warp, m uint32) {
-		x := f(w)
-		y := ^x
-		if join != nil {
-			k := w.p[c] ^ invert
-			x, y = join(x, k), join(y, k)
+		x, y := f(w, 0), uint32(0)
+		if other >= 0 {
+			y = f(w, allLanes)
 		}
 		w.setPred(to, m, x)
 		if other >= 0 {
@@ -294,33 +295,19 @@ func opSetp(d *decoder, in *instr) {
 
 // opSet writes a comparison as all ones, or 1.0.
 func opSet(d *decoder, in *instr) {
-	join := combine(d.one("and", "or", "xor"))
-	n := 3
-	if join != nil {
-		n = 4
-	}
-	if !d.operands(n, n) {
+	var dt ptype
+	f, ok := d.joined(func() { dt = d.typ() }) // the second type is that of the comparison
+	if !ok {
 		return
 	}
-	dt := d.typ() // the second type is that of the comparison
-	ops := d.op.operands
-	f := d.compare(ops[1], ops[2])
-	var c int32
-	var invert uint32
-	if join != nil {
-		c, invert = d.pred(ops[3])
-	}
-	to := d.dst(ops[0], class32).index
+	to := d.dst(d.op.operands[0], class32).index
 	value := uint32(allLanes)
 	if dt.kind == kindFloat {
 		value = math.Float32bits(1)
 	}
 	in.shape = shapeExec
 	in.exec = func(w *warp, m uint32) {
-		x := f(w)
-		if join != nil {
-			x = join(x, w.p[c]^invert)
-		}
+		x := f(w, 0)
 		r := w.open32(to, m)
 		for i := range r {
 			r[i] = x >> i & 1 * value
