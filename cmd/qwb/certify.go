@@ -36,11 +36,7 @@ others, separated by commas. --export FILE adds an exported file, which may be r
 
 The plan stays as it is. Exit code 3: the integers differ, and nothing is written.`, qwb.CertifySamples, qwb.VerifySamples),
 		Args: atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
-			plan, err := findPlan(args)
-			if err != nil {
-				return err
-			}
+		RunE: onPlan(func(c *cobra.Command, plan string) error {
 			if o.Out == "" {
 				return usagef("certify needs -o FILE")
 			}
@@ -62,7 +58,7 @@ The plan stays as it is. Exit code 3: the integers differ, and nothing is writte
 				return e.printJSON(r)
 			}
 			return reports.CertificateText(e.stdout, r.File, certificateLines(r.Certificate))
-		},
+		}),
 	}, &o)
 }
 

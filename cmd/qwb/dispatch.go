@@ -46,12 +46,8 @@ quantized file, and operators in FP32 use its dequantized weights. A search meas
 --samples says otherwise) or on --data. It fits on about half of them and writes the plan only where the other half confirms the budget (95 %%
 confidence). Exit code 3: nothing is confirmed; the plan is unchanged, and the message says how many samples would do.`, qwb.SearchSamples),
 		Args: atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: onPlan(func(c *cobra.Command, plan string) error {
 			if err := o.Check(); err != nil {
-				return err
-			}
-			plan, err := findPlan(args)
-			if err != nil {
 				return err
 			}
 			r, _, err := e.project("", plan).Dispatch(c.Context(), o.DispatchOptions)
@@ -78,6 +74,6 @@ confidence). Exit code 3: nothing is confirmed; the plan is unchanged, and the m
 				_, err = fmt.Fprintf(e.stdout, "%s: %s kept in float by user or search\n", r.Plan, plain.Count(len(r.FP32), "operator"))
 			}
 			return err
-		},
+		}),
 	}, &o)
 }

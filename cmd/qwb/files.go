@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"qwb"
 	"qwb/internal/kind"
 )
@@ -44,4 +46,15 @@ func findPlan(args []string) (string, error) {
 		return "", usagef("no plan: name one, or run qwb calibrate first (no *%s in the current folder)", qwb.PlanSuffix)
 	}
 	return "", usagef("%d plans in the current folder: name one of %s", len(plans), strings.Join(plans, ", "))
+}
+
+// onPlan is a command about the plan that it names, or about the only one in the current folder.
+func onPlan(do func(c *cobra.Command, plan string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		plan, err := findPlan(args)
+		if err != nil {
+			return err
+		}
+		return do(c, plan)
+	}
 }

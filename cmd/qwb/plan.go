@@ -29,20 +29,13 @@ was taken back or replaced. "outdated" means that its evidence was measured unde
 Below a decision stands what commands found about the plan as the decision left it (-> eval: ...). These
 outcomes are kept in PLAN.runs.jsonl. Undo and redo lead back to plans whose outcomes are still known.`,
 		Args: atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := findPlan(args)
-			if err != nil {
-				return err
-			}
+		RunE: onPlan(func(c *cobra.Command, file string) error {
 			r, _, err := e.project("", file).Log(c.Context())
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return e.printJSON(r)
-			}
-			return logText(e.stdout, r)
-		},
+			return e.print(asJSON, r, nil, func() error { return logText(e.stdout, r) })
+		}),
 	}, options.JSON(&asJSON))
 }
 
@@ -123,20 +116,13 @@ func newPlanShow(e *env) *cobra.Command {
 		Example:           lines("qwb plan show model.plan.json"),
 		ValidArgsFunction: files("plan.json"),
 		Args:              atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := findPlan(args)
-			if err != nil {
-				return err
-			}
+		RunE: onPlan(func(c *cobra.Command, file string) error {
 			r, _, err := e.project("", file).Show()
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return e.printJSON(r)
-			}
-			return showText(e.stdout, r)
-		},
+			return e.print(asJSON, r, nil, func() error { return showText(e.stdout, r) })
+		}),
 	}, options.JSON(&asJSON))
 }
 
@@ -228,10 +214,7 @@ func newPlanExplain(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return e.printJSON(r)
-			}
-			return explainText(e.stdout, r)
+			return e.print(asJSON, r, nil, func() error { return explainText(e.stdout, r) })
 		},
 	}, options.JSON(&asJSON))
 }
@@ -300,17 +283,13 @@ func newPlanRecipe(e *env) *cobra.Command {
 		Long: `Recipe prints the decisions in force as YAML, for qwb calibrate --recipe. It leaves out what belongs to the
 data of one model: evidence, and the results of automatic choices.`,
 		Args: atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := findPlan(args)
-			if err != nil {
-				return err
-			}
+		RunE: onPlan(func(c *cobra.Command, file string) error {
 			b, _, err := e.project("", file).Recipe(c.Context())
 			if err != nil {
 				return err
 			}
 			return e.writeText(out, b)
-		},
+		}),
 	}, options.Output(&out, "file to write (default: standard output)"))
 }
 
@@ -338,11 +317,7 @@ func newPlanGC(e *env) *cobra.Command {
 		Example:           lines("qwb plan gc"),
 		ValidArgsFunction: files("plan.json"),
 		Args:              atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
-			file, err := findPlan(args)
-			if err != nil {
-				return err
-			}
+		RunE: onPlan(func(c *cobra.Command, file string) error {
 			r, _, err := e.project("", file).GC()
 			if err != nil {
 				return err
@@ -352,6 +327,6 @@ func newPlanGC(e *env) *cobra.Command {
 			}
 			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept; outcomes of runs: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept), r.RunsRemoved, r.RunsKept)
 			return err
-		},
+		}),
 	}, options.JSON(&asJSON))
 }

@@ -174,14 +174,10 @@ func newPlanStep(e *env, name, short, long string, run func(*qwb.Project, contex
 	return e.takes(&cobra.Command{
 		Use: name + " [PLAN]", Short: short, Long: long, Example: lines("qwb plan " + name), ValidArgsFunction: files("plan.json"),
 		Args: atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
-			plan, err := findPlan(args)
-			if err != nil {
-				return err
-			}
+		RunE: onPlan(func(c *cobra.Command, plan string) error {
 			return e.decided(c.Context(), plan, &o, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
 				return run(p, ctx, o.threads)
 			})
-		},
+		}),
 	}, &o)
 }

@@ -43,12 +43,8 @@ A time in --budget is converted into work once, and the plan records the work: t
 bytes. If tune is interrupted, repeat the same command and it continues from PLAN.tuning. -v lists every
 operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamples),
 		Args: atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: onPlan(func(c *cobra.Command, plan string) error {
 			if err := o.Check(); err != nil {
-				return err
-			}
-			plan, err := findPlan(args)
-			if err != nil {
 				return err
 			}
 			if o.Shard != (qwb.Shard{}) {
@@ -59,7 +55,7 @@ operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamp
 				return err
 			}
 			return e.print(o.JSON, r, nil, func() error { return tuneText(e.stdout, r, e.verbose) })
-		},
+		}),
 	}, &o)
 }
 

@@ -36,12 +36,8 @@ simulated and listed. The verdict is then partial, with the share of multiply-ac
 
 The outcome is written into the plan. Exit code 3: something differs, or nothing runs on integers.`,
 		Args: atMost(1, "one plan"),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: onPlan(func(c *cobra.Command, plan string) error {
 			if err := spares("html", o.HTML); err != nil {
-				return err
-			}
-			plan, err := findPlan(args)
-			if err != nil {
 				return err
 			}
 			v, _, err := e.project("", plan).Verify(c.Context(), o.VerifyOptions)
@@ -58,6 +54,6 @@ The outcome is written into the plan. Exit code 3: something differs, or nothing
 				err = qwb.Diverged("verify", v, "")
 			}
 			return err
-		},
+		}),
 	}, &o)
 }
