@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 func TestUpperIsStudentsLimit(t *testing.T) {
@@ -86,8 +88,11 @@ func TestCanFallIsWhatNoOtherValuesChange(t *testing.T) {
 	require.True(t, CanFall([]float64{1, 2}, 8, 0.0125), "six others far below")
 	require.False(t, CanFall([]float64{0.1, 0.2, 0.3, 0.1}, 8, 0.0125), "four of eight are above")
 	require.False(t, CanFall(nil, 1, 0.0125))
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 3000 {
+	rng, tries := rand.New(rand.NewPCG(1, 2)), 3000
+	if !longtest.Wanted(t) {
+		tries = 300
+	}
+	for range tries {
 		n := 2 + rng.IntN(12)
 		known, risk := make([]float64, rng.IntN(n+1)), 0.001+0.1*rng.Float64()
 		for i := range known {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // TestAProgramThatDoesNotReadIsGivenUp: what the shell started holds the pipe and does not read; the request is larger than the pipe.
@@ -17,7 +19,7 @@ func TestAProgramThatDoesNotReadIsGivenUp(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	p, err := startLines(ctx, "exec 3<&0; sleep 30 <&3 >/dev/null 2>&1 & wait", "qwb-test-")
+	p, err := startLines(ctx, "exec 3<&0; sleep 3600 <&3 >/dev/null 2>&1 & wait", "qwb-test-")
 	require.NoError(t, err)
 	time.AfterFunc(100*time.Millisecond, stop)
 	ended := make(chan error, 1)
@@ -28,7 +30,7 @@ func TestAProgramThatDoesNotReadIsGivenUp(t *testing.T) {
 	select {
 	case err := <-ended:
 		require.ErrorIs(t, err, context.Canceled)
-	case <-time.After(20 * time.Second):
+	case <-time.After(longtest.Hang):
 		t.Fatal("the write is not ended by the context")
 	}
 	_ = p.Close() // it was killed

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/longtest"
 )
 
 // TestProgressWithoutATerminal: long work says now and then how far it is; six minutes of it used to print nothing. Quick work stays silent.
@@ -21,7 +23,7 @@ func TestProgressWithoutATerminal(t *testing.T) {
 		log.mu.Lock()
 		defer log.mu.Unlock()
 		return strings.Count(b.String(), "\n") >= 2
-	}, 10*time.Second, time.Millisecond)
+	}, longtest.Hang, time.Millisecond)
 	finish()
 	finish()
 	assert.Regexp(t, `^(search: \d+ of 40 after 0s.*\n)+$`, b.String())

@@ -82,6 +82,7 @@ func samples(t *testing.T, n int) string {
 
 // TestPythonPackage runs tests/: those that need NumPy or torch are skipped by themselves where these are not there (-v lists them).
 func TestPythonPackage(t *testing.T) {
+	longtest.Need(t, "builds qwb")
 	py := python(t)
 	here, err := os.Getwd()
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/internal/longtest"
 )
 
 // testTeam has helpers whatever the number of processors.
@@ -82,7 +83,7 @@ func TestTeamEndsWhenIdle(t *testing.T) {
 	team := testTeam(3)
 	team.run(64, func(int) { runtime.Gosched() })
 	assert.LessOrEqual(t, team.alive.Load(), int32(3))
-	assert.Eventually(t, func() bool { return team.alive.Load() == 0 }, 5*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return team.alive.Load() == 0 }, longtest.Hang, time.Millisecond)
 }
 
 // The partition of a loop depends on its size and cost alone.

@@ -12,6 +12,7 @@ import (
 
 	"qwb/internal/file"
 	"qwb/internal/filetest"
+	"qwb/internal/longtest"
 )
 
 func text(s string) func(io.Writer) error {
@@ -101,7 +102,7 @@ func TestStageLocksAFolderOnce(t *testing.T) {
 	select {
 	case err := <-done:
 		require.NoError(t, err)
-	case <-time.After(time.Minute):
+	case <-time.After(longtest.Hang):
 		require.Fail(t, "the commit waits for itself")
 	}
 	require.FileExists(t, filepath.Join(dir, "b"))

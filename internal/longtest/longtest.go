@@ -5,6 +5,7 @@ package longtest
 import (
 	"os"
 	"testing"
+	"time"
 )
 
 // Unset is in the log of every test that leaves something out.
@@ -27,3 +28,6 @@ func Need(t testing.TB, why string) {
 		t.Skip(Unset + ": " + why)
 	}
 }
+
+// Hang is from when on something is taken to hang: so long that no machine, however busy, decides a test by it.
+const Hang = 10 * time.Minute

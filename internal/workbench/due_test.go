@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/internal/longtest"
 	"qwb/internal/workbench"
 )
 
@@ -33,7 +34,7 @@ func stopped(t *testing.T) (p *page, let func()) {
 // end waits for the end of a job.
 func (p *page) end(r *result) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), r) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(p.t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), r) == nil }, longtest.Hang, time.Millisecond)
 }
 
 const keepConvs = `{"kind": "dispatch", "options": {"fp32": ["type:Conv"]}%s}`

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/internal/longtest"
 	"qwb/internal/workbench"
 )
 
@@ -53,7 +54,7 @@ func TestStateWhileAModelLoads(t *testing.T) {
 	select {
 	case revision := <-asked:
 		require.NotEmpty(t, revision)
-	case <-time.After(20 * time.Second):
+	case <-time.After(longtest.Hang):
 		t.Error("the lock is held while the model loads")
 	}
 	close(goOn)

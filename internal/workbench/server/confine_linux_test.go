@@ -21,6 +21,7 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/graph/tensor"
 	"qwb/internal/demo"
+	"qwb/internal/longtest"
 	"qwb/internal/workbench"
 	"qwb/internal/workbench/server"
 )
@@ -134,7 +135,7 @@ func TestNothingOutsideIsOpened(t *testing.T) {
 			require.GreaterOrEqual(t, i, 0)
 			job = all.Jobs[i]
 			return job.State != workbench.Running && job.State != workbench.Queued
-		}, time.Minute, time.Millisecond)
+		}, longtest.Hang, time.Millisecond)
 		done++
 		assert.False(t, a.rings(), "%s %s", kind, options)
 		return &job

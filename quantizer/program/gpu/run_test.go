@@ -12,6 +12,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/internal/cudatest"
+	"qwb/internal/longtest"
 	"qwb/internal/programtest"
 	"qwb/kernels/cuda"
 	"qwb/quantizer/lower"
@@ -241,7 +242,7 @@ func TestCUDAGarbage(t *testing.T) {
 	require.Eventually(t, func() bool {
 		runtime.GC()
 		return d.PoolStats().Buffers == 0
-	}, 10*time.Second, 10*time.Millisecond)
+	}, longtest.Hang, 10*time.Millisecond)
 }
 
 // A run on the device allocates outputs and little more on the host.
