@@ -52,10 +52,11 @@ type Loss struct {
 	Rest         float64  `json:"rest"`
 }
 
-// OutputLoss is the loss at a graph output.
+// OutputLoss is the loss at a graph output, and at those of its parts that count: see Judge.
 type OutputLoss struct {
 	Output string `json:"output"`
 	Loss
+	Slices []SliceLoss `json:"slices,omitempty"`
 }
 
 // LayerLoss is the loss of one step at its own output.
@@ -83,6 +84,7 @@ type ExplainConfig struct {
 	Program *lower.Program
 	// Reference is the float graph, nil for the program's own: a tuned program's constants are other ones.
 	Reference *graph.Graph
+	Parts     []Slice         // of the outputs; none: those of FindSlices
 	Backend   program.Backend // runs the integers; the zero value is the reference
 	Threads   int             // that share the work of an operator, 0 for one
 	Progress  func(done int)  // samples done; may be nil
@@ -120,9 +122,10 @@ func Explain(ctx context.Context, data func() exec.Iterator, cfg ExplainConfig) 
 	if r.Samples == 0 {
 		return nil, errors.New("explain: the data set is empty")
 	}
+	bySlice := e.slices.losses(len(e.outputs))
 	for k, m := range e.outputs {
 		if e.isFloat[k] {
-			r.Outputs = append(r.Outputs, OutputLoss{e.g.Value(e.g.Outputs[k]).Name, m.mean()})
+			r.Outputs = append(r.Outputs, OutputLoss{e.g.Value(e.g.Outputs[k]).Name, m.mean(), bySlice[k]})
 		}
 	}
 	for i := range e.layers {
@@ -158,6 +161,7 @@ type explainer struct {
 	hooks   [stages]*exec.Hooks // of the simulated stages
 	integer *program.Executor
 	outputs []aloneMeter
+	slices  *sliceMeter
 	isFloat []bool
 	counts  *counts // outputs whose size depends on the numbers are left out
 	layers  []layerChain
@@ -185,6 +189,7 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 	}
 	e := &explainer{cfg: cfg, g: g, float: runs, runner: session.NewRunner(), tuned: tuned.NewRunner(), outputs: make([]aloneMeter, len(g.Outputs)), isFloat: make([]bool, len(g.Outputs)),
 		counts: countsOf(g)}
+	e.slices = newSliceMeter(g, e.counts, cfg.Parts)
 	if e.integer, err = program.New(cfg.Program, backend, max(cfg.Threads, 1)); err != nil {
 		return nil, err
 	}
@@ -279,6 +284,9 @@ func (e *explainer) sample(ctx context.Context, feeds map[string]*tensor.Tensor)
 	}
 	whole, err := e.integer.Run(ctx, feeds, nil)
 	if err != nil {
+		return err
+	}
+	if err := e.slices.add(&alone, whole); err != nil {
 		return err
 	}
 	for k := range e.outputs {

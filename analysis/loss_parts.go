@@ -58,6 +58,9 @@ func (m *lossMeter) mean() Loss {
 	return l
 }
 
+// stageBefore is what a change is compared with: rounding clips too, and biases are rounded with the weights.
+var stageBefore = [stages]int{stageRound: stageClip, stageBias: stageWeights}
+
 // aloneMeter averages what single changes do by themselves.
 type aloneMeter struct {
 	parts [stages]float64 // that of stageFloat is the whole
@@ -73,14 +76,7 @@ func (m *aloneMeter) add(alone *[stages]*tensor.Tensor, whole *tensor.Tensor) er
 	}
 	m.parts[stageFloat] += part
 	for stage := stageWeights; stage < stages; stage++ {
-		from := first
-		switch stage {
-		case stageRound: // which clips too
-			from = alone[stageClip]
-		case stageBias: // with the weights
-			from = alone[stageWeights]
-		}
-		if part, _, err = energy(alone[stage], from, first); err != nil {
+		if part, _, err = energy(alone[stage], alone[stageBefore[stage]], first); err != nil {
 			return err
 		}
 		m.parts[stage] += part

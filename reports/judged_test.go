@@ -57,3 +57,10 @@ func TestHeadlinesAreInTheTexts(t *testing.T) {
 	require.NoError(t, ComparisonText(&b, &analysis.Comparison{Runs: []analysis.RunFigures{{Name: "a.plan.json", Headlines: []string{line}}, {Name: "b.plan.json"}}, Pairs: []analysis.PairOfRuns{{A: "a.plan.json", B: "b.plan.json"}}}, false))
 	require.Contains(t, b.String(), "\na.plan.json: "+line+"\n")
 }
+
+// The loss of a part stands below that of its output.
+func TestLossOfPartsIsInTheTexts(t *testing.T) {
+	x := &analysis.Explanation{Profile: "qdq", Samples: 2, Outputs: []analysis.OutputLoss{{Output: "p", Loss: analysis.Loss{NSR: 0.01, Round: 0.01},
+		Slices: []analysis.SliceLoss{{Name: "scores", Loss: analysis.Loss{NSR: 0.75, Round: 0.5, Clip: 0.25}}}}}}
+	require.Regexp(t, `\n *p +0\.010?0? .*\n *scores +0\.75`, textOf(t, &analysis.Report{Explained: x}))
+}
