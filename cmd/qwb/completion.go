@@ -40,34 +40,21 @@ func (e *env) offerChoices(c *cobra.Command) {
 	})
 }
 
-// values are those that a flag of a command knows, each once, nil where it knows none; files says whether that of a file will do too. A
-// command without a table, one below bench, takes what flags of that name know elsewhere.
+// values are those that a flag of a command knows, each once, nil where it knows none; files says whether that of a file will do too.
 func (e *env) values(c *cobra.Command, flag string) (values func() []string, files bool) {
-	var rows []*options.Option
-	take := func(c *cobra.Command) {
-		if o := e.tables[c].Find(flag); o != nil && o.Values != nil {
-			rows, files = append(rows, o), files || o.Files
-		}
-	}
-	if _, ok := e.tables[c]; ok {
-		take(c)
-	} else {
-		everyCommand(c.Root(), take)
-	}
-	if rows == nil {
+	o := e.tables[c].Find(flag)
+	if o == nil || o.Values == nil {
 		return nil, false
 	}
 	return func() (list []string) {
 		seen := map[string]bool{}
-		for _, o := range rows {
-			for _, v := range o.Values() {
-				if !seen[v] {
-					list, seen[v] = append(list, v), true
-				}
+		for _, v := range o.Values() {
+			if !seen[v] {
+				list, seen[v] = append(list, v), true
 			}
 		}
 		return list
-	}, files
+	}, o.Files
 }
 
 // files completes names with these extensions.

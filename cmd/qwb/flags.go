@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -46,6 +47,10 @@ func addFlags(c *cobra.Command, t options.Table) {
 			f.Uint64VarP(at, o.Name, o.Short, given[uint64](o), o.Help)
 		case *float64:
 			f.Float64VarP(at, o.Name, o.Short, given[float64](o), o.Help)
+		case *time.Duration:
+			f.DurationVarP(at, o.Name, o.Short, given[time.Duration](o), o.Help)
+		case *[]int:
+			f.IntSliceVarP(at, o.Name, o.Short, given[[]int](o), o.Help)
 		case *[]string:
 			f.StringArrayVarP(at, o.Name, o.Short, nil, o.Help)
 		case *options.List:

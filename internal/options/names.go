@@ -38,8 +38,8 @@ func fixed(list ...string) func() []string { return func() []string { return lis
 
 var floatBackends = []string{qwb.FloatCPU, qwb.FloatCUDA, qwb.FloatPTX}
 
-// FloatBackends are what runs a language model, or a model that is calibrated, in words.
-const FloatBackends = "cpu, cuda (a GPU), or ptx (GPU kernels interpreted on the CPU: slow)"
+// floatWords say what runs a language model, or a model that is calibrated.
+const floatWords = "cpu, cuda (a GPU), or ptx (GPU kernels interpreted on the CPU: slow)"
 
 // Platforms are the names of the targets that models can be quantized for.
 func Platforms(c *qwb.Catalog) []string { return c.Targets().Names() }

@@ -119,7 +119,7 @@ func Backend(c *qwb.Catalog, at *string, help string) Table {
 
 // FloatBackend is what runs floats.
 func FloatBackend(at *string, help string) Table {
-	return Table{{Name: "backend", At: at, Default: qwb.FloatCPU, Values: fixed(floatBackends...), Help: help + FloatBackends}}
+	return Table{{Name: "backend", At: at, Default: qwb.FloatCPU, Values: fixed(floatBackends...), Help: help + floatWords}}
 }
 
 // Language is how the weights of a checkpoint are quantized.

@@ -10,11 +10,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"qwb"
-
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/internal/bench"
+	"qwb/internal/options"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 )
@@ -72,15 +72,24 @@ are left out, the line says that no round was quiet.`,
 			return qwb.Usagef("bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate, checkpoint or device")
 		},
 	}
-	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint(), newBenchDevice(e))
+	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint(e), newBenchDevice(e))
 	return c
 }
 
-// addRounds adds the flags that say how long to measure.
-func addRounds(c *cobra.Command, o *bench.Options, rounds int, span time.Duration) {
-	c.Flags().IntVar(&o.Rounds, "rounds", rounds, "number of rounds; each measures everything once")
-	c.Flags().IntVar(&o.Patience, "patience", 0, "number of extra rounds to replace rounds that were not quiet")
-	c.Flags().DurationVar(&o.Span, "span", span, "shortest time of each measurement in a round; short work is repeated")
+// rounds are the options that say how long to measure.
+func rounds(o *bench.Options, n int, span time.Duration) options.Table {
+	return options.Table{
+		{Name: "rounds", At: &o.Rounds, Default: n, Signed: true, Help: "number of rounds; each measures everything once"},
+		{Name: "patience", At: &o.Patience, Signed: true, Help: "number of extra rounds to replace rounds that were not quiet"},
+		{Name: "span", At: &o.Span, Default: span, Help: "shortest time of each measurement in a round; short work is repeated"},
+	}
+}
+
+// sampled are the options about data, with a number of samples where none is given.
+func sampled(o *qwb.DataOptions, samples int) options.Table {
+	t := options.Data(o)
+	t.Find("samples").Default = samples
+	return t
 }
 
 // benchOptions completes the options: the clock, and limits that make sense.

@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"qwb/calib"
 	"qwb/graph/exec"
 	"qwb/internal/bench"
+	"qwb/internal/options"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 )
@@ -40,9 +42,11 @@ type calibrationResult struct {
 }
 
 func newBenchCalibration(e *Host) *cobra.Command {
-	f := e.Flags()
+	var data qwb.DataOptions
+	var threads int
+	var asJSON bool
 	var o bench.Options
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "calibration MODEL|PLAN --data D",
 		Short:   "Time calibration, compared with a forward pass",
 		Example: "  qwb bench calibration model.onnx",
@@ -61,27 +65,20 @@ over half of the samples and over all of them, and the difference counts. --thre
 time.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.Check(); err != nil {
-				return err
-			}
 			if o, err = benchOptions(o); err != nil {
 				return err
 			}
-			r, err := e.benchCalibration(c.Context(), o, args[0], f.Data(), f.Workers())
+			r, err := e.benchCalibration(c.Context(), o, args[0], data, threads)
 			if err != nil {
 				return err
 			}
-			if f.JSON() {
+			if asJSON {
 				return e.printJSON(r)
 			}
-			return e.printCalibration(r, f.Workers())
+			return e.printCalibration(r, threads)
 		},
-	}
-	f.AddData(c, benchSamples)
-	f.AddRun(c)
-	f.AddJSON(c)
-	addRounds(c, &o, 7, 100*time.Millisecond)
-	return c
+	}, slices.Concat(sampled(&data, benchSamples), options.Threads(&threads, &data.Threads), options.JSON(&asJSON),
+		rounds(&o, 7, 100*time.Millisecond)))
 }
 
 // benchSamples is how many samples are run unless told otherwise.

@@ -4,19 +4,19 @@ import (
 	"fmt"
 	"io"
 
-	"qwb"
-
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/internal/bench"
 	"qwb/internal/file"
+	"qwb/internal/options"
 )
 
-func newBenchCheckpoint() *cobra.Command {
+func newBenchCheckpoint(e *Host) *cobra.Command {
 	var shape, out string
 	var seed uint64
 	var group int
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "checkpoint --shape NAME -o FILE",
 		Short:   "Write a language model with random weights, for speed measurements",
 		Example: "  qwb bench checkpoint --shape 15M -o made-up.bin",
@@ -38,10 +38,10 @@ little memory for any shape.`,
 			}
 			return nil
 		},
-	}
-	c.Flags().StringVar(&shape, "shape", "110M", "shape of the model: 15M, 110M or 1.1B")
-	c.Flags().IntVar(&group, "group-size", 64, "number of consecutive weights that share one scale; 0: float32 weights")
-	c.Flags().Uint64Var(&seed, "seed", 0, "random seed for the weights")
-	c.Flags().StringVarP(&out, "output", "o", "", "file to write")
-	return c
+	}, options.Table{
+		{Name: "shape", At: &shape, Default: "110M", Help: "shape of the model: 15M, 110M or 1.1B"},
+		{Name: "group-size", At: &group, Default: 64, Signed: true, Help: "number of consecutive weights that share one scale; 0: float32 weights"},
+		{Name: "seed", At: &seed, Help: "random seed for the weights"},
+		{Name: "output", Short: "o", At: &out, Help: "file to write"},
+	})
 }

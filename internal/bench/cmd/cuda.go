@@ -18,6 +18,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/bench"
+	"qwb/internal/options"
 	"qwb/kernels/cuda"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -86,10 +87,11 @@ type cudaFailed struct {
 }
 
 func newBenchCUDA(e *Host) *cobra.Command {
-	f := e.Flags()
+	var threads int
+	var asJSON bool
 	var o cudaOptions
 	var only string
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "cuda",
 		Short:   "Time GPU kernels, compared with the peak of the GPU, or whole networks",
 		Example: "  qwb bench cuda",
@@ -104,9 +106,6 @@ The results are images per second on the device, and with the copies from and to
 ignore its times.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.Check(); err != nil {
-				return err
-			}
 			if o.only, err = regexp.Compile(only); err != nil {
 				return qwb.Usagef("--only: %w", err)
 			}
@@ -116,12 +115,12 @@ ignore its times.`,
 			if _, err := qmath.ProfileNamed(o.profile); err != nil {
 				return qwb.UsageError{Err: err}
 			}
-			o.threads = f.Workers()
+			o.threads = threads
 			r, err := e.benchCUDA(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			if f.JSON() {
+			if asJSON {
 				err = e.printJSON(r)
 			} else {
 				err = e.printCUDA(r)
@@ -131,19 +130,20 @@ ignore its times.`,
 			}
 			return err
 		},
-	}
-	f.AddRun(c)
-	f.AddJSON(c)
-	c.Flags().StringVar(&o.backend, "backend", "cuda", "cuda (a GPU), or ptx (GPU kernels interpreted on the CPU: slow)")
-	c.Flags().StringVar(&only, "only", "", "run only cases whose name matches this regular expression")
-	c.Flags().BoolVar(&o.tune, "tune", false, "measure all tiles of each product and use the fastest (default: the tile that qwb chooses by rule)")
-	c.Flags().BoolVar(&o.whole, "networks", false, "measure networks instead of kernels")
-	c.Flags().IntSliceVar(&o.batches, "batches", []int{1, 32, 256}, "batch sizes of the networks")
-	c.Flags().StringVar(&o.profile, "profile", "trt", "arithmetic profile of the networks: "+strings.Join(profiles(), ", "))
-	c.Flags().Uint64Var(&o.seed, "seed", 1, "random seed for the weights of the networks")
-	c.Flags().IntVar(&o.rounds, "rounds", 9, "number of rounds; each measures everything once")
-	c.Flags().DurationVar(&o.span, "span", 10*time.Millisecond, "shortest time of each measurement in a round; short work is repeated")
-	return c
+	}, slices.Concat(options.Threads(&threads), options.JSON(&asJSON),
+		options.Table{
+			{Name: "backend", At: &o.backend, Default: qwb.FloatCUDA, Values: func() []string { return []string{qwb.FloatCUDA, qwb.FloatPTX} },
+				Help: "cuda (a GPU), or ptx (GPU kernels interpreted on the CPU: slow)"},
+			{Name: "only", At: &only, Help: "run only cases whose name matches this regular expression"},
+			{Name: "tune", At: &o.tune, Help: "measure all tiles of each product and use the fastest (default: the tile that qwb chooses by rule)"},
+			{Name: "networks", At: &o.whole, Help: "measure networks instead of kernels"},
+			{Name: "batches", At: &o.batches, Default: []int{1, 32, 256}, Help: "batch sizes of the networks"},
+			{Name: "seed", At: &o.seed, Default: uint64(1), Help: "random seed for the weights of the networks"},
+			{Name: "rounds", At: &o.rounds, Default: 9, Signed: true, Help: "number of rounds; each measures everything once"},
+			{Name: "span", At: &o.span, Default: 10 * time.Millisecond, Help: "shortest time of each measurement in a round; short work is repeated"},
+			{Name: "profile", At: &o.profile, Default: "trt", Values: options.Profiles,
+				Help: "arithmetic profile of the networks: " + strings.Join(options.Profiles(), ", ")},
+		}))
 }
 
 // cudaBench is a device that is measured. A kernel that fails takes the device with it, and the next one gets a new one.

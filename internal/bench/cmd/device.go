@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,15 +15,16 @@ import (
 	"qwb/analysis"
 	"qwb/internal/bench"
 	"qwb/internal/file"
+	"qwb/internal/options"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 )
 
 func newBenchDevice(e *Host) *cobra.Command {
-	f := e.Flags()
+	var threads int
 	var out string
 	o := bench.Options{}
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "device -o FILE",
 		Short:   "Write a device file of this machine, from which qwb predicts times",
 		Example: "  qwb bench device --threads 1 -o this-machine.yaml",
@@ -31,17 +33,14 @@ device file, from which qwb dispatch --device FILE predicts times. They are time
 they rank plans, and promise nothing. Edit the file for another machine.`,
 		Args: exactly(0, "no arguments"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := f.Check(); err != nil {
-				return err
-			}
 			if out == "" {
 				return qwb.Usagef("bench device needs -o: the file to write")
 			}
-			options, err := benchOptions(o)
+			measured, err := benchOptions(o)
 			if err != nil {
 				return err
 			}
-			d, err := thisDevice(c.Context(), options, max(f.Workers(), 1))
+			d, err := thisDevice(c.Context(), measured, max(threads, 1))
 			if err != nil {
 				return err
 			}
@@ -50,11 +49,7 @@ they rank plans, and promise nothing. Edit the file for another machine.`,
 				return err
 			})
 		},
-	}
-	f.AddRun(c)
-	addRounds(c, &o, 5, 20*time.Millisecond)
-	c.Flags().StringVarP(&out, "output", "o", "", "file to write")
-	return c
+	}, slices.Concat(options.Threads(&threads), rounds(&o, 5, 20*time.Millisecond), options.Output(&out, "file to write")))
 }
 
 // thisDevice measures the machine with so many threads.

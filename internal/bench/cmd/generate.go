@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"qwb/graph/language/decode"
 	"qwb/graph/language/decode/gpu"
 	"qwb/internal/bench"
+	"qwb/internal/options"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 	"qwb/kernels/cuda"
@@ -56,9 +58,10 @@ type benchGenerateReport struct {
 }
 
 func newBenchGenerate(e *Host) *cobra.Command {
-	f := e.Flags()
+	var threads int
+	var asJSON bool
 	var o benchGenerateOptions
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "generate CHECKPOINT",
 		Short:   "Time the decoding of a language model, compared with the memory bandwidth",
 		Example: "  qwb bench generate stories15M.bin",
@@ -77,34 +80,31 @@ are measured once before. --backend ptx interprets GPU kernels: ignore its times
 qwb bench checkpoint writes models to measure.`,
 		Args: exactly(1, "one checkpoint"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.Check(); err != nil {
-				return err
-			}
 			if o.Options, err = benchOptions(o.Options); err != nil {
 				return err
 			}
 			if o.prompt < 1 {
 				return qwb.Usagef("--prompt %d: at least one token", o.prompt)
 			}
-			o.file, o.threads = args[0], f.Workers()
+			o.file, o.threads = args[0], threads
 			r, err := e.benchGenerate(c.Context(), o)
 			if err != nil {
 				return err
 			}
-			if f.JSON() {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			return e.printBenchGenerate(r)
 		},
-	}
-	f.AddRun(c)
-	f.AddJSON(c)
-	c.Flags().IntVar(&o.weights.Group, "group-size", 0, "quantize float weights; this many consecutive weights share one scale (0: do not quantize)")
-	c.Flags().IntVar(&o.weights.Bits, "bits", 8, "number of bits for --group-size: 8 or 4")
-	c.Flags().IntVar(&o.prompt, "prompt", 128, "number of tokens of the prompt")
-	c.Flags().StringVar(&o.backend, "backend", "cpu", "backend that runs the model: "+e.Floats)
-	addRounds(c, &o.Options, 7, 300*time.Millisecond)
-	return c
+	}, slices.Concat(options.Threads(&threads), options.JSON(&asJSON),
+		options.Table{
+			{Name: "group-size", At: &o.weights.Group,
+				Help: "quantize float weights; this many consecutive weights share one scale (0: do not quantize)"},
+			{Name: "bits", At: &o.weights.Bits, Default: 8, Values: func() []string { return []string{"8", "4"} },
+				Help: "number of bits for --group-size: 8 or 4"},
+			{Name: "prompt", At: &o.prompt, Default: 128, Help: "number of tokens of the prompt"},
+		},
+		options.FloatBackend(&o.backend, "backend that runs the model: "), rounds(&o.Options, 7, 300*time.Millisecond)))
 }
 
 // decodeSpan is how many positions a text has before the next one is begun: the time of a token includes attention to half as many.

@@ -7,35 +7,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/options"
 	"qwb/kernels/cuda"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/program"
 )
 
 // Host is the program that has the commands: where results go, and what it offers.
 type Host struct {
-	Stdout     io.Writer                                  // of text
-	Raw        io.Writer                                  // of JSON: what Stdout writes to
-	Project    func(model, plan string) *qwb.Project      // of a model, a plan, or neither
-	Flags      func() Flags                               // of one command
+	Stdout  io.Writer                             // of text
+	Raw     io.Writer                             // of JSON: what Stdout writes to
+	Project func(model, plan string) *qwb.Project // of a model, a plan, or neither
+	// Takes gives a command the options of a table as flags, which are checked before it runs.
+	Takes      func(c *cobra.Command, o options.Command) *cobra.Command
 	Backend    func(name string) (program.Backend, error) // that runs integers, and is here
 	OpenDevice func(backend string) (*cuda.Device, error) // cuda or ptx
-	Floats     string                                     // what runs a language model, in words
 	PeakMemory func() int64                               // of the process so far, in bytes
-}
-
-// Flags are the flags that mean the same in every command of the program.
-type Flags interface {
-	AddData(c *cobra.Command, samples int) // samples is the default of --samples, 0 for all
-	AddRun(c *cobra.Command)
-	AddMemory(c *cobra.Command)
-	AddJSON(c *cobra.Command)
-
-	Check() error // of those that were added; the others may be called after it
-	Data() qwb.DataOptions
-	Workers() int
-	Memory() int64 // bytes
-	JSON() bool
 }
 
 // printJSON writes v as one indented JSON object.
@@ -62,13 +48,6 @@ func (e *Host) backends() (names []string) {
 func (e *Host) defaultBackend() string {
 	list := e.backends()
 	return list[min(1, len(list)-1)]
-}
-
-func profiles() (names []string) {
-	for _, p := range qmath.Profiles() {
-		names = append(names, p.Name)
-	}
-	return names
 }
 
 func exactly(n int, what string) cobra.PositionalArgs {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
-
-	"qwb"
 
 	"github.com/spf13/cobra"
 
+	"qwb"
 	"qwb/internal/bench"
+	"qwb/internal/options"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 )
@@ -22,11 +23,11 @@ type kernelsReport struct {
 }
 
 func newBenchKernels(e *Host) *cobra.Command {
-	f := e.Flags()
+	var asJSON bool
 	var o bench.Options
 	var only string
 	var threads int
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "kernels",
 		Short:   "Time every kernel that runs on this processor, on the shapes of real networks",
 		Example: "  qwb bench kernels --threads 1",
@@ -52,17 +53,16 @@ Plain Go kernels are left out if they would take seconds. Elementwise kernels ru
 			if err != nil {
 				return err
 			}
-			if f.JSON() {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			return e.printKernels(r, max(threads, 1))
 		},
-	}
-	c.Flags().IntVar(&threads, "threads", 1, "number of threads")
-	c.Flags().StringVar(&only, "only", "", "run only cases and kernels whose name matches this regular expression")
-	f.AddJSON(c)
-	addRounds(c, &o, 5, 30*time.Millisecond)
-	return c
+	}, slices.Concat(options.JSON(&asJSON),
+		options.Table{
+			{Name: "threads", At: &threads, Default: 1, Signed: true, Help: "number of threads"},
+			{Name: "only", At: &only, Help: "run only cases and kernels whose name matches this regular expression"},
+		}, rounds(&o, 5, 30*time.Millisecond)))
 }
 
 // benchKernels times the cases and rows whose name, together, which finds.

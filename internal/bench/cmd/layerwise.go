@@ -3,6 +3,7 @@ package cmd
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/internal/bench"
+	"qwb/internal/options"
 	"qwb/quantizer/sim"
 )
 
@@ -36,9 +38,12 @@ type layerwiseReport struct {
 }
 
 func newBenchLayerwise(e *Host) *cobra.Command {
-	f := e.Flags()
+	var data qwb.DataOptions
+	var threads int
+	var memory int64
+	var asJSON bool
 	var o bench.Options
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "layerwise PLAN --data D",
 		Short:   "Time layerwise analysis, compared with forward passes",
 		Example: "  qwb bench layerwise model.plan.json",
@@ -51,33 +56,25 @@ runs from the operator on (suffix), or everything that depends on it (descendant
 multiply-accumulates and by the time of each node.`,
 		Args: exactly(1, "one plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.Check(); err != nil {
-				return err
-			}
 			if o, err = benchOptions(o); err != nil {
 				return err
 			}
-			cfg := analysis.Config{Layerwise: true, Threads: f.Workers()}
-			cfg.Memory = f.Memory()
+			cfg := analysis.Config{Layerwise: true, Threads: threads}
+			cfg.Memory = memory
 			if !strings.HasSuffix(args[0], qwb.PlanSuffix) {
 				return qwb.Usagef("layerwise takes a plan; calibrate %s first", args[0])
 			}
-			r, err := e.benchLayerwise(c.Context(), o, args[0], f.Data(), cfg)
+			r, err := e.benchLayerwise(c.Context(), o, args[0], data, cfg)
 			if err != nil {
 				return err
 			}
-			if f.JSON() {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			return e.printLayerwise(r, cfg.Threads)
 		},
-	}
-	f.AddData(c, layerwiseSamples)
-	f.AddRun(c)
-	f.AddMemory(c)
-	f.AddJSON(c)
-	addRounds(c, &o, 7, 100*time.Millisecond)
-	return c
+	}, slices.Concat(sampled(&data, layerwiseSamples), options.Threads(&threads, &data.Threads), options.Memory(&memory), options.JSON(&asJSON),
+		rounds(&o, 7, 100*time.Millisecond)))
 }
 
 // layerwiseSamples is how many samples are run unless told otherwise.

@@ -17,6 +17,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/bench"
+	"qwb/internal/options"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 	"qwb/kernels/qmath"
@@ -69,11 +70,13 @@ type modeRatio struct {
 }
 
 func newBenchModel(e *Host) *cobra.Command {
-	f := e.Flags()
+	var data qwb.DataOptions
+	var threads int
+	var asJSON bool
 	var o modelOptions
 	var paced bool
 	var mode string
-	c := &cobra.Command{
+	return e.Takes(&cobra.Command{
 		Use:     "model MODEL|PLAN",
 		Short:   "Time the forward pass of a model: float, simulated INT8 or INT8, whole or per node",
 		Example: "  qwb bench model model.onnx --mode fp32,int8 --threads 1",
@@ -96,16 +99,13 @@ GPU kernels: ignore its times.
 input ends. Two programs can so be measured in turn.`,
 		Args: exactly(1, "one model or plan"),
 		RunE: func(c *cobra.Command, args []string) (err error) {
-			if err := f.Check(); err != nil {
-				return err
-			}
 			if o.batch < 0 {
 				return qwb.Usagef("--batch %d: must be 0 or more", o.batch)
 			}
 			if o.Options, err = benchOptions(o.Options); err != nil {
 				return err
 			}
-			o.file, o.batch, o.threads, o.data = args[0], max(o.batch, 1), f.Workers(), f.Data()
+			o.file, o.batch, o.threads, o.data = args[0], max(o.batch, 1), threads, data
 			if o.modes, err = parseModes(mode, o.file); err != nil {
 				return err
 			}
@@ -125,22 +125,21 @@ input ends. Two programs can so be measured in turn.`,
 			if err != nil {
 				return err
 			}
-			if f.JSON() {
+			if asJSON {
 				return e.printJSON(r)
 			}
 			return e.printModel(r, o.threads)
 		},
-	}
-	f.AddData(c, 0)
-	f.AddRun(c)
-	f.AddJSON(c)
-	c.Flags().IntVar(&o.batch, "batch", 1, "samples in one forward pass")
-	c.Flags().StringVar(&mode, "mode", "fp32", "fp32; with a plan also sim (simulated INT8) or int8 (the integer program); or several, separated by commas")
-	c.Flags().StringVar(&o.backend, "backend", e.defaultBackend(), "backend of --mode int8, next to the CPU: "+strings.Join(e.backends(), ", "))
-	c.Flags().BoolVar(&o.perNode, "per-node", false, "also time every node, compared with its roofline")
-	c.Flags().BoolVar(&paced, "paced", false, "run one sample for every line of standard input")
-	addRounds(c, &o.Options, 7, 200*time.Millisecond)
-	return c
+	}, slices.Concat(sampled(&data, 0), options.Threads(&threads, &data.Threads), options.JSON(&asJSON),
+		options.Table{
+			{Name: "batch", At: &o.batch, Default: 1, Help: "samples in one forward pass"},
+			{Name: "mode", At: &mode, Default: "fp32", Values: func() []string { return []string{qwb.ModeFloat, qwb.ModeSim, qwb.ModeInt8} },
+				Help: "fp32; with a plan also sim (simulated INT8) or int8 (the integer program); or several, separated by commas"},
+			{Name: "backend", At: &o.backend, Default: e.defaultBackend(), Values: e.backends,
+				Help: "backend of --mode int8, next to the CPU: " + strings.Join(e.backends(), ", ")},
+			{Name: "per-node", At: &o.perNode, Help: "also time every node, compared with its roofline"},
+			{Name: "paced", At: &paced, Help: "run one sample for every line of standard input"},
+		}, rounds(&o.Options, 7, 200*time.Millisecond)))
 }
 
 // parseModes splits --mode.
