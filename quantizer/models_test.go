@@ -22,7 +22,7 @@ import (
 func TestRealModels(t *testing.T) {
 	dir := os.Getenv("QWB_TESTDATA")
 	if dir == "" {
-		t.Skip("set QWB_TESTDATA to the folder with models/ to run this test")
+		t.Skip("QWB_TESTDATA is not set: the folder with models/")
 	}
 	for _, c := range []struct {
 		file    string

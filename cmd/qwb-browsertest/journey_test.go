@@ -166,7 +166,7 @@ func TestTwoTabs(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	data := os.Getenv("QWB_TESTDATA")
 	if data == "" {
-		t.Skip("QWB_TESTDATA names no folder")
+		t.Skip("QWB_TESTDATA is not set: no real models")
 	}
 	model, err := os.ReadFile(filepath.Join(data, "review", "repro", "hostile_names.onnx"))
 	require.NoError(t, err)

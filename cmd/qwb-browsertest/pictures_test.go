@@ -154,7 +154,7 @@ func picturesOfALanguageModel(t *testing.T, data string) {
 func TestTheLanguageView(t *testing.T) {
 	data := os.Getenv("QWB_TESTDATA")
 	if data == "" {
-		t.Skip("QWB_TESTDATA names no folder")
+		t.Skip("QWB_TESTDATA is not set: no real models")
 	}
 	p := withLanguageModel(t, data)
 	p.until(`[...document.querySelectorAll(".strip p")].map((l) => l.textContent).join("|").startsWith("line 1 Once upon a time there was Lily. One day")`)

@@ -102,7 +102,7 @@ func TestEachKindOfJobWorks(t *testing.T) {
 func TestLanguageModels(t *testing.T) {
 	shared := os.Getenv("QWB_TESTDATA")
 	if shared == "" {
-		t.Skip("QWB_TESTDATA names no folder with models")
+		t.Skip("QWB_TESTDATA is not set: no folder with models")
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"stories260K.bin", "tok512.bin"} {
