@@ -49,8 +49,8 @@ type Recovered struct {
 	// Wants yields what a file of this form holds of its plan, made of what it was written from and not of the file: OfSet, OfProgram, or
 	// several one after the other.
 	Wants func(in *Input, yield func(*Item) error) error
-	// Lacks says why the format cannot hold an item, in a few words ("rounded shifts stand in its place"); "": it has to be there. An item that the file
-	// holds is compared all the same. Nil: the format holds everything.
+	// Lacks says why the format cannot hold an item, in a few words ("rounded shifts stand in its place"); "": it has to be there. An item
+	// that the file holds is compared all the same. Nil: the format holds everything.
 	Lacks func(*Item) string
 
 	items map[place]*Item
@@ -94,8 +94,8 @@ type Ran struct {
 	Not      string `json:"not_run,omitempty"` // why it was not run, where its reader gives a graph
 }
 
-// Equal reads what was written of a plan or program back, and compares it with that. What differs is an error, with the outcome where there is
-// one; a format without Back gives nil.
+// Equal reads what was written of a plan or program back, and compares it with that. What differs is an error, with the outcome where there
+// is one; a format without Back gives nil.
 func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, error) {
 	if f.Back == nil {
 		return nil, nil
@@ -109,7 +109,8 @@ func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, 
 	}
 	b, err := back.Held.Compare(in)
 	if err == nil && b.Different > 0 {
-		err = fmt.Errorf("export: %d of %s in the file are not those of the plan, the first: %s", b.Different, plain.Count(int(b.Compared), "number"), b.First)
+		err = fmt.Errorf("export: %d of %s in the file are not those of the plan, the first: %s", b.Different,
+			plain.Count(int(b.Compared), "number"), b.First)
 	}
 	if err == nil && back.Graph != nil && in.Run != nil {
 		b.Ran, err = in.Run(ctx, back.Graph)
@@ -127,7 +128,8 @@ func (b *ReadBack) String() string {
 		if b.Integers < b.Of {
 			of = fmt.Sprintf("%d of ", b.Integers)
 		}
-		s += fmt.Sprintf("; its own program computes %sthe plan's %s on %s", of, plain.Count(int(b.Of), "integer"), plain.Count(b.Samples, "sample"))
+		s += fmt.Sprintf("; its own program computes %sthe plan's %s on %s", of, plain.Count(int(b.Of), "integer"),
+			plain.Count(b.Samples, "sample"))
 	}
 	switch n := len(b.NotHeld); {
 	case n > 1:

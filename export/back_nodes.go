@@ -65,8 +65,8 @@ func valueOf(a *graph.Attr) string {
 	return fmt.Sprintf("%d %d %x", a.Kind, len(a.Graphs), a.Raw)
 }
 
-// OfNodes yields what the nodes of a float model are and read, and what its outputs are: a node that computes it, an input by its place, or a
-// constant.
+// OfNodes yields what the nodes of a float model are and read, and what its outputs are: a node that computes it, an input by its place, or
+// a constant.
 func OfNodes(g *graph.Graph, yield func(*Item) error) error {
 	for _, id := range g.Nodes() {
 		n := g.Node(id)

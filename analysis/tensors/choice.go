@@ -21,8 +21,8 @@ func (s *Scale) Properties() []string {
 	return []string{"scale=" + strings.Trim(fmt.Sprint(decision.Scales{s.Scale}), "[]"), fmt.Sprintf("zero_point=%d", s.ZeroPoint)}
 }
 
-// Ranged is what the scale of a range, from lo to hi, would make of an activation. A constant, a scale that the target prescribes, and what is
-// no range are a Refusal.
+// Ranged is what the scale of a range, from lo to hi, would make of an activation. A constant, a scale that the target prescribes, and what
+// is no range are a Refusal.
 func (p *Plan) Ranged(id tqc.SlotID, lo, hi float64) (*Scale, error) {
 	c, err := p.choosable(id)
 	if err != nil {
@@ -95,7 +95,8 @@ type Choice struct {
 // Choose begins a Choice about a slot, with its figures as they are.
 func (p *Plan) Choose(id tqc.SlotID) (*Choice, error) {
 	root := p.Set.Slot(p.Set.Root(id))
-	r := &Choice{Slot: p.Name(id), Shared: p.shared(id), Select: decision.Exactly(p.Graph.Node(root.Node).Name) + ":" + decision.At(root.Kind, root.Index)}
+	r := &Choice{Slot: p.Name(id), Shared: p.shared(id), Select: decision.Exactly(p.Graph.Node(root.Node).Name) + ":" +
+		decision.At(root.Kind, root.Index)}
 	var err error
 	r.Before, err = p.Figures(id)
 	return r, err

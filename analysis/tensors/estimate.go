@@ -38,8 +38,8 @@ type Pair struct {
 // Serves reports whether estimates can rest on an analysis: it has the error of the outputs, and that of every operator alone.
 func Serves(r *analysis.Report) bool { return len(r.Outputs) > 0 && len(r.Layerwise) > 0 }
 
-// EstimateOf is what makes the plan is of the plan was, by a decision about what a selector means. r is an analysis that Serves, and stale says
-// that it is of other decisions; without one, nil, only the operators and their work are compared.
+// EstimateOf is what makes the plan is of the plan was, by a decision about what a selector means. r is an analysis that Serves, and stale
+// says that it is of other decisions; without one, nil, only the operators and their work are compared.
 func EstimateOf(was, is *Plan, selector string, r *analysis.Report, stale bool) (*Estimate, error) {
 	e := &Estimate{Changed: plan.Changed(was.Plan, is.Plan), Along: []string{}, Unknown: []string{}, Stale: stale}
 	var err error
@@ -81,9 +81,9 @@ type sums struct {
 	heads    map[string]bool    // the operators
 }
 
-// errors estimates the error of the outputs: errors of operators alone are added up, and the sum is scaled so that it is what was measured of
-// the plan as it is. How far that is from the plain sum counts as uncertainty, beside that of the measurement, and so does all that other
-// scales are estimated to do: outputs often feel less of a value that is clipped than the tensor does.
+// errors estimates the error of the outputs: errors of operators alone are added up, and the sum is scaled so that it is what was measured
+// of the plan as it is. How far that is from the plain sum counts as uncertainty, beside that of the measurement, and so does all that
+// other scales are estimated to do: outputs often feel less of a value that is clipped than the tensor does.
 func (e *Estimate) errors(was, is *Plan, r *analysis.Report) {
 	before := r.Judged().Judged()
 	e.Before = &before
@@ -91,11 +91,13 @@ func (e *Estimate) errors(was, is *Plan, r *analysis.Report) {
 	for _, name := range e.Changed {
 		a, ok := was.Graph.LookupNode(name)
 		z, ok2 := is.Graph.LookupNode(name)
-		if ok && ok2 && was.Set.Domains[a] != tqc.DomainInt && is.Set.Domains[z] == tqc.DomainInt && is.Set.Fused[z] == graph.NoNode && !s.heads[name] {
+		if ok && ok2 && was.Set.Domains[a] != tqc.DomainInt && is.Set.Domains[z] == tqc.DomainInt && is.Set.Fused[z] == graph.NoNode &&
+			!s.heads[name] {
 			e.Unknown = append(e.Unknown, name)
 		}
 	}
-	e.Basis = fmt.Sprintf("errors of %s alone, measured on %s, added up", plain.Count(len(r.Layerwise), "operator"), plain.Count(r.Samples, "sample"))
+	e.Basis = fmt.Sprintf("errors of %s alone, measured on %s, added up", plain.Count(len(r.Layerwise), "operator"),
+		plain.Count(r.Samples, "sample"))
 	if s.rough {
 		e.Basis += "; with other scales, in proportion to the error of their tensors, which is rough: measure it"
 	}
@@ -159,13 +161,13 @@ func (s *sums) whole(before analysis.NSR) *analysis.NSR {
 	return &n
 }
 
-// felt are how much of what is clipped of an activation outputs may feel, of what the tensor does: values far away are few, and networks seldom
-// hang on how far. Nobody knows the number without running it; the first was the best on the networks that it was tried on, the others say how
-// far it may be off.
+// felt are how much of what is clipped of an activation outputs may feel, of what the tensor does: values far away are few, and networks
+// seldom hang on how far. Nobody knows the number without running it; the first was the best on the networks that it was tried on, the
+// others say how far it may be off.
 var felt = [...]float64{1.0 / 32, 0, 1}
 
-// factorsOf is by how much the error of one operator alone changes, for each number of felt: nothing is left where it runs in float; else its
-// parts, of the weights and of the activations, change as the error of these tensors does.
+// factorsOf is by how much the error of one operator alone changes, for each number of felt: nothing is left where it runs in float; else
+// its parts, of the weights and of the activations, change as the error of these tensors does.
 func factorsOf(was, is *Plan, l *analysis.LayerError, changed map[string]bool) (list [len(felt)]float64) {
 	for k := range list {
 		list[k] = 1
@@ -236,8 +238,8 @@ func (p *Plan) groupError(stats *Plan, group []string) (e groupError) {
 	return e
 }
 
-// slotError is the error that quantizing makes at a slot, and whether that is of a constant that is multiplied by. The statistics are those of
-// another plan of the same model.
+// slotError is the error that quantizing makes at a slot, and whether that is of a constant that is multiplied by. The statistics are those
+// of another plan of the same model.
 func (p *Plan) slotError(stats *Plan, slot tqc.SlotID) (round, clip float64, isConstant bool, err error) {
 	sl, params := p.Set.Slot(slot), p.Set.Params(slot)
 	if t := p.Graph.Const(sl.Value); t != nil {

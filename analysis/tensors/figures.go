@@ -41,7 +41,8 @@ func (f *Figures) grid(c qmath.Codec) {
 	f.Scale, f.ZeroPoint, f.Lo, f.Hi = c.Scale, c.ZeroPoint, float64(lo), float64(hi)
 }
 
-// OfState are the figures of what was observed of a tensor, under any one scale: it need not be that of a plan. A state without bins is an error.
+// OfState are the figures of what was observed of a tensor, under any one scale: it need not be that of a plan.
+// A state without bins is an error.
 func OfState(st *observers.State, c tqc.Config, scale float32, zero int32) (f Figures, err error) {
 	d, err := st.Distortion(c, scale, zero)
 	if err != nil {

@@ -39,8 +39,8 @@ const (
 	shownChannels = 4096
 )
 
-// Weights looks at a constant of float32 that an operator multiplies by, channel by channel; nil where it has no output channels. Of more than
-// 4096 channels the first are shown.
+// Weights looks at a constant of float32 that an operator multiplies by, channel by channel; nil where it has no output channels. Of more
+// than 4096 channels the first are shown.
 func (p *Plan) Weights(id graph.NodeID, s tqc.SlotID) (*Weights, error) {
 	sl, params := p.Set.Slot(s), p.Set.Params(s)
 	t, c := p.Graph.Const(sl.Value), sl.Config

@@ -103,8 +103,8 @@ func (p *Plan) passive(other *Plan, s tqc.SlotID) bool {
 	return err != nil || p.Set.Root(s) != s && other.Set.Root(o) != o
 }
 
-// Words are the properties of a decision about what a selector means, in which lo=X and hi=Y, the range of one activation, have become the scale
-// and the zero point of that range.
+// Words are the properties of a decision about what a selector means, in which lo=X and hi=Y, the range of one activation, have become the
+// scale and the zero point of that range.
 func (p *Plan) Words(selector string, words []string) ([]string, error) {
 	var rest []string
 	ends := map[string]float64{}

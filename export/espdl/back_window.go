@@ -49,7 +49,8 @@ func windowOf(p *lower.Program, s *lower.Step) *export.Item {
 	if err != nil {
 		return nil
 	}
-	values["kernel_shape"], values["strides"], values["pads"] = wide(geo.Kernel), wide(geo.Stride), slices.Concat(wide(geo.PadBegin), wide(geo.PadEnd))
+	values["kernel_shape"], values["strides"], values["pads"] = wide(geo.Kernel), wide(geo.Stride),
+		slices.Concat(wide(geo.PadBegin), wide(geo.PadEnd))
 	return texts(export.StepName(p, s), n.Op, values)
 }
 

@@ -14,8 +14,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// back reads the model and the parameters beside it. Integers of weights are made of the model's numbers by the scales of the parameters, as
-// MNNConvert does.
+// back reads the model and the parameters beside it. Integers of weights are made of the model's numbers by the scales of the parameters,
+// as MNNConvert does.
 func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
 	text, err := fs.ReadFile(out.FS(), out.Name()+Suffix)
 	if err != nil {
@@ -101,8 +101,8 @@ func ofLayer(held *export.Recovered, m *onnx.Model, l *layer) error {
 	return nil
 }
 
-// wants is what the files hold of a set: scales, zero points and ends of codes at both sides of every convolution on integers, its weights with a
-// scale for each channel, and all other constants as they are.
+// wants is what the files hold of a set: scales, zero points and ends of codes at both sides of every convolution on integers, its weights
+// with a scale for each channel, and all other constants as they are.
 func wants(in *export.Input, yield func(*export.Item) error) error {
 	g, set := in.Model.Graph, in.Set
 	order, err := g.Order()
@@ -138,7 +138,8 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 
 func wanted(g *graph.Graph, set *tqc.Set, slot tqc.SlotID, at string, weights bool, yield func(*export.Item) error) error {
 	c, p := set.Slot(slot).Config, set.Params(slot)
-	list := []*export.Item{{At: at, Kind: export.ZeroPoints, Ints: p.ZeroPoint[:1]}, {At: at, Kind: export.Clamp, Ints: []int32{c.QMin, c.QMax}}}
+	list := []*export.Item{{At: at, Kind: export.ZeroPoints, Ints: p.ZeroPoint[:1]},
+		{At: at, Kind: export.Clamp, Ints: []int32{c.QMin, c.QMax}}}
 	scales := p.Scale
 	if weights {
 		w := g.Const(set.Slot(slot).Value)

@@ -58,8 +58,8 @@ type heldGrid struct {
 }
 
 func (a *heldGrid) same(b *heldGrid) bool {
-	return a.dtype == b.dtype && a.kind == b.kind && a.axis == b.axis && a.block == b.block && a.runTime == b.runTime && slices.Equal(a.scale, b.scale) &&
-		slices.Equal(a.zero, b.zero)
+	return a.dtype == b.dtype && a.kind == b.kind && a.axis == b.axis && a.block == b.block && a.runTime == b.runTime &&
+		slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
 }
 
 func (r *recoverer) run() error {
@@ -247,13 +247,15 @@ func (r *recoverer) grid(at string, q *heldGrid, constant bool) {
 
 // either is float or codes, by the type of the tensor.
 func (r *recoverer) either(v graph.ValueID) (*chain, error) {
-	if p := r.g.Producer(v); p != graph.NoNode && r.givesCodes(p) || p == graph.NoNode && storageOf(r.g.Value(v).DType) != nil && r.g.Const(v) == nil {
+	if p := r.g.Producer(v); p != graph.NoNode && r.givesCodes(p) || p == graph.NoNode && storageOf(r.g.Value(v).DType) != nil &&
+		r.g.Const(v) == nil {
 		return r.codes(v)
 	}
 	return r.float(v)
 }
 
-// float returns what is behind a tensor of floats. Nodes that the plan does not have carry input 0: Casts, and what the opset or an engine needs.
+// float returns what is behind a tensor of floats. Nodes that the plan does not have carry input 0: Casts,
+// and what the opset or an engine needs.
 func (r *recoverer) float(v graph.ValueID) (*chain, error) {
 	return r.remember(v, func() (*chain, error) {
 		p := r.g.Producer(v)
@@ -501,7 +503,8 @@ func (r *recoverer) book(n *graph.Node) (*chain, error) {
 	if codes == nil || scale == nil || scale.DType != tensor.Float32 || !slices.Equal(table.F32(), qmath.Book()) {
 		return nil, nil
 	}
-	q := &heldGrid{dtype: codes.DType, kind: qmath.BookNF4, scale: scale.ToRowMajor().F32(), zero: make([]int32, scale.Len()), axis: -1, runTime: graph.NoValue}
+	q := &heldGrid{dtype: codes.DType, kind: qmath.BookNF4, scale: scale.ToRowMajor().F32(), zero: make([]int32, scale.Len()), axis: -1,
+		runTime: graph.NoValue}
 	for i, d := range scale.Shape {
 		if !groups && scale.Len() > 1 && d > 1 || groups && i > 0 && d == 1 && codes.Shape[i] > 1 {
 			q.axis = i

@@ -34,8 +34,8 @@ func (r *recoverer) wants(in *export.Input, yield func(*export.Item) error) erro
 	return nil
 }
 
-// attributes are those of an operator of the plan and of the file that are the same operator, or that on integers which stands for it: nil where they
-// are not. Where the file is of another version of ONNX, it may have more of them.
+// attributes are those of an operator of the plan and of the file that are the same operator, or that on integers which stands for it: nil
+// where they are not. Where the file is of another version of ONNX, it may have more of them.
 func (r *recoverer) attributes(of, n *graph.Node) (plan, file *export.Item) {
 	form, whole := qdq.QOperators[n.Op]
 	if whole && form.Op != of.Op || !whole && (n.Op != of.Op || n.Domain != of.Domain) || r.precision(of.Name) != qmath.FP32 {
@@ -60,7 +60,8 @@ func (r *recoverer) attributes(of, n *graph.Node) (plan, file *export.Item) {
 	drop := func(it *export.Item, twin *graph.Node, added bool) {
 		it.Texts = slices.DeleteFunc(it.Texts, func(s string) bool {
 			name, _, attribute := strings.Cut(s, "=")
-			return attribute && (added && other && twin.Attr(name) == nil || whole && !slices.Contains(form.Attrs, name) || skips && name == "strides" || older && name == "axis")
+			return attribute && (added && other && twin.Attr(name) == nil || whole && !slices.Contains(form.Attrs, name) ||
+				skips && name == "strides" || older && name == "axis")
 		})
 	}
 	drop(plan, n, len(n.Inputs) > len(of.Inputs)) // a later version may have an input in the place of an attribute
@@ -85,7 +86,8 @@ func (r *recoverer) skips(v graph.ValueID) bool {
 	return false
 }
 
-// lacks: an activation that operators on integers take in has no numbers of its own. What it leaves of the codes is compared with their grid.
+// lacks: an activation that operators on integers take in has no numbers of its own.
+// What it leaves of the codes is compared with their grid.
 func (r *recoverer) lacks(it *export.Item) string {
 	if it.Kind == export.Attributes {
 		return "operators that have another form in the file"
@@ -169,7 +171,8 @@ func (r *recoverer) blocks(of, n *graph.Node) error {
 			return err
 		}
 	}
-	b := &blockReader{k: int(n.AttrInt("K", 0)), n: int(n.AttrInt("N", 0)), width: int(n.AttrInt("bits", 4)), block: int(n.AttrInt("block_size", 0))}
+	b := &blockReader{k: int(n.AttrInt("K", 0)), n: int(n.AttrInt("N", 0)), width: int(n.AttrInt("bits", 4)),
+		block: int(n.AttrInt("block_size", 0))}
 	packed, scales, zeros := r.g.Const(n.Input(1)), r.g.Const(n.Input(2)), r.g.Const(n.Input(3))
 	if packed == nil || scales == nil || packed.DType != tensor.Uint8 || scales.DType != tensor.Float32 || b.k < 1 || b.n < 1 || b.block < 1 ||
 		b.width != 4 && b.width != 8 {
@@ -179,7 +182,8 @@ func (r *recoverer) blocks(of, n *graph.Node) error {
 	if zeros != nil {
 		b.zeros = tensor.Of[uint8](zeros)
 	}
-	if len(b.codes) != b.n*b.blocks*(b.block*b.width/8) || len(b.scales) != b.n*b.blocks || zeros != nil && len(b.zeros) != b.n*((b.blocks*b.width+7)/8) {
+	if len(b.codes) != b.n*b.blocks*(b.block*b.width/8) || len(b.scales) != b.n*b.blocks || zeros != nil &&
+		len(b.zeros) != b.n*((b.blocks*b.width+7)/8) {
 		return fmt.Errorf("weights %s and scales %s for %d rows of %d", packed.Type(), scales.Type(), b.n, b.k)
 	}
 	slot := r.set.Input(of.ID, graph.WeightInput)
@@ -201,8 +205,8 @@ func (b *blockReader) field(data []uint8, i int) int32 {
 	return int32(data[i*b.width/8]) >> (i * b.width % 8) & (1<<b.width - 1)
 }
 
-// read unpacks the weights into the layout of the plan's, where rows says that its first axis is that of the outputs. Scales that repeat one of a
-// channel or tensor have to be the same.
+// read unpacks the weights into the layout of the plan's, where rows says that its first axis is that of the outputs. Scales that repeat
+// one of a channel or tensor have to be the same.
 func (b *blockReader) read(c *tqc.Config, rows bool) (*chain, error) {
 	q := &heldGrid{dtype: tensor.Int8, axis: -1, runTime: graph.NoValue}
 	group, channel := c.Policy.Has(tqc.PerGroup), c.Policy.Has(tqc.PerChannel)

@@ -53,7 +53,8 @@ func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error)
 	return append(list, Check(m.Graph, in.Target, in.Integer)...), nil
 }
 
-// recorded lists the nodes whose results the file records as another type of elements than they are: ONNX Runtime refuses the file, OpenVINO goes by the node.
+// recorded lists the nodes whose results the file records as another type of elements than they are: ONNX Runtime refuses the file,
+// OpenVINO goes by the node.
 func recorded(g *graph.Graph, said []tensor.DType) (list []export.Finding) {
 	for _, id := range g.Nodes() {
 		n := g.Node(id)

@@ -58,7 +58,8 @@ func (f *folder) matMulNBits(id graph.NodeID) error {
 		f.g.AddConst(name+"_blocks", &tensor.Tensor{DType: tensor.Uint8, Shape: []int{m.n, x.blocks, x.blob}, Data: x.codes}),
 		f.g.AddConst(name+"_block_scales", tensor.FromF32(x.scales, m.n, x.blocks))}
 	if !same {
-		in = append(in, f.g.AddConst(name+"_block_zero_points", &tensor.Tensor{DType: tensor.Uint8, Shape: []int{m.n, x.zeroPitch}, Data: x.zeros}))
+		in = append(in, f.g.AddConst(name+"_block_zero_points",
+			&tensor.Tensor{DType: tensor.Uint8, Shape: []int{m.n, x.zeroPitch}, Data: x.zeros}))
 	}
 	if bias != graph.NoValue {
 		for len(in) < 5 {

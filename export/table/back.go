@@ -36,9 +36,10 @@ type Encoding struct {
 	Params *tqc.Params
 }
 
-// Back reads the model and the files beside it. Entries are looked up by the names that tensors have in the model that was written. lacks says why the
-// file beside it with the ending ext does not hold numbers of some kind of an encoding; "": it does.
-func Back(in *export.Input, out *export.Output, files []File, lacks func(e *Encoding, ext string, kind export.ItemKind) string) (*export.Readback, error) {
+// Back reads the model and the files beside it. Entries are looked up by the names that tensors have in the model that was written. lacks
+// says why the file beside it with the ending ext does not hold numbers of some kind of an encoding; "": it does.
+func Back(in *export.Input, out *export.Output, files []File,
+	lacks func(e *Encoding, ext string, kind export.ItemKind) string) (*export.Readback, error) {
 	m, err := export.ReadModel(out)
 	if err != nil {
 		return nil, err
@@ -293,7 +294,8 @@ func encodings(in *export.Input) []Encoding {
 func (e *Encoding) items(g *graph.Graph, f File, yield func(*export.Item) error) error {
 	c, at := e.Config, f.Ext+" "+e.At
 	var list []*export.Item
-	list = append(list, &export.Item{At: at, Kind: export.Scales, Floats: e.Params.Scale}, &export.Item{At: at, Kind: export.Grid, Ints: []int32{int32(c.Bits)}})
+	list = append(list, &export.Item{At: at, Kind: export.Scales, Floats: e.Params.Scale},
+		&export.Item{At: at, Kind: export.Grid, Ints: []int32{int32(c.Bits)}})
 	if c.Integer() {
 		list = append(list, &export.Item{At: at, Kind: export.Clamp, Ints: []int32{c.QMin, c.QMax}})
 		var first int32

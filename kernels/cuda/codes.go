@@ -172,8 +172,8 @@ type convertParams struct {
 	quantizer     Quantizer
 }
 
-// QuantizeCodes makes n codes of float32 numbers. odd is two uint32: the first becomes 1 where a number is NaN, which gets the code of 0, the second where one is
-// infinite; without memory nobody looks.
+// QuantizeCodes makes n codes of float32 numbers. odd is two uint32: the first becomes 1 where a number is NaN, which gets the code of 0,
+// the second where one is infinite; without memory nobody looks.
 func QuantizeCodes(s *Stream, dst, src Buffer, out Element, n int, q Quantizer, odd Buffer) error {
 	p := convertParams{src: src.Ptr, dst: dst.Ptr, odd: odd.Ptr, count: uint32(n), vector: uint32(flag(aligned(dst, src))), quantizer: q}
 	if err := convertible(dst, src, Float32, out, out, n); err != nil {

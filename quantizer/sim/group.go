@@ -9,17 +9,17 @@ import (
 type Group struct {
 	Nodes  []graph.NodeID // in order, the operator first
 	Output graph.ValueID  // what the last one computes; graph.NoValue where it computes nothing
-	// Slots are where the group's tensors are quantized: the slots that round and belong to it (see Groups), of a float island of less precision
-	// than float32 those that are rounded.
+	// Slots are where the group's tensors are quantized: the slots that round and belong to it (see Groups), of a float island of less
+	// precision than float32 those that are rounded.
 	Slots []tqc.SlotID
-	// Reads are, of an operator that sums products, the inputs whose tensors are quantized in another group, where their producer is. A view of them
-	// quantizes them in front of the operator.
+	// Reads are, of an operator that sums products, the inputs whose tensors are quantized in another group, where their producer is. A view
+	// of them quantizes them in front of the operator.
 	Reads []tqc.SlotID
 }
 
-// Groups lists, in graph order, the operators at which something rounds. Every slot that rounds belongs to one group, and to no other: that of its
-// node, or of the operator that the node is fused to. What a node that only moves numbers (graph.Passive) puts on the grid that they are on already rounds
-// nothing: it belongs to the group that put them there.
+// Groups lists, in graph order, the operators at which something rounds. Every slot that rounds belongs to one group, and to no other: that
+// of its node, or of the operator that the node is fused to. What a node that only moves numbers (graph.Passive) puts on the grid that they
+// are on already rounds nothing: it belongs to the group that put them there.
 func (s *Simulator) Groups() []Group {
 	owner := make([]graph.NodeID, s.set.NumSlots())
 	slots := make([][]tqc.SlotID, s.g.NumNodes()) // by the operator of the group
@@ -78,8 +78,8 @@ func (s *Simulator) slotsOf(id graph.NodeID) (list []tqc.SlotID) {
 	return list
 }
 
-// movedFrom is the output slot, of the node before, that puts the numbers of a slot of a node that only moves them on the same grid; NoSlot where
-// there is none.
+// movedFrom is the output slot, of the node before, that puts the numbers of a slot of a node that only moves them on the same grid; NoSlot
+// where there is none.
 func (s *Simulator) movedFrom(sl *tqc.Slot) tqc.SlotID {
 	if computing(s.g.Node(s.head(sl.Node))) || !s.g.Passive(sl.Node) || sl.Config.RunTime() {
 		return tqc.NoSlot

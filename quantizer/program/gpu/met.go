@@ -9,8 +9,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// met is what steps have met that is not finite where they make integers of numbers: two words on the device for each step, for NaN and for infinite
-// numbers, which are copied to the host behind a run.
+// met is what steps have met that is not finite where they make integers of numbers: two words on the device for each step, for NaN and for
+// infinite numbers, which are copied to the host behind a run.
 type met struct {
 	words cuda.Buffer
 	host  []byte
