@@ -35,8 +35,8 @@ type Accuracy struct {
 	Base *Base `json:"base,omitempty"`
 	// Placed says which steps of the integers ran where; nil where all ran by the processor's kernels.
 	Placed *Placed `json:"placed,omitempty"`
-	// Answers holds, in the order of the data, what a classifier answered, and Losses what the judge says of the simulation, with parts of outputs
-	// where no integers run; nil in float.
+	// Answers holds, in the order of the data, what a classifier answered, and Losses what the judge says of the simulation, with parts of
+	// outputs where no integers run; nil in float.
 	Answers []Answer `json:"-"`
 	Losses  Losses   `json:"-"`
 }

@@ -15,9 +15,10 @@ import (
 // Config says what to analyse. The zero value asks for nothing; set at least one kind.
 type Config struct {
 	Graphwise, Layerwise, Statistical bool
-	Split                             bool // layerwise: split the local error into weight and activation, and measure what tensors that it reads make of it
-	Outputs                           bool // error of the whole quantized graph at the graph outputs; Graphwise includes it
-	Threads                           int  // samples analysed at a time, 0 for one; results do not depend on it
+	// layerwise: split the local error into weight and activation, and measure what tensors that it reads make of it
+	Split   bool
+	Outputs bool // error of the whole quantized graph at the graph outputs; Graphwise includes it
+	Threads int  // samples analysed at a time, 0 for one; results do not depend on it
 	// Memory is how many bytes of float activations layerwise analysis keeps to restart from, over all threads; 0 for 2 GiB. What
 	// is not kept is computed again, which costs time and changes no number. The graph outputs are kept in any case, and with
 	// Graphwise those of the operators analysed. Beside what is kept there are the weights, four times (as they are and
@@ -88,13 +89,14 @@ func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bo
 	for {
 		var workers []*worker
 		done := len(results)
-		c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads, worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
-			w := a.newWorker(keep)
-			workers = append(workers, w)
-			return func(ctx context.Context, i int, s *exec.Sample) (*sampleResult, error) {
-				return w.sample(ctx, done+i, s)
-			}
-		}}
+		c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads,
+			worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
+				w := a.newWorker(keep)
+				workers = append(workers, w)
+				return func(ctx context.Context, i int, s *exec.Sample) (*sampleResult, error) {
+					return w.sample(ctx, done+i, s)
+				}
+			}}
 		if progress != nil {
 			c.progress = func(n int) { progress(done + n) }
 		}
@@ -168,7 +170,8 @@ type worker struct {
 	groupAt map[graph.ValueID][]int // groups by their output
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
 	views   [][rounded]*exec.Hooks  // by group and view: made when they are first used
-	// together runs the restarts that wait in front of a stage: another runner, since shapes that change from run to run would be inferred each time.
+	// together runs the restarts that wait in front of a stage: another runner,
+	// since shapes that change from run to run would be inferred each time.
 	together *exec.Runner
 	queues   []waiting // by stage
 	none     []*tensor.Tensor
@@ -179,8 +182,10 @@ type worker struct {
 }
 
 func (a *analyzer) newWorker(keep []bool) *worker {
-	w := &worker{analyzer: a, runner: a.session.NewRunner(), together: a.session.NewRunner(), kept: newKeeper(a.g, keep), groupAt: map[graph.ValueID][]int{},
-		views: make([][rounded]*exec.Hooks, len(a.groups)), queues: make([]waiting, len(a.stages)), none: make([]*tensor.Tensor, a.g.NumValues()), states: map[graph.ValueID]*tensorState{}}
+	w := &worker{analyzer: a, runner: a.session.NewRunner(), together: a.session.NewRunner(), kept: newKeeper(a.g, keep),
+		groupAt: map[graph.ValueID][]int{},
+		views:   make([][rounded]*exec.Hooks, len(a.groups)), queues: make([]waiting, len(a.stages)),
+		none: make([]*tensor.Tensor, a.g.NumValues()), states: map[graph.ValueID]*tensorState{}}
 	// Graphwise looks at what operators compute, before their readers quantize it.
 	w.full = a.sim.NewHooks(sim.View{Islands: true, Early: !a.cfg.Graphwise})
 	for i, grp := range a.groups {

@@ -8,18 +8,19 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Rows of operators that sum no products are many, and running what follows each of them costs as much as for one that does. So on the first samples all
-// rows are run to the outputs; after that, a row whose error at the outputs is small beside the largest of all rows is measured at its own output alone,
-// and its error at the outputs is estimated: the most that the same local error gave on those samples. This is no bound in the strict sense, since
-// another sample may carry more of it. Where a sample's local error is larger than on any of those, or what follows is not small, the row is run.
+// Rows of operators that sum no products are many, and running what follows each of them costs as much as for one that does. So on the
+// first samples all rows are run to the outputs; after that, a row whose error at the outputs is small beside the largest of all rows is
+// measured at its own output alone, and its error at the outputs is estimated: the most that the same local error gave on those samples.
+// This is no bound in the strict sense, since another sample may carry more of it. Where a sample's local error is larger than on any of
+// those, or what follows is not small, the row is run.
 const (
 	probes     = 2   // samples on which every row is run
 	smallShare = 0.1 // of the largest row's error at the outputs, at most, for a row to be bounded
 	beyond     = 2   // times the largest local error seen, at most
 )
 
-// findGains finds, for rows of operators that sum no products, what an error at their own output becomes at the graph outputs, at most, by the
-// results of the first samples. In a gain NSR, MSE, loss and mismatch are factors of the local NSR, Cosine is that of 1 - cosine.
+// findGains finds, for rows of operators that sum no products, what an error at their own output becomes at the graph outputs, at most, by
+// the results of the first samples. In a gain NSR, MSE, loss and mismatch are factors of the local NSR, Cosine is that of 1 - cosine.
 func (a *analyzer) findGains(results []*sampleResult) {
 	if len(a.groups) == 0 {
 		return
@@ -115,7 +116,8 @@ func (r *recording) Next(ctx context.Context) (*exec.Sample, error) {
 	return s, err
 }
 
-// local is parts at an operator's own output, where masks may have put infinities, which are no part of it; of integers the share that differs.
+// local is parts at an operator's own output, where masks may have put infinities, which are no part of it;
+// of integers the share that differs.
 func local(f, middle, q *tensor.Tensor) (first, second float64, err error) {
 	if f.DType != tensor.Float32 {
 		return 0, Mismatch(q, f), nil
@@ -130,7 +132,8 @@ func local(f, middle, q *tensor.Tensor) (first, second float64, err error) {
 	return parts(finitely(f, f), m, finitely(f, q))
 }
 
-// inside is Compare of what an operator computes inside a network: infinities of float are no part of it; of integers the share that differs.
+// inside is Compare of what an operator computes inside a network: infinities of float are no part of it;
+// of integers the share that differs.
 func inside(q, f *tensor.Tensor) (Error, error) {
 	if f.DType != tensor.Float32 {
 		m := Mismatch(q, f)

@@ -88,8 +88,8 @@ type LayerDrift struct {
 const SignificanceLevel = 0.05
 
 // PValue is the probability that paired differences have a mean at least as far from zero if their true mean is zero. Where all that are
-// not zero have one size, as answers that become right or wrong have, it is the exact test of their signs (McNemar, 1947), else Student's t.
-// NaN for fewer than two differences, and for NaN in them.
+// not zero have one size, as answers that become right or wrong have, it is the exact test of their signs (McNemar, 1947), else Student's
+// t. NaN for fewer than two differences, and for NaN in them.
 func PValue(differences []float64) float64 {
 	size, up, down, one := 0.0, 0, 0, true
 	for _, d := range differences {
@@ -167,7 +167,8 @@ func (r *Runs) Figures(m *task.Metric, s task.Scorer) *Comparison {
 		c.Metric, c.Percent = m.Name, m.Percent
 	}
 	for i, a := range r.All {
-		f := RunFigures{Name: r.Names[i], Flips: Flips(r.Float[i], a), NSR: NewNSR(NewEstimate(a.Losses)), Worst: a.Worst, Slices: a.Slices, Headlines: a.Headlines}
+		f := RunFigures{Name: r.Names[i], Flips: Flips(r.Float[i], a), NSR: NewNSR(NewEstimate(a.Losses)), Worst: a.Worst, Slices: a.Slices,
+			Headlines: a.Headlines}
 		if m != nil {
 			f.Score, f.Float = figure(s.Score(a.Records)), figure(s.Score(r.Float[i].Records))
 			f.Drop, f.DropError = figures(NewEstimate(Drops(r.Float[i], a, m, s)))
@@ -177,7 +178,8 @@ func (r *Runs) Figures(m *task.Metric, s task.Scorer) *Comparison {
 	var p, q []float64
 	for k, pair := range Pairs(len(r.All)) {
 		a, b := r.All[pair[0]], r.All[pair[1]]
-		f := PairOfRuns{A: r.Names[pair[0]], B: r.Names[pair[1]], Flips: Flips(a, b), Apart: NewEstimate(r.Apart[k]).Mean, Layers: drifts(a.Layers, b.Layers)}
+		f := PairOfRuns{A: r.Names[pair[0]], B: r.Names[pair[1]], Flips: Flips(a, b), Apart: NewEstimate(r.Apart[k]).Mean,
+			Layers: drifts(a.Layers, b.Layers)}
 		change := less(b.Losses, a.Losses)
 		e := NewEstimate(change)
 		f.NSRChange, f.NSRChangeError, f.NSRP = e.Mean, figure(e.Error), figure(PValue(change))
@@ -228,7 +230,8 @@ func drifts(a, b []LayerLosses) (list []LayerDrift) {
 		}
 		change := less(o.NSR, a[i].NSR)
 		e := NewEstimate(change)
-		list = append(list, LayerDrift{Node: o.Node, Op: o.Op, A: NewEstimate(a[i].NSR).Mean, B: NewEstimate(o.NSR).Mean, Change: e.Mean, ChangeError: figure(e.Error)})
+		list = append(list, LayerDrift{Node: o.Node, Op: o.Op, A: NewEstimate(a[i].NSR).Mean, B: NewEstimate(o.NSR).Mean, Change: e.Mean,
+			ChangeError: figure(e.Error)})
 		p = append(p, PValue(change))
 	}
 	for i, x := range Holm(p) {

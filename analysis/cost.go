@@ -14,10 +14,10 @@ import (
 
 // CostOf adds up what a configured graph costs for one sample. Open dimensions count as 1.
 //
-// A multiply-accumulate is of the format in which its two factors can be multiplied: that of both, of integers the wider one (int4 weights with
-// uint8 activations are computed in int8), else fp32. A constant has the bytes of its codes, scales and zero points; one that several
-// operators read in one format counts once. A device adds the time (see Device); nil leaves it out. It is an error that names the operator if the
-// device has no speed for a format.
+// A multiply-accumulate is of the format in which its two factors can be multiplied: that of both, of integers the wider one (int4 weights
+// with uint8 activations are computed in int8), else fp32. A constant has the bytes of its codes, scales and zero points; one that several
+// operators read in one format counts once. A device adds the time (see Device); nil leaves it out. It is an error that names the operator
+// if the device has no speed for a format.
 func CostOf(g *graph.Graph, set *tqc.Set, d *Device) (Cost, error) {
 	c, nodes, err := costs(g, set, d)
 	if err != nil {
@@ -144,7 +144,8 @@ var numberFormats = func() (list []numberFormat) {
 	for _, t := range qmath.NumberTypes() {
 		list = append(list, numberFormat{t.String(), qmath.FormatOf(t).Bits, false})
 	}
-	return append(list, numberFormat{"fp16", 16, false}, numberFormat{"bf16", 16, false}, numberFormat{"tf32", 32, false}, numberFormat{"fp32", 32, false})
+	return append(list, numberFormat{"fp16", 16, false}, numberFormat{"bf16", 16, false}, numberFormat{"tf32", 32, false},
+		numberFormat{"fp32", 32, false})
 }()
 
 func formatNamed(name string) (numberFormat, bool) {

@@ -92,8 +92,8 @@ func (c *costing) seconds(nodes []graph.NodeID, d *Device) (float64, error) {
 	return max(compute, d.move(bits/8)) + d.OverheadUS*1e-6, nil
 }
 
-// kept is the format in which a computed tensor stands in memory: that in which it is computed, or where no quantizer stands there, that of the
-// first integer operator that reads it.
+// kept is the format in which a computed tensor stands in memory: that in which it is computed, or where no quantizer stands there, that of
+// the first integer operator that reads it.
 func (c *costing) kept(v graph.ValueID) numberFormat {
 	p := c.g.Producer(v)
 	if p == graph.NoNode {

@@ -14,8 +14,8 @@ import (
 )
 
 // Device is what a device file says of a machine, from which the time of a plan is predicted: of each fused operator the longer of its
-// arithmetic and its memory traffic, and an overhead, one after another; and of each tensor that is read in another format than it stands in
-// the conversion.
+// arithmetic and its memory traffic, and an overhead, one after another; and of each tensor that is read in another format than it stands
+// in the conversion.
 type Device struct {
 	Name string `yaml:"name"`
 	Doc  string `yaml:"doc"`
@@ -102,8 +102,8 @@ func (d *Device) YAML() []byte {
 	return b.Bytes()
 }
 
-// speed is how fast the device computes in a format, in 10^9 operations a second: its own speed, else that of the next wider format of the kind
-// that has one, else of the narrowest float that holds its numbers.
+// speed is how fast the device computes in a format, in 10^9 operations a second: its own speed, else that of the next wider format of the
+// kind that has one, else of the narrowest float that holds its numbers.
 func (d *Device) speed(f numberFormat) (gops float64, ok bool) {
 	var instead []string
 	switch {

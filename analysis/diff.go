@@ -18,7 +18,8 @@ type Configured struct {
 }
 
 // Diff compares two configured graphs, as a rule of one network: where operators run, and of every tensor state, scheme, scale,
-// zero point and, of parameters, integers. Operators are matched as Match does. Differences come in the order of a, what only b has at the end.
+// zero point and, of parameters, integers. Operators are matched as Match does. Differences come in the order of a,
+// what only b has at the end.
 func Diff(a, b Configured) (*DiffResult, error) {
 	d := &differ{a: a, b: b, res: &DiffResult{Differences: []Difference{}}}
 	pairs, err := d.match()

@@ -18,8 +18,8 @@ type Entrant struct {
 	Graph     *graph.Graph
 	Simulator *sim.Simulator
 	// Forward answers in place of a graph: an integer program, or outputs that were recorded. They have the order of Float's outputs. i is the
-	// place of the sample in the data. With Graph and Simulator beside it the simulation stands for it where an output's size depends on the numbers: it is
-	// judged in front of these outputs, and Forward's own outputs have the classes and scores.
+	// place of the sample in the data. With Graph and Simulator beside it the simulation stands for it where an output's size depends on the
+	// numbers: it is judged in front of these outputs, and Forward's own outputs have the classes and scores.
 	Forward func(ctx context.Context, i int, s *exec.Sample) ([]*tensor.Tensor, error)
 	// Float is the float network that the error is measured against. Candidates of one network have the same graph here, which then runs once.
 	Float *graph.Graph
@@ -64,8 +64,8 @@ type LayerLosses struct {
 type Runs struct {
 	Names   []string
 	Samples []SampleOf
-	// Centred says that the errors are centred NSRs where outputs have classes (see Judge). Where an entrant shows its outputs only, all errors
-	// are plain.
+	// Centred says that the errors are centred NSRs where outputs have classes (see Judge). Where an entrant shows its outputs only, all
+	// errors are plain.
 	Centred bool
 	// Mismatches says that no output is float: errors are shares of elements that differ.
 	Mismatches bool
@@ -113,9 +113,10 @@ func CompareRuns(ctx context.Context, samples exec.Iterator, entrants []Entrant,
 	if cfg.Serial {
 		threads = 1
 	}
-	all := collector[*compared]{stage: "compare", threads: threads, progress: cfg.Progress, worker: func() func(context.Context, int, *exec.Sample) (*compared, error) {
-		return c.newWorker().sample
-	}}
+	all := collector[*compared]{stage: "compare", threads: threads, progress: cfg.Progress,
+		worker: func() func(context.Context, int, *exec.Sample) (*compared, error) {
+			return c.newWorker().sample
+		}}
 	results, err := all.run(ctx, samples)
 	if err != nil {
 		return nil, err
@@ -198,7 +199,8 @@ type comparing struct {
 }
 
 func (c *comparer) newWorker() *comparing {
-	w := &comparing{comparer: c, runners: map[*graph.Graph]*exec.Runner{}, hooks: make([]*exec.Hooks, len(c.entrants)), layers: make([]*exec.Hooks, len(c.entrants))}
+	w := &comparing{comparer: c, runners: map[*graph.Graph]*exec.Runner{}, hooks: make([]*exec.Hooks, len(c.entrants)),
+		layers: make([]*exec.Hooks, len(c.entrants))}
 	for g, n := range c.networks {
 		w.runners[g] = n.session.NewRunner()
 	}

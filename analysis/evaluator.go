@@ -26,7 +26,8 @@ type Evaluator struct {
 // NewEvaluator runs all samples in float, threads at a time. samples gives the data set from its beginning each time it is
 // called. A data set of at most memory bytes (0: 2 GiB) is kept; a larger one is read again for every quantization. An empty one is
 // an error. parts are what outputs are judged by beside the whole, as NewJudge takes them.
-func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int, memory int64, parts ...Slice) (*Evaluator, error) {
+func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Iterator, threads int, memory int64,
+	parts ...Slice) (*Evaluator, error) {
 	judge := NewJudge(g, parts...)
 	session, err := exec.New(judge.Runs(), exec.Options{Context: ctx})
 	if err != nil {
@@ -117,8 +118,8 @@ func (e *Evaluator) losses(i int, _ *exec.Sample, v *Verdict) ([]float64, error)
 	return e.weights.row(list, func(i int) float64 { return sums[i].noise }), nil
 }
 
-// LossesWhile is Losses that stops early: after half of the samples and then after each few more (as many as threads, two at least) asks whether to go on,
-// given those so far. nil says that it did not.
+// LossesWhile is Losses that stops early: after half of the samples and then after each few more (as many as threads, two at least) asks
+// whether to go on, given those so far. nil says that it did not.
 func (e *Evaluator) LossesWhile(ctx context.Context, q *sim.Simulator, more func(Losses) bool) (Losses, error) {
 	var all Losses
 	it, n := e.samples(), len(e.float)
@@ -204,7 +205,8 @@ func (e *Evaluator) Records(ctx context.Context, q *sim.Simulator, s task.Scorer
 }
 
 // outputs runs all samples, quantized unless q is nil, and collects what f makes of the runs. f is called in parallel.
-func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
+func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T,
+	error) {
 	return outputsUnder(ctx, e, func() *exec.Hooks {
 		if q == nil {
 			return nil
@@ -214,7 +216,8 @@ func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(
 }
 
 // outputsUnder is outputs under hooks, of which every goroutine gets its own.
-func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec.Hooks, f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
+func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec.Hooks,
+	f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
 	c := collector[T]{stage: "evaluate", threads: e.threads, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
 		runner, hooks := e.session.NewRunner(), hooksOf()
 		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {

@@ -10,8 +10,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Watched returns a clone of g, which has the nodes and values of the judge's graph, with what is judged as its outputs, and behind those what Softmax reads
-// where a judge looks at it. Whatever runs the clone can be judged.
+// Watched returns a clone of g, which has the nodes and values of the judge's graph, with what is judged as its outputs, and behind those
+// what Softmax reads where a judge looks at it. Whatever runs the clone can be judged.
 func (j *Judge) Watched(g *graph.Graph) *graph.Graph {
 	w := g.Clone()
 	w.Outputs = slices.Clone(j.g.Outputs)
@@ -38,8 +38,8 @@ func (j *Judge) Verdict(w *graph.Graph, outputs []*tensor.Tensor) (*Verdict, err
 	return v, nil
 }
 
-// LossesOf is Losses of anything that runs the graph: prepare is given g as the judge watches it and returns what runs it, which is called for
-// one sample at a time. g has the nodes and values of the evaluator's graph.
+// LossesOf is Losses of anything that runs the graph: prepare is given g as the judge watches it and returns what runs it, which is called
+// for one sample at a time. g has the nodes and values of the evaluator's graph.
 func (e *Evaluator) LossesOf(ctx context.Context, g *graph.Graph, prepare func(watched *graph.Graph) (Forward, error)) (Losses, error) {
 	w := e.judge.Watched(g)
 	forward, err := prepare(w)

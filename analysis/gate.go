@@ -33,9 +33,9 @@ const manySamples = 1 << 40
 
 // Gate holds a measured value against an upper limit. A value at or below the limit passes. One above it fails, unless the difference lies
 // within the noise of the samples: the lower confidence limit (ClaimRisk, one-sided) is not above the limit, and there are at least 16
-// samples. Then it passes with a note; strict lets nothing above the limit pass. A value that passes has a note too where the samples do not
-// show that the limit holds: its upper confidence limit is above. size, unless it is 0, is by how much one sample that changes differs from one
-// that does not: samples of which none or few changed do not show that others do not (Guarded).
+// samples. Then it passes with a note; strict lets nothing above the limit pass. A value that passes has a note too where the samples do
+// not show that the limit holds: its upper confidence limit is above. size, unless it is 0, is by how much one sample that changes differs
+// from one that does not: samples of which none or few changed do not show that others do not (Guarded).
 func Gate(check string, e Estimate, size, limit float64, unit string, strict bool) GateCheck {
 	c := GateCheck{Check: check, Value: figure(e.Mean), Error: figure(e.Error), Limit: &limit, Unit: unit, Samples: e.N}
 	lower, upper := e.Lower(ClaimRisk), e.guarded(size).Upper(ClaimRisk)
@@ -66,7 +66,8 @@ func Gate(check string, e Estimate, size, limit float64, unit string, strict boo
 	case e.N < gateSamples:
 		c.Verdict, c.Note = GateFailed, fmt.Sprintf("above the limit by %s; %d samples are too few to call that noise", text(e.Mean-limit), e.N)
 	default:
-		c.Verdict, c.Note = GateNoted, fmt.Sprintf("above the limit by %s, which is within the noise of %d samples (with 95 %% the value lies above %s)", text(e.Mean-limit), e.N, text(lower))
+		c.Verdict, c.Note = GateNoted, fmt.Sprintf("above the limit by %s, which is within the noise of %d samples (with 95 %% the value "+
+			"lies above %s)", text(e.Mean-limit), e.N, text(lower))
 	}
 	return c
 }

@@ -6,8 +6,8 @@ import (
 	"qwb/graph"
 )
 
-// classChange is what a quantized run does to the classes of an output, or many runs together: in how many of its rows another class has the
-// highest score, and the errors of scores and of what Softmax makes of them, summed over samples.
+// classChange is what a quantized run does to the classes of an output, or many runs together: in how many of its rows another class has
+// the highest score, and the errors of scores and of what Softmax makes of them, summed over samples.
 type classChange struct {
 	rows, changed  int
 	centred, plain float64
@@ -61,8 +61,8 @@ func (j *Judge) headlines(bySample [][]classChange, parts []SliceError) []string
 	return Headlines(outputs)
 }
 
-// Headlines say what counts more than any figure of the outputs: parts that carry no signal, classes that change, and errors of class scores and of
-// probabilities that contradict each other.
+// Headlines say what counts more than any figure of the outputs: parts that carry no signal, classes that change, and errors of class
+// scores and of probabilities that contradict each other.
 func Headlines(outputs []OutputError) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for i := range outputs {
@@ -81,7 +81,8 @@ func Headlines(outputs []OutputError) (list []string) {
 		}
 		switch {
 		case o.Apart():
-			say("output %s: the two errors contradict each other: NSR %.2g of the class scores, %.2g of the probabilities; the class changes in %d of %d rows", o.Output, o.Centred.NSR, o.NSR,
+			say("output %s: the two errors contradict each other: NSR %.2g of the class scores, %.2g of the probabilities; the class changes in "+
+				"%d of %d rows", o.Output, o.Centred.NSR, o.NSR,
 				o.ClassesChanged, o.Rows)
 		case o.ClassesChanged > 0:
 			say("output %s: the class changes in %d of %d rows", o.Output, o.ClassesChanged, o.Rows)

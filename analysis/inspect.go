@@ -101,7 +101,8 @@ func Inspect(name string, g, platformGraph *graph.Graph, platforms []*target.Tar
 	if err != nil {
 		return nil, err
 	}
-	r := &Inspection{Model: name, Opset: g.Opset(""), Inputs: []ValueInfo{}, Outputs: []ValueInfo{}, Nodes: []NodeInfo{}, Unsupported: []Unsupported{}}
+	r := &Inspection{Model: name, Opset: g.Opset(""), Inputs: []ValueInfo{}, Outputs: []ValueInfo{}, Nodes: []NodeInfo{},
+		Unsupported: []Unsupported{}}
 	for _, v := range g.Inputs {
 		if g.Const(v) == nil {
 			r.Inputs = append(r.Inputs, valueInfo(g, v))

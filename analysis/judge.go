@@ -13,9 +13,9 @@ import (
 // Judge measures a quantized run of a graph against the float one by the centred NSR. An output that a Softmax computes (or a
 // LogSoftmax, and something after it that only reshapes) is judged by the tensor that the Softmax reads, after the mean over the classes
 // is taken off both: Softmax does not see it, and where it is large it would flatter. Any other float output is judged by its plain
-// NSR, an integer output by its share of mismatches, and that only where no output is float. Parts of an output are judged beside it, see Slice.
-// An output whose size depends on the numbers is judged by the last tensors in front of it whose size does not; where "output" stands below, it
-// is those. A judge may be shared by goroutines.
+// NSR, an integer output by its share of mismatches, and that only where no output is float. Parts of an output are judged beside it, see
+// Slice. An output whose size depends on the numbers is judged by the last tensors in front of it whose size does not; where "output"
+// stands below, it is those. A judge may be shared by goroutines.
 type Judge struct {
 	g       *graph.Graph // its outputs are what is judged
 	logits  []logits     // by output
@@ -63,8 +63,8 @@ func NewJudge(g *graph.Graph, parts ...Slice) *Judge {
 // Mismatches says that no output is float: losses are shares of elements that differ.
 func (j *Judge) Mismatches() bool { return !j.float }
 
-// Runs returns the graph whose runs this judge is shown: that of the network, with the outputs that are judged in front of its own where those
-// are others.
+// Runs returns the graph whose runs this judge is shown: that of the network, with the outputs that are judged in front of its own where
+// those are others.
 func (j *Judge) Runs() *graph.Graph {
 	if j.own == nil {
 		return j.g
@@ -121,7 +121,8 @@ func (j *Judge) showsAll() error {
 	}
 	for i, list := range j.instead {
 		if len(list) > 0 {
-			return fmt.Errorf("output %q: how many elements it has depends on the numbers, so that two runs cannot be compared there; %q in front of it can, in a simulation",
+			return fmt.Errorf("output %q: how many elements it has depends on the numbers, so that two runs cannot be compared there; %q in front "+
+				"of it can, in a simulation",
 				j.g.Value(list[0]).Name, j.g.Value(j.g.Outputs[i]).Name)
 		}
 	}
@@ -191,7 +192,8 @@ func (j *Judge) Watch(h *exec.Hooks, v *Verdict) *exec.Hooks {
 	return &all
 }
 
-// Outputs gives a verdict the outputs of its run of Runs, or those of the network where that has others. Floats of all types become float32.
+// Outputs gives a verdict the outputs of its run of Runs, or those of the network where that has others.
+// Floats of all types become float32.
 func (v *Verdict) Outputs(outputs []*tensor.Tensor) {
 	v.own = make([]*tensor.Tensor, len(outputs))
 	for i, t := range outputs {
@@ -261,8 +263,8 @@ type scores struct {
 	rows, changed int
 }
 
-// centredNSR is the NSR of class scores after each row's mean over its classes is taken off. Scores that neither Softmax can see, masked ones for
-// instance, count neither as signal nor as error, and those that one of them can see as if they lay where they begin to matter.
+// centredNSR is the NSR of class scores after each row's mean over its classes is taken off. Scores that neither Softmax can see, masked
+// ones for instance, count neither as signal nor as error, and those that one of them can see as if they lay where they begin to matter.
 func centredNSR(q, f *tensor.Tensor, l logits) (scores, error) {
 	x, y, err := aligned(q, f)
 	if err != nil {

@@ -167,7 +167,8 @@ func (w *worker) hooks(i, view int) *exec.Hooks {
 
 // alone runs nothing but a group under hooks and returns its output, in the memory w.own[at]: unchanged where nothing changes
 // on the way there.
-func (w *worker) alone(ctx context.Context, g *group, at int, unchanged *tensor.Tensor, hooks *exec.Hooks, res *sampleResult) (*tensor.Tensor, error) {
+func (w *worker) alone(ctx context.Context, g *group, at int, unchanged *tensor.Tensor, hooks *exec.Hooks,
+	res *sampleResult) (*tensor.Tensor, error) {
 	own := unchanged
 	wants := func(v graph.ValueID) bool { return v == g.output }
 	_, err := w.run(ctx, g, hooks, g.contains, res, wants, func(_ graph.ValueID, t *tensor.Tensor) error {

@@ -28,14 +28,15 @@ type Explanation struct {
 // against float; all parts are in its unit, over sum(y_0^2) + 1e-7, mean over samples.
 //
 // At a graph output a part is the NSR of the float network with that one change: Weights with weights rounded, Clip with activations
-// clipped, Round what rounding the clipped ones adds, Bias what rounding the biases adds to rounded weights, Tables and Profile with every step's output moved by as much
-// as its table, or its integers under the profile, are off at that step from float inputs. No part holds the rounding of activations
-// but Round: a small change in front of it throws all later rounding anew, which is chance and no fault of the change. Parts that do not
-// depend on each other sum to the NSR; Rest is what they do together. What tuning changed in weights and biases is part of Weights.
+// clipped, Round what rounding the clipped ones adds, Bias what rounding the biases adds to rounded weights, Tables and Profile with every
+// step's output moved by as much as its table, or its integers under the profile, are off at that step from float inputs. No part holds the
+// rounding of activations but Round: a small change in front of it throws all later rounding anew, which is chance and no fault of the
+// change. Parts that do not depend on each other sum to the NSR; Rest is what they do together.
+// What tuning changed in weights and biases is part of Weights.
 //
 // At a step's own output a part is the projection of a change of the chain float -> weights rounded -> activations clipped -> activations
-// rounded -> bias rounded -> tables -> integers on the whole error, <y_k - y_(k-1), y_n - y_0>. There nothing is thrown anew, and the parts sum
-// to the NSR but for the rounding of the sums. A part may be negative, where its change makes up for others.
+// rounded -> bias rounded -> tables -> integers on the whole error, <y_k - y_(k-1), y_n - y_0>. There nothing is thrown anew, and the parts
+// sum to the NSR but for the rounding of the sums. A part may be negative, where its change makes up for others.
 type Loss struct {
 	NSR     float64 `json:"nsr"`
 	Weights float64 `json:"weights"`
@@ -187,8 +188,8 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 	if backend.Name == "" {
 		backend = program.Reference
 	}
-	e := &explainer{cfg: cfg, g: g, float: runs, runner: session.NewRunner(), tuned: tuned.NewRunner(), outputs: make([]aloneMeter, len(g.Outputs)), isFloat: make([]bool, len(g.Outputs)),
-		counts: countsOf(g)}
+	e := &explainer{cfg: cfg, g: g, float: runs, runner: session.NewRunner(), tuned: tuned.NewRunner(),
+		outputs: make([]aloneMeter, len(g.Outputs)), isFloat: make([]bool, len(g.Outputs)), counts: countsOf(g)}
 	e.slices = newSliceMeter(g, e.counts, cfg.Parts)
 	if e.integer, err = program.New(cfg.Program, backend, max(cfg.Threads, 1)); err != nil {
 		return nil, err

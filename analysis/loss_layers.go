@@ -185,7 +185,8 @@ func clipTo(t *tensor.Tensor, e *lower.Encoding)  { e.Grid().ClipSlice(t.F32(), 
 func roundTo(t *tensor.Tensor, e *lower.Encoding) { e.Grid().FakeSlice(t.F32(), t.F32()) }
 
 // run computes the step's operators in float, up to value to; limit, if not nil, is applied to what it reads and writes.
-func (l *layerChain) run(ctx context.Context, e *explainer, inputs []*tensor.Tensor, weights, bias bool, limit func(*tensor.Tensor, *lower.Encoding), to graph.ValueID) (*tensor.Tensor, error) {
+func (l *layerChain) run(ctx context.Context, e *explainer, inputs []*tensor.Tensor, weights, bias bool,
+	limit func(*tensor.Tensor, *lower.Encoding), to graph.ValueID) (*tensor.Tensor, error) {
 	part, feeds, err := l.graph(e, inputs, weights, bias, limit, to)
 	if err != nil {
 		return nil, err
@@ -205,7 +206,8 @@ func (l *layerChain) run(ctx context.Context, e *explainer, inputs []*tensor.Ten
 }
 
 // graph is the step's operators with their parameters as the stage has them, and what they read.
-func (l *layerChain) graph(e *explainer, inputs []*tensor.Tensor, weights, bias bool, limit func(*tensor.Tensor, *lower.Encoding), to graph.ValueID) (*graph.Graph, map[string]*tensor.Tensor, error) {
+func (l *layerChain) graph(e *explainer, inputs []*tensor.Tensor, weights, bias bool, limit func(*tensor.Tensor, *lower.Encoding),
+	to graph.ValueID) (*graph.Graph, map[string]*tensor.Tensor, error) {
 	p, set := e.cfg.Program, e.cfg.Set
 	from := e.g
 	if !weights {

@@ -18,8 +18,8 @@ type Matching struct {
 	orderA, orderB []graph.NodeID
 }
 
-// Match pairs operators by name and type; where most names differ and all types follow each other in the same order, by their place; and what
-// is left by type, sizes of constants, and where its inputs come from or its outputs go to.
+// Match pairs operators by name and type; where most names differ and all types follow each other in the same order, by their place; and
+// what is left by type, sizes of constants, and where its inputs come from or its outputs go to.
 func Match(a, b *graph.Graph) (*Matching, error) {
 	m := &Matching{a: a, b: b, ToB: none(a.NumNodes()), ToA: none(b.NumNodes())}
 	var err error
@@ -36,7 +36,8 @@ func Match(a, b *graph.Graph) (*Matching, error) {
 			named++
 		}
 	}
-	if len(m.orderA)-named > named && slices.EqualFunc(m.orderA, m.orderB, func(x, y graph.NodeID) bool { return a.Node(x).Op == b.Node(y).Op }) {
+	if len(m.orderA)-named > named &&
+		slices.EqualFunc(m.orderA, m.orderB, func(x, y graph.NodeID) bool { return a.Node(x).Op == b.Node(y).Op }) {
 		m.ByPlace = true
 		for i, x := range m.orderA {
 			m.pair(x, m.orderB[i])
@@ -124,7 +125,8 @@ func (m *Matching) backward(x graph.NodeID) {
 	}
 }
 
-// alike reports whether two operators are of one type and have constants of the same sizes, or values; with inputs, whether they read the same.
+// alike reports whether two operators are of one type and have constants of the same sizes, or values; with inputs,
+// whether they read the same.
 func (m *Matching) alike(x, y graph.NodeID, inputs, values bool) bool {
 	n, o := m.a.Node(x), m.b.Node(y)
 	if n.Op != o.Op || len(n.Inputs) != len(o.Inputs) {

@@ -45,8 +45,8 @@ func (m *meter) mean() Error {
 	return Error{NSR: m.sum.NSR / n, MSE: m.sum.MSE / n, Cosine: m.sum.Cosine / n}
 }
 
-// Compare returns the error of q against f for one sample. Both are float tensors of the same shape, compared as float32; sums are float64, added
-// in the order that kernels/ref.Compare states, over the elements as they lie in memory, row-major where the layouts differ.
+// Compare returns the error of q against f for one sample. Both are float tensors of the same shape, compared as float32; sums are float64,
+// added in the order that kernels/ref.Compare states, over the elements as they lie in memory, row-major where the layouts differ.
 // NSR = sum((q-f)^2) / (sum(f^2) + 1e-7), MSE = sum((q-f)^2) / n, Cosine = <q,f> / (|q||f|), 1 where both are zero and 0 where
 // one of them is. An empty tensor has no error. Infinite values that are the same in both are left out; others, and NaN, are an error.
 func Compare(q, f *tensor.Tensor) (Error, error) {

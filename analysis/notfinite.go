@@ -34,15 +34,17 @@ func (f *NotFinite) String() string {
 	if !math.IsNaN(float64(f.Value)) {
 		what = "an infinite number"
 	}
-	return fmt.Sprintf("%s (%s) gives %s where the float network does not (sample %s, tensor %q, element %d): %s", f.Node, f.Op, what, f.Sample, f.Tensor, f.Index, f.Why)
+	return fmt.Sprintf("%s (%s) gives %s where the float network does not (sample %s, tensor %q, element %d): %s", f.Node, f.Op, what,
+		f.Sample, f.Tensor, f.Index, f.Why)
 }
 
 // errFound ends a run in which what was looked for was found.
 var errFound = errors.New("found")
 
-// FindNotFinite runs samples through the float graph and through its simulation, and returns what it finds of the first sample in which such a number
-// reaches a quantizer or an output, or nil: the operator that made it, of operands that have none. One that is chosen away before (a division by 0 behind which
-// a Where takes another number) is none. Memory: those tensors of the float network that are not finite.
+// FindNotFinite runs samples through the float graph and through its simulation, and returns what it finds of the first sample in which
+// such a number reaches a quantizer or an output, or nil: the operator that made it, of operands that have none. One that is chosen away
+// before (a division by 0 behind which a Where takes another number) is none. Memory:
+// those tensors of the float network that are not finite.
 func FindNotFinite(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples []*exec.Sample) (*NotFinite, error) {
 	session, err := exec.New(g, exec.Options{Context: ctx})
 	if err != nil {
@@ -103,7 +105,8 @@ func (f *finder) keep(n *graph.Node, i int, t *tensor.Tensor) error {
 	return nil
 }
 
-// quantized are hooks that look at every tensor before h quantizes it: in a first run for what is odd, in the second for the operands of a node.
+// quantized are hooks that look at every tensor before h quantizes it: in a first run for what is odd,
+// in the second for the operands of a node.
 func (f *finder) quantized(h *exec.Hooks) *exec.Hooks {
 	return &exec.Hooks{
 		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
@@ -149,7 +152,8 @@ func (f *finder) done(n *graph.Node, _ int, _ *tensor.Tensor) error {
 	return nil
 }
 
-// look compares one tensor with that of the float network. What is odd there and reaches a quantizer or an output is followed back to what made it.
+// look compares one tensor with that of the float network. What is odd there and reaches a quantizer or an output is followed back to what
+// made it.
 func (f *finder) look(n *graph.Node, i int, t *tensor.Tensor) {
 	x := exec.Floats(t)
 	if x == nil {

@@ -17,14 +17,14 @@ type Place struct {
 	Behind Estimate
 }
 
-// Rank orders candidates by paired tests. The leader is the candidate with the fewest wrong answers; whoever cannot be told apart from it by
-// its answers, and of those from the one with the least mean loss by its losses, has its rank; the others are ranked in the same way after
-// them, so that ranks are 1, 1, 3, 4, 4 and so on. Without labels losses alone decide. Two candidates are told apart where the one-sided
-// lower limit of their mean paired difference (Student's t; of answers as Guarded has it) lies above 0. Since any two may be compared, the
-// risk of each comparison is ClaimRisk divided by the number of ordered pairs, and of tests of a pair (Bonferroni): equals are all told to be
-// equal with probability 1 - ClaimRisk. best is the index of the one to take: of rank 1 that with the least Tie, of equals the one with the
-// least mean loss, then the first. With fewer than two samples nothing is told apart. There is at least one candidate, and the lists have
-// the same length.
+// Rank orders candidates by paired tests. The leader is the candidate with the fewest wrong answers; whoever cannot be told apart from it
+// by its answers, and of those from the one with the least mean loss by its losses, has its rank; the others are ranked in the same way
+// after them, so that ranks are 1, 1, 3, 4, 4 and so on. Without labels losses alone decide. Two candidates are told apart where the
+// one-sided lower limit of their mean paired difference (Student's t; of answers as Guarded has it) lies above 0. Since any two may be
+// compared, the risk of each comparison is ClaimRisk divided by the number of ordered pairs, and of tests of a pair (Bonferroni): equals
+// are all told to be equal with probability 1 - ClaimRisk. best is the index of the one to take: of rank 1 that with the least Tie, of
+// equals the one with the least mean loss, then the first. With fewer than two samples nothing is told apart. There is at least one
+// candidate, and the lists have the same length.
 func Rank(all []Candidate) (places []Place, best int) {
 	places = make([]Place, len(all))
 	rest := make([]int, len(all))

@@ -2,9 +2,10 @@ package analysis
 
 import "math"
 
-// rank says which places the operators may have by their NSR, given by operator and sample. Two are told apart where the paired difference has a lower limit above
-// zero, by Student's t; the risk is shared among the comparisons that one operator takes part in, so that the places of each operator hold
-// with ClaimRisk on either side (confidence sets for ranks: Mogstad, Romano, Shaikh and Wilhelm, Review of Economic Studies 91, 2024).
+// rank says which places the operators may have by their NSR, given by operator and sample. Two are told apart where the paired difference
+// has a lower limit above zero, by Student's t; the risk is shared among the comparisons that one operator takes part in, so that the
+// places of each operator hold with ClaimRisk on either side (confidence sets for ranks: Mogstad, Romano, Shaikh and Wilhelm,
+// Review of Economic Studies 91, 2024).
 func rank(nsr [][]float64) [][2]int {
 	places := make([][2]int, len(nsr))
 	if len(nsr) == 0 {

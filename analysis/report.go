@@ -45,8 +45,9 @@ func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 			out[i].Rows, out[i].ClassesChanged = out[i].Rows+s.outputs[i].rows, out[i].ClassesChanged+s.outputs[i].changed
 			mismatch += s.outputs[i].mismatch / float64(len(results))
 		}
-		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Integer: results[0].outputs[i].integer, Mismatch: mismatch,
-			For: a.judge.standsFor(i), Rows: out[i].Rows, ClassesChanged: out[i].ClassesChanged, Slices: parts[i], NoSignal: !signal[i]}
+		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Integer: results[0].outputs[i].integer,
+			Mismatch: mismatch,
+			For:      a.judge.standsFor(i), Rows: out[i].Rows, ClassesChanged: out[i].ClassesChanged, Slices: parts[i], NoSignal: !signal[i]}
 		if a.judge.logits[i].node != graph.NoNode {
 			losses := make([]float64, len(results))
 			for k, s := range results {

@@ -21,9 +21,10 @@ type GraphwisePoint struct {
 	Spread
 }
 
-// LayerError is one operator quantized alone (with the activation fused to it): a row. Every slot that rounds is in one row and in no other, so that
-// operators without products have rows too: an Add, a Concat, a Softmax with a scale of its own. What lies between two operators is in the row of the
-// one that rounds it: where outputs are quantized of the one that computes it, else of the one that reads it.
+// LayerError is one operator quantized alone (with the activation fused to it): a row. Every slot that rounds is in one row and in no
+// other, so that operators without products have rows too: an Add, a Concat, a Softmax with a scale of its own. What lies between two
+// operators is in the row of the one that rounds it: where outputs are quantized of the one that computes it,
+// else of the one that reads it.
 type LayerError struct {
 	Node   string `json:"node"`
 	Op     string `json:"op"`
@@ -31,11 +32,11 @@ type LayerError struct {
 	Spread        // of that NSR
 	// Centred is the loss as the judge has it where the network has classes; see Judge. nil for other networks.
 	Centred *NSR `json:"centred,omitempty"`
-	// Verdict is the loss as the judge has it where parts of outputs count (see Slice), or outputs do not, which have no signal in the samples;
-	// nil for other networks.
+	// Verdict is the loss as the judge has it where parts of outputs count (see Slice), or outputs do not, which have no signal in the
+	// samples; nil for other networks.
 	Verdict *NSR `json:"verdict,omitempty"`
-	// Ranks are the places, from 1 for the largest NSR, that the operator may have among all on other samples, as far as these can tell: places
-	// between operators that are told apart by a paired test. One sample tells nothing apart.
+	// Ranks are the places, from 1 for the largest NSR, that the operator may have among all on other samples, as far as these can tell:
+	// places between operators that are told apart by a paired test. One sample tells nothing apart.
 	Ranks [2]int `json:"ranks"`
 	// CentredRanks are the places by the centred NSR, or by Verdict.
 	CentredRanks *[2]int `json:"centred_ranks,omitempty"`
@@ -48,16 +49,17 @@ type LayerError struct {
 	// weight, then activation; Weight + Activation = Local.
 	Weight     *float64 `json:"weight,omitempty"`
 	Activation *float64 `json:"activation,omitempty"`
-	// Read is what rounding the tensors that it reads, which are in the rows of others, makes of its own output (with --split), as an NSR; nil where
-	// there are none.
+	// Read is what rounding the tensors that it reads, which are in the rows of others, makes of its own output (with --split), as an NSR; nil
+	// where there are none.
 	Read *float64 `json:"read,omitempty"`
 	// MeanShift is what rounding the weights moves the means of the output channels by, as an NSR at the operator's own output, as calibration
 	// statistics tell; nil where they do not.
 	MeanShift *float64 `json:"mean_shift,omitempty"`
 	// MACs are those of one sample. Dimensions that the model leaves open count as 1, as where the dispatcher adds up work.
 	MACs int64 `json:"macs"`
-	// Bounded is on how many samples the error at the outputs is not measured but estimated: from the error at the operator's own output, by the most
-	// that such an error made of them on the first samples. This is no bound in the strict sense: another sample may carry more of it.
+	// Bounded is on how many samples the error at the outputs is not measured but estimated: from the error at the operator's own output, by
+	// the most that such an error made of them on the first samples. This is no bound in the strict sense:
+	// another sample may carry more of it.
 	Bounded int `json:"bounded,omitempty"`
 	// WeightRange holds per output channel the smallest and largest weight.
 	WeightRange [][2]float32 `json:"weight_range,omitempty"`
@@ -66,8 +68,8 @@ type LayerError struct {
 	parts  []float64 // means over the samples: the judge's, by output and part
 }
 
-// Judged is the NSR of the outputs that people compare, of the operator alone: that of the worst part where parts count, centred where there are
-// classes. Places are the ranks by it.
+// Judged is the NSR of the outputs that people compare, of the operator alone: that of the worst part where parts count, centred where
+// there are classes. Places are the ranks by it.
 func (l *LayerError) Judged() NSR {
 	if l.Verdict != nil {
 		return *l.Verdict
@@ -88,11 +90,12 @@ func (l *LayerError) Places() [2]int {
 // Loss is what the judge says of the operator alone: the centred NSR, or the NSR of a network without classes.
 func (l *LayerError) Loss() Estimate { return NewEstimate(l.losses) }
 
-// Parts are the losses of the operator alone by output and part, as an Evaluator has them for the same graph: 0 for those that do not count; nil for a report that was read.
+// Parts are the losses of the operator alone by output and part, as an Evaluator has them for the same graph: 0 for those that do not
+// count; nil for a report that was read.
 func (l *LayerError) Parts() []float64 { return l.parts }
 
-// SumOfRows adds up operators that are quantized alone, by output and part: what they sum to in the part that they sum to most in, and what each
-// adds to that. Of a report that was read, which has no parts, the figures that people compare are added up.
+// SumOfRows adds up operators that are quantized alone, by output and part: what they sum to in the part that they sum to most in, and what
+// each adds to that. Of a report that was read, which has no parts, the figures that people compare are added up.
 func SumOfRows(layers []LayerError) (sum float64, each []float64) {
 	each = make([]float64, len(layers))
 	var sums []float64
@@ -185,7 +188,8 @@ type OutputError struct {
 	Spread
 	// Centred is the NSR of the class scores behind a Softmax, without their mean over the classes; see Judge. nil for other outputs.
 	Centred *NSR `json:"centred,omitempty"`
-	// Integer says that it is no float output: NSR is then, as Mismatch, the share of its elements that differ, and counts where no output is float.
+	// Integer says that it is no float output: NSR is then, as Mismatch, the share of its elements that differ,
+	// and counts where no output is float.
 	Integer  bool    `json:"integer,omitempty"`
 	Mismatch float64 `json:"mismatch,omitempty"`
 	// Slices are its parts, by themselves.
@@ -221,8 +225,8 @@ func (o *OutputError) before(other *OutputError) bool {
 // Worst is the part of the output that is judged and has a larger error than the whole; nil where there is none.
 func (o *OutputError) Worst() *SliceError { return WorstSlice(o.Slices, o.whole().NSR) }
 
-// Apart reports whether the errors of class scores and of what Softmax makes of them tell different things: one is more than ten times the other,
-// and one above 0.01.
+// Apart reports whether the errors of class scores and of what Softmax makes of them tell different things: one is more than ten times the
+// other, and one above 0.01.
 func (o *OutputError) Apart() bool {
 	c := o.Centred
 	return c != nil && max(c.NSR, o.NSR) > 0.01 && (c.NSR > 10*o.NSR || o.NSR > 10*c.NSR)
@@ -246,8 +250,8 @@ func (o *OutputError) Judged() NSR {
 	return o.whole()
 }
 
-// Judged is the output with the largest NSR as people compare it; nil where the whole network was not run. Integer outputs, and those without a
-// signal, count where there is no other.
+// Judged is the output with the largest NSR as people compare it; nil where the whole network was not run. Integer outputs, and those
+// without a signal, count where there is no other.
 func (r *Report) Judged() (worst *OutputError) {
 	for i := range r.Outputs {
 		if o := &r.Outputs[i]; worst == nil || o.before(worst) {
@@ -269,8 +273,8 @@ type Advice struct {
 	Command  string   `json:"command"`         // the cure as a command line that can be run as it stands; empty where there is none
 	// Others are commands that help too, in place of Command.
 	Others []string `json:"others,omitempty"`
-	// Before is the NSR of the outputs as they are, Predicted the one that is to be expected with the cure, nil where nobody can say. For outputs
-	// with classes they are of the scores without their mean; see Judge.
+	// Before is the NSR of the outputs as they are, Predicted the one that is to be expected with the cure, nil where nobody can say. For
+	// outputs with classes they are of the scores without their mean; see Judge.
 	Before    *float64   `json:"before,omitempty"`
 	Predicted *float64   `json:"predicted,omitempty"`
 	Trial     *CureTrial `json:"trial,omitempty"`
@@ -290,7 +294,8 @@ type CureTrial struct {
 
 // Cost is what a plan costs on its target: the work and the bytes in each format, and the time where a device file predicts it.
 type Cost struct {
-	MACs    map[string]int64 `json:"macs"`  // multiply-accumulates of one sample, by the format of their arithmetic: int4, int8, int16, fp16, fp32
+	// multiply-accumulates of one sample, by the format of their arithmetic: int4, int8, int16, fp16, fp32
+	MACs    map[string]int64 `json:"macs"`
 	Bytes   map[string]int64 `json:"bytes"` // of constants, by format
 	Borders int              `json:"borders"`
 	// Converted is how many elements cross the borders between float and integers.

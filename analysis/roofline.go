@@ -3,7 +3,8 @@ package analysis
 import "slices"
 
 // Roofline is what a machine can do at most, as measured, and what that means for a model. Nothing of it is a promise: a node takes
-// no less than Seconds where it is not fused with another, and how much INT8 can gain is bounded by moving a quarter of the bytes and by the integer peak.
+// no less than Seconds where it is not fused with another, and how much INT8 can gain is bounded by moving a quarter of the bytes and by
+// the integer peak.
 type Roofline struct {
 	Threads     int         `json:"threads"`
 	FloatPeak   string      `json:"float_peak"` // the loop that was measured
@@ -52,7 +53,8 @@ func (r *Roofline) least(ops, bytes, gops float64) (seconds float64, memory bool
 var viewOps = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Shape", "Size", "Constant", "Dropout"}
 
 // SetRoofline adds to every node what bounds it on a machine, its least time and what INT8 can gain there at most, and the totals.
-// Nodes that move no bytes, or are views, whose shapes are not known or that run graphs of their own have none of it; INT8 gains nothing where no float32 is moved.
+// Nodes that move no bytes, or are views, whose shapes are not known or that run graphs of their own have none of it;
+// INT8 gains nothing where no float32 is moved.
 func (r *Inspection) SetRoofline(roof Roofline) {
 	r.Roofline = &roof
 	quantized := 0.0

@@ -91,8 +91,8 @@ type SearchResult struct {
 	Candidates []int
 }
 
-// margins are how many standard errors of a difference between fitting and held-out samples a candidate is to have to spare: by chance it is
-// missed with 5 %, 20 %, 50 % and 80 %: where a surer one is confirmed, trying one that is not costs nothing but the run.
+// margins are how many standard errors of a difference between fitting and held-out samples a candidate is to have to spare: by chance it
+// is missed with 5 %, 20 %, 50 % and 80 %: where a surer one is confirmed, trying one that is not costs nothing but the run.
 var margins = []float64{1.645, 0.842, 0, -0.842}
 
 const (
@@ -105,12 +105,14 @@ var spares = []float64{16, 4}
 
 // Search looks for the cheapest choice that meets the goal with a margin.
 //
-// The loss of a choice is predicted, for each output and part, as the sum of its options' errors, corrected by all that was measured so far; the
-// largest of the sums counts. assign.MinCost gives the cheapest choice below a bound on the loss, and the bound is moved until the choice meets the goal. Then choices that cost less and are
-// predicted to lose least are tried as long as one may meet it. Only the bound is fitted to the metric, so that chance in a few samples has
-// little to choose from. Deterministic. When ctx ends it returns what was found so far with the error.
+// The loss of a choice is predicted, for each output and part, as the sum of its options' errors, corrected by all that was measured so
+// far; the largest of the sums counts. assign.MinCost gives the cheapest choice below a bound on the loss, and the bound is moved until the
+// choice meets the goal. Then choices that cost less and are predicted to lose least are tried as long as one may meet it. Only the bound
+// is fitted to the metric, so that chance in a few samples has little to choose from. Deterministic.
+// When ctx ends it returns what was found so far with the error.
 func Search(ctx context.Context, cfg SearchConfig) (*SearchResult, error) {
-	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.parts()), failing: math.Inf(1)}
+	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.parts()),
+		failing: math.Inf(1)}
 	if s.limit == 0 {
 		s.limit = DefaultEvaluations
 	}
@@ -246,8 +248,8 @@ func (s *searcher) try(ctx context.Context, choice []int, place *Placement) (poi
 	return s.add(choice, place, t), nil
 }
 
-// narrow moves the bound on the loss between what meets the goal with a margin and what does not, by so many evaluations. Float meets it; the
-// start does not, or else what is cheapest may not.
+// narrow moves the bound on the loss between what meets the goal with a margin and what does not, by so many evaluations. Float meets it;
+// the start does not, or else what is cheapest may not.
 func (s *searcher) narrow(ctx context.Context, margin, evaluations int) error {
 	const closest, most = 1.1, 24
 	lo, hi := 0.0, s.cfg.Start.Loss
@@ -339,8 +341,9 @@ const (
 	neighbors = 200 // of the best point that are
 )
 
-// below returns a choice that costs less than a point, was not evaluated, and of all that were looked at is predicted to lose least; nil where
-// all are predicted not to meet the goal by more than predictions are wrong. Costs need not add up: what units cost together is known only when they are placed.
+// below returns a choice that costs less than a point, was not evaluated, and of all that were looked at is predicted to lose least; nil
+// where all are predicted not to meet the goal by more than predictions are wrong. Costs need not add up:
+// what units cost together is known only when they are placed.
 func (s *searcher) below(ctx context.Context, than *Point) (choice []int, place *Placement, err error) {
 	least := s.failing * (1 + NewEstimate(s.off).Mean)
 	look := func(c []int) error {
@@ -376,8 +379,8 @@ func (s *searcher) below(ctx context.Context, than *Point) (choice []int, place 
 	return choice, place, s.moves(than.Choice, look)
 }
 
-// moves shows look the neighbours of a choice: one unit in one of its options that costs less, then also another unit in one that costs more
-// than it did, but not more than the first one saves.
+// moves shows look the neighbours of a choice: one unit in one of its options that costs less, then also another unit in one that costs
+// more than it did, but not more than the first one saves.
 func (s *searcher) moves(from []int, look func([]int) error) error {
 	units, left := s.model.units(), neighbors
 	show := func(c []int) error {

@@ -12,11 +12,13 @@ import (
 )
 
 // SearchLoss looks for the choice that loses least among those that cost no more than a limit: assign.MinError on predicted losses, placed,
-// evaluated, and again with the predictions that follow from what was measured, until a choice repeats; then neighbours of the best point, those
-// that are predicted to lose least first. The one candidate of the result is the point with the smallest loss. What units cost together is known only when they are placed: where that is more than the solver was told, its
-// limit is lowered. The error is assign.ErrBound, which says what the least cost is, where no choice is cheap enough.
+// evaluated, and again with the predictions that follow from what was measured, until a choice repeats; then neighbours of the best point,
+// those that are predicted to lose least first. The one candidate of the result is the point with the smallest loss. What units cost
+// together is known only when they are placed: where that is more than the solver was told, its limit is lowered. The error is
+// assign.ErrBound, which says what the least cost is, where no choice is cheap enough.
 func SearchLoss(ctx context.Context, cfg SearchConfig, limit float64) (*SearchResult, error) {
-	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.parts()), failing: math.Inf(1)}
+	s := &searcher{cfg: cfg, seen: map[string]int{}, limit: cfg.MaxEvaluations, model: newModel(cfg.Units, cfg.Start.parts()),
+		failing: math.Inf(1)}
 	if s.limit == 0 {
 		s.limit = DefaultEvaluations
 	}
@@ -115,7 +117,8 @@ func (s *searcher) sum(chosen []int) (cost float64) {
 }
 
 // beside evaluates a neighbour of a point, with one unit or two in other options, that costs no more than a limit: of those that were not
-// evaluated the one that is predicted to lose least, unless that is more than the point by more than predictions are wrong. -1: there is none.
+// evaluated the one that is predicted to lose least, unless that is more than the point by more than predictions are wrong. -1:
+// there is none.
 func (s *searcher) beside(ctx context.Context, point int, limit float64) (int, error) {
 	from, units := s.points[point].Choice, s.model.units()
 	type move struct {

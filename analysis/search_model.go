@@ -8,9 +8,9 @@ import (
 	"qwb/analysis/assign"
 )
 
-// model predicts the losses of a choice, by output and part, each as a sum over units. It begins with the errors of the units alone, times one factor
-// by part that makes the sum of the first options the loss that was measured of them; each measurement corrects it: the posterior mean of a linear
-// model whose parameters are independent and whose deviations are proportional to what is expected of them.
+// model predicts the losses of a choice, by output and part, each as a sum over units. It begins with the errors of the units alone, times
+// one factor by part that makes the sum of the first options the loss that was measured of them; each measurement corrects it: the
+// posterior mean of a linear model whose parameters are independent and whose deviations are proportional to what is expected of them.
 type model struct {
 	start  []assign.Unit
 	scale  []float64   // by part, as all that follow

@@ -90,8 +90,8 @@ func slotSetting(g *graph.Graph, set *tqc.Set, id tqc.SlotID) SlotSetting {
 // place is where a slot is at its node: in0, out0.
 func place(s *tqc.Slot) string { return fmt.Sprintf("%s%d", s.Kind, s.Index) }
 
-// schemeText is a scheme in words: "uint8 asymmetric per-tensor". Linear, which nearly all are, goes without saying, and floating, which the
-// format says.
+// schemeText is a scheme in words: "uint8 asymmetric per-tensor". Linear, which nearly all are, goes without saying, and floating, which
+// the format says.
 func schemeText(c *tqc.Config) string {
 	text := c.FormatName() + " " + strings.NewReplacer(" linear", "", " floating", "").Replace(c.Policy.String())
 	if c.Policy.Has(tqc.PerGroup) {

@@ -31,8 +31,8 @@ const (
 )
 
 // FindSlices lists the parts of the outputs of g: the inputs of a last Concat, followed through operators that keep them apart, and the
-// indices of its axis; else the channels of the last weights; else the indices of every short axis of fixed length. Axis 0 is that of samples
-// and has none. Outputs of classes, and those of another type than float, have none.
+// indices of its axis; else the channels of the last weights; else the indices of every short axis of fixed length. Axis 0 is that of
+// samples and has none. Outputs of classes, and those of another type than float, have none.
 func FindSlices(g *graph.Graph) (list []Slice) {
 	for k, v := range g.Outputs {
 		if findLogits(g, v).node != graph.NoNode || g.Const(v) != nil || g.Value(v).DType != tensor.Undefined && !g.Value(v).DType.IsFloat() {
@@ -89,7 +89,8 @@ type piece struct {
 }
 
 func (p *piece) slice(output int, share bool) Slice {
-	return Slice{Name: p.name, Output: output, Axis: p.axis, From: p.from * p.unit, To: p.to * p.unit, Period: p.unit * p.n, Part: true, Share: p.share || share}
+	return Slice{Name: p.name, Output: output, Axis: p.axis, From: p.from * p.unit, To: p.to * p.unit, Period: p.unit * p.n, Part: true,
+		Share: p.share || share}
 }
 
 // layout is what is known of the elements of a value.
@@ -306,8 +307,8 @@ func transposed(a grid, n *graph.Node, rank int) grid {
 	return grid{slices.Index(perm, int64(a.axis)), a.unit, a.n}
 }
 
-// reshaped is what a grid becomes where the elements keep their order: the axes that share its elements, the coarsest first. None where dimensions
-// are open between them.
+// reshaped is what a grid becomes where the elements keep their order: the axes that share its elements, the coarsest first. None where
+// dimensions are open between them.
 func reshaped(a grid, from, to graph.Shape) (list []grid) {
 	group := func(shape graph.Shape, lo, hi int) (size int) {
 		size = 1
@@ -346,8 +347,8 @@ func reshaped(a grid, from, to graph.Shape) (list []grid) {
 	return list
 }
 
-// groupOf finds the axes of both shapes that hold the same elements as the given one of the first: where products of dimensions agree, from the
-// left, and where some are open what is left between that and equal ones on the right.
+// groupOf finds the axes of both shapes that hold the same elements as the given one of the first: where products of dimensions agree, from
+// the left, and where some are open what is left between that and equal ones on the right.
 func groupOf(axis int, from, to graph.Shape) (fl, fr, tl, tr int) {
 	for {
 		i, j, ok := alike(from[fl:], to[tl:])

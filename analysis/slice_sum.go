@@ -256,8 +256,8 @@ func (j *Judge) noiseOf(outputs []outputError) func(i int) float64 {
 	return func(i int) float64 { return all[i-len(j.logits)] }
 }
 
-// sums adds up one sample: first every output as a whole, then every slice. Outputs of another type than float have as signal how many elements they have, as
-// noise how many of them are others.
+// sums adds up one sample: first every output as a whole, then every slice. Outputs of another type than float have as signal how many
+// elements they have, as noise how many of them are others.
 func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 	n := len(j.logits)
 	out := make([]sum, n+len(j.slices))

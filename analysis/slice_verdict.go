@@ -29,7 +29,8 @@ type SliceError struct {
 	// Judged says that the slice counts in the verdict of the output. Part: it is no single index.
 	Judged bool `json:"judged"`
 	Part   bool `json:"part,omitempty"`
-	// Mismatch says that it is an integer output beside others that are float: NSR is the share of its elements that differ, and it is lost where most do.
+	// Mismatch says that it is an integer output beside others that are float: NSR is the share of its elements that differ,
+	// and it is lost where most do.
 	Mismatch bool `json:"mismatch,omitempty"`
 }
 
@@ -106,8 +107,8 @@ func Found(list []SliceError, finding string) (out []SliceGroup) {
 	return out
 }
 
-// hidden is how much smaller the mean square of a single index has to be than that of its output for the index to be judged by itself: where
-// indices are about as large as others, the error of the output shows theirs.
+// hidden is how much smaller the mean square of a single index has to be than that of its output for the index to be judged by itself:
+// where indices are about as large as others, the error of the output shows theirs.
 const hidden = 0.01
 
 // faintShare is half a step of 8 bits between 0 and 1: probabilities below it are 0 to whoever reads them.
@@ -118,8 +119,8 @@ func (s *sum) hasSignal(share bool, samples int) bool {
 	return s.signal > nsrFloor*float64(samples) && !(share && s.top < faintShare)
 }
 
-// judged says which outputs and slices count, from float values alone, so that all plans are judged by the same. An output counts if it has a
-// signal, or if none has; a part if it has a signal that varies; a single index if it is small beside its output too.
+// judged says which outputs and slices count, from float values alone, so that all plans are judged by the same. An output counts if it has
+// a signal, or if none has; a part if it has a signal that varies; a single index if it is small beside its output too.
 func (j *Judge) judged(total []sum, samples int) []bool {
 	n, some := len(j.logits), false
 	out := make([]bool, len(total))
@@ -190,8 +191,8 @@ func (j *Judge) verdicts(t *tally) (bySlice [][]SliceError, signal []bool) {
 			list[k] = t.noise[k][n+i] * scale
 		}
 		e := NewEstimate(list)
-		r := SliceError{Name: s.Name, Output: j.g.Value(j.g.Outputs[s.Output]).Name, Axis: s.Axis, From: s.From, To: s.To, NSR: e.Mean, NSRError: figure(e.Error), Signal: true, Judged: judged[n+i], Part: s.Part,
-			Correlation: figure(x.correlation())}
+		r := SliceError{Name: s.Name, Output: j.g.Value(j.g.Outputs[s.Output]).Name, Axis: s.Axis, From: s.From, To: s.To, NSR: e.Mean,
+			NSRError: figure(e.Error), Signal: true, Judged: judged[n+i], Part: s.Part, Correlation: figure(x.correlation())}
 		if shape := j.g.Value(j.g.Outputs[s.Output]).Shape; s.Period > 0 && (s.Axis >= len(shape) || shape[s.Axis].N != int64(s.Period)) {
 			r.Period = s.Period
 		}
@@ -215,7 +216,8 @@ func (j *Judge) verdicts(t *tally) (bySlice [][]SliceError, signal []bool) {
 	return bySlice, judged[:n]
 }
 
-// mostDiffer is from which share of mismatches on an integer output is lost. Below it says so itself: indices of numbers that are nearly equal change places.
+// mostDiffer is from which share of mismatches on an integer output is lost. Below it says so itself:
+// indices of numbers that are nearly equal change places.
 const mostDiffer = 0.5
 
 // mismatches is the verdict on an integer output beside others that are float.
@@ -258,8 +260,8 @@ func (j *Judge) bySample(losses Losses, w weighed) (list []float64, name string)
 	return list, name
 }
 
-// WorstPart names the part of an output that losses are largest of; empty where that is a whole output. The losses are an Evaluator's for the same
-// graph and parts.
+// WorstPart names the part of an output that losses are largest of; empty where that is a whole output. The losses are an Evaluator's for
+// the same graph and parts.
 func (j *Judge) WorstPart(losses Losses) (name string) {
 	n := len(j.logits)
 	var worst float64
@@ -274,8 +276,8 @@ func (j *Judge) WorstPart(losses Losses) (name string) {
 	return name
 }
 
-// lost reports whether nothing is left of a slice that varies in float: its error is as large as itself, its values are all one, or they have
-// nothing to do with those of float.
+// lost reports whether nothing is left of a slice that varies in float: its error is as large as itself, its values are all one, or they
+// have nothing to do with those of float.
 func (s *sum) lost(e Estimate) bool {
 	const (
 		all       = 0.99

@@ -17,8 +17,8 @@ type moments struct {
 	n, mean, m2, m3, m4 float64
 }
 
-// momentsOf leaves out infinities, as the ranges do. The mean is found first, then the sums of powers, both in two lanes of which each has every
-// second element: so sums do not wait for each other, and are the same on every processor.
+// momentsOf leaves out infinities, as the ranges do. The mean is found first, then the sums of powers, both in two lanes of which each has
+// every second element: so sums do not wait for each other, and are the same on every processor.
 func momentsOf(x []float32) (m moments) {
 	infinite := func(v float32) bool { return math.IsInf(float64(v), 0) }
 	if slices.ContainsFunc(x, infinite) {

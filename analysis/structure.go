@@ -58,7 +58,8 @@ func (s *Structure) Different() string {
 	if s.Comparable {
 		return ""
 	}
-	return fmt.Sprintf("the two networks are too different to be compared operator by operator: %d of %d and %d operators are in both", s.Both, s.A, s.B)
+	return fmt.Sprintf("the two networks are too different to be compared operator by operator: %d of %d and %d operators are in both",
+		s.Both, s.A, s.B)
 }
 
 // Structures compares two networks by their operators. A set may be nil: nothing is decided then.
@@ -129,7 +130,8 @@ func (s *structures) pairs() {
 			continue
 		case s.a.Node(x).Name != s.b.Node(y).Name:
 			s.res.Renamed++
-			s.res.Rows = append(s.res.Rows, StructureRow{StructureRenamed, s.operators(0, x), s.operators(1, y), "the same operator under another name"})
+			s.res.Rows = append(s.res.Rows,
+				StructureRow{StructureRenamed, s.operators(0, x), s.operators(1, y), "the same operator under another name"})
 		}
 		s.done[0][x], s.done[1][y] = true, true
 		s.res.Both++
@@ -152,7 +154,8 @@ func (s *structures) changed(x, y graph.NodeID) string {
 	}
 	h, p := with(0, x)
 	k, q := with(1, y)
-	if s.sets[0] != nil && s.sets[1] != nil && (h == graph.NoNode) != (k == graph.NoNode) || h != graph.NoNode && k != graph.NoNode && s.ToB[h] != k {
+	if s.sets[0] != nil && s.sets[1] != nil && (h == graph.NoNode) != (k == graph.NoNode) || h != graph.NoNode && k != graph.NoNode &&
+		s.ToB[h] != k {
 		return fmt.Sprintf("computed %s in A, %s in B", p, q)
 	}
 	n, o := s.a.Node(x), s.b.Node(y)

@@ -10,9 +10,9 @@ import (
 	"qwb/graph/tensor"
 )
 
-// stage is a part of the end of a graph that depends on the rest through one value alone and takes batches. Restarts that reach it wait there
-// and go through it together, and then wait in front of the next one: so weights that are large against what one sample makes of them, and the
-// calls of small operators, are paid once for all.
+// stage is a part of the end of a graph that depends on the rest through one value alone and takes batches. Restarts that reach it wait
+// there and go through it together, and then wait in front of the next one: so weights that are large against what one sample makes of
+// them, and the calls of small operators, are paid once for all.
 type stage struct {
 	value graph.ValueID
 	first graph.NodeID // reads the value
@@ -28,8 +28,8 @@ const (
 	stageCached    = 1 << 17
 )
 
-// findStages finds the stages of the longest end of the graph that takes batches, in their order. shapes are those of a sample, by value; nil where
-// nothing was computed.
+// findStages finds the stages of the longest end of the graph that takes batches, in their order. shapes are those of a sample, by value;
+// nil where nothing was computed.
 func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 	last := make([]int, a.g.NumValues()) // the last position that reads a value
 	for i, id := range a.order {
@@ -65,19 +65,22 @@ func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 			}
 			alive, value = alive+1, v
 		}
-		if alive != 1 || i+1 == len(a.order) || len(shapes[value]) < 2 || shapes[value][0] != 1 || len(list) > 0 && (!entered || !a.begins(value)) {
+		if alive != 1 || i+1 == len(a.order) || len(shapes[value]) < 2 || shapes[value][0] != 1 || len(list) > 0 &&
+			(!entered || !a.begins(value)) {
 			continue
 		}
 		limit := stageElements
 		if tensor.Count(shapes[value][2:]) > stagePositions {
 			limit = stageCached
 		}
-		list, entered = append(list, stage{value: value, first: a.firstReader(value), from: i + 1, rows: min(max(limit/max(tensor.Count(shapes[value]), 1), 1), stageBatch)}), false
+		list, entered = append(list, stage{value: value, first: a.firstReader(value), from: i + 1,
+			rows: min(max(limit/max(tensor.Count(shapes[value]), 1), 1), stageBatch)}), false
 	}
 	return list
 }
 
-// begins reports whether an operator that sums products reads a value: the executor computes it alone then, and restarts are compared there.
+// begins reports whether an operator that sums products reads a value: the executor computes it alone then,
+// and restarts are compared there.
 func (a *analyzer) begins(v graph.ValueID) bool {
 	return slices.ContainsFunc(a.g.Uses(v), func(u graph.Use) bool {
 		spec := a.g.Node(u.Node).Spec()
@@ -124,7 +127,9 @@ func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
 		return false
 	}
 	constant := func(from int) bool {
-		return !slices.ContainsFunc(n.Inputs[min(from, len(n.Inputs)):], func(v graph.ValueID) bool { return v != graph.NoValue && a.g.Const(v) == nil })
+		return !slices.ContainsFunc(n.Inputs[min(from, len(n.Inputs)):], func(v graph.ValueID) bool {
+			return v != graph.NoValue && a.g.Const(v) == nil
+		})
 	}
 	small := func(positions []int) bool {
 		return tensor.Count(positions) <= stagePositions || a.work.of[n.ID] <= stageWork
@@ -138,7 +143,8 @@ func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
 		return len(shape) == rank && shape[0] == 1
 	}
 	switch n.Op {
-	case "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool":
+	case "Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "MaxPool", "AveragePool", "GlobalAveragePool",
+		"GlobalMaxPool":
 		return constant(1)
 	case "Add", "Sub", "Mul", "Div":
 		return alike(n.Inputs[0]) && alike(n.Inputs[1])

@@ -9,8 +9,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Together compares the sum of the rows with the error of the whole network. Where the whole is far above the sum, operators work together: no row shows what
-// they do, and Nodes are a few of them that make most of it.
+// Together compares the sum of the rows with the error of the whole network. Where the whole is far above the sum, operators work together:
+// no row shows what they do, and Nodes are a few of them that make most of it.
 type Together struct {
 	Sum   float64 `json:"sum"`   // of the rows, by output and part: the largest
 	Whole float64 `json:"whole"` // the output that loses most
@@ -33,9 +33,9 @@ const (
 	mostOfIt     = 0.5 // of the error of the whole is what they have to make
 )
 
-// together looks for operators that work together, on the first samples: the shortest beginning of the network that, quantized, has most of the
-// error of the whole ends with one of them; with that one quantized too the shortest beginning ends with the next, until they have it by
-// themselves. This takes at most mostTogether * (log2 of the number of rows + 1) runs of each sample.
+// together looks for operators that work together, on the first samples: the shortest beginning of the network that, quantized, has most of
+// the error of the whole ends with one of them; with that one quantized too the shortest beginning ends with the next, until they have it
+// by themselves. This takes at most mostTogether * (log2 of the number of rows + 1) runs of each sample.
 func (a *analyzer) together(ctx context.Context, r *Report) (*Together, error) {
 	t := &Together{Whole: r.Judged().Judged().NSR}
 	t.Sum, _ = SumOfRows(r.Layerwise)

@@ -21,8 +21,8 @@ const (
 	longestPattern = 96 // operators of a pattern together with what leads to it
 )
 
-// folding finds the blocks of a graph. A block is an interval of the canonical order, less what can be computed before it and is read outside
-// too; so blocks drawn as boxes never form a cycle. Places in the order stand for operators.
+// folding finds the blocks of a graph. A block is an interval of the canonical order, less what can be computed before it and is read
+// outside too; so blocks drawn as boxes never form a cycle. Places in the order stand for operators.
 type folding struct {
 	g        *graph.Graph
 	order    []graph.NodeID
@@ -45,7 +45,8 @@ type part struct {
 
 func newFolding(g *graph.Graph, order []graph.NodeID, inputs [][]int) *folding {
 	n := len(order)
-	f := &folding{g: g, order: order, from: make([][]int, n), to: make([][]int, n), trunk: make([]bool, n), block: make([]int, n), hoists: make([]int, n)}
+	f := &folding{g: g, order: order, from: make([][]int, n), to: make([][]int, n), trunk: make([]bool, n), block: make([]int, n),
+		hoists: make([]int, n)}
 	any := false
 	for i, id := range order {
 		for _, p := range inputs[i] {
@@ -158,7 +159,8 @@ func (f *folding) hoist() {
 	for i := range f.order {
 		for b := f.block[i]; b >= 0; b = f.parts[b].parent {
 			p := &f.parts[b]
-			if slices.ContainsFunc(f.from[i], func(s int) bool { return f.inside(s, b) }) || !slices.ContainsFunc(f.to[i], func(r int) bool { return r > p.hi }) {
+			if slices.ContainsFunc(f.from[i], func(s int) bool { return f.inside(s, b) }) ||
+				!slices.ContainsFunc(f.to[i], func(r int) bool { return r > p.hi }) {
 				break
 			}
 			f.block[i], f.hoists[i] = p.parent, p.lo
@@ -176,8 +178,8 @@ func (f *folding) inside(i, b int) bool {
 	return false
 }
 
-// dominators returns by place the last operator of the trunk that all ways along the trunk pass on their way to it, -1 for none; backwards: the
-// first that all ways from it pass. reads are the ends of edges that lead to an operator.
+// dominators returns by place the last operator of the trunk that all ways along the trunk pass on their way to it, -1 for none; backwards:
+// the first that all ways from it pass. reads are the ends of edges that lead to an operator.
 func (f *folding) dominators(reads [][]int, backwards bool) []int {
 	n := len(f.order)
 	parent, jump, depth := make([]int, n+1), make([]int, n+1), make([]int, n+1) // place i+1; 0 is outside of the graph
@@ -335,8 +337,8 @@ func (f *folding) scopes() []part {
 	return list
 }
 
-// name is what a part without a name of its own is called: what the names of its operators, and of none beside it, begin with, or else the last of
-// them that is no activation.
+// name is what a part without a name of its own is called: what the names of its operators, and of none beside it, begin with, or else the
+// last of them that is no activation.
 func (f *folding) name(lo, hi int) string {
 	name := func(i int) string { return f.g.Node(f.order[i]).Name }
 	common := name(hi)
@@ -456,7 +458,8 @@ func (f *folding) foldLevel(parent int, items []item) {
 				period, covered = p, n*p
 			}
 		}
-		if period == 0 || items[i].op >= 0 && kindOf(f.g.Node(f.order[items[i].op])) == graph.KindActivation { // that ends a unit, and begins none
+		if period == 0 || items[i].op >= 0 && kindOf(f.g.Node(f.order[items[i].op])) == graph.KindActivation {
+			// that ends a unit, and begins none
 			i++
 			continue
 		}

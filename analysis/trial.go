@@ -40,25 +40,26 @@ func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.S
 	return collected(list, err)
 }
 
-// MeasureOf is Measure of anything that runs the graph, which is called for one sample at a time. There are no losses, and no errors of outputs whose size
-// depends on the numbers.
+// MeasureOf is Measure of anything that runs the graph, which is called for one sample at a time. There are no losses, and no errors of
+// outputs whose size depends on the numbers.
 func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.Scorer) (*Measured, error) {
-	c := collector[measuredSample]{stage: "evaluate", threads: 1, worker: func() func(context.Context, int, *exec.Sample) (measuredSample, error) {
-		return func(ctx context.Context, i int, s *exec.Sample) (r measuredSample, err error) {
-			out, err := forward(ctx, s.Feeds)
-			if err != nil {
-				return r, err
-			}
-			var v Verdict
-			if v.Outputs(out); e.judge.own == nil {
-				if r.errors, err = e.errors(v.outputs, e.float[i].outputs); err != nil {
+	c := collector[measuredSample]{stage: "evaluate", threads: 1,
+		worker: func() func(context.Context, int, *exec.Sample) (measuredSample, error) {
+			return func(ctx context.Context, i int, s *exec.Sample) (r measuredSample, err error) {
+				out, err := forward(ctx, s.Feeds)
+				if err != nil {
 					return r, err
 				}
+				var v Verdict
+				if v.Outputs(out); e.judge.own == nil {
+					if r.errors, err = e.errors(v.outputs, e.float[i].outputs); err != nil {
+						return r, err
+					}
+				}
+				r.record, err = e.record(scorer, i, s, v.own)
+				return r, err
 			}
-			r.record, err = e.record(scorer, i, s, v.own)
-			return r, err
-		}
-	}}
+		}}
 	list, err := c.run(ctx, e.samples())
 	return collected(list, err)
 }
@@ -90,8 +91,8 @@ func collected(list []measuredSample, err error) (*Measured, error) {
 	return m, nil
 }
 
-// errors compares outputs with those of float: all float ones, or the integer ones where there is no other. Behind them stand the slices, by
-// the amounts of Losses; what does not count, an output without a signal for one, has no error.
+// errors compares outputs with those of float: all float ones, or the integer ones where there is no other. Behind them stand the slices,
+// by the amounts of Losses; what does not count, an output without a signal for one, has no error.
 func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
 	list, err := compareOutputs(e.g, q, f)
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 
 // Verdicts of a verification.
 const (
-	VerdictEqual   = "equal"   // no integer differs from what was expected
-	VerdictTies    = "ties"    // some do, by one step, where the exact value lies within the stated bound of a rounding boundary
-	VerdictPartial = "partial" // as equal or ties, but parts that the plan quantizes have no integer form, and were simulated, or were recorded in float
+	VerdictEqual = "equal" // no integer differs from what was expected
+	VerdictTies  = "ties"  // some do, by one step, where the exact value lies within the stated bound of a rounding boundary
+	// as equal or ties, but parts that the plan quantizes have no integer form, and were simulated, or were recorded in float
+	VerdictPartial = "partial"
 	VerdictNothing = "nothing" // no operator runs on integers, so that nothing was compared
 	// VerdictOther is about recorded tensors: real arithmetic explains all of them, and the profile does not. The engine is another.
 	VerdictOther     = "other-profile"
@@ -25,9 +26,11 @@ type Verification struct {
 	Profile string `json:"profile"`
 	Backend string `json:"backend"`
 	Samples int    `json:"samples"`
-	// IntegerShare is the share of the plan's multiply-accumulates that run on integers, 0 to 1; absent where there are none, and of recordings.
+	// IntegerShare is the share of the plan's multiply-accumulates that run on integers, 0 to 1; absent where there are none,
+	// and of recordings.
 	IntegerShare *float64 `json:"integer_share,omitempty"`
-	// Data is real or synthetic, DataHash of the samples as a plan has it, Whole whether they are all that the data have; empty for recordings.
+	// Data is real or synthetic, DataHash of the samples as a plan has it, Whole whether they are all that the data have;
+	// empty for recordings.
 	Data     string `json:"data,omitempty"`
 	DataHash string `json:"data_sha256,omitempty"`
 	Whole    bool   `json:"whole,omitempty"`
@@ -61,7 +64,8 @@ type Verification struct {
 	// Missing are the tensors of integers that were not recorded, Recorded how many were.
 	Missing  []string `json:"missing,omitempty"`
 	Recorded int      `json:"recorded,omitempty"`
-	// BitExact answers whether an engine that was recorded is bit-exact with the profile, whatever real arithmetic says; nil without a recording.
+	// BitExact answers whether an engine that was recorded is bit-exact with the profile, whatever real arithmetic says;
+	// nil without a recording.
 	BitExact *BitExact `json:"bit_exact,omitempty"`
 	// OffGrid lists tensors of integers that were recorded only as real numbers which are none of theirs: what an engine computed in
 	// float. They are not compared.
@@ -77,8 +81,8 @@ type Verification struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Digest is the SHA-256 of the integers of a program on some samples, in the order of samples and steps. It is that of the reference, and of
-// every backend that does not differ.
+// Digest is the SHA-256 of the integers of a program on some samples, in the order of samples and steps. It is that of the reference, and
+// of every backend that does not differ.
 type Digest struct {
 	// SHA256 is of the integers that follow from the inputs by integer steps alone: the same on every machine. Empty without any.
 	SHA256   string `json:"sha256,omitempty"`

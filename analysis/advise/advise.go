@@ -70,8 +70,8 @@ type Cure struct {
 	Words []string
 	// Method is one of qwb tune.
 	Method string
-	// Without are slots whose error the cure takes away, as far as Share says: what a method of tuning is expected to do. Shift says that it takes
-	// the shifts of the means away.
+	// Without are slots whose error the cure takes away, as far as Share says: what a method of tuning is expected to do. Shift says that it
+	// takes the shifts of the means away.
 	Without []tqc.SlotID
 	Share   float64
 	Shift   bool
@@ -89,7 +89,8 @@ type Cause struct {
 }
 
 // Causes are all that are looked for.
-var Causes = []*Cause{Clipping, Outliers, CoarseGrid, MeanShift, WeightChannels, WeightBits, Depthwise, Concat, Softmax, Dead, Saturation, FewSamples}
+var Causes = []*Cause{Clipping, Outliers, CoarseGrid, MeanShift, WeightChannels, WeightBits, Depthwise, Concat, Softmax, Dead,
+	Saturation, FewSamples}
 
 // Find lists the causes that the facts speak for. A plan whose outputs have an error below Harmless has none but those of its data.
 func Find(f *Facts) []Finding {
@@ -186,7 +187,8 @@ func (f *Facts) weight(id graph.NodeID) *tqc.Slot {
 	return nil
 }
 
-// input is the slot of the first computed tensor that an operator reads quantized, and the slot whose scale it has; nil where there is none.
+// input is the slot of the first computed tensor that an operator reads quantized, and the slot whose scale it has;
+// nil where there is none.
 func (f *Facts) input(id graph.NodeID) (slot, root *tqc.Slot) {
 	for i, v := range f.Graph.Node(id).Inputs {
 		s := f.Set.Input(id, i)

@@ -37,8 +37,8 @@ func (m *misfit) best() float64 {
 	return b
 }
 
-// worthwhile is by how much the squared error of a tensor has to fall before its range counts as badly chosen, and leastNSR how large its NSR
-// has to be.
+// worthwhile is by how much the squared error of a tensor has to fall before its range counts as badly chosen, and leastNSR how large its
+// NSR has to be.
 const (
 	worthwhile = 0.5
 	leastNSR   = 5e-4
@@ -46,8 +46,8 @@ const (
 	fewOutside = 0.005 // at most so many values beyond a quarter of the grid: these are outliers
 )
 
-// misfits lists the tensors whose error is made by clipping, or by rounding although a narrower range would do, and cures that give all of them
-// the observer that is best for them together.
+// misfits lists the tensors whose error is made by clipping, or by rounding although a narrower range would do, and cures that give all of
+// them the observer that is best for them together.
 func (f *Facts) misfits(clipped bool) []Finding {
 	var list []*misfit
 	for id := range tqc.SlotID(f.Set.NumSlots()) {
@@ -93,7 +93,8 @@ func (f *Facts) misfit(id tqc.SlotID) *misfit {
 		return nil
 	}
 	x, g := st.Extent(), f.Set.Grid(id, 0)
-	m := &misfit{root: root, values: [2]float64{float64(x.Min), float64(x.Max)}, grid: [2]float64{float64(g.Dequantize(g.QMin)), float64(g.Dequantize(g.QMax))},
+	m := &misfit{root: root, values: [2]float64{float64(x.Min), float64(x.Max)},
+		grid:   [2]float64{float64(g.Dequantize(g.QMin)), float64(g.Dequantize(g.QMax))},
 		others: map[string]float64{}, params: map[string]tqc.Params{}}
 	m.clip, m.round, m.power = squared(st, m.grid, float64(g.Scale))
 	m.outside = beyond(st, max(-m.grid[0], m.grid[1])/4)
@@ -150,7 +151,8 @@ func beyond(st *observers.State, bound float64) float64 {
 // evidence is the figures of the worst of some misfits.
 func (f *Facts) evidence(list []*misfit) string {
 	m := list[0]
-	covers := fmt.Sprintf("%s holds %.3g to %.3g and its %d bits cover %.3g to %.3g", f.name(m.root), m.values[0], m.values[1], m.root.Config.Bits, m.grid[0], m.grid[1])
+	covers := fmt.Sprintf("%s holds %.3g to %.3g and its %d bits cover %.3g to %.3g", f.name(m.root), m.values[0], m.values[1],
+		m.root.Config.Bits, m.grid[0], m.grid[1])
 	if m.clip <= m.round {
 		covers += fmt.Sprintf(", one step is %.2g", (m.grid[1]-m.grid[0])/float64(m.root.Config.QMax-m.root.Config.QMin))
 	}
@@ -229,7 +231,8 @@ func (f *Facts) rescaled(m *misfit) Finding {
 	}
 	p := m.params[best]
 	words := []string{fmt.Sprintf("scale=%v", p.Scale[0]), fmt.Sprintf("zero_point=%d", p.ZeroPoint[0])}
-	return Finding{Nodes: []string{f.Graph.Node(m.root.Node).Name}, Evidence: f.evidence([]*misfit{m}) + " (the scale was decided by hand or by an import)",
+	return Finding{Nodes: []string{f.Graph.Node(m.root.Node).Name}, Evidence: f.evidence([]*misfit{m}) +
+		" (the scale was decided by hand or by an import)",
 		Cures: []Cure{{Slots: []tqc.SlotID{m.root.ID}, Words: words}}}
 }
 

@@ -7,8 +7,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// CoarseGrid is about activations that need more than their bits. Of an operator without products nothing else can be said: its range may be that
-// of a number that stands for "not this one", which lies far below all others.
+// CoarseGrid is about activations that need more than their bits. Of an operator without products nothing else can be said: its range may
+// be that of a number that stands for "not this one", which lies far below all others.
 var CoarseGrid = &Cause{Name: "coarse-grid", Doc: "the bits of an operator's activations are too few, with whatever range", find: coarse}
 
 // muchOfAll is the part of the error of all operators that one must make before it is said to need more bits.
@@ -23,10 +23,12 @@ func coarse(f *Facts) []Finding {
 	}
 	list = list[:min(len(list), 3)]
 	l := list[0]
-	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("rounding activations makes %.0f %% of the error of %s at its own output (NSR %.2g), and the operator %.0f %% of the error of all",
+	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("rounding activations makes %.0f %% of the error of %s at its own output (NSR "+
+		"%.2g), and the operator %.0f %% of the error of all",
 		100*l.act, l.Node, l.local, 100*l.share)}
 	if l.MACs == 0 {
-		out.Evidence = fmt.Sprintf("with the integers of %s (%s) alone the outputs have an NSR of %.2g, %.0f %% of the sum over all operators", l.Node, l.Op, l.NSR, 100*l.share)
+		out.Evidence = fmt.Sprintf("with the integers of %s (%s) alone the outputs have an NSR of %.2g, %.0f %% of the sum over all operators",
+			l.Node, l.Op, l.NSR, 100*l.share)
 	}
 	// Where all tensors of an operator have one type, those that read the wide tensors have to be wide too.
 	readers, _ := f.around(ids(list), false)
@@ -37,7 +39,8 @@ func coarse(f *Facts) []Finding {
 	return []Finding{out}
 }
 
-// wide is the first scheme of more than eight bits that any of the operators can have for activations, as a decision; empty where there is none.
+// wide is the first scheme of more than eight bits that any of the operators can have for activations, as a decision;
+// empty where there is none.
 func (f *Facts) wide(list []layer) string {
 	for _, l := range list {
 		for _, s := range f.Target.SchemesOf(l.node).Activation {

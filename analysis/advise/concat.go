@@ -10,7 +10,8 @@ import (
 )
 
 // Concat is about tensors of very different range that share one scale because an operator puts them together.
-var Concat = &Cause{Name: "concat-ranges", Doc: "an operator puts tensors of very different range together on one scale: the small ones get few levels", find: concat}
+var Concat = &Cause{Name: "concat-ranges",
+	Doc: "an operator puts tensors of very different range together on one scale: the small ones get few levels", find: concat}
 
 func concat(f *Facts) []Finding {
 	type join struct {
@@ -67,7 +68,8 @@ func concat(f *Facts) []Finding {
 		out.Nodes, nodes = append(out.Nodes, f.Graph.Node(j.id).Name), append(nodes, j.id)
 	}
 	readers, _ := f.around(nodes, false)
-	out.Cures = []Cure{{Nodes: nodes, Words: []string{"align=none"}}, {Nodes: nodes, Words: []string{"domain=fp32"}}, {Nodes: readers, Words: []string{"domain=fp32"}}}
+	out.Cures = []Cure{{Nodes: nodes, Words: []string{"align=none"}}, {Nodes: nodes, Words: []string{"domain=fp32"}},
+		{Nodes: readers, Words: []string{"domain=fp32"}}}
 	return []Finding{out}
 }
 

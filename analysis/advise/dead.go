@@ -8,10 +8,11 @@ import (
 )
 
 // Dead is about channels that never change on the data that the ranges are of, though the network could change them.
-var Dead = &Cause{Name: "dead-channels", Doc: "many channels are constant on the calibration data: the data do not show what the network does", Data: true, find: dead}
+var Dead = &Cause{Name: "dead-channels",
+	Doc: "many channels are constant on the calibration data: the data do not show what the network does", Data: true, find: dead}
 
-// A tensor counts as dead where half of its channels are; it is an illness where that holds for a quarter of the tensors. Healthy networks have
-// below 1 %.
+// A tensor counts as dead where half of its channels are; it is an illness where that holds for a quarter of the tensors. Healthy networks
+// have below 1 %.
 const (
 	deadChannels = 0.5
 	deadTensors  = 0.25
@@ -56,12 +57,13 @@ func dead(f *Facts) []Finding {
 	if tensors == 0 || float64(dying) < deadTensors*float64(tensors) {
 		return nil
 	}
-	return []Finding{{Evidence: fmt.Sprintf("%d of %d channels never change on the %d samples, most behind %s (%.0f %%), and half or more do not in %d of %d tensors",
+	return []Finding{{Evidence: fmt.Sprintf("%d of %d channels never change on the %d samples, most behind %s (%.0f %%), and half or more "+
+		"do not in %d of %d tensors",
 		constant, channels, f.Samples, node, 100*worst, dying, tensors), Cures: []Cure{{Look: true}}}}
 }
 
-// cut says of values which channels the network itself holds constant: their weights, but for those of inputs that are constant too, are next to
-// nothing beside the others of the operator. Training with a penalty on weights leaves many of them.
+// cut says of values which channels the network itself holds constant: their weights, but for those of inputs that are constant too, are
+// next to nothing beside the others of the operator. Training with a penalty on weights leaves many of them.
 func (f *Facts) cut(order []graph.NodeID) map[graph.ValueID][]bool {
 	const nothing = 1e-3
 	cut := map[graph.ValueID][]bool{}

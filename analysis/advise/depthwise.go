@@ -9,11 +9,13 @@ import (
 )
 
 // Depthwise is about channels of very different range in front of a convolution that does not mix them.
-var Depthwise = &Cause{Name: "depthwise-channels", Doc: "the channels that a depthwise convolution reads differ much in range, and one scale serves them all", find: depthwise}
+var Depthwise = &Cause{Name: "depthwise-channels",
+	Doc: "the channels that a depthwise convolution reads differ much in range, and one scale serves them all", find: depthwise}
 
 func depthwise(f *Facts) []Finding {
 	list := f.layers(func(l *layer) bool { return l.act > 0.5 && f.unequal(l) >= unlike })
-	// Its own error counts, not that of the outputs: the layers lie behind each other, and what a few samples show of the one or the other swings.
+	// Its own error counts, not that of the outputs: the layers lie behind each other,
+	// and what a few samples show of the one or the other swings.
 	var most float64
 	for _, l := range list {
 		most = max(most, l.local)
@@ -26,10 +28,12 @@ func depthwise(f *Facts) []Finding {
 	out := Finding{Nodes: names(list)}
 	l := list[0]
 	_, root := f.input(l.id)
-	out.Evidence = fmt.Sprintf("a quarter of the channels in front of %s take %.2g of %d levels or fewer; rounding activations makes %.0f %% of its error at its own output (NSR %.2g)",
+	out.Evidence = fmt.Sprintf("a quarter of the channels in front of %s take %.2g of %d levels or fewer; rounding activations makes %.0f "+
+		"%% of its error at its own output (NSR %.2g)",
 		l.Node, float64(root.Config.QMax-root.Config.QMin+1)/f.unequal(&l), root.Config.QMax-root.Config.QMin+1, 100*l.act, l.local)
 	region, values := f.around(ids(list), true)
-	out.Cures = []Cure{{Nodes: ids(list), Words: []string{"domain=fp32"}}, {Method: "migrate", Without: f.slotsOf(values), Share: 0.9}, {Nodes: region, Words: []string{"domain=fp32"}}}
+	out.Cures = []Cure{{Nodes: ids(list), Words: []string{"domain=fp32"}}, {Method: "migrate", Without: f.slotsOf(values), Share: 0.9},
+		{Nodes: region, Words: []string{"domain=fp32"}}}
 	return []Finding{out}
 }
 
@@ -94,8 +98,8 @@ func (f *Facts) slotsOf(values map[graph.ValueID]bool) (out []tqc.SlotID) {
 	return out
 }
 
-// unequal is how many times the grid of what a depthwise convolution reads is as wide as the channel that a quarter of the channels are narrower than; 0 for other operators, and where
-// nothing is known.
+// unequal is how many times the grid of what a depthwise convolution reads is as wide as the channel that a quarter of the channels are
+// narrower than; 0 for other operators, and where nothing is known.
 func (f *Facts) unequal(l *layer) float64 {
 	w := f.weight(l.id)
 	if w == nil {

@@ -11,12 +11,13 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Softmax is about what a Softmax reads and writes: scores whose step is too coarse, because some are far below all others, and probabilities
-// below half a step.
-var Softmax = &Cause{Name: "softmax-tails", Doc: "the scores in front of a Softmax, or the probabilities behind it, span more than their grid can tell apart", find: softmax}
+// Softmax is about what a Softmax reads and writes: scores whose step is too coarse, because some are far below all others, and
+// probabilities below half a step.
+var Softmax = &Cause{Name: "softmax-tails",
+	Doc: "the scores in front of a Softmax, or the probabilities behind it, span more than their grid can tell apart", find: softmax}
 
-// coarseScore is a step of scores that moves probabilities by an eighth or more (half of it, e^0.125), and lostMass the part of the probabilities
-// that may lie below half a step.
+// coarseScore is a step of scores that moves probabilities by an eighth or more (half of it, e^0.125), and lostMass the part of the
+// probabilities that may lie below half a step.
 const (
 	coarseScore = 0.25
 	lostMass    = 0.05
@@ -42,15 +43,18 @@ func softmax(f *Facts) []Finding {
 			g := f.Set.Grid(root.ID, 0)
 			t.step, t.in = float64(g.Scale), root
 			if t.how = t.step / coarseScore; t.how >= 1 {
-				t.evidence = fmt.Sprintf("one step of the scores that %s reads is %.3g: it multiplies a probability by %.2g", n.Name, t.step, min(1e9, elementary.Exp(t.step)))
+				t.evidence = fmt.Sprintf("one step of the scores that %s reads is %.3g: it multiplies a probability by %.2g", n.Name, t.step,
+					min(1e9, elementary.Exp(t.step)))
 			}
 		}
-		if out := f.Set.Output(id, 0); n.Op == "Softmax" && out != tqc.NoSlot && f.Set.Slot(out).State().Quantizes() && f.Set.Params(out).Ready() && f.Set.Slot(out).Config.Integer() {
+		if out := f.Set.Output(id, 0); n.Op == "Softmax" && out != tqc.NoSlot && f.Set.Slot(out).State().Quantizes() &&
+			f.Set.Params(out).Ready() && f.Set.Slot(out).Config.Integer() {
 			g := f.Set.Grid(out, 0)
 			if st := f.Value(n.Outputs[0]); st != nil && st.HasBins() {
 				if t.lost = below(st, float64(g.Scale)/2); t.lost/lostMass > t.how {
 					t.how = t.lost / lostMass
-					t.evidence = fmt.Sprintf("%.0f %% of the probabilities that %s computes lie below half a step (%.2g) and become 0", 100*t.lost, n.Name, g.Scale/2)
+					t.evidence = fmt.Sprintf("%.0f %% of the probabilities that %s computes lie below half a step (%.2g) and become 0", 100*t.lost,
+						n.Name, g.Scale/2)
 				}
 			}
 		}

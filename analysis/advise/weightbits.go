@@ -19,7 +19,8 @@ func weightBits(f *Facts) []Finding {
 		return nil
 	}
 	l := list[0]
-	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("%s has weights of %d bits; rounding them makes %.0f %% of its error (NSR %.2g)", l.Node, f.weight(l.id).Config.Bits, 100*l.weights, l.local)}
+	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("%s has weights of %d bits; rounding them makes %.0f %% of its error (NSR %.2g)",
+		l.Node, f.weight(l.id).Config.Bits, 100*l.weights, l.local)}
 	out.Cures = []Cure{{Method: "ridge", Without: f.weights(list), Share: 0.8}}
 	for _, s := range f.schemes(list) {
 		if bits(s) >= 8 {

@@ -9,7 +9,8 @@ import (
 )
 
 // WeightChannels is about one scale for weights of very different size.
-var WeightChannels = &Cause{Name: "weight-channels", Doc: "one scale serves all weights of an operator, though they differ much in size from channel to channel", find: weightChannels}
+var WeightChannels = &Cause{Name: "weight-channels",
+	Doc: "one scale serves all weights of an operator, though they differ much in size from channel to channel", find: weightChannels}
 
 // unlike is how many times the range of the widest channel is that of the middle one before channels count as very different.
 const unlike = 4
@@ -23,9 +24,11 @@ func weightChannels(f *Facts) []Finding {
 		return nil
 	}
 	l := list[0]
-	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("%s has one scale for %d channels, the widest is %.0f times the middle one; rounding weights makes %.0f %% of its error (NSR %.2g)",
+	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("%s has one scale for %d channels, the widest is %.0f times the middle one; "+
+		"rounding weights makes %.0f %% of its error (NSR %.2g)",
 		l.Node, len(l.WeightRange), spread(l.WeightRange), 100*l.weights, l.local)}
-	out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"per_tensor=false"}}, Cure{Method: "equalize", Without: f.weights(list), Share: 0.5})
+	out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"per_tensor=false"}},
+		Cure{Method: "equalize", Without: f.weights(list), Share: 0.5})
 	return []Finding{out}
 }
 

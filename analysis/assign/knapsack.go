@@ -214,8 +214,8 @@ type state struct {
 	from, item    int32   // the state before, and the item that was chosen
 }
 
-// search looks through the core, with so many states kept at most, for a better choice than the best one. It returns a bound of the value of
-// all choices: that of the best one where none was dropped.
+// search looks through the core, with so many states kept at most, for a better choice than the best one. It returns a bound of the value
+// of all choices: that of the best one where none was dropped.
 func (p *problem) search(keep int) (bound float64) {
 	list := p.core()
 	layers := [][]state{{{weight: p.weight, value: p.value, from: -1}}}

@@ -7,9 +7,10 @@ import (
 	"slices"
 )
 
-// Where outputs have parts, the sum of errors is one sum for each of them, and the largest counts. A mean of these sums, with weights that add up to 1,
-// is never above the largest, so that the choice that is best by the mean is at least as good: a bound. The weights move to the parts whose sums are
-// too large (multiplicative weights; Plotkin, Shmoys and Tardos, Mathematics of Operations Research 20, 1995), and the best choice seen is taken.
+// Where outputs have parts, the sum of errors is one sum for each of them, and the largest counts. A mean of these sums, with weights that
+// add up to 1, is never above the largest, so that the choice that is best by the mean is at least as good: a bound. The weights move to
+// the parts whose sums are too large (multiplicative weights; Plotkin, Shmoys and Tardos, Mathematics of Operations Research 20, 1995), and
+// the best choice seen is taken.
 const (
 	rounds  = 24
 	enough  = 1e-3 // of the value: a smaller gap is not worth another round

@@ -176,7 +176,8 @@ func (r *textRun) run(ctx context.Context) error {
 		for i, row := range rows[:t.take] {
 			if t.score.add(row); r.kept < r.cfg.Keep && r.cfg.Float != nil {
 				r.kept++
-				t.tokens = append(t.tokens, TokenScore{Sequence: t.Name, Before: t.IDs[t.at+i], ID: t.IDs[t.at+i+1], NLL: row.nll, FloatNLL: row.floatNLL, Change: row.nll - row.floatNLL, KL: row.kl, Flip: row.flip})
+				t.tokens = append(t.tokens, TokenScore{Sequence: t.Name, Before: t.IDs[t.at+i], ID: t.IDs[t.at+i+1], NLL: row.nll,
+					FloatNLL: row.floatNLL, Change: row.nll - row.floatNLL, KL: row.kl, Flip: row.flip})
 			}
 		}
 		rows = rows[t.take:]

@@ -69,7 +69,8 @@ func RankMatrices(ctx context.Context, texts Passages, cfg LayersConfig) (*Layer
 	if cfg.Rows == 0 {
 		cfg.Rows = batchRows(cfg.Model.Vocab)
 	}
-	r := &layersRun{cfg: cfg, texts: texts, scorer: rowScorer{par: exec.Parallel(max(cfg.Threads, 1))}, damage: make([]damage, len(cfg.Parts)+1)}
+	r := &layersRun{cfg: cfg, texts: texts, scorer: rowScorer{par: exec.Parallel(max(cfg.Threads, 1))},
+		damage: make([]damage, len(cfg.Parts)+1)}
 	result := &Layers{Forwards: float64(len(cfg.Parts) + 2)}
 	for {
 		batch, err := r.gather(ctx)

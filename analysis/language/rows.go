@@ -21,8 +21,8 @@ type rowScorer struct {
 	rows []rowScore
 }
 
-// score compares logits with the ids that come next: vocab logits for each id, in the same order those of the float model or nil. There is at least one id. The
-// result is valid until the next call.
+// score compares logits with the ids that come next: vocab logits for each id, in the same order those of the float model or nil. There is
+// at least one id. The result is valid until the next call.
 func (s *rowScorer) score(logits, float []float32, next []int) ([]rowScore, error) {
 	if cap(s.rows) < len(next) {
 		s.rows = make([]rowScore, len(next))
@@ -65,5 +65,6 @@ func divergence(q, f []float32, next int) rowScore {
 		dot += e * (float64(v) - float64(q[i]))
 	}
 	lf, lq := most+math.Log(sum), decode.LogSumExp(q)
-	return rowScore{nll: lq - float64(q[next]), floatNLL: lf - float64(f[next]), kl: dot/sum + lq - lf, flip: decode.Largest(q) != decode.Largest(f)}
+	return rowScore{nll: lq - float64(q[next]), floatNLL: lf - float64(f[next]), kl: dot/sum + lq - lf,
+		flip: decode.Largest(q) != decode.Largest(f)}
 }

@@ -11,7 +11,8 @@ import (
 
 // Answers to questions, as spans of a text's tokens (Rajpurkar et al., SQuAD, 2016).
 var (
-	qaF1 = spanMetric("qa-f1", "mean F1 between the tokens of the span answered and of the label's; labels: file<TAB>first last, more answers after semicolons",
+	qaF1 = spanMetric("qa-f1", "mean F1 between the tokens of the span answered and of the label's; labels: file<TAB>first last, more "+
+		"answers after semicolons",
 		func(right, answer [2]int) float64 {
 			both := min(right[1], answer[1]) - max(right[0], answer[0]) + 1
 			if both <= 0 {
@@ -109,7 +110,8 @@ func bestSpan(outputs []*tensor.Tensor) (best [2]int, err error) {
 		return best, err
 	}
 	if len(start) != len(end) || len(start) == 0 {
-		return best, fmt.Errorf("the outputs are %s and %s; a span is the scores of its first and of its last token, one of each for every token", outputs[0].Type(), outputs[1].Type())
+		return best, fmt.Errorf("the outputs are %s and %s; a span is the scores of its first and of its last token, one of each for every token",
+			outputs[0].Type(), outputs[1].Type())
 	}
 	most := math.Inf(-1)
 	for i, a := range start {

@@ -9,8 +9,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// auc is the area under the ROC curve: the probability that a sample of a class scores higher for it than one of another class, ties counted
-// half (Hanley and McNeil, 1982).
+// auc is the area under the ROC curve: the probability that a sample of a class scores higher for it than one of another class, ties
+// counted half (Hanley and McNeil, 1982).
 var auc = &Metric{Name: "auc", Percent: true, Classes: true,
 	Doc:  "area under the ROC curve of one score, or of two classes; of more the mean over classes, each against the rest; labels: classes",
 	Open: func(l Labels) (Scorer, error) { return aucScorer{l.Float}, nil }}

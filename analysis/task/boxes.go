@@ -24,8 +24,8 @@ type box struct {
 type boxRule struct {
 	thresholds []float64 // of intersection over union, at most 16
 	most       int       // detections of a class in a picture that count; 0: all
-	// match marks which of the detections, which stand by falling score, find a label at a threshold, and which are left out. The labels that are
-	// apart stand last.
+	// match marks which of the detections, which stand by falling score, find a label at a threshold, and which are left out. The labels that
+	// are apart stand last.
 	match func(found, labels []box, threshold float64, hit, out []bool)
 	// area is the average precision of detections by falling score: how many of all labels are found by the first ones (recall), and
 	// which share of those is right (precision).
@@ -222,8 +222,8 @@ func (r *boxRule) average(pictures []*classBoxes) (ap float64, ok bool) {
 	return ap / float64(len(r.thresholds)), true
 }
 
-// detections reads the first output: rows of x1, y1, x2, y2, score and class. Rows with a score of 0 or less fill the output up and are left
-// out.
+// detections reads the first output: rows of x1, y1, x2, y2, score and class. Rows with a score of 0 or less fill the output up and are
+// left out.
 func detections(outputs []*tensor.Tensor) ([]box, error) {
 	x, err := floats(outputs, 0)
 	if err != nil {
@@ -288,7 +288,8 @@ func parseInstances(src []byte) (map[string]*instances, error) {
 		case a.Class == nil || len(a.Box) != 4:
 			return nil, fmt.Errorf("annotations[%d] needs category_id, and bbox with four numbers", i)
 		}
-		p.boxes = append(p.boxes, box{x1: a.Box[0], y1: a.Box[1], x2: a.Box[0] + a.Box[2], y2: a.Box[1] + a.Box[3], class: *a.Class, apart: a.Crowd != 0 || a.Difficult != 0})
+		p.boxes = append(p.boxes, box{x1: a.Box[0], y1: a.Box[1], x2: a.Box[0] + a.Box[2], y2: a.Box[1] + a.Box[3], class: *a.Class,
+			apart: a.Crowd != 0 || a.Difficult != 0})
 	}
 	return byName, nil
 }

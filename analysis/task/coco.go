@@ -6,11 +6,13 @@ import (
 	"sort"
 )
 
-// COCO's average precision (cocodataset.org/#detection-eval, as pycocotools computes it): of all areas, at most 100 detections of a class in a
-// picture, precision at 101 recalls.
+// COCO's average precision (cocodataset.org/#detection-eval, as pycocotools computes it): of all areas, at most 100 detections of a class
+// in a picture, precision at 101 recalls.
 var (
-	cocoMAP = boxMetric("map", "mean average precision of boxes by COCO's rules, over intersections over union of 0.5 to 0.95", cocoRule(cocoThresholds()))
-	coco50  = boxMetric("map50", "mean average precision of boxes by COCO's rules at an intersection over union of 0.5", cocoRule([]float64{0.5}))
+	cocoMAP = boxMetric("map", "mean average precision of boxes by COCO's rules, over intersections over union of 0.5 to 0.95",
+		cocoRule(cocoThresholds()))
+	coco50 = boxMetric("map50", "mean average precision of boxes by COCO's rules at an intersection over union of 0.5",
+		cocoRule([]float64{0.5}))
 )
 
 // cocoLargest is the largest area that counts.

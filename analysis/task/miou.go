@@ -19,7 +19,8 @@ import (
 // miou is the mean over classes of intersection over union, both summed over all samples (Everingham et al., The Pascal Visual Object
 // Classes Challenge, 2015, section 3.3). Classes that stand in no mask and no answer do not count.
 var miou = &Metric{Name: "miou", Percent: true,
-	Doc: "mean over classes of intersection over union of a map of classes; labels: a folder with a mask for each sample (png), 255 is ignored",
+	Doc: "mean over classes of intersection over union of a map of classes; labels: a folder with a mask for each sample (png), " +
+		"255 is ignored",
 	Open: func(l Labels) (Scorer, error) {
 		if !l.Float && (l.FS == nil || l.Path == "") {
 			return nil, errors.New("needs --labels: a folder of masks")
@@ -56,7 +57,8 @@ func (m *miouScorer) Record(s Sample, outputs []*tensor.Tensor) (Record, error) 
 		return nil, err
 	}
 	if right.height != answer.height || right.width != answer.width {
-		return nil, fmt.Errorf("the output is a map of %dx%d and the mask one of %dx%d: masks have to be scaled to the output", answer.height, answer.width, right.height, right.width)
+		return nil, fmt.Errorf("the output is a map of %dx%d and the mask one of %dx%d: masks have to be scaled to the output", answer.height,
+			answer.width, right.height, right.width)
 	}
 	return overlaps(answer.class, right.class, classes)
 }
@@ -135,7 +137,8 @@ func readMap(outputs []*tensor.Tensor) (m *classMap, classes int, err error) {
 			return &classMap{shape[0], shape[1], class}, math.MaxInt32, err
 		}
 	}
-	return nil, 0, fmt.Errorf("the first output is %s; a map of classes is float32 [classes, height, width] or [height, width, classes], or int32 or int64 [height, width]", t.Type())
+	return nil, 0, fmt.Errorf("the first output is %s; a map of classes is float32 [classes, height, width] or [height, width, classes], or "+
+		"int32 or int64 [height, width]", t.Type())
 }
 
 func scoredMap(outputs []*tensor.Tensor, shape []int) (*classMap, int, error) {

@@ -64,7 +64,8 @@ func oneNumber(outputs []*tensor.Tensor) (float64, error) {
 		}
 		return angle(x, y)
 	}
-	return 0, fmt.Errorf("the first output is %s; this metric takes one number, or two outputs of one length whose cosine is the number", outputs[0].Type())
+	return 0, fmt.Errorf("the first output is %s; this metric takes one number, or two outputs of one length whose cosine is the number",
+		outputs[0].Type())
 }
 
 func first(x []float32) float64 {

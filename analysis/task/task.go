@@ -69,8 +69,8 @@ type Record any
 
 // Scorer scores the samples of one data set.
 type Scorer interface {
-	// Record reduces the outputs for one sample, in the order of the graph's. It may be called in parallel. A sample without a label, an output of
-	// another shape than the metric needs, and NaN are errors.
+	// Record reduces the outputs for one sample, in the order of the graph's. It may be called in parallel. A sample without a label, an
+	// output of another shape than the metric needs, and NaN are errors.
 	Record(s Sample, outputs []*tensor.Tensor) (Record, error)
 	// Score is the metric over some samples. It does not depend on their order. Without records it is NaN.
 	Score(records []Record) float64

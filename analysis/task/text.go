@@ -76,9 +76,9 @@ func (*textScorer) Terms(r Record) (value, weight float64) {
 
 func (t *textScorer) Score(records []Record) float64 { return quotient(t, records) }
 
-// decodeText reads the text that the first output stands for, as code points without spaces around them; without an alphabet as the classes themselves. Scores of
-// classes at every step are read by the best path of CTC (Graves et al., Connectionist Temporal Classification, 2006): the largest class
-// of each step, of equal ones in a row one, without class 0, the blank. Whole numbers are classes as they stand.
+// decodeText reads the text that the first output stands for, as code points without spaces around them; without an alphabet as the classes
+// themselves. Scores of classes at every step are read by the best path of CTC (Graves et al., Connectionist Temporal Classification,
+// 2006): the largest class of each step, of equal ones in a row one, without class 0, the blank. Whole numbers are classes as they stand.
 func decodeText(outputs []*tensor.Tensor, alphabet []string) ([]int32, error) {
 	classes, err := textClasses(outputs, len(alphabet))
 	if err != nil || alphabet == nil {
@@ -115,7 +115,8 @@ func textClasses(outputs []*tensor.Tensor, alphabet int) ([]int32, error) {
 	case t.DType == tensor.Float32 && t.Shape[len(t.Shape)-1] > 1:
 		n := t.Shape[len(t.Shape)-1]
 		if alphabet > 0 && alphabet != n {
-			return nil, fmt.Errorf("the first output has %d classes and the alphabet %d lines: one for each class, the first for the blank", n, alphabet)
+			return nil, fmt.Errorf("the first output has %d classes and the alphabet %d lines: one for each class, the first for the blank", n,
+				alphabet)
 		}
 		x, err := floats(outputs, 0)
 		return bestPath(x, n), err

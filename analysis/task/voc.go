@@ -8,8 +8,10 @@ import (
 // The average precision of Pascal VOC (Everingham et al., The Pascal Visual Object Classes Challenge, 2010 and 2015, as the challenge's
 // voc_eval computes it): an overlap of more than 0.5, boxes counted in pixels with both edges.
 var (
-	vocMAP   = boxMetric("voc-map", "mean average precision of boxes by the rules of Pascal VOC since 2010", boxRule{thresholds: []float64{0.5}, match: vocMatch, area: vocArea})
-	voc07MAP = boxMetric("voc07-map", "mean average precision of boxes by the rules of Pascal VOC 2007", boxRule{thresholds: []float64{0.5}, match: vocMatch, area: voc07Area})
+	vocMAP = boxMetric("voc-map", "mean average precision of boxes by the rules of Pascal VOC since 2010",
+		boxRule{thresholds: []float64{0.5}, match: vocMatch, area: vocArea})
+	voc07MAP = boxMetric("voc07-map", "mean average precision of boxes by the rules of Pascal VOC 2007",
+		boxRule{thresholds: []float64{0.5}, match: vocMatch, area: voc07Area})
 )
 
 // vocMatch gives each detection the label that it overlaps most; if that is taken it is wrong, if that is difficult it is left out.

@@ -29,8 +29,9 @@ type AgainstConfig struct {
 // Against computes every step again from recorded tensors and compares the result with what was recorded, under rule (b): what the
 // engine's own float32 operations may be off is part of the bound. A tensor that was not recorded is replaced by the program's own,
 // if what it needs is there; steps that need more are left out. Where such a tensor is only moved, joined or pooled before the next
-// recorded one, either neighbour of a rounding boundary is allowed there too. What reads another one that was not recorded is compared only as far
-// as it is equal: a difference may be that of the tensor that nobody saw. A recording without any of the program's tensors is an error.
+// recorded one, either neighbour of a rounding boundary is allowed there too. What reads another one that was not recorded is compared only
+// as far as it is equal: a difference may be that of the tensor that nobody saw.
+// A recording without any of the program's tensors is an error.
 func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.Verification, error) {
 	c, err := check(cfg.Set, cfg.Program)
 	if err != nil {
@@ -49,10 +50,11 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 	if err != nil {
 		return nil, err
 	}
-	fit, err := replay(ctx, src, cfg.Program, program.Reference, cfg.Threads, func(s *lower.Step, in, computed, recorded []*tensor.Tensor) error {
-		tick()
-		return a.step(s, in, computed, recorded)
-	})
+	fit, err := replay(ctx, src, cfg.Program, program.Reference, cfg.Threads,
+		func(s *lower.Step, in, computed, recorded []*tensor.Tensor) error {
+			tick()
+			return a.step(s, in, computed, recorded)
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +68,11 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 		backend = program.Reference
 	}
 	for _, p := range cfg.Others {
-		fit, err := replay(ctx, &tape{rec: rec, p: p, last: src.last}, p, backend, cfg.Threads, func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor, []*tensor.Tensor) error {
-			tick()
-			return nil
-		})
+		fit, err := replay(ctx, &tape{rec: rec, p: p, last: src.last}, p, backend, cfg.Threads,
+			func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor, []*tensor.Tensor) error {
+				tick()
+				return nil
+			})
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, err

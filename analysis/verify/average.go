@@ -11,7 +11,8 @@ import (
 )
 
 // averageKinds are the operators that take means.
-var averageKinds = map[string]qmath.AverageKind{"AveragePool": qmath.WindowMean, "GlobalAveragePool": qmath.GlobalMean, "ReduceMean": qmath.AxesMean}
+var averageKinds = map[string]qmath.AverageKind{"AveragePool": qmath.WindowMean, "GlobalAveragePool": qmath.GlobalMean,
+	"ReduceMean": qmath.AxesMean}
 
 // average is AveragePool, GlobalAveragePool or ReduceMean.
 type average struct {

@@ -12,8 +12,9 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// digester hashes the integers that the reference computes, in the order of samples and steps: those that follow from the inputs by integers
-// alone, which are the same on every machine, and those behind a step that computed in float, which hang on the last bits of floats.
+// digester hashes the integers that the reference computes, in the order of samples and steps: those that follow from the inputs by
+// integers alone, which are the same on every machine, and those behind a step that computed in float,
+// which hang on the last bits of floats.
 type digester struct {
 	program *lower.Program
 	behind  []bool // by tensor: a step before it computes in float

@@ -11,8 +11,8 @@ import (
 // float64.
 const float64Error = 0x1p-44
 
-// mostOwn is the largest bound, in steps, of an arithmetic that a target describes itself: two operands, each half a step off by its rounding,
-// and half a step by its multiplier. What a multiplier too narrow, or a shift too short, moves farther is no tie.
+// mostOwn is the largest bound, in steps, of an arithmetic that a target describes itself: two operands, each half a step off by its
+// rounding, and half a step by its multiplier. What a multiplier too narrow, or a shift too short, moves farther is no tie.
 const mostOwn = 1.5
 
 // expect computes a step's outputs as operation.exact does, with bounds no larger than the profile may have.

@@ -106,8 +106,8 @@ func (r *runner) inspect(ctx context.Context, list []*inspection) error {
 	return nil
 }
 
-// inspectStep computes one step of all samples by the reference and holds it to its exact values: rule (b). Samples share the threads; where
-// there are fewer of them, so do the loops within.
+// inspectStep computes one step of all samples by the reference and holds it to its exact values: rule (b). Samples share the threads;
+// where there are fewer of them, so do the loops within.
 func (r *runner) inspectStep(ctx context.Context, s *lower.Step, list []*inspection) error {
 	workers := min(r.threads, len(list))
 	each := max(r.threads/workers, 1)

@@ -50,7 +50,8 @@ type derivation struct {
 // derivations are the types of operations of package lower.
 var derivations = []derivation{
 	of((*layer).deriveLinear), of((*layer).deriveSum), of((*layer).deriveProduct), of((*layer).deriveRequantize), of((*layer).deriveClamp),
-	of((*layer).deriveQuantize), of((*layer).deriveDequantize), of((*layer).deriveConcat), of((*layer).deriveSelect), of((*layer).deriveAverage),
+	of((*layer).deriveQuantize), of((*layer).deriveDequantize), of((*layer).deriveConcat), of((*layer).deriveSelect),
+	of((*layer).deriveAverage),
 	of((*layer).deriveSoftmax), of((*layer).deriveTable), of((*layer).deriveMaxPool), of((*layer).deriveMove), of((*layer).deriveIsland),
 	of((*layer).deriveSimulated), of((*layer).derivePRelu),
 }

@@ -157,8 +157,8 @@ func (o *island) dtype(v graph.ValueID) tensor.DType {
 	return tensor.Undefined
 }
 
-// compareRounding reports whether what a node reads and computes passes through the type of its domain, or, of float32, through none but those
-// of its neighbours.
+// compareRounding reports whether what a node reads and computes passes through the type of its domain, or, of float32, through none but
+// those of its neighbours.
 func (o *island) compareRounding(f *faults, n *graph.Node, own graph.NodeID) {
 	g, d := o.got.Graph, o.set.Domains[own].Half()
 	if d == tensor.Undefined {

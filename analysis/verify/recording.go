@@ -19,8 +19,8 @@ type Recording interface {
 }
 
 // tape reads a recording as the tensors of a program. Engines name and lay out what they record in their own ways: a tensor of integers may
-// stand under the name of its integers (X_QuantizeLinear) or of its value, or as the real numbers that it stands for, dequantized; images may
-// have their channels last.
+// stand under the name of its integers (X_QuantizeLinear) or of its value, or as the real numbers that it stands for, dequantized; images
+// may have their channels last.
 type tape struct {
 	rec Recording
 	p   *lower.Program
@@ -106,15 +106,15 @@ func (s *tape) hasReal(v graph.ValueID) bool {
 	return slices.ContainsFunc(s.p.Tensors, func(t lower.Tensor) bool { return t.Value == v && !t.Quantized() })
 }
 
-// gridSlack is how far, in steps, a recorded real number may be from an integer's, and printed how much farther with its magnitude: tools print
-// floats with six digits.
+// gridSlack is how far, in steps, a recorded real number may be from an integer's, and printed how much farther with its magnitude: tools
+// print floats with six digits.
 const (
 	gridSlack = 1e-3
 	printed   = 1e-5
 )
 
-// codesOf turns real numbers into the integers of a tensor, nil if one of them is none's. codes says that they may be integers that were recorded
-// as floats.
+// codesOf turns real numbers into the integers of a tensor, nil if one of them is none's. codes says that they may be integers that were
+// recorded as floats.
 func codesOf(got *tensor.Tensor, t *lower.Tensor, codes bool) (*tensor.Tensor, *analysis.OffGrid) {
 	if codes {
 		if out, err := typed(got, t); err == nil {

@@ -20,8 +20,8 @@ type pair16 struct {
 	depthA, depthB int
 }
 
-// countPairs counts the pairs of a step that saturate for the integers of one sample; all is how many pairs a channel has. Only those that may
-// saturate are looked at, and of them those that do for the extremes of the two planes that they read.
+// countPairs counts the pairs of a step that saturate for the integers of one sample; all is how many pairs a channel has. Only those that
+// may saturate are looked at, and of them those that do for the extremes of the two planes that they read.
 func (l *linear) countPairs(c *computer, in *tensor.Tensor, all int, count *pairCount) error {
 	p, err := l.locate(in)
 	if err != nil {

@@ -98,7 +98,8 @@ func (o *simulated) sameFormat(s tqc.SlotID, got *lower.Fake) bool {
 	if p == nil {
 		p = &tqc.Params{}
 	}
-	return got.Config == o.set.Slot(s).Config && slices.Equal(got.Params.Scale, p.Scale) && slices.Equal(got.Params.ZeroPoint, p.ZeroPoint) && got.Params.Global == p.Global
+	return got.Config == o.set.Slot(s).Config && slices.Equal(got.Params.Scale, p.Scale) && slices.Equal(got.Params.ZeroPoint, p.ZeroPoint) &&
+		got.Params.Global == p.Global
 }
 
 // compareConst holds a constant of the step to what the plan's grids leave of the graph's.

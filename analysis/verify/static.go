@@ -116,7 +116,8 @@ func (l *layer) place(f *faults, t *lower.Tensor) {
 	}
 	want := *l.grids[t.ID]
 	got := t.Encoding
-	if l.wrong[t.ID] && want.Scale == got.Scale && want.ZeroPoint == got.ZeroPoint && want.QMin == got.QMin && want.QMax == got.QMax && want.Rounding == got.Rounding {
+	if l.wrong[t.ID] && want.Scale == got.Scale && want.ZeroPoint == got.ZeroPoint && want.QMin == got.QMin && want.QMax == got.QMax &&
+		want.Rounding == got.Rounding {
 		f.add("integers where the plan has none", 0, 0, 1)
 		return
 	}

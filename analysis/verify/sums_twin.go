@@ -15,8 +15,8 @@ import (
 // Sums are hashes of all integers that a program computed, for each sample in the order of the data.
 type Sums struct{ samples []map[computed]*sum }
 
-// computed is a tensor of a program as another program of the same network has it too: the node that computes it, or the value that is converted,
-// which of its outputs, and the grid; nth counts tensors of which all this is the same.
+// computed is a tensor of a program as another program of the same network has it too: the node that computes it, or the value that is
+// converted, which of its outputs, and the grid; nth counts tensors of which all this is the same.
 type computed struct {
 	by          string
 	output, nth int
@@ -43,8 +43,8 @@ type both struct {
 	own, other *sum
 }
 
-// paired lists the tensors of a program in the order of execution. Those of the other are found by the node that computes them, or, in files whose
-// operators have no names, by their own name.
+// paired lists the tensors of a program in the order of execution. Those of the other are found by the node that computes them, or, in
+// files whose operators have no names, by their own name.
 func paired(own, other map[computed]*sum) []both {
 	byName := make(map[computed]*sum, 2*len(other))
 	for c, s := range other {
@@ -81,7 +81,8 @@ type summer struct {
 }
 
 func newSummer(p *lower.Program) *summer {
-	return &summer{p: p, behind: make([]bool, len(p.Tensors)), exact: map[lower.StepID]bool{}, sums: map[computed]*sum{}, seen: map[computed]int{}}
+	return &summer{p: p, behind: make([]bool, len(p.Tensors)), exact: map[lower.StepID]bool{}, sums: map[computed]*sum{},
+		seen: map[computed]int{}}
 }
 
 func inFloat(s *lower.Step) bool {

@@ -20,11 +20,13 @@ type Ran struct {
 	Of       int64 // integers that the first program computes
 }
 
-// Twin runs a program that has to compute the integers of another one, on n samples, and compares every tensor that both of them have. Where operators in
-// float come before a tensor whose integers differ, it feeds both programs the same numbers of these operators, which have to be alike (their difference has
-// at most 1e-4 of the energy), and compares again. Integers that differ are an error that names the first. sums are those of the first program where it
-// was run on the same samples; nil: it is run here. An input of the other may have its channels first where the first has them last, or the other way round.
-func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples exec.Iterator, n int, backend program.Backend, threads int) (r Ran, err error) {
+// Twin runs a program that has to compute the integers of another one, on n samples, and compares every tensor that both of them have.
+// Where operators in float come before a tensor whose integers differ, it feeds both programs the same numbers of these operators, which
+// have to be alike (their difference has at most 1e-4 of the energy), and compares again. Integers that differ are an error that names the
+// first. sums are those of the first program where it was run on the same samples; nil: it is run here. An input of the other may have its
+// channels first where the first has them last, or the other way round.
+func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples exec.Iterator, n int, backend program.Backend,
+	threads int) (r Ran, err error) {
 	t := &twins{first: side{program: own}, second: side{program: other}, backend: backend, threads: threads}
 	defer t.close()
 	for ; r.Samples < n; r.Samples++ {
@@ -93,8 +95,10 @@ func (t *twins) close() {
 	}
 }
 
-// run runs one of them. at sees the steps that compute in float, and may return other outputs; what is behind them is then the same in both.
-func (t *twins) run(ctx context.Context, x *side, feeds map[string]*tensor.Tensor, at func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error)) (
+// run runs one of them. at sees the steps that compute in float, and may return other outputs;
+// what is behind them is then the same in both.
+func (t *twins) run(ctx context.Context, x *side, feeds map[string]*tensor.Tensor,
+	at func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error)) (
 	sums map[computed]*sum, err error) {
 	if x.executor == nil {
 		if x.executor, err = program.New(x.program, t.backend, t.threads); err != nil {
@@ -102,15 +106,16 @@ func (t *twins) run(ctx context.Context, x *side, feeds map[string]*tensor.Tenso
 		}
 	}
 	s := newSummer(x.program)
-	_, err = x.executor.Run(ctx, turned(x.program, feeds), func(step *lower.Step, _, out []*tensor.Tensor) (replaced []*tensor.Tensor, err error) {
-		if at != nil && inFloat(step) {
-			if replaced, err = at(step, out); replaced != nil {
-				s.exact[step.ID], out = true, replaced
+	_, err = x.executor.Run(ctx, turned(x.program, feeds),
+		func(step *lower.Step, _, out []*tensor.Tensor) (replaced []*tensor.Tensor, err error) {
+			if at != nil && inFloat(step) {
+				if replaced, err = at(step, out); replaced != nil {
+					s.exact[step.ID], out = true, replaced
+				}
 			}
-		}
-		s.see(step, out)
-		return replaced, err
-	})
+			s.see(step, out)
+			return replaced, err
+		})
 	return s.sums, err
 }
 

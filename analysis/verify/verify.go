@@ -92,8 +92,8 @@ type runner struct {
 
 func newRunner(c *checked, cfg Config) (r *runner, err error) {
 	p := cfg.Program
-	r = &runner{checked: c, cfg: cfg, threads: max(cfg.Threads, 1), digest: newDigester(p), counted: map[lower.StepID]int{}, tallies: c.newTallies(),
-		pairs: make([]pairCount, len(p.Safety))}
+	r = &runner{checked: c, cfg: cfg, threads: max(cfg.Threads, 1), digest: newDigester(p), counted: map[lower.StepID]int{},
+		tallies: c.newTallies(), pairs: make([]pairCount, len(p.Safety))}
 	for i := range p.Safety {
 		if p.Safety[i].Pairs > 0 {
 			r.counted[p.Safety[i].Step] = i

@@ -73,7 +73,8 @@ func (w *weights) filled() *weights {
 // count is how many codes there are.
 func (w *weights) count() int { return tensor.Count(w.shape) }
 
-// runs calls f with the bounds of every run of codes of one output channel. The groups of a ConvTranspose lie behind each other along axis 0.
+// runs calls f with the bounds of every run of codes of one output channel.
+// The groups of a ConvTranspose lie behind each other along axis 0.
 func (w *weights) runs(f func(channel, from, to int)) {
 	n, inner := w.shape[w.axis], 1
 	for _, d := range w.shape[w.axis+1:] {

@@ -95,7 +95,8 @@ func (r *run) plain(t *checkpoint.Tensor, row, rows int, x []float32) []int32 {
 	r.o.Parallel.Run(rows, func(k int) {
 		at := k * t.Cols
 		for i := range r.n {
-			ref.DotGroups(codes[at:][:t.Cols], scales[at/size:], xCodes[i*t.Cols:][:t.Cols], xScales[i*perX:], size, at%size, sums[i*first[rows]+first[k]:])
+			ref.DotGroups(codes[at:][:t.Cols], scales[at/size:], xCodes[i*t.Cols:][:t.Cols], xScales[i*perX:], size, at%size,
+				sums[i*first[rows]+first[k]:])
 		}
 	})
 	return sums
