@@ -5,8 +5,9 @@ import (
 	"errors"
 )
 
-// SampleExtents adds up the minimum, the maximum and the largest magnitude that a tensor has in each sample, without rounding, so that the order of the samples
-// does not matter: some tools take the mean of these. Samples without a finite value do not count. The zero value is of no samples.
+// SampleExtents adds up the minimum, the maximum and the largest magnitude that a tensor has in each sample, without rounding, so that the
+// order of the samples does not matter: some tools take the mean of these. Samples without a finite value do not count.
+// The zero value is of no samples.
 type SampleExtents struct {
 	Count       uint64
 	lo, hi, abs Exact

@@ -8,17 +8,17 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// Gram are the second moments of what an operator that sums products reads. Its input falls into rows of K elements for each of Groups groups,
-// such that an output is the product of a row and a row of the weight (Conv: the elements under the window at one output position, in
-// the order of the weight's axes [Cin/group, kernel...]; MatMul, Gemm: the inner dimension). Of each group there are the sum of x xT, the
-// sum of x, and the number of rows. With a float lane f beside x there are the sum of f xT and of f too; f - x is what quantizing in front has
-// changed.
+// Gram are the second moments of what an operator that sums products reads. Its input falls into rows of K elements for each of Groups
+// groups, such that an output is the product of a row and a row of the weight (Conv: the elements under the window at one output position,
+// in the order of the weight's axes [Cin/group, kernel...]; MatMul, Gemm: the inner dimension). Of each group there are the sum of x xT,
+// the sum of x, and the number of rows. With a float lane f beside x there are the sum of f xT and of f too; f - x is what quantizing in
+// front has changed.
 //
 // Sums are exact, and functions of the multiset of rows: values are integers of a fixed point, and sums are integers. Codes on a quantized
 // grid of 8 bits are such integers as they are (X.Step is the scale): nothing is rounded. Floats are rounded to within half a step of
-// FixedFor(largest, GramWithin, GramLimit): at most 1/4096 of the largest magnitude, 1/16 of the step of a grid of 8 bits that covers the same
-// range. Rounding adds at most Step²/12 to the diagonal of E[x xT], 1/256 of what rounding to 8 bits adds when the operator runs, and far
-// less than the 1 % of the mean diagonal by which second-order methods damp it.
+// FixedFor(largest, GramWithin, GramLimit): at most 1/4096 of the largest magnitude, 1/16 of the step of a grid of 8 bits that covers the
+// same range. Rounding adds at most Step²/12 to the diagonal of E[x xT], 1/256 of what rounding to 8 bits adds when the operator runs, and
+// far less than the 1 % of the mean diagonal by which second-order methods damp it.
 //
 // States whose fixed points differ do not merge. Rows with an element that is not finite are in no sum and counted.
 type Gram struct {
@@ -90,7 +90,8 @@ func (s gramShape) half(group, i, j int) int {
 }
 func (s gramShape) square(group, i, j int) int { return (group*s.panels+i)*s.panels + j }
 
-// NewGram returns moments of nothing, with a float lane where f is not zero. It is an error where K, groups or a fixed point are out of range.
+// NewGram returns moments of nothing, with a float lane where f is not zero. It is an error where K,
+// groups or a fixed point are out of range.
 func NewGram(groups, k int, x, f qmath.Fixed) (*Gram, error) {
 	if groups < 1 || k < 1 || k > MaxGram/k || groups > MaxGram/(k*k) {
 		return nil, fmt.Errorf("moments of %d groups of %d elements", groups, k)

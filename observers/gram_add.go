@@ -14,8 +14,8 @@ type GramRows struct {
 	Limited      uint64 // numbers that had to be limited
 }
 
-// GramAdder adds rows to moments: it packs them for kernels.Table.Gram and adds up many at once. It is not safe for concurrent use; its work
-// is shared by par.
+// GramAdder adds rows to moments: it packs them for kernels.Table.Gram and adds up many at once. It is not safe for concurrent use; its
+// work is shared by par.
 type GramAdder struct {
 	g     *Gram
 	table *kernels.Table
@@ -191,9 +191,9 @@ func (a *GramAdder) Close() {
 	a.g.unclosed = false
 }
 
-// AddSums adds what was summed elsewhere over so many rows of each group, all of them finite: by group the products of elements, K x K, of which
-// those from the diagonal on count, then by group the elements. Where there are more than MaxGramRows rows it adds none and reports false. The
-// moments have no float lane.
+// AddSums adds what was summed elsewhere over so many rows of each group, all of them finite: by group the products of elements, K x K, of
+// which those from the diagonal on count, then by group the elements. Where there are more than MaxGramRows rows it adds none and reports
+// false. The moments have no float lane.
 func (g *Gram) AddSums(sums []int64, rows, limited uint64) bool {
 	for _, n := range g.Count {
 		if n+rows > MaxGramRows {

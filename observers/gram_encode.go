@@ -96,7 +96,8 @@ func (g *Gram) UnmarshalBinary(b []byte) error {
 		f = d.fixed()
 	}
 	// A sum takes a byte at least, and there are more than K²/2 in a group.
-	if d.bad || flag > 1 || groups == 0 || k == 0 || groups > MaxGram || k > MaxGram || k > 2*uint64(len(d.b))/k || groups > 2*uint64(len(d.b))/(k*k) {
+	if d.bad || flag > 1 || groups == 0 || k == 0 || groups > MaxGram || k > MaxGram || k > 2*uint64(len(d.b))/k ||
+		groups > 2*uint64(len(d.b))/(k*k) {
 		return errGram
 	}
 	n, err := NewGram(int(groups), int(k), x, f)

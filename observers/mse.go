@@ -23,8 +23,8 @@ var MSE = &Method{
 	},
 }
 
-// leastSquares searches the range with the least squared error, where limit says, of the values of both signs, what the error of a value that is
-// clipped counts for at most.
+// leastSquares searches the range with the least squared error, where limit says, of the values of both signs, what the error of a value
+// that is clipped counts for at most.
 func leastSquares(st *State, cfg tqc.Config, limit func(pos, neg *moments) float64) (Range, []tqc.Warning, error) {
 	warnings, err := perTensor(st, cfg)
 	if err != nil {
@@ -34,7 +34,8 @@ func leastSquares(st *State, cfg tqc.Config, limit func(pos, neg *moments) float
 	if lo == hi || int64(cfg.QMax)-int64(cfg.QMin) >= 1<<24 || cfg.Blocks == tqc.NV {
 		return Range{lo, hi}, warnings, nil // only zeros, or a grid as fine as float32: clipping gains nothing
 	}
-	s := &mseSearch{cfg: cfg, scheme: cfg.Scheme(), numbers: numbersOf(cfg.Format), pos: newMoments(st.hist, 0, hi), neg: newMoments(st.hist, 1, -lo),
+	s := &mseSearch{cfg: cfg, scheme: cfg.Scheme(), numbers: numbersOf(cfg.Format), pos: newMoments(st.hist, 0, hi),
+		neg:  newMoments(st.hist, 1, -lo),
 		best: Range{lo, hi}, least: math.Inf(1), ahead: math.Inf(1)}
 	s.limit = limit(s.pos, s.neg)
 	s.run(lo, hi)
@@ -73,8 +74,8 @@ func (s *mseSearch) run(lo, hi float64) {
 	}
 }
 
-// scan tries the ranges of mseThresholds thresholds up to largest, from the largest down, and then around the best. Errors fall on the way to the
-// best, so that each is smaller than all before it: a look ahead at a few thresholds says where summing up one may stop.
+// scan tries the ranges of mseThresholds thresholds up to largest, from the largest down, and then around the best. Errors fall on the way
+// to the best, so that each is smaller than all before it: a look ahead at a few thresholds says where summing up one may stop.
 func (s *mseSearch) scan(at func(t float64) Range, largest float64) {
 	step := largest / mseThresholds
 	best := 0

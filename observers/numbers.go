@@ -30,8 +30,8 @@ func numbersOf(f qmath.Format) *numbers {
 	return n
 }
 
-// errorTo is the summed squared error of taking the magnitudes to the nearest of list times scale; limit is that of clipError, before and most
-// those of error.
+// errorTo is the summed squared error of taking the magnitudes to the nearest of list times scale; limit is that of clipError, before and
+// most those of error.
 func (m *moments) errorTo(list []float64, scale, limit, before, most float64) float64 {
 	if len(m.bins) == 1 || m.limit == 0 {
 		return m.all().xx

@@ -21,8 +21,8 @@ type Method struct {
 	Name tqc.Observer
 	Doc  string // one line
 	// Range never writes to st. parameter is the number in an observer's parentheses, as in percentile(0.999), 0 for the method's own
-	// default; tqc.Observer.Split says what its values are. cfg is the slot's policy; bits, integer range and symmetry matter to some methods. It fails
-	// on statistics that contain NaN or no finite value, and on policies the method cannot serve (all but minmax: per-channel; kl and
+	// default; tqc.Observer.Split says what its values are. cfg is the slot's policy; bits, integer range and symmetry matter to some methods.
+	// It fails on statistics that contain NaN or no finite value, and on policies the method cannot serve (all but minmax: per-channel; kl and
 	// isotone: formats other than integers).
 	Range func(st *State, cfg tqc.Config, parameter float64) (Range, []tqc.Warning, error)
 }
@@ -52,7 +52,8 @@ func Check(own []*Method) error {
 	for i, m := range own {
 		switch {
 		case !m.Name.Own():
-			return fmt.Errorf("observer %q: the name of a program's own observer is two words with a slash between them, such as acme/three-sigma", m.Name)
+			return fmt.Errorf("observer %q: the name of a program's own observer is two words with a slash between them, such as acme/three-sigma",
+				m.Name)
 		case m.Range == nil:
 			return fmt.Errorf("observer %q has no function that chooses a range", m.Name)
 		case Find(m.Name, own[:i]...) != nil:
@@ -64,9 +65,10 @@ func Check(own []*Method) error {
 
 // Errors of Method.Range.
 var (
-	ErrNaN        = errors.New("the tensor contains NaN")
-	ErrEmpty      = errors.New("no finite value was observed")
-	ErrNoBins     = errors.New("the statistics hold minima and maxima only, which serve minmax alone: calibrate on data again, without --minmax-only")
+	ErrNaN    = errors.New("the tensor contains NaN")
+	ErrEmpty  = errors.New("no finite value was observed")
+	ErrNoBins = errors.New("the statistics hold minima and maxima only, which serve minmax alone: calibrate on data again, without " +
+		"--minmax-only")
 	ErrPerChannel = errors.New("histograms are kept per tensor; only minmax gives ranges per channel")
 	ErrNoRows     = errors.New("isotone needs rows: only the output of Softmax has them")
 	ErrIntegers   = errors.New("it compares codes that lie evenly, those of integers: use minmax, percentile or mse")

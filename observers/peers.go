@@ -7,8 +7,9 @@ import (
 )
 
 // Peers lists what other tools do by their documented defaults: methods that find, from our statistics, the range that the tool finds from
-// the data. They are used where an observer names them, onnxruntime/entropy for instance, and never tried by automatic choice. docs/peers.md
-// says how close each comes to the tool, and what about the tool is not copied: how it makes a scale of a range is the target's business.
+// the data. They are used where an observer names them, onnxruntime/entropy for instance, and never tried by automatic choice.
+// docs/peers.md says how close each comes to the tool, and what about the tool is not copied:
+// how it makes a scale of a range is the target's business.
 func Peers() []*Method {
 	return []*Method{ortMinMax, ortEntropy, ortPercentile, nncfMean, ppqPercentile, ppqKL, ppqMSE, modelOptEntropy, tensorRTEntropy}
 }
@@ -21,8 +22,8 @@ func without(parameter float64) error {
 	return nil
 }
 
-// searched is what begins an observer of another tool that has no parameter and searches a threshold for one scale: how many codes the policy has,
-// and the warnings. Above so many codes the tool's search has no meaning, which is an error.
+// searched is what begins an observer of another tool that has no parameter and searches a threshold for one scale: how many codes the
+// policy has, and the warnings. Above so many codes the tool's search has no meaning, which is an error.
 func searched(st *State, cfg tqc.Config, parameter float64, limit int64) (codes int, warnings []tqc.Warning, err error) {
 	if err := without(parameter); err != nil {
 		return 0, nil, err

@@ -9,8 +9,9 @@ import (
 // ErrNoSamples is about statistics that were taken before extents sample by sample were kept.
 var ErrNoSamples = errors.New("the statistics do not hold the extremes sample by sample: calibrate on data again")
 
-// nncfMean is what NNCF does with activations that have one scale: MEAN_MINMAX, the mean over the samples of each one's minimum and maximum.
-// A symmetric scheme gets the mean of the largest magnitudes for its upper end. Activations with scales per channel get the minimum and maximum of all, as NNCF has it too.
+// nncfMean is what NNCF does with activations that have one scale: MEAN_MINMAX, the mean over the samples of each one's minimum and
+// maximum. A symmetric scheme gets the mean of the largest magnitudes for its upper end. Activations with scales per channel get the
+// minimum and maximum of all, as NNCF has it too.
 var nncfMean = &Method{
 	Name: "nncf/mean-minmax",
 	Doc:  "NNCF (its default): the mean over samples of minimum and maximum",

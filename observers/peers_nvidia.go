@@ -6,9 +6,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// modelOptEntropy is the default of modelopt.onnx.quantization for INT8: the entropy calibrator of onnxruntime with its 128 bins, to which a
-// batch that goes beyond the first one adds bins. It can only choose thresholds from the largest |x| of the first batch to that of all; this
-// is what it finds where all data are one batch.
+// modelOptEntropy is the default of modelopt.onnx.quantization for INT8: the entropy calibrator of onnxruntime with its 128 bins, to which
+// a batch that goes beyond the first one adds bins. It can only choose thresholds from the largest |x| of the first batch to that of all;
+// this is what it finds where all data are one batch.
 var modelOptEntropy = &Method{
 	Name: "modelopt/entropy",
 	Doc:  "NVIDIA Model Optimizer for ONNX, entropy (its default), all in one batch: as onnxruntime/entropy",

@@ -31,8 +31,8 @@ const (
 )
 
 // ortEntropy is EntropyCalibrater of onnxruntime.quantization, calibrate.py, on all data at once, as quantize_static has it. Its 128 bins
-// cover [-T, T] up to the largest |x|, and it tries the thresholds from 128/2 bins on each side to bins/2: with the default one, so that the
-// range is that of minmax. The parameter is another number of bins, 2048 for instance.
+// cover [-T, T] up to the largest |x|, and it tries the thresholds from 128/2 bins on each side to bins/2: with the default one, so that
+// the range is that of minmax. The parameter is another number of bins, 2048 for instance.
 var ortEntropy = &Method{
 	Name: "onnxruntime/entropy",
 	Doc:  "onnxruntime.quantization, Entropy: with its 128 bins the only threshold it tries is the largest |x|",

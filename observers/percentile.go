@@ -10,7 +10,8 @@ import (
 )
 
 // Percentile keeps a share p of the values inside the range and clips the rest; p is its parameter, in (0, 1], DefaultPercentile where
-// none is given. A symmetric policy takes that quantile of |x| and cuts the range to minimum and maximum; an asymmetric policy cuts off 1-p at each end.
+// none is given. A symmetric policy takes that quantile of |x| and cuts the range to minimum and maximum;
+// an asymmetric policy cuts off 1-p at each end.
 //
 // The quantile p of n values is the value of rank ceil(p*n), that is, the smallest value that at least p*n values do not
 // exceed. It is taken over all values of all samples, zeros included, so it does not depend on how samples are batched (PPQ

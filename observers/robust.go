@@ -15,8 +15,8 @@ const DefaultRobust = 3
 // robustChannels is how many channels a tensor has at least for one in so many of them to tell what is ordinary.
 const robustChannels = 10
 
-// Robust is MSE where a value that is clipped counts as lost at worst, however far away it lay: its error counts for at most the square of a
-// limit, which is k times the typical value, or what one in ten channels reaches, if that is more. k is the parameter, above 1,
+// Robust is MSE where a value that is clipped counts as lost at worst, however far away it lay: its error counts for at most the square of
+// a limit, which is k times the typical value, or what one in ten channels reaches, if that is more. k is the parameter, above 1,
 // DefaultRobust where none is given. Where no value lies beyond the limit robust is MSE.
 //
 // The squared error lets a few values far away rule the range, though what a network computes seldom hangs on how far away they are: hot
@@ -24,8 +24,8 @@ const robustChannels = 10
 // Simple Method for Robust Regression", JASA 70, 1975). The typical value s is the root mean square of the values other than zero, which
 // every grid represents, where each counts for at most k*s itself, so that the spikes do not make themselves typical: the fixed point of
 // s = sqrt(mean(min(x^2, (k*s)^2))) (Huber's Proposal 2, Annals of Mathematical Statistics 35, 1964), reached from above. Channels of very
-// different range, as depthwise convolutions have them, are no spikes: what one in ten channels reaches belongs to the network. Tensors with fewer
-// than ten channels have the first limit alone.
+// different range, as depthwise convolutions have them, are no spikes: what one in ten channels reaches belongs to the network. Tensors
+// with fewer than ten channels have the first limit alone.
 var Robust = &Method{
 	Name: tqc.ObserverRobust,
 	Doc:  "the least squared error, where values far outside count as lost and no more",

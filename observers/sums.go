@@ -12,8 +12,8 @@ import (
 // MaxSums is how many sums are kept of one operator's input.
 const MaxSums = 1 << 16
 
-// InputSums are exact sums of what an operator that sums products reads: for each element (tap) of its window and each input channel the sum
-// over all samples and output positions, padding counting as zeros. Divided by Count they are the mean of the operator's input by
+// InputSums are exact sums of what an operator that sums products reads: for each element (tap) of its window and each input channel the
+// sum over all samples and output positions, padding counting as zeros. Divided by Count they are the mean of the operator's input by
 // tap and channel, from which the mean of W x follows for any W. They are a function of the multiset of values.
 type InputSums struct {
 	Taps, Channels int
