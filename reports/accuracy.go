@@ -54,8 +54,8 @@ func countsTable(t *tables, r *analysis.Accuracy) {
 	row(strings.TrimSpace(r.Mode+" "+r.Profile), *r.Counts)
 	t.end()
 	if r.Change != nil {
-		t.printf("top-1 drop from fp32: %.2f ± %.2f pp%s; %d of %d predictions changed (%s)\n", r.Drop, r.DropError, insignificant(r.Drop, r.DropError),
-			r.Flips, r.N, percent(r.FlipRate))
+		t.printf("top-1 drop from fp32: %.2f ± %.2f pp%s; %d of %d predictions changed (%s)\n", r.Drop, r.DropError,
+			insignificant(r.Drop, r.DropError), r.Flips, r.N, percent(r.FlipRate))
 	}
 	if r.Beside != nil {
 		t.printf("INT8 and simulated predictions differ on %d of %d samples\n", r.Beside.Flips, r.N)
@@ -93,7 +93,8 @@ func noiseText(t *tables, r *analysis.Accuracy) {
 			if r.Mode == "int8" {
 				simulated = ", simulated"
 			}
-			t.printf("NSR of the outputs%s: %s (class scores before Softmax, without their mean); plain, after Softmax: %s\n", simulated, WithError(c.NSR, c.NSRError), WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
+			t.printf("NSR of the outputs%s: %s (class scores before Softmax, without their mean); plain, after Softmax: %s\n", simulated,
+				WithError(c.NSR, c.NSRError), WithError(r.Noise.NSR.NSR, r.Noise.NSRError))
 		} else {
 			name, of := "plain NSR", "the outputs"
 			if r.Mismatches {

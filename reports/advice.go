@@ -59,7 +59,8 @@ func effect(a *analysis.Advice) string {
 		if m.ChangeError != nil {
 			change = ", change " + WithError(m.Change, m.ChangeError)
 		}
-		parts = append(parts, fmt.Sprintf("measured on %s: %s -> %s%s", plain.Count(m.Samples, heldOut(m)+"sample"), WithError(m.Before.NSR, m.Before.NSRError), WithError(m.Measured.NSR, m.Measured.NSRError), change))
+		parts = append(parts, fmt.Sprintf("measured on %s: %s -> %s%s", plain.Count(m.Samples, heldOut(m)+"sample"),
+			WithError(m.Before.NSR, m.Before.NSRError), WithError(m.Measured.NSR, m.Measured.NSRError), change))
 	}
 	return strings.Join(parts, "; ")
 }

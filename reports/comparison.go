@@ -58,10 +58,12 @@ func ComparisonText(w io.Writer, r *analysis.Comparison, all bool) error {
 		if p.Drop != nil {
 			drop = pointed(*p.Drop, p.DropError, r.Percent)
 		}
-		t.row(names[p.A], names[p.B], drop, pText(p.PAdjusted), WithError(p.NSRChange, p.NSRChangeError), pText(p.NSRPAdjusted), flips(p.Flips), small(p.Apart))
+		t.row(names[p.A], names[p.B], drop, pText(p.PAdjusted), WithError(p.NSRChange, p.NSRChangeError), pText(p.NSRPAdjusted), flips(p.Flips),
+			small(p.Apart))
 	}
 	t.end()
-	t.printf("p: probability of such a difference by chance, adjusted for %s (Holm). Below %g it is called significant.\n", plain.Count(len(r.Pairs), "pair"), analysis.SignificanceLevel)
+	t.printf("p: probability of such a difference by chance, adjusted for %s (Holm). Below %g it is called significant.\n",
+		plain.Count(len(r.Pairs), "pair"), analysis.SignificanceLevel)
 	if t.limit = mostRows; all {
 		t.limit = 0
 	}
@@ -96,7 +98,8 @@ func shortNames(runs []analysis.RunFigures) map[string]string {
 
 // ranking says which of several runs is best, which cannot be told apart from it, and which are worse: by the score, and by the NSR.
 func ranking(t *tables, r *analysis.Comparison, names map[string]string) {
-	rank := func(by string, value func(f *analysis.RunFigures) float64, text func(f *analysis.RunFigures) string, significant func(p *analysis.PairOfRuns) bool) {
+	rank := func(by string, value func(f *analysis.RunFigures) float64, text func(f *analysis.RunFigures) string,
+		significant func(p *analysis.PairOfRuns) bool) {
 		best := 0
 		for i := range r.Runs {
 			if value(&r.Runs[i]) < value(&r.Runs[best]) {
@@ -128,10 +131,14 @@ func ranking(t *tables, r *analysis.Comparison, names map[string]string) {
 		t.printf("\n")
 	}
 	if r.Metric != "" {
-		rank(r.Metric, func(f *analysis.RunFigures) float64 { return defined(f.Drop) }, func(f *analysis.RunFigures) string { return score(f.Score, r.Percent) },
+		rank(r.Metric, func(f *analysis.RunFigures) float64 { return defined(f.Drop) }, func(f *analysis.RunFigures) string {
+			return score(f.Score, r.Percent)
+		},
 			func(p *analysis.PairOfRuns) bool { return p.Significant })
 	}
-	rank(analysis.ErrorName(r.Mismatches), func(f *analysis.RunFigures) float64 { return f.NSR.NSR }, func(f *analysis.RunFigures) string { return WithError(f.NSR.NSR, f.NSRError) },
+	rank(analysis.ErrorName(r.Mismatches), func(f *analysis.RunFigures) float64 { return f.NSR.NSR }, func(f *analysis.RunFigures) string {
+		return WithError(f.NSR.NSR, f.NSRError)
+	},
 		func(p *analysis.PairOfRuns) bool { return p.NSRSignificant })
 	t.printf("\n")
 }
@@ -163,13 +170,15 @@ func pairText(r *analysis.Comparison, p *analysis.PairOfRuns, names map[string]s
 		} else if p.Significant {
 			return worse(pointed(-*p.Drop, p.DropError, r.Percent)+" of "+r.Metric, b, a, p.PAdjusted)
 		}
-		s := fmt.Sprintf("%s and %s cannot be told apart by %s (%s, %s)", a, b, r.Metric, pointed(*p.Drop, p.DropError, r.Percent), pIs(p.PAdjusted))
+		s := fmt.Sprintf("%s and %s cannot be told apart by %s (%s, %s)", a, b, r.Metric, pointed(*p.Drop, p.DropError, r.Percent),
+			pIs(p.PAdjusted))
 		if p.NSRSignificant {
 			less, more := a, b
 			if p.NSRChange < 0 {
 				less, more = b, a
 			}
-			s += fmt.Sprintf("; the outputs of %s are further from float than those of %s (NSR by %s, %s)", more, less, WithError(math.Abs(p.NSRChange), p.NSRChangeError), pIs(p.NSRPAdjusted))
+			s += fmt.Sprintf("; the outputs of %s are further from float than those of %s (NSR by %s, %s)", more, less,
+				WithError(math.Abs(p.NSRChange), p.NSRChangeError), pIs(p.NSRPAdjusted))
 		}
 		return s
 	}
@@ -188,15 +197,18 @@ func layersOfPair(t *tables, samples int, p *analysis.PairOfRuns, names map[stri
 		t.printf("\n%s and %s: %s.\n", names[p.A], names[p.B], p.Different)
 	}
 	if d := p.Settings; d != nil {
-		t.printf("\n%s and %s: %s, %s, %s, %s, %s and %d of %s of parameters differ (qwb diff lists them).\n", names[p.A], names[p.B], plain.Count(d.Domains, "domain"),
-			plain.Count(d.States, "state"), plain.Count(d.Schemes, "scheme"), plain.Count(d.Scales, "scale"), plain.Count(d.ZeroPoints, "zero point"), d.Flipped, plain.Count(d.Codes, "integer"))
+		t.printf("\n%s and %s: %s, %s, %s, %s, %s and %d of %s of parameters differ (qwb diff lists them).\n", names[p.A], names[p.B],
+			plain.Count(d.Domains, "domain"),
+			plain.Count(d.States, "state"), plain.Count(d.Schemes, "scheme"), plain.Count(d.Scales, "scale"),
+			plain.Count(d.ZeroPoints, "zero point"), d.Flipped, plain.Count(d.Codes, "integer"))
 	}
 	if len(p.Layers) == 0 {
 		return
 	}
 	list := slices.Clone(p.Layers)
 	slices.SortStableFunc(list, func(a, b analysis.LayerDrift) int { return cmp.Compare(math.Abs(b.Change), math.Abs(a.Change)) })
-	t.begin(fmt.Sprintf("NSR accumulated up to each operator on %s, %s and %s, largest difference first (* significant)", plain.Count(samples, "sample"), names[p.A], names[p.B]), "node", "op", "first", "second", "change", "")
+	t.begin(fmt.Sprintf("NSR accumulated up to each operator on %s, %s and %s, largest difference first (* significant)",
+		plain.Count(samples, "sample"), names[p.A], names[p.B]), "node", "op", "first", "second", "change", "")
 	for _, l := range list {
 		mark := ""
 		if l.Significant {

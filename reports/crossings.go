@@ -24,8 +24,9 @@ func crossingTable(t *tables, v *analysis.Verification) {
 			ends += c.Bytes
 		}
 	}
-	t.printf("Precision boundaries, where tensors change between integers and float: %d at the ends of the graph (%s bytes), %d at FP32 parts "+
-		"inside (%s bytes). Float on this target: %s.\n\n", len(v.Crossings)-len(islands), count(ends), len(islands), count(all-ends), v.Float)
+	t.printf("Precision boundaries, where tensors change between integers and float: %d at the ends of the graph (%s bytes), %d at "+
+		"FP32 parts inside (%s bytes). Float on this target: %s.\n\n", len(v.Crossings)-len(islands), count(ends), len(islands),
+		count(all-ends), v.Float)
 	if len(islands) == 0 {
 		return
 	}

@@ -36,8 +36,10 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 	if r.ByPlace {
 		matched = "by position"
 	}
-	t.printf("Different: %s, %s, %s, %s, %s, %d of %s of parameters.\nCompared: %s matched %s, %s; only in the first: %d, only in the second: %d.\n",
-		plain.Count(r.Domains, "domain"), plain.Count(r.States, "state"), plain.Count(r.Schemes, "scheme"), plain.Count(r.Scales, "scale"), plain.Count(r.ZeroPoints, "zero point"), r.Flipped,
+	t.printf("Different: %s, %s, %s, %s, %s, %d of %s of parameters.\nCompared: %s matched %s, %s; only in the first: %d, only in the "+
+		"second: %d.\n",
+		plain.Count(r.Domains, "domain"), plain.Count(r.States, "state"), plain.Count(r.Schemes, "scheme"), plain.Count(r.Scales, "scale"),
+		plain.Count(r.ZeroPoints, "zero point"), r.Flipped,
 		plain.Count(r.Codes, "integer"), plain.Count(r.Nodes, "operator"), matched, plain.Count(r.Slots, "tensor"), r.Missing, r.Extra)
 	if r.Following > 0 {
 		hint := "; --all lists them"
@@ -50,7 +52,9 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 		t.printf("\n")
 	}
 	for _, kind := range diffKinds {
-		list := slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool { return d.What != kind.what || d.Follows && !all })
+		list := slices.DeleteFunc(slices.Clone(r.Differences), func(d analysis.Difference) bool {
+			return d.What != kind.what || d.Follows && !all
+		})
 		if len(list) == 0 {
 			continue
 		}

@@ -8,13 +8,16 @@ import (
 	"qwb/analysis"
 )
 
-// explanationTables writes the causes of the loss at the graph outputs and their parts, then those of the steps with the largest loss, at most 30.
+// explanationTables writes the causes of the loss at the graph outputs and their parts, then those of the steps with the largest loss,
+// at most 30.
 func explanationTables(t *tables, x *analysis.Explanation) {
 	columns := []string{"weights", "shift", "noise", "clip", "round", "bias", "tables", "profile", "rest"}
 	row := func(l *analysis.Loss, names ...string) {
-		t.row(append(names, Number(l.NSR), Number(l.Weights), optional(l.WeightsShift), optional(l.WeightsNoise), Number(l.Clip), Number(l.Round), Number(l.Bias), Number(l.Tables), Number(l.Profile), Number(l.Rest))...)
+		t.row(append(names, Number(l.NSR), Number(l.Weights), optional(l.WeightsShift), optional(l.WeightsNoise), Number(l.Clip), Number(l.Round),
+			Number(l.Bias), Number(l.Tables), Number(l.Profile), Number(l.Rest))...)
 	}
-	t.begin(fmt.Sprintf("Loss of the integers (profile %s): what each change does alone, to outputs and below each to its parts that count; of the weights', shift is what one number per channel repairs", x.Profile), append([]string{"output", "plain NSR"}, columns...)...)
+	t.begin(fmt.Sprintf("Loss of the integers (profile %s): what each change does alone, to outputs and below each to its parts that count; "+
+		"of the weights', shift is what one number per channel repairs", x.Profile), append([]string{"output", "plain NSR"}, columns...)...)
 	for i := range x.Outputs {
 		o := &x.Outputs[i]
 		row(&o.Loss, shorten(o.Output, 48))
@@ -23,7 +26,8 @@ func explanationTables(t *tables, x *analysis.Explanation) {
 		}
 	}
 	t.end()
-	t.begin("The same for every step from float inputs, at its own output, where the parts sum to the loss; worst first", append([]string{"node", "op", "NSR"}, columns...)...)
+	t.begin("The same for every step from float inputs, at its own output, where the parts sum to the loss; worst first",
+		append([]string{"node", "op", "NSR"}, columns...)...)
 	worst := worstLosses(x)
 	for i := range worst[:min(len(worst), 30)] {
 		row(&worst[i].Loss, shorten(worst[i].Node, 40), worst[i].Op)

@@ -35,7 +35,8 @@ func extreme(x float64, decimals int) string {
 	return strconv.FormatFloat(x, 'e', decimals, 64)
 }
 
-// IntegerShare says how much of the work, in multiply-accumulates, runs on integers; empty where nobody knows. What is not all of it is never rounded to that.
+// IntegerShare says how much of the work, in multiply-accumulates, runs on integers; empty where nobody knows.
+// What is not all of it is never rounded to that.
 func IntegerShare(share *float64) string {
 	if share == nil {
 		return ""

@@ -122,7 +122,8 @@ func GateJUnit(w io.Writer, g *GateChecks) error {
 	for i := range g.Checks {
 		c := &g.Checks[i]
 		value, limit := gateCells(c)
-		k := junitCase{Name: plain.Text(c.Check), Class: "qwb.gate", Out: plain.Text(strings.TrimSpace(fmt.Sprintf("%s %s", value, map[bool]string{true: "(limit " + limit + ")"}[limit != ""])))}
+		k := junitCase{Name: plain.Text(c.Check), Class: "qwb.gate",
+			Out: plain.Text(strings.TrimSpace(fmt.Sprintf("%s %s", value, map[bool]string{true: "(limit " + limit + ")"}[limit != ""])))}
 		switch c.Verdict {
 		case analysis.GateFailed:
 			s.Failures++

@@ -27,7 +27,8 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 	}
 	t.printf("\n")
 	if r.Open > 0 {
-		t.printf("The MACs of %s depend on open dimensions and are not counted. qwb bind writes a copy with fixed dimensions.\n", plain.Count(r.Open, "node"))
+		t.printf("The MACs of %s depend on open dimensions and are not counted. qwb bind writes a copy with fixed dimensions.\n",
+			plain.Count(r.Open, "node"))
 	}
 	t.printf("\n")
 	unsupportedLines(t, r)
@@ -49,7 +50,8 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.end()
 	}
 	if len(r.Platforms) > 0 {
-		t.begin("What each target would quantize", "INT8 nodes", "FP32 nodes", "shape nodes", "Q/DQ boundaries", "float", "MACs in INT8", "platforms")
+		t.begin("What each target would quantize", "INT8 nodes", "FP32 nodes", "shape nodes", "Q/DQ boundaries", "float",
+			"MACs in INT8", "platforms")
 		for _, p := range alike(r.Platforms) {
 			t.row(fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs), p.Platform)
 		}
@@ -87,7 +89,8 @@ func alike(list []analysis.PlatformInfo) []analysis.PlatformInfo {
 func operatorTable(t *tables, r *analysis.Inspection, all bool) {
 	ops := slices.Clone(r.Ops)
 	slices.SortStableFunc(ops, func(a, b analysis.OpCount) int {
-		return cmp.Or(cmp.Compare(b.MACs, a.MACs), cmp.Compare(min(b.Open, 1), min(a.Open, 1)), cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Op, b.Op))
+		return cmp.Or(cmp.Compare(b.MACs, a.MACs), cmp.Compare(min(b.Open, 1), min(a.Open, 1)), cmp.Compare(b.Bytes, a.Bytes),
+			cmp.Compare(b.Count, a.Count), cmp.Compare(a.Op, b.Op))
 	})
 	rest := 0
 	t.begin("Operators", "op", "version", "count", "MACs", "share", "bytes")

@@ -7,8 +7,8 @@ import (
 	"qwb/analysis"
 )
 
-// nodeData is the file of Google's Model Explorer that paints nodes of a graph: "node data" of one graph. Results are by the name of a tensor
-// that a node computes. A value up to a threshold has its colour; thresholds rise.
+// nodeData is the file of Google's Model Explorer that paints nodes of a graph: "node data" of one graph. Results are by the name of a
+// tensor that a node computes. A value up to a threshold has its colour; thresholds rise.
 type nodeData struct {
 	Name       string              `json:"name"`
 	Results    map[string]nodeCell `json:"results"`
@@ -25,12 +25,13 @@ type nodeLimit struct {
 }
 
 // colors are from what nobody sees to what ruins a network, as figures of analyze are read (docs/metrics.md).
-var colors = []nodeLimit{{1e-4, "rgb(232, 245, 233)"}, {1e-3, "rgb(200, 230, 201)"}, {1e-2, "rgb(255, 249, 196)"}, {1e-1, "rgb(255, 204, 128)"}}
+var colors = []nodeLimit{{1e-4, "rgb(232, 245, 233)"}, {1e-3, "rgb(200, 230, 201)"}, {1e-2, "rgb(255, 249, 196)"},
+	{1e-1, "rgb(255, 204, 128)"}}
 
 const worst = "rgb(239, 154, 154)"
 
-// NodeData writes the accumulated error of every operator, its noise to signal ratio, as Model Explorer shows it on the float model or on what
-// was exported from it. Numbers that are none are left out.
+// NodeData writes the accumulated error of every operator, its noise to signal ratio, as Model Explorer shows it on the float model or on
+// what was exported from it. Numbers that are none are left out.
 func NodeData(w io.Writer, r *analysis.Report) error {
 	d := nodeData{Name: "qwb: noise to signal, " + r.Platform, Results: map[string]nodeCell{}, Thresholds: append([]nodeLimit{}, colors...)}
 	most := 1.0

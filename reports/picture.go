@@ -30,7 +30,8 @@ type Level struct {
 	Bottom int         `json:"bottom"`
 }
 
-// LevelItem is an operator or a closed block; the other is -1. X and Y are its upper left corner; items with equal Layer stand beside each other.
+// LevelItem is an operator or a closed block; the other is -1. X and Y are its upper left corner;
+// items with equal Layer stand beside each other.
 type LevelItem struct {
 	Node  int `json:"node"`  // index in Topology.Nodes
 	Block int `json:"block"` // index in Topology.Blocks

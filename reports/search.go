@@ -16,7 +16,8 @@ import (
 func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, points []analysis.Point) error {
 	t := &tables{w: w, limit: mostRows, hint: "--json lists them"}
 	if len(ranking) > 0 {
-		t.begin("NSR of the outputs with one operator quantized alone; ranks that these samples cannot tell apart overlap", "rank", "operator", "NSR", "MACs")
+		t.begin("NSR of the outputs with one operator quantized alone; ranks that these samples cannot tell apart overlap", "rank", "operator",
+			"NSR", "MACs")
 		for _, l := range WorstFirst(ranking) {
 			x := l.Judged()
 			t.row(places(l.Places()), shorten(l.Node, 48), WithError(x.NSR, x.NSRError), count(l.MACs))

@@ -48,7 +48,8 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 		t.end()
 		for i := range r.Outputs {
 			if o := &r.Outputs[i]; len(o.For) > 0 {
-				t.printf("How many elements %s has depends on the numbers: %s in front is compared instead.\n\n", shorten(strings.Join(o.For, ", "), 96), shorten(o.Output, 48))
+				t.printf("How many elements %s has depends on the numbers: %s in front is compared instead.\n\n",
+					shorten(strings.Join(o.For, ", "), 96), shorten(o.Output, 48))
 			}
 		}
 		sliceTable(t, r.Outputs)
@@ -87,7 +88,8 @@ func sliceTable(t *tables, outputs []analysis.OutputError) {
 	slices.SortStableFunc(list, func(a, b *analysis.SliceError) int {
 		return cmp.Or(-compareBool(a.Judged, b.Judged), cmp.Compare(b.NSR, a.NSR))
 	})
-	t.begin("Parts of the outputs by themselves, the worst first", "part", "output", "axis", "from", "to", "NSR", "correlation", "levels", "signal")
+	t.begin("Parts of the outputs by themselves, the worst first", "part", "output", "axis", "from", "to", "NSR", "correlation",
+		"levels", "signal")
 	for _, s := range list {
 		correlation, finding := "-", "yes"
 		if s.Correlation != nil {
@@ -100,7 +102,8 @@ func sliceTable(t *tables, outputs []analysis.OutputError) {
 			t.row(shorten(s.Name, 48), shorten(s.Output, 48), "-", "-", "-", fmt.Sprintf("%.2f %% differ", 100*s.NSR), "-", "-", finding)
 			continue
 		}
-		t.row(shorten(s.Name, 48), shorten(s.Output, 48), fmt.Sprint(s.Axis), fmt.Sprint(s.From), fmt.Sprint(s.To), WithError(s.NSR, s.NSRError), correlation, levels(s.Levels), finding)
+		t.row(shorten(s.Name, 48), shorten(s.Output, 48), fmt.Sprint(s.Axis), fmt.Sprint(s.From), fmt.Sprint(s.To), WithError(s.NSR, s.NSRError),
+			correlation, levels(s.Levels), finding)
 	}
 	t.end()
 }
@@ -136,9 +139,11 @@ func summary(t *tables, r *analysis.Report) {
 			of = "class scores before Softmax, without their mean"
 		}
 		if o.Integer {
-			t.printf("  whole network quantized: %.2f %% of the elements of the outputs differ (they are integers%s)\n", 100*x.NSR, ofOutputs(len(r.Outputs)))
+			t.printf("  whole network quantized: %.2f %% of the elements of the outputs differ (they are integers%s)\n", 100*x.NSR,
+				ofOutputs(len(r.Outputs)))
 		} else {
-			t.printf("  whole network quantized: NSR %s (noise-to-signal ratio of the %s%s)\n", WithError(x.NSR, x.NSRError), of, ofOutputs(len(r.Outputs)))
+			t.printf("  whole network quantized: NSR %s (noise-to-signal ratio of the %s%s)\n", WithError(x.NSR, x.NSRError), of,
+				ofOutputs(len(r.Outputs)))
 		}
 		for _, line := range analysis.Headlines(r.Outputs) {
 			t.printf("  %s\n", line)
@@ -193,14 +198,16 @@ func layerTable(t *tables, layers []analysis.LayerError, name string) {
 	if split {
 		columns = append(columns, "weight", "activation")
 	}
-	t.begin("Layerwise: "+name+" of the outputs with one operator quantized alone, worst first; local, clip and round at its own output", append(columns, "MACs")...)
+	t.begin("Layerwise: "+name+" of the outputs with one operator quantized alone, worst first; local, clip and round at its own output",
+		append(columns, "MACs")...)
 	rest := 0.0
 	for i, l := range WorstFirst(layers) {
 		x := l.Judged()
 		if i >= t.limit {
 			rest += x.NSR
 		}
-		cells := []string{places(l.Places()), shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), cosine(l.Cosine), small(l.Local), small(l.Clip), small(l.Round)}
+		cells := []string{places(l.Places()), shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), cosine(l.Cosine), small(l.Local),
+			small(l.Clip), small(l.Round)}
 		if split {
 			cells = append(cells, small(*l.Weight), small(*l.Activation))
 		}
@@ -209,7 +216,8 @@ func layerTable(t *tables, layers []analysis.LayerError, name string) {
 	t.rest = fmt.Sprintf(", NSR %s together", Number(rest))
 	t.end()
 	if n, most := estimated(layers); n > 0 {
-		t.printf("Estimated on up to %s, from the error at their own output: %s of operators without products that are small.\n\n", plain.Count(most, "sample"), plain.Count(n, "row"))
+		t.printf("Estimated on up to %s, from the error at their own output: %s of operators without products that are small.\n\n",
+			plain.Count(most, "sample"), plain.Count(n, "row"))
 	}
 }
 
@@ -271,7 +279,8 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 		if s.Channels > 0 {
 			dead = fmt.Sprintf("%d of %d", len(s.Dead), s.Channels)
 		}
-		t.row(shorten(s.Tensor, 48), s.Kind, Number(s.Min), Number(s.Max), Number(s.Mean), Number(s.Std), small(s.Kurtosis), percent(s.Zeros), dead)
+		t.row(shorten(s.Tensor, 48), s.Kind, Number(s.Min), Number(s.Max), Number(s.Mean), Number(s.Std), small(s.Kurtosis),
+			percent(s.Zeros), dead)
 	}
 	t.endOf(len(tensors))
 }
@@ -344,7 +353,8 @@ func (t *tables) endOf(total int) {
 // isNumber reports whether a cell holds a number, perhaps with a unit, or stands for one.
 func isNumber(cell string) bool {
 	first := strings.TrimLeft(cell, "+-≥")
-	return cell == "-" || cell == "?" || cell == "NaN" || first != "" && first[0] >= '0' && first[0] <= '9' && !strings.ContainsAny(cell, "_/:[")
+	return cell == "-" || cell == "?" || cell == "NaN" || first != "" && first[0] >= '0' && first[0] <= '9' &&
+		!strings.ContainsAny(cell, "_/:[")
 }
 
 func (t *tables) printf(format string, args ...any) {

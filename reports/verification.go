@@ -18,7 +18,8 @@ import (
 func VerificationText(w io.Writer, v *analysis.Verification) error {
 	t := &tables{w: w}
 	if n := len(v.Missing); n > 0 {
-		t.printf("%d of %s of integers not recorded: what differs behind those is not held against the engine.\n", n, plain.Count(n+v.Recorded, "tensor"))
+		t.printf("%d of %s of integers not recorded: what differs behind those is not held against the engine.\n", n,
+			plain.Count(n+v.Recorded, "tensor"))
 	}
 	t.printf("%s\n(verdict %s, profile %s, backend %s, %s)\n\n", outcome(v), v.Verdict, v.Profile, v.Backend, plain.Count(v.Samples, "sample"))
 	t.begin("Compared", "what", "compared", "different", "ties")
@@ -26,7 +27,8 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	if v.Backends.Compared > 0 || v.Backends.Different > 0 {
 		t.row("integers of "+v.Backend+" and of the reference", fmt.Sprint(v.Backends.Compared), fmt.Sprint(v.Backends.Different), "")
 	}
-	t.row("integers and exact real arithmetic", fmt.Sprint(v.Simulation.Compared), fmt.Sprint(v.Simulation.Different), fmt.Sprint(v.Simulation.Ties))
+	t.row("integers and exact real arithmetic", fmt.Sprint(v.Simulation.Compared), fmt.Sprint(v.Simulation.Different),
+		fmt.Sprint(v.Simulation.Ties))
 	t.end()
 	if v.Measured {
 		t.printf("This profile saturates: differences from real arithmetic are counted and are no failure.\n\n")
@@ -122,7 +124,8 @@ func bitExact(t *tables, v *analysis.Verification) {
 	if len(v.OffGrid) == 0 {
 		return
 	}
-	t.begin("Recorded in float: these numbers are no integers of the plan and were not compared", "tensor", "numbers", "off the grid", "farthest, in steps")
+	t.begin("Recorded in float: these numbers are no integers of the plan and were not compared", "tensor", "numbers", "off the grid",
+		"farthest, in steps")
 	for i, o := range v.OffGrid {
 		if i == 20 {
 			t.row(fmt.Sprintf("and %d more", len(v.OffGrid)-i), "", "", "")
@@ -225,11 +228,13 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 			some++
 		}
 	}
-	t.printf("%s compared, %d with a difference or a tie. Largest bound for a tie: %s quantization steps.\n\n", plain.Count(v.Tensors, "tensor"), some, small(bound))
+	t.printf("%s compared, %d with a difference or a tie. Largest bound for a tie: %s quantization steps.\n\n",
+		plain.Count(v.Tensors, "tensor"), some, small(bound))
 	if some == 0 {
 		return
 	}
-	t.begin("Tensors with a difference or a tie, in graph order", "tensor", "op", "integers", "different", "ties", "backend", "bound", "distance", "histogram")
+	t.begin("Tensors with a difference or a tie, in graph order", "tensor", "op", "integers", "different", "ties", "backend", "bound",
+		"distance", "histogram")
 	shown := 0
 	for _, c := range v.PerTensor {
 		if c.Different+c.Ties+c.Backend == 0 {
@@ -238,8 +243,8 @@ func verificationTensors(t *tables, v *analysis.Verification) {
 		if shown++; shown > 40 {
 			break
 		}
-		t.row(shorten(c.Tensor, 40), c.Op, fmt.Sprint(c.Compared), fmt.Sprint(c.Different), fmt.Sprint(c.Ties), fmt.Sprint(c.Backend), Number(c.Bound),
-			Number(c.Distance), Histogram(c.Histogram))
+		t.row(shorten(c.Tensor, 40), c.Op, fmt.Sprint(c.Compared), fmt.Sprint(c.Different), fmt.Sprint(c.Ties), fmt.Sprint(c.Backend),
+			Number(c.Bound), Number(c.Distance), Histogram(c.Histogram))
 	}
 	t.end()
 }
@@ -292,8 +297,8 @@ func Divergence(d *analysis.Divergence) string {
 	if d.Tie {
 		kind = "tie"
 	}
-	s := fmt.Sprintf("%s: node %s (%s), tensor %s, %s %d: %s, expected %s by the %s", kind, d.Node, d.Op, d.Tensor, d.What, d.Index, whole(d.Got),
-		whole(d.Expected), d.ExpectedBy)
+	s := fmt.Sprintf("%s: node %s (%s), tensor %s, %s %d: %s, expected %s by the %s", kind, d.Node, d.Op, d.Tensor, d.What,
+		d.Index, whole(d.Got), whole(d.Expected), d.ExpectedBy)
 	if d.Exact != nil {
 		s += fmt.Sprintf("; exactly %s", strconv.FormatFloat(*d.Exact, 'g', 10, 64))
 	}

@@ -125,14 +125,14 @@ func (v *View) HTML(w io.Writer) error {
 	return writePage(w, v.Title+": quantization report", "report.js", block{"report", v.Report}, block{"view", &rest})
 }
 
-// VerificationHTML writes a verification as one file that needs nothing else. The whole of it stands in the file as JSON too, in the element
-// "verification".
+// VerificationHTML writes a verification as one file that needs nothing else. The whole of it stands in the file as JSON too, in the
+// element "verification".
 func VerificationHTML(w io.Writer, title string, v *analysis.Verification) error {
 	return writePage(w, title+": verification", "verification.js", block{"verification", v})
 }
 
-// LanguageLayersHTML writes what quantizing each matrix of a language model does as one file that needs nothing else; the result stands in it
-// as JSON too, in the element "report".
+// LanguageLayersHTML writes what quantizing each matrix of a language model does as one file that needs nothing else; the result stands in
+// it as JSON too, in the element "report".
 func LanguageLayersHTML(w io.Writer, r *language.Layers) error {
 	return writePage(w, r.Model+": quantization report", "language_report.js", block{"report", r})
 }

@@ -1,8 +1,9 @@
-// Package layout places the nodes of a directed graph in layers from top to bottom, with few crossings and mostly straight edges: the longest
-// path gives the layers, bounded barycentre sweeps the order in them, and the median of four alignments (Brandes and Köpf) the columns.
+// Package layout places the nodes of a directed graph in layers from top to bottom, with few crossings and mostly straight edges: the
+// longest path gives the layers, bounded barycentre sweeps the order in them,
+// and the median of four alignments (Brandes and Köpf) the columns.
 //
-// It knows boxes and arrows, nothing of networks. The same input gives the same drawing; a sweep takes time linear in what it sweeps over (but
-// for sorting a layer).
+// It knows boxes and arrows, nothing of networks. The same input gives the same drawing; a sweep takes time linear in what it sweeps over
+// (but for sorting a layer).
 //
 // Unstable: it may change without notice.
 package layout
@@ -83,8 +84,8 @@ func newLists(n int, pairs [][2]int32, back int) lists {
 	return l
 }
 
-// Draw lays out nodes of these sizes with edges from the first to the second of each pair. Edges from a node to itself have no bends and do not
-// count.
+// Draw lays out nodes of these sizes with edges from the first to the second of each pair. Edges from a node to itself have no bends and do
+// not count.
 func Draw(nodes []Size, edges [][2]int, ports Ports) *Drawing {
 	d := &drawn{size: nodes, nodes: len(nodes)}
 	d.forward(edges)
@@ -210,8 +211,8 @@ func (d *drawn) squeeze() {
 	}
 }
 
-// mostVertices bounds how many vertices stand for edges, per node. Edges of a network need two or so; where everything reads everything, the
-// longest edges are drawn straight and do not count in the order.
+// mostVertices bounds how many vertices stand for edges, per node. Edges of a network need two or so; where everything reads everything,
+// the longest edges are drawn straight and do not count in the order.
 const mostVertices = 16
 
 // chains makes the vertices through which long edges run: those of all edges from one node are one chain.

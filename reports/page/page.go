@@ -29,8 +29,9 @@ var (
 	foreign    = regexp.MustCompile(`(?m)^(import\b|export\b).*$|import\.meta|\bimport\(`)
 )
 
-// Bundle makes one classic script of a module and of all that it imports, each in a scope of its own. Modules keep to a part of the language:
-// imports stand on one line and have names in braces, what is exported is a function, a class or a const, nothing is imported in a circle.
+// Bundle makes one classic script of a module and of all that it imports, each in a scope of its own. Modules keep to a part of the
+// language: imports stand on one line and have names in braces, what is exported is a function, a class or a const,
+// nothing is imported in a circle.
 func Bundle(entry string) ([]byte, error) {
 	b := bundler{scope: map[string]string{}}
 	if err := b.add(entry, nil); err != nil {
@@ -111,7 +112,8 @@ func (d *Document) Write(w io.Writer) error {
 		}
 		style = append(style, text...)
 	}
-	policy := "default-src 'none'; img-src data:; style-src " + hashed(style) + "; script-src " + strings.TrimSpace(hashed(script)+" "+d.Scripts) + "; base-uri 'none'; form-action 'none'"
+	policy := "default-src 'none'; img-src data:; style-src " + hashed(style) + "; script-src " +
+		strings.TrimSpace(hashed(script)+" "+d.Scripts) + "; base-uri 'none'; form-action 'none'"
 	if d.Policy != "" {
 		policy += "; " + d.Policy
 	}

@@ -112,7 +112,8 @@ func visible(s string) string {
 
 // letters is a style of text that is placed by the given corner or middle of its box.
 func letters(size vg.Length, x text.XAlignment, y text.YAlignment) text.Style {
-	return text.Style{Color: black, Font: font.Font{Typeface: "Go", Size: size}, XAlign: x, YAlign: y, Handler: oneLine{text.Plain{Fonts: fonts()}}}
+	return text.Style{Color: black, Font: font.Font{Typeface: "Go", Size: size}, XAlign: x, YAlign: y,
+		Handler: oneLine{text.Plain{Fonts: fonts()}}}
 }
 
 // place is where on an axis from 0 to 1 a value lies.
@@ -162,7 +163,8 @@ func (h *chart) draw(c draw.Canvas) {
 	}
 	area.Min.X += widest + tickLength + 3
 	at := func(x, y float64) vg.Point {
-		return vg.Point{X: area.Min.X + vg.Length(h.x.place(x))*(area.Max.X-area.Min.X), Y: area.Min.Y + vg.Length(h.y.place(y))*(area.Max.Y-area.Min.Y)}
+		return vg.Point{X: area.Min.X + vg.Length(h.x.place(x))*(area.Max.X-area.Min.X),
+			Y: area.Min.Y + vg.Length(h.y.place(y))*(area.Max.Y-area.Min.Y)}
 	}
 	axes, grid := draw.LineStyle{Color: black, Width: 0.5}, draw.LineStyle{Color: grey, Width: 0.5}
 	for _, t := range h.x.ticks {
@@ -231,7 +233,8 @@ func (l *legend) width() vg.Length {
 func (l *legend) draw(c draw.Canvas, corner vg.Point) {
 	for _, e := range l.entries {
 		below := corner.Y - l.size*1.4
-		e.draw(&draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: corner.X, Y: below}, Max: vg.Point{X: corner.X + l.sample, Y: corner.Y}}})
+		e.draw(&draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{Min: vg.Point{X: corner.X, Y: below},
+			Max: vg.Point{X: corner.X + l.sample, Y: corner.Y}}})
 		c.FillText(letters(l.size, text.XLeft, text.YCenter), vg.Point{X: corner.X + l.sample + 4, Y: (below + corner.Y) / 2}, e.name)
 		corner.Y = below
 	}

@@ -58,7 +58,8 @@ func newNetwork(v *reports.View) *network {
 	if p == nil || len(p.Levels) == 0 {
 		return nil
 	}
-	n := &network{title: fmt.Sprintf("%s on %s: error of each operator alone quantized, at the graph output", v.Report.Model, v.Report.Platform), lo: math.Inf(1)}
+	n := &network{title: fmt.Sprintf("%s on %s: error of each operator alone quantized, at the graph output", v.Report.Model,
+		v.Report.Platform), lo: math.Inf(1)}
 	at := n.operators(p, v.Report)
 	if len(n.boxes) > mostBoxes {
 		n.close(p, at)
@@ -89,7 +90,8 @@ func newNetwork(v *reports.View) *network {
 	return n
 }
 
-// operators makes a box of every operator with what is fused to it, and an edge of every tensor between two of them. It returns the box of each node.
+// operators makes a box of every operator with what is fused to it, and an edge of every tensor between two of them.
+// It returns the box of each node.
 func (n *network) operators(p *reports.Picture, r *analysis.Report) []int {
 	errors := map[string]*analysis.LayerError{}
 	for i := range r.Layerwise {
@@ -260,7 +262,8 @@ func (n *network) columns() []column {
 }
 
 // viridis, from yellow to dark blue, gets darker in even steps, which everybody sees alike. The page has the same colours (colours.js).
-var viridis = []color.RGBA{{0xfd, 0xe7, 0x25, 0xff}, {0xb5, 0xde, 0x2b, 0xff}, {0x6e, 0xce, 0x58, 0xff}, {0x35, 0xb7, 0x79, 0xff}, {0x1f, 0x9e, 0x89, 0xff},
+var viridis = []color.RGBA{{0xfd, 0xe7, 0x25, 0xff}, {0xb5, 0xde, 0x2b, 0xff}, {0x6e, 0xce, 0x58, 0xff}, {0x35, 0xb7, 0x79, 0xff},
+	{0x1f, 0x9e, 0x89, 0xff},
 	{0x26, 0x82, 0x8e, 0xff}, {0x31, 0x68, 0x8e, 0xff}, {0x3e, 0x49, 0x89, 0xff}, {0x48, 0x28, 0x78, 0xff}, {0x44, 0x01, 0x54, 0xff}}
 
 // heatAt is the colour of t from 0 to 1; what is small is paler, so that it is quiet.
@@ -421,8 +424,8 @@ func (n *network) lines(c draw.Canvas, of func(layer int) *column, place func(k 
 	}
 }
 
-const keyText = "dashed box: in float; grey: no error of its own; orange line: changes between float and integers (Q to integers, DQ to float); " +
-	"numbers: goes on in the next column"
+const keyText = "dashed box: in float; grey: no error of its own; orange line: changes between float and integers (Q to integers, DQ " +
+	"to float); numbers: goes on in the next column"
 
 // key explains the colours and lines.
 func (n *network) key(c draw.Canvas, at vg.Point) {

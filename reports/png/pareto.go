@@ -76,7 +76,9 @@ func paretoPlot(w io.Writer, s *reports.Search) error {
 		at     [][2]float64
 	}{
 		{name: "other choices", ink: pale, radius: 4, is: func(p *reports.SearchPoint) bool { return true }},
-		{name: "no other has a smaller error at this cost or less", ink: blue, radius: 4, is: func(p *reports.SearchPoint) bool { return first[p] }},
+		{name: "no other has a smaller error at this cost or less", ink: blue, radius: 4, is: func(p *reports.SearchPoint) bool {
+			return first[p]
+		}},
 		{name: "chosen", ink: red, radius: 5.5, is: func(p *reports.SearchPoint) bool { return p.Chosen }},
 	}
 	for i := range s.Points {
@@ -107,8 +109,8 @@ func paretoPlot(w io.Writer, s *reports.Search) error {
 	return h.write(w, 9*vg.Inch, 5.6*vg.Inch)
 }
 
-// frontOf finds the choices that none with the same cost or less beats in error, by ascending cost. Those that a search marks may be better in
-// something that is not drawn.
+// frontOf finds the choices that none with the same cost or less beats in error, by ascending cost. Those that a search marks may be better
+// in something that is not drawn.
 func frontOf(list []reports.SearchPoint) (line [][2]float64, is map[*reports.SearchPoint]bool) {
 	sorted := make([]*reports.SearchPoint, len(list))
 	for i := range list {
@@ -145,8 +147,8 @@ func decimals(lo, hi float64) []tick {
 	return ticks
 }
 
-// Roofline draws what a machine can do at most and where the nodes of a model stand below it, by their operations per byte. nil where nothing was
-// measured.
+// Roofline draws what a machine can do at most and where the nodes of a model stand below it, by their operations per byte. nil where
+// nothing was measured.
 func Roofline(r *analysis.Inspection) *Image {
 	roof := r.Roofline
 	if roof == nil || len(roof.Read) == 0 || roof.FloatGOPS <= 0 {
@@ -181,8 +183,10 @@ func rooflinePlot(w io.Writer, r *analysis.Inspection) error {
 	lo, hi = math.Pow(10, math.Floor(math.Log10(lo)-1e-9)), math.Pow(10, math.Ceil(math.Log10(hi)+1e-9))
 	floor, top := math.Pow(10, math.Floor(math.Log10(min(lo*slow, peak)))), 3*peak
 	h := chart{title: fmt.Sprintf("%s: roofline of this machine on %s", r.Model, plain.Count(roof.Threads, "thread")), titleSize: 13,
-		x:      axis{label: "operations per byte that is read or written", size: 10, min: lo, max: hi, log: true, ticks: decades(lo, hi), grid: true},
-		y:      axis{label: "GOPS (10⁹ operations per second) at most", size: 10, min: floor, max: top, log: true, ticks: decades(floor, top), grid: true},
+		x: axis{label: "operations per byte that is read or written", size: 10, min: lo, max: hi, log: true,
+			ticks: decades(lo, hi), grid: true},
+		y: axis{label: "GOPS (10⁹ operations per second) at most", size: 10, min: floor, max: top, log: true,
+			ticks: decades(floor, top), grid: true},
 		legend: legend{size: 10, sample: 20, beyond: true}}
 	line := func(points [][2]float64, style draw.LineStyle, name string) {
 		for i := range points {
@@ -219,7 +223,8 @@ func rooflinePlot(w io.Writer, r *analysis.Inspection) error {
 				c.DrawGlyph(style, p)
 			}
 		})
-		h.legend.entries = append(h.legend.entries, entry{fmt.Sprintf("operator in float32, bound by %s (%d)", b.name, len(b.nodes)), func(c *draw.Canvas) { c.DrawGlyph(style, c.Center()) }})
+		h.legend.entries = append(h.legend.entries, entry{fmt.Sprintf("operator in float32, bound by %s (%d)", b.name, len(b.nodes)),
+			func(c *draw.Canvas) { c.DrawGlyph(style, c.Center()) }})
 	}
 	h.marks = append(h.marks, slowest(r, floor, hi))
 	return h.write(w, 9*vg.Inch, 6.8*vg.Inch)
@@ -228,7 +233,9 @@ func rooflinePlot(w io.Writer, r *analysis.Inspection) error {
 // slowest names the operators that take longest at least, below each other where nothing is: in the lower right corner.
 func slowest(r *analysis.Inspection, floor, right float64) mark {
 	const most = 5
-	nodes := slices.DeleteFunc(slices.Clone(r.Nodes), func(n analysis.NodeInfo) bool { return n.Seconds <= 0 || n.MACs <= 0 || n.Intensity <= 0 })
+	nodes := slices.DeleteFunc(slices.Clone(r.Nodes), func(n analysis.NodeInfo) bool {
+		return n.Seconds <= 0 || n.MACs <= 0 || n.Intensity <= 0
+	})
 	slices.SortStableFunc(nodes, func(a, b analysis.NodeInfo) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return func(c *draw.Canvas, at func(x, y float64) vg.Point) {
 		style, number := letters(9, text.XRight, text.YBottom), letters(7, text.XCenter, text.YBottom)
@@ -245,7 +252,8 @@ func slowest(r *analysis.Inspection, floor, right float64) mark {
 			}
 			taken = append(taken, p.X)
 			c.FillText(number, vg.Point{X: p.X, Y: p.Y + 5 + above}, fmt.Sprint(i+1))
-			c.FillText(style, vg.Point{X: corner.X - 6, Y: corner.Y + 6 + vg.Length(len(list)-1-i)*13}, fmt.Sprintf("%d  %s: at least %s", i+1, reports.Shorten(n.Name, 48), reports.Seconds(n.Seconds)))
+			c.FillText(style, vg.Point{X: corner.X - 6, Y: corner.Y + 6 + vg.Length(len(list)-1-i)*13},
+				fmt.Sprintf("%d  %s: at least %s", i+1, reports.Shorten(n.Name, 48), reports.Seconds(n.Seconds)))
 		}
 		c.FillText(style, vg.Point{X: corner.X - 6, Y: corner.Y + 8 + vg.Length(len(list))*13}, "slowest operators")
 	}

@@ -40,8 +40,9 @@ var (
 	dashes = [][]vg.Length{{5, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {1, 3}, {6, 2, 1, 2, 1, 2}}
 )
 
-// Plots lists the plots of what a page shows: the network with the error of each operator, the error in graph order, the layers with the largest
-// error, what a search found, and pages of twelve histograms with the calibration thresholds. Kinds that the view does not hold are left out.
+// Plots lists the plots of what a page shows: the network with the error of each operator, the error in graph order, the layers with the
+// largest error, what a search found, and pages of twelve histograms with the calibration thresholds.
+// Kinds that the view does not hold are left out.
 func Plots(v *reports.View) []Image {
 	r := v.Report
 	var images []Image
@@ -140,7 +141,9 @@ func errorPlot(w io.Writer, r *analysis.Report) error {
 		h.marks = append(h.marks, whiskers(errors, dark, floor))
 		h.legend.entries = append(h.legend.entries, entry{fmt.Sprintf("standard error over %d samples", r.Samples), func(c *draw.Canvas) {
 			x, half := c.Center().X, (c.Max.Y-c.Min.Y)/3
-			whiskers([][3]float64{{0, 0, 1}}, dark, math.Inf(-1))(c, func(_, y float64) vg.Point { return vg.Point{X: x, Y: c.Center().Y + vg.Length(y)*half} })
+			whiskers([][3]float64{{0, 0, 1}}, dark, math.Inf(-1))(c, func(_, y float64) vg.Point {
+				return vg.Point{X: x, Y: c.Center().Y + vg.Length(y)*half}
+			})
 		}})
 	}
 	return h.write(w, width, height)
@@ -187,9 +190,12 @@ func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 		largest = 1
 	}
 	h := chart{title: title, titleSize: 13,
-		x:      axis{label: "noise-to-signal ratio (NSR), with its standard error", size: 10, max: largest * 1.28, ticks: evenly(0, largest*1.28), grid: true}, // with room for numbers
-		y:      axis{min: -1, max: float64(len(layers))},
-		legend: legend{size: 10, sample: 20, right: true, beyond: true, entries: []entry{{"clipping (its share stands behind the figure)", patch(orange)}, {"rounding", patch(blue)}}}}
+		// with room for numbers
+		x: axis{label: "noise-to-signal ratio (NSR), with its standard error", size: 10, max: largest * 1.28,
+			ticks: evenly(0, largest*1.28), grid: true},
+		y: axis{min: -1, max: float64(len(layers))},
+		legend: legend{size: 10, sample: 20, right: true, beyond: true,
+			entries: []entry{{"clipping (its share stands behind the figure)", patch(orange)}, {"rounding", patch(blue)}}}}
 	for i := range layers {
 		h.y.ticks = append(h.y.ticks, tick{float64(len(layers) - 1 - i), reports.Shorten(layers[i].Node, longestName)})
 	}
@@ -210,7 +216,8 @@ func layerPlot(w io.Writer, layers []analysis.LayerError) error {
 				c.StrokeLine2(style, hi.X, hi.Y-2.5, hi.X, hi.Y+2.5)
 				end = hi.X
 			}
-			c.FillText(letters(9, text.XLeft, text.YCenter), vg.Point{X: end + 4, Y: to.Y}, fmt.Sprintf("%s, clip %.0f %%", reports.WithError(x.NSR, x.NSRError), 100*clipShare(l)))
+			c.FillText(letters(9, text.XLeft, text.YCenter), vg.Point{X: end + 4, Y: to.Y},
+				fmt.Sprintf("%s, clip %.0f %%", reports.WithError(x.NSR, x.NSRError), 100*clipShare(l)))
 		}
 	}}
 	return h.write(w, max(11*vg.Inch, 8*vg.Inch+longest), vg.Length(len(layers))*15+1.7*vg.Inch)
