@@ -24,8 +24,9 @@ var CheckpointShapes = []struct {
 }
 
 func llama(dim, hidden, layers, heads, kvHeads, context int, tied bool) checkpoint.Config {
-	return checkpoint.Config{Family: checkpoint.Llama, Dim: dim, Hidden: hidden, Layers: layers, Heads: heads, KVHeads: kvHeads, HeadDim: dim / heads,
-		Vocab: 32000, Context: context, NormEps: 1e-5, RopeTheta: 10000, Tied: tied, BOS: 1, EOS: []int{1}}
+	return checkpoint.Config{Family: checkpoint.Llama, Dim: dim, Hidden: hidden, Layers: layers, Heads: heads, KVHeads: kvHeads,
+		HeadDim: dim / heads,
+		Vocab:   32000, Context: context, NormEps: 1e-5, RopeTheta: 10000, Tied: tied, BOS: 1, EOS: []int{1}}
 }
 
 // CheckpointShape returns the shape of a name.
@@ -80,8 +81,8 @@ func (g *checkpointWriter) version0() {
 	}
 	g.numbers(vocab)
 	g.matrix(checkpoint.Embedding)
-	g.layers(checkpoint.AttentionNorm, checkpoint.Query, checkpoint.Key, checkpoint.Value, checkpoint.Output, checkpoint.FeedNorm, checkpoint.Gate,
-		checkpoint.Down, checkpoint.Up)
+	g.layers(checkpoint.AttentionNorm, checkpoint.Query, checkpoint.Key, checkpoint.Value, checkpoint.Output, checkpoint.FeedNorm,
+		checkpoint.Gate, checkpoint.Down, checkpoint.Up)
 	g.matrix(checkpoint.FinalNorm)
 	frequencies := g.c.Frequencies()
 	for _, f := range []func(float64) float64{math.Cos, math.Sin} {

@@ -110,7 +110,8 @@ type DeviceTime struct {
 
 // MeasureDevice times a work by the device's clock. It is captured so often that a round fills the span, so that the time of launching
 // does not count; the first rounds are not counted.
-func MeasureDevice(ctx context.Context, s *cuda.Stream, rounds int, span time.Duration, work func(*cuda.Stream) error) (t DeviceTime, err error) {
+func MeasureDevice(ctx context.Context, s *cuda.Stream, rounds int, span time.Duration,
+	work func(*cuda.Stream) error) (t DeviceTime, err error) {
 	if err := work(s); err != nil { // kernels are loaded, attributes set
 		return t, err
 	}

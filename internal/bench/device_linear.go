@@ -83,8 +83,9 @@ func formNote(f qmath.Form) string {
 
 func deviceGemm(m, n, k int, form qmath.Form, small bool) DeviceCase {
 	op := cuda.LinearOp{Left: cuda.Factor{Rows: m, Cols: k, ByRow: k, ByCol: 1}, Right: cuda.Factor{Rows: k, Cols: n, ByRow: n, ByCol: 1}}
-	return deviceProduct(op, form, n, k, DeviceCase{Kind: "gemm", Shape: fmt.Sprintf("m=%d n=%d k=%d%s", m, n, k, formNote(form)), Small: small,
-		Ops: 2 * float64(m) * float64(n) * float64(k), Bytes: float64(m*k + k*n + m*n), Bound: BoundInt8}, m*k, m*n, k*n)
+	return deviceProduct(op, form, n, k,
+		DeviceCase{Kind: "gemm", Shape: fmt.Sprintf("m=%d n=%d k=%d%s", m, n, k, formNote(form)), Small: small,
+			Ops: 2 * float64(m) * float64(n) * float64(k), Bytes: float64(m*k + k*n + m*n), Bound: BoundInt8}, m*k, m*n, k*n)
 }
 
 func deviceConv(network string, batch, h, c, m, k, stride, group int, small bool) DeviceCase {
@@ -96,7 +97,8 @@ func deviceConv(network string, batch, h, c, m, k, stride, group int, small bool
 	}
 	return deviceProduct(cuda.LinearOp{Window: &s}, qmath.FloatAfter, m, c/group*k*k, DeviceCase{Kind: "conv",
 		Shape: fmt.Sprintf("%s n=%d h=%d c=%d m=%d k=%d stride=%d", network, batch, h, c, m, k, stride), Small: small, Batch: batch, Bound: bound,
-		Ops: 2 * float64(s.OutLen()) * float64(c/group*k*k), Bytes: float64(s.InLen() + s.OutLen() + s.WeightLen())}, s.InLen(), s.OutLen(), s.WeightLen())
+		Ops: 2 * float64(s.OutLen()) * float64(c/group*k*k), Bytes: float64(s.InLen() + s.OutLen() + s.WeightLen())}, s.InLen(), s.OutLen(),
+		s.WeightLen())
 }
 
 // deviceProduct completes a case: x, w and out are the lengths of the tensors, depth is how many products make a sum.
@@ -110,7 +112,8 @@ func deviceProduct(op cuda.LinearOp, form qmath.Form, channels, depth int, c Dev
 		if err != nil {
 			return nil, err
 		}
-		op.Outputs = []cuda.LinearOut{{Type: cuda.Int8, Scaling: qmath.Scaling{Form: form}, Lo: -128, Hi: 127, Multipliers: make([]qmath.Multiplier, channels)}}
+		op.Outputs = []cuda.LinearOut{{Type: cuda.Int8, Scaling: qmath.Scaling{Form: form}, Lo: -128, Hi: 127,
+			Multipliers: make([]qmath.Multiplier, channels)}}
 		for i := range op.Outputs[0].Multipliers {
 			op.Outputs[0].Multipliers[i] = multiplier
 		}

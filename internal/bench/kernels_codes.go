@@ -22,7 +22,8 @@ var everyCode = ref.Requantized{Lo: -128, Hi: 127, Zero: 128}
 
 // onCodes moves bytes bytes for each of n elements.
 func onCodes(op kernels.Op, n, bytes int, prepare func(t *kernels.Table) func()) Kernel {
-	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "int8", Unit: GBps, Bound: kernels.PeakRead, Ops: float64(n), Bytes: float64(bytes * n),
+	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "int8", Unit: GBps, Bound: kernels.PeakRead, Ops: float64(n),
+		Bytes: float64(bytes * n),
 		Prepare: func(t *kernels.Table) func(kernels.Parallel) {
 			f := prepare(t)
 			return func(kernels.Parallel) { f() }

@@ -30,7 +30,8 @@ const (
 
 // binary and unary work on n elements; they run on one thread.
 func binary(op kernels.Op, n int, f func(t *kernels.Table, dst, a, b []float32)) Kernel {
-	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "fp32", Unit: GBps, Bound: kernels.PeakRead, Ops: float64(n), Bytes: 12 * float64(n),
+	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "fp32", Unit: GBps, Bound: kernels.PeakRead, Ops: float64(n),
+		Bytes: 12 * float64(n),
 		Prepare: func(t *kernels.Table) func(kernels.Parallel) {
 			a, b, dst := numbers(n), numbers(n), make([]float32, n)
 			return func(kernels.Parallel) { f(t, dst, a, b) }
@@ -38,7 +39,8 @@ func binary(op kernels.Op, n int, f func(t *kernels.Table, dst, a, b []float32))
 }
 
 func unary(op kernels.Op, n int, f func(t *kernels.Table, dst, a []float32)) Kernel {
-	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "fp32", Unit: GBps, Bound: kernels.PeakRead, Ops: float64(n), Bytes: 8 * float64(n),
+	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "fp32", Unit: GBps, Bound: kernels.PeakRead, Ops: float64(n),
+		Bytes: 8 * float64(n),
 		Prepare: func(t *kernels.Table) func(kernels.Parallel) {
 			a, dst := numbers(n), make([]float32, n)
 			return func(kernels.Parallel) { f(t, dst, a) }

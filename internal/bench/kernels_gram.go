@@ -6,8 +6,8 @@ import (
 	"qwb/kernels"
 )
 
-// gramKernels are sums of products of columns: a block of panels that fit into the first-level cache, with the codes of 8 bits and with those of
-// the fixed point for floats, and many rows.
+// gramKernels are sums of products of columns: a block of panels that fit into the first-level cache, with the codes of 8 bits and with
+// those of the fixed point for floats, and many rows.
 func gramKernels() []Kernel {
 	return []Kernel{gram(128, 255), gram(128, 4095), gram(2048, 4095)}
 }

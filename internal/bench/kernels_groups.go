@@ -43,14 +43,15 @@ func groups(op kernels.Op, m, rows, cols, size int) Kernel {
 // groupMatrix packs random codes.
 func groupMatrix(t *kernels.Table, bits, rows, cols, size int, float bool) *kernels.Groups {
 	all := codes[int8](1 << 16)
-	g, err := t.PackGroups(nil, kernels.GroupMatrix{Rows: rows, Cols: cols, Size: size, Bits: bits, Float: float, Read: func(c []int8, scales []float32, from int) {
-		for i := range c {
-			c[i] = all[(from+i)%len(all)] >> (8 - bits)
-		}
-		for i := range scales {
-			scales[i] = 1. / 1024
-		}
-	}})
+	g, err := t.PackGroups(nil, kernels.GroupMatrix{Rows: rows, Cols: cols, Size: size, Bits: bits, Float: float,
+		Read: func(c []int8, scales []float32, from int) {
+			for i := range c {
+				c[i] = all[(from+i)%len(all)] >> (8 - bits)
+			}
+			for i := range scales {
+				scales[i] = 1. / 1024
+			}
+		}})
 	if err != nil {
 		panic(err) // the shapes are those above
 	}

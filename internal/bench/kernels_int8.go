@@ -75,8 +75,8 @@ func depthwise8(h, c, k, stride int) Kernel {
 
 // convolution8 gives codes, as layers do.
 func convolution8(op kernels.Op, shape string, s kernels.ConvShape) Kernel {
-	return Kernel{Op: op, Shape: shape, Mode: "int8", Unit: GOPS, Bound: kernels.PeakInteger, Ops: 2 * float64(s.OutLen()) * float64(s.C/s.Group*s.KH*s.KW),
-		Bytes: float64(s.InLen() + s.OutLen() + s.WeightLen()),
+	return Kernel{Op: op, Shape: shape, Mode: "int8", Unit: GOPS, Bound: kernels.PeakInteger,
+		Ops: 2 * float64(s.OutLen()) * float64(s.C/s.Group*s.KH*s.KW), Bytes: float64(s.InLen() + s.OutLen() + s.WeightLen()),
 		Prepare: func(t *kernels.Table) func(kernels.Parallel) {
 			src, w := codes[uint8](s.InLen()), t.PackConvU8S8(codes[int8](s.WeightLen()), s)
 			terms, out := kernels.Terms{Column: make([]int32, s.M)}, scaled(s.OutLen()/s.M, s.M)
@@ -88,7 +88,8 @@ func convolution8(op kernels.Op, shape string, s kernels.ConvShape) Kernel {
 // storing is a product with sums so short that storing them takes longer than adding them up.
 func storing(op kernels.Op, out func(m, n int) kernels.Output) Kernel {
 	const m, n, k = 3136, 256, 4
-	return Kernel{Op: op, Shape: fmt.Sprintf("m=%d n=%d k=%d", m, n, k), Mode: "int8", Unit: GElems, Bound: kernels.PeakRead, Ops: m * n, Bytes: 5 * m * n,
+	return Kernel{Op: op, Shape: fmt.Sprintf("m=%d n=%d k=%d", m, n, k), Mode: "int8", Unit: GElems, Bound: kernels.PeakRead, Ops: m * n,
+		Bytes: 5 * m * n,
 		Prepare: func(t *kernels.Table) func(kernels.Parallel) {
 			a, b, to := codes[uint8](m*k), t.PackGemmU8S8(codes[int8](k*n), k, n, n, false), out(m, n)
 			return func(par kernels.Parallel) { b.Run(par, a, k, m, kernels.Terms{}, to) }

@@ -40,7 +40,8 @@ const huge = 1 << 25
 
 // observer reads n elements; it runs on one thread. prepare makes what measures x.
 func observer(op kernels.Op, n int, values func(n int) []float32, prepare func(m *kernels.Meter) func(x []float32)) Kernel {
-	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "fp32", Unit: GElems, Bound: kernels.PeakRead, Ops: float64(n), Bytes: 4 * float64(n),
+	return Kernel{Op: op, Shape: fmt.Sprintf("n=%d", n), Mode: "fp32", Unit: GElems, Bound: kernels.PeakRead, Ops: float64(n),
+		Bytes: 4 * float64(n),
 		Prepare: func(t *kernels.Table) func(kernels.Parallel) {
 			x, measure := values(n), prepare(t.NewMeter())
 			return func(kernels.Parallel) { measure(x) }

@@ -36,9 +36,9 @@ type Round struct {
 	Quiet   bool
 }
 
-// Measure runs the works in turn until as many rounds as asked for were quiet, or patience ends, each as often as fills the span, so that what disturbs the machine for a
-// while, or slows its clock, meets all of them. The first run of each work is not counted. A cancelled ctx ends it with its
-// error.
+// Measure runs the works in turn until as many rounds as asked for were quiet, or patience ends, each as often as fills the span, so that
+// what disturbs the machine for a while, or slows its clock, meets all of them. The first run of each work is not counted. A cancelled ctx
+// ends it with its error.
 func Measure(ctx context.Context, o Options, works ...Work) (Series, error) {
 	if o.Rounds <= 0 {
 		o.Rounds = 5

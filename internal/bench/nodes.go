@@ -55,7 +55,8 @@ func (s Step) Bytes(g *graph.Graph, size func(graph.ValueID) int64) (total int64
 			}
 		}
 		for _, v := range g.Node(id).Outputs {
-			if v != graph.NoValue && (g.IsOutput(v) || slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool { return !slices.Contains(nodes, u.Node) })) {
+			if v != graph.NoValue && (g.IsOutput(v) ||
+				slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool { return !slices.Contains(nodes, u.Node) })) {
 				count(v)
 			}
 		}

@@ -17,7 +17,8 @@ import (
 type Stage struct {
 	Names   Names // nil: OSNames
 	Folders bool  // makes folders that are missing; else that of every file has to be there
-	// Above is the folder that the temporary one of all files is made in. Empty: each file has one on its own device, in the nearest folder above it.
+	// Above is the folder that the temporary one of all files is made in. Empty: each file has one on its own device,
+	// in the nearest folder above it.
 	Above string
 	temps map[string]string // temporary folder by the folder that it lies in
 	files []*Writer
@@ -55,8 +56,8 @@ func (w *Writer) Close() (err error) {
 	return nil
 }
 
-// flushed is how many files are flushed to the disk before they get their names. A folder of many samples is not worth waiting for the disk at
-// each of them.
+// flushed is how many files are flushed to the disk before they get their names. A folder of many samples is not worth waiting for the disk
+// at each of them.
 const flushed = 16
 
 // Create begins a file, which is to be called path.
@@ -98,8 +99,8 @@ func (s *Stage) Add(path string, write func(io.Writer) error) error {
 	return w.Close()
 }
 
-// At is where a file, or a folder with files, is before it has its name: "" for what the stage has nothing of. Files of one folder have the same
-// names there, beside each other.
+// At is where a file, or a folder with files, is before it has its name: "" for what the stage has nothing of. Files of one folder have the
+// same names there, beside each other.
 func (s *Stage) At(path string) string {
 	above, err := s.above(path)
 	if err != nil || s.temps[above] == "" {
@@ -156,9 +157,9 @@ func Above(path string) (string, error) {
 	}
 }
 
-// Commit gives the files their names, in the order in which they were created. Whatever fails, all is as it was before, but for a LostError. Of
-// several files the locks of the folders are held meanwhile, so that those of two programs are never mixed; check, if it is not nil, is called
-// under these locks before anything changes, and its error ends the commit.
+// Commit gives the files their names, in the order in which they were created. Whatever fails, all is as it was before, but for a
+// LostError. Of several files the locks of the folders are held meanwhile, so that those of two programs are never mixed; check, if it is
+// not nil, is called under these locks before anything changes, and its error ends the commit.
 func (s *Stage) Commit(check func() error) error {
 	for _, w := range s.files {
 		if !w.closed {

@@ -95,8 +95,9 @@ func (t *Together) Rename(staged, path, kept string) error {
 	}
 }
 
-// Place gives a staged file a name that nothing may have: an fs.ErrExist says that something has it. A second name cannot replace what somebody
-// else puts there meanwhile. Where the file system has none, an empty file takes the name first: for a moment it is there before its content.
+// Place gives a staged file a name that nothing may have: an fs.ErrExist says that something has it. A second name cannot replace what
+// somebody else puts there meanwhile. Where the file system has none, an empty file takes the name first:
+// for a moment it is there before its content.
 func (t *Together) Place(staged, path string) error {
 	n := t.names()
 	if _, err := n.Lstat(path); err == nil {

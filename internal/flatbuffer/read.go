@@ -15,8 +15,8 @@ type Reader struct {
 	left int
 }
 
-// New reads b, which must not change while what was read of it is in use. It copies out at most about left elements: tables may be shared, so
-// that a small file can describe a huge one.
+// New reads b, which must not change while what was read of it is in use. It copies out at most about left elements: tables may be shared,
+// so that a small file can describe a huge one.
 func New(b []byte, left int) *Reader { return &Reader{b: b, left: left} }
 
 // Root is the table that the file begins with.

@@ -6,8 +6,8 @@ import (
 )
 
 // Schema describes, as JSON Schema, what Decode takes for a type: the keys of structs and no others, of which those that are always written
-// are required. known describes types, and by the names of their keys members, for which there is more to say; nil where there is not. Types that
-// read themselves from text are strings; those that do so from JSON have to be known.
+// are required. known describes types, and by the names of their keys members, for which there is more to say; nil where there is not.
+// Types that read themselves from text are strings; those that do so from JSON have to be known.
 func Schema(t reflect.Type, known func(t reflect.Type, key string) map[string]any) map[string]any {
 	return schema(t, "", known)
 }

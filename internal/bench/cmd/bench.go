@@ -72,7 +72,8 @@ are left out, the line says that no round was quiet.`,
 			return qwb.Usagef("bench takes what to measure: kernels, model, cuda, calibration, layerwise, generate, checkpoint or device")
 		},
 	}
-	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e), newBenchCheckpoint(e), newBenchDevice(e))
+	c.AddCommand(newBenchKernels(e), newBenchModel(e), newBenchCUDA(e), newBenchCalibration(e), newBenchLayerwise(e), newBenchGenerate(e),
+		newBenchCheckpoint(e), newBenchDevice(e))
 	return c
 }
 
@@ -95,7 +96,8 @@ func sampled(o *qwb.DataOptions, samples int) options.Table {
 // benchOptions completes the options: the clock, and limits that make sense.
 func benchOptions(o bench.Options) (bench.Options, error) {
 	if o.Rounds < 1 || o.Span <= 0 || o.Patience < 0 {
-		return o, qwb.Usagef("--rounds %d --span %v --patience %d: --rounds and --span must be above 0, --patience 0 or more", o.Rounds, o.Span, o.Patience)
+		return o, qwb.Usagef("--rounds %d --span %v --patience %d: --rounds and --span must be above 0, --patience 0 or more", o.Rounds,
+			o.Span, o.Patience)
 	}
 	start := time.Now()
 	o.Clock = bench.Clock{Now: func() time.Duration { return time.Since(start) }, Others: othersCPU}

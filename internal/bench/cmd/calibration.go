@@ -84,7 +84,8 @@ time.`,
 // benchSamples is how many samples are run unless told otherwise.
 const benchSamples = 16
 
-func (e *Host) benchCalibration(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, threads int) (*calibrationReport, error) {
+func (e *Host) benchCalibration(ctx context.Context, o bench.Options, file string, d qwb.DataOptions,
+	threads int) (*calibrationReport, error) {
 	t, set, samples, err := e.openSamples(ctx, file, d, threads)
 	if err != nil {
 		return nil, err
@@ -134,7 +135,8 @@ func (e *Host) benchCalibration(ctx context.Context, o bench.Options, file strin
 	macs := t.macs()
 	r := &calibrationReport{Machine: thisMachine(), Model: t.Path, Samples: len(samples)}
 	for i, p := range passes {
-		x := calibrationResult{Name: p.name, Backend: isa, Threads: threads, Batch: 1, Mode: "fp32", Timing: s.Timing(i), OverForward: s.Ratio(i, 0)}
+		x := calibrationResult{Name: p.name, Backend: isa, Threads: threads, Batch: 1, Mode: "fp32", Timing: s.Timing(i),
+			OverForward: s.Ratio(i, 0)}
 		switch p.name {
 		case "decode":
 		case "gram":
@@ -160,8 +162,8 @@ func (e *Host) printCalibration(r *calibrationReport, threads int) error {
 	w := table(e.Stdout)
 	fmt.Fprintln(w, "pass\tper sample\tover forward\tleast\tmost\tadded\tof peak\t\t")
 	for _, x := range r.Results {
-		fmt.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%s\t%.0f %%\t%s\t\n", x.Name, duration(x.Seconds), x.OverForward.Median, x.OverForward.Min, x.OverForward.Max,
-			duration(max(0, x.Observe)), 100*x.ShareOfPeak, quietness(x.Timing))
+		fmt.Fprintf(w, "%s\t%s\t%.3f\t%.3f\t%.3f\t%s\t%.0f %%\t%s\t\n", x.Name, duration(x.Seconds), x.OverForward.Median, x.OverForward.Min,
+			x.OverForward.Max, duration(max(0, x.Observe)), 100*x.ShareOfPeak, quietness(x.Timing))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -140,7 +140,8 @@ ignore its times.`,
 			{Name: "batches", At: &o.batches, Default: []int{1, 32, 256}, Help: "batch sizes of the networks"},
 			{Name: "seed", At: &o.seed, Default: uint64(1), Help: "random seed for the weights of the networks"},
 			{Name: "rounds", At: &o.rounds, Default: 9, Signed: true, Help: "number of rounds; each measures everything once"},
-			{Name: "span", At: &o.span, Default: 10 * time.Millisecond, Help: "shortest time of each measurement in a round; short work is repeated"},
+			{Name: "span", At: &o.span, Default: 10 * time.Millisecond,
+				Help: "shortest time of each measurement in a round; short work is repeated"},
 			{Name: "profile", At: &o.profile, Default: "trt", Values: options.Profiles,
 				Help: "arithmetic profile of the networks: " + strings.Join(options.Profiles(), ", ")},
 		}))
@@ -194,7 +195,8 @@ func (b *cudaBench) failed(name string, err error) bool {
 }
 
 func (e *Host) benchCUDA(ctx context.Context, o cudaOptions) (r *cudaReport, err error) {
-	b := &cudaBench{cudaOptions: o, find: e.OpenDevice, report: &cudaReport{Machine: thisMachine(), Results: []cudaResult{}, Failed: []cudaFailed{}}}
+	b := &cudaBench{cudaOptions: o, find: e.OpenDevice,
+		report: &cudaReport{Machine: thisMachine(), Results: []cudaResult{}, Failed: []cudaFailed{}}}
 	if err := b.open(); err != nil {
 		return nil, err
 	}
@@ -403,13 +405,14 @@ func batchOf(p *lower.Program, batch int) (map[string]*tensor.Tensor, error) {
 
 func (e *Host) printCUDA(r *cudaReport) error {
 	d := r.Device
-	fmt.Fprintf(e.Stdout, "%s, compute capability %d.%d, %d multiprocessors, %.1f GiB\n", d.Name, d.Arch/10, d.Arch%10, d.Multiprocessors, float64(d.Memory)/(1<<30))
+	fmt.Fprintf(e.Stdout, "%s, compute capability %d.%d, %d multiprocessors, %.1f GiB\n", d.Name, d.Arch/10, d.Arch%10, d.Multiprocessors,
+		float64(d.Memory)/(1<<30))
 	if d.Emulated {
 		fmt.Fprintln(e.Stdout, "interpreted: times and shares say nothing about a GPU")
 	}
 	p := r.Peaks
-	fmt.Fprintf(e.Stdout, "peaks: mma %.1f, wgmma %.1f, dp4a %.1f TOPS; FMA %.1f TFLOPS; copy %.0f, read %.0f, write %.0f GB/s\n\n", p.MMA/1e12, p.WGMMA/1e12, p.DP4A/1e12,
-		p.FMA/1e12, p.Copy/1e9, p.Read/1e9, p.Write/1e9)
+	fmt.Fprintf(e.Stdout, "peaks: mma %.1f, wgmma %.1f, dp4a %.1f TOPS; FMA %.1f TFLOPS; copy %.0f, read %.0f, write %.0f GB/s\n\n",
+		p.MMA/1e12, p.WGMMA/1e12, p.DP4A/1e12, p.FMA/1e12, p.Copy/1e9, p.Read/1e9, p.Write/1e9)
 	w := table(e.Stdout)
 	fmt.Fprintln(w, "case\ttime\tGOPS\tGB/s\tshare of peak\tpeak\timages/s\tend to end\t")
 	for _, x := range r.Results {
@@ -417,7 +420,8 @@ func (e *Host) printCUDA(r *cudaReport) error {
 		if x.Images > 0 {
 			images, end = fmt.Sprintf("%.1f", x.Images), fmt.Sprintf("%.1f", x.EndToEnd)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%.1f %%\t%s\t%s\t%s\t\n", x.Name, duration(x.Seconds), x.GOPS, x.GBps, 100*x.ShareOfPeak, x.Peak, images, end)
+		fmt.Fprintf(w, "%s\t%s\t%.1f\t%.1f\t%.1f %%\t%s\t%s\t%s\t\n", x.Name, duration(x.Seconds), x.GOPS, x.GBps, 100*x.ShareOfPeak,
+			x.Peak, images, end)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -66,7 +66,8 @@ func thisDevice(ctx context.Context, o bench.Options, threads int) (*analysis.De
 	if err != nil {
 		return nil, err
 	}
-	d := &analysis.Device{Name: cmp.Or(cpuModel(), runtime.GOARCH), Doc: fmt.Sprintf("%s, %d threads, peaks measured by qwb bench device", f, threads),
+	d := &analysis.Device{Name: cmp.Or(cpuModel(), runtime.GOARCH),
+		Doc: fmt.Sprintf("%s, %d threads, peaks measured by qwb bench device", f, threads),
 		GOPS: map[string]float64{"fp32": floatOps / s.Timing(0).Seconds / 1e9, "int8": integerOps / s.Timing(1).Seconds / 1e9,
 			"int16": pairsOps / s.Timing(2).Seconds / 1e9}}
 	for _, r := range reads.Read {

@@ -133,7 +133,8 @@ func (e *Host) benchGenerate(ctx context.Context, o benchGenerateOptions) (*benc
 		return nil, err
 	}
 	defer func() { _ = engine.Close() }()
-	r := &benchGenerateReport{Machine: thisMachine(), Model: o.file, Threads: o.threads, Parameters: m.Parameters(), TokenBytes: engine.TokenBytes()}
+	r := &benchGenerateReport{Machine: thisMachine(), Model: o.file, Threads: o.threads, Parameters: m.Parameters(),
+		TokenBytes: engine.TokenBytes()}
 	r.Prefill.Tokens = min(o.prompt, m.Context)
 	integers := o.weights.Group > 0 || m.Tensor(checkpoint.Classifier, -1).Quantized()
 	progress, finish := e.progress("bench", o.Rounds)
@@ -155,7 +156,8 @@ func (e *Host) benchGenerate(ctx context.Context, o benchGenerateOptions) (*benc
 }
 
 // onProcessor times a token and a prompt in turn with the peaks of the processor.
-func (r *benchGenerateReport) onProcessor(ctx context.Context, o benchGenerateOptions, token, prompt bench.Work, work float64, integers bool) error {
+func (r *benchGenerateReport) onProcessor(ctx context.Context, o benchGenerateOptions, token, prompt bench.Work, work float64,
+	integers bool) error {
 	op, peak := kernels.OpGemm, kernels.PeakFloat
 	if integers {
 		op, peak = kernels.OpGroups8, kernels.PeakInteger
@@ -178,7 +180,8 @@ func (r *benchGenerateReport) onProcessor(ctx context.Context, o benchGenerateOp
 }
 
 // onDevice times a token and a prompt in turn; the peaks of the device were measured before.
-func (r *benchGenerateReport) onDevice(ctx context.Context, o benchGenerateOptions, d *cuda.Device, token, prompt bench.Work, work float64, integers bool) error {
+func (r *benchGenerateReport) onDevice(ctx context.Context, o benchGenerateOptions, d *cuda.Device, token, prompt bench.Work, work float64,
+	integers bool) error {
 	peaks, err := cuda.MeasurePeaks(d)
 	if err != nil {
 		return err
@@ -256,11 +259,13 @@ func prefillTokens(engine *decode.Engine, n int) bench.Work {
 func (e *Host) printBenchGenerate(r *benchGenerateReport) error {
 	e.printMachine(r.Machine, r.Threads)
 	d, p := &r.Decode, &r.Prefill
-	fmt.Fprintf(e.Stdout, "%s: %.1f million parameters, %.1f MB of weights a token, %s\n\n", r.Model, float64(r.Parameters)/1e6, float64(r.TokenBytes)/1e6, r.Backend)
+	fmt.Fprintf(e.Stdout, "%s: %.1f million parameters, %.1f MB of weights a token, %s\n\n", r.Model, float64(r.Parameters)/1e6,
+		float64(r.TokenBytes)/1e6, r.Backend)
 	w := table(e.Stdout)
 	fmt.Fprintln(w, "\ttokens/s\tspeed\tof\tshare\tleast\tmost\tbest\t\t")
-	fmt.Fprintf(w, "decode\t%.1f\t%.1f GB/s\t%.1f GB/s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%s\t\n", d.TokensPerSecond, d.GBps, d.ReadGBps, 100*d.Share.Median,
-		100*d.Share.Min, 100*d.Share.Max, 100*d.BestShare, quietness(d.Timing))
-	fmt.Fprintf(w, "prompt of %d\t%.1f\t%.1f GOPS\t\t%.1f %%\t\t\t\t%s\t\n", p.Tokens, p.TokensPerSecond, p.GOPS, 100*p.ShareOfPeak, quietness(p.Timing))
+	fmt.Fprintf(w, "decode\t%.1f\t%.1f GB/s\t%.1f GB/s\t%.1f %%\t%.1f %%\t%.1f %%\t%.1f %%\t%s\t\n", d.TokensPerSecond, d.GBps, d.ReadGBps,
+		100*d.Share.Median, 100*d.Share.Min, 100*d.Share.Max, 100*d.BestShare, quietness(d.Timing))
+	fmt.Fprintf(w, "prompt of %d\t%.1f\t%.1f GOPS\t\t%.1f %%\t\t\t\t%s\t\n", p.Tokens, p.TokensPerSecond, p.GOPS, 100*p.ShareOfPeak,
+		quietness(p.Timing))
 	return w.Flush()
 }

@@ -9,8 +9,8 @@ import (
 	"qwb/graph/exec"
 )
 
-// gramPass takes the Gram statistics of all operators over samples, none of which is held out, and ops is what the sums of one sample are in operations:
-// two for each product of two elements of a row, of a half of the matrix.
+// gramPass takes the Gram statistics of all operators over samples, none of which is held out, and ops is what the sums of one sample are
+// in operations: two for each product of two elements of a row, of a half of the matrix.
 func gramPass(ctx context.Context, g *graph.Graph, samples []*exec.Sample, threads int) (p pass, ops float64, err error) {
 	stats, err := calib.Run(ctx, g, &inMemory{samples: samples[:1]}, calib.Config{Threads: 1, MinMaxOnly: true})
 	if err != nil {

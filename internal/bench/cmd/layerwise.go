@@ -80,7 +80,8 @@ multiply-accumulates and by the time of each node.`,
 // layerwiseSamples is how many samples are run unless told otherwise.
 const layerwiseSamples = 4
 
-func (e *Host) benchLayerwise(ctx context.Context, o bench.Options, file string, d qwb.DataOptions, cfg analysis.Config) (*layerwiseReport, error) {
+func (e *Host) benchLayerwise(ctx context.Context, o bench.Options, file string, d qwb.DataOptions,
+	cfg analysis.Config) (*layerwiseReport, error) {
 	t, _, samples, err := e.openSamples(ctx, file, d, cfg.Threads)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,8 @@ func (e *Host) benchLayerwise(ctx context.Context, o bench.Options, file string,
 		if mode == "sim" {
 			work *= found.Forwards
 		}
-		x := benchResult{Name: passes[i].name, Backend: isa, Threads: cfg.Threads, Batch: 1, Mode: mode, Timing: s.Timing(i), Unit: string(bench.GOPS)}
+		x := benchResult{Name: passes[i].name, Backend: isa, Threads: cfg.Threads, Batch: 1, Mode: mode, Timing: s.Timing(i),
+			Unit: string(bench.GOPS)}
 		x.GOPS = work / x.Seconds / 1e9
 		x.Speed, x.ShareOfPeak = x.GOPS, s.Ratio(len(passes), i).Median*work/ops
 		r.Results = append(r.Results, x)
@@ -158,7 +160,8 @@ func (e *Host) printLayerwise(r *layerwiseReport, threads int) error {
 	w := table(e.Stdout)
 	fmt.Fprintln(w, "\tper sample\tleast\tmost\tGOPS\tshare of peak\t\t")
 	for _, x := range r.Results {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%.1f %%\t%s\t\n", x.Name, duration(x.Seconds), duration(x.Min), duration(x.Max), x.GOPS, 100*x.ShareOfPeak, quietness(x.Timing))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%.1f %%\t%s\t\n", x.Name, duration(x.Seconds), duration(x.Min), duration(x.Max), x.GOPS,
+			100*x.ShareOfPeak, quietness(x.Timing))
 	}
 	if err := w.Flush(); err != nil {
 		return err

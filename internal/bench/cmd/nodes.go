@@ -70,7 +70,8 @@ func (t *timed) sizes(ctx context.Context) (map[graph.ValueID]int64, error) {
 }
 
 // watch times the steps of a mode, in turn with other works.
-func (t *timed) watch(ctx context.Context, o bench.Options, mode string, beside ...bench.Work) (*stepwatch, *exec.Runner, bench.Series, error) {
+func (t *timed) watch(ctx context.Context, o bench.Options, mode string, beside ...bench.Work) (*stepwatch, *exec.Runner,
+	bench.Series, error) {
 	watch := &stepwatch{g: t.Graph, now: o.Now, steps: map[graph.NodeID]bench.Step{}, times: map[graph.NodeID][]float64{}}
 	w, runner, err := t.work(mode, watch.step)
 	if err != nil {
@@ -130,8 +131,8 @@ func (e *Host) printNodes(r *nodesReport) error {
 		for _, f := range n.Fused {
 			op += "+" + f
 		}
-		fmt.Fprintf(w, "%s\t%.1f %%\t%.1f M\t%.1f\t%.1f\t%s\t%.1f %%\t  %s %s\t\n", duration(n.Seconds), 100*n.Share, float64(n.MACs)/1e6, n.GOPS, n.GBps,
-			n.Bound, 100*n.ShareOfRoofline, op, n.Name)
+		fmt.Fprintf(w, "%s\t%.1f %%\t%.1f M\t%.1f\t%.1f\t%s\t%.1f %%\t  %s %s\t\n", duration(n.Seconds), 100*n.Share, float64(n.MACs)/1e6,
+			n.GOPS, n.GBps, n.Bound, 100*n.ShareOfRoofline, op, n.Name)
 	}
 	return w.Flush()
 }

@@ -45,7 +45,8 @@ type pass struct {
 // measurePasses times passes in turn, and works beside. The result has for each pass the seconds that a sample adds: a pass
 // that is not ready is run over the first half of the samples and over all of them, and it is the difference that counts. What is
 // done once, making the model ready and packing weights, is so left out. The last works of the result are those beside.
-func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample, passes []pass, beside ...bench.Work) (bench.Series, error) {
+func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample, passes []pass,
+	beside ...bench.Work) (bench.Series, error) {
 	n := len(samples) / 2
 	if n == 0 {
 		return nil, fmt.Errorf("%d samples are too few: time per sample is the difference of two runs", len(samples))
@@ -75,7 +76,8 @@ func measurePasses(ctx context.Context, o bench.Options, samples []*exec.Sample,
 }
 
 // openSamples loads a model, or a plan and its model, and the samples to run it on. The caller closes t.
-func (e *Host) openSamples(ctx context.Context, file string, d qwb.DataOptions, threads int) (t *timed, set *data.Set, samples []*exec.Sample, err error) {
+func (e *Host) openSamples(ctx context.Context, file string, d qwb.DataOptions, threads int) (t *timed, set *data.Set,
+	samples []*exec.Sample, err error) {
 	if t, err = e.openTimed(file, d, 1, threads); err != nil {
 		return nil, nil, nil, err
 	}
