@@ -16,8 +16,8 @@ import (
 // The file of Gram statistics is canonical. Numbers are unsigned varints, strings and blobs are preceded by their length.
 //
 //	magic "qwbgram" and the version as a byte
-//	head (a blob): model, preprocessing, hash of the range statistics; shard, shards; samples of the whole set, samples seen; how many hashes of
-//	samples that are in the sums, the hashes, ascending; how many operators
+//	head (a blob): model, preprocessing, hash of the range statistics; shard, shards; samples of the whole set, samples seen; how many
+//	hashes of samples that are in the sums, the hashes, ascending; how many operators
 //	SHA-256 of the head
 //	of each operator, in graph order: name, moments (observers.Gram), SHA-256 of both
 const (

@@ -23,8 +23,8 @@ const lp = 2.4
 
 // rangeProposer proposes for the weight as it is
 //
-//   - the scales with the least sum of E[x^2] (w - wq)^2, x being what each element is multiplied by, less its mean where the mean error goes into
-//     a bias: the expected squared error of the output were inputs independent of each other;
+//   - the scales with the least sum of E[x^2] (w - wq)^2, x being what each element is multiplied by, less its mean where the mean error
+//     goes into a bias: the expected squared error of the output were inputs independent of each other;
 //   - those with the least sum of |w - wq|^2.4;
 //   - those that give the largest magnitude of each part the lowest integer, where that is one more than the highest and the magnitude is a
 //     negative number's;

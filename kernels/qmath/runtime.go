@@ -31,7 +31,8 @@ func RunTimeScale(lo, hi float32, s Scheme) (scale float32, zeroPoint int32) {
 
 // MXScale is the scale of a block of a format whose largest magnitude is most, a power of two from 2^-127 to 2^127:
 //
-//	2^(floor(log2(most)) - e), with 2^e the largest power of two in the format (OCP 6.3; what lies beyond the format's largest number saturates)
+//	2^(floor(log2(most)) - e), with 2^e the largest power of two in the format (OCP 6.3; what lies beyond the format's largest number
+//	saturates)
 //	2^ceil(log2(most / QMax)) with ceil: nothing saturates
 //
 // most is finite, not negative, and not NaN.
