@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/analysis/advise"
 	"qwb/internal/graphtest"
@@ -36,7 +35,7 @@ func TestAdviceOnTrainedNetworks(t *testing.T) {
 			t.Chdir(t.TempDir())
 			p := &Project{Model: filepath.Join(root, "models", filepath.FromSlash(c.model)), Plan: "m" + PlanSuffix,
 				Catalog: Catalog{Backends: []program.Backend{program.Reference, cpu.Backend}}}
-			put(t, p.job().store(), "lines.yaml", []byte("resize: {size: [48, 320]}\nchannel_order: bgr\nmean: 127.5\nstd: 127.5\n"))
+			put(t, p.job().Files(), "lines.yaml", []byte("resize: {size: [48, 320]}\nchannel_order: bgr\nmean: 127.5\nstd: 127.5\n"))
 			o := CalibrateOptions{Platform: c.platform, Data: DataOptions{Paths: []string{filepath.Join(root, "data", filepath.FromSlash(c.data))}, Preprocess: c.preprocess, Samples: 48}, Threads: 2}
 			_, _, err := p.Calibrate(context.Background(), o)
 			require.NoError(t, err)

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/analysis/advise"
 	"qwb/export/all"
 	"qwb/internal/advisetest"
+	"qwb/internal/work/measure"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 )
@@ -62,7 +62,7 @@ func TestIllnessesAreFound(t *testing.T) {
 				}
 			}
 			at := slices.IndexFunc(r.Advice, func(x analysis.Advice) bool { return x.Cause == a.Name })
-			require.GreaterOrEqual(t, at, 0, "not found; NSR %.3g", floor(r).Mean)
+			require.GreaterOrEqual(t, at, 0, "not found; NSR %.3g", measure.Floor(r).Mean)
 			x := r.Advice[at]
 			for _, n := range a.Nodes {
 				require.Contains(t, x.Nodes, n)
@@ -86,7 +86,7 @@ func TestHealthyPlansGetNoAdvice(t *testing.T) {
 	for _, platform := range []string{"onnxruntime", "openvino_int8", "trt_int8"} {
 		p := admit(t, advisetest.Patient{Platform: platform})
 		r := adviceOf(t, p, false)
-		require.Less(t, floor(r).Mean, advise.Harmless)
+		require.Less(t, measure.Floor(r).Mean, advise.Harmless)
 		require.Empty(t, r.Advice, platform)
 	}
 }

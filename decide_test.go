@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
 	"qwb/internal/longtest"
+	"qwb/internal/work/planning"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -42,11 +42,11 @@ func withoutRedo(t *testing.T, p *Project) string {
 func derivesAgain(t *testing.T, p *Project) {
 	t.Helper()
 	j := p.job()
-	c, err := j.change(context.Background(), 1)
+	c, err := planning.NewChange(context.Background(), j, 1)
 	require.NoError(t, err)
-	defer c.close()
-	require.Empty(t, c.other, "derived again it is another plan")
-	require.Empty(t, c.was.Choices, "every automatic choice is remembered")
+	defer c.Close()
+	require.Empty(t, c.Other, "derived again it is another plan")
+	require.Empty(t, c.Was.Choices, "every automatic choice is remembered")
 }
 
 // Any sequence of ten commands: the list of decisions only grows, but for undo, which gives the bytes of before; what is stored is what
@@ -162,7 +162,7 @@ func float(t *testing.T, p *Project) string {
 func TestDispatchKeepsTheSearch(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
-	calibrate(t, p, "m")
+	calibrateOn(t, p, "m")
 	found, _, err := p.Dispatch(ctx, DispatchOptions{Budget: &Budget{Name: "nsr", At: 1e-4}, Force: true, Threads: 1})
 	require.NoError(t, err)
 	require.NotEmpty(t, found.FP32)
@@ -240,7 +240,7 @@ func TestSchemesGetTheirScales(t *testing.T) {
 	require.NoError(t, err)
 	narrow := *tg
 	narrow.Name = "narrow"
-	put(t, p.job().store(), "narrow.yaml", narrow.YAML())
+	put(t, p.job().Files(), "narrow.yaml", narrow.YAML())
 	_, _, err = wide.Calibrate(ctx, CalibrateOptions{Platform: "narrow.yaml", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	require.NotEmpty(t, planIn(t, p).Target.Definition, "a platform that is not built in stands in the plan")
@@ -258,7 +258,7 @@ func TestSchemesGetTheirScales(t *testing.T) {
 	require.InEpsilon(t, float64(before)*127/7, float64(scale()), 1e-5)
 	_, _, err = p.Set(ctx, "conv1", []string{"weights=int3-sym-channel"}, 1)
 	require.ErrorContains(t, err, "weights of Conv cannot be int3-sym-channel: one of int8-sym-channel")
-	put(t, p.job().store(), "narrow.yaml", nil)
+	put(t, p.job().Files(), "narrow.yaml", nil)
 	_, _, err = p.Set(ctx, "conv1", []string{"observer=kl"}, 1)
 	require.NoError(t, err, "the plan has the platform's definition")
 }
@@ -320,7 +320,7 @@ s = Add(a, b) "add"
 y = GlobalAveragePool(s) "pool"
 output y: f32[1,4,1,1]
 `)}).Write(&model))
-	p.job().store().(*Memory).Write(p.Model, model.Bytes())
+	p.job().Files().(*Memory).Write(p.Model, model.Bytes())
 	zero := 0.0
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
@@ -373,7 +373,7 @@ func TestGovernedSlots(t *testing.T) {
 	require.NoError(t, err)
 	r, _, err := p.Set(ctx, "conv2:in0", []string{"scale=0.125", "zero_point=7"}, 1)
 	require.NoError(t, err)
-	require.Equal(t, []Governed{{3, "conv2:in0", "relu1:out0"}}, r.Governed)
+	require.Equal(t, []Governed{{Decision: 3, Slot: "conv2:in0", By: "relu1:out0"}}, r.Governed)
 	x, _, err := p.Explain(ctx, "relu1")
 	require.NoError(t, err)
 	out := x.Slots[len(x.Slots)-1]
@@ -392,14 +392,14 @@ func TestGovernedSlots(t *testing.T) {
 func TestStoredNumbersStand(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
-	calibrate(t, p, "m")
+	calibrateOn(t, p, "m")
 	f := planIn(t, p)
 	other := f.Nodes[0].Slots[0].Scale[0] * 1.5
 	f.Nodes[0].Slots[0].Scale[0] = other
 	f.NodesHash = "" // as another version would have written it
 	b, err := f.Encode()
 	require.NoError(t, err)
-	put(t, p.job().store(), p.Plan, b)
+	put(t, p.job().Files(), p.Plan, b)
 	_, warnings, err := p.Set(ctx, "gemm", []string{"observer=minmax"}, 1)
 	require.NoError(t, err)
 	require.Contains(t, fmt.Sprint(warnings), "computed other numbers, first at conv1:in0")
@@ -416,7 +416,7 @@ func TestStoredNumbersStand(t *testing.T) {
 func TestCalibratingKeepsDecisions(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
-	calibrate(t, p, "m")
+	calibrateOn(t, p, "m")
 	_, _, err := p.Set(ctx, "gemm", []string{"domain=fp32"}, 1)
 	require.NoError(t, err)
 	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Dispatcher: "conservative", BorderCost: new(float64)})
@@ -430,7 +430,7 @@ func TestCalibratingKeepsDecisions(t *testing.T) {
 	require.ErrorContains(t, err, "m.plan.json.bak")
 	b, _, err := p.Recipe(ctx)
 	require.NoError(t, err)
-	put(t, p.job().store(), "r.yaml", b)
+	put(t, p.job().Files(), "r.yaml", b)
 	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Threads: 1, Fresh: true})
 	require.NoError(t, err)
 	require.NotContains(t, float(t, p), "gemm")

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/calib"
 	"qwb/calib/data/npy"
 	"qwb/internal/graphtest"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/store"
 	"qwb/quantizer/overlay"
 )
 
@@ -36,18 +37,18 @@ func put(t *testing.T, s Store, name string, b []byte) {
 	t.Helper()
 	stage := s.Stage()
 	defer stage.Discard()
-	require.NoError(t, stage.Add(name, bytesOf(b)))
+	require.NoError(t, stage.Add(name, store.BytesOf(b)))
 	require.NoError(t, stage.Commit())
 }
 
 func get(t *testing.T, p *Project, name string) []byte {
 	t.Helper()
-	b, err := readFile(p.job().store(), name, 1<<30)
+	b, err := store.ReadFile(p.job().Files(), name, 1<<30)
 	require.NoError(t, err)
 	return b
 }
 
-func calibrate(t *testing.T, p *Project, data ...string) {
+func calibrateOn(t *testing.T, p *Project, data ...string) {
 	t.Helper()
 	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: data}, Threads: 1})
 	require.NoError(t, err)
@@ -56,7 +57,7 @@ func calibrate(t *testing.T, p *Project, data ...string) {
 // A plan that somebody else wrote while a command worked on what it had read is not overwritten.
 func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		calibrate(t, p, "m")
+		calibrateOn(t, p, "m")
 		search := forcedSearch(t, p)
 		before := get(t, p, "m.plan.json")
 		other := bytes.Replace(before, []byte(`"seed": 0`), []byte(`"seed": 7`), 1)
@@ -68,21 +69,21 @@ func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 				return err
 			},
 		} {
-			put(t, p.job().store(), "m.plan.json", before)
+			put(t, p.job().Files(), "m.plan.json", before)
 			mine := *p
-			mine.Events = &listener{at: func(string, int) { put(t, p.job().store(), "m.plan.json", other) }}
+			mine.Events = &listener{at: func(string, int) { put(t, p.job().Files(), "m.plan.json", other) }}
 			err := work(&mine)
 			require.ErrorAs(t, err, new(*ChangedError), name)
 			require.ErrorContains(t, err, "m.plan.json was changed by somebody else", name)
 			require.Equal(t, string(other), string(get(t, p, "m.plan.json")), name)
-			_, err = readFile(p.job().store(), "m.plan.json.bak", 1<<20)
-			require.True(t, missing(err), name)
+			_, err = store.ReadFile(p.job().Files(), "m.plan.json.bak", 1<<20)
+			require.True(t, store.Missing(err), name)
 		}
 
 		// An export is of what was read; its verification does not get into another plan.
-		put(t, p.job().store(), "m.plan.json", before)
+		put(t, p.job().Files(), "m.plan.json", before)
 		mine := *p
-		mine.Events = &listener{at: func(string, int) { put(t, p.job().store(), "m.plan.json", other) }}
+		mine.Events = &listener{at: func(string, int) { put(t, p.job().Files(), "m.plan.json", other) }}
 		_, warnings, err := mine.Export(context.Background(), ExportOptions{Platform: "trt_int8", Out: "o.onnx"})
 		require.NoError(t, err)
 		require.Contains(t, fmt.Sprint(warnings), "the verification could not be written into the plan: plan: m.plan.json was changed by somebody else")
@@ -93,17 +94,17 @@ func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 // A file that is exchanged between the last look at it and the renaming is not overwritten either.
 func TestStageExpects(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		put(t, p.job().store(), "x", []byte("mine"))
-		stage := p.job().store().Stage()
+		put(t, p.job().Files(), "x", []byte("mine"))
+		stage := p.job().Files().Stage()
 		defer stage.Discard()
-		stage.Expect("x", sumOf([]byte("mine")))
-		require.NoError(t, stage.Add("x", bytesOf([]byte("next"))))
-		require.NoError(t, stage.Add("y", bytesOf([]byte("beside"))))
-		put(t, p.job().store(), "x", []byte("theirs"))
+		stage.Expect("x", store.Sum([]byte("mine")))
+		require.NoError(t, stage.Add("x", store.BytesOf([]byte("next"))))
+		require.NoError(t, stage.Add("y", store.BytesOf([]byte("beside"))))
+		put(t, p.job().Files(), "x", []byte("theirs"))
 		require.ErrorAs(t, stage.Commit(), new(*ChangedError))
 		require.Equal(t, "theirs", string(get(t, p, "x")))
-		_, err := readFile(p.job().store(), "y", 1)
-		require.True(t, missing(err))
+		_, err := store.ReadFile(p.job().Files(), "y", 1)
+		require.True(t, store.Missing(err))
 	})
 }
 
@@ -124,12 +125,12 @@ func interrupted(t *testing.T, p *Project, after int, data ...string) {
 // The statistics of an interrupted run serve the same calibration, and nothing else.
 func TestInterruptedStatisticsAreNoStatistics(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		calibrate(t, p, "m")
+		calibrateOn(t, p, "m")
 		stats, plan := get(t, p, "m.stats"), get(t, p, "m.plan.json")
 		another := *p
 		another.Plan = "n.plan.json"
 		interrupted(t, &another, 2, "m")
-		_, of, err := another.job().readStats("n.stats")
+		_, of, err := planning.ReadStats(another.job(), "n.stats")
 		require.NoError(t, err)
 		require.Equal(t, 4, of)
 
@@ -140,7 +141,7 @@ func TestInterruptedStatisticsAreNoStatistics(t *testing.T) {
 		_, err = calib.Read(bytes.NewReader(get(t, p, "n.stats")), int64(len(get(t, p, "n.stats"))))
 		require.Error(t, err, "for other readers they are no statistics")
 
-		calibrate(t, &another, "m")
+		calibrateOn(t, &another, "m")
 		require.True(t, bytes.Equal(stats, get(t, p, "n.stats")))
 		require.Equal(t, string(plan), string(get(t, p, "n.plan.json")))
 	})
@@ -152,10 +153,10 @@ func TestStatisticsOfOtherData(t *testing.T) {
 		for i := range 4 {
 			var b bytes.Buffer
 			require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(900+i), 1, 3, 8, 8)))
-			put(t, p.job().store(), "other/0"+string(rune('0'+i))+".npy", b.Bytes())
+			put(t, p.job().Files(), "other/0"+string(rune('0'+i))+".npy", b.Bytes())
 		}
 		ctx := context.Background()
-		calibrate(t, p, "m")
+		calibrateOn(t, p, "m")
 		plan := get(t, p, "m.plan.json")
 		dispatch := func() error {
 			_, _, err := p.Dispatch(ctx, DispatchOptions{Selectors: []string{"conv1"}, Threads: 1})
@@ -167,8 +168,8 @@ func TestStatisticsOfOtherData(t *testing.T) {
 		require.Equal(t, string(plan), string(get(t, p, "m.plan.json")))
 
 		// Calibrated on other data, and the first plan put back.
-		calibrate(t, p, "other")
-		put(t, p.job().store(), "m.plan.json", plan)
+		calibrateOn(t, p, "other")
+		put(t, p.job().Files(), "m.plan.json", plan)
 		err := dispatch()
 		require.ErrorContains(t, err, "m.stats holds the statistics of other data than those that m.plan.json was made from")
 		require.ErrorContains(t, err, "qwb calibrate m.onnx --platform trt_int8 -o m.plan.json")
@@ -187,11 +188,11 @@ func TestStatisticsOfOtherData(t *testing.T) {
 // A plan is never run without the tuned values that it names, nor with others.
 func TestTunedValuesMustBeThePlans(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		calibrate(t, p, "m")
+		calibrateOn(t, p, "m")
 		plan := get(t, p, "m.plan.json")
-		name := overlay.FileName("m.plan.json", sumOf([]byte("x")))
-		tuned := strings.NewReplacer(`"decisions": [`, `"decisions": [{"by":"tune","method":"bias","overlay":"sha256:`+sumOf([]byte("x"))+`"},`, `"steps": [2]`, `"steps": [3]`).Replace(string(plan))
-		put(t, p.job().store(), "m.plan.json", []byte(tuned))
+		name := overlay.FileName("m.plan.json", store.Sum([]byte("x")))
+		tuned := strings.NewReplacer(`"decisions": [`, `"decisions": [{"by":"tune","method":"bias","overlay":"sha256:`+store.Sum([]byte("x"))+`"},`, `"steps": [2]`, `"steps": [3]`).Replace(string(plan))
+		put(t, p.job().Files(), "m.plan.json", []byte(tuned))
 		ctx := context.Background()
 		refused := func(want string) {
 			t.Helper()
@@ -208,12 +209,12 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 			}
 		}
 		refused("m.plan.json: the tuned values are gone: there is no " + name)
-		put(t, p.job().store(), name, []byte("y"))
+		put(t, p.job().Files(), name, []byte("y"))
 		refused("m.plan.json: the tuned values were changed: " + name + " (SHA-256")
-		put(t, p.job().store(), name, []byte("x"))
+		put(t, p.job().Files(), name, []byte("x"))
 		refused(name + ": overlay: safetensors: 1 bytes are no file")
 
-		put(t, p.job().store(), name, []byte("y"))
+		put(t, p.job().Files(), name, []byte("y"))
 		refused("qwb calibrate again, which keeps the other decisions")
 		_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8"})
 		require.NoError(t, err)

@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/calib/data/npy"
 	"qwb/graph/exec"
 	"qwb/internal/graphtest"
+	"qwb/internal/work/planning"
 	"qwb/quantizer/decision"
 )
 
@@ -45,7 +45,7 @@ func searchable(t *testing.T, platform string, n int) *Project {
 	for i := range n {
 		var b bytes.Buffer
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(5000+i), 1, 3, 8, 8)))
-		p.job().store().(*Memory).Write(fmt.Sprintf("more/%03d.npy", i), b.Bytes())
+		p.job().Files().(*Memory).Write(fmt.Sprintf("more/%03d.npy", i), b.Bytes())
 	}
 	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: platform, BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
@@ -57,7 +57,7 @@ func everyChoice(t *testing.T, p *Project, what Costing, formats []string, f fun
 	t.Helper()
 	ctx := context.Background()
 	c, m := mixed(t, p, formats...)
-	set, err := p.job().planData(c.p, DataOptions{Paths: []string{"more"}}, 0)
+	set, err := planning.PlanData(p.job(), c.Planned, DataOptions{Paths: []string{"more"}}, 0)
 	require.NoError(t, err)
 	var fit []*exec.Sample
 	for it := set.Iterator(); ; {
@@ -69,21 +69,21 @@ func everyChoice(t *testing.T, p *Project, what Costing, formats []string, f fun
 			fit = append(fit, s)
 		}
 	}
-	ev, err := analysis.NewEvaluator(ctx, c.p.Reference, func() exec.Iterator { return &exec.InMemory{Samples: fit} }, 2, 0)
+	ev, err := analysis.NewEvaluator(ctx, c.Planned.Reference, func() exec.Iterator { return &exec.InMemory{Samples: fit} }, 2, 0)
 	require.NoError(t, err)
-	choice := make([]int, len(m.units))
+	choice := make([]int, len(m.Units))
 	for {
-		out, _, err := m.derive(ctx, c.p.Plan.Decisions, "", choice)
+		out, _, err := m.Derive(ctx, c.Planned.Plan.Decisions, "", choice)
 		require.NoError(t, err)
-		q, err := c.p.simulator(c.p.Graph, out.Set, nil)
+		q, err := c.Planned.SimulatorOf(c.Planned.Graph, out.Set, nil)
 		require.NoError(t, err)
 		losses, err := ev.Losses(ctx, q)
 		require.NoError(t, err)
 		cost, err := analysis.CostOf(out.Graph, out.Set, what.Device)
 		require.NoError(t, err)
-		f(losses.Estimate().Mean, what.of(cost, c.p.Target))
+		f(losses.Estimate().Mean, what.Of(cost, c.Planned.Target))
 		i := 0
-		for ; i < len(choice) && choice[i] == len(m.units[i].options)-1; i++ {
+		for ; i < len(choice) && choice[i] == len(m.Units[i].Options)-1; i++ {
 			choice[i] = 0
 		}
 		if i == len(choice) {
@@ -124,15 +124,15 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 		require.Positive(t, r.HeldOut.Value)
 
 		// The plan has what was found: decisions with their evidence, and an export that ONNX Runtime takes.
-		c, err := p.job().change(ctx, 1)
+		c, err := planning.NewChange(ctx, p.job(), 1)
 		require.NoError(t, err)
-		cost, err := analysis.CostOf(c.was.Graph, c.was.Set, nil)
+		cost, err := analysis.CostOf(c.Was.Graph, c.Was.Set, nil)
 		require.NoError(t, err)
 		require.Equal(t, r.Cost.After, cost)
-		require.Empty(t, c.findings(c.was.Graph, c.was.Set))
+		require.Empty(t, c.Findings(c.Was.Graph, c.Was.Set))
 		n := 0
-		for i := range c.p.Plan.Decisions {
-			d := &c.p.Plan.Decisions[i]
+		for i := range c.Planned.Plan.Decisions {
+			d := &c.Planned.Plan.Decisions[i]
 			if d.By == decision.BySearch {
 				require.Equal(t, r.Decisions[n], d.String())
 				n++
@@ -146,8 +146,8 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 			}
 		}
 		require.Len(t, r.Decisions, n)
-		c.close()
-		put(t, p.job().store(), p.Plan, before)
+		c.Close()
+		put(t, p.job().Files(), p.Plan, before)
 	}
 
 	// A budget on the error, looser and tighter than what INT8 loses.
@@ -170,7 +170,7 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, float64(r.Cost.After.TotalBytes()), 1.05*best)
-		put(t, p.job().store(), p.Plan, before)
+		put(t, p.job().Files(), p.Plan, before)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestDispatchInFormatsRefuses(t *testing.T) {
 func TestDispatchInAllFormats(t *testing.T) {
 	ctx := context.Background()
 	p := searchable(t, "formats.yaml", 60)
-	put(t, p.job().store(), "device.yaml", []byte("name: d\ngops: {int4: 8, int8: 4, int16: 2, fp16: 2, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n"))
+	put(t, p.job().Files(), "device.yaml", []byte("name: d\ngops: {int4: 8, int8: 4, int16: 2, fp16: 2, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n"))
 	for what, at := range map[string]float64{"macs": 0.001, "bytes": 0.03, "time": 0.001} {
 		o := DispatchOptions{Formats: []string{"fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3"}, Costing: Costing{What: what}, DeviceFile: "device.yaml",
 			Budget: &Budget{Name: "nsr", At: at}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}

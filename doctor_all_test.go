@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
 	"qwb/calib/data/npy"
 	"qwb/export"
 	"qwb/export/all"

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/calib/data/npy"
 	"qwb/export/all"
 	"qwb/graph/onnx"
@@ -116,9 +115,9 @@ func TestEqualize(t *testing.T) {
 		_, _, err = p.Undo(ctx, 1)
 		require.NoError(t, err)
 		store.Write("old.json", before)
-		old, _, err := p.job().readPlan("old.json")
+		old, _, err := p.job().ReadPlan("old.json")
 		require.NoError(t, err)
-		undone, _, err := p.job().readPlan(p.Plan)
+		undone, _, err := p.job().ReadPlan(p.Plan)
 		require.NoError(t, err)
 		require.Equal(t, old.Nodes, undone.Nodes)
 		_, _, err = p.Redo(ctx, 1)
@@ -127,7 +126,7 @@ func TestEqualize(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, content(t, store, "q.onnx"), content(t, store, "q2.onnx"))
 		require.Len(t, files(t, store, overlay.Belongs), 1)
-		again, _, err := p.job().readPlan(p.Plan)
+		again, _, err := p.job().ReadPlan(p.Plan)
 		require.NoError(t, err)
 		again.Verification = nil
 		encoded, err := again.Encode()

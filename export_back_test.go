@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/export"
 	"qwb/export/all"
 	"qwb/graph"

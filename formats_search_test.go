@@ -9,32 +9,33 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/search"
 	"qwb/quantizer/tqc"
 )
 
 // mixed opens a calibrated plan and finds its units.
-func mixed(t *testing.T, p *Project, formats ...string) (*change, *mixture) {
+func mixed(t *testing.T, p *Project, formats ...string) (*planning.Change, *search.Mixture) {
 	t.Helper()
-	c, err := p.job().change(context.Background(), 1)
+	c, err := planning.NewChange(context.Background(), p.job(), 1)
 	require.NoError(t, err)
-	t.Cleanup(c.close)
-	list, err := parseFormats(formats)
+	t.Cleanup(c.Close)
+	list, err := search.ParseFormats(formats)
 	require.NoError(t, err)
-	m, err := c.d.mixture(c.was, computing(c), list)
+	m, err := search.NewMixture(c.Derivation, c.Was, computing(c), list)
 	require.NoError(t, err)
 	return c, m
 }
 
 // computing lists the operators that a search ranks.
-func computing(c *change) (nodes []graph.NodeID) {
-	order, _ := c.p.Graph.Order()
+func computing(c *planning.Change) (nodes []graph.NodeID) {
+	order, _ := c.Planned.Graph.Order()
 	for _, id := range order {
-		if sp := c.p.Graph.Node(id).Spec(); sp != nil && sp.Kind == graph.KindComputing && c.was.Set.Domains[id] == tqc.DomainInt && c.was.Set.Fused[id] == graph.NoNode {
+		if sp := c.Planned.Graph.Node(id).Spec(); sp != nil && sp.Kind == graph.KindComputing && c.Was.Set.Domains[id] == tqc.DomainInt && c.Was.Set.Fused[id] == graph.NoNode {
 			nodes = append(nodes, id)
 		}
 	}
@@ -42,20 +43,20 @@ func computing(c *change) (nodes []graph.NodeID) {
 }
 
 // describe writes a line for each unit: its operators, and its options with what they decide.
-func (m *mixture) describe() string {
+func describe(m *search.Mixture) string {
 	var lines []string
-	for _, u := range m.units {
+	for _, u := range m.Units {
 		var names []string
-		for _, id := range u.nodes {
-			names = append(names, m.start.Graph.Node(id).Name)
+		for _, id := range u.Nodes {
+			names = append(names, m.Start.Graph.Node(id).Name)
 		}
 		line := strings.Join(names, "+") + ":"
-		for _, id := range u.joins {
-			names = append(names, m.start.Graph.Node(id).Name)
+		for _, id := range u.Joins {
+			names = append(names, m.Start.Graph.Node(id).Name)
 		}
-		for _, o := range u.options {
-			line += " " + o.format
-			for i, p := range o.each {
+		for _, o := range u.Options {
+			line += " " + o.Format
+			for i, p := range o.Each {
 				if !p.Empty() {
 					line += fmt.Sprintf(" [%s %s]", names[i], strings.Join(p.Words(), " "))
 				}
@@ -109,7 +110,7 @@ head: int8; fp32 [head domain=fp32]; fp16 [head domain=fp16]; int4 [head weights
 		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: c.platform, BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 		require.NoError(t, err)
 		_, m := mixed(t, p, "fp32", "fp16", "int16", "int8", "int4", "e4m3")
-		require.Equal(t, strings.TrimPrefix(c.want, "\n"), m.describe(), c.platform)
+		require.Equal(t, strings.TrimPrefix(c.want, "\n"), describe(m), c.platform)
 	}
 }
 
@@ -119,7 +120,7 @@ func placeOf(t *testing.T, text string) *Project {
 	p := place(t, new(Memory), "m", 3)
 	var b bytes.Buffer
 	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, text)}).Write(&b))
-	p.job().store().(*Memory).Write("m.onnx", b.Bytes())
+	p.job().Files().(*Memory).Write("m.onnx", b.Bytes())
 	return p
 }
 
@@ -143,17 +144,17 @@ func TestDecidedOperatorsKeepTheirFormat(t *testing.T) {
 stem: int8; int4 [stem weights=int4-sym-channel]
 left+right: int16; fp32 [left domain=fp32] [right domain=fp32]; fp16 [left domain=fp16] [right domain=fp16]; int4 [left weights=int4-sym-channel] [right weights=int4-sym-channel]
 hidden: int8; fp32 [hidden domain=fp32]; fp16 [hidden domain=fp16]; int16 [hidden activations=uint16-asym-tensor]
-head: int8; fp32 [head domain=fp32]; fp16 [head domain=fp16]; int16 [head activations=uint16-asym-tensor]`, "\n"), m.describe())
+head: int8; fp32 [head domain=fp32]; fp16 [head domain=fp16]; int16 [head activations=uint16-asym-tensor]`, "\n"), describe(m))
 }
 
 // choose gives units formats by name.
-func (m *mixture) choose(t *testing.T, formats map[string]string) []int {
+func choose(m *search.Mixture, t *testing.T, formats map[string]string) []int {
 	t.Helper()
-	choice := make([]int, len(m.units))
+	choice := make([]int, len(m.Units))
 	for unit, format := range formats {
-		i := slices.IndexFunc(m.units, func(u mixedUnit) bool { return m.start.Graph.Node(u.nodes[0]).Name == unit })
+		i := slices.IndexFunc(m.Units, func(u search.MixedUnit) bool { return m.Start.Graph.Node(u.Nodes[0]).Name == unit })
 		require.GreaterOrEqual(t, i, 0, unit)
-		k := slices.IndexFunc(m.units[i].options, func(o mixedOption) bool { return o.format == format })
+		k := slices.IndexFunc(m.Units[i].Options, func(o search.MixedOption) bool { return o.Format == format })
 		require.GreaterOrEqual(t, k, 0, format)
 		choice[i] = k
 	}
@@ -167,26 +168,26 @@ func TestMixtureDerives(t *testing.T) {
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	c, m := mixed(t, p, "fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3")
-	base := c.p.Plan.Decisions
-	domains := func(out *derived) string {
+	base := c.Planned.Plan.Decisions
+	domains := func(out *planning.Derived) string {
 		var words []string
-		for _, id := range m.bound.Order {
+		for _, id := range m.Bound.Order {
 			words = append(words, out.Graph.Node(id).Name+" "+out.Set.Domains[id].String())
 		}
 		return strings.Join(words, ", ")
 	}
 	// The Concat, the pool and the Flatten read nothing but half precision.
-	choice := m.choose(t, map[string]string{"left": "fp16"})
-	out, list, err := m.derive(ctx, base, "nsr 1", choice)
+	choice := choose(m, t, map[string]string{"left": "fp16"})
+	out, list, err := m.Derive(ctx, base, "nsr 1", choice)
 	require.NoError(t, err)
 	require.Equal(t, "stem INT8, relu INT8, left FP16, right FP16, join FP16, pool FP16, flatten FP16, hidden INT8, head INT8", domains(out))
 	require.Len(t, list, 1)
 	require.Equal(t, "search: nsr 1: left,right,join,pool,flatten domain=fp16", list[0].String())
-	require.Equal(t, choice, m.chosen(out, choice))
+	require.Equal(t, choice, m.Chosen(out, choice))
 
 	// A tensor between two formats has the wider one, in whatever order they are asked for.
-	choice = m.choose(t, map[string]string{"stem": "e4m3", "left": "int16", "hidden": "weights=int4-sym-g3", "head": "int4"})
-	out, list, err = m.derive(ctx, base, "", choice)
+	choice = choose(m, t, map[string]string{"stem": "e4m3", "left": "int16", "hidden": "weights=int4-sym-g3", "head": "int4"})
+	out, list, err = m.Derive(ctx, base, "", choice)
 	require.NoError(t, err)
 	require.Len(t, list, 4)
 	require.Equal(t, "search: left,right,join activations=uint16-asym-tensor", list[3].String())
@@ -206,10 +207,10 @@ func TestMixtureDerives(t *testing.T) {
 		[]string{format("stem", true), format("left", true), format("hidden", true), format("head", true)})
 
 	// Nothing chosen: as it is.
-	out, list, err = m.derive(ctx, base, "", make([]int, len(m.units)))
+	out, list, err = m.Derive(ctx, base, "", make([]int, len(m.Units)))
 	require.NoError(t, err)
 	require.Empty(t, list)
-	require.Same(t, m.start, out)
+	require.Same(t, m.Start, out)
 }
 
 // What the solver is told of bytes and work is what the plan costs when one unit changes.
@@ -222,10 +223,10 @@ func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 	device, err := analysis.ParseDevice([]byte("name: d\ngops: {int8: 4, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\noverhead_us: 1\n"))
 	require.NoError(t, err)
 	c, m := mixed(t, p, "fp32", "fp16", "int16", "int4", "weights=int4-sym-g3")
-	base := c.p.Plan.Decisions
+	base := c.Planned.Plan.Decisions
 	asked := map[string]int{}
 	for _, what := range []Costing{{What: "macs"}, {What: "bytes"}, {What: "time", Device: device}} {
-		units, err := m.measured(ctx, base, what, func(_ context.Context, format string, out *derived) (map[graph.NodeID][]float64, error) {
+		units, err := m.Measured(ctx, base, what, func(_ context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error) {
 			asked[format]++
 			losses := map[graph.NodeID][]float64{}
 			for i, id := range computing(c) {
@@ -237,24 +238,24 @@ func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 		require.Equal(t, "left and 1 more", units[1].Name)
 		require.Equal(t, []float64{2 + 3, 0}, units[1].Options[0].Parts)
 		require.Empty(t, units[1].Options[1].Parts, "fp32")
-		start, err := analysis.CostOf(m.start.Graph, m.start.Set, device)
+		start, err := analysis.CostOf(m.Start.Graph, m.Start.Set, device)
 		require.NoError(t, err)
-		for i := range m.units {
-			for k := range m.units[i].options {
-				choice := make([]int, len(m.units))
+		for i := range m.Units {
+			for k := range m.Units[i].Options {
+				choice := make([]int, len(m.Units))
 				choice[i] = k
-				out, _, err := m.derive(ctx, base, "", choice)
+				out, _, err := m.Derive(ctx, base, "", choice)
 				require.NoError(t, err)
 				cost, err := analysis.CostOf(out.Graph, out.Set, device)
 				require.NoError(t, err)
-				free := *m.d.Target // conversions hang on what the neighbours are
+				free := *m.D.Target // conversions hang on what the neighbours are
 				free.BorderCost = 0
-				want := what.of(cost, &free) - what.of(start, &free)
+				want := what.Of(cost, &free) - what.Of(start, &free)
 				got := units[i].Options[k].Cost - units[i].Options[0].Cost
-				if m.units[i].options[k].each[0].Domain != "" {
-					got -= what.conversions(m.d.Target, m.elements(m.units[i].nodes[0]))
-					if len(m.units[i].nodes) > 1 {
-						got -= what.conversions(m.d.Target, m.elements(m.units[i].nodes[1]))
+				if m.Units[i].Options[k].Each[0].Domain != "" {
+					got -= what.Conversions(m.D.Target, m.Elements(m.Units[i].Nodes[0]))
+					if len(m.Units[i].Nodes) > 1 {
+						got -= what.Conversions(m.D.Target, m.Elements(m.Units[i].Nodes[1]))
 					}
 				}
 				name := fmt.Sprint(what.What, " ", units[i].Name, " ", units[i].Options[k].Name)
@@ -281,7 +282,7 @@ func TestFormatsThatAreNone(t *testing.T) {
 		"weights=int4":            "--formats weights=int4: weights=int4: scheme",
 		"weights=int4-sym-g3+x=1": "unknown property",
 	} {
-		_, err := parseFormats(strings.Split(text, ","))
+		_, err := search.ParseFormats(strings.Split(text, ","))
 		require.ErrorContains(t, err, message)
 		require.ErrorAs(t, err, new(UsageError), text)
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/onnx"
@@ -53,7 +52,7 @@ func formatsPlatform(t *testing.T, p *Project) {
 	for i := range own.Ops {
 		own.Ops[i].Schemes = target.Schemes{}
 	}
-	put(t, p.job().store(), "formats.yaml", own.YAML())
+	put(t, p.job().Files(), "formats.yaml", own.YAML())
 }
 
 // Every format of weights and activations is decided, derives to the same plan again whatever the number of threads, is simulated, and
@@ -210,7 +209,7 @@ output l: f32[1,64]
 `)
 	own := target.TRTInt8
 	own.Name, own.Island = "half", qmath.FP16
-	p.job().store().(*Memory).Write("half.yaml", own.YAML())
+	p.job().Files().(*Memory).Write("half.yaml", own.YAML())
 	_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: "half.yaml", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	domains := func() map[string]string {

@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/calib/tune"
+	"qwb/internal/work/planning"
+	worktune "qwb/internal/work/tune"
 	"qwb/quantizer/tqc"
 )
 
@@ -31,18 +32,18 @@ var coarser = &tune.Method{Name: "coarser", Run: func(ctx context.Context, b *tu
 func coarsen(t *testing.T, p *Project) {
 	t.Helper()
 	ctx := context.Background()
-	c, err := p.job().change(ctx, 1)
+	c, err := planning.NewChange(ctx, p.job(), 1)
 	require.NoError(t, err)
-	defer c.close()
+	defer c.Close()
 	o := TuneOptions{Force: true, Threads: 1}
-	tn, err := c.tuning(ctx, o)
+	tn, err := worktune.Tuning(ctx, c, o)
 	require.NoError(t, err)
 	r := &TuneResult{}
-	r.Methods, err = tn.bench.Tune(ctx, coarser)
+	r.Methods, err = tn.Bench.Tune(ctx, coarser)
 	require.NoError(t, err)
-	found, err := tn.settle(ctx, 1)
+	found, err := tn.Settle(ctx, 1)
 	require.NoError(t, err)
-	_, err = tn.write(found, r, o)
+	_, err = tn.Write(found, r, o)
 	require.NoError(t, err)
 }
 
@@ -68,7 +69,7 @@ func TestTunedWeightsKeepTheirScales(t *testing.T) {
 	coarsen(t, p)
 	require.Equal(t, twice, weightScale(t, p, "conv1"))
 	derivesAgain(t, p)
-	planned, err := p.job().openPlan(p.Plan)
+	planned, err := planning.OpenPlan(p.job(), p.Plan)
 	require.NoError(t, err)
 	require.Empty(t, planned.Stale)
 	id, _ := planned.Graph.LookupNode("conv1")
@@ -102,7 +103,7 @@ func TestTunedWeightsKeepTheirScales(t *testing.T) {
 		_, warnings, err := p.Set(ctx, "conv1:weight", words, 1)
 		require.NoError(t, err)
 		require.Contains(t, fmt.Sprint(warnings), "tuned values do not fit any more at", "%v", words)
-		planned, err := p.job().openPlan(p.Plan)
+		planned, err := planning.OpenPlan(p.job(), p.Plan)
 		require.NoError(t, err)
 		require.NotEmpty(t, planned.Stale)
 		require.Equal(t, planned.Reference.Const(w), planned.Graph.Const(w), "the weight is the model's")

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/calib"
 	"qwb/calib/data/npy"
 	"qwb/internal/graphtest"
@@ -45,7 +44,7 @@ func TestGramsInPassesAndPieces(t *testing.T) {
 	ctx := context.Background()
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"a"}, Threads: 1}, Threads: 1})
 	require.NoError(t, err)
-	all := TuneOptions{Shard: Shard{1, 1}, Out: "one", Memory: 2 << 30, Threads: 3}
+	all := TuneOptions{Shard: Shard{Index: 1, Of: 1}, Out: "one", Memory: 2 << 30, Threads: 3}
 	r, _, err := p.Grams(ctx, all)
 	require.NoError(t, err)
 	require.Equal(t, 1, r.Passes)

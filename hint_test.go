@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/calib/data/npy"
 	"qwb/internal/graphtest"
+	"qwb/internal/work/planning"
 	"qwb/quantizer/tqc"
 )
 
-// A calibration whose observer loses says which one does better, and by how much: what keptLosses measures of both plans. It changes nothing, and
+// A calibration whose observer loses says which one does better, and by how much: what planning.KeptLosses measures of both plans. It changes nothing, and
 // the better observer gets no hint.
 func TestHint(t *testing.T) {
 	ctx := context.Background()
@@ -33,10 +33,10 @@ func TestHint(t *testing.T) {
 
 	losses := func() float64 {
 		j := p.job()
-		c, err := j.change(ctx, 1)
+		c, err := planning.NewChange(ctx, j, 1)
 		require.NoError(t, err)
-		defer c.close()
-		l, err := j.keptLosses(ctx, c.d, c.was, 1)
+		defer c.Close()
+		l, err := planning.KeptLosses(ctx, j, c.Derivation, c.Was, 1)
 		require.NoError(t, err)
 		return l.Estimate().Mean
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/graph/onnx"
+	"qwb/internal/work/bring"
 )
 
 // TestLargeImportIsAllOrNone: a float model with its weights in a file of their own, and the plan. Where the plan cannot get its name, the
@@ -18,7 +18,7 @@ func TestLargeImportIsAllOrNone(t *testing.T) {
 		if p.Store != (OS{}) {
 			t.Skip("only files of the system can be so large")
 		}
-		calibrate(t, p, "m")
+		calibrateOn(t, p, "m")
 		_, _, err := p.Export(context.Background(), ExportOptions{Out: "q.onnx", Threads: 1})
 		require.NoError(t, err)
 		require.NoError(t, os.Mkdir("i", 0o755))
@@ -43,13 +43,13 @@ func TestLargeImportIsAllOrNone(t *testing.T) {
 				}
 			}
 			before := files()
-			_, err = q.job().importModel(context.Background(), ImportOptions{Threads: 1}, 1)
+			_, err = bring.Import(context.Background(), q.job(), ImportOptions{Threads: 1}, 1)
 			require.Error(t, err)
 			require.Equal(t, before, files())
 			require.NoError(t, os.Remove(q.Plan))
 		}
 
-		r, err := q.job().importModel(context.Background(), ImportOptions{Threads: 1}, 1)
+		r, err := bring.Import(context.Background(), q.job(), ImportOptions{Threads: 1}, 1)
 		require.NoError(t, err)
 		require.Len(t, files(), 3)
 		m, _, err := onnx.Open(r.Model)

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/internal/graphtest"
+	"qwb/internal/work/planning"
 )
 
 // TestAnInterruptEndsOpening: a model is brought into its normal form, and a plan that was edited by hand is derived to say what to decide
@@ -16,10 +16,10 @@ import (
 func TestAnInterruptEndsOpening(t *testing.T) {
 	store := new(Memory)
 	p := place(t, store, "m", 3)
-	calibrate(t, p, "m")
+	calibrateOn(t, p, "m")
 	normal := 0
 	for ; ; normal++ {
-		_, err := p.job().in(graphtest.NewEnding(normal)).openNormal("m.onnx")
+		_, err := p.job().In(graphtest.NewEnding(normal)).OpenNormal("m.onnx")
 		if err == nil {
 			break
 		}
@@ -32,7 +32,7 @@ func TestAnInterruptEndsOpening(t *testing.T) {
 	store.Write(p.Plan, bytes.Replace(b, b[at:at+10], append(b[at:at+8:at+8], ' ', '9'), 1))
 	for n := 0; ; n++ {
 		require.Less(t, n, 10000)
-		_, err := p.job().in(graphtest.NewEnding(n)).openPlan(p.Plan)
+		_, err := planning.OpenPlan(p.job().In(graphtest.NewEnding(n)), p.Plan)
 		require.Error(t, err)
 		if !errors.Is(err, context.Canceled) {
 			require.ErrorContains(t, err, "edited by hand")

@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
+	"qwb/internal/work/planning"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/tqc"
 )
@@ -20,31 +20,31 @@ func TestKeptLosses(t *testing.T) {
 	require.NoError(t, err)
 	for range 2 {
 		j := p.job()
-		c, err := j.change(ctx, 1)
+		c, err := planning.NewChange(ctx, j, 1)
 		require.NoError(t, err)
 		r, _, err := p.Analyze(ctx, AnalyzeOptions{Config: analysis.Config{Outputs: true}})
 		require.NoError(t, err)
 		require.Positive(t, r.Worst().NSR)
-		losses, err := j.keptLosses(ctx, c.d, c.was, 2)
+		losses, err := planning.KeptLosses(ctx, j, c.Derivation, c.Was, 2)
 		require.NoError(t, err)
 		require.Len(t, losses, 4)
 		require.InEpsilon(t, r.Worst().NSR, losses.Estimate().Mean, 1e-9)
 
-		first := c.d.kept
-		out, err := c.d.Derive(ctx, append(c.p.Plan.Decisions[:len(c.p.Plan.Decisions):len(c.p.Plan.Decisions)],
+		first := c.Derivation.Kept
+		out, err := c.Derivation.Derive(ctx, append(c.Planned.Plan.Decisions[:len(c.Planned.Plan.Decisions):len(c.Planned.Plan.Decisions)],
 			decision.Decision{By: decision.ByUser, Select: decision.Select{"*"}, Properties: decision.Properties{Domain: decision.FP32}}))
 		require.NoError(t, err)
-		none, err := j.keptLosses(ctx, c.d, out, 1)
+		none, err := planning.KeptLosses(ctx, j, c.Derivation, out, 1)
 		require.NoError(t, err)
 		require.Zero(t, none.Estimate().Mean)
-		require.Same(t, first, c.d.kept)
-		c.close()
+		require.Same(t, first, c.Derivation.Kept)
+		c.Close()
 		coarsen(t, p)
 	}
 }
 
 // A plan without statistics keeps no samples.
 func TestNothingKept(t *testing.T) {
-	_, err := new(Project).job().keptLosses(context.Background(), &derivation{}, &derived{}, 1)
-	require.ErrorIs(t, err, errNoKept)
+	_, err := planning.KeptLosses(context.Background(), new(Project).job(), &planning.Derivation{}, &planning.Derived{}, 1)
+	require.ErrorIs(t, err, planning.ErrNoKept)
 }

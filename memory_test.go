@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/calib/data/npy"
 	"qwb/export/all"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
+	"qwb/internal/work/store"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 	"qwb/quantizer/tqc"
@@ -93,21 +93,21 @@ func TestTwoJobsAtOnce(t *testing.T) {
 // What the store in memory holds is what the operating system's files hold.
 func TestMemoryGivesTheFilesOfTheSystem(t *testing.T) {
 	t.Chdir(t.TempDir())
-	store := new(Memory)
-	p := place(t, store, "m", 3)
+	mem := new(Memory)
+	p := place(t, mem, "m", 3)
 	system := *p
 	system.Store = nil
 	stage := OS{}.Stage()
 	defer stage.Discard()
-	for _, name := range store.Names() {
-		b, _ := store.Read(name)
-		require.NoError(t, stage.Add(name, bytesOf(b)))
+	for _, name := range mem.Names() {
+		b, _ := mem.Read(name)
+		require.NoError(t, stage.Add(name, store.BytesOf(b)))
 	}
 	require.NoError(t, stage.Commit())
 	require.NoError(t, work(p, "onnxruntime"))
 	require.NoError(t, work(&system, "onnxruntime"))
-	for _, name := range store.Names() {
-		b, _ := store.Read(name)
+	for _, name := range mem.Names() {
+		b, _ := mem.Read(name)
 		require.True(t, bytes.Equal(b, read(t, name)), "%s differs", name)
 	}
 }

@@ -90,7 +90,7 @@ func TestVersion1ThatCannotBeBroughtOver(t *testing.T) {
 	}
 	b, err := f.Encode()
 	require.NoError(t, err)
-	put(t, p.job().store(), p.Plan, b)
+	put(t, p.job().Files(), p.Plan, b)
 	_, _, err = p.Set(ctx, "conv1", []string{"observer=kl"}, 1)
 	require.ErrorContains(t, err, "is a plan of version 1 and cannot be converted: no decision can express its values at conv1:in2")
 	require.Equal(t, string(b), string(get(t, p, p.Plan)))

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/quantizer/decision"
 )
 
@@ -16,7 +15,7 @@ func made(t *testing.T, name, text string) (string, error) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
 	if text != "" {
-		put(t, p.job().store(), name[strings.IndexByte(name, ':')+1:], []byte(text))
+		put(t, p.job().Files(), name[strings.IndexByte(name, ':')+1:], []byte(text))
 	}
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Recipes: []string{name}, Threads: 1})
 	if err != nil {

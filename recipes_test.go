@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
+	"qwb/internal/work/calibrate"
+	"qwb/internal/work/recipe"
 	"qwb/quantizer/decision"
 )
 
@@ -207,9 +208,9 @@ func TestGateJudges(t *testing.T) {
 		{"cosine", 0.9, 0.95, nil, false, false, ""},
 		{"cosine", 0.96, 0.95, nil, true, true, ""},
 	} {
-		s := recipeStep{Step: &decision.Step{Line: 3, Gate: &decision.Gate{Strict: c.strict}}, recipe: &decision.Recipe{File: "r.yaml"}}
+		s := recipe.Step{Step: &decision.Step{Line: 3, Gate: &decision.Gate{Strict: c.strict}}, Recipe: &decision.Recipe{File: "r.yaml"}}
 		var res CalibrateResult
-		s.judge(&res, GateResult{Metric: c.metric, Value: c.value, Limit: c.limit, Error: c.err})
+		calibrate.Judge(&s, &res, GateResult{Metric: c.metric, Value: c.value, Limit: c.limit, Error: c.err})
 		require.Equal(t, c.held, res.Gates[0].Held, "%v", c)
 		require.Equal(t, c.note, res.Gates[0].Note)
 	}

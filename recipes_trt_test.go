@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/quantizer/decision"
 )
 
@@ -14,7 +13,7 @@ func TestRecipeOfTensorRT(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
 	cache := "TRT-8601-EntropyCalibration2\nx: 3d000000\nr1: 3d800000\nc2: 3f000000\n(Unnamed Layer* 0) [Convolution]_output: 3f800000\n"
-	p.job().store().(*Memory).Write("old.cache", []byte(cache))
+	p.job().Files().(*Memory).Write("old.cache", []byte(cache))
 	o := CalibrateOptions{Platform: "trt10_int8", Data: DataOptions{Paths: []string{"m"}}, Threads: 1, Recipes: []string{"trt:old.cache"}}
 	_, _, err := p.Calibrate(ctx, o)
 	require.NoError(t, err)
@@ -34,12 +33,12 @@ func TestRecipeOfTensorRT(t *testing.T) {
 		"TRT-8601-EntropyCalibration2\nx: 00000000\n":      "old.cache: x: scale 0",
 		"x: 3d000000\n": `old.cache: line 1: "x: 3d000000" is no header TRT-VERSION-ALGORITHM`,
 	} {
-		p.job().store().(*Memory).Write("old.cache", []byte(text))
+		p.job().Files().(*Memory).Write("old.cache", []byte(text))
 		_, _, err := p.Calibrate(ctx, o)
 		require.ErrorContains(t, err, want)
 	}
 	o.Platform = "onnxruntime"
-	p.job().store().(*Memory).Write("old.cache", []byte(cache))
+	p.job().Files().(*Memory).Write("old.cache", []byte(cache))
 	_, _, err = p.Calibrate(ctx, o)
 	require.ErrorContains(t, err, "old.cache: TensorRT's ranges are of symmetric int8 tensors, those of onnxruntime are uint8-asym-tensor")
 }

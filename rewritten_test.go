@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/calib"
 	"qwb/calib/tune"
@@ -17,6 +16,8 @@ import (
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
+	"qwb/internal/work/planning"
+	worktune "qwb/internal/work/tune"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
@@ -48,10 +49,10 @@ func step() rewrite.Step {
 func rewriteBy(t *testing.T, p *Project, s rewrite.Step) {
 	t.Helper()
 	ctx := context.Background()
-	c, err := p.job().change(ctx, 1)
+	c, err := planning.NewChange(ctx, p.job(), 1)
 	require.NoError(t, err)
-	defer c.close()
-	tn, err := c.tuning(ctx, TuneOptions{Force: true, AllowFP32: true, Threads: 2})
+	defer c.Close()
+	tn, err := worktune.Tuning(ctx, c, TuneOptions{Force: true, AllowFP32: true, Threads: 2})
 	require.NoError(t, err)
 	method := &tune.Method{Name: "by-hand", Run: func(ctx context.Context, b *tune.Bench) (*tune.Report, error) {
 		next, err := b.Rewrite(ctx, b, append(b.Steps[:len(b.Steps):len(b.Steps)], s))
@@ -62,12 +63,12 @@ func rewriteBy(t *testing.T, p *Project, s rewrite.Step) {
 		return &tune.Report{Layers: []tune.Layer{{Node: s.At, Kept: true}}}, nil
 	}}
 	r := &TuneResult{}
-	r.Methods, err = tn.bench.Tune(ctx, method, &tune.Bias)
+	r.Methods, err = tn.Bench.Tune(ctx, method, &tune.Bias)
 	require.NoError(t, err)
-	found, err := tn.settle(ctx, 1)
+	found, err := tn.Settle(ctx, 1)
 	require.NoError(t, err)
-	require.Less(t, found.steps.nsr, 1e-10)
-	_, err = tn.write(found, r, TuneOptions{Methods: []string{"by-hand", "bias"}})
+	require.Less(t, found.Steps.NSR, 1e-10)
+	_, err = tn.Write(found, r, TuneOptions{Methods: []string{"by-hand", "bias"}})
 	require.NoError(t, err)
 }
 
@@ -157,16 +158,16 @@ func TestRewrittenPlan(t *testing.T) {
 
 		_, _, err = p.Undo(ctx, 1)
 		require.NoError(t, err)
-		undone, _, err := p.job().readPlan(p.Plan)
+		undone, _, err := p.job().ReadPlan(p.Plan)
 		require.NoError(t, err)
 		store.Write("old.json", before)
-		old, _, err := p.job().readPlan("old.json")
+		old, _, err := p.job().ReadPlan("old.json")
 		require.NoError(t, err)
 		require.Equal(t, old.Nodes, undone.Nodes)
 		require.Equal(t, old.Warnings, undone.Warnings)
 		_, _, err = p.Redo(ctx, 1)
 		require.NoError(t, err)
-		again, _, err := p.job().readPlan(p.Plan)
+		again, _, err := p.job().ReadPlan(p.Plan)
 		require.NoError(t, err)
 		again.Redo, again.Verification = nil, nil
 		encoded, err := again.Encode()
@@ -195,13 +196,13 @@ func TestRewrittenStatistics(t *testing.T) {
 	rewriteBy(t, p, step())
 	planned, _, err := p.OpenPlan()
 	require.NoError(t, err)
-	d, err := p.job().derivation(planned, 1)
+	d, err := planning.DerivationOf(p.job(), planned, 1)
 	require.NoError(t, err)
 	for _, name := range []string{"c1", "r1", "a", "cat"} {
-		require.NotEqual(t, d.base.Tensor(name), d.Stats.Tensor(name), name)
+		require.NotEqual(t, d.Base.Tensor(name), d.Stats.Tensor(name), name)
 	}
-	require.Same(t, d.base.Tensor("x"), d.Stats.Tensor("x"))
-	require.Same(t, d.base.Tensor("y"), d.Stats.Tensor("y"))
+	require.Same(t, d.Base.Tensor("x"), d.Stats.Tensor("x"))
+	require.Same(t, d.Base.Tensor("y"), d.Stats.Tensor("y"))
 
 	var b bytes.Buffer
 	require.NoError(t, (&onnx.Model{Graph: planned.Reference}).Write(&b))
@@ -210,7 +211,7 @@ func TestRewrittenStatistics(t *testing.T) {
 	other.Write("m.onnx", b.Bytes())
 	q := &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: other, Catalog: p.Catalog}
 	calibrated3(t, q)
-	theirs, _, err := q.job().readStats("m.stats")
+	theirs, _, err := planning.ReadStats(q.job(), "m.stats")
 	require.NoError(t, err)
 	for _, name := range []string{"c1", "r1", "c2", "a", "r2", "p", "cat", "f"} {
 		a, b := theirs.Tensor(name), d.Stats.Tensor(name)
@@ -254,11 +255,11 @@ func TestRewriteWithoutData(t *testing.T) {
 		store.Write(fmt.Sprintf("n/%02d.npy", i), content(t, store, fmt.Sprintf("m/%02d.npy", i)))
 		store.Write(fmt.Sprintf("m/%02d.npy", i), content(t, store, fmt.Sprintf("n/%02d.npy", 0)))
 	}
-	c, err := p.job().change(ctx, 1)
+	c, err := planning.NewChange(ctx, p.job(), 1)
 	require.NoError(t, err)
-	tn, err := c.tuning(ctx, TuneOptions{Force: true, Threads: 1, Data: DataOptions{Paths: []string{"n"}}})
+	tn, err := worktune.Tuning(ctx, c, TuneOptions{Force: true, Threads: 1, Data: DataOptions{Paths: []string{"n"}}})
 	require.NoError(t, err)
-	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{step()})
+	_, err = tn.Bench.Rewrite(ctx, tn.Bench, []rewrite.Step{step()})
 	require.ErrorContains(t, err, "the plan's data are not those that it was made from")
 	require.Equal(t, was, content(t, store, p.Plan))
 }
@@ -268,9 +269,9 @@ func TestStepsAreChecked(t *testing.T) {
 	ctx, store := context.Background(), new(Memory)
 	p := place(t, store, "m", 3)
 	calibrated3(t, p)
-	c, err := p.job().change(ctx, 1)
+	c, err := planning.NewChange(ctx, p.job(), 1)
 	require.NoError(t, err)
-	tn, err := c.tuning(ctx, TuneOptions{Force: true, Threads: 1})
+	tn, err := worktune.Tuning(ctx, c, TuneOptions{Force: true, Threads: 1})
 	require.NoError(t, err)
 	kinds := rewrite.Kinds
 	t.Cleanup(func() { rewrite.Kinds = kinds })
@@ -281,9 +282,9 @@ func TestStepsAreChecked(t *testing.T) {
 		g.SetConst(g.Node(id).Inputs[1], w)
 		return nil
 	}})
-	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{{Kind: "wrong", At: "conv1"}})
+	_, err = tn.Bench.Rewrite(ctx, tn.Bench, []rewrite.Step{{Kind: "wrong", At: "conv1"}})
 	require.ErrorContains(t, err, "the float outputs are not the model's any more")
-	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{{Kind: "scale", At: "relu1"}})
+	_, err = tn.Bench.Rewrite(ctx, tn.Bench, []rewrite.Step{{Kind: "scale", At: "relu1"}})
 	var broken *rewrite.Broken
 	require.ErrorAs(t, err, &broken)
 }
@@ -327,16 +328,16 @@ func TestRewriteWithoutFloat(t *testing.T) {
 	ctx, store := context.Background(), new(Memory)
 	p := placeClipped(t, store)
 	calibrated3(t, p)
-	c, err := p.job().change(ctx, 1)
+	c, err := planning.NewChange(ctx, p.job(), 1)
 	require.NoError(t, err)
-	tn, err := c.tuning(ctx, TuneOptions{Force: true, AllowFP32: true, Threads: 1})
+	tn, err := worktune.Tuning(ctx, c, TuneOptions{Force: true, AllowFP32: true, Threads: 1})
 	require.NoError(t, err)
-	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{step()})
+	_, err = tn.Bench.Rewrite(ctx, tn.Bench, []rewrite.Step{step()})
 	require.NoError(t, err)
-	absent := *c.p.Target
+	absent := *c.Planned.Target
 	absent.Float = target.FloatAbsent
-	c.p.Target = &absent
-	_, err = tn.bench.Rewrite(ctx, tn.bench, []rewrite.Step{step()})
+	c.Planned.Target = &absent
+	_, err = tn.Bench.Rewrite(ctx, tn.Bench, []rewrite.Step{step()})
 	require.ErrorContains(t, err, `node "relu1/min" (Min`)
 	require.ErrorContains(t, err, "computes nothing in float")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"qwb/internal/work/journal"
 )
 
 // commandsOf lists what the log has below each decision, by its number.
@@ -35,7 +36,7 @@ func TestLogHasOutcomes(t *testing.T) {
 	ctx := context.Background()
 	stores(t, func(t *testing.T, p *Project) {
 		p.Catalog = place(t, new(Memory), "x", 1).Catalog
-		calibrate(t, p, "m")
+		calibrateOn(t, p, "m")
 		analyze := func() {
 			o := AnalyzeOptions{}
 			o.Graphwise, o.Layerwise, o.Threads = true, true, 1
@@ -46,7 +47,7 @@ func TestLogHasOutcomes(t *testing.T) {
 		analyze()
 		_, list := commandsOf(t, p)
 		require.Equal(t, map[int]string{2: "analyze"}, list, "the same outcome twice is one")
-		calibrate(t, p, "m")
+		calibrateOn(t, p, "m")
 		_, list = commandsOf(t, p)
 		require.Equal(t, map[int]string{2: "analyze calibrate"}, list, "calibrate alone begins no history, and adds to one")
 		r, _, err := p.Set(ctx, "conv1", []string{"domain=fp32"}, 1)
@@ -84,7 +85,7 @@ func TestLogHasOutcomes(t *testing.T) {
 		log, _ = commandsOf(t, p)
 		require.Equal(t, 2, log.Elsewhere)
 		require.NotContains(t, string(get(t, p, RunsPath(p.Plan))), "\n\n")
-		if _, ok := p.job().store().Path("m"); ok {
+		if _, ok := p.job().Files().Path("m"); ok {
 			gc, _, err := p.GC()
 			require.NoError(t, err)
 			require.Equal(t, log.Elsewhere, gc.RunsRemoved)
@@ -128,7 +129,7 @@ func TestOutcomesAreNoHindrance(t *testing.T) {
 			require.Equal(t, map[int]string{2: "analyze"}, list, "a line behind half a line is a line")
 		}
 	}
-	require.Error(t, keepOutcome(OS{}, name, Outcome{State: "x", Command: "eval", Figures: object(strings.Repeat("x", maxOutcome))}))
+	require.Error(t, journal.KeepOutcome(OS{}, name, Outcome{State: "x", Command: "eval", Figures: journal.Object(strings.Repeat("x", journal.MaxOutcome))}))
 }
 
 // Many at once, and many: no line is torn or lost, and the file stays small.
@@ -138,22 +139,22 @@ func TestOutcomesOfMany(t *testing.T) {
 	for i := range 8 {
 		wait.Go(func() {
 			for k := range 50 {
-				require.NoError(t, keepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(i, "-", k), Figures: object(struct{}{})}))
+				require.NoError(t, journal.KeepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(i, "-", k), Figures: journal.Object(struct{}{})}))
 			}
 		})
 	}
 	wait.Wait()
 	j := (&Project{Plan: "m.plan.json"}).job()
-	require.Len(t, j.outcomes("m.plan.json")["s"], 400)
-	long := object(strings.Repeat("x", 3000))
-	many := maxRuns/3000 + 20 // the oldest make room
+	require.Len(t, journal.Outcomes(j, "m.plan.json")["s"], 400)
+	long := journal.Object(strings.Repeat("x", 3000))
+	many := journal.MaxRuns/3000 + 20 // the oldest make room
 	for k := range many {
-		require.NoError(t, keepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(k), Figures: long}))
+		require.NoError(t, journal.KeepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(k), Figures: long}))
 	}
 	info, err := os.Stat("m.runs.jsonl")
 	require.NoError(t, err)
-	require.LessOrEqual(t, info.Size(), int64(maxRuns))
-	list := j.outcomes("m.plan.json")["s"]
+	require.LessOrEqual(t, info.Size(), int64(journal.MaxRuns))
+	list := journal.Outcomes(j, "m.plan.json")["s"]
 	require.Equal(t, fmt.Sprint(many-1), list[len(list)-1].Command)
 	require.Greater(t, len(list), 100)
 }

@@ -11,13 +11,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/calib/data/npy"
 	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
 	"qwb/internal/longtest"
+	"qwb/internal/work/calibrate"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/recipe"
 	"qwb/quantizer/target"
 )
 
@@ -95,7 +97,7 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 			j := (&Project{Model: path, Plan: "s.plan.json", Catalog: Catalog{Version: "0.0.0"}}).job()
 			tg, err := target.Find(platform)
 			require.NoError(t, err)
-			m, err := j.openNormal(path)
+			m, err := j.OpenNormal(path)
 			require.NoError(t, err)
 			if seed > 0 {
 				for _, g := range []*graph.Graph{m.Loaded, m.Graph} {
@@ -105,13 +107,13 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 			o := CalibrateOptions{Platform: platform, Threads: 2,
 				Data: DataOptions{Paths: data, Preprocess: preprocess, Samples: samples, Threads: 2}}
 			require.NoError(t, os.RemoveAll("s.stats"))
-			stats, err := j.gather(context.Background(), m, o, given{}, &CalibrateResult{})
+			stats, err := calibrate.Gather(context.Background(), j, m, o, calibrate.Given{}, &CalibrateResult{})
 			require.NoError(t, err)
-			next, err := j.calibrated(m, nil, stats, tg, o, given{}, &recipeSteps{})
+			next, err := calibrate.NextPlan(j, m, nil, stats, tg, o, calibrate.Given{}, &recipe.Steps{})
 			require.NoError(t, err)
-			derived, err := (&derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).remembered(context.Background(), next)
+			derived, err := (&planning.Derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).Remembered(context.Background(), next)
 			require.NoError(t, err)
-			p, err := planOf(derived, next, stats)
+			p, err := calibrate.PlanOf(derived, next, stats)
 			require.NoError(t, err)
 			plan, err := p.Encode()
 			require.NoError(t, err)

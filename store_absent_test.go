@@ -9,13 +9,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
+	"qwb/internal/work/open"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/store"
 	"qwb/quantizer/plan"
 )
 
 // every store, with the folder that its files are in.
 func everyStore(t *testing.T) map[string]Store {
-	return map[string]Store{"os": OS{}, "memory": &Memory{}, "scratch": &scratch{base: &Memory{}}}
+	return map[string]Store{"os": OS{}, "memory": &Memory{}, "scratch": &store.Scratch{Base: &Memory{}}}
 }
 
 // TestExpectedToBeAbsent: a stage that expects no file there is told where somebody else was faster.
@@ -25,7 +27,7 @@ func TestExpectedToBeAbsent(t *testing.T) {
 		for _, first := range []bool{true, false} {
 			stage := s.Stage()
 			stage.Expect(file, "")
-			require.NoError(t, stage.Add(file, bytesOf([]byte(fmt.Sprint(first)))))
+			require.NoError(t, stage.Add(file, store.BytesOf([]byte(fmt.Sprint(first)))))
 			if err := stage.Commit(); first {
 				require.NoError(t, err, name)
 			} else {
@@ -66,8 +68,8 @@ func TestTwoFirstPlans(t *testing.T) {
 	require.NoError(t, err)
 	m := &Memory{}
 	s := &racing{Store: m, race: func() { m.Write("m.plan.json", []byte("the other's")) }}
-	j := &job{project: &project{Plan: "m.plan.json", Store: s}}
-	_, err = j.writePlan("m.plan.json", p, "", nil)
+	j := &open.Job{Project: &open.Project{Plan: "m.plan.json", Store: s}}
+	_, err = planning.WritePlan(j, "m.plan.json", p, "", nil)
 	require.NoError(t, err)
 	kept, _ := m.Read("m.plan.json.bak")
 	require.Equal(t, "the other's", string(kept))

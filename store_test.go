@@ -14,6 +14,8 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/store"
 )
 
 // The store in memory is a file system like any other.
@@ -43,18 +45,18 @@ func (s strict) Open(name string) (fs.File, error) {
 // Files of a stage appear together, or none does; what failed leaves nothing.
 func TestStageIsAllOrNone(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		put(t, p.job().store(), "x", []byte("old"))
-		stage := p.job().store().Stage()
-		require.NoError(t, stage.Add("x", bytesOf([]byte("new"))))
+		put(t, p.job().Files(), "x", []byte("old"))
+		stage := p.job().Files().Stage()
+		require.NoError(t, stage.Add("x", store.BytesOf([]byte("new"))))
 		require.ErrorContains(t, stage.Add("y", func(w io.Writer) error {
 			_, _ = io.WriteString(w, "half")
 			return errors.New("disk full")
 		}), "disk full")
 		stage.Discard()
 		require.Equal(t, "old", string(get(t, p, "x")))
-		_, err := readFile(p.job().store(), "y", 1)
+		_, err := store.ReadFile(p.job().Files(), "y", 1)
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		list, err := fs.ReadDir(p.job().store(), ".")
+		list, err := fs.ReadDir(p.job().Files(), ".")
 		require.NoError(t, err)
 		for _, e := range list {
 			require.NotEqual(t, byte('.'), e.Name()[0], e.Name())
@@ -68,18 +70,18 @@ func TestStageOverAFolder(t *testing.T) {
 	put(t, OS{}, "d/x", nil)
 	stage := OS{}.Stage()
 	defer stage.Discard()
-	require.NoError(t, stage.Add("a", bytesOf(nil)))
-	require.NoError(t, stage.Add("d", bytesOf(nil)))
+	require.NoError(t, stage.Add("a", store.BytesOf(nil)))
+	require.NoError(t, stage.Add("d", store.BytesOf(nil)))
 	require.ErrorContains(t, stage.Commit(), "d: it is a folder")
 	_, err := fs.Stat(OS{}, "a")
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.ErrorContains(t, stage.Add("d/x/y", bytesOf(nil)), "not a directory")
+	require.ErrorContains(t, stage.Add("d/x/y", store.BytesOf(nil)), "not a directory")
 }
 
 // Of many who add one to what they read, each is counted: whoever came too late is told, reads again and adds to that.
 func TestNoChangeIsLost(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
-		put(t, p.job().store(), "n", []byte("0"))
+		put(t, p.job().Files(), "n", []byte("0"))
 		const workers, each = 6, 15
 		var all sync.WaitGroup
 		fail := make(chan error, workers)
@@ -88,7 +90,7 @@ func TestNoChangeIsLost(t *testing.T) {
 			go func() {
 				defer all.Done()
 				for done := 0; done < each; {
-					err := increment(p.job().store())
+					err := increment(p.job().Files())
 					if changed := (*ChangedError)(nil); errors.As(err, &changed) {
 						continue
 					}
@@ -108,7 +110,7 @@ func TestNoChangeIsLost(t *testing.T) {
 }
 
 func increment(s Store) error {
-	b, err := readFile(s, "n", 100)
+	b, err := store.ReadFile(s, "n", 100)
 	if err != nil {
 		return err
 	}
@@ -118,8 +120,8 @@ func increment(s Store) error {
 	}
 	stage := s.Stage()
 	defer stage.Discard()
-	stage.Expect("n", sumOf(b))
-	if err := stage.Add("n", bytesOf([]byte(strconv.Itoa(n+1)))); err != nil {
+	stage.Expect("n", store.Sum(b))
+	if err := stage.Add("n", store.BytesOf([]byte(strconv.Itoa(n+1)))); err != nil {
 		return err
 	}
 	return stage.Commit()
@@ -130,7 +132,7 @@ func TestTwoCalibrationsOfOnePlan(t *testing.T) {
 	stores(t, func(t *testing.T, p *Project) {
 		for i := range 3 {
 			b := get(t, p, "m/0"+strconv.Itoa(i)+".npy")
-			put(t, p.job().store(), "fewer/0"+strconv.Itoa(i)+".npy", b)
+			put(t, p.job().Files(), "fewer/0"+strconv.Itoa(i)+".npy", b)
 		}
 		for range 5 {
 			var both sync.WaitGroup
@@ -138,13 +140,13 @@ func TestTwoCalibrationsOfOnePlan(t *testing.T) {
 				both.Add(1)
 				go func() {
 					defer both.Done()
-					calibrate(t, p, data)
+					calibrateOn(t, p, data)
 				}()
 			}
 			both.Wait()
 			planned, _, err := p.OpenPlan()
 			require.NoError(t, err)
-			_, err = p.job().planStats(planned)
+			_, err = planning.PlanStats(p.job(), planned)
 			require.NoError(t, err)
 			require.NoError(t, planned.Close())
 		}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/calib/data/npy"
 	"qwb/graph/exec"
@@ -142,7 +141,7 @@ func TestSweepLabelled(t *testing.T) {
 		require.NoError(t, err)
 		a, _, err := half.Eval(ctx, EvalOptions{Mode: "sim", Data: DataOptions{Paths: []string{"m.held"}, Labels: "labels.tsv"}})
 		require.NoError(t, err)
-		require.Equal(t, Answered{a.Top1, a.Drop, a.DropError, a.Flips}, *row.Answered)
+		require.Equal(t, Answered{Top1: a.Top1, Drop: a.Drop, DropError: a.DropError, Flips: a.Flips}, *row.Answered)
 		require.Equal(t, a.FloatTop1, *r.FloatTop1)
 	}
 	o.Data.Labels = "none.tsv"

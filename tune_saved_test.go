@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	worktune "qwb/internal/work/tune"
 )
 
 // Killed and run again, tune writes the plan and the tuned values of a run that nobody disturbed; what it went on from is gone then.
@@ -50,7 +51,7 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 	other := o
 	other.Methods = []string{"bias"}
 	part := read(t, "m.tuning")
-	saved, _, err := decodeTuning(part)
+	saved, _, err := worktune.DecodeTuning(part)
 	require.NoError(t, err)
 	require.NotEmpty(t, saved.Reports)
 	require.Len(t, saved.Layers, 2)
@@ -75,16 +76,16 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 }
 
 func TestBudgetsAreTimesOrWork(t *testing.T) {
-	w, err := parseBudget("10m")
+	w, err := worktune.ParseBudget("10m")
 	require.NoError(t, err)
 	require.Equal(t, 10*time.Minute, w.Time)
 	for _, text := range []string{"5000forwards", "5000 forwards"} {
-		w, err = parseBudget(text)
+		w, err = worktune.ParseBudget(text)
 		require.NoError(t, err)
 		require.Equal(t, 5000.0, w.Limit)
 	}
 	for _, text := range []string{"0forwards", "-3 forwards", "5000", "-10m", "0s", "much"} {
-		_, err = parseBudget(text)
+		_, err = worktune.ParseBudget(text)
 		require.ErrorContains(t, err, "--budget "+text, text)
 	}
 }

@@ -4,17 +4,18 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/plain"
+	"qwb/internal/work/journal"
+	"qwb/internal/work/open"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/search"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -24,22 +25,22 @@ import (
 // View gathers what a page shows of the plan: the report r of an analysis, which may be nil, the network, its cost, the decisions, and what
 // earlier commands found. stale says that r is of another state of the plan. Nothing is measured.
 func (p *Project) View(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
-	j := p.job().in(ctx)
-	v, err := j.view(ctx, r, stale, false)
-	return v, j.warnings, err
+	j := p.job().In(ctx)
+	v, err := view(ctx, j, r, stale, false)
+	return v, j.Warnings, err
 }
 
 // BriefView is View without the figures that take the integers of all weights, which take most of its time: those of saturation.
 func (p *Project) BriefView(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
-	j := p.job().in(ctx)
-	v, err := j.view(ctx, r, stale, true)
-	return v, j.warnings, err
+	j := p.job().In(ctx)
+	v, err := view(ctx, j, r, stale, true)
+	return v, j.Warnings, err
 }
 
-func (j *job) view(ctx context.Context, r *analysis.Report, stale, brief bool) (*reports.View, error) {
-	p, err := j.openPlan(j.Plan)
-	if lost(err) { // its decisions can be told all the same
-		p, _, err = j.openStory(err)
+func view(ctx context.Context, j *open.Job, r *analysis.Report, stale, brief bool) (*reports.View, error) {
+	p, err := planning.OpenPlan(j, j.Plan)
+	if planning.Lost(err) { // its decisions can be told all the same
+		p, _, err = planning.OpenStory(j, err)
 	}
 	if err != nil {
 		return nil, err
@@ -51,9 +52,9 @@ func (j *job) view(ctx context.Context, r *analysis.Report, stale, brief bool) (
 		v.Report = &analysis.Report{Model: model, Plan: v.Plan, Platform: v.Platform, Warnings: p.Plan.Warnings}
 		v.Missing["report"] = "qwb analyze " + plain.Shell(j.Plan)
 	}
-	v.Verdict = j.verdict(v, r)
+	v.Verdict = verdict(j, v, r)
 	if p.Plan.Options == nil {
-		if v.Decisions, err = j.logOf(p, plan.Version); err != nil {
+		if v.Decisions, err = planning.LogOf(j, p, plan.Version); err != nil {
 			return nil, err
 		}
 	}
@@ -77,11 +78,11 @@ func (j *job) view(ctx context.Context, r *analysis.Report, stale, brief bool) (
 	}
 	v.Picture = reports.NewPicture(topology)
 	v.Nodes = nodeFigures(p, r, brief)
-	return v, j.weigh(p, v.Verdict)
+	return v, weigh(j, p, v.Verdict)
 }
 
 // weigh adds what the plan costs, and the float network.
-func (j *job) weigh(p *Planned, v *reports.Verdict) error {
+func weigh(j *open.Job, p *Planned, v *reports.Verdict) error {
 	cost, err := analysis.CostOf(p.Graph, p.Set, nil)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func nodeFigures(p *Planned, r *analysis.Report, brief bool) []reports.NodeFigur
 }
 
 // verdict sums up what the report and earlier commands say of the plan as it is.
-func (j *job) verdict(v *reports.View, r *analysis.Report) *reports.Verdict {
+func verdict(j *open.Job, v *reports.View, r *analysis.Report) *reports.Verdict {
 	out := &reports.Verdict{Work: []reports.Work{}}
 	if r != nil && len(r.Outputs) > 0 {
 		o := r.Judged()
@@ -169,7 +170,7 @@ func (j *job) verdict(v *reports.View, r *analysis.Report) *reports.Verdict {
 		out.NSR, out.Output, out.Centred = &x, o.Output, o.Centred != nil
 		out.Samples, out.Level = r.Samples, reports.LevelOf(out.NSR.NSR)
 	}
-	for _, o := range j.known() { // the last of each kind counts
+	for _, o := range journal.Known(j) { // the last of each kind counts
 		var f struct {
 			Mode, Profile, Metric     string
 			N                         int
@@ -199,7 +200,7 @@ func (j *job) verdict(v *reports.View, r *analysis.Report) *reports.Verdict {
 				out.Float = ratio(f.FloatTop1, f.N)
 			}
 		case o.Command == "dispatch" && f.Budget != nil:
-			out.Budget = &reports.Budget{Metric: metricTitle(f.Metric), Limit: *f.Budget, Value: f.HeldOut, Error: f.HeldOutError, Met: f.Claimed}
+			out.Budget = &reports.Budget{Metric: search.MetricTitle(f.Metric), Limit: *f.Budget, Value: f.HeldOut, Error: f.HeldOutError, Met: f.Claimed}
 		}
 	}
 	if out.Metric == "" {
@@ -217,90 +218,4 @@ func ratio(n *int, of int) *float64 {
 	}
 	x := float64(*n) / float64(of)
 	return &x
-}
-
-// Search is what the search found, as pages show it; nil where nothing was searched.
-func (r *DispatchResult) Search() *reports.Search {
-	if r.Found == nil || len(r.Points) == 0 {
-		return nil
-	}
-	budget := r.Goal.Budget
-	s := &reports.Search{Command: "dispatch", Metric: metricTitle(r.Goal.Metric), Cost: "MACs in FP32", Budget: &budget}
-	for i := range r.Points {
-		x := &r.Points[i]
-		p := reports.SearchPoint{Label: plain.Count(len(x.FP32), "operator") + " in FP32", Metric: x.Metric, Error: x.Error, Cost: float64(x.MACs), Pareto: x.Pareto,
-			Chosen: slices.Equal(x.FP32, r.FP32), FP32: x.FP32}
-		if x.Formats != nil {
-			s.Cost, p.Cost, p.Label = "cost", x.Cost, formatCounts(x.Formats)
-		} else if len(x.FP32) > 0 {
-			p.Command = fmt.Sprintf("qwb dispatch %s --fp32 %s", plain.Shell(r.Plan), plain.Shell(strings.Join(x.FP32, ",")))
-		}
-		s.Points = append(s.Points, p)
-	}
-	return s
-}
-
-// metricTitle is the name of a budget's metric for people.
-func metricTitle(name string) string {
-	switch name {
-	case "nsr":
-		return "plain NSR"
-	case "top1", "drop":
-		return "drop of top-1, pp"
-	}
-	return name
-}
-
-func formatCounts(n map[string]int) string {
-	var words []string
-	for _, f := range slices.Sorted(maps.Keys(n)) {
-		words = append(words, fmt.Sprintf("%d %s", n[f], f))
-	}
-	return strings.Join(words, ", ")
-}
-
-// Search is what the sweep found, as pages show it.
-func (r *SweepResult) Search() *reports.Search {
-	s := &reports.Search{Command: "sweep", Metric: "NSR", Cost: "bytes"}
-	for i := range r.Rows {
-		x := &r.Rows[i]
-		p := reports.SearchPoint{Label: fmt.Sprintf("%s, %s, per %s", x.Platform, x.Observer, x.Granularity), Metric: x.NSR.NSR, Error: x.NSRError, Chosen: x.Chosen, Tied: x.Rank == r.Rows[0].Rank}
-		if x.Format != FormatDefault && x.Format != "" {
-			p.Label += ", " + x.Format
-		}
-		if x.Cost != nil {
-			p.Cost = float64(x.Cost.TotalBytes())
-		}
-		p.Pareto = true
-		for k := range r.Rows {
-			if y := &r.Rows[k]; y.Cost != nil && float64(y.Cost.TotalBytes()) <= p.Cost && y.NSR.NSR < p.Metric {
-				p.Pareto = false
-			}
-		}
-		s.Points = append(s.Points, p)
-	}
-	return s
-}
-
-// mostPoints is how many points of a search an outcome keeps.
-const mostPoints = 12
-
-// withSearch adds to figures what pages draw of a search. Names of operators are left out: an outcome is a line.
-func withSearch[R any](figures func(*R) json.RawMessage, search func(*R) *reports.Search) func(*R) json.RawMessage {
-	return func(r *R) json.RawMessage {
-		b := figures(r)
-		s := search(r)
-		if s == nil || len(b) < 3 {
-			return b
-		}
-		brief := *s
-		brief.Points = slices.Clone(s.Points[:min(len(s.Points), mostPoints)])
-		for i := range brief.Points {
-			brief.Points[i].FP32, brief.Points[i].Command = nil, ""
-			if math.IsNaN(brief.Points[i].Metric) || math.IsInf(brief.Points[i].Metric, 0) {
-				return b
-			}
-		}
-		return json.RawMessage(string(b[:len(b)-1]) + `,"search":` + string(object(&brief)) + "}")
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
 	"qwb/analysis"
 	"qwb/quantizer/tqc"
 )
@@ -62,7 +61,7 @@ func TestWhatIfIsWhatComesOfIt(t *testing.T) {
 func TestWhatIfRefuses(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 2)
-	calibrate(t, p, "m")
+	calibrateOn(t, p, "m")
 	for _, c := range [][]string{
 		{"conv1:in0", "lo=1"}, {"conv1:in0", "lo=2", "hi=1"}, {"conv1:in0", "lo=0", "hi=1", "observer=kl"}, {"conv1", "lo=0", "hi=1"}, {"conv1:weight", "lo=0", "hi=1"},
 		{"conv1:in0", "lo=x", "hi=1"}, {"none:in0", "lo=0", "hi=1"}, {"conv1:in0", "colour=red"}, {"conv1:in0"},

@@ -58,6 +58,17 @@ var layers = []string{
 	"export/qoperator",
 	"export/trt",
 	"export/all reports/png",
+	"internal/work/fault",
+	"internal/work/store",
+	"internal/work/open",
+	"internal/work/journal",
+	"internal/work/samples",
+	"internal/work/planning internal/work/language",
+	"internal/work/measure internal/work/search internal/work/compare internal/work/doctor internal/work/verify internal/work/tune",
+	"internal/work/recipe internal/work/export",
+	"internal/work/calibrate internal/work/certify",
+	"internal/work/bring internal/work/sweep internal/work/advise",
+	"internal/work/replace",
 	".",
 	"internal/gpu",
 	"internal/demo/... internal/bench internal/options",
@@ -211,6 +222,11 @@ func TestImportDirectionCatchesViolations(t *testing.T) {
 		{"export/espdl", "qwb/export/tflite"},
 		{".", "qwb/cmd/qwb"},
 		{".", "runtime/debug"},
+		{"internal/work/open", "runtime/debug"},
+		{"internal/work/planning", "qwb"},
+		{"internal/work/search", "qwb/internal/work/tune"},
+		{"internal/work/open", "qwb/internal/work/planning"},
+		{"internal/work/calibrate", "qwb/internal/work/sweep"},
 		{".", "github.com/spf13/cobra"},
 		{"graph/exec", "github.com/spf13/cobra"},
 		{"quantizer", "qwb/nowhere"},
@@ -229,7 +245,7 @@ func judge(dir string, from int, name string) string {
 	}
 	if !isLocal {
 		if !strings.Contains(strings.SplitN(name, "/", 2)[0], ".") {
-			if dir == "." && slices.Contains(ofTheProcess, name) {
+			if (dir == "." || below(dir, "internal/work")) && slices.Contains(ofTheProcess, name) {
 				return "it is about the whole process, in which others work too"
 			}
 			if slices.Contains(templates, name) {

@@ -129,45 +129,116 @@ func TestStability(t *testing.T) {
 	}
 }
 
-// What stable packages export is made of stable packages, and of those that reached gives a reason for.
-func TestSurface(t *testing.T) {
-	found := map[string]bool{}
-	for _, dir := range stable {
-		for _, f := range files(t, dir) {
-			names := map[string]string{}
-			for _, i := range f.Imports {
-				p, _ := strconv.Unquote(i.Path.Value)
-				if local, ours := strings.CutPrefix(p, "qwb/"); ours {
-					name := path.Base(local)
-					if i.Name != nil {
-						name = i.Name.Name
-					}
-					names[name] = local
+// importsOf are the module's packages that a file imports, by the names that they have in it.
+func importsOf(f *ast.File) map[string]string {
+	names := map[string]string{}
+	for _, i := range f.Imports {
+		p, _ := strconv.Unquote(i.Path.Value)
+		if local, ours := strings.CutPrefix(p, "qwb/"); ours {
+			name := path.Base(local)
+			if i.Name != nil {
+				name = i.Name.Name
+			}
+			names[name] = local
+		}
+	}
+	return names
+}
+
+// work is where the types are declared that package qwb has a name for.
+const work = "internal/work/"
+
+// named are these types, by package.
+func named(t *testing.T) map[string]map[string]bool {
+	list := map[string]map[string]bool{}
+	for _, f := range files(t, ".") {
+		names := importsOf(f)
+		ast.Inspect(f, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || !spec.Assign.IsValid() {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.SelectorExpr); ok {
+				dir := names[s.X.(*ast.Ident).Name]
+				if list[dir] == nil {
+					list[dir] = map[string]bool{}
 				}
+				list[dir][s.Sel.Name] = true
+			}
+			return true
+		})
+	}
+	return list
+}
+
+// shown are the nodes of a declaration that programs see. only has the types that count, nil: all.
+func shown(d ast.Decl, only map[string]bool) (list []ast.Node) {
+	switch d := d.(type) {
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			if s, ok := s.(*ast.TypeSpec); ok && (only == nil || only[s.Name.Name]) {
+				list = append(list, s)
+			}
+		}
+	case *ast.FuncDecl:
+		if only != nil {
+			if d.Recv == nil {
+				return nil
+			}
+			of := d.Recv.List[0].Type
+			if p, ok := of.(*ast.StarExpr); ok {
+				of = p.X
+			}
+			if name, ok := of.(*ast.Ident); !ok || !only[name.Name] {
+				return nil
+			}
+		}
+		d.Body = nil
+		list = append(list, d)
+	}
+	return list
+}
+
+// What stable packages export is made of stable packages, and of those that reached gives a reason for. What package qwb has a name for counts where
+// it is declared.
+func TestSurface(t *testing.T) {
+	found, aliases := map[string]bool{}, named(t)
+	dirs := slices.Clone(stable)
+	for dir := range aliases {
+		if strings.HasPrefix(dir, work) {
+			dirs = append(dirs, dir)
+		}
+	}
+	require.Greater(t, len(dirs), len(stable)+10)
+	for _, dir := range dirs {
+		for _, f := range files(t, dir) {
+			names, only := importsOf(f), map[string]bool(nil)
+			if strings.HasPrefix(dir, work) {
+				only = aliases[dir]
 			}
 			ast.FileExports(f)
-			for _, d := range f.Decls {
-				switch d := d.(type) {
-				case *ast.GenDecl:
-					if d.Tok != token.TYPE {
-						continue
-					}
-				case *ast.FuncDecl:
-					d.Body = nil
-				}
-				ast.Inspect(d, func(n ast.Node) bool {
-					s, ok := n.(*ast.SelectorExpr)
-					if !ok {
-						return true
-					}
-					if x, ok := s.X.(*ast.Ident); ok {
-						if p := names[x.Name]; p != "" && !slices.Contains(stable, p) {
-							found[p] = true
-							assert.NotEmpty(t, reached[p], "%s exports something of %s, which is not stable", dir, x.Name+"."+s.Sel.Name)
-						}
-					}
+			see := func(n ast.Node) bool {
+				s, ok := n.(*ast.SelectorExpr)
+				if !ok {
 					return true
-				})
+				}
+				if x, ok := s.X.(*ast.Ident); ok {
+					p := names[x.Name]
+					switch {
+					case p == "" || slices.Contains(stable, p):
+					case strings.HasPrefix(p, work):
+						assert.True(t, aliases[p][s.Sel.Name], "%s exports %s, which has no name in package qwb", dir, x.Name+"."+s.Sel.Name)
+					default:
+						found[p] = true
+						assert.NotEmpty(t, reached[p], "%s exports something of %s, which is not stable", dir, x.Name+"."+s.Sel.Name)
+					}
+				}
+				return true
+			}
+			for _, d := range f.Decls {
+				for _, n := range shown(d, only) {
+					ast.Inspect(n, see)
+				}
 			}
 		}
 	}

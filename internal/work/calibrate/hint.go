@@ -1,0 +1,116 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/internal/plain"
+	"qwb/internal/work/open"
+	"qwb/internal/work/planning"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/tqc"
+	"qwb/reports"
+)
+
+// Hint says what another observer would give, measured on the samples that statistics keep. It confirms nothing: the scales were fitted on
+// these samples, and they are few.
+type Hint struct {
+	Observer tqc.Observer `json:"observer"`
+	Samples  int          `json:"samples"`
+	Plan     analysis.NSR `json:"plan"`  // the error of the outputs with the plan as it is: the centred NSR, see analysis.Judge
+	Other    analysis.NSR `json:"other"` // and with the other observer
+}
+
+// hinted are the observers that a calibration tries for its hint.
+var hinted = []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverMSE, tqc.ObserverRobust, tqc.ObserverKL}
+
+// hintWork bounds what a hint may cost, in multiply-accumulates of all samples and observers together: beyond it there is none. It is seconds
+// on any machine; a network of the size of ResNet-50 stays below. hintSamples is how many samples a hint needs.
+const (
+	hintWork    = 250e9
+	hintSamples = 4
+)
+
+// hint simulates what other observers would give in place of the plan's own, which loses was, with all else that was decided, and returns the one whose error on
+// the typical sample (the mean of the logarithm of the ratio, paired) is least, if it lies below the plan's at risk analysis.ClaimRisk for all of
+// them together; nil if none does or none can be tried. Nothing is changed.
+func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, was analysis.Losses) (*Hint, error) {
+	kept := len(was)
+	macs := int64(0)
+	for _, id := range d.Graph.Nodes() {
+		n, _ := d.Graph.MACsAtLeast(id)
+		macs += n
+	}
+	if kept < hintSamples || !d.Stats.HasBins() || float64(macs)*float64(kept*(len(hinted)+1)) > hintWork {
+		return nil, nil
+	}
+	runs, err := d.KeptRuns(ctx, d.Threads)
+	if err != nil {
+		return nil, err
+	}
+	var best *Hint
+	least, risk := 0.0, analysis.ClaimRisk/float64(len(hinted))
+	before := logs(was)
+	for _, o := range hinted {
+		decisions := observedBy(list, o)
+		if reflect.DeepEqual(decisions, list) {
+			continue // this is the plan's
+		}
+		another, err := d.Derive(ctx, decisions)
+		if err != nil {
+			continue // it cannot serve a tensor of this plan
+		}
+		q, err := d.Simulator(another, &runs.Shared)
+		if err != nil {
+			return nil, err
+		}
+		is, err := runs.Evaluator.LossesWhile(ctx, q, func(so analysis.Losses) bool {
+			change := logs(so)
+			for i := range change {
+				change[i] -= before[i]
+			}
+			return analysis.CanFall(change, kept, risk)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if is == nil {
+			continue // whatever the other samples say
+		}
+		typical := analysis.Paired(before, logs(is))
+		if typical.Mean < least && typical.Upper(risk) < 0 {
+			least, best = typical.Mean, &Hint{o, len(is), analysis.NewNSR(was.Estimate()), analysis.NewNSR(is.Estimate())}
+		}
+	}
+	return best, nil
+}
+
+// String is the line that a calibration prints.
+func (h *Hint) String() string {
+	return fmt.Sprintf("hint: with --observer %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
+		plain.Shell(string(h.Observer)), reports.WithError(h.Other.NSR, h.Other.NSRError), reports.WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples)
+}
+
+// observedBy is a list of decisions with another observer for all activations that no decision by hand gives one.
+func observedBy(list []decision.Decision, o tqc.Observer) []decision.Decision {
+	out := slices.Clone(list)
+	for i := range out {
+		if d := &out[i]; d.By == decision.ByCalibrate && d.Observer != "" {
+			d.Observer = o
+		}
+	}
+	return out
+}
+
+// logs are the logarithms of the losses by sample; what is below 1e-12 counts as that.
+func logs(l analysis.Losses) []float64 {
+	out := l.PerSample()
+	for i, x := range out {
+		out[i] = math.Log(max(x, 1e-12))
+	}
+	return out
+}

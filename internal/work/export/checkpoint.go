@@ -1,0 +1,248 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/analysis/language"
+	"qwb/analysis/language/groupsums"
+	"qwb/export"
+	"qwb/export/language/weights"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
+	"qwb/graph/tensor"
+	"qwb/internal/work/fault"
+	worklanguage "qwb/internal/work/language"
+	"qwb/internal/work/open"
+	"qwb/internal/work/store"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
+	"qwb/quantizer/tqc"
+)
+
+// verifiedTokens is how many tokens are run through the int32 sums of a written checkpoint, graphTokens how many through a graph.
+const (
+	verifiedTokens = 16
+	graphTokens    = 8
+)
+
+// CheckpointVerification says what reading the file of a checkpoint back and running it found.
+type CheckpointVerification struct {
+	Verdict string            `json:"verdict"` // equal, different or unverified
+	Reason  string            `json:"reason,omitempty"`
+	Weights export.Comparison `json:"weights"`
+	Run     groupsums.Result  `json:"run"`
+}
+
+// exportCheckpoint writes the language model in a format of checkpoints.
+func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, error) {
+	if o.Platform != "" {
+		return nil, fault.Usagef("--platform is not for a checkpoint: it has no plan")
+	}
+	f, err := export.ForCheckpoint(j.Catalog.Formats, o.Format)
+	if err != nil {
+		return nil, fault.Usagef("%s is a checkpoint: %w", j.Model, err)
+	}
+	in, err := input(j, f, o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := worklanguage.OpenCheckpointFile(j)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	r := newExportResult(f)
+	in.Title, in.Checkpoint = filepath.Base(j.Model), m
+	if named := in.Options.Text(export.Tokenizer.Name); named != noTokens {
+		if err := j.Readable(named); err != nil {
+			return nil, err
+		}
+	}
+	if f.Tokens {
+		w, err := tokens(in, f)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range w {
+			j.WarnAbout(w)
+		}
+		r.Warnings = append(r.Warnings, w...)
+	}
+	if f.Check != nil {
+		if err := f.Check(in); err != nil {
+			return nil, err
+		}
+	}
+	if r.File = o.Out; r.File == "" {
+		r.File = store.BaseName(filepath.Clean(j.Model)) + f.Ext
+	}
+	if j.SameFile(r.File, j.Model) {
+		return nil, fmt.Errorf("export: %s is the input checkpoint: name another file with -o", r.File)
+	}
+	if err := outFile(j, f, nil, r.File, o.Replaces); err != nil {
+		return nil, err
+	}
+	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
+		return nil, err
+	}
+	out := j.Output(f, r.File)
+	defer out.Discard()
+	if err := writeExport(ctx, j, f, in, out, r, o.Unverified); err != nil {
+		return nil, err
+	}
+	r.Checkpoint = &CheckpointVerification{Verdict: analysis.VerdictUnverified}
+	if !o.Unverified && f.Back != nil {
+		if err := verifyWritten(ctx, j, f, in, out, r.Checkpoint); err != nil {
+			return r, err
+		}
+	}
+	return r, commit(j, out, []string{j.Model}, r)
+}
+
+// noTokens as the name of a tokenizer leaves the tokens out.
+const noTokens = "none"
+
+// tokens fills in what GGUF's metadata say about the tokens of a model: those of a GGUF checkpoint, or of the tokenizer that is named or
+// lies beside it. None beside it is a warning, and so is one beside a file that is another model's; the named one, and that in a folder of
+// Hugging Face, which is the model's own, has to fit and to be transcribed.
+func tokens(in *export.Input, f *export.Format) ([]tqc.Warning, error) {
+	const prefix = "tokenizer."
+	named, m := in.Options.Text(export.Tokenizer.Name), in.Checkpoint
+	if named == noTokens {
+		return nil, nil
+	}
+	if named == "" && m.Metadata[prefix+"ggml.model"] != nil {
+		in.Tokens = map[string]any{}
+		for key, value := range m.Metadata {
+			if strings.HasPrefix(key, prefix) {
+				in.Tokens[key] = value
+			}
+		}
+		return nil, nil
+	}
+	t, err := decode.TokensForGGUF(named, m)
+	switch {
+	case err == nil:
+		in.Tokens = t.Metadata
+		return t.Warnings, nil
+	case named != "":
+		return nil, err
+	case m.Folder() && !errors.Is(err, decode.ErrNoTokenizer):
+		return nil, fmt.Errorf("export: %w; --%s %s writes the file without one", err, export.Tokenizer.Name, noTokens)
+	}
+	return []tqc.Warning{{Text: err.Error()}}, nil
+}
+
+// judgeExport finds out for which matrices the scales of the file are to be searched, where that was asked for: by the weights in the groups
+// of the format, with scales as float32, whatever the format rounds them to, and float activations.
+func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) ([]language.Judged, error) {
+	file, named := in.Options.Text(weights.Judge.Name), in.Options.Text(export.Tokenizer.Name)
+	judged := in.Options.Text(weights.Method.Name) == weights.Judged
+	switch {
+	case judged != (file != ""):
+		return nil, fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
+	case !judged && !f.Tokens && named != "":
+		return nil, fault.Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name, weights.Judged)
+	case !judged:
+		return nil, nil
+	}
+	size, bits, err := f.Groups(in)
+	if err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		return nil, fault.Usagef("--method %s: format %s quantizes no weights here", weights.Judged, f.Name)
+	}
+	t, err := decode.OpenTokenizer(named, in.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	l := &open.Language{Model: in.Checkpoint, Tokenizer: t}
+	kept, list, err := worklanguage.Judge(ctx, j, l, decode.Weights{Group: size, Bits: bits, Float: true}, file, in.Threads)
+	in.Searched = []string{}
+	for _, role := range kept {
+		in.Searched = append(in.Searched, role.String())
+		if l.Tied && role == checkpoint.Embedding {
+			in.Searched = append(in.Searched, checkpoint.Classifier.String())
+		}
+	}
+	return list, err
+}
+
+// verifyWritten reads what was written back, compares it with its source, and runs tokens through it.
+func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *export.Input, out *export.Output, v *CheckpointVerification) error {
+	v.Verdict = analysis.VerdictDifferent
+	refuse := func(err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v.Reason = err.Error()
+		return fault.CheckError{Err: fmt.Errorf("%w; nothing was written (--unverified writes it)", err)}
+	}
+	back, err := f.Back(ctx, in, out)
+	if err != nil {
+		return refuse(err)
+	}
+	if back.Close != nil {
+		defer back.Close()
+	}
+	v.Weights = back.Comparison
+	what := "no tokens run"
+	if back.Model != nil {
+		done, end := j.Progress("weights run", int(back.Model.Parameters()))
+		v.Run, err = groupsums.Run(ctx, back.Model, groupsums.Options{Table: kernels.Select(cpu.Detect()), Parallel: in.Parallel, Tokens: verifiedTokens,
+			Progress: func(n int64) { done(int(n)) }})
+		end()
+		if err == nil && v.Run.Different > 0 {
+			err = fmt.Errorf("export: %d of %d int32 sums differ, the first: %s", v.Run.Different, v.Run.Sums, v.Run.First)
+		}
+		what = fmt.Sprintf("%d int32 sums of %d tokens equal", v.Run.Sums, v.Run.Tokens)
+	}
+	if err == nil && back.Graph != nil {
+		if v.Run.Tokens, err = runTokens(ctx, back.Graph, in.Threads); err != nil {
+			err = fmt.Errorf("export: running the written model: %w", err)
+		}
+		what = fmt.Sprintf("%d tokens run", v.Run.Tokens)
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	if back.Unlike != "" {
+		v.Verdict, v.Reason = analysis.VerdictUnverified, back.Unlike
+		j.Note("the file reads back as written, but its engine computes something else: see the warning above")
+		return nil
+	}
+	v.Verdict = analysis.VerdictEqual
+	j.Note("verified: %d weights and %d codes compared, largest error %.3g steps; %s", v.Weights.Weights, v.Weights.Codes, v.Weights.LargestError, what)
+	return nil
+}
+
+// runTokens runs a few tokens through a graph of a checkpoint; logits that are not finite are an error.
+func runTokens(ctx context.Context, g *graph.Graph, threads int) (int, error) {
+	graph.InferShapes(g)
+	s, err := exec.New(g, exec.Options{Context: ctx, Threads: threads})
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]int64, graphTokens)
+	for i := range ids {
+		ids[i] = int64(i)
+	}
+	outs, err := s.NewRunner().Run(ctx, map[string]*tensor.Tensor{checkpoint.InputIDs: tensor.FromI64(ids, 1, len(ids))}, nil)
+	if err != nil {
+		return 0, err
+	}
+	for i, v := range outs[0].F32() {
+		if v-v != 0 {
+			return 0, fmt.Errorf("logit %d is %g", i, v)
+		}
+	}
+	return len(ids), nil
+}

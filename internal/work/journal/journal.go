@@ -1,0 +1,357 @@
+// Package journal is what lies beside a plan to be looked up and is no part of it: the outcomes of commands, and the last analysis.
+package journal
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"qwb/internal/file"
+	"qwb/internal/work/fault"
+	"qwb/internal/work/open"
+	"qwb/internal/work/store"
+	"qwb/quantizer/plan"
+	"qwb/reports"
+)
+
+// Outcomes of commands lie beside the plan, in PLAN.runs.jsonl: one line each, in the order in which they came, without times. The file is no
+// part of the plan; without it nothing is lost but what the log tells.
+
+// RunsPath is where the outcomes lie of what was run on a plan.
+func RunsPath(planFile string) string {
+	return strings.TrimSuffix(planFile, store.PlanSuffix) + ".runs.jsonl"
+}
+
+// Outcome is what a command found about a plan.
+type Outcome struct {
+	State   string          `json:"state"` // of the plan: its inputs and decisions
+	Command string          `json:"command"`
+	Missed  bool            `json:"missed,omitempty"` // a check did not hold
+	Figures json.RawMessage `json:"figures"`          // an object; what a figure x_error beside x is its standard error
+}
+
+// Bounds of the file and of one line. Of a file that is full the older half goes.
+const (
+	MaxRuns    = 1 << 20
+	MaxOutcome = 4 << 10
+)
+
+// States identifies what a plan was before its first decision, and after each.
+func States(p *plan.Plan) ([]string, error) {
+	inputs, err := p.Inputs()
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(inputs))
+	list := []string{hex.EncodeToString(sum[:16])}
+	for i := range p.Decisions {
+		b, err := p.Decisions[i].Encode()
+		if err != nil {
+			return nil, err
+		}
+		sum = sha256.Sum256(append(sum[:], b...))
+		list = append(list, hex.EncodeToString(sum[:16]))
+	}
+	return list, nil
+}
+
+// Record keeps the outcome of a command beside the plan that it read or wrote last. That it cannot is no failure of the command.
+func Record[R any](j *open.Job, command string, r *R, err error, figures func(*R) json.RawMessage) {
+	if r == nil || j.Seen == nil || j.Seen.Options != nil || err != nil && !errors.As(err, new(fault.CheckError)) {
+		return
+	}
+	list, stateErr := States(j.Seen)
+	if stateErr != nil {
+		return
+	}
+	o := Outcome{State: list[len(list)-1], Command: command, Missed: err != nil, Figures: figures(r)}
+	if keepErr := KeepOutcome(j.Files(), RunsPath(j.Plan), o); keepErr != nil {
+		j.Detail("plan log will not have this outcome: %v", keepErr)
+	}
+}
+
+// RecordAt is record for another plan than the project's.
+func RecordAt[R any](j *open.Job, planFile, command string, r *R, figures func(*R) json.RawMessage) {
+	other := &open.Job{Project: &open.Project{Plan: planFile, Store: j.Store, Events: j.Events}}
+	if _, _, err := other.ReadPlan(planFile); err == nil {
+		Record(other, command, r, nil, figures)
+	}
+}
+
+// KeepOutcome appends a line, unless the last one says the same.
+func KeepOutcome(s store.Store, name string, o Outcome) error {
+	line, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if line = append(line, '\n'); len(line) > MaxOutcome {
+		return fmt.Errorf("%s: %d bytes are too many for an outcome", name, len(line))
+	}
+	path, ok := s.Path(name)
+	if ok {
+		defer file.LockFolder(filepath.Dir(path))()
+	}
+	for {
+		err := addOutcome(s, name, path, line)
+		if !errors.As(err, new(*fault.ChangedError)) {
+			return err
+		}
+	} // another project of a store without locks was faster: its line is read, and kept
+}
+
+// addOutcome is one attempt of KeepOutcome. Where the store has no path for the name, a fault.ChangedError says that somebody else was faster.
+func addOutcome(s store.Store, name, path string, line []byte) error {
+	old, err := readRuns(s, name)
+	if err != nil {
+		return err
+	}
+	was := old
+	if n := len(old); n > 0 && old[n-1] != '\n' { // a line that was not written to its end
+		line = append([]byte{'\n'}, line...)
+	}
+	if bytes.HasSuffix(old, line) && (len(old) == len(line) || old[len(old)-len(line)-1] == '\n') {
+		return nil
+	}
+	if path != "" && len(old)+len(line) <= MaxRuns {
+		return appendTo(path, line)
+	}
+	now := store.BytesOf(newest(slices.Concat(old, line)))
+	if path != "" {
+		_, err = store.WriteFile(s, name, now)
+		return err
+	}
+	return replaceOutcomes(s, name, was, now)
+}
+
+// replaceOutcomes writes the lines of a file that was read as was, unless it is another one meanwhile.
+func replaceOutcomes(s store.Store, name string, was []byte, now func(io.Writer) error) error {
+	raw, err := store.ReadFile(s, name, 16*MaxRuns)
+	if err != nil && !store.Missing(err) {
+		return err
+	}
+	if !bytes.Equal(newest(raw), was) {
+		return &fault.ChangedError{Name: name}
+	}
+	sum := ""
+	if err == nil {
+		sum = store.Sum(raw)
+	}
+	stage := s.Stage()
+	defer stage.Discard()
+	stage.Expect(name, sum)
+	if err := stage.Add(name, now); err != nil {
+		return err
+	}
+	return stage.Commit()
+}
+
+// newest is what is kept of lines: all, or if they are too many the newest of half the bound.
+func newest(lines []byte) []byte {
+	if len(lines) <= MaxRuns {
+		return lines
+	}
+	lines = lines[len(lines)-MaxRuns/2:]
+	return lines[bytes.IndexByte(lines, '\n')+1:]
+}
+
+func appendTo(path string, line []byte) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(line)
+	return errors.Join(err, f.Close())
+}
+
+// readRuns reads the lines of a file; nothing where there is none. Of a file that somebody made larger than qwb does, the end is read.
+func readRuns(s store.Store, name string) ([]byte, error) {
+	info, err := fs.Stat(s, name)
+	switch {
+	case store.Missing(err):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular(): // a pipe would be waited for
+		return nil, fmt.Errorf("%s: not a regular file", name)
+	}
+	b, err := store.ReadFile(s, name, 16*MaxRuns)
+	return newest(b), err
+}
+
+// Outcomes reads what is kept beside a plan, by state. Lines that are none are passed over.
+func Outcomes(j *open.Job, planFile string) map[string][]Outcome {
+	b, err := readRuns(j.Files(), RunsPath(planFile))
+	if err != nil {
+		j.Warn("the outcomes of earlier runs cannot be read: %v", err)
+	}
+	list := map[string][]Outcome{}
+	for line := range bytes.Lines(b) {
+		var o Outcome
+		if json.Unmarshal(line, &o) == nil && o.State != "" && o.Command != "" {
+			list[o.State] = append(list[o.State], o)
+		}
+	}
+	return list
+}
+
+// Known are the outcomes of earlier runs on the plan that a command has written, or read.
+func Known(j *open.Job) []Outcome {
+	if j.Seen == nil || j.Seen.Options != nil {
+		return nil
+	}
+	list, err := States(j.Seen)
+	if err != nil {
+		return nil
+	}
+	return Outcomes(j, j.Plan)[list[len(list)-1]]
+}
+
+// Forget removes the outcomes of states that a plan can no longer come to, and says how many there are and were.
+func Forget(j *open.Job, planFile string, p *plan.Plan) (kept, removed int, err error) {
+	if p.Options != nil {
+		return 0, 0, nil
+	}
+	all := *p
+	for _, step := range slices.Backward(p.Redo) {
+		all.Decisions = slices.Concat(all.Decisions, step)
+	}
+	list, err := States(&all)
+	if err != nil {
+		return 0, 0, err
+	}
+	name := RunsPath(planFile)
+	if path, ok := j.Files().Path(name); ok {
+		defer file.LockFolder(filepath.Dir(path))()
+	}
+	b, err := readRuns(j.Files(), name)
+	if err != nil {
+		return 0, 0, err
+	}
+	var left []byte
+	for line := range bytes.Lines(b) {
+		var o Outcome
+		if json.Unmarshal(line, &o) == nil && slices.Contains(list, o.State) {
+			left, kept = append(left, line...), kept+1
+		} else {
+			removed++
+		}
+	}
+	if removed > 0 {
+		_, err = store.WriteFile(j.Files(), name, store.BytesOf(left))
+	}
+	return kept, removed, err
+}
+
+// Picked takes figures out of a result's JSON: its keys, a dot before a key of an object in it, and "key=name" where it is to be called
+// otherwise. What is missing, null or empty is left out.
+func Picked[R any](keys string) func(*R) json.RawMessage {
+	return func(r *R) json.RawMessage {
+		b, err := json.Marshal(r)
+		if err != nil {
+			return json.RawMessage("{}")
+		}
+		var out bytes.Buffer
+		for _, key := range strings.Fields(keys) {
+			path, name, named := strings.Cut(key, "=")
+			if !named {
+				name = path
+			}
+			v := json.RawMessage(b)
+			for _, step := range strings.Split(path, ".") {
+				var inner map[string]json.RawMessage
+				if json.Unmarshal(v, &inner) != nil {
+					v = nil
+					break
+				}
+				v = inner[step]
+			}
+			if s := string(v); s == "" || s == "null" || s == `""` {
+				continue
+			}
+			fmt.Fprintf(&out, ",%q:%s", name, v)
+		}
+		return json.RawMessage("{" + strings.TrimPrefix(out.String(), ",") + "}")
+	}
+}
+
+// String is the outcome on one line: "eval: mode sim, n 500, drop 0.4 ± 0.2".
+func (o *Outcome) String() string {
+	var words []string
+	var said string
+	var value *float64
+	unit := "" // of a drop, where it is one of shares
+	dec := json.NewDecoder(bytes.NewReader(o.Figures))
+	dec.UseNumber()
+	if t, err := dec.Token(); err == nil && t == json.Delim('{') {
+		for last := ""; dec.More(); {
+			key, _ := dec.Token()
+			var v any
+			if dec.Decode(&v) != nil {
+				break
+			}
+			name := fmt.Sprint(key)
+			if name == "search" { // points, which pages draw
+				continue
+			}
+			if base, ok := strings.CutSuffix(name, "_error"); ok && base == last && len(words) > 0 {
+				if e, ok := asFloat(v); ok && value != nil {
+					words[len(words)-1] = said + " " + reports.WithError(*value, &e)
+					if last == "drop" {
+						words[len(words)-1] += unit
+					}
+				} else {
+					words[len(words)-1] += " ± " + figureText(v)
+				}
+				continue
+			}
+			if name == "top1" || name == "percent" && v == true {
+				unit = " pp"
+			}
+			last, said, value = name, strings.ReplaceAll(name, "_", " "), nil
+			if x, ok := asFloat(v); ok {
+				value = &x
+			}
+			words = append(words, said+" "+figureText(v))
+		}
+	}
+	text := o.Command + ": " + strings.Join(words, ", ")
+	if o.Missed {
+		text += " (a check did not hold)"
+	}
+	return text
+}
+
+func asFloat(v any) (x float64, ok bool) {
+	n, ok := v.(json.Number)
+	if ok {
+		x, _ = n.Float64()
+	}
+	return x, ok
+}
+
+func figureText(v any) string {
+	switch v := v.(type) {
+	case json.Number:
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
+			return strconv.FormatFloat(f, 'g', 3, 64)
+		}
+		return v.String()
+	case []any:
+		list := make([]string, len(v))
+		for i := range v {
+			list[i] = figureText(v[i])
+		}
+		return strings.Join(list, " ")
+	}
+	return fmt.Sprint(v)
+}

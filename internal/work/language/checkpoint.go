@@ -1,0 +1,198 @@
+// Package language is what is done with language models: scored, ranked, continued.
+package language
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/analysis/language"
+	"qwb/export/language/weights"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
+	"qwb/internal/kind"
+	"qwb/internal/work/fault"
+	"qwb/internal/work/open"
+	"qwb/quantizer/tqc"
+)
+
+// LanguageOptions are the arguments that commands which run checkpoints share.
+type LanguageOptions struct {
+	Tokenizer string // empty: the checkpoint's own, or the one beside it
+	Mode      string // empty: modeInt8 where there is something quantized, else modeFloat
+	Group     int    // 0: weights as they are stored, or with bits or scales the choice of weights.Groups
+	Bits      int    // 0: 8
+	Method    string // weights.Nearest, Search or Judged; empty: Nearest
+	Judge     string // text that Judged is judged on, one sequence per line
+	Backend   string // floatBackends; empty: the processor
+	Threads   int
+}
+
+// The modes in which a model is run.
+const (
+	ModeFloat = "fp32" // float32, of quantized weights what they stand for
+	ModeSim   = "sim"  // quantized weights, float activations
+	ModeInt8  = "int8" // both quantized: the integer kernels
+)
+
+func (o *LanguageOptions) Check() error {
+	switch {
+	case o.Group < 0:
+		return fault.Usagef("--group-size %d: must be 0 or more", o.Group)
+	case o.Bits != 0 && o.Bits != 8 && o.Bits != 4:
+		return fault.Usagef("--bits %d: 8 or 4", o.Bits)
+	case o.Method != "" && !slices.Contains(weights.Methods, o.Method):
+		return fault.Usagef("unknown method %q: one of %s", o.Method, strings.Join(weights.Methods, "; "))
+	case (o.Method == weights.Judged) != (o.Judge != ""):
+		return fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
+	case o.Mode != "" && o.Mode != ModeFloat && o.Mode != ModeSim && o.Mode != ModeInt8:
+		return fault.Usagef("--mode %s: one of %s, %s, %s", o.Mode, ModeFloat, ModeSim, ModeInt8)
+	case o.Mode == ModeFloat && o.Quantizes():
+		return fault.Usagef("--mode %s quantizes nothing", ModeFloat)
+	}
+	return nil
+}
+
+// Quantizes reports whether float weights are to be quantized.
+func (o *LanguageOptions) Quantizes() bool { return o.Group > 0 || o.Bits > 0 || o.Method != "" }
+
+// OpenCheckpoint opens a checkpoint, or says what the file is instead.
+func OpenCheckpoint(path string) (*checkpoint.Model, error) {
+	if err := kind.Check(path, "a checkpoint of a language model", kind.Checkpoint); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	return checkpoint.Open(path)
+}
+
+// OpenLanguage opens a checkpoint and its tokenizer.
+func OpenLanguage(file, tokenizer string) (*open.Language, error) {
+	m, err := OpenCheckpoint(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := decode.OpenTokenizer(tokenizer, m)
+	if err != nil {
+		_ = m.Close() // the error that matters is err
+		return nil, err
+	}
+	return &open.Language{Model: m, Tokenizer: t}, nil
+}
+
+// openLanguage opens the project's checkpoint.
+func openLanguage(j *open.Job, tokenizer string) (*open.Language, error) {
+	file, err := j.Path(j.Model, "a checkpoint")
+	if err == nil {
+		err = j.Readable(tokenizer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return OpenLanguage(file, tokenizer)
+}
+
+// OpenCheckpointFile opens the project's checkpoint without its tokenizer.
+func OpenCheckpointFile(j *open.Job) (*checkpoint.Model, error) {
+	file, err := j.Path(j.Model, "a checkpoint")
+	if err != nil {
+		return nil, err
+	}
+	return OpenCheckpoint(file)
+}
+
+// form is how the matrices of a model are multiplied.
+type form struct {
+	decode.Weights
+	mode string
+	text string // the weights in words
+
+	judged []language.Judged
+}
+
+// formOf chooses the form of the weights of a model, and warns about the size of groups.
+func formOf(j *open.Job, m *checkpoint.Model, o *LanguageOptions) (form, error) {
+	stored, floats := storedWeights(m)
+	f := form{mode: o.Mode, text: stored}
+	switch {
+	case f.mode == "" && !o.Quantizes() && floats == len(matricesOf(m)):
+		f.mode = ModeFloat
+	case f.mode == "":
+		f.mode = ModeInt8
+	}
+	if o.Quantizes() {
+		if floats == 0 {
+			return f, fmt.Errorf("%s is already quantized (%s): quantize the original float checkpoint instead", m.Path, stored)
+		}
+		group, warnings, err := weights.Groups(&m.Config, o.Group, true)
+		if err != nil {
+			return f, &fault.FileError{File: m.Path, Err: err}
+		}
+		for _, w := range warnings {
+			j.WarnAbout(w)
+		}
+		f.Group, f.Bits, f.Search = group, o.Bits, o.Method == weights.Search
+		f.text = f.describe()
+	} else if f.mode != ModeFloat && floats == len(matricesOf(m)) {
+		return f, fault.Usagef("--mode %s: the weights of %s are floats; say how to quantize them, for example with --group-size", f.mode, m.Path)
+	}
+	f.Float = f.mode != ModeInt8
+	for _, t := range matricesOf(m) {
+		if what := weights.Straddling(&m.Config, max(t.Group, 1)); what != "" {
+			j.WarnAbout(tqc.Warning{Value: float64(t.Group), Text: what})
+			break // of all of them
+		}
+	}
+	return f, nil
+}
+
+// describe says in words how weights are quantized.
+func (f *form) describe() string {
+	bits := f.Bits
+	if bits == 0 {
+		bits = 8
+	}
+	s := fmt.Sprintf("int%d in groups of %d", bits, f.Group)
+	if f.Search {
+		s += ", searched scales"
+	}
+	return s
+}
+
+func matricesOf(m *checkpoint.Model) []*checkpoint.Tensor {
+	var out []*checkpoint.Tensor
+	for _, t := range m.Tensors() {
+		if !t.Role.Vector() {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// storedWeights says in words how matrices are stored, as most of them are, and how many of them are floats.
+func storedWeights(m *checkpoint.Model) (text string, floats int) {
+	counts := map[string]int{}
+	for _, t := range matricesOf(m) {
+		name := t.Type.String()
+		if t.Type == checkpoint.Groups {
+			name = fmt.Sprintf("%s of %d", name, t.Group)
+		}
+		if counts[name]++; text == "" || counts[name] > counts[text] {
+			text = name
+		}
+		if !t.Quantized() {
+			floats++
+		}
+	}
+	return text, floats
+}
+
+// closeDevice closes a device with the engines on it; nil ones are none.
+func closeDevice(d open.Device, engines ...*decode.Engine) {
+	for _, e := range engines {
+		if e != nil {
+			_ = e.Close() // what failed before is told
+		}
+	}
+	if d != nil {
+		_ = d.Close() // it fails again where the engines did
+	}
+}

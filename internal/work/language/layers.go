@@ -1,0 +1,69 @@
+package language
+
+import (
+	"context"
+	"path/filepath"
+
+	"qwb/analysis/language"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
+	"qwb/internal/work/fault"
+	"qwb/internal/work/open"
+	"qwb/internal/work/samples"
+)
+
+// layersTokens is at how many tokens layerwise analysis cuts a text: it keeps the logits of all of them.
+const layersTokens = 512
+
+// Layers quantizes one matrix after the other.
+func Layers(ctx context.Context, j *open.Job, o TextOptions) (*language.Layers, error) {
+	elapsed := j.Stopwatch()
+	if err := j.Readable(o.Text); err != nil {
+		return nil, err
+	}
+	l, err := openLanguage(j, o.Tokenizer)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	form, err := formOf(j, l.Model, &o.LanguageOptions)
+	if err == nil {
+		err = settle(ctx, j, l, &form, &o.LanguageOptions)
+	}
+	if err != nil {
+		return nil, err
+	}
+	engine, err := l.Engine(ctx, decode.Weights{Float: true}, o.Threads, nil)
+	if err != nil {
+		return nil, err
+	}
+	if o.Samples == 0 {
+		o.Samples = samples.AnalysisSamples
+	}
+	lines, err := readLines(l, o, min(l.Context, layersTokens))
+	if err != nil {
+		return nil, err
+	}
+	defer lines.Close()
+	cfg := language.LayersConfig{Model: engine, Threads: o.Threads, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
+		return engine.Replace(ctx, l.Model, p, form.Weights)
+	}}
+	for _, t := range matricesOf(l.Model) {
+		if !t.Quantized() {
+			cfg.Parts = append(cfg.Parts, t.Part)
+		}
+	}
+	tick, finish := j.Progress("forwards", 0)
+	cfg.Progress = tick
+	r, err := language.RankMatrices(ctx, func(context.Context) (*language.Passage, error) { return lines.next() }, cfg)
+	finish()
+	if err != nil {
+		return nil, &fault.FileError{File: o.Text, Err: err}
+	}
+	if r.Cut > 0 {
+		j.Warn("%s: of %d of %d sequences only the first %d tokens were run", o.Text, r.Cut, r.Samples, lines.reach)
+	}
+	r.Model, r.Mode, r.Weights = filepath.Base(filepath.Clean(j.Model)), form.mode, form.text
+	r.Seconds, r.PeakRSS = elapsed(), j.PeakMemory()
+	return r, nil
+}

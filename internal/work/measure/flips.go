@@ -1,0 +1,276 @@
+package measure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/analysis/task"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/internal/plain"
+	"qwb/internal/work/fault"
+	"qwb/internal/work/open"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/samples"
+	"qwb/kernels/elementary"
+)
+
+// FlipsOptions are the arguments of Flips.
+type FlipsOptions struct {
+	Data    open.DataOptions // without paths the plan's own
+	Profile string           // of the integers; empty: the platform's
+	All     bool             // list every sample, not only those whose class changed
+	Threads int
+}
+
+// FlipsResult says which samples a classifier takes for something else once it is quantized.
+type FlipsResult struct {
+	Samples  int    `json:"samples"`
+	Labelled int    `json:"labelled"`
+	Profile  string `json:"profile"` // of the integers that were run; empty: none could be
+	// How many are as labelled by each run; null without labels, and where no integers were run.
+	FloatTop1 *int `json:"float_top1"`
+	SimTop1   *int `json:"sim_top1"`
+	Int8Top1  *int `json:"int8_top1"`
+	// How many are of another class than by float, and of how many simulation and integers differ; null where no integers were run.
+	SimFlips  int  `json:"sim_flips"`
+	Int8Flips *int `json:"int8_flips"`
+	Apart     *int `json:"apart"`
+	// Flips are samples whose class changed, or all where all are asked for, in the order of the data.
+	Flips []Flip `json:"flips"`
+	// Changes count what became of what, the most frequent first: of the integers, where they were run, else of the simulation.
+	Changes []Confused `json:"changes"`
+}
+
+// Confused counts samples that float takes for one class and the quantized network for another.
+type Confused struct {
+	From  int `json:"from"`
+	To    int `json:"to"`
+	Count int `json:"count"`
+}
+
+// Flip is one sample.
+type Flip struct {
+	Index  int         `json:"index"` // in the data
+	Sample string      `json:"sample"`
+	Label  *int        `json:"label"` // null: unknown
+	Float  Prediction  `json:"float"`
+	Sim    Prediction  `json:"sim"`
+	Int8   *Prediction `json:"int8"`
+	NSR    float64     `json:"nsr"` // of the simulation's outputs, as the judge has it
+}
+
+// Prediction is what a classifier says of a sample.
+type Prediction struct {
+	Class int       `json:"class"`
+	P     float64   `json:"p"`
+	Top5  []ClassOf `json:"top5"`
+}
+
+// ClassOf is a class with its share.
+type ClassOf struct {
+	Class int     `json:"class"`
+	P     float64 `json:"p"`
+}
+
+// predict reads a row of class scores. What are no shares already become some by softmax.
+func predict(outputs []*tensor.Tensor) (Prediction, error) {
+	if class, ok := task.Class(outputs); ok {
+		return Prediction{class, 1, []ClassOf{{class, 1}}}, nil
+	}
+	for _, t := range outputs {
+		if t = exec.Floats(t); t == nil || t.Len() < 2 {
+			continue
+		}
+		x := t.ToRowMajor().F32()
+		list := make([]ClassOf, len(x))
+		sum, most, shares := 0.0, math.Inf(-1), true
+		for i, v := range x {
+			list[i] = ClassOf{i, float64(v)}
+			sum, most, shares = sum+float64(v), max(most, float64(v)), shares && v >= 0
+		}
+		if !shares || math.Abs(sum-1) > 1e-2 {
+			sum = 0
+			for i := range list {
+				list[i].P = elementary.Exp(list[i].P - most)
+				sum += list[i].P
+			}
+			for i := range list {
+				list[i].P /= sum
+			}
+		}
+		slices.SortStableFunc(list, func(a, b ClassOf) int { return cmp.Compare(b.P, a.P) })
+		list = list[:min(5, len(list))]
+		return Prediction{list[0].Class, list[0].P, slices.Clone(list)}, nil
+	}
+	return Prediction{}, errors.New("no output has a row of class scores")
+}
+
+func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, error) {
+	p, err := planning.OpenPlan(j, j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if open.Scores(p.Reference) == 0 && !open.ScoresClasses(p.Reference, 0) {
+		return nil, fault.Usagef("%s gives no row of class scores for a sample: there are no classes that could change", p.Path)
+	}
+	set, _, err := j.OpenData(p.Graph, p.Data(o.Data))
+	if err != nil {
+		return nil, err
+	}
+	judge := analysis.NewJudge(p.Reference)
+	session, err := exec.New(judge.Runs(), exec.Options{Context: ctx, Threads: o.Threads, Memory: o.Data.Budget})
+	if err != nil {
+		return nil, samples.BudgetHint(p.Named("flips", err))
+	}
+	simulator, err := p.Simulator()
+	if err != nil {
+		return nil, err
+	}
+	r := &FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Flips: []Flip{}, Changes: []Confused{}}
+	integers := &forwarder{graph: p.Reference}
+	defer integers.close()
+	profile, err := p.ProfileNamed(o.Profile)
+	if err == nil {
+		err = integers.integers(p, RunOptions{Threads: o.Threads}, profile)
+	}
+	if err != nil {
+		if o.Profile != "" {
+			return nil, err
+		}
+		j.Note("the integers are not run: %v", err)
+	} else {
+		r.Profile, r.Int8Flips, r.Apart = profile.Name, new(int), new(int)
+	}
+	if r.Labelled > 0 {
+		r.FloatTop1, r.SimTop1 = new(int), new(int)
+		if r.Profile != "" {
+			r.Int8Top1 = new(int)
+		}
+	}
+	runner := session.NewRunner()
+	hooks := simulator.Hooks(nil)
+	changes := map[[2]int]int{}
+	tick, finish := j.Progress("flips", set.Len())
+	defer finish()
+	for i := range set.Len() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s, err := set.Sample(i)
+		if err != nil {
+			return nil, err
+		}
+		f := Flip{Index: i, Sample: s.Name}
+		if s.Label >= 0 {
+			f.Label = &s.Label
+		}
+		var float, sim analysis.Verdict
+		run := func(h *exec.Hooks, v *analysis.Verdict) (Prediction, error) {
+			out, err := runner.Run(ctx, s.Feeds, judge.Watch(h, v))
+			if err != nil {
+				return Prediction{}, samples.BudgetHint(fmt.Errorf("%w (sample %s)", err, s.Name))
+			}
+			for k := range out { // the next run writes over them
+				out[k] = out[k].Clone()
+			}
+			v.Outputs(out)
+			return predict(v.Own())
+		}
+		if f.Float, err = run(nil, &float); err == nil {
+			f.Sim, err = run(hooks, &sim)
+		}
+		if err != nil {
+			return nil, err
+		}
+		losses, err := judge.Losses(&sim, &float)
+		if err != nil {
+			return nil, err
+		}
+		f.NSR = slices.Max(losses)
+		if integers.run != nil {
+			out, err := integers.run(ctx, s.Feeds)
+			if err != nil {
+				return nil, err
+			}
+			got, err := predict(out)
+			if err != nil {
+				return nil, err
+			}
+			f.Int8 = &got
+		}
+		r.add(&f, changes, o.All)
+		tick(i + 1)
+	}
+	for pair, n := range changes {
+		r.Changes = append(r.Changes, Confused{From: pair[0], To: pair[1], Count: n})
+	}
+	slices.SortFunc(r.Changes, func(a, b Confused) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+	})
+	return r, nil
+}
+
+// add counts a sample, and lists it where its class changed or all are wanted.
+func (r *FlipsResult) add(f *Flip, changes map[[2]int]int, all bool) {
+	count := func(n *int, yes bool) {
+		if n != nil && yes {
+			*n++
+		}
+	}
+	right := func(p *Prediction) bool { return f.Label != nil && p.Class == *f.Label }
+	last := &f.Sim
+	count(r.FloatTop1, right(&f.Float))
+	count(r.SimTop1, right(&f.Sim))
+	count(&r.SimFlips, f.Sim.Class != f.Float.Class)
+	if f.Int8 != nil {
+		last = f.Int8
+		count(r.Int8Top1, right(last))
+		count(r.Int8Flips, last.Class != f.Float.Class)
+		count(r.Apart, last.Class != f.Sim.Class)
+	}
+	if last.Class != f.Float.Class {
+		changes[[2]int{f.Float.Class, last.Class}]++
+	}
+	if all || last.Class != f.Float.Class || f.Sim.Class != f.Float.Class {
+		r.Flips = append(r.Flips, *f)
+	}
+}
+
+// SampleLayers is an analysis of one sample.
+func SampleLayers(ctx context.Context, j *open.Job, o open.DataOptions, name string) (*analysis.Report, error) {
+	p, err := planning.OpenPlan(j, j.Plan)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	set, _, err := j.OpenData(p.Graph, p.Data(o))
+	if err != nil {
+		return nil, err
+	}
+	index := 0
+	for index < set.Len() && set.Name(index) != name {
+		index++
+	}
+	if index == set.Len() {
+		return nil, fault.Usagef("there is no sample %q among the %s of the data", name, plain.Count(set.Len(), "sample"))
+	}
+	s, err := set.Sample(index)
+	if err != nil {
+		return nil, err
+	}
+	q, err := p.Simulator()
+	if err != nil {
+		return nil, err
+	}
+	tick, finish := j.Progress("analyze one sample", 1)
+	defer finish()
+	return analysis.Analyze(ctx, p.Reference, q, &exec.InMemory{Samples: []*exec.Sample{s}}, analysis.Config{Graphwise: true, Layerwise: true, Split: true, Outputs: true,
+		Threads: 1, Memory: o.Memory, Progress: tick})
+}

@@ -1,0 +1,85 @@
+package planning
+
+import (
+	"fmt"
+	"strings"
+
+	"qwb/graph"
+	"qwb/internal/plain"
+	"qwb/quantizer/tqc"
+)
+
+// OnIntegers is where the multiply-accumulates of a network ran before a command and run after it.
+type OnIntegers struct {
+	MACs   int64 `json:"macs"`   // all, before
+	Before int64 `json:"before"` // of them on integers
+	After  int64 `json:"after"`
+	// Moved are the operators that run in float now and did not before, those that were added included, where there is more work in float.
+	Moved []string `json:"moved,omitempty"`
+	Words []string `json:"words"` // the same in lines
+}
+
+// CompareIntegers compares the domains of a graph with those of one that came of it.
+func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has []tqc.Domain) OnIntegers {
+	all, before, float := workOf(was, had)
+	_, after, floatNow := workOf(now, has)
+	o := OnIntegers{MACs: all, Before: before, After: after}
+	for _, id := range now.Nodes() {
+		n := now.Node(id)
+		old, there := was.LookupNode(n.Name)
+		if (after < before || floatNow > float) && has[id].Float() && (!there || !had[old].Float()) {
+			o.Moved = append(o.Moved, n.Name)
+		}
+	}
+	o.Words = o.words()
+	return o
+}
+
+// IntegerShare is the share of a graph's multiply-accumulates that run on integers, 0 to 1; nil for a graph without any.
+func IntegerShare(g *graph.Graph, domains []tqc.Domain) *float64 {
+	all, integer, _ := workOf(g, domains)
+	if all == 0 {
+		return nil
+	}
+	share := float64(integer) / float64(all)
+	return &share
+}
+
+// workOf is how many multiply-accumulates a graph has and how many of them run on integers, and how many elements are computed in float.
+// What only moves elements computes none, so that a tensor may be taken apart.
+func workOf(g *graph.Graph, domains []tqc.Domain) (macs, integer, float int64) {
+	for _, id := range g.Nodes() {
+		n, _ := g.MACsAtLeast(id)
+		macs += n
+		switch {
+		case domains[id] == tqc.DomainInt:
+			integer += n
+		case domains[id].Float() && !g.Passive(id) && g.Node(id).Op != "Concat":
+			elements := int64(1) // open dimensions count as 1
+			for _, d := range g.Value(g.Node(id).Output(0)).Shape {
+				elements *= max(d.N, 1)
+			}
+			float += elements
+		}
+	}
+	return macs, integer, float
+}
+
+// words says how much ran on integers before and runs after, and names what moved to float.
+func (o *OnIntegers) words() []string {
+	share := func(n int64) string {
+		return fmt.Sprintf("%.3g of %.3g M MACs (%.0f %%)", float64(n)/1e6, float64(o.MACs)/1e6, 100*float64(n)/float64(max(o.MACs, 1)))
+	}
+	list := []string{"on integers: " + share(o.Before) + ", as before"}
+	if o.Before != o.After {
+		list[0] = "on integers: " + share(o.Before) + " before, " + share(o.After) + " after"
+	}
+	if len(o.Moved) == 0 {
+		return list
+	}
+	names, more := o.Moved, ""
+	if n := len(names) - 3; n > 0 {
+		names, more = names[:3], fmt.Sprintf(" and %d more", n)
+	}
+	return append(list, fmt.Sprintf("moved to FP32: %s: %s%s", plain.Count(len(o.Moved), "operator"), strings.Join(names, ", "), more))
+}

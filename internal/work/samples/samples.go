@@ -1,0 +1,101 @@
+// Package samples is what is done with samples on the way to work: the first of them, one half of them, their hashes, the parts that
+// outputs are judged by.
+package samples
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"qwb/analysis"
+	"qwb/graph/exec"
+)
+
+// First reads at most so many samples.
+func First(ctx context.Context, it exec.Iterator, most int) (list []*exec.Sample, err error) {
+	for len(list) < most {
+		s, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// AnalysisSamples is how many samples of the plan's own data an analysis takes unless told otherwise.
+const AnalysisSamples = 32
+
+// Watched shows every sample to a function before it is used.
+type Watched struct {
+	exec.Iterator
+	See func(*exec.Sample)
+}
+
+func (w *Watched) Next(ctx context.Context) (*exec.Sample, error) {
+	s, err := w.Iterator.Next(ctx)
+	if err == nil {
+		w.See(s)
+	} else if !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return s, err
+}
+
+func Hashes(r *analysis.Runs) [][32]byte {
+	hashes := make([][32]byte, len(r.Samples))
+	for i := range hashes {
+		hashes[i] = r.Samples[i].Hash
+	}
+	return hashes
+}
+
+// Part iterates over some of the samples.
+type Part struct {
+	exec.Iterator
+	N    int // how many, at most
+	Ours func(*exec.Sample) bool
+}
+
+// Len implements exec.Iterator.
+func (p *Part) Len() int { return p.N }
+
+// Next implements exec.Iterator.
+func (p *Part) Next(ctx context.Context) (*exec.Sample, error) {
+	for {
+		s, err := p.Iterator.Next(ctx)
+		if err != nil || p.Ours(s) {
+			return s, err
+		}
+	}
+}
+
+// Head is the beginning of an iterator.
+type Head struct {
+	exec.Iterator
+	Left int
+}
+
+// Next implements exec.Iterator.
+func (h *Head) Next(ctx context.Context) (*exec.Sample, error) {
+	if h.Left == 0 {
+		return nil, io.EOF
+	}
+	h.Left--
+	return h.Iterator.Next(ctx)
+}
+
+// BudgetHint says of a run that would have taken too much memory how to allow it more.
+func BudgetHint(err error) error {
+	if full := (*exec.MemoryError)(nil); errors.As(err, &full) {
+		return fmt.Errorf("%w; --mem SIZE allows more", err)
+	}
+	return err
+}
+
+// VerifySamples is how many samples a verification takes unless told otherwise.
+const VerifySamples = 8

@@ -1,0 +1,74 @@
+package search
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/analysis"
+	"qwb/graph/tensor"
+	"qwb/internal/work/planning"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/program"
+)
+
+// Added is by how much the integers of a profile are worse than the simulation on the same held-out samples, in the budget's terms.
+type Added struct {
+	Profile string   `json:"profile"`
+	Samples int      `json:"samples"`
+	Value   float64  `json:"value"` // the budget's metric of the integers
+	More    float64  `json:"more"`  // that and the simulation's, the mean of the differences: above 0 is worse
+	Error   *float64 `json:"error"` // its standard error
+}
+
+// integers runs what was found as integers on the held-out samples, of which simulated has the simulation, and says what that adds. Where
+// nothing can run them it says so and goes on.
+func (s *searcher) integers(ctx context.Context, choice []int, simulated half, found *Found) error {
+	out, err := s.placed(ctx, choice)
+	if err != nil {
+		return err
+	}
+	profile, err := s.Planned.ProfileNamed("")
+	if err != nil {
+		return err
+	}
+	forward, err := s.forward(out.Derived)
+	if err == nil {
+		var run *analysis.Measured
+		if run, err = s.held.ev.MeasureOf(ctx, forward, s.budget.scorer); err == nil {
+			h := half{s.held.float, run}
+			a, b := s.goal.Plain(s.budget.amounts([]half{simulated})), s.goal.Plain(s.budget.amounts([]half{h}))
+			d := analysis.Paired(a, b)
+			found.Integers = &Added{Profile: profile.Name, Samples: d.N, Value: s.budget.figure(analysis.NewEstimate(b).Mean), More: d.Mean, Error: analysis.NewSpread(d).NSRError}
+			return nil
+		}
+	}
+	if ctx.Err() != nil {
+		return err
+	}
+	s.Detail("what the integers add is not known: %v", err)
+	return nil
+}
+
+// forward runs a derived plan as integers; what has no integer form is simulated.
+func (s *searcher) forward(out *planning.Derived) (analysis.Forward, error) {
+	profile, err := s.Planned.ProfileNamed("")
+	if err != nil {
+		return nil, err
+	}
+	backend, err := s.Planned.Catalog.Present("")
+	if err != nil {
+		return nil, err
+	}
+	g, _ := s.Planned.TunedGraph(out.Set)
+	lowered, err := lower.CompilePartial(g, out.Set, s.Planned.Target, profile)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	x, err := program.New(lowered, backend, s.o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, feeds map[string]*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return x.Run(ctx, feeds, nil)
+	}, nil
+}

@@ -1,0 +1,118 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"qwb/analysis"
+	"qwb/analysis/task"
+	"qwb/graph/exec"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/samples"
+)
+
+// sampleSide are the samples that fit, or those that confirm.
+type sampleSide struct {
+	hashes [][32]byte
+	again  func() exec.Iterator
+	ev     *analysis.Evaluator
+	float  []task.Record
+	start  half // of the plan as it is
+}
+
+// read opens the data and splits the samples.
+func (s *searcher) read(ctx context.Context) error {
+	var err error
+	if s.set, err = planning.PlanData(s.Job, s.Planned, s.o.Data, SearchSamples); err != nil {
+		return err
+	}
+	if s.closing, err = s.openBudget(ctx); err != nil {
+		return err
+	}
+	s.goal = s.budget.goal()
+	s.fit, s.held = &sampleSide{}, &sampleSide{}
+	room := s.o.Memory
+	if room == 0 {
+		room = 2 << 30
+	}
+	it := s.set.Iterator()
+	for {
+		sample, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		h := s.side(sample.Hash)
+		h.hashes = append(h.hashes, sample.Hash)
+		for _, t := range sample.Feeds {
+			room -= int64(t.DType.Bytes(t.Len()))
+		}
+		if s.samples = append(s.samples, sample); room < 0 {
+			s.samples = nil
+		}
+	}
+	kept := room >= 0
+	all := func() exec.Iterator {
+		if kept {
+			return &exec.InMemory{Samples: s.samples}
+		}
+		return s.set.Iterator()
+	}
+	for _, h := range []*sampleSide{s.fit, s.held} {
+		h.again = func() exec.Iterator {
+			return &samples.Part{Iterator: all(), N: len(h.hashes), Ours: func(x *exec.Sample) bool { return s.side(x.Hash) == h }}
+		}
+	}
+	if s.o.Force && len(s.held.hashes) < analysis.MinHeldOut { // nothing can be confirmed: all samples may fit
+		s.fit.hashes, s.fit.again = append(s.fit.hashes, s.held.hashes...), all
+		s.held = &sampleSide{}
+	}
+	return nil
+}
+
+func (s *searcher) side(hash [32]byte) *sampleSide {
+	if exec.HeldOut(hash) {
+		return s.held
+	}
+	return s.fit
+}
+
+// prepare runs a side in float.
+func (s *searcher) prepare(ctx context.Context, h *sampleSide) (err error) {
+	parts, err := samples.Slices(s.Job, s.o.Data.Slices, s.Planned.Reference)
+	if err != nil {
+		return err
+	}
+	if h.ev, err = analysis.NewEvaluator(ctx, s.Planned.Reference, h.again, s.o.Threads, s.o.Memory, parts...); err != nil || s.budget.scorer == nil {
+		return err
+	}
+	m, err := h.ev.Measure(ctx, nil, s.budget.scorer)
+	if err == nil {
+		h.float = m.Records
+	}
+	return err
+}
+
+// measure runs a derived plan on a side.
+func (s *searcher) measure(ctx context.Context, h *sampleSide, out *planning.Derived) (half, error) {
+	g, _ := s.Planned.TunedGraph(out.Set)
+	q, err := s.Planned.SimulatorOf(g, out.Set, &s.shared)
+	if err != nil {
+		return half{}, err
+	}
+	m, err := h.ev.Measure(ctx, q, s.budget.scorer)
+	planning.Met(s.Job, s.Planned, q.Infinite())
+	return half{h.float, m}, err
+}
+
+// seen says which samples the statistics have seen; nil without statistics.
+func (s *searcher) seen() func([32]byte) bool {
+	if s.Derivation.Stats == nil {
+		return nil
+	}
+	known := planning.SeenBy(s.Derivation.Stats)
+	return func(h [32]byte) bool { return known[h] }
+}

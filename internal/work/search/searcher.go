@@ -1,0 +1,540 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"qwb/analysis"
+	"qwb/analysis/assign"
+	"qwb/calib/data"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/internal/plain"
+	"qwb/internal/work/fault"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/samples"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
+)
+
+// Found is what a search found and what it may claim.
+type Found struct {
+	Goal struct {
+		Metric string  `json:"metric"`
+		Budget float64 `json:"budget"`
+	} `json:"goal"`
+	Samples int              `json:"samples"`  // in all
+	Fit     *planning.Figure `json:"fit"`      // of what was found, on the samples that it was found on; null where nothing was fitted
+	HeldOut *planning.Figure `json:"held_out"` // on the samples that confirm; of a plan that stays as it is all samples
+	// Claimed says that the budget holds: the upper limit on the held-out samples meets it.
+	Claimed bool `json:"claimed"`
+	// Needed is how many samples in all would decide, as far as anybody can say; 0: unknown.
+	Needed  int    `json:"needed"`
+	Refused string `json:"refused"` // why nothing is claimed; empty if something is
+	// Along are operators that go to float though nothing asked for it: the target runs them on integers only together with others.
+	Along []string `json:"along"`
+	// Integers says what running the integers adds to what the simulation says; null where nothing can run them.
+	Integers *Added   `json:"integers"`
+	Apply    string   `json:"apply,omitempty"` // the command that decides what was found, where the plan was not changed
+	Formats  []string `json:"formats"`
+	Seconds  float64  `json:"seconds"`
+
+	Stopped bool `json:"interrupted"`
+	// Ranking has the operators as layerwise analysis of some fitting samples found them, in graph order.
+	Ranking []analysis.LayerError  `json:"layerwise,omitempty"`
+	Search  *analysis.SearchResult `json:"-"`
+	Budget  *Budget                `json:"-"`
+	Limit   func() string          `json:"-"` // says what the cost may be, where the budget is on that; else nil
+}
+
+// rankSamples is how many of the fitting samples the operators are ranked on: they give an order and a first guess.
+const rankSamples = 32
+
+// searcher connects analysis.Search with the graph, its statistics and the data.
+type searcher struct {
+	*planning.Change
+	base    []decision.Decision // what holds whatever is tried
+	o       Options
+	budget  *Budget
+	goal    analysis.Goal
+	start   *planning.Derived
+	formats []numberFormat // nil: float32
+	units   []assign.Unit
+	mix     *Mixture
+	places  map[string]*placed
+	asIs    bool    // the plan as it is holds
+	most    float64 // what the plan may cost, where that is the budget
+
+	samples   []*exec.Sample // nil: too many to keep
+	set       *data.Set
+	fit, held *sampleSide
+	shared    sim.Constants
+	closing   func() // of the metric
+	count     int    // evaluations
+	tick      func(int)
+}
+
+// placed is a choice with what follows from it.
+type placed struct {
+	*planning.Derived
+	decisions []decision.Decision
+}
+
+// search looks for the operators to send to float, or to other formats, under the plan's decisions and those of this step, and returns the
+// decisions about them, none if none is needed. What was measured is put into the result. Where nothing can be claimed the error is a fault.CheckError.
+func search(ctx context.Context, c *planning.Change, o Options, step []decision.Decision, result *Result) ([]decision.Decision, error) {
+	formats, err := ParseFormats(o.Formats)
+	if err == nil {
+		err = o.Costing.open(c.Files(), o.DeviceFile)
+	}
+	if err != nil {
+		return nil, err
+	}
+	base := *c.Planned.Plan
+	base.Decide(step...)
+	if err := decision.CheckList(base.Decisions); err != nil {
+		return nil, err
+	}
+	start, err := c.Derive(ctx, &base)
+	if err != nil {
+		return nil, err
+	}
+	budget := Budget{Name: "nsr", At: math.Inf(1)}
+	if o.Budget != nil {
+		budget = *o.Budget
+	}
+	s := &searcher{Change: c, base: base.Decisions, o: o, budget: &budget, start: start, formats: formats, places: map[string]*placed{}, closing: func() {}}
+	elapsed := c.Stopwatch()
+	found := &Found{Along: []string{}, Formats: []string{"int8"}, Budget: s.budget}
+	for _, f := range s.asked() {
+		if f.name != "int8" {
+			found.Formats = append(found.Formats, f.name)
+		}
+	}
+	err = s.read(ctx)
+	defer s.closing()
+	if err != nil {
+		return nil, err
+	}
+	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
+	if o.MaxCost != nil {
+		if s.most = o.MaxCost.At; o.MaxCost.Share {
+			cost, err := analysis.CostOf(start.Graph, start.Set, o.Costing.Device)
+			if err != nil {
+				return nil, err
+			}
+			s.most *= o.Costing.Of(cost, c.Derivation.Target)
+		}
+		found.Goal.Metric, found.Goal.Budget, found.Limit = o.Costing.name(), s.most, s.limited
+	}
+	result.Found = found
+	tick, finish := c.Progress("search (evaluations)", 0)
+	s.tick = tick
+	choice, err := s.run(ctx, found, result)
+	finish()
+	found.Stopped = err != nil && ctx.Err() != nil
+	result.Evaluations, found.Seconds = s.count, elapsed()
+	if found.Search != nil {
+		result.Points = found.Search.Points
+	}
+	out, perr := s.placed(ctx, choice)
+	if perr == nil {
+		result.Cost, perr = s.costs(out)
+	}
+	if err = cmp.Or(err, perr); err != nil || len(out.decisions) == 0 {
+		return nil, err
+	}
+	evidence := planning.SearchEvidence{Samples: found.Samples, Fit: found.Fit, HeldOut: found.HeldOut, Confirmed: found.Claimed, Evaluations: result.Evaluations, Before: result.Before, After: result.After, Cost: nil}
+	if s.mixed() {
+		evidence.Cost = result.Cost
+	}
+	for i := range out.decisions {
+		if s.mixed() {
+			result.Decisions = append(result.Decisions, out.decisions[i].String())
+		}
+	}
+	raw, err := json.Marshal(evidence)
+	if err != nil {
+		return nil, fmt.Errorf("dispatch: %w", err)
+	}
+	inputs, err := c.Planned.Plan.Inputs()
+	if err != nil {
+		return nil, err
+	}
+	next := append(c.Planned.Plan.Decisions[:len(c.Planned.Plan.Decisions):len(c.Planned.Plan.Decisions)], step...)
+	for i := range out.decisions {
+		d := &out.decisions[i]
+		d.Evidence = raw
+		if d.After, err = decision.After(append(next, *d), len(next), inputs); err != nil {
+			return nil, err
+		}
+		next = append(next, *d)
+	}
+	return out.decisions, nil
+}
+
+// run searches, and returns a choice; nil where the plan may stay as it is.
+func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int, error) {
+	samples, held := len(s.fit.hashes)+len(s.held.hashes), len(s.held.hashes)
+	found.Samples = samples
+	refuse := func(why string, needed int) error {
+		found.Refused, found.Needed = why, needed
+		return fault.Checkf("dispatch: nothing is claimed: %s; the plan is unchanged", why)
+	}
+	if held == samples { // one sample repeated: the side hangs on its hash
+		return nil, refuse(fmt.Sprintf("all %d samples are held out, and none is left to fit on; give samples that differ", samples), 0)
+	}
+	why, needed := s.budget.tooFew(s.goal, samples, held)
+	if why != "" && !s.o.Force {
+		return nil, refuse(why+" (--force decides without)", needed)
+	}
+	sides := []*sampleSide{s.fit}
+	if held > 0 {
+		sides = append(sides, s.held)
+	}
+	var asIs []half
+	for _, h := range sides {
+		var err error
+		if err = s.prepare(ctx, h); err == nil {
+			h.start, err = s.measure(ctx, h, s.start)
+		}
+		if err != nil {
+			return nil, err
+		}
+		asIs = append(asIs, h.start)
+	}
+	s.evaluated()
+	all := s.budget.trial(asIs...)
+	first := analysis.Attempt(0)
+	whole := s.shown(all, first, append(slices.Clone(s.fit.hashes), s.held.hashes...))
+	result.Before, result.After = whole.Value, whole.Value
+	if s.o.MaxCost != nil {
+		return s.cheapEnough(ctx, found, result, why, needed)
+	}
+	rest := analysis.ClaimRisk // for what is found
+	if why == "" && !s.goal.Missed(s.budget.trial(s.fit.start)) {
+		if s.goal.Upper(all, first) <= s.goal.Limit {
+			found.HeldOut, found.Claimed, s.asIs = whole, true, true
+		}
+		rest -= first
+	}
+	if plain, _ := s.goal.Estimates(all); why != "" && plain.Mean <= s.goal.Limit {
+		found.Fit, found.Refused, found.Needed, s.asIs = whole, why, needed, true
+	}
+	if s.asIs && !s.mixed() {
+		return nil, s.asIntegers(ctx, found)
+	}
+	if s.goal.Held = 0; why == "" {
+		s.goal.Held, s.goal.Risk = held, rest
+		if best := s.goal.Best(held, rest); s.budget.Name == "drop" && best > s.goal.Limit {
+			if found.HeldOut = whole; s.asIs {
+				return nil, s.asIntegers(ctx, found)
+			}
+			return nil, refuse(fmt.Sprintf("as it is the plan has a %s on all %d samples, and the %d held-out ones cannot confirm that fewer operators in INT8 do better",
+				s.budget.shown(whole), samples, held), s.needed(all, 1))
+		}
+	}
+	return s.choose(ctx, found, result, why, needed, refuse)
+}
+
+// choose searches on the fitting samples and confirms on the others.
+func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why string, needed int, refuse func(string, int) error) ([]int, error) {
+	var err error
+	if found.Ranking, err = s.rank(ctx); err != nil {
+		return nil, err
+	}
+	start := s.budget.trial(s.fit.start)
+	found.Search, err = analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: start, Goal: s.goal, Metric: s.budget.figure,
+		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
+			t, _, err := s.trial(ctx, s.fit, choice)
+			return t, err
+		}})
+	if err != nil {
+		if ctx.Err() != nil && found.Search != nil && len(found.Search.Candidates) > 0 {
+			p := &found.Search.Points[found.Search.Candidates[0]]
+			found.Fit, found.Apply = s.shown(p.Trial, 0, nil), s.apply(p.Choice)
+		}
+		return nil, err
+	}
+	points := found.Search.Points
+	list := slices.DeleteFunc(found.Search.Candidates, func(i int) bool { return s.asIs && points[i].Cost >= points[0].Cost })
+	switch {
+	case len(list) == 0 && s.asIs:
+		return nil, s.asIntegers(ctx, found)
+	case len(list) == 0:
+		return nil, refuse(fmt.Sprintf("a %s is met with certainty by FP32 everywhere only", s.budget.said()), 0)
+	}
+	if why != "" { // forced
+		best := &points[list[len(list)-1]]
+		found.Fit, found.Refused, found.Needed = s.shown(best.Trial, 0, nil), why, needed
+		result.After = found.Fit.Value
+		return best.Choice, s.companions(ctx, best.Choice, found)
+	}
+	asIs := *found
+	found.Claimed = false
+	// From the most certain to the cheapest, as long as each is confirmed: this takes the risk once (fixed sequence of tests).
+	var missed *analysis.Trial
+	var confirmed half
+	last := -1
+	for _, i := range list {
+		t, h, err := s.trial(ctx, s.held, points[i].Choice)
+		if err != nil {
+			return nil, err
+		}
+		holds := s.goal.Upper(t, s.goal.Risk) <= s.goal.Limit
+		if holds || last < 0 {
+			found.Fit, found.HeldOut = s.shown(points[i].Trial, 0, nil), s.shown(t, s.goal.Risk, s.held.hashes)
+			result.Before, result.After = s.shown(s.budget.trial(s.held.start), 0, nil).Value, found.HeldOut.Value
+			last, missed, confirmed = i, t, h
+		}
+		if !holds {
+			break
+		}
+		found.Claimed, found.Apply = true, s.apply(points[i].Choice) // for as long as it is not decided
+	}
+	if !found.Claimed && s.asIs {
+		*found = asIs
+		result.After = result.Before
+		return nil, s.asIntegers(ctx, found)
+	}
+	if err := s.companions(ctx, points[last].Choice, found); err != nil {
+		return nil, err
+	}
+	if !found.Claimed {
+		why := fmt.Sprintf("the best set found has a %s on %d fitting samples and a %s on %d held-out ones, which does not support a %s", s.budget.shown(found.Fit),
+			found.Fit.Samples, s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
+		if s.o.Force {
+			found.Refused, found.Needed = why, s.needed(missed, 2)
+			return points[last].Choice, nil
+		}
+		found.Apply = s.apply(points[last].Choice)
+		return nil, refuse(why, s.needed(missed, 2))
+	}
+	return points[last].Choice, s.integers(ctx, points[last].Choice, confirmed, found)
+}
+
+func (s *searcher) evaluated() {
+	s.count++
+	s.tick(s.count)
+}
+
+// needed is how many samples in all would show that a trial's mean is below the limit, of which one in so many confirms.
+func (s *searcher) needed(t *analysis.Trial, parts int) int {
+	plain, guarded := s.goal.Estimates(t)
+	return rounded(parts * analysis.SamplesToClaim(plain.Mean, guarded.Error*math.Sqrt(float64(guarded.N)), s.goal.Limit))
+}
+
+// shown is a trial as results have it. hashes are those of held-out samples.
+func (s *searcher) shown(t *analysis.Trial, risk float64, hashes [][32]byte) *planning.Figure {
+	plain, _ := s.goal.Estimates(t)
+	f := &planning.Figure{Samples: plain.N, Value: s.budget.figure(plain.Mean), Error: analysis.NewSpread(plain).NSRError}
+	if risk > 0 {
+		if upper := s.budget.figure(s.goal.Upper(t, risk)); !math.IsInf(upper, 0) && !math.IsNaN(upper) {
+			f.Upper = &upper
+		}
+		f.Kind = analysis.HeldOutKind(hashes, s.seen())
+	}
+	return f
+}
+
+// trial measures a choice on a side.
+func (s *searcher) trial(ctx context.Context, h *sampleSide, choice []int) (*analysis.Trial, half, error) {
+	out, err := s.placed(ctx, choice)
+	if err != nil {
+		return nil, half{}, err
+	}
+	x, err := s.measure(ctx, h, out.Derived)
+	if err != nil {
+		return nil, half{}, err
+	}
+	s.evaluated()
+	return s.budget.trial(x), x, nil
+}
+
+// asIntegers runs the plan as it is as integers, where it is confirmed.
+func (s *searcher) asIntegers(ctx context.Context, found *Found) error {
+	if !found.Claimed {
+		return nil
+	}
+	return s.integers(ctx, nil, s.held.start, found)
+}
+
+// goalText is what decisions say of the goal.
+func (s *searcher) goalText() string {
+	if s.o.MaxCost != nil {
+		if s.o.Costing.name() == "time" {
+			return fmt.Sprintf("time %g", s.most)
+		}
+		return fmt.Sprintf("%s %d", s.o.Costing.name(), int64(s.most)) // operations and bytes are whole
+	}
+	return fmt.Sprintf("%s %g", s.budget.Name, s.budget.At)
+}
+
+// apply is the command that decides a choice that was placed.
+func (s *searcher) apply(choice []int) string {
+	var lines []string
+	if out := s.places[fmt.Sprint(choice)]; out != nil {
+		for _, d := range out.decisions {
+			if !s.mixed() {
+				return "qwb dispatch " + plain.Shell(s.Plan) + " --fp32 " + plain.Shell(strings.Join(d.Select, ","))
+			}
+			lines = append(lines, "qwb set "+plain.Shell(s.Plan)+" "+plain.Shell(strings.Join(d.Select, ","))+" "+strings.Join(d.Properties.Words(), " "))
+		}
+	}
+	return strings.Join(lines, " && ")
+}
+
+// placed is what follows from a choice; nil is the plan as it is.
+func (s *searcher) placed(ctx context.Context, choice []int) (*placed, error) {
+	if !slices.ContainsFunc(choice, func(k int) bool { return k > 0 }) {
+		return &placed{Derived: s.start}, nil
+	}
+	key := fmt.Sprint(choice)
+	if out := s.places[key]; out != nil {
+		return out, nil
+	}
+	out, list, err := s.mix.Derive(ctx, s.base, s.goalText(), choice)
+	if err != nil {
+		return nil, err
+	}
+	s.places[key] = &placed{out, list}
+	return s.places[key], nil
+}
+
+// place says what a choice amounts to.
+func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement, error) {
+	out, err := s.placed(ctx, choice)
+	if err != nil {
+		return nil, err
+	}
+	integer, total := out.Assignment.Work()
+	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()), Chosen: s.mix.Chosen(out.Derived, choice), Float: true}
+	if p.Cost = float64(p.MACs); s.mixed() {
+		cost, err := analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
+		if err != nil {
+			return nil, err
+		}
+		p.Cost, p.Formats = s.o.Costing.Of(cost, s.Derivation.Target), map[string]int{}
+		for i, k := range p.Chosen {
+			p.Formats[s.units[i].Options[k].Name]++
+		}
+	}
+	for _, domain := range out.Set.Domains {
+		p.Float = p.Float && (domain == tqc.DomainFP32 || domain == tqc.DomainSOI)
+	}
+	return p, nil
+}
+
+// companions names the operators that go to float with a choice though they are not in it.
+func (s *searcher) companions(ctx context.Context, choice []int, found *Found) error {
+	out, err := s.placed(ctx, choice)
+	if err != nil {
+		return err
+	}
+	order, err := out.Graph.Order()
+	if err != nil {
+		return err
+	}
+	var chosen []string
+	for _, d := range out.decisions {
+		chosen = append(chosen, d.Select...)
+	}
+	for _, id := range order {
+		name := out.Graph.Node(id).Name
+		if out.Set.Domains[id].Float() && s.start.Set.Domains[id] == tqc.DomainInt && s.start.Set.Fused[id] == graph.NoNode && !slices.Contains(chosen, name) {
+			found.Along = append(found.Along, name)
+		}
+	}
+	return nil
+}
+
+// rank makes a unit of every operator that layerwise analysis measures, on some of the fitting samples. In several formats it measures them
+// in each.
+func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err error) {
+	list, err := s.layerwise(ctx, "layerwise", s.start)
+	if err != nil {
+		return nil, err
+	}
+	var nodes []graph.NodeID
+	for _, l := range list {
+		id, _ := s.Planned.Graph.LookupNode(l.Node)
+		if wanted(s.start, s.Planned.Graph, id) && !s.mixed() {
+			continue // somebody decided that it runs on integers
+		}
+		nodes = append(nodes, id)
+		l.WeightRange = nil
+		ranking = append(ranking, l)
+		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Parts: l.Parts()}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
+	}
+	if s.mix, err = NewMixture(s.Derivation, s.start, nodes, s.asked()); err != nil {
+		return ranking, err
+	}
+	if !s.mixed() {
+		for i, l := range ranking {
+			if l.MACs == 0 { // its own work is next to nothing: in float it costs converting what it reads and writes
+				s.units[i].Options[1].Cost += s.Planned.Target.BorderCost * float64(s.mix.Elements(nodes[i]))
+			}
+		}
+		return ranking, nil
+	}
+	s.mix.note = s.Note
+	s.mix.refuse = s.Exportable
+	s.units, err = s.mix.Measured(ctx, s.base, s.o.Costing, func(ctx context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error) {
+		in := list
+		if out != s.start {
+			var err error
+			if in, err = s.layerwise(ctx, "layerwise, "+format, out); err != nil {
+				return nil, err
+			}
+		}
+		losses := map[graph.NodeID][]float64{}
+		for _, l := range in {
+			id, _ := s.Planned.Graph.LookupNode(l.Node)
+			losses[id] = l.Parts()
+		}
+		return losses, nil
+	})
+	return ranking, err
+}
+
+// layerwise measures every operator of a plan alone.
+func (s *searcher) layerwise(ctx context.Context, what string, out *planning.Derived) ([]analysis.LayerError, error) {
+	g, _ := s.Planned.TunedGraph(out.Set)
+	q, err := s.Planned.SimulatorOf(g, out.Set, nil)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := samples.Slices(s.Job, s.o.Data.Slices, s.Planned.Reference)
+	if err != nil {
+		return nil, err
+	}
+	n := min(rankSamples, len(s.fit.hashes))
+	tick, finish := s.Progress(what, n)
+	defer finish()
+	r, err := analysis.Analyze(ctx, s.Planned.Reference, q, &samples.Head{Iterator: s.fit.again(), Left: n}, analysis.Config{Layerwise: true, Parts: parts, Threads: s.o.Threads, Memory: s.o.Memory,
+		Progress: tick})
+	if err != nil {
+		return nil, err
+	}
+	return r.Layerwise, nil
+}
+
+// wanted reports whether a node, or one that is computed together with it, was decided to run on integers.
+func wanted(d *planning.Derived, g *graph.Graph, id graph.NodeID) bool {
+	top := id
+	if h := d.Set.Fused[id]; h != graph.NoNode {
+		top = h
+	}
+	for _, other := range d.Set.Together(top, g.Nodes()) {
+		if d.Table.Nodes[other].Domain == decision.Int {
+			return true
+		}
+	}
+	return false
+}

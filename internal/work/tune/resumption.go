@@ -1,0 +1,156 @@
+package tune
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"qwb/calib/tune"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/store"
+	"qwb/quantizer/overlay"
+)
+
+// tuningEvery is how often, at most, an unfinished tuning is written down.
+const tuningEvery = 5 * time.Second
+
+// tuningFile is where an unfinished tuning of a plan stands: PLAN.tuning.
+func tuningFile(planFile string) string {
+	return strings.TrimSuffix(planFile, store.PlanSuffix) + ".tuning"
+}
+
+const tuningMagic = "qwb unfinished tuning 1\n"
+
+// savedHeader is the JSON in front of the tuned values; Sum is the SHA-256 of what follows the JSON.
+type savedHeader struct {
+	Key string `json:"key"` // of the plan, the samples, and the options that results depend on
+	Sum string `json:"sha256"`
+	*tune.Saved
+}
+
+// tuningKey is the SHA-256 of everything that the outcome of a tuning depends on, the plan's bytes in front.
+func (t *tuning) key(methods []*tune.Method, o Options) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n", t.Catalog.Version, t.Planned.Sum, o.Force, o.AllowFP32, o.Budget, o.Profile)
+	for _, m := range methods {
+		fmt.Fprintln(h, m.Name)
+	}
+	if t.grams != nil {
+		fmt.Fprintln(h, t.grams.Ranges, t.grams.Summed)
+	}
+	for _, s := range t.Bench.Fit {
+		h.Write(s.Hash[:])
+	}
+	h.Write([]byte("held out"))
+	for _, s := range t.Bench.Held {
+		h.Write(s.Hash[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// resumable lets the bench go on from an earlier run that was interrupted, and write down how far this one comes.
+func (t *tuning) resumable(methods []*tune.Method, o Options) error {
+	name, key := tuningFile(t.Planned.File), t.key(methods, o)
+	if _, ok := t.Files().Path(name); !ok {
+		return nil // nothing but the operating system's files outlives a process
+	}
+	b, err := store.ReadFile(t.Files(), name, 2*planning.MaxOverlay)
+	switch {
+	case err == nil:
+		saved, other, err := DecodeTuning(b)
+		switch {
+		case err != nil:
+			t.Note("%s cannot be read and will be replaced: %v", name, err)
+		case other != key:
+			t.Note("%s belongs to another interrupted run (other plan, data or options) and will be replaced", name)
+		default:
+			t.Bench.Resume = saved
+			t.Note("continuing the interrupted run: %s", saved)
+		}
+	case !store.Missing(err):
+		return fmt.Errorf("tune: %w", err)
+	}
+	passed := t.Clock()
+	var written time.Duration
+	t.Bench.Save = func(last bool, state func() *tune.Saved) error {
+		if !last && passed()-written < tuningEvery {
+			return nil
+		}
+		now := state()
+		b, err := encodeTuning(key, now)
+		if err != nil {
+			return fmt.Errorf("tune: %w", err)
+		}
+		if _, err := store.WriteFile(t.Files(), name, store.BytesOf(b)); err != nil {
+			return fmt.Errorf("tune: %w", err)
+		}
+		if written = passed(); last {
+			t.Note("interrupted after %d methods and %d operators of the next. %s keeps them; run the same command to continue", len(now.Reports), len(now.Layers), name)
+		}
+		return nil
+	}
+	return nil
+}
+
+// finished removes what an interrupted run would go on from.
+func (t *tuning) finished() error {
+	path, ok := t.Files().Path(tuningFile(t.Planned.File))
+	if !ok {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("tune: %w", err)
+	}
+	return nil
+}
+
+func encodeTuning(key string, s *tune.Saved) ([]byte, error) {
+	var values []byte
+	for _, o := range []*overlay.Overlay{s.Begin, s.Now} {
+		b, err := o.Encode()
+		if err != nil {
+			return nil, err
+		}
+		values = append(binary.LittleEndian.AppendUint64(values, uint64(len(b))), b...)
+	}
+	head, err := json.Marshal(savedHeader{key, store.Sum(values), s})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(append([]byte(tuningMagic), head...), '\n'), values...), nil
+}
+
+// DecodeTuning reads what encodeTuning wrote.
+func DecodeTuning(b []byte) (s *tune.Saved, key string, err error) {
+	rest, ok := bytes.CutPrefix(b, []byte(tuningMagic))
+	head, values, ok2 := bytes.Cut(rest, []byte("\n"))
+	if !ok || !ok2 {
+		return nil, "", errors.New("it is no unfinished tuning")
+	}
+	h := savedHeader{Saved: new(tune.Saved)}
+	if err := json.Unmarshal(head, &h); err != nil {
+		return nil, "", err
+	}
+	if store.Sum(values) != h.Sum {
+		return nil, "", errors.New("it is damaged")
+	}
+	for _, o := range []**overlay.Overlay{&h.Begin, &h.Now} {
+		if len(values) < 8 || uint64(len(values)-8) < binary.LittleEndian.Uint64(values) {
+			return nil, "", io.ErrUnexpectedEOF
+		}
+		n := binary.LittleEndian.Uint64(values)
+		if *o, err = overlay.Parse(values[8 : 8+n]); err != nil {
+			return nil, "", err
+		}
+		values = values[8+n:]
+	}
+	return h.Saved, h.Key, nil
+}

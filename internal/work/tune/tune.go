@@ -1,0 +1,226 @@
+// Package tune changes constants and scales of a plan so that it computes more nearly what the float network does.
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"qwb/analysis"
+	"qwb/calib/tune"
+	"qwb/internal/work/fault"
+	"qwb/internal/work/journal"
+	"qwb/internal/work/open"
+	"qwb/internal/work/planning"
+)
+
+// TuneSamples is how many samples of the plan's own data tuning reads unless told otherwise.
+const TuneSamples = 64
+
+// Options are the arguments of tune.
+type Options struct {
+	Methods []string // names of tune.Methods; "auto" is all of them
+	Data    open.DataOptions
+	Threads int
+	Memory  int64 // for activations to restart from
+	Force   bool  // keep what cannot be confirmed
+	// AllowFP32 also tries rewriting steps after which more of the network runs in FP32 than before.
+	AllowFP32 bool
+	Budget    string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
+	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
+	// profile do otherwise.
+	Profile string
+	// Gram is a file of Gram statistics to fit on instead of data; held-out samples still come from data.
+	Gram string
+	// Shard, if not zero, is the part of the data of which Gram statistics are written to Out; see Grams.
+	Shard   open.Shard
+	Out     string
+	Backend string // what runs the model and sums for Shard; "" is the processor
+}
+
+// ParseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
+// through the whole graph; a time is turned into forwards once, by what the first ones take. Empty is no end.
+func ParseBudget(text string) (*tune.Work, error) {
+	if text == "" {
+		return &tune.Work{}, nil
+	}
+	if count, ok := strings.CutSuffix(text, "forwards"); ok {
+		n, err := strconv.ParseUint(strings.TrimSpace(count), 10, 53)
+		if err != nil || n == 0 {
+			return nil, fault.Usagef("--budget %s: %q is not a positive number of forward passes", text, strings.TrimSpace(count))
+		}
+		return &tune.Work{Limit: float64(n)}, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return nil, fault.Usagef("--budget %s: give a time (10m) or work (5000forwards)", text)
+	}
+	return &tune.Work{Time: d}, nil
+}
+
+// Result is what tune --json prints. Before and After are the error of the outputs on the held-out samples, see tune.Judge.
+type Result struct {
+	Plan        string       `json:"plan"`
+	Overlay     string       `json:"overlay"` // the file of tuned values; empty where nothing was kept
+	Samples     int          `json:"samples"`
+	HeldOut     int          `json:"held_out"`
+	HeldOutKind string       `json:"held_out_kind"`
+	Before      analysis.NSR `json:"before"`
+	After       analysis.NSR `json:"after"`
+	Change      float64      `json:"change"` // mean of after - before over the held-out samples, paired
+	ChangeError *float64     `json:"change_error"`
+	Mismatches  bool         `json:"mismatches,omitempty"` // no output is float: errors are shares of elements that differ
+	Confirmed   bool         `json:"confirmed"`
+	// Steps is how many steps keep the float function in front of all else, and FloatNSR what they leave of it: the largest error of an
+	// output of the reference against the model, relative to its power, on the samples that the statistics keep.
+	Steps      int                 `json:"steps,omitempty"`
+	FloatNSR   *float64            `json:"float_nsr,omitempty"`
+	OnIntegers planning.OnIntegers `json:"on_integers"`
+	Judged     string              `json:"judged"` // what the errors are of: "simulation", or the profile whose integers were run
+	Methods    []*tune.Report      `json:"methods"`
+	Budget     float64             `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
+	Work       float64             `json:"work"`             // how many were
+	Seconds    float64             `json:"seconds"`
+}
+
+// Methods finds methods by their names.
+func Methods(names []string) ([]*tune.Method, error) {
+	var list []*tune.Method
+	for _, name := range names {
+		if name == "auto" {
+			list = append(list, tune.Methods...)
+			continue
+		}
+		m := tune.Find(name)
+		if m == nil {
+			var known []string
+			for _, m := range tune.Methods {
+				known = append(known, m.Name)
+			}
+			return nil, fault.Usagef("unknown method %q: auto or %s", name, strings.Join(known, ", "))
+		}
+		list = append(list, m)
+	}
+	if len(list) == 0 {
+		return nil, fault.Usagef("tune needs a method")
+	}
+	return list, nil
+}
+
+// Run runs methods on a plan and writes what they changed beside it. remember: a tuning that keeps nothing is a decision too, so that a
+// recipe need not try it again.
+func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, error) {
+	elapsed := j.Stopwatch()
+	methods, err := Methods(o.Methods)
+	if err != nil {
+		return nil, err
+	}
+	work, err := ParseBudget(o.Budget)
+	if err != nil {
+		return nil, err
+	}
+	if work.Clock = j.Clock; work.Time > 0 && j.Catalog.Now == nil {
+		return nil, fault.Usagef("--budget %s: this program has no clock; give work, for example 5000forwards", o.Budget)
+	}
+	if o.Backend != "" && o.Backend != open.FloatCPU {
+		return nil, fault.Usagef("--backend needs --shard: Gram statistics can be made on a GPU, and methods run on the processor")
+	}
+	if methods, err = fromGrams(j, methods, o); err != nil {
+		return nil, err
+	}
+	c, err := planning.NewChange(ctx, j, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if c.Other != "" {
+		return nil, fmt.Errorf("%s: this version of qwb computes other numbers than the plan holds (first difference: %s): run qwb plan rederive %s first", c.Planned.File, c.Other, c.Planned.File)
+	}
+	t, err := Tuning(ctx, c, o)
+	if err != nil {
+		return nil, err
+	}
+	end, err := t.fitOnGrams(o.Gram)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	auto := slices.Contains(o.Methods, "auto")
+	if auto && t.Bench.Sums == nil {
+		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
+		if s := t.Derivation.Stats; s != nil {
+			j.Note("skipped the methods that need sums, because the statistics lack %s", strings.Join(s.Lacks(), "; "))
+		}
+	}
+	if auto {
+		methods = tune.Auto(methods)
+	}
+	r := &Result{Plan: j.Plan, Samples: len(t.Bench.Fit) + len(t.Bench.Held), HeldOut: len(t.Bench.Held), HeldOutKind: t.kind,
+		Mismatches: analysis.NewJudge(t.Bench.Reference).Mismatches()}
+	if r.Judged, err = t.objective(ctx, o); err != nil {
+		return nil, err
+	}
+	t.Bench.Work = work
+	if err := t.resumable(methods, o); err != nil {
+		return nil, err
+	}
+	finish := t.progress()
+	r.Methods, err = t.Bench.Tune(ctx, methods...)
+	finish()
+	if err != nil {
+		return nil, err
+	}
+	found, err := t.Settle(ctx, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	if r.Steps = len(found.overlay.Steps); r.Steps > 0 {
+		r.FloatNSR = &found.Steps.NSR
+	}
+	before, after, err := t.losses(ctx, found, o)
+	if err != nil {
+		return nil, err
+	}
+	r.Budget, r.Work = work.Limit, float64(int64(work.Spent))
+	change, _, confirmed := tune.Judge(before, after)
+	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
+	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
+	r.Confirmed = confirmed
+	kept := false
+	for _, m := range r.Methods {
+		kept = kept || m.Kept > 0
+		if m.Note != "" {
+			j.Note("%s: %s", m.Name, m.Note)
+		}
+	}
+	if kept && !(r.Change < 0) && !o.Force {
+		kept = false
+		j.Note("not kept: with the scales of the plan it does not lower the output error")
+	}
+	r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, t.Planned.Graph, t.Planned.Set.Domains)
+	if kept {
+		r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, found.graph, found.set.Domains)
+		if len(r.OnIntegers.Moved) > 0 {
+			j.Warn("%s", strings.Join(r.OnIntegers.Words, "; "))
+		}
+		if r.Overlay, err = t.Write(found, r, o); err != nil {
+			return nil, err
+		}
+	}
+	if !kept && remember {
+		if err := t.decline(ctx, r, o); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.finished(); err != nil {
+		return nil, err
+	}
+	r.Seconds = elapsed()
+	return r, nil
+}
+
+// Figures are what is kept of an outcome: keys of its JSON, see journal.Picked.
+var Figures = journal.Picked[Result]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
