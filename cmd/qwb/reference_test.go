@@ -18,8 +18,8 @@ import (
 
 var update = flag.Bool("update", false, "write the parts of documents and of the Python package that are made of the tables of options")
 
-// TestTheDocumentHasTheTables: the flags of single commands in docs/cli.md are those of the tables. go test ./cmd/qwb -run TheDocumentHas -update
-// writes them.
+// TestTheDocumentHasTheTables: the flags of single commands in docs/cli.md are those of the tables. go test ./cmd/qwb -run TheDocumentHas
+// -update writes them.
 func TestTheDocumentHasTheTables(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "cli.md")
 	b, err := os.ReadFile(file)
@@ -40,8 +40,8 @@ func TestTheDocumentHasTheTables(t *testing.T) {
 // valueWords are what values are called in a document.
 var valueWords = map[string]string{"string": "X", "stringArray": "X", "strings": "A,B", "int": "N", "uint": "N", "float": "N"}
 
-// reference is the table of those flags that the tables before it do not explain; bench has a document of its own. Flags of one name that mean the
-// same are one row.
+// reference is the table of those flags that the tables before it do not explain; bench has a document of its own. Flags of one name that
+// mean the same are one row.
 func reference(before string) string {
 	type row struct{ commands, flag, meaning string }
 	var rows []row
@@ -87,7 +87,8 @@ func reference(before string) string {
 }
 
 // pythonCommands are those whose flags are keywords of functions of the Python package.
-var pythonCommands = []string{"calibrate", "import", "inspect", "bind", "generate", "eval", "analyze", "dispatch", "tune", "verify", "run", "export"}
+var pythonCommands = []string{"calibrate", "import", "inspect", "bind", "generate", "eval", "analyze", "dispatch", "tune",
+	"verify", "run", "export"}
 
 // TestThePythonPackageHasTheTables: its functions say which keywords they take.
 func TestThePythonPackageHasTheTables(t *testing.T) {

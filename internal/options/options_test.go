@@ -19,10 +19,11 @@ var catalog = qwb.Standard("test")
 
 // commands are all that have a table.
 func commands() map[string]options.Command {
-	return map[string]options.Command{"calibrate": &options.Calibrate{}, "sweep": &options.Sweep{}, "import": &options.Import{}, "preprocess": &options.Preprocess{},
-		"doctor": &options.Doctor{}, "dispatch": &options.Dispatch{}, "tune": &options.Tune{}, "analyze": &options.Analyze{}, "eval": &options.Eval{},
-		"verify": &options.Verify{}, "run": &options.Run{}, "generate": &options.Generate{}, "compare": &options.Compare{}, "gate": &options.Gate{},
-		"certify": &options.Certify{}, "verify-certificate": &options.Recheck{}, "replace": &options.Replace{}, "export": &options.Export{}, "bind": &options.Bind{}}
+	return map[string]options.Command{"calibrate": &options.Calibrate{}, "sweep": &options.Sweep{}, "import": &options.Import{},
+		"preprocess": &options.Preprocess{}, "doctor": &options.Doctor{}, "dispatch": &options.Dispatch{}, "tune": &options.Tune{},
+		"analyze": &options.Analyze{}, "eval": &options.Eval{}, "verify": &options.Verify{}, "run": &options.Run{},
+		"generate": &options.Generate{}, "compare": &options.Compare{}, "gate": &options.Gate{}, "certify": &options.Certify{},
+		"verify-certificate": &options.Recheck{}, "replace": &options.Replace{}, "export": &options.Export{}, "bind": &options.Bind{}}
 }
 
 // A row has a name of its own, a help, a place of its own, and a default of the type of that place.
@@ -48,7 +49,8 @@ func TestRows(t *testing.T) {
 // A page starts no programs, picks no file to write but that of an export, and does not choose threads and memory.
 func TestJobsDoNotHaveAll(t *testing.T) {
 	for name, c := range commands() {
-		for _, key := range []string{"metric-cmd", "html", "png", "dump", "patterns", "answers", "junit", "markdown", "threads", "mem", "json", "shard", "gram", "backend"} {
+		for _, key := range []string{"metric-cmd", "html", "png", "dump", "patterns", "answers", "junit", "markdown",
+			"threads", "mem", "json", "shard", "gram", "backend"} {
 			assert.Nil(t, c.Table(&catalog).Job().Find(key), "%s %s", name, key)
 		}
 		if name != "export" {
@@ -61,11 +63,12 @@ func TestJobsDoNotHaveAll(t *testing.T) {
 func TestJSONAndWords(t *testing.T) {
 	var o options.Calibrate
 	job := o.Table(&catalog).Job()
-	require.NoError(t, job.Decode("calibrate", []byte(`{"platform": "trt_int8", "data": ["a", "b c"], "seed": 3, "label_offset": -1, "observer": "mse", "per_tensor": true,
-		"border_cost": 0, "batch": 4, "samples": 0}`)))
+	require.NoError(t, job.Decode("calibrate", []byte(`{"platform": "trt_int8", "data": ["a", "b c"], "seed": 3, "label_offset": -1,
+		"observer": "mse", "per_tensor": true, "border_cost": 0, "batch": 4, "samples": 0}`)))
 	assert.Equal(t, []string{"a", "b c"}, o.Data.Paths)
 	assert.Equal(t, tqc.ObserverMSE, o.Observer)
-	assert.Equal(t, "--platform trt_int8 --data a --data b c --seed 3 --label-offset -1 --observer mse --per-tensor --border-cost 0 --batch 4", strings.Join(job.Words(), " "))
+	assert.Equal(t, "--platform trt_int8 --data a --data b c --seed 3 --label-offset -1 --observer mse --per-tensor --border-cost 0 --batch 4",
+		strings.Join(job.Words(), " "))
 	text, err := json.Marshal(job)
 	require.NoError(t, err)
 	var again options.Calibrate

@@ -40,7 +40,8 @@ little memory for any shape.`,
 		},
 	}, options.Table{
 		{Name: "shape", At: &shape, Default: "110M", Help: "shape of the model: 15M, 110M or 1.1B"},
-		{Name: "group-size", At: &group, Default: 64, Signed: true, Help: "number of consecutive weights that share one scale; 0: float32 weights"},
+		{Name: "group-size", At: &group, Default: 64, Signed: true,
+			Help: "number of consecutive weights that share one scale; 0: float32 weights"},
 		{Name: "seed", At: &seed, Help: "random seed for the weights"},
 		{Name: "output", Short: "o", At: &out, Help: "file to write"},
 	})

@@ -73,8 +73,8 @@ multiply-accumulates and by the time of each node.`,
 			}
 			return e.printLayerwise(r, cfg.Threads)
 		},
-	}, slices.Concat(sampled(&data, layerwiseSamples), options.Threads(&threads, &data.Threads), options.Memory(&memory), options.JSON(&asJSON),
-		rounds(&o, 7, 100*time.Millisecond)))
+	}, slices.Concat(sampled(&data, layerwiseSamples), options.Threads(&threads, &data.Threads), options.Memory(&memory),
+		options.JSON(&asJSON), rounds(&o, 7, 100*time.Millisecond)))
 }
 
 // layerwiseSamples is how many samples are run unless told otherwise.
