@@ -16,8 +16,18 @@ import (
 // back reads a network that was written, its weights too, and says what it holds of the plan: layers by the names of nodes. Weights come
 // back into the layout of the model, and scales are compared as their reciprocals.
 func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	r := &recoverer{g: in.Model.Graph, set: in.Set, held: &export.Recovered{Wants: wants, Lacks: lacks}}
+	r, err := newRecoverer(in, wants, lacks)
+	if err != nil {
+		return nil, err
+	}
 	return r.read(out, out.Name())
+}
+
+func newRecoverer(in *export.Input, wants func(*export.Input, func(*export.Item) error) error, lacks func(*export.Item) string) (*recoverer, error) {
+	fixed, err := single(in.Model.Graph)
+	r := &recoverer{g: in.Model.Graph, fixed: fixed, set: in.Set, said: map[graph.NodeID]bool{}}
+	r.held = &export.Recovered{Wants: r.withLayers(wants), Lacks: lacks}
+	return r, err
 }
 
 // read reads the network of a name.
@@ -50,6 +60,7 @@ func (r *recoverer) read(out *export.Output, name string) (*export.Readback, err
 		if err := r.node(r.g.Node(id)); err != nil {
 			return nil, r.g.ErrorAt(stage, id, err)
 		}
+		r.parameters(id)
 	}
 	return &export.Readback{Held: r.held}, nil
 }
@@ -74,7 +85,9 @@ func lacks(it *export.Item) string {
 
 type recoverer struct {
 	g      *graph.Graph
-	set    *tqc.Set // is asked how many scales weights have
+	fixed  *graph.Graph          // with a batch of 1
+	said   map[graph.NodeID]bool // nodes whose layer was read
+	set    *tqc.Set              // is asked how many scales weights have
 	layers map[string]*layer
 	held   *export.Recovered
 	table  map[string][]float32 // factors beside a network of floats, by the first word of their line; nil: the network has them

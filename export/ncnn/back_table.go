@@ -12,7 +12,10 @@ import (
 
 // backTable reads a table and the network of floats beside it.
 func backTable(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	r := &recoverer{g: in.Model.Graph, set: in.Set, held: &export.Recovered{Wants: tableWants, Lacks: tableLacks}}
+	r, err := newRecoverer(in, tableWants, tableLacks)
+	if err != nil {
+		return nil, err
+	}
 	text, err := fs.ReadFile(out.FS(), out.Name())
 	if err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func (b *builder) window(typ string, id graph.NodeID, n *graph.Node, geo *graph.
 	}
 	params = append(params, param{15, geo.PadEnd[last]})
 	for i, p := range slices.Backward(geo.OutputPadding) {
-		if p != 0 {
+		if p != 0 || i != last && geo.OutputPadding[last] != 0 { // without a key of its own the height has that of the width
 			params = append(params, param{18 + last - i, p})
 		}
 	}
