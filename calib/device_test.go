@@ -20,6 +20,7 @@ import (
 	"qwb/internal/cudatest"
 	"qwb/internal/demo"
 	"qwb/internal/graphtest"
+	"qwb/internal/longtest"
 	"qwb/kernels/cuda"
 	"qwb/quantizer/tqc"
 )
@@ -219,6 +220,7 @@ func TestDeviceMemory(t *testing.T) {
 
 // Real networks: a sample of numbers like theirs.
 func TestDeviceRealModels(t *testing.T) {
+	longtest.Need(t, "trained networks on an interpreted device")
 	for _, model := range [][]string{{"mnist", "mnist-8.onnx"}, {"mnist", "cnn_mnist_pytorch.onnx"}, {"mlperf-tiny", "pretrainedResnet.onnx"},
 		{"mlperf-tiny", "kws_dequant_fp32.onnx"}, {"mlperf-tiny", "vww_96_float.onnx"}, {"mlperf-tiny", "ad01_fp32.onnx"},
 		{"mlperf-tiny", "str_ww_dequant_fp32.onnx"}} {
