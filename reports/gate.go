@@ -16,6 +16,7 @@ type GateChecks struct {
 	Held              bool
 	Samples           int
 	Checks            []analysis.GateCheck
+	Headlines         []string // what counts more than the figures
 }
 
 func (g *GateChecks) title() string {
@@ -68,6 +69,9 @@ func GateText(w io.Writer, g *GateChecks) error {
 		t.row(c.Check, c.Verdict, value, limit, c.Note)
 	}
 	t.end()
+	for _, line := range g.Headlines {
+		t.printf("%s\n", plain.Text(line))
+	}
 	return t.err
 }
 
@@ -82,6 +86,12 @@ func GateMarkdown(w io.Writer, g *GateChecks) error {
 		c := &g.Checks[i]
 		value, limit := gateCells(c)
 		t.printf("| %s | %s | %s | %s | %s |\n", cell(c.Check), cell(c.Verdict), value, limit, cell(c.Note))
+	}
+	for i, line := range g.Headlines {
+		if i == 0 {
+			t.printf("\n")
+		}
+		t.printf("- %s\n", cell(line))
 	}
 	return t.err
 }
@@ -101,6 +111,7 @@ type junitSuite struct {
 	Errors   int         `xml:"errors,attr"`
 	Skipped  int         `xml:"skipped,attr"`
 	Cases    []junitCase `xml:"testcase"`
+	Out      string      `xml:"system-out,omitempty"`
 }
 
 type junitCase struct {
@@ -118,7 +129,7 @@ type junitFailure struct {
 
 // GateJUnit writes the checks in the XML that CI systems read: a test case for each limit. It holds no times.
 func GateJUnit(w io.Writer, g *GateChecks) error {
-	s := junitSuite{Name: plain.Text(g.Subject), Tests: len(g.Checks)}
+	s := junitSuite{Name: plain.Text(g.Subject), Tests: len(g.Checks), Out: plain.Text(strings.Join(g.Headlines, "\n"))}
 	for i := range g.Checks {
 		c := &g.Checks[i]
 		value, limit := gateCells(c)

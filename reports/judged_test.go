@@ -2,6 +2,7 @@ package reports
 
 import (
 	"bytes"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,4 +64,16 @@ func TestLossOfPartsIsInTheTexts(t *testing.T) {
 	x := &analysis.Explanation{Profile: "qdq", Samples: 2, Outputs: []analysis.OutputLoss{{Output: "p", Loss: analysis.Loss{NSR: 0.01, Round: 0.01},
 		Slices: []analysis.SliceLoss{{Name: "scores", Loss: analysis.Loss{NSR: 0.75, Round: 0.5, Clip: 0.25}}}}}}
 	require.Regexp(t, `\n *p +0\.010?0? .*\n *scores +0\.75`, textOf(t, &analysis.Report{Explained: x}))
+}
+
+// A gate that holds says what counts more than its limits.
+func TestHeadlinesAreInGates(t *testing.T) {
+	const line = "small (0..3 of axis 1 of y): no signal in these samples"
+	g := &GateChecks{Subject: "a.plan.json", Held: true, Samples: 16, Checks: []analysis.GateCheck{{Check: "NSR", Verdict: analysis.GatePassed}}, Headlines: []string{line}}
+	for want, write := range map[string]func(io.Writer, *GateChecks) error{"\n" + line + "\n": GateText, "\n\n- " + line + "\n": GateMarkdown,
+		"<system-out>" + line + "</system-out>\n  </testsuite>": GateJUnit} {
+		var b bytes.Buffer
+		require.NoError(t, write(&b, g))
+		require.Contains(t, b.String(), want)
+	}
 }

@@ -139,6 +139,9 @@ func certificateLines(c *qwb.Certificate) (lines [][2]string) {
 		add("flips", "%d classes other than float's", *f.Flips)
 	}
 	add(analysis.ErrorName(f.Mismatches), "%s", qwb.WithError(f.NSR, f.NSRError))
+	for _, line := range f.Headlines {
+		add("headline", "%s", line)
+	}
 	for _, v := range c.Verifications {
 		digest := fmt.Sprintf(", digest %.12s...", v.Digest.SHA256)
 		if v.Digest.SHA256 == "" { // all integers are behind a float operator

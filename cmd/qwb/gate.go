@@ -52,7 +52,7 @@ missed.`,
 			if r == nil {
 				return err
 			}
-			g := &reports.GateChecks{Subject: r.A, Baseline: r.B, Held: r.Held, Samples: r.Samples, Checks: r.Checks}
+			g := &reports.GateChecks{Subject: r.A, Baseline: r.B, Held: r.Held, Samples: r.Samples, Checks: r.Checks, Headlines: r.Headlines}
 			for _, to := range []struct {
 				file  string
 				write func(io.Writer, *reports.GateChecks) error

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -53,10 +54,17 @@ func TestScoresBesideBoxesAreJudged(t *testing.T) {
 
 	checks, _ := gated(t, exitCheck, append([]string{"m.plan.json", "--max-nsr", "0.01"}, data...)...)
 	assert.Contains(t, checks, "NSR of scores")
-	gated(t, exitDone, append([]string{"m.plan.json", "--max-nsr", "0.01", "--slice", "boxes"}, data...)...)
 	fails(t, exitUsage, "no part of an output is called that", append([]string{"gate", "m.plan.json", "--max-nsr", "0.01", "--slice", "none"}, data...)...)
 
-	done(t, append([]string{"certify", "m.plan.json", "-o", "c.json"}, data...)...)
+	const lost = "scores (4..11 of axis 1 of y): no signal left"
+	r = done(t, append([]string{"analyze", "m.plan.json", "--json", "--explain"}, data...)...).object(t)
+	causes := r["explained"].(map[string]any)["outputs"].([]any)[0].(map[string]any)["slices"].([]any)
+	assert.Contains(t, fmt.Sprint(causes), "name:scores")
+	assert.Contains(t, done(t, append([]string{"certify", "m.plan.json", "-o", "c.json"}, data...)...).stdout, lost)
+	assert.Contains(t, invoke("gate", "c.json", "--max-nsr", "0.01").stdout, "\n"+lost)
+	_, held := gated(t, exitDone, append([]string{"m.plan.json", "--max-nsr", "0.01", "--slice", "boxes"}, data...)...)
+	assert.Contains(t, held.stdout, `"headlines": [
+    "`+lost, "a gate that holds")
 	checks, _ = gated(t, exitCheck, "c.json", "--max-nsr", "0.01")
 	assert.Contains(t, checks, "NSR of scores")
 	assert.Contains(t, done(t, append([]string{"eval", "m.plan.json", "--mode", "sim"}, data...)...).stdout, "of part scores of output y: ")

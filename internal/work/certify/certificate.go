@@ -101,6 +101,8 @@ type CertifiedFigures struct {
 	// Worst is the part of an output that the NSR is of; empty where it is of a whole output. Slices are the parts that count.
 	Worst  string           `json:"worst_slice,omitempty"`
 	Slices []CertifiedSlice `json:"slices,omitempty"`
+	// Headlines say what counts more than the figures; see analysis.Headlines.
+	Headlines []string `json:"headlines,omitempty"`
 }
 
 // CertifiedSlice is an analysis.SliceError of a part that counts, without what is null.

@@ -240,7 +240,7 @@ func figuresOf(run *compare.Contest, r *analysis.Runs) CertifiedFigures {
 	a := &f.Runs[0]
 	return CertifiedFigures{Samples: f.Samples, Metric: f.Metric, Agreement: run.Metric != nil && run.Agreement, Percent: f.Percent, Score: a.Score, Float: a.Float, Drop: a.Drop,
 		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, Mismatches: f.Mismatches, NSR: a.NSR.NSR, NSRError: a.NSRError, Worst: a.Worst,
-		Slices: certifiedSlices(a.Slices)}
+		Slices: certifiedSlices(a.Slices), Headlines: a.Headlines}
 }
 
 func rowsOf(r *analysis.Runs) []string {

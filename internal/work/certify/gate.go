@@ -48,7 +48,9 @@ type GateReport struct {
 	Metric  string               `json:"metric,omitempty"`
 	Paired  bool                 `json:"paired"` // both were measured on the same samples, one by one
 	Checks  []analysis.GateCheck `json:"checks"`
-	Seconds float64              `json:"seconds"`
+	// Headlines say of A what counts more than the figures; see analysis.Headlines.
+	Headlines []string `json:"headlines,omitempty"`
+	Seconds   float64  `json:"seconds"`
 }
 
 // gated is what a gate knows of one side.
@@ -259,7 +261,7 @@ func gatedRun(c *compare.Contest, r *analysis.Runs, k int) (*gated, error) {
 // limits holds what was measured against the limits.
 func (g *gateRun) limits() error {
 	a, f := g.a, &g.a.figures
-	g.res.Samples, g.res.Metric = f.Samples, f.Metric
+	g.res.Samples, g.res.Metric, g.res.Headlines = f.Samples, f.Metric, f.Headlines
 	unit := ""
 	if f.Percent {
 		unit = "pp"

@@ -424,6 +424,9 @@ func (r *recheck) compare(f CertifiedFigures, runs *analysis.Runs) {
 	number("error of the drop", was.DropError, f.DropError, 2*points*wide)
 	a, b := flipsOf(was.Flips), flipsOf(f.Flips)
 	number("flips", a, b, float64(2*most))
+	if same && was.Headlines != nil && !slices.Equal(was.Headlines, f.Headlines) {
+		r.say("headlines", RecheckDifferent, strings.Join(f.Headlines, "; "), strings.Join(was.Headlines, "; "), "")
+	}
 	number("NSR", &was.NSR, &f.NSR, boundNSR*was.NSR)
 	if was.NSRError != nil {
 		number("error of the NSR", was.NSRError, f.NSRError, 2*boundNSR*was.NSR)

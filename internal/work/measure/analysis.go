@@ -72,7 +72,7 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 		return nil, err
 	}
 	if o.Explain {
-		if r.Explained, err = explain(ctx, j, p, set, o.Threads); err != nil {
+		if r.Explained, err = explain(ctx, j, p, set, o); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +101,7 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 }
 
 // explain splits the loss of the plan's integer program, under the platform's profile.
-func explain(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Set, threads int) (*analysis.Explanation, error) {
+func explain(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Set, o AnalyzeOptions) (*analysis.Explanation, error) {
 	profile, err := p.ProfileNamed("")
 	if err != nil {
 		return nil, err
@@ -117,8 +117,8 @@ func explain(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Se
 	tick, finish := j.Progress("explain", set.Len())
 	defer finish()
 	elapsed := j.Stopwatch()
-	r, err := analysis.Explain(ctx, func() exec.Iterator { return set.Iterator() }, analysis.ExplainConfig{Set: p.Set, Program: lowered, Reference: p.Reference, Backend: backend, Threads: threads,
-		Progress: tick})
+	r, err := analysis.Explain(ctx, func() exec.Iterator { return set.Iterator() }, analysis.ExplainConfig{Set: p.Set, Program: lowered, Reference: p.Reference, Parts: o.Parts, Backend: backend,
+		Threads: o.Threads, Progress: tick})
 	if err != nil {
 		return nil, err
 	}

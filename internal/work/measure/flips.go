@@ -62,7 +62,9 @@ type Flip struct {
 	Float  Prediction  `json:"float"`
 	Sim    Prediction  `json:"sim"`
 	Int8   *Prediction `json:"int8"`
-	NSR    float64     `json:"nsr"` // of the simulation's outputs, as the judge has it
+	// NSR is that of the simulation's outputs, as the judge has it; Part is the part of an output that it is of, left out for a whole one.
+	NSR  float64 `json:"nsr"`
+	Part string  `json:"worst_slice,omitempty"`
 }
 
 // Prediction is what a classifier says of a sample.
@@ -124,7 +126,12 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, erro
 	if err != nil {
 		return nil, err
 	}
-	judge := analysis.NewJudge(p.Reference)
+	list, err := samples.Slices(j, o.Data.Slices, p.Reference)
+	if err != nil {
+		return nil, err
+	}
+	judge := analysis.NewJudge(p.Reference, list...)
+	parts := analysis.SampleParts{Judge: judge}
 	session, err := exec.New(judge.Runs(), exec.Options{Context: ctx, Threads: o.Threads, Memory: o.Data.Budget})
 	if err != nil {
 		return nil, samples.BudgetHint(p.Named("flips", err))
@@ -189,11 +196,9 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, erro
 		if err != nil {
 			return nil, err
 		}
-		losses, err := judge.Losses(&sim, &float)
-		if err != nil {
+		if err := parts.Add(&sim, &float); err != nil {
 			return nil, err
 		}
-		f.NSR = slices.Max(losses)
 		if integers.run != nil {
 			out, err := integers.run(ctx, s.Feeds)
 			if err != nil {
@@ -207,6 +212,11 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, erro
 		}
 		r.add(&f, changes, o.All)
 		tick(i + 1)
+	}
+	losses := parts.Losses()
+	for i := range r.Flips {
+		f := &r.Flips[i]
+		f.NSR, f.Part = losses[f.Index].NSR, losses[f.Index].Part
 	}
 	for pair, n := range changes {
 		r.Changes = append(r.Changes, Confused{From: pair[0], To: pair[1], Count: n})

@@ -118,7 +118,7 @@ function card(app, r, f, picture, act) {
   return el("li", {class: "sample"}, thumbnail(picture, `${f.sample} as the network sees it`),
     el("div", {}, el("p", {class: "name", title: f.sample}, el("bdi", {}, f.sample)), known(f.label) ? el("p", {class: "hint"}, `label: ${className(app, f.label)}`) : "",
       el("table", {class: "results", "aria-label": `Predictions for ${f.sample}`}, el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
-      el("p", {class: "hint"}, el("span", {title: "noise-to-signal ratio of this sample's outputs"}, `NSR ${small(f.nsr)} `), el("button", {type: "button", onclick: act, title: "the error of this sample after each operator"}, "Error by operator"))));
+      el("p", {class: "hint"}, el("span", {title: f.worst_slice ? "noise-to-signal ratio of the part of an output that loses most on this sample" : "noise-to-signal ratio of this sample's outputs"}, `NSR ${small(f.nsr)} `, f.worst_slice ? el("span", {}, "of ", el("bdi", {}, f.worst_slice), " ") : ""), el("button", {type: "button", onclick: act, title: "the error of this sample after each operator"}, "Error by operator"))));
 }
 
 // layersOf measures where the error of one sample arises, and draws it along the network.
