@@ -38,7 +38,7 @@ func main() {
 func runs(long bool, e expected, args []string) error {
 	first := newTally(os.Stdout)
 	err := test(first, args...)
-	fmt.Println(first.summary())
+	fmt.Fprintln(os.Stdout, first.summary())
 	err = errors.Join(err, first.unexpected(e))
 	if !long {
 		return err
@@ -49,9 +49,9 @@ func runs(long bool, e expected, args []string) error {
 	}
 	os.Setenv("QWB_LONG", "1")
 	again := newTally(os.Stdout)
-	fmt.Printf("\nQWB_LONG=1: %d packages\n", len(packages))
+	fmt.Fprintf(os.Stdout, "\nQWB_LONG=1: %d packages\n", len(packages))
 	err = errors.Join(err, test(again, slices.Concat(flagsOf(args), []string{"-run", pattern}, packages)...))
-	fmt.Println(again.summary())
+	fmt.Fprintln(os.Stdout, again.summary())
 	return errors.Join(err, again.unexpected(e))
 }
 

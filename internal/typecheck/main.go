@@ -34,7 +34,7 @@ func main() {
 			failed = true
 			continue
 		}
-		fmt.Printf("%s: %d packages\n", target, n)
+		fmt.Fprintf(os.Stdout, "%s: %d packages\n", target, n)
 	}
 	if failed {
 		os.Exit(1)
