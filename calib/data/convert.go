@@ -5,17 +5,18 @@ import (
 	"math"
 
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 )
 
 // convert returns t as elements of type d: t itself where it has that type, else a copy. A number that d cannot hold is an
-// error; only from float64 to float32, NumPy's default to ONNX's, may digits be lost. Booleans, strings and 16-bit floats
-// are not converted.
+// error; only from floats to floats may digits be lost, by rounding to nearest even, and numbers below the smallest become 0.
+// Booleans, strings and floats of less than 16 bits are not converted.
 func convert(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	if t.DType == d || d == tensor.Undefined {
 		return t, nil
 	}
 	from, ok := reader(t)
-	if !ok || d != tensor.Float32 && d != tensor.Float64 && (!d.IsInteger() || d.Bits() < 8) {
+	if !ok || !d.IsFloat() && (!d.IsInteger() || d.Bits() < 8) {
 		return nil, fmt.Errorf("%s cannot be fed as %s", t.Type(), d)
 	}
 	out := tensor.New(d, t.Shape...)
@@ -24,7 +25,7 @@ func convert(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	case []float32:
 		bad = fill(dst, from, func(v float64) (float32, bool) {
 			f := float32(v)
-			return f, float64(f) == v || t.DType == tensor.Float64 && !math.IsInf(float64(f), 0)
+			return f, float64(f) == v || t.DType.IsFloat() && (!math.IsInf(float64(f), 0) || math.IsInf(v, 0))
 		})
 	case []float64:
 		bad = fill(dst, from, func(v float64) (float64, bool) { return v, t.DType.IsFloat() || v == v })
@@ -43,7 +44,14 @@ func convert(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	case []uint64:
 		bad = fill(dst, from, exact[uint64](0, 1<<53))
 	case []uint16:
-		bad = fill(dst, from, exact[uint16](0, math.MaxUint16))
+		to := exact[uint16](0, math.MaxUint16)
+		switch d {
+		case tensor.Float16:
+			to = rounded(qmath.Half, t.DType.IsFloat())
+		case tensor.BFloat16:
+			to = rounded(qmath.Brain, t.DType.IsFloat())
+		}
+		bad = fill(dst, from, to)
 	}
 	if bad >= 0 {
 		return nil, fmt.Errorf("%s cannot be fed as %s: element %d is %v", t.Type(), d, bad, from(bad))
@@ -74,7 +82,13 @@ func reader(t *tensor.Tensor) (func(int) float64, bool) {
 	case []uint8:
 		return func(i int) float64 { return float64(s[i]) }, t.DType == tensor.Uint8
 	case []uint16:
-		return func(i int) float64 { return float64(s[i]) }, t.DType == tensor.Uint16
+		switch t.DType {
+		case tensor.Float16:
+			return func(i int) float64 { return float64(qmath.FromHalf(s[i])) }, true
+		case tensor.BFloat16:
+			return func(i int) float64 { return float64(qmath.FromBrain(s[i])) }, true
+		}
+		return func(i int) float64 { return float64(s[i]) }, true
 	}
 	return nil, false
 }
@@ -96,6 +110,15 @@ func fill[T any](dst []T, from func(int) float64, to func(float64) (T, bool)) in
 		dst[i] = v
 	}
 	return -1
+}
+
+// rounded gives the bits of a number in a format of 16 bits: of floats the nearest, of integers the number itself.
+func rounded(f qmath.Minifloat, digits bool) func(float64) (uint16, bool) {
+	return func(v float64) (uint16, bool) {
+		bits := f.Encode(v, false)
+		got := float64(f.Decode(bits))
+		return bits, got == v || digits && (!math.IsInf(got, 0) || math.IsInf(v, 0))
+	}
 }
 
 // exact converts whole numbers within lo and hi.

@@ -33,7 +33,7 @@ func (o *opener) openSynthetic(count string) (source, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f := in.DType; f != tensor.Float32 && f != tensor.Float64 && f != tensor.Bool && (!f.IsInteger() || f.Bits() < 8) {
+		if f := in.DType; !f.IsFloat() && f != tensor.Bool && (!f.IsInteger() || f.Bits() < 8) {
 			return nil, fmt.Errorf("input %s cannot be made up", in)
 		}
 		s.shapes = append(s.shapes, shape)

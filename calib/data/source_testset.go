@@ -83,10 +83,12 @@ func (s *testSetSource) load(i int) (map[string]*tensor.Tensor, error) {
 		switch {
 		case feeds[in.Name] != nil:
 			return nil, fmt.Errorf("%s: input %q is given twice", f, in.Name)
-		case t.DType != in.DType && in.DType != tensor.Undefined, !in.matches(t.Shape):
+		case !in.matches(t.Shape):
 			return nil, fmt.Errorf("%s: %s does not fit input %s", f, t.Type(), in)
 		}
-		feeds[in.Name] = t
+		if feeds[in.Name], err = convert(t, in.DType); err != nil {
+			return nil, fmt.Errorf("%s: input %s: %w", f, in, err)
+		}
 	}
 	return feeds, nil
 }

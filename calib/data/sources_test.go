@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -129,12 +130,21 @@ func TestConversions(t *testing.T) {
 		{[]float32{-1}, tensor.Float32, tensor.Uint8, nil},
 		{[]float32{float32(nan)}, tensor.Float32, tensor.Int64, nil},
 		{[]bool{true}, tensor.Bool, tensor.Float32, nil},
-		{[]uint16{1}, tensor.Float16, tensor.Float32, nil},
-		{[]float32{1}, tensor.Float32, tensor.Float16, nil},
+		{[]uint16{0x3c00, 0xc100, 0x7c00, 1}, tensor.Float16, tensor.Float32, []float32{1, -2.5, float32(inf), 0x1p-24}},
+		{[]uint16{0x3f80, 0xff80}, tensor.BFloat16, tensor.Float64, []float64{1, -inf}},
+		{[]uint16{0x4200}, tensor.Float16, tensor.Int64, []int64{3}},
+		{[]uint16{0x4100}, tensor.Float16, tensor.Int64, nil},
+		{[]float32{1, 2049, 65519, -1e-9, float32(-inf)}, tensor.Float32, tensor.Float16, []uint16{0x3c00, 0x6800, 0x7bff, 0x8000, 0xfc00}},
+		{[]float64{1 + 0x1p-11 + 0x1p-40}, tensor.Float64, tensor.Float16, []uint16{0x3c01}}, // by way of float32 it would be 1
+		{[]float32{65520}, tensor.Float32, tensor.Float16, nil},
+		{[]float64{1e39}, tensor.Float64, tensor.BFloat16, nil},
+		{[]float32{1, -3.14159}, tensor.Float32, tensor.BFloat16, []uint16{0x3f80, 0xc049}},
+		{[]int32{2048, -7}, tensor.Int32, tensor.Float16, []uint16{0x6800, 0xc700}},
+		{[]int32{2049}, tensor.Int32, tensor.Float16, nil},
 		{[]uint16{1}, tensor.Uint16, tensor.Float32, []float32{1}},
 		{[]float32{1}, tensor.Float32, tensor.Int4, nil},
 	} {
-		x := &tensor.Tensor{DType: c.d, Data: c.from, Shape: []int{count(c.from)}}
+		x := &tensor.Tensor{DType: c.d, Data: c.from, Shape: []int{reflect.ValueOf(c.from).Len()}}
 		got, err := convert(x, c.to)
 		if c.want == nil {
 			require.ErrorContains(t, err, "cannot be fed as "+c.to.String(), "%v", c.from)
@@ -147,20 +157,6 @@ func TestConversions(t *testing.T) {
 	got, err := convert(x, tensor.Float32)
 	require.NoError(t, err)
 	require.Equal(t, 0, firstNaN(got), "NaN is reported as such later")
-}
-
-func count(s any) int {
-	switch s := s.(type) {
-	case []float64:
-		return len(s)
-	case []int32:
-		return len(s)
-	case []uint8:
-		return len(s)
-	case []int64:
-		return len(s)
-	}
-	return 1
 }
 
 func TestRaw(t *testing.T) {
