@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"qwb/graph"
-	"qwb/graph/tensor"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/passes"
@@ -101,27 +100,5 @@ func warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 			return nil
 		}
 	}
-	if n, d := otherWeights(g); n > 0 {
-		return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: the weights of %d operators are %s; convert the model to float32 first", n,
-			d)}}
-	}
 	return []tqc.Warning{{Text: fmt.Sprintf("nothing is quantized: for %s, no operator of %q is worth quantizing", t.Name, g.Name)}}
-}
-
-// otherWeights counts the operators that multiply by constants of a float type other than float32, and names the first such type.
-func otherWeights(g *graph.Graph) (count int, first tensor.DType) {
-	for _, id := range g.Nodes() {
-		n := g.Node(id)
-		if s := n.Spec(); s == nil || s.Kind != graph.KindComputing {
-			continue
-		}
-		c := g.Const(n.Input(1))
-		if c == nil || c.DType == tensor.Float32 || !c.DType.IsFloat() {
-			continue
-		}
-		if count++; count == 1 {
-			first = c.DType
-		}
-	}
-	return count, first
 }

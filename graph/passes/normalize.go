@@ -1,10 +1,13 @@
 package passes
 
+import "slices"
+
 // Normalize is the list that brings a loaded graph into the normal form described at the package. The order matters for
 // speed and for the reasons in Constraints; Run repeats the list until nothing changes.
 var Normalize = []Pass{
 	ConstantNodes,
 	FoldConstants,
+	Widen,
 	Branches,
 	DeadCode,
 	NoOps,
@@ -28,6 +31,9 @@ var Normalize = []Pass{
 	SweepConstants,
 }
 
+// NormalizeTyped is Normalize for a graph whose types say what an engine computes in: of a quantized file. Nothing is widened.
+var NormalizeTyped = slices.DeleteFunc(slices.Clone(Normalize), func(p Pass) bool { return p.Name == Widen.Name })
+
 // Constraint says that pass Before must stand before pass After in every list that has both.
 type Constraint struct {
 	Before, After string
@@ -38,6 +44,8 @@ type Constraint struct {
 var Constraints = []Constraint{
 	{"constant-nodes", "fold-constants", "the operands of what can be folded are constants only once Constant nodes are"},
 	{"fold-constants", "fold-batch-norm", "weights and statistics that are computed from constants count as constants only then"},
+	{"fold-constants", "widen", "constants are computed with all the digits that the network has"},
+	{"widen", "casts", "Casts between float types do nothing once all compute in float32"},
 	{"fold-constants", "branches", "conditions that are computed from constants are known to later passes only then"},
 	{"branches", "dead-code", "what only the other branch read is dead once the branch is taken"},
 	{"dead-code", "fold-batch-norm", "a reader that no output depends on must not keep a value from being fused away"},

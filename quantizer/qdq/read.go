@@ -49,7 +49,7 @@ func Read(ctx context.Context, g *graph.Graph) (*Quantized, error) {
 		return nil, err
 	}
 	// Pairs keep the passes from moving anything over a tensor that is quantized.
-	if _, err := passes.Run(ctx, g, passes.Normalize); err != nil {
+	if _, err := passes.Run(ctx, g, passes.NormalizeTyped); err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
 	graph.InferShapes(g)
