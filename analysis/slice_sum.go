@@ -8,6 +8,7 @@ import (
 
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 )
 
 // sum is what the elements of a slice add up to: of one sample, or of all.
@@ -264,7 +265,7 @@ func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 	for k := range n {
 		if !q[k].DType.IsFloat() || !f[k].DType.IsFloat() {
 			n := f[k].Len()
-			out[k] = sum{n: n, signal: float64(n), noise: math.Round(Mismatch(q[k], f[k]) * float64(n))}
+			out[k] = sum{n: n, signal: float64(n), noise: qmath.HalfEven.Round(Mismatch(q[k], f[k]) * float64(n))}
 			continue
 		}
 		x, y, err := aligned(q[k], f[k])

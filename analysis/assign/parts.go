@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"qwb/kernels/elementary"
 )
 
 // Where outputs have parts, the sum of errors is one sum for each of them, and the largest counts. A mean of these sums, with weights that
@@ -100,7 +102,7 @@ func (w *weighing) weights() []float64 {
 	most, sum := slices.Max(w.logs), 0.0
 	out := make([]float64, len(w.logs))
 	for c, x := range w.logs {
-		out[c] = math.Exp(x - most)
+		out[c] = elementary.Exp(x - most)
 		sum += out[c]
 	}
 	for c := range out {
