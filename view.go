@@ -168,7 +168,10 @@ func verdict(j *open.Job, v *reports.View, r *analysis.Report) *reports.Verdict 
 		o := r.Judged()
 		x := o.Judged()
 		out.NSR, out.Output, out.Centred = &x, o.Output, o.Centred != nil
-		out.Samples, out.Level = r.Samples, reports.LevelOf(out.NSR.NSR)
+		out.Samples = r.Samples
+		if out.Mismatches = o.Integer; !o.Integer {
+			out.Level = reports.LevelOf(out.NSR.NSR)
+		}
 	}
 	for _, o := range journal.Known(j) { // the last of each kind counts
 		var f struct {

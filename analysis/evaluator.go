@@ -118,6 +118,9 @@ func (e *Evaluator) losses(i int, _ *exec.Sample, v *Verdict) ([]float64, error)
 	return e.weights.row(list, func(i int) float64 { return sums[i].noise }), nil
 }
 
+// Mismatches says that no output is float: losses are shares of elements that differ.
+func (e *Evaluator) Mismatches() bool { return e.judge.Mismatches() }
+
 // LossesWhile is Losses that stops early: after half of the samples and then after each few more (as many as threads, two at least) asks
 // whether to go on, given those so far. nil says that it did not.
 func (e *Evaluator) LossesWhile(ctx context.Context, q *sim.Simulator, more func(Losses) bool) (Losses, error) {

@@ -43,12 +43,14 @@ type Verdict struct {
 	Profile   string   `json:"profile"`    // of the integers, where they were run
 	Budget    *Budget  `json:"budget"`
 	*analysis.NSR
-	Centred bool   `json:"centred"` // the NSR is of class scores without their mean
-	Output  string `json:"output"`  // at which the NSR is the largest
-	Level   string `json:"level"`   // what the NSR usually means: "small", "visible" or "large"
-	Samples int    `json:"samples"` // of the NSR
-	Bytes   *Bytes `json:"size_bytes"`
-	Work    []Work `json:"work"` // multiply-accumulates by format, the most first
+	Centred bool `json:"centred"` // the NSR is of class scores without their mean
+	// Mismatches says that no output is float: the NSR is the share of the elements that differ, and there is no Level.
+	Mismatches bool   `json:"mismatches,omitempty"`
+	Output     string `json:"output"`  // at which the NSR is the largest
+	Level      string `json:"level"`   // what the NSR usually means: "small", "visible" or "large"
+	Samples    int    `json:"samples"` // of the NSR
+	Bytes      *Bytes `json:"size_bytes"`
+	Work       []Work `json:"work"` // multiply-accumulates by format, the most first
 }
 
 // LevelOf says in a word what an NSR of the outputs usually means for the accuracy of a network; docs/reports.md has the rule of thumb.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -72,4 +73,23 @@ func TestOutputsOfAllTypes(t *testing.T) {
 	checks, _ := gated(t, exitCheck, "m.plan.json", "--max-nsr", "0.5", "--data", "eval")
 	assert.Contains(t, checks, "signal of cut")
 	fails(t, exitUsage, "none", "eval", "m.plan.json", "--mode", "sim", "--data", "eval", "--metric", "cosine", "--output", "none")
+}
+
+// Where no output is float, sweep, the HTML report and the page speak of mismatches.
+func TestIntegerOutputsAreSharesThatDiffer(t *testing.T) {
+	inFolder(t)
+	text := several
+	for _, out := range []string{"s: f32[1,8]", "half: f16[1,8]", "brain: bf16[1,8]", "double: f64[1,8]", "class: i64[1]"} {
+		text = strings.Replace(text, "output "+out+"\n", "", 1)
+	}
+	saveModel(t, "m.onnx", text)
+	saveInputs(t, "calib", 1, 32, 1, 3, 8, 8)
+	r := done(t, "sweep", "m.onnx", "--data", "calib", "--platforms", "onnxruntime", "--observers", "minmax,mse")
+	assert.Contains(t, r.stdout, "output mismatches")
+	assert.NotContains(t, r.stdout, "NSR")
+	done(t, "analyze", "m.plan.json", "--graphwise", "--data", "calib", "--html", "m.html")
+	page, err := os.ReadFile("m.html")
+	require.NoError(t, err)
+	assert.Regexp(t, `"output":"cut"[^{}]*"mismatches":true|"mismatches":true[^{}]*"output":"cut"`, string(page))
+	assert.NotRegexp(t, `"mismatches":true[^{}]*"level":"(small|visible|large)"`, string(page))
 }

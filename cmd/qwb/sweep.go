@@ -73,7 +73,7 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	}
 	b.WriteString("\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "formats", "output NSR", "dB", "behind the best", "integer MACs", "constants"}
+	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "formats", "output " + analysis.ErrorName(r.Mismatches), "dB", "behind the best", "integer MACs", "constants"}
 	timed := r.Rows[0].Cost.Seconds != nil
 	if timed {
 		head = append(head, "predicted")
@@ -92,7 +92,7 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 			behind = qwb.WithError(row.Behind, row.BehindError)
 		}
 		decibels := "-"
-		if row.SQNR != nil {
+		if row.SQNR != nil && !r.Mismatches {
 			decibels = fmt.Sprintf("%.1f", *row.SQNR)
 		}
 		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format, qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,

@@ -1,6 +1,6 @@
 // What the outputs are judged by beside one figure: sentences that count more than it, and the parts of outputs by themselves.
 import { el } from "./dom.js";
-import { small, withError, known, exact, plural, number } from "./format.js";
+import { small, withError, known, exact, plural, number, percent } from "./format.js";
 import { drawTable } from "./table.js";
 
 // headlineList has a line for each: parts without signal, classes that change, errors that contradict each other, and where single operators say
@@ -29,7 +29,8 @@ export function estimated(report) {
 
 // slicesOf lists the parts that count, or say that they do not: the verdict's are first, the worst at the top.
 export function slicesOf(report) {
-  const list = (report.outputs || []).flatMap(o => o.slices || []).filter(s => s.judged || s.part);
+  const list = (report.outputs || []).flatMap(o => o.integer && !(o.slices || []).some(s => s.mismatch) ?
+    [{ name: o.output, output: o.output, nsr: o.mismatch || 0, nsr_error: o.nsr_error, mismatch: true, judged: true }] : o.slices || []).filter(s => s.judged || s.part || s.mismatch);
   return list.sort((a, b) => Number(Boolean(b.judged)) - Number(Boolean(a.judged)) || b.nsr - a.nsr);
 }
 
@@ -38,11 +39,12 @@ export function drawSlices(host, report) {
   const figure = (key, label, doc, value, show) => ({ key, label, doc, kind: "number", value, show: row => (known(value(row)) ? show(row) : null), exact: row => exact(value(row)), width: 7 });
   drawTable(host, { label: "Parts of the outputs", what: "part", search: false, height: 10, rows: slicesOf(report), columns: [
     { key: "name", label: "part", doc: "Name in the model, or of the file of --slices.", kind: "name", value: row => row.name },
-    figure("nsr", "NSR", "Noise-to-signal ratio of this part alone, over all samples, ± its standard error.", row => row.nsr, row => withError(row.nsr, row.nsr_error)),
+    figure("nsr", "NSR", "Noise-to-signal ratio of this part alone, over all samples, ± its standard error; of an integer output the share of its elements that differ.", row => row.nsr,
+      row => (row.mismatch ? percent(row.nsr) + " differ" : withError(row.nsr, row.nsr_error))),
     text("signal", "signal", "Whether float has a signal in it, and the quantized network still has.", row => row.finding || "yes"),
     text("counts", "counts", "Whether the verdict of the output counts it.", row => (row.judged ? "yes" : "no")),
     figure("correlation", "correlation", "Of quantized and float values.", row => row.correlation, row => number(row.correlation)),
-    figure("levels", "levels", "Different values of the quantized part, counted up to 256.", row => row.levels, row => (row.levels >= 256 ? "256 or more" : String(row.levels))),
+    figure("levels", "levels", "Different values of the quantized part, counted up to 256.", row => (row.mismatch ? null : row.levels), row => (row.levels >= 256 ? "256 or more" : String(row.levels))),
     text("output", "output", "Where it lies: the output, its axis and the indices.", row => row.output),
-    text("at", "indices", "Indices along the axis.", row => (row.to === row.from + 1 ? row.from : row.from + " to " + (row.to - 1)) + (row.period ? " of every " + row.period : "") + " of axis " + row.axis)] });
+    text("at", "indices", "Indices along the axis.", row => (row.mismatch ? "all" : row.to === row.from + 1 ? row.from : row.from + " to " + (row.to - 1)) + (row.period ? " of every " + row.period : "") + " of axis " + row.axis)] });
 }

@@ -12,6 +12,6 @@ export function drawLosses(host, explained, selection) {
     ...parts.map(([key, word, doc]) => ({ key, label: word, doc, kind: "number", value: row => row[key], show: row => (known(row[key]) ? small(row[key]) : null), exact: row => exact(row[key]), width: 6.6 }))];
   const outputs = el("div"), layers = el("div");
   add(host, outputs, el("p", { class: "soft" }, "The same for every step from float inputs, at its own output. Here the parts sum to the NSR; a negative one makes up for others."), layers);
-  drawTable(outputs, { rows: explained.outputs.map(o => ({ ...o, name: o.output })), columns: columns("output"), label: "Loss at the outputs", what: "output", search: false, height: 4 });
+  drawTable(outputs, { rows: explained.outputs.flatMap(o => [{ ...o, name: o.output }, ...(o.slices || []).map(s => ({ ...s, name: o.output + ": " + s.name }))]), columns: columns("output"), label: "Loss at the outputs and their parts", what: "output", search: false, height: 4 });
   drawTable(layers, { rows: explained.layers.map(l => ({ ...l, name: l.node })), columns: columns("operator"), selection, sort: { key: "nsr", down: true }, label: "Loss of every step", what: "step", height: 12 });
 }

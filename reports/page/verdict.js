@@ -22,6 +22,7 @@ export function headline(view) {
     return el("p", { class: "headline " + (none || v.drop < 0 ? "small" : "large") }, text + flips);
   }
   if (!known(v.nsr)) return el("p", { class: "headline visible" }, "The error of this plan is not measured yet.");
+  if (v.mismatches) return el("p", { class: "headline visible" }, percent(v.nsr) + " of the elements of " + v.output + " differ, measured on " + plural(v.samples, "sample") + ". No output is float: there is no NSR.");
   return el("p", { class: "headline " + (v.level || "") }, (levels[v.level] ? levels[v.level] + " " : "") + "NSR " + noise(v) + ", measured on " + plural(v.samples, "sample") + ".");
 }
 
@@ -39,7 +40,9 @@ export function verdictTiles(view) {
   } else if (!view.partial) {
     tiles.push(tile("accuracy", "Nobody has measured the accuracy of this plan.", "not measured", missing.metric || "qwb eval"));
   }
-  if (known(v.nsr)) {
+  if (known(v.nsr) && v.mismatches) {
+    tiles.push(tile("mismatches of the outputs", "Share of the elements of an integer output that differ from those of the float network, ± its standard error.", percent(v.nsr) + (known(v.nsr_error) ? " ± " + percent(v.nsr_error) : ""), view.stale ? "before the last change" : plural(v.samples, "sample"), v.output + ": " + exact(v.nsr)));
+  } else if (known(v.nsr)) {
     tiles.push(tile("NSR of the outputs", "Noise-to-signal ratio: power of the error over power of the signal, ± its standard error; 0 for no error." + (v.centred ? " Of the class scores before Softmax, without their mean over the classes, which Softmax does not see." : ""),
       withError(v.nsr, v.nsr_error), view.stale ? "before the last change" : "SQNR " + decibels(v.sqnr_db) + ", " + plural(v.samples, "sample"), v.output + ": " + exact(v.nsr) + " ± " + exact(v.nsr_error)));
   } else tiles.push(tile("NSR of the outputs", "Noise-to-signal ratio, 0 for no error.", "not measured", missing.report || "qwb analyze"));
@@ -54,7 +57,7 @@ export function verdictTiles(view) {
   const worst = (report.layerwise || []).map(l => ({ node: l.node, op: l.op, ...judgedOf(l) })).reduce((m, l) => (m === null || l.nsr > m.nsr ? l : m), null);
   if (worst && worst.nsr > 0) tiles.push(el("div", { class: "tile", title: worst.node + ": NSR " + exact(worst.nsr) + " of the outputs with only this operator quantized" }, el("span", { class: "soft" }, "most sensitive operator"), el("b", null, el("bdi", null, worst.node)),
     el("span", { class: "soft" }, worst.op + ", NSR alone " + withError(worst.nsr, worst.nsr_error))));
-  if (view.stale) for (const t of tiles) if (/^NSR|sensitive/.test(t.firstChild.textContent)) t.classList.add("stale");
+  if (view.stale) for (const t of tiles) if (/^NSR|^mismatches|sensitive/.test(t.firstChild.textContent)) t.classList.add("stale");
   return el("div", { class: "tiles" }, tiles);
 }
 

@@ -113,7 +113,9 @@ type Result struct {
 	Samples int       `json:"samples"`
 	HeldOut int       `json:"held_out"`
 	// HeldOutKind is what the samples that judge are worth: analysis.HeldOutUnseen, or "kept", a hint.
-	HeldOutKind string        `json:"held_out_kind"`
+	HeldOutKind string `json:"held_out_kind"`
+	// Mismatches says that no output is float: NSRs are shares of elements that differ.
+	Mismatches  bool          `json:"mismatches,omitempty"`
 	FloatTop1   *int          `json:"float_top1,omitempty"` // on the held-out samples
 	Seconds     float64       `json:"seconds"`
 	Calibration float64       `json:"calibration_seconds"` // what one calibration on all samples takes, from what it took here
@@ -523,7 +525,7 @@ func (s *Sweeping) rank() *Result {
 		}
 		s.r.Rows = append(s.r.Rows, row)
 	}
-	s.chosen = &s.tried[best]
+	s.chosen, s.r.Mismatches = &s.tried[best], s.evaluator.Mismatches()
 	s.r.Command = s.chosen.command(s.Model, s.Plan, s.flags())
 	first := s.r.Rows[best]
 	slices.SortStableFunc(s.r.Rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NSR.NSR, b.NSR.NSR)) })
@@ -629,7 +631,7 @@ var Figures = journal.WithSearch(func(r *Result) json.RawMessage {
 
 // Search is what the sweep found, as pages show it.
 func (r *Result) Search() *reports.Search {
-	s := &reports.Search{Command: "sweep", Metric: "NSR", Cost: "bytes"}
+	s := &reports.Search{Command: "sweep", Metric: analysis.ErrorName(r.Mismatches), Cost: "bytes"}
 	for i := range r.Rows {
 		x := &r.Rows[i]
 		p := reports.SearchPoint{Label: fmt.Sprintf("%s, %s, per %s", x.Platform, x.Observer, x.Granularity), Metric: x.NSR.NSR, Error: x.NSRError, Chosen: x.Chosen, Tied: x.Rank == r.Rows[0].Rank}
