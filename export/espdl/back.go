@@ -225,7 +225,7 @@ func (r *recoverer) step(s *lower.Step) error {
 		if err != nil {
 			return err
 		}
-		return r.operands(s, main)
+		return r.read(s, main)
 	case *lower.Concat:
 		main, err := r.limited(s, n)
 		if err != nil {
@@ -239,18 +239,18 @@ func (r *recoverer) step(s *lower.Step) error {
 				}
 			}
 		}
-		return r.operands(s, main)
+		return r.read(s, main)
 	case *lower.Sum, *lower.Product, *lower.Average:
 		main, err := r.limited(s, n)
 		if err != nil {
 			return err
 		}
 		r.window(s, main)
-		return r.operands(s, main)
+		return r.read(s, main)
 	case *lower.MaxPool:
 		r.window(s, n)
 	}
-	return r.operands(s, n)
+	return r.read(s, n)
 }
 
 // real adds the constants of operators in float.

@@ -56,6 +56,15 @@ func narrow(list []int64) []int32 {
 	return out
 }
 
+// read adds what the node of a step reads, and what it says of axes.
+func (r *recoverer) read(s *lower.Step, n *Node) error {
+	r.lies(s, n)
+	if err := r.moves(s, n); err != nil {
+		return err
+	}
+	return r.operands(s, n)
+}
+
 // operands adds the constants of integers that a node reads, in the layout of the model.
 func (r *recoverer) operands(s *lower.Step, n *Node) error {
 	for i, id := range s.Inputs {
