@@ -8,6 +8,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/graph/tensor"
 )
 
 // OneMessage is how many bytes of weights are written into a model file itself: a little below what readers of protobuf accept.
@@ -23,6 +24,14 @@ var Half = Option{Name: "half", Kind: Choice, Choices: []string{"typed", "rounde
 
 // Beside is the name of a file beside an ONNX model: suffix takes the place of .onnx.
 func Beside(model, suffix string) string { return strings.TrimSuffix(model, ".onnx") + suffix }
+
+// ToFloat32 is how an error about a type ends that bind makes float32; empty for other types.
+func ToFloat32(d tensor.DType) string {
+	if !d.IsFloat() || d == tensor.Float32 {
+		return ""
+	}
+	return " (qwb bind MODEL --float32 -o NEW.onnx writes the network in float32: calibrate that)"
+}
 
 // WriteModel writes an ONNX model as the option ExternalAbove says.
 func WriteModel(m *onnx.Model, in *Input, out *Output) error {

@@ -8,10 +8,10 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// convert returns t as elements of type d: t itself where it has that type, else a copy. A number that d cannot hold is an
+// Convert returns t as elements of type d: t itself where it has that type, else a copy. A number that d cannot hold is an
 // error; only from floats to floats may digits be lost, by rounding to nearest even, and numbers below the smallest become 0.
 // Booleans, strings and floats of less than 16 bits are not converted.
-func convert(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
+func Convert(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	if t.DType == d || d == tensor.Undefined {
 		return t, nil
 	}

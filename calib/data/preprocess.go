@@ -64,7 +64,7 @@ func (p *picture) feed(m *imaging.Image) (map[string]*tensor.Tensor, error) {
 		return nil, fmt.Errorf("the picture of %s (height x width) is %dx%d after preprocessing, input %s takes %s", from, m.H, m.W,
 			p.in, p.size())
 	}
-	t, err := convert(p.arrange(m), p.in.DType)
+	t, err := Convert(p.arrange(m), p.in.DType)
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", p.in, err)
 	}

@@ -240,7 +240,7 @@ func (s *arraySource) load(i int) (map[string]*tensor.Tensor, error) {
 			t.Layout = tensor.ChannelsLast
 			t = t.ToRowMajor()
 		}
-		t, err = convert(t, in.DType)
+		t, err = Convert(t, in.DType)
 		if err != nil {
 			return nil, fmt.Errorf("input %s: %w", in, err)
 		}

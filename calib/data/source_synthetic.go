@@ -114,7 +114,7 @@ func noise(g *rand.PCG, float bool) float32 {
 // makeUp converts the numbers, booleans included.
 func makeUp(t *tensor.Tensor, d tensor.DType) (*tensor.Tensor, error) {
 	if d != tensor.Bool {
-		return convert(t, d)
+		return Convert(t, d)
 	}
 	out := tensor.New(d, t.Shape...)
 	for i, v := range t.F32() {

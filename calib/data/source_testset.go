@@ -86,7 +86,7 @@ func (s *testSetSource) load(i int) (map[string]*tensor.Tensor, error) {
 		case !in.matches(t.Shape):
 			return nil, fmt.Errorf("%s: %s does not fit input %s", f, t.Type(), in)
 		}
-		if feeds[in.Name], err = convert(t, in.DType); err != nil {
+		if feeds[in.Name], err = Convert(t, in.DType); err != nil {
 			return nil, fmt.Errorf("%s: input %s: %w", f, in, err)
 		}
 	}

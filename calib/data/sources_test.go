@@ -145,7 +145,7 @@ func TestConversions(t *testing.T) {
 		{[]float32{1}, tensor.Float32, tensor.Int4, nil},
 	} {
 		x := &tensor.Tensor{DType: c.d, Data: c.from, Shape: []int{reflect.ValueOf(c.from).Len()}}
-		got, err := convert(x, c.to)
+		got, err := Convert(x, c.to)
 		if c.want == nil {
 			require.ErrorContains(t, err, "cannot be fed as "+c.to.String(), "%v", c.from)
 			continue
@@ -154,7 +154,7 @@ func TestConversions(t *testing.T) {
 		require.Equal(t, c.want, got.Data)
 	}
 	x := &tensor.Tensor{DType: tensor.Float64, Shape: []int{1}, Data: []float64{nan}}
-	got, err := convert(x, tensor.Float32)
+	got, err := Convert(x, tensor.Float32)
 	require.NoError(t, err)
 	require.Equal(t, 0, firstNaN(got), "NaN is reported as such later")
 }

@@ -20,6 +20,9 @@ func newBind(e *env) *cobra.Command {
 then simplifies the copy: it computes everything that depends only on constants and shapes, and replaces each
 If whose condition is now known by its branch. The operators of that branch can be quantized like all others.
 
+Networks in float16, bfloat16 and float64 are read as they are. For formats whose files are fed with float32 only
+(TensorFlow Lite, ncnn, C), --float32 writes them with inputs and outputs of float32.
+
 The value of an input is a number, or an npy file of the input's shape. The original model is not changed.`,
 		Args: exactly(1, "one model"),
 		RunE: func(c *cobra.Command, args []string) error {

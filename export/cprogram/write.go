@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/tensor"
 	shown "qwb/internal/plain"
@@ -221,7 +222,7 @@ func (w *writer) check(s *lower.Step) error {
 			return fmt.Errorf("%q is %s: the C program needs fixed shapes", t.Name, graph.FormatType(t.DType, t.Shape))
 		}
 		if cTypes[t.DType.String()] == "" {
-			return fmt.Errorf("%q has the type %s, which the C program does not have", t.Name, t.DType)
+			return fmt.Errorf("%q has the type %s, which the C program does not have%s", t.Name, t.DType, export.ToFloat32(t.DType))
 		}
 	}
 	return nil

@@ -209,7 +209,7 @@ func (b *builder) layerName(base string) string { return fresh(b.named, base) }
 func (b *builder) input(v graph.ValueID) error {
 	val := b.g.Value(v)
 	if val.DType != tensor.Float32 {
-		return fmt.Errorf("%s: input %q is %s: ncnn's networks are fed with float32", stage, val.Name, val.DType)
+		return fmt.Errorf("%s: input %q is %s: ncnn's networks are fed with float32%s", stage, val.Name, val.DType, export.ToFloat32(val.DType))
 	}
 	d, err := b.dims(v)
 	if err != nil {

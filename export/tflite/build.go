@@ -178,7 +178,7 @@ func (b *builder) valueOf(id lower.TensorID) (*value, error) {
 	t := &b.p.Tensors[id]
 	typ, ok := types[t.DType]
 	if !ok {
-		return nil, fmt.Errorf("%q has the type %s, which TensorFlow Lite's kernels do not have", t.Name, t.DType)
+		return nil, fmt.Errorf("%q has the type %s, which TensorFlow Lite's kernels do not have%s", t.Name, t.DType, export.ToFloat32(t.DType))
 	}
 	shape, ok := t.Shape.Ints()
 	if !ok || t.Shape == nil {

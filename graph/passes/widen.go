@@ -17,20 +17,37 @@ import (
 var Widen = Pass{
 	Name:  "widen",
 	Doc:   "Makes operators that compute in float16, bfloat16 or float64 compute in float32, with a Cast at inputs and outputs.",
-	sweep: widen,
+	sweep: func(c *Context) error { return widen(c, true) },
 }
 
-func widen(c *Context) error {
+// Float32 is Widen with inputs and outputs: those of float16, bfloat16 and float64 become float32 too, for formats that have no others.
+var Float32 = Pass{
+	Name:  "float32",
+	Doc:   "Makes operators, inputs and outputs of float16, bfloat16 and float64 float32.",
+	sweep: func(c *Context) error { return widen(c, false) },
+}
+
+func widen(c *Context, borders bool) error {
 	w := &widener{types: map[tensor.DType]bool{}, kept: map[*graph.Graph]map[graph.NodeID]bool{}}
-	if err := w.look(c.G); err != nil || len(w.types) == 0 {
+	if err := w.look(c.G); err != nil {
 		return err
+	}
+	for _, v := range slices.Concat(c.G.Inputs, c.G.Outputs) {
+		if d := c.G.Value(v).DType; !borders && d.IsFloat() && d != tensor.Float32 {
+			w.types[d] = true
+		}
+	}
+	if len(w.types) == 0 {
+		return nil
 	}
 	inputs, outputs := w.declared(c.G, c.G.Inputs), w.declared(c.G, c.G.Outputs)
 	if err := w.graph(c.G); err != nil {
 		return err
 	}
-	if err := w.borders(c.G, inputs, outputs); err != nil {
-		return err
+	if borders {
+		if err := w.borders(c.G, inputs, outputs); err != nil {
+			return err
+		}
 	}
 	for _, d := range []tensor.DType{tensor.Float16, tensor.BFloat16, tensor.Float64} {
 		if w.types[d] {

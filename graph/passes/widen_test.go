@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,6 +74,18 @@ func TestWidenKeepsMasks(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, []float32{-0x1.fffffep127}, g.Const(v).Data)
 	require.Equal(t, tensor.Float64, g.Value(g.Outputs[0]).DType)
+}
+
+// TestFloat32: inputs and outputs follow, also where only a Cast makes them.
+func TestFloat32(t *testing.T) {
+	g := graphtest.Parse(t, "opset 17; input x: f16[2,2]; const w: f16[2,2] = [0x3c00, 0x4000, 0, 0xbc00]; "+
+		"y = MatMul(x, w); z = Cast(y) {to=11}; output y, z")
+	normalize(t, g, Float32, Casts)
+	for _, v := range slices.Concat(g.Inputs, g.Outputs) {
+		require.Equal(t, tensor.Float32, g.Value(v).DType, g.Value(v).Name)
+	}
+	require.Equal(t, []float32{1, 2, 0, -1}, g.Const(g.Node(g.Producer(g.Outputs[0])).Input(1)).Data)
+	require.Empty(t, graph.InferShapes(g))
 }
 
 // requireNear feeds both graphs noise in the types of their inputs and compares what comes out as float32.

@@ -148,14 +148,15 @@ func (o *Bind) Table(*qwb.Catalog) Table {
 			{Name: "input", At: &o.Inputs, Help: "`NAME=NUMBER` or NAME=FILE.npy: replace the input by this constant; may be repeated"},
 			{Name: "shape", At: &o.Shapes, Help: "`NAME=SIZE,SIZE...`: fix the shape of this input; may be repeated"},
 			{Name: "dim", At: &o.Dims, Help: "`SYMBOL=SIZE`: fix the size of this dynamic dimension; may be repeated"},
+			{Name: "float32", At: &o.Float32, Help: "make inputs, outputs and operators of float16, bfloat16 and float64 float32"},
 		},
 		Output(&o.Out, "file to write"), JSON(&o.JSON))
 }
 
 // Check holds the options against each other.
 func (o *Bind) Check() error {
-	if o.Out == "" || len(o.Inputs)+len(o.Shapes)+len(o.Dims) == 0 {
-		return qwb.Usagef("bind needs --input NAME=VALUE, --shape NAME=SIZES or --dim SYMBOL=SIZE, and -o FILE")
+	if o.Out == "" || len(o.Inputs)+len(o.Shapes)+len(o.Dims) == 0 && !o.Float32 {
+		return qwb.Usagef("bind needs --input NAME=VALUE, --shape NAME=SIZES, --dim SYMBOL=SIZE or --float32, and -o FILE")
 	}
 	return nil
 }

@@ -45,6 +45,7 @@ OPTIONS = {
     },
     "bind": {
         "dim": "SYMBOL=SIZE: fix the size of this dynamic dimension; may be repeated",
+        "float32": "make inputs, outputs and operators of float16, bfloat16 and float64 float32",
         "input": "NAME=NUMBER or NAME=FILE.npy: replace the input by this constant; may be repeated",
         "output": "file to write",
         "shape": "NAME=SIZE,SIZE...: fix the shape of this input; may be repeated",

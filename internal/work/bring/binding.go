@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"qwb/calib/data"
 	"qwb/calib/data/npy"
 	"qwb/graph"
 	"qwb/graph/passes"
@@ -22,7 +23,9 @@ type BindOptions struct {
 	Inputs []string // name=number or name=file.npy
 	Shapes []string // name=numbers
 	Dims   []string // symbol=number
-	Out    string
+	// Float32 makes inputs, outputs and all that is computed in float16, bfloat16 or float64 float32.
+	Float32 bool
+	Out     string
 }
 
 // BindResult is what bind --json prints.
@@ -66,7 +69,11 @@ func Bind(ctx context.Context, j *open.Job, o BindOptions) (*BindResult, error) 
 	if errs := graph.Bind(g, sizes); len(errs) > 0 {
 		return nil, &fault.FileError{Stage: "bind", File: j.Model, Err: errs[0]}
 	}
-	log, err := passes.Run(ctx, g, []passes.Pass{passes.ConstantNodes, passes.FoldConstants, passes.Branches, passes.NoOps, passes.DeadCode, passes.SweepConstants})
+	list := []passes.Pass{passes.ConstantNodes, passes.FoldConstants, passes.Branches, passes.NoOps, passes.DeadCode, passes.SweepConstants}
+	if o.Float32 {
+		list = append(list, passes.Float32, passes.Casts)
+	}
+	log, err := passes.Run(ctx, g, list)
 	if err != nil {
 		return nil, &fault.FileError{Stage: "bind", File: j.Model, Err: err}
 	}
@@ -101,12 +108,15 @@ func bindInput(j *open.Job, g *graph.Graph, arg string) error {
 	if err != nil {
 		return fmt.Errorf("--input %s: %w", name, err)
 	}
-	fits := t.DType == val.DType && len(t.Shape) == len(val.Shape)
+	fits := len(t.Shape) == len(val.Shape)
 	for i := 0; fits && i < len(t.Shape); i++ {
 		fits = !val.Shape[i].Known() || int(val.Shape[i].N) == t.Shape[i]
 	}
 	if !fits {
 		return fmt.Errorf("--input %s: %s for %s", name, t.Type(), graph.FormatType(val.DType, val.Shape))
+	}
+	if t, err = data.Convert(t, val.DType); err != nil {
+		return fmt.Errorf("--input %s: %w", name, err)
 	}
 	var kept []graph.ValueID
 	for _, in := range g.Inputs {
@@ -137,6 +147,13 @@ func bindValue(j *open.Job, val *graph.Value, text string) (*tensor.Tensor, erro
 			return nil, fmt.Errorf("a number for %s: name an npy file", graph.FormatType(val.DType, val.Shape))
 		}
 		shape[i] = 1
+	}
+	if val.DType.IsFloat() && val.DType != tensor.Float32 {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, err
+		}
+		return data.Convert(&tensor.Tensor{DType: tensor.Float64, Shape: shape, Data: []float64{x}}, val.DType)
 	}
 	t := tensor.New(val.DType, shape...)
 	var err error
