@@ -50,7 +50,8 @@ output y: f32[1,16,8,8]`)
 	}
 	done(t, "gate", "m.plan.json", "--data", "x.npy", "--max-nsr", "0.01")
 
-	done(t, "calibrate", "m.onnx", "--data", "x.npy", "--platform", "tflite_int8", "-o", "t.plan.json")
+	said := done(t, "calibrate", "m.onnx", "--data", "x.npy", "--platform", "tflite_int8", "-o", "t.plan.json")
+	require.Contains(t, said.stderr, "bind MODEL --float32")
 	fails(t, exitFailed, "bind MODEL --float32", "export", "t.plan.json")
 	done(t, "bind", "m.onnx", "--float32", "-o", "wide.onnx")
 	done(t, "calibrate", "wide.onnx", "--data", "x.npy", "--platform", "tflite_int8")

@@ -13,6 +13,8 @@ import (
 
 	"qwb/calib"
 	"qwb/calib/data"
+	"qwb/export"
+	"qwb/graph/tensor"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
@@ -24,6 +26,7 @@ import (
 	"qwb/observers"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -128,6 +131,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if err := open.Unquantized(m); err != nil {
 		return nil, nil, err
 	}
+	warnTypes(j, m, t)
 	steps, err := recipe.Resolve(j, m, t, recipes)
 	if err != nil {
 		return nil, nil, err
@@ -187,6 +191,29 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	res.Seconds = elapsed()
 	res.PeakRSS = j.PeakMemory()
 	return res, steps, nil
+}
+
+// warnTypes warns where what reads the platform's files cannot take the types of inputs and outputs.
+func warnTypes(j *open.Job, m *open.Model, t *target.Target) {
+	f, err := export.ForPlatform(j.Catalog.Formats, t.Name, "")
+	if err != nil {
+		return
+	}
+	for i, v := range slices.Concat(m.Graph.Inputs, m.Graph.Outputs) {
+		val := m.Graph.Value(v)
+		cure := export.ToFloat32(val.DType)
+		switch {
+		case cure == "" || val.Const != nil:
+			continue
+		case f.Float32:
+			j.Warn("%q is %s: files of %s have no such inputs and outputs, and export will refuse the plan%s", val.Name, val.DType, f.Name, cure)
+		case t.Name == "openvino_int8" && val.DType == tensor.Float64 && i < len(m.Graph.Inputs):
+			j.Warn("input %q is %s: OpenVINO does not open quantized files with such inputs%s", val.Name, val.DType, cure)
+		default:
+			continue
+		}
+		return
+	}
 }
 
 // Gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
