@@ -8,8 +8,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// SliceLoss is the loss of a part of an output. Its errors are sums over all samples over the signal of the part in all samples, as SliceError has
-// them. What one number per channel repairs is not known of parts.
+// SliceLoss is the loss of a part of an output. Its errors are sums over all samples over the signal of the part in all samples, as SliceError
+// has them. What one number per channel repairs is not known of parts.
 type SliceLoss struct {
 	Name    string `json:"name"`
 	Finding string `json:"finding,omitempty"` // see SliceError
@@ -25,8 +25,8 @@ type sliceMeter struct {
 	n     int
 }
 
-// newSliceMeter prepares the sums of the parts of g's outputs: those given, else those of FindSlices. Of outputs whose size depends on the numbers
-// there are none.
+// newSliceMeter prepares the sums of the parts of g's outputs: those given, else those of FindSlices. Of outputs whose size depends on the
+// numbers there are none.
 func newSliceMeter(g *graph.Graph, c *counts, parts []Slice) *sliceMeter {
 	m := &sliceMeter{judge: NewJudge(g, parts...)}
 	for _, v := range m.judge.g.Outputs {

@@ -1,7 +1,7 @@
 package analysis
 
-// SampleParts says of single samples what they lose, and in which part of the outputs: what counts depends on all samples, so that they are added
-// first.
+// SampleParts says of single samples what they lose, and in which part of the outputs: what counts depends on all samples, so that they are
+// added first.
 type SampleParts struct {
 	Judge  *Judge
 	tally  tally

@@ -253,8 +253,14 @@ func (r *recoverer) step(s *lower.Step) error {
 	return r.read(s, n)
 }
 
-// real adds the constants of operators in float.
+// real adds the operators in float, and their constants.
 func (r *recoverer) real(op *lower.Island) (err error) {
+	floatOperators(op, func(n *graph.Node, it *export.Item) {
+		at := slices.IndexFunc(r.m.Nodes, func(o Node) bool { return o.Name == n.Name && o.text("lut") == "" })
+		if at >= 0 { // else what is missing tells
+			r.held.Add(said(it.At, r.m.Nodes[at].Op, r.m.Nodes[at].Attrs, nil))
+		}
+	})
 	realNumbers(op, func(n *graph.Node, i int, _ *tensor.Tensor) {
 		at := slices.IndexFunc(r.m.Nodes, func(o Node) bool { return o.Name == n.Name && o.Op == n.Op && o.text("lut") == "" })
 		if at < 0 || i >= len(r.m.Nodes[at].Inputs) {

@@ -71,7 +71,8 @@ func moveOf(p *lower.Program, s *lower.Step) *export.Item {
 		case "Resize":
 			return said(at, "Resize", attributes(n), map[int]any{2: ratios(in, out)})
 		case "Upsample":
-			return said(at, "Resize", []Attr{{"mode", "nearest"}, {"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}}, map[int]any{2: ratios(in, out)})
+			attrs := []Attr{{"mode", "nearest"}, {"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}}
+			return said(at, "Resize", attrs, map[int]any{2: ratios(in, out)})
 		case "DepthToSpace", "SpaceToDepth":
 			return said(at, n.Op, attributes(n), nil)
 		case "Split":
@@ -99,6 +100,25 @@ func moveOf(p *lower.Program, s *lower.Step) *export.Item {
 		}
 	}
 	return nil
+}
+
+// floatOperators visits what the operators say that are computed in float. The axis of a Softmax is counted from the front; one of unknown rank
+// is left out.
+func floatOperators(op *lower.Island, see func(n *graph.Node, it *export.Item)) {
+	for _, id := range op.Graph.Nodes() {
+		n := op.Graph.Node(id)
+		attrs := attributes(n)
+		if softmax(n) {
+			axis, _ := graph.SoftmaxAxis(n, op.Graph.Opset(""))
+			axis, ok := graph.Axis(axis, len(op.Graph.Value(n.Inputs[0]).Shape))
+			if !ok {
+				continue
+			}
+			attrs = slices.DeleteFunc(attrs, func(a Attr) bool { return a.Name == "axis" })
+			attrs = append(attrs, Attr{"axis", int64(axis)})
+		}
+		see(n, said(export.NodeName(n.Name), n.Op, attrs, nil))
+	}
 }
 
 func permOf(n *graph.Node, rank int) []int64 {
@@ -240,7 +260,8 @@ func layouts(p *lower.Program, at *places, s *lower.Step, see func(i int, it *ex
 			continue
 		}
 		if lies := liesOf(p, at.perms, s, i); lies != nil {
-			see(i, &export.Item{At: fmt.Sprintf("%s input %d", export.StepName(p, s), i), Kind: export.Attributes, Texts: []string{fmt.Sprintf("axes %v", lies)}})
+			see(i, &export.Item{At: fmt.Sprintf("%s input %d", export.StepName(p, s), i), Kind: export.Attributes,
+				Texts: []string{fmt.Sprintf("axes %v", lies)}})
 		}
 	}
 }

@@ -111,6 +111,8 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		{What: "a constant operand", Plant: edit(raw("c_QuantizeLinear", 7))},
 		{What: "its exponent", Plant: edit(func(m *Model) { constantNamed(m, "c_QuantizeLinear").Exponents[0]++ })},
 		{What: "a real number", Plant: edit(raw("half", 0))},
+		{What: "an axis of a Softmax", Plant: edit(func(m *Model) { changed("Softmax", "axis", func(any) any { return int64(0) })(m) })},
+		{What: "an operator in float", Plant: edit(func(m *Model) { nodeNamed(m, "power").Op = "Mul" })},
 		{What: "the scale of a conversion", Plant: edit(func(m *Model) {
 			for i := range m.Nodes {
 				if m.Nodes[i].Op == "QuantizeLinear" {

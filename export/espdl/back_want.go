@@ -58,6 +58,7 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 			realNumbers(op, func(n *graph.Node, i int, x *tensor.Tensor) {
 				list = append(list, &export.Item{At: export.SlotName(n.Name, i, 0), Kind: export.Numbers, Floats: x.ToRowMajor().F32()})
 			})
+			floatOperators(op, func(_ *graph.Node, it *export.Item) { list = append(list, it) })
 		case *lower.Table:
 			list = entries(at, op.Codes.Integers(), in.Program.Profile.Step)
 		}

@@ -23,7 +23,7 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	return r.read(out, out.Name())
 }
 
-func newRecoverer(in *export.Input, wants func(*export.Input, func(*export.Item) error) error, lacks func(*export.Item) string) (*recoverer, error) {
+func newRecoverer(in *export.Input, wants wanting, lacks func(*export.Item) string) (*recoverer, error) {
 	fixed, err := single(in.Model.Graph)
 	r := &recoverer{g: in.Model.Graph, fixed: fixed, set: in.Set, said: map[graph.NodeID]bool{}}
 	r.held = &export.Recovered{Wants: r.withLayers(wants), Lacks: lacks}

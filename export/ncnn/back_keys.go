@@ -8,7 +8,8 @@ import (
 	"qwb/graph"
 )
 
-// says is what a layer says of the node that it has the name of, in the words of asked. Layers that stand for a pattern say nothing of one node.
+// says is what a layer says of the node that it has the name of, in the words of asked. Layers that stand for a pattern say nothing of one
+// node.
 func (r *recoverer) says(l *layer, n *graph.Node) []string {
 	x, _ := r.fixed.Value(n.Inputs[0]).Shape.Ints()
 	switch l.typ {
@@ -43,7 +44,8 @@ func (r *recoverer) says(l *layer, n *graph.Node) []string {
 		}
 		return list
 	case "Interp":
-		return words("resize", "to", []int{l.integer(3, 0), l.integer(4, 0)}, "linear", l.integer(0, 0) == 2, "align_corners", l.integer(6, 0) != 0)
+		return words("resize", "to", []int{l.integer(3, 0), l.integer(4, 0)}, "linear", l.integer(0, 0) == 2,
+			"align_corners", l.integer(6, 0) != 0)
 	case "Reshape":
 		return words("reshape", "to", l.size())
 	case "Permute":
@@ -92,8 +94,8 @@ func (l *layer) activation(op string) []string {
 	return nil
 }
 
-// by reads a parameter of each axis that a layer slides over, the height first: keys of the height and of the width. Where that of the height is
-// missing it is that of the width.
+// by reads a parameter of each axis that a layer slides over, the height first: keys of the height and of the width. Where that of the height
+// is missing it is that of the width.
 func (l *layer) by(axes, height, width, def int) []int {
 	w := l.integer(width, def)
 	return []int{l.integer(height, w), w}[2-axes:]
@@ -137,7 +139,8 @@ func (l *layer) pool(x []int) []string {
 		}
 		out = append(out, room/stride[i]+1)
 	}
-	return words("pool", "average", average, "global", false, "kernel_shape", kernel, "strides", stride, "pads", slices.Concat(begin, end), "output", out,
+	return words("pool", "average", average, "global", false, "kernel_shape", kernel, "strides", stride,
+		"pads", slices.Concat(begin, end), "output", out,
 		"count_include_pad", average && l.integer(6, 0) != 0)
 }
 

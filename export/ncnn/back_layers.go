@@ -12,12 +12,15 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Parameters of layers are compared with the operators of the model in words: those of the model are made of its attributes and shapes, those of the
-// file of the keys of a layer, with the defaults that ncnn has where a key is missing.
+// Parameters of layers are compared with the operators of the model in words: those of the model are made of its attributes and shapes, those
+// of the file of the keys of a layer, with the defaults that ncnn has where a key is missing.
+
+// wanting yields what a file holds; see export.Recovered.
+type wanting = func(*export.Input, func(*export.Item) error) error
 
 // withLayers is a list of what a file holds, and what the layers of operators have to say: those that slide always, others where the
 // file has a layer for them alone. Several may be one layer, and some need none.
-func (r *recoverer) withLayers(wants func(*export.Input, func(*export.Item) error) error) func(*export.Input, func(*export.Item) error) error {
+func (r *recoverer) withLayers(wants wanting) wanting {
 	return func(in *export.Input, yield func(*export.Item) error) error {
 		if err := wants(in, yield); err != nil {
 			return err
@@ -70,13 +73,16 @@ func (r *recoverer) parameters(id graph.NodeID) {
 	}
 }
 
+// handsOn lists operators that need no layer, or one that only says sizes.
+var handsOn = []string{"Identity", "Dropout", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}
+
 // before is the layer of a node, or of what is in front of it where it only hands on.
 func (r *recoverer) before(id graph.NodeID) *layer {
 	for n := r.fixed.Node(id); ; n = r.fixed.Node(id) {
 		if l := r.layer(n); l != nil {
 			return l
 		}
-		if n.Op != "Identity" && n.Op != "Dropout" && n.Op != "Cast" && n.Op != "Reshape" && n.Op != "Flatten" && n.Op != "Squeeze" && n.Op != "Unsqueeze" {
+		if !slices.Contains(handsOn, n.Op) {
 			return nil
 		}
 		if id = r.fixed.Producer(n.Inputs[0]); id == graph.NoNode {
@@ -85,7 +91,7 @@ func (r *recoverer) before(id graph.NodeID) *layer {
 	}
 }
 
-// binaries are the operators of BinaryOp and what they compute; turned: of the second operand and the first.
+// binaries are the operators of BinaryOp; turned: of the second operand and the first.
 var binaries = map[int]string{0: "Add", 1: "Sub", 2: "Mul", 3: "Div", 4: "Max", 5: "Min", 7: "Sub turned", 8: "Div turned"}
 
 // unaries are the operators of UnaryOp, reductions those of Reduction.
@@ -217,7 +223,8 @@ func windowWords(first string, kernel, stride, begin, end, dilation, more []int,
 	if more == nil {
 		more = make([]int, len(kernel))
 	}
-	return words(first, "kernel_shape", kernel, "strides", stride, "pads", slices.Concat(begin, end), "dilations", dilation, "output_padding", more, "group", group)
+	return words(first, "kernel_shape", kernel, "strides", stride, "pads", slices.Concat(begin, end), "dilations", dilation,
+		"output_padding", more, "group", group)
 }
 
 func askedWindow(g *graph.Graph, n *graph.Node) []string {
@@ -242,7 +249,8 @@ func askedPool(g *graph.Graph, n *graph.Node) []string {
 		return nil
 	}
 	average := n.Op == "AveragePool"
-	return words("pool", "average", average, "global", false, "kernel_shape", geo.Kernel, "strides", geo.Stride, "pads", slices.Concat(geo.PadBegin, geo.PadEnd),
+	return words("pool", "average", average, "global", false, "kernel_shape", geo.Kernel, "strides", geo.Stride,
+		"pads", slices.Concat(geo.PadBegin, geo.PadEnd),
 		"output", geo.Out, "count_include_pad", average && n.Pool().CountPadding)
 }
 
