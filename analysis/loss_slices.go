@@ -8,8 +8,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// SliceLoss is the loss of a part of an output. Its errors are sums over all samples over the signal of the part in all samples, as SliceError
-// has them. What one number per channel repairs is not known of parts.
+// SliceLoss is the loss of a part of an output. Its errors are sums over all samples over the signal of the part in all samples, as
+// SliceError has them. What one number per channel repairs is not known of parts.
 type SliceLoss struct {
 	Name    string `json:"name"`
 	Finding string `json:"finding,omitempty"` // see SliceError

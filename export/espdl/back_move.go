@@ -102,8 +102,8 @@ func moveOf(p *lower.Program, s *lower.Step) *export.Item {
 	return nil
 }
 
-// floatOperators visits what the operators say that are computed in float. The axis of a Softmax is counted from the front; one of unknown rank
-// is left out.
+// floatOperators visits what the operators say that are computed in float. The axis of a Softmax is counted from the front; one of
+// unknown rank is left out.
 func floatOperators(op *lower.Island, see func(n *graph.Node, it *export.Item)) {
 	for _, id := range op.Graph.Nodes() {
 		n := op.Graph.Node(id)

@@ -116,6 +116,15 @@ func (r *recoverer) node(n *graph.Node) error {
 		return r.limits(n)
 	}
 	switch l.typ {
+	case "BatchNorm":
+		for i, input := range []int{1, 3, 4, 2} { // slope, mean, variance, bias
+			r.numbers(n, input, l.weights[i].floats)
+		}
+	case "LayerNorm":
+		r.numbers(n, 1, l.weights[0].floats)
+		if n.Input(2) != graph.NoValue {
+			r.numbers(n, 2, l.weights[1].floats)
+		}
 	case "PReLU":
 		r.numbers(n, 1, l.weights[0].floats)
 	case "Convolution", "ConvolutionDepthWise", "Convolution1D", "Deconvolution", "DeconvolutionDepthWise", "InnerProduct":

@@ -50,6 +50,10 @@ func (r *recoverer) says(l *layer, n *graph.Node) []string {
 		return words("reshape", "to", l.size())
 	case "Permute":
 		return words("order", "axes", l.order(len(inner(x))))
+	case "Crop":
+		return words("crop", "from", l.integers(9), "to", l.integers(10), "axes", l.integers(11))
+	case "BatchNorm", "LayerNorm":
+		return words("norm", "epsilon", l.number(1, 0))
 	case "Padding":
 		return l.pads(len(inner(x)))
 	}
@@ -94,8 +98,8 @@ func (l *layer) activation(op string) []string {
 	return nil
 }
 
-// by reads a parameter of each axis that a layer slides over, the height first: keys of the height and of the width. Where that of the height
-// is missing it is that of the width.
+// by reads a parameter of each axis that a layer slides over, the height first: keys of the height and of the width. Where that
+// of the height is missing it is that of the width.
 func (l *layer) by(axes, height, width, def int) []int {
 	w := l.integer(width, def)
 	return []int{l.integer(height, w), w}[2-axes:]

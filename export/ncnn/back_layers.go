@@ -12,8 +12,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Parameters of layers are compared with the operators of the model in words: those of the model are made of its attributes and shapes, those
-// of the file of the keys of a layer, with the defaults that ncnn has where a key is missing.
+// Parameters of layers are compared with the operators of the model in words: those of the model are made of its attributes and shapes,
+// those of the file of the keys of a layer, with the defaults that ncnn has where a key is missing.
 
 // wanting yields what a file holds; see export.Recovered.
 type wanting = func(*export.Input, func(*export.Item) error) error
@@ -96,8 +96,8 @@ var binaries = map[int]string{0: "Add", 1: "Sub", 2: "Mul", 3: "Div", 4: "Max", 
 
 // unaries are the operators of UnaryOp, reductions those of Reduction.
 var (
-	unaries = map[int]string{0: "Abs", 1: "Neg", 2: "Floor", 3: "Ceil", 5: "Sqrt", 7: "Exp", 8: "Log", 9: "Sin", 10: "Cos", 11: "Tan", 12: "Asin",
-		13: "Acos", 14: "Atan", 15: "Reciprocal", 18: "Round"}
+	unaries = map[int]string{0: "Abs", 1: "Neg", 2: "Floor", 3: "Ceil", 5: "Sqrt", 7: "Exp", 8: "Log", 9: "Sin", 10: "Cos", 11: "Tan",
+		12: "Asin", 13: "Acos", 14: "Atan", 15: "Reciprocal", 18: "Round"}
 	reductions = map[int]string{0: "ReduceSum", 3: "ReduceMean", 4: "ReduceMax", 5: "ReduceMin", 6: "ReduceProd", 7: "ReduceL1", 8: "ReduceL2"}
 )
 
@@ -199,6 +199,10 @@ func (r *recoverer) asked(n *graph.Node) []string {
 		return words("reshape", "to", inner(y))
 	case n.Op == "Transpose":
 		return askedOrder(n, x)
+	case n.Op == "Slice":
+		return askedCrop(g, n, x)
+	case n.Op == "BatchNormalization" || n.Op == "LayerNormalization":
+		return words("norm", "epsilon", float32(n.Epsilon()))
 	case n.Op == "Pad":
 		return askedPads(g, n, x)
 	}
@@ -301,6 +305,34 @@ func askedOrder(n *graph.Node, x []int) []string {
 		}
 	}
 	return words("order", "axes", list)
+}
+
+// askedCrop is what a Slice leaves of the axes that it names, but for a batch of 1.
+func askedCrop(g *graph.Graph, n *graph.Node, x []int) []string {
+	var lists [3][]int64 // starts, ends, axes
+	for i, name := range []string{"starts", "ends", "axes"} {
+		if lists[i] = n.AttrInts(name); g.Const(n.Input(i+1)) != nil {
+			lists[i] = passes.Integers(g.Const(n.Input(i + 1)))
+		}
+	}
+	from, to, axes := []int{}, []int{}, []int{}
+	for i := range lists[0] {
+		axis := i
+		if lists[2] != nil {
+			axis, _ = graph.Axis(int(lists[2][i]), len(x))
+		}
+		ends := [2]int64{lists[0][i], lists[1][i]}
+		for k := range ends {
+			if ends[k] < 0 {
+				ends[k] += int64(x[axis])
+			}
+			ends[k] = min(max(ends[k], 0), int64(x[axis]))
+		}
+		if !(batched(x) && axis == 0) {
+			from, to, axes = append(from, int(ends[0])), append(to, int(ends[1])), append(axes, innerAxis(axis, x))
+		}
+	}
+	return words("crop", "from", from, "to", to, "axes", axes)
 }
 
 func askedPads(g *graph.Graph, n *graph.Node, x []int) []string {

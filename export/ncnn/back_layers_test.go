@@ -15,6 +15,15 @@ const w: f32[8,4,3,3] = normal(seed=1, std=0.3)
 const d: f32[8,1,3,5] = normal(seed=2, std=0.3)
 const t: f32[8,4,2,2] = normal(seed=3, std=0.3)
 const half: f32[] = 0.5
+const bs: f32[4] = [1, 2, 0.5, 1]
+const bb: f32[4] = normal(11)
+const bm: f32[4] = normal(12)
+const bv: f32[4] = [1, 0.5, 2, 1]
+const ls: f32[7] = normal(13)
+const lb: f32[7] = normal(14)
+const from: i64[1] = [2]
+const to: i64[1] = [9]
+const at: i64[1] = [-1]
 const lo: f32[] = -0.25
 const hi: f32[] = 0.75
 const pads: i64[8] = [0, 0, 1, 2, 0, 0, 0, 1]
@@ -36,7 +45,10 @@ z = Transpose(q) {perm=[0,1,3,2]} "order"
 b = Abs(z) "abs"
 v = ReduceMean(b) {axes=[3], keepdims=1} "rows"
 o = Softmax(v) {axis=1} "shares"
-h = GlobalAveragePool(g) "global"
+nb = BatchNormalization(g, bs, bb, bm, bv) {epsilon=1e-3} "batch"
+i = Slice(nb, from, to, at) "cut"
+k2 = LayerNormalization(i, ls, lb) {axis=-1, epsilon=1e-4} "layer"
+h = GlobalAveragePool(k2) "global"
 output o
 output h
 `
@@ -61,7 +73,10 @@ func TestDamagedParametersAreFound(t *testing.T) {
 		{"how sizes are met", "larger", func(l *layer) { l.set(0, 1) }}, {"a size", "larger", less(4)},
 		{"a pad of zeros", "padded", less(0)}, {"an order", "order", less(0)}, {"a function", "abs", less(0)},
 		{"an axis of a sum", "rows", func(l *layer) { l.set(3, []int{1}) }}, {"a reduction", "rows", func(l *layer) { l.set(0, 4) }},
-		{"an axis of shares", "shares", less(0)}, {"a pool over all", "global", func(l *layer) { l.set(0, 0) }},
+		{"an axis of shares", "shares", less(0)}, {"where a cut begins", "cut", func(l *layer) { l.set(9, []int{1}) }},
+		{"a mean", "batch", func(l *layer) { l.weights[1].floats[2] *= 1.0001 }}, {"a small number", "batch", func(l *layer) { l.set(1, float32(1e-5)) }},
+		{"a summand", "layer", func(l *layer) { l.weights[1].floats[0] *= 1.0001 }},
+		{"a pool over all", "global", func(l *layer) { l.set(0, 0) }},
 	} {
 		faults = append(faults, exporttest.Damaged{What: c.what, Plant: edited(c.layer, c.change)})
 	}
