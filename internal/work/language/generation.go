@@ -57,10 +57,7 @@ func Generate(ctx context.Context, j *open.Job, o GenerateOptions) (*Generated, 
 	if len(prompt) > o.Tokens {
 		return nil, fmt.Errorf("generate: the prompt has %d tokens, and --tokens allows %d: give a larger --tokens", len(prompt), o.Tokens)
 	}
-	form, err := formOf(j, l.Model, &o.LanguageOptions)
-	if err == nil {
-		err = settle(ctx, j, l, &form, &o.LanguageOptions)
-	}
+	form, err := settledForm(ctx, j, l, &o.LanguageOptions)
 	if err != nil {
 		return nil, err
 	}

@@ -68,6 +68,15 @@ func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights,
 	return kept, judged, nil
 }
 
+// settledForm is formOf, or what the judgement says where the form is to be judged.
+func settledForm(ctx context.Context, j *open.Job, l *open.Language, o *LanguageOptions) (form, error) {
+	f, err := formOf(j, l.Model, o)
+	if err == nil {
+		err = settle(ctx, j, l, &f, o)
+	}
+	return f, err
+}
+
 // settle replaces a form that is to be judged by what the judgement says.
 func settle(ctx context.Context, j *open.Job, l *open.Language, f *form, o *LanguageOptions) error {
 	if o.Method != weights.Judged {

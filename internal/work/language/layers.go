@@ -26,10 +26,7 @@ func Layers(ctx context.Context, j *open.Job, o TextOptions) (*language.Layers, 
 		return nil, err
 	}
 	defer l.Close()
-	form, err := formOf(j, l.Model, &o.LanguageOptions)
-	if err == nil {
-		err = settle(ctx, j, l, &form, &o.LanguageOptions)
-	}
+	form, err := settledForm(ctx, j, l, &o.LanguageOptions)
 	if err != nil {
 		return nil, err
 	}
