@@ -43,8 +43,8 @@ var errFound = errors.New("found")
 
 // FindNotFinite runs samples through the float graph and through its simulation, and returns what it finds of the first sample in which
 // such a number reaches a quantizer or an output, or nil: the operator that made it, of operands that have none. One that is chosen away
-// before (a division by 0 behind which a Where takes another number) is none. Memory:
-// those tensors of the float network that are not finite.
+// before (a division by 0 behind which a Where takes another number) is none. Memory: those tensors
+// of the float network that are not finite.
 func FindNotFinite(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples []*exec.Sample) (*NotFinite, error) {
 	session, err := exec.New(g, exec.Options{Context: ctx})
 	if err != nil {

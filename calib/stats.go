@@ -204,8 +204,7 @@ func (s *Stats) With(some *Stats) (*Stats, error) {
 }
 
 // RangesHash identifies the part of the statistics that scales follow from: the SHA-256, in hexadecimal, of the observed tensors, the
-// samples' hashes and the kept samples. Where the samples lie, what chose
-// them, and sums are not part of it.
+// samples' hashes and the kept samples. Where the samples lie, what chose them, and sums are not part of it.
 func (s *Stats) RangesHash() (string, error) {
 	c := *s
 	c.Sources, c.Seed = nil, 0

@@ -87,8 +87,7 @@ func formatOptions(formats []export.Format) (list []export.Option) {
 }
 
 // optionOfFormats is the row of an option: what it is, of which formats, and the choices where formats differ in them. start is the value
-// where
-// none is given, if that is the same for all formats.
+// where none is given, if that is the same for all formats.
 func optionOfFormats(name string, formats []export.Format) (row Option, start string) {
 	var of, checkpoints, choices, starts, values []string
 	var kind export.Kind

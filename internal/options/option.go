@@ -1,9 +1,7 @@
 // Package options says once, in a table for each command, what it can be told. Of the rows come the flags of the command line with their
-// help,
-// what the shell completes, the manual pages and the reference of docs/cli.md; the keys of a job of the page, its forms and the command
-// line
-// that does the same; and the keywords of the Python package. What must hold among several options stands beside the table, once for all of
-// them.
+// help, what the shell completes, the manual pages and the reference of docs/cli.md; the keys of a job of the page, its forms and the
+// command line that does the same; and the keywords of the Python package. What must hold among several options stands beside the table,
+// once for all of them.
 //
 // A row points to where its value goes, mostly a field of the options of package qwb: one more option is a field there and a row here.
 //
@@ -129,8 +127,7 @@ func (t Table) record() reflect.Value {
 }
 
 // Decode reads an object with the keys of rows, and checks it; what names it in errors. Unknown and repeated keys, null and wrong types are
-// errors
-// of whoever wrote it. A value that is not there stays as it is.
+// errors of whoever wrote it. A value that is not there stays as it is.
 func (t Table) Decode(what string, src []byte) error {
 	if len(src) == 0 {
 		src = []byte("{}")

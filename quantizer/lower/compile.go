@@ -60,9 +60,8 @@ func (c *compiler) narrowFloat() {
 	}
 }
 
-// compiler is the state of one Compile. The passes run in this order: encode fills base, group units, simulate finds
-// units without an integer form, demand fills wanted,
-// needFloat looks for what is left in float, emit writes the program.
+// compiler is the state of one Compile. The passes run in this order: encode fills base, group units, simulate finds units without an
+// integer form, demand fills wanted, needFloat looks for what is left in float, emit writes the program.
 type compiler struct {
 	g       *graph.Graph
 	set     *tqc.Set

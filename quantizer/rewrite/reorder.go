@@ -20,8 +20,7 @@ type reorder struct {
 }
 
 // reorderable finds what has to change for value v to be in a new order, in which a chain, if there is one, computes it already. An order
-// may hold a channel several times. The error says why that is not
-// possible.
+// may hold a channel several times. The error says why that is not possible.
 func reorderable(g *graph.Graph, v graph.ValueID, order []int, c *Chain) (*reorder, error) {
 	r := &reorder{g: g, chain: c, orders: map[graph.ValueID][]int{}, inputs: map[graph.NodeID][]int{}, outputs: map[graph.NodeID][]int{},
 		operands: map[graph.NodeID][]int{}}

@@ -10,8 +10,8 @@ import (
 
 // QNN is Qualcomm's HTP by QNN and QAIRT, which read a float model and encodings of its tensors. The operators are those that PPQ's
 // quantizer for it lists, and those that QAIRT's table of HTP operators has in 8 and 16 bits beside them; ranges and observers as its
-// documents on quantization have them. Div and Max, which
-// PPQ lists too, have no integer program and stay float. HTP's arithmetic is not published: the profile is what AIMET simulates.
+// documents on quantization have them. Div and Max, which PPQ lists too, have no integer program and stay float. HTP's arithmetic is not
+// published: the profile is what AIMET simulates.
 var QNN = Target{
 	Name: "qnn",
 	Doc:  "Qualcomm HTP by QNN (QAIRT), float ONNX with encodings: asymmetric uint8 activations, per-channel int8 weights, int32 bias",

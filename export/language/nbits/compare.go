@@ -9,10 +9,10 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// Compare compares a graph that was read from a written file with that it was built of: every weight, as the file's codes and scales
-// say it, may differ from the source by half a step of its block, by a whole one at code 7 of 4 bits, which stands for what would be 8 too,
-// or more where a searched scale cuts it off; every other constant
-// is the same. It returns the number of weights that were compared and the largest error in steps.
+// Compare compares a graph that was read from a written file with that it was built of: every weight, as the file's codes and scales say
+// it, may differ from the source by half a step of its block, by a whole one at code 7 of 4 bits, which stands for what would be 8 too, or
+// more where a searched scale cuts it off; every other constant is the same. It returns the number of weights that were compared and the
+// largest error in steps.
 func Compare(source, back *graph.Graph, o Options) (compared int64, largest float64, err error) {
 	for _, id := range source.Nodes() {
 		n := source.Node(id)
