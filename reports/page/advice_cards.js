@@ -1,6 +1,6 @@
 // What is wrong and what helps: one card for each cause, the most helpful first.
-import { el, commandLine } from "./dom.js";
-import { small, withError, plural, known, exact } from "./format.js";
+import { commandLine, el } from "./dom.js";
+import { exact, known, plural, small, withError } from "./format.js";
 
 // What the names of causes mean, for people.
 const causes = {
@@ -18,32 +18,46 @@ const causes = {
   "few-samples": "Too few calibration samples",
 };
 
-export const causeText = cause => causes[cause] || cause.replaceAll("-", " ");
+export const causeText = (cause) => causes[cause] || cause.replaceAll("-", " ");
 
 // adviceCard is one advice. buttons(command) may add what a live page can do with a command.
 export function adviceCard(a, selection, buttons) {
   const names = a.nodes && a.nodes.length ? a.nodes : a.node ? [a.node] : [], shown = names.slice(0, 4);
-  const link = name => el("button", { type: "button", title: "Show " + name, onclick: () => selection && selection.set(name, "advice") }, el("bdi", null, name));
-  const line = command => [commandLine(command), buttons && buttons(command)];
-  return el("li", null, el("h3", null, causeText(a.cause)), names.length > 0 && el("div", { class: "names" }, shown.map(link), names.length > shown.length &&
-    el("details", null, el("summary", null, "and " + (names.length - shown.length) + " more"), names.slice(shown.length).map(link))),
-    el("p", null, a.evidence + "."), effects(a).map(text => el("p", text.props, text.text)), a.command && line(a.command),
+  const link = (name) =>
+    el("button", { type: "button", title: "Show " + name, onclick: () => selection && selection.set(name, "advice") },
+      el("bdi", null, name));
+  const line = (command) => [commandLine(command), buttons && buttons(command)];
+  return el("li", null, el("h3", null, causeText(a.cause)),
+    names.length > 0 && el("div", { class: "names" }, shown.map(link), names.length > shown.length
+      && el("details", null, el("summary", null, "and " + (names.length - shown.length) + " more"), names.slice(shown.length).map(link))),
+    el("p", null, a.evidence + "."), effects(a).map((text) => el("p", text.props, text.text)), a.command && line(a.command),
     (a.others || []).length > 0 && el("details", null, el("summary", null, "other commands that help"), a.others.map(line)));
 }
 
 // effects says what a cure does: as predicted, and as measured where it was tried.
 function effects(a) {
   const list = [], t = a.trial;
-  if (known(a.before) && known(a.predicted)) list.push({ props: { title: exact(a.before) + " → " + exact(a.predicted) }, text: "Predicted NSR of the outputs: " + small(a.before) + " → " + small(a.predicted) + " (at most 8 calibration samples)." });
+  if (known(a.before) && known(a.predicted)) {
+    list.push({ props: { title: exact(a.before) + " → " + exact(a.predicted) },
+      text: "Predicted NSR of the outputs: " + small(a.before) + " → " + small(a.predicted) + " (at most 8 calibration samples)." });
+  }
   if (t && t.failed) list.push({ text: "Tried: " + t.failed });
-  else if (t) list.push({ props: { title: exact(t.before.nsr) + " → " + exact(t.measured.nsr) }, text: "Measured on " + plural(t.samples, { unseen: "unseen sample", half: "held-out sample" }[t.held_out_kind] || "sample") + ": " + small(t.before.nsr) + " → " + small(t.measured.nsr) +
-    (known(t.change_error) ? ", change " + withError(t.change, t.change_error) : "") + "." });
+  else if (t) {
+    list.push({ props: { title: exact(t.before.nsr) + " → " + exact(t.measured.nsr) },
+      text: "Measured on " + plural(t.samples, { unseen: "unseen sample", half: "held-out sample" }[t.held_out_kind] || "sample") + ": "
+        + small(t.before.nsr) + " → " + small(t.measured.nsr)
+        + (known(t.change_error) ? ", change " + withError(t.change, t.change_error) : "") + "." });
+  }
   return list;
 }
 
 // adviceList is all advice about a plan, or a line that says why there is none.
 export function adviceList(view, selection, buttons) {
   const report = view.report || {};
-  if (report.advice && report.advice.length) return el("ol", { class: "advice" }, report.advice.map(a => adviceCard(a, selection, buttons)));
-  return el("p", { class: "empty" }, (report.layerwise || []).length ? "Nothing was found that lowers the error by 10 % or more. Causes are looked for where the NSR of the outputs is 0.01 or more." : "Advice comes with qwb analyze --layerwise.");
+  if (report.advice && report.advice.length) {
+    return el("ol", { class: "advice" }, report.advice.map((a) => adviceCard(a, selection, buttons)));
+  }
+  return el("p", { class: "empty" }, (report.layerwise || []).length
+    ? "Nothing was found that lowers the error by 10 % or more. Causes are looked for where the NSR of the outputs is 0.01 or more."
+    : "Advice comes with qwb analyze --layerwise.");
 }

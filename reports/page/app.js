@@ -1,27 +1,39 @@
 // The live page: one frame around all views, what the views share (app), and how that is kept in step with the plan. It computes no figure.
-import { el } from "./dom.js";
 import { rowsOf } from "./data.js";
+import { el } from "./dom.js";
 import { plural } from "./format.js";
+import { baseName, keep, kept } from "./frame.js";
 import { repeated } from "./repeated.js";
 import { newSelection } from "./selection.js";
-import { baseName, keep, kept } from "./frame.js";
 import { drawTopBar } from "./topbar.js";
+import { compareView } from "./views/compare.js";
+import { droppedView } from "./views/dropped.js";
+import { exportView } from "./views/export.js";
 import { jobsBar } from "./views/jobs.js";
+import { languageView } from "./views/language.js";
 import { networkView } from "./views/network.js";
 import { openView } from "./views/open.js";
 import { samplesView } from "./views/samples.js";
 import { sweepView } from "./views/sweep.js";
-import { tuneView } from "./views/tune.js";
-import { compareView } from "./views/compare.js";
-import { verifyView } from "./views/verify.js";
-import { exportView } from "./views/export.js";
-import { languageView } from "./views/language.js";
 import { tensorsView } from "./views/tensors.js";
-import { droppedView } from "./views/dropped.js";
+import { tuneView } from "./views/tune.js";
+import { verifyView } from "./views/verify.js";
 
-// All views, in the order in which one works. A view is {key, label, doc, draw(host, app)}; usable(app), where it has one, says whether its tab
-// is there. draw may return {update(), close()}: update is called after the plan changed, in place of drawing the view anew.
-export const views = [openView, networkView, { ...tensorsView, usable: (app) => Boolean(app.view && app.view.report) }, samplesView, sweepView, tuneView, compareView, verifyView, exportView, languageView, droppedView];
+// All views, in the order in which one works. A view is {key, label, doc, draw(host, app)}; usable(app), where it has one, says whether its
+// tab is there. draw may return {update(), close()}: update is called after the plan changed, in place of drawing the view anew.
+export const views = [
+  openView,
+  networkView,
+  { ...tensorsView, usable: (app) => Boolean(app.view && app.view.report) },
+  samplesView,
+  sweepView,
+  tuneView,
+  compareView,
+  verifyView,
+  exportView,
+  languageView,
+  droppedView,
+];
 
 const over = (job) => ["done", "failed", "cancelled"].includes(job.state);
 
@@ -34,12 +46,21 @@ export async function startApp(client, host) {
   let active = "", brief = true, fading = 0, changing = 0;
 
   const app = {
-    client, selection: newSelection({ hash: true }), state: null, view: null, rows: [], report: null,
+    client,
+    selection: newSelection({ hash: true }),
+    state: null,
+    view: null,
+    rows: [],
+    report: null,
 
     // say shows a message; bad: that something did not work. A good one goes by itself.
     say(text, bad = false) {
       clearTimeout(fading);
-      if (!bad) fading = setTimeout(() => { messageBox.hidden = true; }, 8000);
+      if (!bad) {
+        fading = setTimeout(() => {
+          messageBox.hidden = true;
+        }, 8000);
+      }
       message.textContent = text;
       messageBox.classList.toggle("bad", bad);
       messageBox.hidden = !text;
@@ -74,10 +95,18 @@ export async function startApp(client, host) {
       const r = await guarded(method, params).catch((problem) => {
         if (problem.status !== 409) app.say(problem.message, true);
         throw problem;
-      }).finally(() => { changing--; });
+      }).finally(() => {
+        changing--;
+      });
       app.command(r.command);
       await app.reload();
-      app.say([r.changed && r.changed.length ? `${r.changed.length === 1 ? r.changed[0] : plural(r.changed.length, "operator")} changed; Undo takes it back.` : "", ...(r.warnings || []).map((w) => w.text)].join(" ").trim());
+      app.say(
+        [
+          r.changed && r.changed.length
+            ? `${r.changed.length === 1 ? r.changed[0] : plural(r.changed.length, "operator")} changed; Undo takes it back.` : "",
+          ...(r.warnings || []).map((w) => w.text),
+        ].join(" ").trim()
+      );
       return r;
     },
 
@@ -85,7 +114,9 @@ export async function startApp(client, host) {
     reload: repeated(() => read()),
 
     // go shows a view, by its key.
-    go(key) { show(key); },
+    go(key) {
+      show(key);
+    },
 
     // present shows a report that was dropped, null for none any more.
     present(report) {
@@ -108,19 +139,30 @@ export async function startApp(client, host) {
     "qwb serve does not answer. The plan is on disk and nothing is lost: start it again, and what was interrupted goes on where it was.");
   const bar = jobsBar(app), top = el("header", { class: "top" }), tabs = el("nav", { class: "tabs", "aria-label": "Views" });
   const main = el("main", { id: "main", tabindex: "-1" });
-  const buttons = new Map(views.map((v) => [v.key, el("button", { type: "button", title: v.doc, onclick: () => { if (app.state) show(v.key); } }, v.label)]));
+  const buttons = new Map(views.map((v) => [
+    v.key,
+    el("button", { type: "button", title: v.doc, onclick: () => {
+      if (app.state) show(v.key);
+    } }, v.label),
+  ]));
   tabs.append(...buttons.values());
-  host.replaceChildren(el("a", { class: "skip", href: "#main", onclick: (e) => { e.preventDefault(); main.focus(); } }, "Skip to the view"),
-    top, tabs, offline, messageBox, main, bar.node);
+  host.replaceChildren(el("a", { class: "skip", href: "#main", onclick: (e) => {
+    e.preventDefault();
+    main.focus();
+  } }, "Skip to the view"), top, tabs, offline, messageBox, main, bar.node);
 
-  // guarded calls what needs the revision that is on the screen. Where the plan is another one by now, it is read again and nothing is done.
+  // guarded calls what needs the revision that is on the screen. Where the plan is another one by now, it is read again and nothing is
+  // done.
   async function guarded(method, params) {
     try {
       return await client.call(method, params, { revision: app.state.revision });
     } catch (problem) {
       if (problem.status === 409) {
         await app.reload();
-        app.say("The plan was changed in another tab or by a command. It has been read again and nothing was overwritten: do this once more if you still want it.", true);
+        app.say(
+          "The plan was changed in another tab or by a command. It has been read again and nothing was overwritten: do this once more if you still want it.",
+          true
+        );
       }
       throw problem;
     }
@@ -130,7 +172,12 @@ export async function startApp(client, host) {
 
   async function read() {
     let fault = null;
-    const [state, view] = await Promise.all([client.call("state", {}), client.call("view", brief ? { brief } : {}).catch((problem) => { fault = problem; })]);
+    const [state, view] = await Promise.all([
+      client.call("state", {}),
+      client.call("view", brief ? { brief } : {}).catch((problem) => {
+        fault = problem;
+      }),
+    ]);
     app.state = state;
     app.view = view || null;
     if (fault && state.exists) app.say(fault.message, true);
@@ -224,7 +271,8 @@ export async function startApp(client, host) {
     app.change(what).catch(() => {});
   });
   tabs.addEventListener("keydown", (e) => { // arrows walk along the tabs
-    const list = [...buttons.values()].filter((b) => !b.hidden), at = list.indexOf(document.activeElement), step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    const list = [...buttons.values()].filter((b) => !b.hidden), at = list.indexOf(document.activeElement),
+      step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
     if (!step || at < 0) return;
     e.preventDefault();
     list[(at + step + list.length) % list.length].focus();

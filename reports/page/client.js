@@ -73,7 +73,7 @@ export function openClient() {
 
   // listen reads the stream of events, and again from the start when it breaks off: whoever comes late is told what is running.
   async function listen() {
-    for (let wait = 500; ; wait = Math.min(wait * 2, 10000)) {
+    for (let wait = 500;; wait = Math.min(wait * 2, 10000)) {
       try {
         const response = await ask("/api/events");
         wait = 500;

@@ -1,19 +1,20 @@
 // The workbench inside the page: the same calls as client.js, answered by a worker (worker.js). Nothing leaves the machine.
 
-// openWorker returns the client of a worker. wasm is the core, where the page has it inside. progress hears how much of it is loaded, and null
-// when the core is ready.
+// openWorker returns the client of a worker. wasm is the core, where the page has it inside. progress hears how much of it is loaded, and
+// null when the core is ready.
 export function openWorker(worker, wasm, progress = () => {}) {
   const heard = new Map(); // functions by type of event
   const open = new Map(); // calls that wait, by number
   let last = 0, failed = "";
 
-  const tell = (type, event) => (heard.get(type) || []).forEach((fn) => {
-    try {
-      fn(event);
-    } catch (error) {
-      console.error(error); // one bad listener does not end the others
-    }
-  });
+  const tell = (type, event) =>
+    (heard.get(type) || []).forEach((fn) => {
+      try {
+        fn(event);
+      } catch (error) {
+        console.error(error); // one bad listener does not end the others
+      }
+    });
   const problem = (fault) => Object.assign(new Error(fault.message), fault);
 
   function end(why) {
@@ -42,15 +43,16 @@ export function openWorker(worker, wasm, progress = () => {}) {
   };
   worker.postMessage({ start: true, wasm }, wasm ? [wasm] : []);
 
-  const ask = (message, transfer = []) => new Promise((resolve, reject) => {
-    if (failed) {
-      reject(problem({ kind: "failed", message: failed }));
-      return;
-    }
-    const id = ++last;
-    open.set(id, [resolve, reject]);
-    worker.postMessage({ id, ...message }, transfer);
-  });
+  const ask = (message, transfer = []) =>
+    new Promise((resolve, reject) => {
+      if (failed) {
+        reject(problem({ kind: "failed", message: failed }));
+        return;
+      }
+      const id = ++last;
+      open.set(id, [resolve, reject]);
+      worker.postMessage({ id, ...message }, transfer);
+    });
 
   return {
     kind: "worker",

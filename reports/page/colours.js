@@ -16,51 +16,51 @@ const colourSteps = 64;
 export const colourings = [
   { key: "nsr", label: "NSR alone", scale: "log", fold: "max", unit: "NSR of the outputs",
     doc: "Error (noise-to-signal ratio) at the network's outputs when only this operator is quantized. 0 is no error.",
-    value: (row) => row.nsr, text: (row) => withError(row.nsr, row.nsrError), needs: "qwb analyze --layerwise"},
+    value: (row) => row.nsr, text: (row) => withError(row.nsr, row.nsrError), needs: "qwb analyze --layerwise" },
   { key: "accumulated", label: "NSR accumulated", scale: "log", fold: "max", unit: "NSR at the operator's output",
     doc: "Error at this operator's output when the whole network is quantized. A jump shows where error enters.",
-    value: (row) => row.accumulated, text: (row) => withError(row.accumulated, row.accumulatedError), needs: "qwb analyze"},
+    value: (row) => row.accumulated, text: (row) => withError(row.accumulated, row.accumulatedError), needs: "qwb analyze" },
   { key: "local", label: "NSR local", scale: "log", fold: "max", unit: "NSR at the operator's own output",
-    doc: "Error that this operator makes at its own output from exact inputs.",
-    value: (row) => row.local, text: (row) => small(row.local), needs: "qwb analyze --layerwise"},
+    doc: "Error that this operator makes at its own output from exact inputs.", value: (row) => row.local, text: (row) => small(row.local),
+    needs: "qwb analyze --layerwise" },
   { key: "cause", label: "Clipping or rounding", scale: "diverging", fold: "far", unit: "", low: "rounding", high: "clipping",
     doc: "Which step makes the local error: values cut off at the threshold (clipping), or values between two levels (rounding).",
-    value: (row) => shareOf(row.clip, row.round),
-    text: (row) => `clip ${small(row.clip)}, round ${small(row.round)}`, brief: (row) => row.clip > row.round ? `clip ${small(row.clip)}` : `round ${small(row.round)}`,
-    needs: "qwb analyze --layerwise"},
+    value: (row) => shareOf(row.clip, row.round), text: (row) => `clip ${small(row.clip)}, round ${small(row.round)}`,
+    brief: (row) => row.clip > row.round ? `clip ${small(row.clip)}` : `round ${small(row.round)}`, needs: "qwb analyze --layerwise" },
   { key: "part", label: "Weight or activation", scale: "diverging", fold: "far", unit: "", low: "activation", high: "weight",
     doc: "Which part makes the local error: the quantized weights, or the quantized activations.",
-    value: (row) => shareOf(row.weight, row.activation),
-    text: (row) => `weight ${small(row.weight)}, activation ${small(row.activation)}`,
-    brief: (row) => row.weight > row.activation ? `w. ${small(row.weight)}` : `act. ${small(row.activation)}`, needs: "qwb analyze --layerwise --split"},
+    value: (row) => shareOf(row.weight, row.activation), text: (row) => `weight ${small(row.weight)}, activation ${small(row.activation)}`,
+    brief: (row) => row.weight > row.activation ? `w. ${small(row.weight)}` : `act. ${small(row.activation)}`,
+    needs: "qwb analyze --layerwise --split" },
   { key: "meanShift", label: "Mean shift", scale: "log", fold: "max", unit: "share of the local error",
     doc: "Share of the local error that is one constant per channel; a corrected bias (qwb tune --method bias) removes it.",
-    value: (row) => row.meanShift, text: (row) => percent(row.meanShift), needs: "qwb analyze --layerwise --split"},
+    value: (row) => row.meanShift, text: (row) => percent(row.meanShift), needs: "qwb analyze --layerwise --split" },
   { key: "domain", label: "Where it runs", scale: "class", fold: "mode", unit: "",
     doc: "Whether the operator runs on integers, in floating point, or computes shapes and indices only.",
-    value: (row) => row.domain || null, text: (row) => row.domain, needs: "a plan: qwb calibrate"},
+    value: (row) => row.domain || null, text: (row) => row.domain, needs: "a plan: qwb calibrate" },
   { key: "format", label: "Number format", scale: "class", fold: "mode", unit: "",
-    doc: "Number format of the operator's activations and weights.",
-    value: (row) => row.format || null, text: (row) => row.format, needs: "a plan: qwb calibrate"},
+    doc: "Number format of the operator's activations and weights.", value: (row) => row.format || null, text: (row) => row.format,
+    needs: "a plan: qwb calibrate" },
   { key: "macs", label: "Work", scale: "log", fold: "sum", unit: "multiply-accumulates (MACs)",
-    doc: "Multiply-accumulates of the operator for one sample.",
-    value: (row) => row.macs || null, text: (row) => `${count(row.macs)} MACs`, needs: ""},
+    doc: "Multiply-accumulates of the operator for one sample.", value: (row) => row.macs || null, text: (row) => `${count(row.macs)} MACs`,
+    needs: "" },
   { key: "gain", label: "Predicted gain", scale: "log", fold: "max", unit: "NSR taken off the network's outputs",
-    doc: "By how much the best advice for this operator is predicted to lower the NSR at the network's outputs.",
-    value: (row) => row.gain, text: (row) => small(row.gain), needs: "qwb analyze --layerwise"},
+    doc: "By how much the best advice for this operator is predicted to lower the NSR at the network's outputs.", value: (row) => row.gain,
+    text: (row) => small(row.gain), needs: "qwb analyze --layerwise" },
   { key: "saturation", label: "Saturation", scale: "log", fold: "max", unit: "share of pairs of products",
     doc: "Share of neighbouring products whose sum can leave 16 bits, on processors that add them in 16 bits (x86 without VNNI).",
-    value: (row) => row.saturation, text: (row) => percent(row.saturation), needs: "operators that are computed in integers"},
+    value: (row) => row.saturation, text: (row) => percent(row.saturation), needs: "operators that are computed in integers" },
   { key: "dead", label: "Constant channels", scale: "linear", fold: "sum", unit: "channels",
-    doc: "Channels of the output that never change on these samples (dead channels).",
-    value: (row) => row.deadChannels || null, text: (row) => `${row.deadChannels}`, needs: "qwb analyze"},
+    doc: "Channels of the output that never change on these samples (dead channels).", value: (row) => row.deadChannels || null,
+    text: (row) => `${row.deadChannels}`, needs: "qwb analyze" },
   { key: "difference", label: "Difference of two plans", scale: "ratio", fold: "far", unit: "", low: "less error", high: "more error",
     doc: "NSR in this plan beside the other plan. Full colour is ten times more or less.",
     value: (row) => row.other ? ratioOf(errorOf(row), errorOf(row.other)) : null,
-    text: (row) => `${small(errorOf(row.other))} → ${small(errorOf(row))}`, needs: "a second plan to compare with"},
-  { key: "structure", label: "In both networks", scale: "class", fold: "max", unit: "", order: ["in both", "other form", "only in A", "only in B"],
+    text: (row) => `${small(errorOf(row.other))} → ${small(errorOf(row))}`, needs: "a second plan to compare with" },
+  { key: "structure", label: "In both networks", scale: "class", fold: "max", unit: "",
+    order: ["in both", "other form", "only in A", "only in B"],
     doc: "Whether the other network has this operator too. A closed block that holds one which differs shows that.",
-    value: (row) => row.structure || null, text: (row) => row.structure, needs: "a second network to compare with"},
+    value: (row) => row.structure || null, text: (row) => row.structure, needs: "a second network to compare with" },
 ];
 
 // shareOf is how far the first of two parts outweighs the second, from -1 to 1. A part below 0 cancels error and counts as none.
@@ -135,11 +135,12 @@ export function colourScale(colouring, rows, dark) {
     const names = colouring.order || [...times.keys()].sort((a, b) => times.get(b) - times.get(a) || (a < b ? -1 : 1));
     const place = new Map(names.map((name, i) => [name, Math.min(i, classColours.length - 1)]));
     const colours = dark ? classColours.map((c) => mixHex(c, "#151a20", 0.18)) : classColours;
-    return { colouring, colours, classes: names, counts: times, ticks: [], indexOf: (v) => v == null ? -1 : place.has(v) ? place.get(v) : -1 };
+    return { colouring, colours, classes: names, counts: times, ticks: [], indexOf: (v) =>
+      v == null ? -1 : place.has(v) ? place.get(v) : -1 };
   }
   if (colouring.scale === "diverging" || colouring.scale === "ratio") {
     return { colouring, colours: rampOf("diverging", dark), classes: null, low: colouring.low, high: colouring.high, ticks: [],
-      indexOf: (v) => v == null ? -1 : Math.round((v + 1) / 2 * (colourSteps - 1))};
+      indexOf: (v) => v == null ? -1 : Math.round((v + 1) / 2 * (colourSteps - 1)) };
   }
   const log = colouring.scale === "log", sum = colouring.fold === "sum";
   let low = Infinity, high = 0, total = 0;
@@ -160,12 +161,14 @@ export function colourScale(colouring, rows, dark) {
   }
   const ticks = [];
   if (high > 0 && log) {
-    for (let e = Math.ceil(Math.log10(at.low) - 1e-9); e <= Math.log10(high) + 1e-9; e++) ticks.push({ at: at.of(10 ** e), value: 10 ** e });
+    for (let e = Math.ceil(Math.log10(at.low) - 1e-9); e <= Math.log10(high) + 1e-9; e++) {
+      ticks.push({ at: at.of(10 ** e), value: 10 ** e });
+    }
     if (ticks.length && ticks[ticks.length - 1].at < 0.8) ticks.push({ at: 1, value: high });
     if (ticks.length < 2) ticks.splice(0, ticks.length, { at: 0, value: at.low }, { at: 1, value: high });
   } else if (high > 0) ticks.push({ at: 0, value: 0 }, { at: 1, value: high });
   return { colouring, colours: rampOf("sequential", dark), classes: null, ticks,
-    indexOf: (v) => v == null ? -1 : Math.round(Math.max(0, Math.min(1, at.of(v))) * (colourSteps - 1))};
+    indexOf: (v) => v == null ? -1 : Math.round(Math.max(0, Math.min(1, at.of(v))) * (colourSteps - 1)) };
 }
 
 // foldValues is the value that a closed block shows of its operators' rows, and the row that it is from.
@@ -206,8 +209,13 @@ export function drawLegend(host, scale) {
     return box;
   };
   if (scale.classes) {
-    scale.classes.forEach((name, i) => scale.counts.has(name) && parts.push(el("span", { class: "legend-class" },
-      swatch(scale.colours[Math.min(i, scale.colours.length - 1)]), `${name} (${scale.counts.get(name)})`)));
+    scale.classes.forEach((name, i) =>
+      scale.counts.has(name)
+      && parts.push(
+        el("span", { class: "legend-class" }, swatch(scale.colours[Math.min(i, scale.colours.length - 1)]),
+          `${name} (${scale.counts.get(name)})`)
+      )
+    );
   } else {
     const bar = el("span", { class: "legend-bar", role: "img", "aria-label": legendText(scale) });
     bar.style.backgroundImage = `linear-gradient(to right, ${scale.colours.join(", ")})`;

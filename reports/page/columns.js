@@ -1,38 +1,94 @@
 // The columns of tables of operators: what each figure is, in a line.
-import { number, small, withError, decibels, count, percent, cosine, exact, known } from "./format.js";
+import { cosine, count, decibels, exact, known, number, percent, small, withError } from "./format.js";
 
-const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", value: row => row[key], show: row => number(row[key]), ...more });
+const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", value: (row) => row[key], show: (row) => number(row[key]),
+  ...more });
 
 // operatorColumns are fresh each time: a table hides and shows its own.
 export function operatorColumns(rows) {
-  const largest = key => rows.reduce((m, row) => Math.max(m, row[key] || 0), 0), most = largest("nsr"), farthest = largest("local"), split = rows.some(row => known(row.weight)), narrow = innerWidth < 600, some = key => rows.some(row => known(row[key]));
+  const largest = (key) => rows.reduce((m, row) => Math.max(m, row[key] || 0), 0), most = largest("nsr"), farthest = largest("local"),
+    split = rows.some((row) => known(row.weight)), narrow = innerWidth < 600, some = (key) => rows.some((row) => known(row[key]));
   return [
-    { key: "index", label: "#", doc: "Place in the graph's order.", kind: "number", value: row => row.index + 1, show: row => String(row.index + 1), width: 3.6, hidden: narrow },
-    { key: "name", label: "operator", doc: "Name of the operator in the model.", kind: "name", value: row => row.name },
-    { key: "op", label: "type", doc: "Type of the operator.", kind: "text", value: row => row.op, width: 9, hidden: narrow },
-    { key: "format", label: "format", doc: "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.", kind: "text", value: row => row.format, width: 8, hidden: narrow },
-    figure("nsr", "NSR alone", "NSR of the outputs (noise-to-signal ratio, as at the top) with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.", {
-      show: row => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null), exact: row => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"), width: 17, bar: row => (known(row.nsr) ? [{ share: most ? row.nsr / most : 0 }] : null) }),
-    figure("sqnr", "SQNR", "The same as a signal-to-noise ratio in decibels: −10 log10 of the NSR. Larger is better.", { show: row => (known(row.sqnr) ? decibels(row.sqnr) : null), width: 6.5 }),
-    { key: "rank", label: "rank", doc: "The places that the operator may have by NSR on other samples: where ranges overlap, these samples cannot tell which is worse.", kind: "number", value: row => row.rank && row.rank[0],
-      show: row => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]), exact: row => (row.rank ? "on other samples it may be the worst but " + (row.rank[0] - 1) + " to the worst but " + (row.rank[1] - 1) : "not measured"), width: 5 },
-    figure("local", "local", "NSR at the operator's own output, from float inputs. No error bar is measured. The bar is its size, in parts: clipping striped, rounding plain.", { show: row => (known(row.local) ? small(row.local) : null), width: 9.5,
-      bar: row => (row.local > 0 ? [{ class: "clip", share: row.clip / farthest }, { class: "round", share: row.round / farthest }] : null) }),
-    figure("clip", "clip", "The part of the local error that comes from values outside of the range. A negative part makes up for some of the other.", { show: row => (known(row.clip) ? small(row.clip) : null) }),
-    figure("round", "round", "The part of the local error that comes from rounding to the grid of levels.", { show: row => (known(row.round) ? small(row.round) : null) }),
-    figure("weight", "weights", "The part of the local error that comes from quantizing weights.", { show: row => (known(row.weight) ? small(row.weight) : null), hidden: !split }),
-    figure("activation", "activations", "The part of the local error that comes from quantizing activations.", { show: row => (known(row.activation) ? small(row.activation) : null), hidden: !split }),
-    figure("accumulated", "accumulated", "NSR at this operator's output with the whole network quantized, ± its standard error: what has piled up on the way here.", {
-      show: row => (known(row.accumulated) ? withError(row.accumulated, row.accumulatedError) : null), width: 12 }),
-    figure("meanShift", "mean shift", "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction (qwb tune --method bias) takes it away.", { show: row => (known(row.meanShift) ? small(row.meanShift) : null), hidden: !some("meanShift") }),
-    figure("gain", "gain", "By how much the NSR of the outputs is expected to fall by what is advised for this operator.", { show: row => (known(row.gain) ? small(row.gain) : null), hidden: true }),
-    figure("saturation", "saturation", "Share of neighbouring products whose sum can leave 16 bits, on processors that add them in 16 bits (x86 without VNNI).", { show: row => (known(row.saturation) ? percent(row.saturation) : null), hidden: true }),
-    figure("deadChannels", "dead", "Channels that are constant on all samples.", { show: row => (known(row.deadChannels) ? String(row.deadChannels) : null), hidden: true }),
-    figure("macs", "MACs", "Multiply-accumulates of one sample.", { show: row => (row.macs ? count(row.macs) : null), width: 5.5 }),
-    figure("share", "work", "Share of the network's multiply-accumulates.", { show: row => (row.macs ? percent(row.share) : null), width: 6 }),
-    figure("cosine", "cosine", "Cosine of the angle between the outputs of the network and those with this operator quantized alone. 1: the same direction.", { show: row => (known(row.cosine) ? cosine(row.cosine) : null), hidden: true }),
-    figure("mse", "MSE", "Mean squared error at the outputs with this operator quantized alone.", { hidden: true, show: row => (known(row.mse) ? number(row.mse) : null) }),
-    { key: "fused", label: "computed with", doc: "The operator that this one is computed together with.", kind: "text", value: row => row.fused, width: 11, hidden: true },
-    { key: "why", label: "why", doc: "Who decided the format, and the reason.", kind: "text", value: row => row.why, width: 16, hidden: true },
+    { key: "index", label: "#", doc: "Place in the graph's order.", kind: "number", value: (row) => row.index + 1,
+      show: (row) => String(row.index + 1), width: 3.6, hidden: narrow },
+    { key: "name", label: "operator", doc: "Name of the operator in the model.", kind: "name", value: (row) => row.name },
+    { key: "op", label: "type", doc: "Type of the operator.", kind: "text", value: (row) => row.op, width: 9, hidden: narrow },
+    { key: "format", label: "format",
+      doc:
+        "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.",
+      kind: "text", value: (row) => row.format, width: 8, hidden: narrow },
+    figure("nsr", "NSR alone",
+      "NSR of the outputs (noise-to-signal ratio, as at the top) with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.",
+      {
+        show: (row) => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null),
+        exact: (row) => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"),
+        width: 17,
+        bar: (row) => (known(row.nsr) ? [{ share: most ? row.nsr / most : 0 }] : null),
+      }),
+    figure("sqnr", "SQNR", "The same as a signal-to-noise ratio in decibels: −10 log10 of the NSR. Larger is better.", {
+      show: (row) => (known(row.sqnr) ? decibels(row.sqnr) : null),
+      width: 6.5,
+    }),
+    { key: "rank", label: "rank",
+      doc: "The places that the operator may have by NSR on other samples: where ranges overlap, these samples cannot tell which is worse.",
+      kind: "number", value: (row) => row.rank && row.rank[0],
+      show: (row) => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]),
+      exact: (row) => (row.rank ? "on other samples it may be the worst but " + (row.rank[0] - 1) + " to the worst but " + (row.rank[1] - 1)
+        : "not measured"), width: 5 },
+    figure("local", "local",
+      "NSR at the operator's own output, from float inputs. No error bar is measured. The bar is its size, in parts: clipping striped, rounding plain.",
+      { show: (row) => (known(row.local) ? small(row.local) : null), width: 9.5,
+        bar: (row) => (row.local > 0 ? [{ class: "clip", share: row.clip / farthest }, { class: "round", share: row.round / farthest }]
+          : null) }),
+    figure("clip", "clip",
+      "The part of the local error that comes from values outside of the range. A negative part makes up for some of the other.", {
+      show: (row) => (known(row.clip) ? small(row.clip) : null),
+    }),
+    figure("round", "round", "The part of the local error that comes from rounding to the grid of levels.", {
+      show: (row) => (known(row.round) ? small(row.round) : null),
+    }),
+    figure("weight", "weights", "The part of the local error that comes from quantizing weights.", {
+      show: (row) => (known(row.weight) ? small(row.weight) : null),
+      hidden: !split,
+    }),
+    figure("activation", "activations", "The part of the local error that comes from quantizing activations.", {
+      show: (row) => (known(row.activation) ? small(row.activation) : null),
+      hidden: !split,
+    }),
+    figure("accumulated", "accumulated",
+      "NSR at this operator's output with the whole network quantized, ± its standard error: what has piled up on the way here.", {
+      show: (row) => (known(row.accumulated) ? withError(row.accumulated, row.accumulatedError) : null),
+      width: 12,
+    }),
+    figure("meanShift", "mean shift",
+      "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction (qwb tune --method bias) takes it away.",
+      { show: (row) => (known(row.meanShift) ? small(row.meanShift) : null), hidden: !some("meanShift") }),
+    figure("gain", "gain", "By how much the NSR of the outputs is expected to fall by what is advised for this operator.", {
+      show: (row) => (known(row.gain) ? small(row.gain) : null),
+      hidden: true,
+    }),
+    figure("saturation", "saturation",
+      "Share of neighbouring products whose sum can leave 16 bits, on processors that add them in 16 bits (x86 without VNNI).", {
+      show: (row) => (known(row.saturation) ? percent(row.saturation) : null),
+      hidden: true,
+    }),
+    figure("deadChannels", "dead", "Channels that are constant on all samples.", {
+      show: (row) => (known(row.deadChannels) ? String(row.deadChannels) : null),
+      hidden: true,
+    }),
+    figure("macs", "MACs", "Multiply-accumulates of one sample.", { show: (row) => (row.macs ? count(row.macs) : null), width: 5.5 }),
+    figure("share", "work", "Share of the network's multiply-accumulates.", { show: (row) => (row.macs ? percent(row.share) : null),
+      width: 6 }),
+    figure("cosine", "cosine",
+      "Cosine of the angle between the outputs of the network and those with this operator quantized alone. 1: the same direction.", {
+      show: (row) => (known(row.cosine) ? cosine(row.cosine) : null),
+      hidden: true,
+    }),
+    figure("mse", "MSE", "Mean squared error at the outputs with this operator quantized alone.", { hidden: true,
+      show: (row) => (known(row.mse) ? number(row.mse) : null) }),
+    { key: "fused", label: "computed with", doc: "The operator that this one is computed together with.", kind: "text",
+      value: (row) => row.fused, width: 11, hidden: true },
+    { key: "why", label: "why", doc: "Who decided the format, and the reason.", kind: "text", value: (row) => row.why, width: 16,
+      hidden: true },
   ];
 }

@@ -3,55 +3,91 @@
 // rowsOf has one row for each operator of the picture, in its order; without a picture, for each that has settings or an error.
 export function rowsOf(view) {
   const report = view.report || {};
-  const by = (list, key) => new Map((list || []).map(x => [x[key || "node"], x]));
+  const by = (list, key) => new Map((list || []).map((x) => [x[key || "node"], x]));
   const layers = by(report.layerwise), accumulated = by(report.graphwise), settings = by(report.settings), extra = by(view.nodes);
   const statistics = by(report.statistical, "tensor"), losses = by(report.explained && report.explained.layers);
   let nodes = view.picture && view.picture.nodes;
-  if (!nodes) nodes = (report.settings && report.settings.length ? report.settings : report.layerwise || []).map(s => ({ name: s.node, op: s.op, domain: s.domain }));
-  const macsOf = node => (node.macs || (layers.get(node.name) || {}).macs || 0);
+  if (!nodes) {
+    nodes = (report.settings && report.settings.length ? report.settings : report.layerwise || []).map((s) => ({ name: s.node, op: s.op,
+      domain: s.domain })
+    );
+  }
+  const macsOf = (node) => (node.macs || (layers.get(node.name) || {}).macs || 0);
   const all = nodes.reduce((sum, node) => sum + macsOf(node), 0);
   return nodes.map((node, index) => {
-    const layer = layers.get(node.name) || {}, set = settings.get(node.name) || {}, more = extra.get(node.name) || {}, sum = accumulated.get(node.name);
-    const tensors = (set.slots || []).map(slot => ({ at: slot.at, name: slot.tensor, slot, statistics: statistics.get(slot.tensor) || null }));
+    const layer = layers.get(node.name) || {}, set = settings.get(node.name) || {}, more = extra.get(node.name) || {},
+      sum = accumulated.get(node.name);
+    const tensors = (set.slots || []).map((slot) => ({ at: slot.at, name: slot.tensor, slot,
+      statistics: statistics.get(slot.tensor) || null })
+    );
     const own = sum && statistics.get(sum.tensor);
-    if (own && !tensors.some(t => t.name === own.tensor)) tensors.push({ at: "out0", name: own.tensor, slot: null, statistics: own });
+    if (own && !tensors.some((t) => t.name === own.tensor)) tensors.push({ at: "out0", name: own.tensor, slot: null, statistics: own });
     const judged = judgedOf(layer);
-    const orNull = value => (value === undefined ? null : value);
+    const orNull = (value) => (value === undefined ? null : value);
     return {
-      index, name: node.name, op: node.op, block: orNull(node.block), domain: set.domain || node.domain || "", format: formatOf(set, node),
-      fused: set.fused || (node.fused >= 0 ? nodes[node.fused].name : ""), why: set.why || "",
-      macs: macsOf(node), share: all > 0 ? macsOf(node) / all : null,
-      nsr: orNull(judged.nsr), nsrError: orNull(judged.nsr_error), sqnr: orNull(judged.sqnr_db), rank: layer.centred_ranks || layer.ranks || null,
-      local: orNull(layer.local), clip: orNull(layer.clip), round: orNull(layer.round), weight: orNull(layer.weight), activation: orNull(layer.activation),
-      cosine: orNull(layer.cosine), mse: orNull(layer.mse), weightRange: layer.weight_range || null, loss: losses.get(node.name) || null,
-      accumulated: sum ? sum.nsr : null, accumulatedError: sum ? orNull(sum.nsr_error) : null, accumulatedSqnr: sum ? orNull(sum.sqnr_db) : null,
-      meanShift: orNull(layer.mean_shift), saturation: orNull(more.saturation), gain: orNull(more.gain),
-      deadChannels: own && own.dead ? own.dead.length : own ? 0 : orNull(more.dead_channels), channels: own ? own.channels || 0 : null,
-      stale: Boolean(view.stale), settings: set.node ? set : null, tensors,
+      index,
+      name: node.name,
+      op: node.op,
+      block: orNull(node.block),
+      domain: set.domain || node.domain || "",
+      format: formatOf(set, node),
+      fused: set.fused || (node.fused >= 0 ? nodes[node.fused].name : ""),
+      why: set.why || "",
+      macs: macsOf(node),
+      share: all > 0 ? macsOf(node) / all : null,
+      nsr: orNull(judged.nsr),
+      nsrError: orNull(judged.nsr_error),
+      sqnr: orNull(judged.sqnr_db),
+      rank: layer.centred_ranks || layer.ranks || null,
+      local: orNull(layer.local),
+      clip: orNull(layer.clip),
+      round: orNull(layer.round),
+      weight: orNull(layer.weight),
+      activation: orNull(layer.activation),
+      cosine: orNull(layer.cosine),
+      mse: orNull(layer.mse),
+      weightRange: layer.weight_range || null,
+      loss: losses.get(node.name) || null,
+      accumulated: sum ? sum.nsr : null,
+      accumulatedError: sum ? orNull(sum.nsr_error) : null,
+      accumulatedSqnr: sum ? orNull(sum.sqnr_db) : null,
+      meanShift: orNull(layer.mean_shift),
+      saturation: orNull(more.saturation),
+      gain: orNull(more.gain),
+      deadChannels: own && own.dead ? own.dead.length : own ? 0 : orNull(more.dead_channels),
+      channels: own ? own.channels || 0 : null,
+      stale: Boolean(view.stale),
+      settings: set.node ? set : null,
+      tensors,
     };
   });
 }
 
-// judgedOf is the NSR that a network is judged by, the same of all outputs and of one operator alone, so that the two can be compared: that of
-// the worst part where parts count, else of class scores before Softmax without their mean where there are some, as advice and estimates have it.
-export const judgedOf = x => x.verdict || x.centred || x;
+// judgedOf is the NSR that a network is judged by, the same of all outputs and of one operator alone, so that the two can be compared: that
+// of the worst part where parts count, else of class scores before Softmax without their mean where there are some, as advice and estimates
+// have it.
+export const judgedOf = (x) => x.verdict || x.centred || x;
 
 // formatOf is the format that an operator is computed in: "int8", "int4 × int8" (weights × activations), or its domain.
 function formatOf(set, node) {
   if (set.domain !== "INT8" && node.domain !== "INT8") return set.domain || node.domain || "";
-  const first = at => { const slot = (set.slots || []).find(s => s.at === at); return slot ? slot.scheme.split(" ")[0] : ""; };
+  const first = (at) => {
+    const slot = (set.slots || []).find((s) => s.at === at);
+    return slot ? slot.scheme.split(" ")[0] : "";
+  };
   const weights = first("in1"), data = first("in0");
   return weights && data && weights !== data ? weights + " × " + data : weights || data || "int8";
 }
 
 // operators leaves the inputs and outputs of the network out.
-export const operators = rows => rows.filter(row => row.op !== "Input" && row.op !== "Output");
+export const operators = (rows) => rows.filter((row) => row.op !== "Input" && row.op !== "Output");
 
 // byName finds rows by the names of operators.
-export const byName = rows => new Map(rows.map(row => [row.name, row]));
+export const byName = (rows) => new Map(rows.map((row) => [row.name, row]));
 
 // adviceFor lists what is advised about an operator.
-export const adviceFor = (view, name) => ((view.report && view.report.advice) || []).filter(a => a.node === name || (a.nodes || []).includes(name));
+export const adviceFor = (view, name) =>
+  ((view.report && view.report.advice) || []).filter((a) => a.node === name || (a.nodes || []).includes(name));
 
 // levelsOf is the grid of a tensor: {scale, zero, lowest, highest} of one scale per tensor, null for others.
 export function levelsOf(slot) {

@@ -1,12 +1,12 @@
-// The few helpers that make elements. Text is always set as text: names of models may hold anything. What cannot be seen in them, or turns the
-// direction of writing around, is written as the command line does it, \u202e.
+// The few helpers that make elements. Text is always set as text: names of models may hold anything. What cannot be seen in them, or turns
+// the direction of writing around, is written as the command line does it, \u202e.
 
 const hidden = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/; // internal/plain has the same
 
 // visible is a text without characters that act instead of being shown.
 export function visible(text) {
   if (!hidden.test(text)) return text;
-  return [...text].map(c => {
+  return [...text].map((c) => {
     const code = c.codePointAt(0).toString(16);
     return !hidden.test(c) ? c : c.codePointAt(0) < 0x80 ? "\\x" + code.padStart(2, "0") : "\\u" + code.padStart(4, "0");
   }).join("");
@@ -18,8 +18,9 @@ function fill(node, props, children) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (key === "class") node.setAttribute("class", value);
     else if (key === "text") node.textContent = visible(String(value));
-    else if (key === "style") for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v); // by CSSOM: the policy forbids attributes
-    else if (key === "data") Object.assign(node.dataset, value);
+    else if (key === "style") {
+      for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v); // by CSSOM: the policy forbids attributes
+    } else if (key === "data") Object.assign(node.dataset, value);
     else if (key === "value" || key === "checked" || key === "indeterminate" || key === "selected") node[key] = value;
     else node.setAttribute(key, value === true ? "" : key === "title" || key === "aria-label" ? visible(String(value)) : value);
   }
@@ -91,7 +92,13 @@ export function termed(word, doc) {
 export function commandLine(command) {
   const button = el("button", { class: "copy", type: "button", title: "Copy this command", onclick: copy }, "Copy");
   function copy() {
-    const done = () => { button.textContent = "Copied"; announce("Copied"); setTimeout(() => { button.textContent = "Copy"; }, 1500); };
+    const done = () => {
+      button.textContent = "Copied";
+      announce("Copied");
+      setTimeout(() => {
+        button.textContent = "Copy";
+      }, 1500);
+    };
     const select = () => getSelection().selectAllChildren(code); // where pages may not write to the clipboard
     navigator.clipboard ? navigator.clipboard.writeText(command).then(done, select) : select();
   }

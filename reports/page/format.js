@@ -17,10 +17,10 @@ function extreme(x, decimals) {
   return digits(x, decimals, "toExponential").replace(/e([+-])(\d)$/, "e$10$2");
 }
 
-const plain = x => Math.abs(x) >= 1e-4 && Math.abs(x) < 1e5;
+const plain = (x) => Math.abs(x) >= 1e-4 && Math.abs(x) < 1e5;
 
 // known says that a figure is there: JSON has null where there is none.
-export const known = x => x !== null && x !== undefined;
+export const known = (x) => x !== null && x !== undefined;
 
 // number is a measured value with up to four digits that matter.
 export function number(x) {
@@ -46,7 +46,7 @@ export function withError(x, error) {
   return extreme(x, Math.max(first - last, 0)) + " ± " + extreme(error, 1);
 }
 
-const exponent = x => Number(x.toExponential().split("e")[1]);
+const exponent = (x) => Number(x.toExponential().split("e")[1]);
 
 // fixed writes a value up to the place 10^last, without a sign where nothing is left of it.
 function fixed(x, last) {
@@ -66,10 +66,10 @@ export function noise(f) {
   return withError(f.nsr, f.nsr_error) + (known(f.sqnr_db) ? " (" + decibels(f.sqnr_db) + ")" : "");
 }
 
-export const cosine = x => (known(x) ? digits(x, 6, "toFixed") : "–");
+export const cosine = (x) => (known(x) ? digits(x, 6, "toFixed") : "–");
 
 // exact has all digits.
-export const exact = x => (known(x) ? String(x) : "not known");
+export const exact = (x) => (known(x) ? String(x) : "not known");
 
 // count is a number of operations or elements with a decimal prefix.
 export function count(n) {
@@ -84,10 +84,10 @@ export function count(n) {
 
 // bytes is a size: "4.2 MB", of a thousand kilobytes each.
 export function bytes(n) {
-  return known(n) ? count(n).replace(/[kMGT]?$/, unit => " " + unit + "B") : "–";
+  return known(n) ? count(n).replace(/[kMGT]?$/, (unit) => " " + unit + "B") : "–";
 }
 
-export const percent = x => (known(x) ? digits(100 * x, 2, "toFixed") + " %" : "–");
+export const percent = (x) => (known(x) ? digits(100 * x, 2, "toFixed") + " %" : "–");
 
 // points is a difference of shares in percentage points (pp), with its error.
 export function points(x, error) {

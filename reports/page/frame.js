@@ -8,18 +8,25 @@ export function baseName(path) {
 
 // kept and keep are values that a tab remembers. A page from a file may have nothing to remember them in.
 export function kept(key) {
-  try { return sessionStorage.getItem(key) || ""; } catch { return ""; }
+  try {
+    return sessionStorage.getItem(key) || "";
+  } catch {
+    return "";
+  }
 }
 
 export function keep(key, value) {
-  try { sessionStorage.setItem(key, value); } catch { /* the next visit starts afresh */ }
+  try {
+    sessionStorage.setItem(key, value);
+  } catch { /* the next visit starts afresh */ }
 }
 
 // splitter is a border between two panes that mouse and arrow keys move. It sets the custom property of the host to a share in percent.
 export function splitter({ host, property, label, vertical, first, min = 15, max = 85, moved }) {
   let share = Number(kept(property)) || first;
-  const node = el("div", { class: `splitter ${vertical ? "upright" : "lying"}`, role: "separator", tabindex: "0", "aria-label": label, title: `${label}: drag, or use the arrow keys`,
-    "aria-orientation": vertical ? "vertical" : "horizontal", "aria-valuemin": String(min), "aria-valuemax": String(max) });
+  const node = el("div", { class: `splitter ${vertical ? "upright" : "lying"}`, role: "separator", tabindex: "0", "aria-label": label,
+    title: `${label}: drag, or use the arrow keys`, "aria-orientation": vertical ? "vertical" : "horizontal", "aria-valuemin": String(min),
+    "aria-valuemax": String(max) });
   const put = (value) => {
     share = Math.max(min, Math.min(max, value));
     host.style.setProperty(property, `${share}%`);
@@ -37,7 +44,8 @@ export function splitter({ host, property, label, vertical, first, min = 15, max
   });
   node.addEventListener("pointerup", () => keep(property, String(share)));
   node.addEventListener("keydown", (e) => {
-    const step = { ArrowLeft: vertical ? -2 : 0, ArrowRight: vertical ? 2 : 0, ArrowUp: vertical ? 0 : -2, ArrowDown: vertical ? 0 : 2 }[e.key];
+    const step =
+      { ArrowLeft: vertical ? -2 : 0, ArrowRight: vertical ? 2 : 0, ArrowUp: vertical ? 0 : -2, ArrowDown: vertical ? 0 : 2 }[e.key];
     if (!step) return;
     e.preventDefault();
     put(share + step);
@@ -52,7 +60,8 @@ export function pages(list, label) {
   const row = el("div", { class: "pages", role: "tablist", "aria-label": label }), body = el("div", { class: "pagebody" });
   const all = list.map((p, i) => {
     const id = `page-${p.key}`;
-    const tab = el("button", { type: "button", role: "tab", id: `${id}-tab`, title: p.doc, "aria-controls": id, onclick: () => show(p.key) }, p.label);
+    const tab = el("button", { type: "button", role: "tab", id: `${id}-tab`, title: p.doc, "aria-controls": id,
+      onclick: () => show(p.key) }, p.label);
     const host = el("div", { id, role: "tabpanel", "aria-labelledby": `${id}-tab`, class: `page ${p.key}`, hidden: true });
     row.append(tab);
     body.append(host);

@@ -1,8 +1,9 @@
-// The network, drawn: operators in layers from inputs to outputs, blocks closed or opened in place, colours by what is chosen. It is a canvas,
-// so that thousands of operators move smoothly; the same network stands beside it as a tree for those who do not see it (graph_tree.js).
+// The network, drawn: operators in layers from inputs to outputs, blocks closed or opened in place, colours by what is chosen. It is a
+// canvas, so that thousands of operators move smoothly; the same network stands beside it as a tree for those who do not see it
+// (graph_tree.js).
+import { colourings, colourScale, drawLegend, findColouring, foldValues, hasValues } from "./colours.js";
 import { announce, el, replace, unique } from "./dom.js";
 import { plural } from "./format.js";
-import { colourScale, colourings, drawLegend, findColouring, foldValues, hasValues } from "./colours.js";
 import { bindGraph } from "./graph_input.js";
 import { paintGraph, readTheme } from "./graph_paint.js";
 import { graphIndex, placeGraph } from "./graph_place.js";
@@ -15,8 +16,8 @@ import { makeMinimap } from "./minimap.js";
 
 const manyNodes = 60;
 
-// drawGraph draws a picture into host. rows are those of data.js, one per node of the picture; others are rows of a second plan that colours
-// are to be common with; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
+// drawGraph draws a picture into host. rows are those of data.js, one per node of the picture; others are rows of a second plan that
+// colours are to be common with; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
 export function drawGraph(host, options) {
   const { selection, title = "Network", others = [], onColouring } = options;
   let { picture, rows } = options;
@@ -29,7 +30,8 @@ export function drawGraph(host, options) {
   // The page.
   const ids = { colour: unique("colour"), search: unique("search"), help: unique("help") };
   const select = el("select", { id: ids.colour, onchange: () => setColouring(select.value) });
-  const input = el("input", { id: ids.search, type: "search", placeholder: "name, type:Conv or /regex/", size: 28, autocomplete: "off", spellcheck: "false" });
+  const input = el("input", { id: ids.search, type: "search", placeholder: "name, type:Conv or /regex/", size: 28, autocomplete: "off",
+    spellcheck: "false" });
   const hits = el("span", { class: "graph-hits", "aria-live": "polite" });
   const button = (text, label, f) => el("button", { type: "button", "aria-label": label, title: label, onclick: f }, text);
   const canvas = el("canvas", { class: "graph-canvas", tabindex: "0", role: "application", "aria-roledescription": "network graph",
@@ -39,21 +41,21 @@ export function drawGraph(host, options) {
   const stage = el("div", { class: "graph-stage" }, canvas, map, tip);
   const legend = el("div", { class: "graph-legend" });
   const help = el("p", { class: "graph-help soft", id: ids.help },
-    "Drag to move, Ctrl and wheel (or wheel after a click) to zoom. Keys: arrows follow the tensors, Enter opens a block or selects, Backspace closes the " +
-    "block around, Page Up and Page Down go to the next worse or better operator, Space picks several, + and − zoom, 0 shows all, / searches. " +
-    "Marks on lines: Q quantized, DQ dequantized, Q DQ rounded to the levels of a scale, = with the scale of another tensor.");
+    "Drag to move, Ctrl and wheel (or wheel after a click) to zoom. Keys: arrows follow the tensors, Enter opens a block or selects, Backspace closes the "
+      + "block around, Page Up and Page Down go to the next worse or better operator, Space picks several, + and − zoom, 0 shows all, / searches. "
+      + "Marks on lines: Q quantized, DQ dequantized, Q DQ rounded to the levels of a scale, = with the scale of another tensor.");
   const blocks = picture.blocks.length > 0;
   const folding = button("Columns", "Fold a long network into columns", () => fold(!folded));
-  const bar = el("div", { class: "graph-bar" },
-    el("span", null, el("label", { for: ids.colour }, "Colour "), select),
+  const bar = el("div", { class: "graph-bar" }, el("span", null, el("label", { for: ids.colour }, "Colour "), select),
     el("span", null, el("label", { for: ids.search }, "Find "), input), hits,
-    el("span", { class: "graph-buttons" },
-      button("−", "Zoom out", () => view.zoomBy(1 / 1.4)), button("+", "Zoom in", () => view.zoomBy(1.4)), button("All", "Show the whole network", fitAll),
-      folding,
-      blocks && button("Open blocks", "Open all blocks", () => openAll(true)), blocks && button("Close blocks", "Close all blocks", () => openAll(false)),
+    el("span", { class: "graph-buttons" }, button("−", "Zoom out", () => view.zoomBy(1 / 1.4)),
+      button("+", "Zoom in", () => view.zoomBy(1.4)), button("All", "Show the whole network", fitAll), folding,
+      blocks && button("Open blocks", "Open all blocks", () => openAll(true)),
+      blocks && button("Close blocks", "Close all blocks", () => openAll(false)),
       button("Picture", "Save the network as a PNG picture", () => savePicture(index, open, words.frameName, paperLook(), scene))));
   const words = makeWords(() => ({ picture, index, rows, colouring: findColouring(key) }));
-  const tree = makeTree({ title, get: () => ({ picture, index }), words, pick: (name) => isEnd(byName.get(name)) ? focus(name) : selection.set(name, "tree") });
+  const tree = makeTree({ title, get: () => ({ picture, index }), words,
+    pick: (name) => isEnd(byName.get(name)) ? focus(name) : selection.set(name, "tree") });
   replace(host, el("div", { class: "graph" }, bar, stage, legend, help, tree.element));
   const ctx = canvas.getContext("2d");
   const minimap = makeMinimap(map, { onMove: (x, y) => {
@@ -267,10 +269,12 @@ export function drawGraph(host, options) {
   }
 
   function drawChoices() {
-    replace(select, colourings.filter((c) => !["difference", "structure"].includes(c.key) || hasValues(c, rows) || c.key === key).map((c) => {
-      const has = hasValues(c, rows);
-      return el("option", { value: c.key, disabled: !has, title: has ? c.doc : `${c.doc} Not known yet: ${c.needs}` }, has ? c.label : `${c.label} (not known)`);
-    }));
+    replace(select,
+      colourings.filter((c) => !["difference", "structure"].includes(c.key) || hasValues(c, rows) || c.key === key).map((c) => {
+        const has = hasValues(c, rows);
+        return el("option", { value: c.key, disabled: !has, title: has ? c.doc : `${c.doc} Not known yet: ${c.needs}` },
+          has ? c.label : `${c.label} (not known)`);
+      }));
     if (!hasValues(findColouring(key), rows)) key = (colourings.find((c) => hasValues(c, rows)) || colourings[0]).key;
     select.value = key;
   }
@@ -284,7 +288,9 @@ export function drawGraph(host, options) {
       match = (match + step + matches.length) % matches.length;
       setCursor(reveal(matches[match]));
     } else match = -1;
-    replace(hits, !text ? "" : !test ? "not a regular expression" : match >= 0 ? `${match + 1} of ${matches.length}` : plural(matches.length, "match", "matches"));
+    replace(hits, !text ? ""
+      : !test ? "not a regular expression"
+      : match >= 0 ? `${match + 1} of ${matches.length}` : plural(matches.length, "match", "matches"));
     mark();
     view.ask();
   }
@@ -359,17 +365,29 @@ export function drawGraph(host, options) {
   takeRows();
   folding.setAttribute("aria-pressed", "true");
   if (!stage.clientHeight) place(); // in a tab that is not shown yet
-  bindGraph(canvas, { view, get: () => ({ scene, cursor, index, picture }), fit: () => fitAll(), toggle, setCursor, showTip, worse, announce, input,
-    pick, leave: () => selection.set("", "graph") });
+  bindGraph(canvas, { view, get: () => ({ scene, cursor, index, picture }), fit: () => fitAll(), toggle, setCursor, showTip, worse,
+    announce, input, pick, leave: () => selection.set("", "graph") });
   const observer = new ResizeObserver(resize);
   observer.observe(stage);
   resize();
 
   return {
-    setColouring, openAll, focus, fit: fitAll, search, update, fold,
-    open: (block) => { if (!open.has(block)) toggle(block); },
-    get scene() { return scene; },
-    get view() { return view; },
+    setColouring,
+    openAll,
+    focus,
+    fit: fitAll,
+    search,
+    update,
+    fold,
+    open: (block) => {
+      if (!open.has(block)) toggle(block);
+    },
+    get scene() {
+      return scene;
+    },
+    get view() {
+      return view;
+    },
     destroy() {
       observer.disconnect();
       media.removeEventListener("change", retheme);

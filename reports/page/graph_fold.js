@@ -1,5 +1,5 @@
-// Networks are long and narrow, windows are not: a long one is folded into columns that are read like those of a newspaper. A line that goes
-// on in the next column does so through the gap between the two.
+// Networks are long and narrow, windows are not: a long one is folded into columns that are read like those of a newspaper. A line that
+// goes on in the next column does so through the gap between the two.
 const gutter = 46, lane = 5, lanes = 5, head = 24;
 
 // foldScene moves everything of a scene into columns, of this height or of the one that shows it largest in a room. It cuts only where no
@@ -26,7 +26,9 @@ function bestHeight(scene, gaps, room) {
 }
 
 function cutScene(scene, cuts) {
-  const columns = [...cuts, Infinity].map((bottom, i) => ({ top: i ? cuts[i - 1] : 0, bottom: Math.min(bottom, scene.h), left: Infinity, right: -Infinity }));
+  const columns = [...cuts, Infinity].map((bottom, i) => ({ top: i ? cuts[i - 1] : 0, bottom: Math.min(bottom, scene.h), left: Infinity,
+    right: -Infinity })
+  );
   const at = (y) => {
     let low = 0, high = columns.length - 1;
     while (low < high) {
@@ -45,7 +47,9 @@ function cutScene(scene, cuts) {
   const frames = scene.frames.flatMap((f) => piecesOf(f, columns, at));
   for (const { c, f } of frames) widen(columns[c], f.x, f.x + f.w);
   const wires = scene.wires.map((w) => split(w.points, columns, at));
-  for (const pieces of wires) for (const { c, points } of pieces) for (let i = 0; i < points.length; i += 2) widen(columns[c], points[i], points[i]);
+  for (const pieces of wires) {
+    for (const { c, points } of pieces) for (let i = 0; i < points.length; i += 2) widen(columns[c], points[i], points[i]);
+  }
   let x = 0;
   for (const c of columns) {
     c.dx = x + 12 - c.left;
@@ -122,7 +126,9 @@ function piecesOf(f, columns, at) {
   const first = at(f.y), last = at(f.y + f.h - 1), bottom = f.y + f.h, out = [{ c: first, f }];
   for (let c = first + 1; c <= last; c++) {
     const column = columns[c], above = head * (column.begun = (column.begun || 0) + 1) - head + 4;
-    out.push({ c, f: { ...f, above, y: column.top, h: Math.min(bottom, column.bottom) - column.top + column.lead - above - 4, label: `… ${f.label}` } });
+    out.push({ c,
+      f: { ...f, above, y: column.top, h: Math.min(bottom, column.bottom) - column.top + column.lead - above - 4,
+        label: `… ${f.label}` } });
   }
   if (last > first) f.h = columns[first].bottom - f.y - 4;
   return out;

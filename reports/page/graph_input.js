@@ -109,7 +109,10 @@ export function bindGraph(canvas, g) {
         if (!inner.has(other)) next.add(scene.ofNode[other]);
       }
     }
-    const list = [...next].sort((a, b) => Math.abs(a.depth - from.depth) - Math.abs(b.depth - from.depth) || Math.abs(middle(a) - middle(from)) - Math.abs(middle(b) - middle(from)));
+    const list = [...next].sort((a, b) =>
+      Math.abs(a.depth - from.depth) - Math.abs(b.depth - from.depth)
+      || Math.abs(middle(a) - middle(from)) - Math.abs(middle(b) - middle(from))
+    );
     return list[0] || null;
   }
 

@@ -17,13 +17,14 @@ export const marks = {
 export function readTheme(host) {
   const style = getComputedStyle(host), read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
   const dark = matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
-  return { dark, ink: read("--ink", "#1d2530"), soft: read("--soft", "#66717f"), line: read("--line", "#dfe4ea"), paper: read("--paper", "#fff"),
-    panel: read("--panel", "#f6f8fa"), accent: read("--accent", "#1f5fa8"), mark: read("--warn", "#8a5300"), found: dark ? "#ff9ecb" : "#b0307a" };
+  return { dark, ink: read("--ink", "#1d2530"), soft: read("--soft", "#66717f"), line: read("--line", "#dfe4ea"),
+    paper: read("--paper", "#fff"), panel: read("--panel", "#f6f8fa"), accent: read("--accent", "#1f5fa8"), mark: read("--warn", "#8a5300"),
+    found: dark ? "#ff9ecb" : "#b0307a" };
 }
 
 // printTheme is dark on white, whatever the screen has.
-export const printTheme = { dark: false, ink: "#000000", soft: "#444c55", line: "#b8bfc7", paper: "#ffffff", panel: "#f4f6f8", accent: "#1b5fa8", mark: "#9c5c00",
-  found: "#b0307a" };
+export const printTheme = { dark: false, ink: "#000000", soft: "#444c55", line: "#b8bfc7", paper: "#ffffff", panel: "#f4f6f8",
+  accent: "#1b5fa8", mark: "#9c5c00", found: "#b0307a" };
 
 // paintGraph paints what a view shows. view: scale, x, y (position of the picture's corner in pixels), width, height, ratio (pixels of the
 // device per pixel). look: theme, scale (colours), values (index of colour per box, -1 none), texts, strips, chosen, cursor, hover, found.
@@ -37,13 +38,17 @@ export function paintGraph(ctx, scene, view, look) {
   const frames = scene.frames.filter(inSight);
   for (const frame of frames) paintFrame(ctx, frame, s, theme, look.cursor === frame);
   const wires = [];
-  scene.find("wires", seen.top, seen.bottom, (w) => { if (w.left < seen.right && w.right > seen.left) wires.push(w); });
+  scene.find("wires", seen.top, seen.bottom, (w) => {
+    if (w.left < seen.right && w.right > seen.left) wires.push(w);
+  });
   paintWires(ctx, wires, s, look);
-  if (s >= zoom.types) for (const frame of frames) paintTitle(ctx, frame, theme);
+  if (s >= zoom.types) { for (const frame of frames) paintTitle(ctx, frame, theme); }
   const boxes = [];
-  scene.find("boxes", seen.top, seen.bottom, (b) => { if (inSight(b)) boxes.push(b); });
+  scene.find("boxes", seen.top, seen.bottom, (b) => {
+    if (inSight(b)) boxes.push(b);
+  });
   paintBoxes(ctx, boxes, s, look);
-  if (s >= zoom.ends) for (const w of wires) paintMark(ctx, w, s, look);
+  if (s >= zoom.ends) { for (const w of wires) paintMark(ctx, w, s, look); }
   ctx.setTransform(1, 0, 0, 1, 0, 0);
 }
 
@@ -170,7 +175,7 @@ function paintBoxes(ctx, boxes, s, look) {
     const index = key >= 999 ? key - 1000 : key;
     ctx.globalAlpha = key >= 999 ? 0.3 : 1;
     ctx.fillStyle = index < 0 ? theme.panel : scale.colours[index];
-    if (s >= zoom.types) for (const b of group) if (b.block >= 0) ctx.fillRect(b.x + 4, b.y + 4, b.w, b.h);
+    if (s >= zoom.types) { for (const b of group) if (b.block >= 0) ctx.fillRect(b.x + 4, b.y + 4, b.w, b.h); }
     for (const b of group) ctx.fillRect(b.x - grow, b.y - grow, b.w + 2 * grow, b.h + 2 * grow);
   }
   ctx.globalAlpha = 1;
@@ -190,10 +195,11 @@ function paintBoxes(ctx, boxes, s, look) {
     ctx.stroke();
   }
   for (const b of boxes) if (b.block >= 0 && s >= 0.12) paintStrip(ctx, b, look);
-  if (s >= zoom.types) for (const b of boxes) paintText(ctx, b, s, look);
+  if (s >= zoom.types) { for (const b of boxes) paintText(ctx, b, s, look); }
   for (const b of boxes) {
     const width = look.cursor === b ? 3.5 : look.hover === b ? 2 : 2.5;
-    const colour = look.cursor === b ? theme.accent : look.chosen.has(b) ? theme.ink : look.found && look.found.has(b) ? theme.found : look.hover === b ? theme.ink : "";
+    const colour = look.cursor === b ? theme.accent
+      : look.chosen.has(b) ? theme.ink : look.found && look.found.has(b) ? theme.found : look.hover === b ? theme.ink : "";
     if (!colour) continue;
     ctx.strokeStyle = theme.paper;
     ctx.lineWidth = (width + 2.5) / s;
@@ -261,7 +267,8 @@ function fitText(ctx, box, slot, text, room, fontName, beginning) {
   text = visible(text);
   let out = text;
   if (ctx.measureText(text).width > room) {
-    const letters = [...text], cut = (n) => beginning ? letters.slice(0, n).join("") + "…" : "…" + letters.slice(letters.length - n).join("");
+    const letters = [...text], cut = (n) =>
+      beginning ? letters.slice(0, n).join("") + "…" : "…" + letters.slice(letters.length - n).join("");
     let low = 0, high = letters.length;
     while (low < high) {
       const n = (low + high + 1) >> 1;

@@ -31,7 +31,8 @@ export function graphIndex(picture) {
 export function placeGraph(index, open, labelOf, columns) {
   const measured = new Map();
   const root = measure(index, -1, open, measured);
-  const scene = { w: root.w, h: root.h, boxes: [], frames: [], wires: [], ofNode: new Array(index.picture.nodes.length), ofBlock: new Map() };
+  const scene = { w: root.w, h: root.h, boxes: [], frames: [], wires: [], ofNode: new Array(index.picture.nodes.length),
+    ofBlock: new Map() };
   emit(index, -1, 0, 0, null, open, measured, scene);
   scene.boxes.forEach((box, i) => Object.assign(box, { at: i, depth: box.y }));
   for (const frame of scene.frames) Object.assign(frame, { label: labelOf(frame.block), depth: frame.y });
@@ -98,7 +99,9 @@ function moveAcross(level, size) {
   });
   // The leftmost of each layer may stick out to the left by now.
   let out = 0;
-  items.forEach((item, i) => { out = Math.max(out, size[i].w / 2 - to.get(item.x + item.w / 2) + Math.min(item.x, pad)); });
+  items.forEach((item, i) => {
+    out = Math.max(out, size[i].w / 2 - to.get(item.x + item.w / 2) + Math.min(item.x, pad));
+  });
   return (x) => to.get(x) + out;
 }
 
@@ -126,8 +129,9 @@ function moveDown(level, size) {
 function emit(index, block, ox, oy, parent, open, measured, scene) {
   const m = measured.get(block), boxes = [];
   m.level.items.forEach((item, i) => {
-    const a = m.at[i], box = { x: ox + a.x, y: oy + a.y, w: a.w, h: a.h, node: item.node, block: item.block, parent, open: false,
-      top: oy + m.layers.get(item.layer).top, bottom: oy + m.layers.get(item.layer).bottom };
+    const a = m.at[i],
+      box = { x: ox + a.x, y: oy + a.y, w: a.w, h: a.h, node: item.node, block: item.block, parent, open: false,
+        top: oy + m.layers.get(item.layer).top, bottom: oy + m.layers.get(item.layer).bottom };
     boxes.push(box);
     if (box.block >= 0) scene.ofBlock.set(box.block, box);
     if (!isOpen(open, item)) {
@@ -179,7 +183,9 @@ function buckets(scene) {
   const count = Math.ceil(scene.h / bucket) + 1, make = () => Array.from({ length: count }, () => []);
   const lists = { boxes: make(), wires: make() };
   const clamp = (y) => Math.max(0, Math.min(count - 1, Math.floor(y / bucket)));
-  const put = (list, thing, top, bottom) => { for (let i = clamp(top), n = clamp(bottom); i <= n; i++) list[i].push(thing); };
+  const put = (list, thing, top, bottom) => {
+    for (let i = clamp(top), n = clamp(bottom); i <= n; i++) list[i].push(thing);
+  };
   for (const box of scene.boxes) put(lists.boxes, box, box.y, box.y + box.h);
   for (const wire of scene.wires) {
     const p = wire.points;

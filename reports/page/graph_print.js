@@ -1,7 +1,7 @@
 // The whole network on paper, and as a picture file: dark on white, folded so that it is as large as the sheet allows.
 import { download, el } from "./dom.js";
-import { placeGraph } from "./graph_place.js";
 import { paintGraph, printTheme } from "./graph_paint.js";
+import { placeGraph } from "./graph_place.js";
 
 // sheetOf paints all that is open on a canvas of this size (in pixels of the page, half as large as its own); less where there is less.
 export function sheetOf(index, open, labelOf, look, width, height) {
@@ -13,8 +13,8 @@ export function sheetOf(index, open, labelOf, look, width, height) {
   const c = sheet.getContext("2d");
   c.fillStyle = printTheme.paper;
   c.fillRect(0, 0, sheet.width, sheet.height);
-  paintGraph(c, scene, { scale, x: 0, y: 4, width: sheet.width / ratio, height: sheet.height / ratio, ratio },
-    { ...look, theme: printTheme, chosen: new Set(), cursor: null, hover: null, found: null, near: null });
+  paintGraph(c, scene, { scale, x: 0, y: 4, width: sheet.width / ratio, height: sheet.height / ratio, ratio }, { ...look, theme: printTheme,
+    chosen: new Set(), cursor: null, hover: null, found: null, near: null });
   return sheet;
 }
 

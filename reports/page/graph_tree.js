@@ -27,11 +27,12 @@ export function makeTree({ title, get, words, pick }) {
     if (thing.node !== undefined) {
       const from = index.into[thing.node].map((e) => picture.nodes[picture.edges[e].from].name);
       return el("li", { role: "treeitem", tabindex: "-1", "aria-level": level, data: { node: thing.node } },
-        el("span", { class: "tree-text" }, words.ofNode(thing.node)), from.length > 0 && el("span", { class: "soft" }, ` from ${from.slice(0, 4).join(", ")}`));
+        el("span", { class: "tree-text" }, words.ofNode(thing.node)),
+        from.length > 0 && el("span", { class: "soft" }, ` from ${from.slice(0, 4).join(", ")}`));
     }
     const open = opened.has(thing.block);
-    const li = el("li", { role: "treeitem", tabindex: "-1", "aria-level": level, "aria-expanded": String(open), data: { block: thing.block } },
-      el("span", { class: "tree-text" }, words.ofBlock(thing.block)));
+    const li = el("li", { role: "treeitem", tabindex: "-1", "aria-level": level, "aria-expanded": String(open),
+      data: { block: thing.block } }, el("span", { class: "tree-text" }, words.ofBlock(thing.block)));
     if (open) li.append(el("ul", { role: "group" }, children(thing.block).map((c) => item(c, level + 1))));
     return li;
   }
@@ -39,7 +40,8 @@ export function makeTree({ title, get, words, pick }) {
   function draw() {
     const at = list.querySelector("li[tabindex='0']"), held = list.contains(document.activeElement);
     replace(list, children(-1).map((c) => item(c, 1)));
-    const same = at && list.querySelector(at.dataset.node !== undefined ? `li[data-node="${at.dataset.node}"]` : `li[data-block="${at.dataset.block}"]`);
+    const same = at
+      && list.querySelector(at.dataset.node !== undefined ? `li[data-node="${at.dataset.node}"]` : `li[data-block="${at.dataset.block}"]`);
     const first = same || list.querySelector("li");
     if (first) first.tabIndex = 0;
     if (same && held) same.focus();
@@ -61,7 +63,9 @@ export function makeTree({ title, get, words, pick }) {
     move(now);
   }
 
-  const act = (li) => li.dataset.node !== undefined ? pick(get().picture.nodes[Number(li.dataset.node)].name) : toggle(li, li.getAttribute("aria-expanded") !== "true");
+  const act = (li) =>
+    li.dataset.node !== undefined ? pick(get().picture.nodes[Number(li.dataset.node)].name)
+      : toggle(li, li.getAttribute("aria-expanded") !== "true");
 
   list.addEventListener("click", (e) => {
     const li = e.target.closest("li");
@@ -84,6 +88,10 @@ export function makeTree({ title, get, words, pick }) {
     e.preventDefault();
     e.stopPropagation();
   });
-  element.addEventListener("toggle", () => { if (element.open) draw(); });
-  return { element, refresh: () => { if (element.open) draw(); } };
+  element.addEventListener("toggle", () => {
+    if (element.open) draw();
+  });
+  return { element, refresh: () => {
+    if (element.open) draw();
+  } };
 }

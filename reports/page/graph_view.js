@@ -7,7 +7,12 @@ export function makeView({ get, paint }) {
   let asked = 0, moving = 0;
 
   function ask() {
-    if (!asked) asked = requestAnimationFrame(() => { asked = 0; paint(); });
+    if (!asked) {
+      asked = requestAnimationFrame(() => {
+        asked = 0;
+        paint();
+      });
+    }
   }
 
   function stop() {
@@ -63,7 +68,8 @@ export function makeView({ get, paint }) {
   // moveTo brings a box into the middle (or as near to it as leaves no empty border), gliding unless the reader wants no motion.
   function moveTo(box) {
     const s = Math.max(view.scale, readable), border = 24, scene = get();
-    const held = (at, room, length) => length * s + 2 * border < room ? (room - length * s) / 2 : Math.min(border, Math.max(room - length * s - border, room / 2 - at * s));
+    const held = (at, room, length) =>
+      length * s + 2 * border < room ? (room - length * s) / 2 : Math.min(border, Math.max(room - length * s - border, room / 2 - at * s));
     const x = held(box.x + box.w / 2, view.width, scene.w), y = held(box.y + Math.min(box.h, view.height / s) / 2, view.height, scene.h);
     const left = box.x * view.scale + view.x, top = box.y * view.scale + view.y;
     const inside = left > 40 && top > 40 && left + box.w * view.scale < view.width - 60 && top + box.h * view.scale < view.height - 40;

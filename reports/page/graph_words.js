@@ -1,7 +1,7 @@
 // What the drawn network says in words: on boxes, under the pointer, and to screen readers.
+import { foldValues, textOfFold } from "./colours.js";
 import { el } from "./dom.js";
 import { bytes, count, plural } from "./format.js";
-import { foldValues, textOfFold } from "./colours.js";
 import { marks } from "./graph_paint.js";
 
 // makeWords speaks about the picture, index, rows and colouring that get gives.
@@ -33,12 +33,15 @@ export function makeWords(get) {
 
   function ofNode(node) {
     const { picture, rows, colouring: c } = get(), n = picture.nodes[node], row = rows[node] || {};
-    return [n.name, n.op, n.domain, (c.scale !== "class" || c.order) && c.value(row) != null && `${c.label} ${c.text(row)}`, fusedInto(n)].filter(Boolean).join(", ");
+    return [n.name, n.op, n.domain, (c.scale !== "class" || c.order) && c.value(row) != null && `${c.label} ${c.text(row)}`, fusedInto(n)]
+      .filter(Boolean).join(", ");
   }
 
   function ofBlock(block) {
     const { colouring: c } = get(), text = textOfFold(c, foldValues(c, rowsOfBlock(block)));
-    return [`${blockName(block)}`, `${get().picture.blocks[block].kind} block of ${size(block)}`, text && `${c.label} ${text}`].filter(Boolean).join(", ");
+    return [`${blockName(block)}`, `${get().picture.blocks[block].kind} block of ${size(block)}`, text && `${c.label} ${text}`].filter(
+      Boolean
+    ).join(", ");
   }
 
   const ofBox = (box) => box.node >= 0 ? ofNode(box.node) : `${ofBlock(box.block)}, ${box.open ? "open" : "closed"}`;
@@ -47,9 +50,18 @@ export function makeWords(get) {
     const { picture, rows, colouring: c } = get(), lines = [el("b", null, nameOf(box))];
     if (box.node >= 0) {
       const n = picture.nodes[box.node], row = rows[box.node] || {};
-      lines.push(join(n.op, n.domain, n.weights && `weights ${n.weights}`, n.activations && `activations ${n.activations}`, n.macs && `${count(n.macs)} MACs`));
+      lines.push(
+        join(n.op, n.domain, n.weights && `weights ${n.weights}`, n.activations && `activations ${n.activations}`,
+          n.macs && `${count(n.macs)} MACs`)
+      );
       lines.push(fusedInto(n), c.value(row) != null && `${c.label}: ${c.text(row)}`);
-      if (row.rank) lines.push(`rank by NSR alone: ${row.rank[0] === row.rank[1] ? row.rank[0] : `${row.rank[0]} to ${row.rank[1]}, which the samples cannot tell apart`}`);
+      if (row.rank) {
+        lines.push(
+          `rank by NSR alone: ${
+            row.rank[0] === row.rank[1] ? row.rank[0] : `${row.rank[0]} to ${row.rank[1]}, which the samples cannot tell apart`
+          }`
+        );
+      }
       if (row.stale) lines.push("measured before the last change");
     } else {
       const text = textOfFold(c, foldValues(c, rowsOfBlock(box.block)));
@@ -70,5 +82,6 @@ export function makeWords(get) {
     return lines.filter(Boolean).map((line) => el("div", null, line));
   }
 
-  return { blockName, nameOf, onBox, ofNode, ofBlock, ofBox, tipOf: (thing) => thing.box ? tipOfBox(thing.box) : tipOfWire(thing.wire), frameName: (b) => `${blockName(b)}, ${size(b)}` };
+  return { blockName, nameOf, onBox, ofNode, ofBlock, ofBox, tipOf: (thing) => thing.box ? tipOfBox(thing.box) : tipOfWire(thing.wire),
+    frameName: (b) => `${blockName(b)}, ${size(b)}` };
 }

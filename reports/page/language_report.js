@@ -1,6 +1,6 @@
 // The report on a language model in one file.
-import { el } from "./dom.js";
 import { embedded } from "./data.js";
+import { el } from "./dom.js";
 import { drawLanguageReport } from "./language_body.js";
 
 const main = el("main", { class: "document" });

@@ -1,6 +1,6 @@
 // The entry of the page that `qwb serve` hands out.
-import { openClient } from "./client.js";
 import { startApp } from "./app.js";
+import { openClient } from "./client.js";
 
 const host = document.getElementById("app");
 startApp(openClient(), host).catch((problem) => {

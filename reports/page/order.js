@@ -1,37 +1,51 @@
 // The error operator by operator, in the order of the network: a bar for what has accumulated up to it, a dot for what it makes alone.
-import { svg, replace } from "./dom.js";
+import { replace, svg } from "./dom.js";
 import { known, small } from "./format.js";
 
 const manyRows = 1000;
 
 // drawOrder draws rows of {name, bar, dot} on a logarithmic scale into host; what the bars are is said by label. A click calls pick(name).
 export function drawOrder(host, rows, { label, pick }) {
-  const height = 190, left = 66, top = 10, bottom = height - 24, values = rows.flatMap(r => [r.bar, r.dot]).filter(x => x > 0);
+  const height = 190, left = 66, top = 10, bottom = height - 24, values = rows.flatMap((r) => [r.bar, r.dot]).filter((x) => x > 0);
   const high = Math.log10(Math.max(...values, 1e-6)) + 0.1, low = Math.max(Math.log10(Math.min(...values, 1)) - 0.2, high - 8);
-  const y = v => (v > 0 ? Math.min(bottom, top + (bottom - top) * (1 - (Math.log10(v) - low) / (high - low))) : bottom);
-  const picture = svg("svg", { class: "bars", role: "img", "aria-label": label + ", in the order of the network; the table has the numbers" });
+  const y = (v) => (v > 0 ? Math.min(bottom, top + (bottom - top) * (1 - (Math.log10(v) - low) / (high - low))) : bottom);
+  const picture = svg("svg", { class: "bars", role: "img",
+    "aria-label": label + ", in the order of the network; the table has the numbers" });
   let width = 0;
   replace(host, picture);
-  new ResizeObserver(() => { if (host.clientWidth && host.clientWidth !== width) draw(); }).observe(host);
+  new ResizeObserver(() => {
+    if (host.clientWidth && host.clientWidth !== width) draw();
+  }).observe(host);
   draw();
 
   function draw() {
     width = Math.max(host.clientWidth || 600, 260);
-    const step = (width - left - 4) / Math.max(rows.length, 1), x = i => left + 2 + i * step, wide = Math.max(step - 1, 0.5);
-    const title = r => r.name + ": " + [known(r.bar) && "NSR up to here " + small(r.bar), known(r.dot) && "alone " + small(r.dot)].filter(Boolean).join(", ");
+    const step = (width - left - 4) / Math.max(rows.length, 1), x = (i) => left + 2 + i * step, wide = Math.max(step - 1, 0.5);
+    const title = (r) =>
+      r.name + ": "
+      + [known(r.bar) && "NSR up to here " + small(r.bar), known(r.dot) && "alone " + small(r.dot)].filter(Boolean).join(", ");
     const lines = [];
     for (let p = Math.floor(low); p <= high; p++) {
-      for (const v of (high - low < 2 ? [1, 2, 5] : [1]).map(m => m * 10 ** p)) {
+      for (const v of (high - low < 2 ? [1, 2, 5] : [1]).map((m) => m * 10 ** p)) {
         if (Math.log10(v) < low || Math.log10(v) > high) continue;
-        lines.push(svg("line", { class: "grid", x1: left, x2: width, y1: y(v), y2: y(v) }), svg("text", { class: "tick end", x: left - 6, y: y(v) + 4 }, small(v)));
+        lines.push(svg("line", { class: "grid", x1: left, x2: width, y1: y(v), y2: y(v) }),
+          svg("text", { class: "tick end", x: left - 6, y: y(v) + 4 }, small(v)));
       }
     }
     picture.setAttribute("viewBox", "0 0 " + width + " " + height);
-    replace(picture, lines,
-      rows.length > manyRows ? svg("path", { class: "column", d: rows.map((r, i) => "M" + x(i).toFixed(2) + " " + bottom + "V" + y(r.bar).toFixed(1) + "h" + wide.toFixed(2) + "V" + bottom + "Z").join("") })
-        : rows.map((r, i) => svg("g", { onclick: () => pick(r.name), title: title(r) }, svg("rect", { class: "grip", x: x(i), width: step, y: top, height: bottom - top }),
-          svg("rect", { class: "column", x: x(i), width: wide, y: y(r.bar), height: bottom - y(r.bar) }))),
-      rows.map((r, i) => r.dot > 0 && svg("circle", { class: "alone", cx: x(i) + wide / 2, cy: y(r.dot), r: Math.max(1.2, Math.min(3, step / 3)) })),
-      svg("text", { class: "tick mid", x: (left + width) / 2, y: height - 4 }, "operators, from input to output; bars: NSR up to here, dots: NSR alone"));
+    replace(picture, lines, rows.length > manyRows
+      ? svg("path", { class: "column",
+        d: rows.map((r, i) => "M" + x(i).toFixed(2) + " " + bottom + "V" + y(r.bar).toFixed(1) + "h" + wide.toFixed(2) + "V" + bottom + "Z")
+          .join("") })
+      : rows.map((r, i) =>
+        svg("g", { onclick: () => pick(r.name), title: title(r) },
+          svg("rect", { class: "grip", x: x(i), width: step, y: top, height: bottom - top }),
+          svg("rect", { class: "column", x: x(i), width: wide, y: y(r.bar), height: bottom - y(r.bar) }))
+      ),
+      rows.map((r, i) =>
+        r.dot > 0 && svg("circle", { class: "alone", cx: x(i) + wide / 2, cy: y(r.dot), r: Math.max(1.2, Math.min(3, step / 3)) })
+      ),
+      svg("text", { class: "tick mid", x: (left + width) / 2, y: height - 4 },
+        "operators, from input to output; bars: NSR up to here, dots: NSR alone"));
   }
 }

@@ -24,14 +24,13 @@ var files embed.FS
 func Files() fs.FS { return files }
 
 var (
-	importLine = regexp.MustCompile(`(?m)^import \{ ?([\w$, ]+?) ?\} from "([^"]+)";\n`)
+	importLine = regexp.MustCompile(`(?m)^import \{\s*([\w$,\s]+?)\s*\} from "([^"]+)";\n`)
 	exportWord = regexp.MustCompile(`(?m)^export ((?:async )?function\*? |const |class )([\w$]+)`)
 	foreign    = regexp.MustCompile(`(?m)^(import\b|export\b).*$|import\.meta|\bimport\(`)
 )
 
 // Bundle makes one classic script of a module and of all that it imports, each in a scope of its own. Modules keep to a part of the
-// language: imports stand on one line and have names in braces, what is exported is a function, a class or a const,
-// nothing is imported in a circle.
+// language: imports have names in braces, what is exported is a function, a class or a const, nothing is imported in a circle.
 func Bundle(entry string) ([]byte, error) {
 	b := bundler{scope: map[string]string{}}
 	if err := b.add(entry, nil); err != nil {

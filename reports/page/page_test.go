@@ -6,7 +6,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -30,6 +32,39 @@ func TestEveryModuleCanBeBundled(t *testing.T) {
 		return nil
 	}))
 	require.Greater(t, n, 5)
+}
+
+// otherDialect is what no formatter of these modules (dprint.json) leaves.
+var otherDialect = []struct{ what, pattern string }{
+	{"a parameter without parentheses", `(?:^|[(,=:?]) *(?:async )?[A-Za-z_$][\w$]* =>`},
+	{"braces without blanks", `^import \{\S|^(?:const|let) \{\S`},
+	{"a text in single quotes", `(?:^|\(|[=:?,] )'[^']*'`},
+	{"a tab", `\t`},
+	{"blanks at an end", ` $`},
+	{"an indentation that is no multiple of two", `^(?:  )* [^ ]`},
+}
+
+// TestModulesAreOfOneDialect: where the formatter is not at hand, as in CI, this finds what was written past it. A line is longer than 140 only
+// where a text makes it so: texts are not broken.
+func TestModulesAreOfOneDialect(t *testing.T) {
+	texts := regexp.MustCompile("\"[^\"]*\"|`[^`$]*|\\}[^`{}]*`")
+	require.NoError(t, fs.WalkDir(Files(), ".", func(name string, _ fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		if !strings.HasSuffix(name, ".js") {
+			return nil
+		}
+		src, err := fs.ReadFile(Files(), name)
+		require.NoError(t, err)
+		for i, line := range strings.Split(string(src), "\n") {
+			for _, other := range otherDialect {
+				assert.NotRegexp(t, other.pattern, line, "%s:%d has %s", name, i+1, other.what)
+			}
+			if utf8.RuneCountInString(line) > 140 {
+				assert.Less(t, len(texts.ReplaceAllString(line, "")), 100, "%s:%d is too long", name, i+1)
+			}
+		}
+		return nil
+	}))
 }
 
 // TestBundlesHoldEachModuleOnce: what two modules import stands before both, in one copy.

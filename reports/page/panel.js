@@ -1,10 +1,10 @@
 // All that is known of one operator: what its error costs and where it comes from, how each of its tensors becomes integers and why, the
 // histograms with grid and ranges, its weights by channel, and what helps.
-import { el, replace, commandLine, termed } from "./dom.js";
-import { number, small, withError, decibels, count, percent, known, exact } from "./format.js";
-import { byName, adviceFor, levelsOf } from "./data.js";
-import { drawHistogram, drawChannels } from "./histogram.js";
 import { adviceCard } from "./advice_cards.js";
+import { adviceFor, byName, levelsOf } from "./data.js";
+import { commandLine, el, replace, termed } from "./dom.js";
+import { count, decibels, exact, known, number, percent, small, withError } from "./format.js";
+import { drawChannels, drawHistogram } from "./histogram.js";
 
 // What the states of a tensor mean. Names are those of PPQ, as plans have them.
 const states = {
@@ -17,26 +17,32 @@ const states = {
   PASSIVE_INIT: ["no range yet", "Calibration has not seen the tensor whose scale this one takes."],
 };
 
-// drawPanel draws the operator that is selected, or row. tools are functions (row, slot) that add elements of a live page: without slot for the
-// operator, else for one of its tensors. pictures: false leaves histograms and weights out, for who draws them better.
+// drawPanel draws the operator that is selected, or row. tools are functions (row, slot) that add elements of a live page: without slot for
+// the operator, else for one of its tensors. pictures: false leaves histograms and weights out, for who draws them better.
 export function drawPanel(host, { view, row, rows, selection, tools = [], pictures = true }) {
   if (row) return draw(row);
   const names = byName(rows);
-  selection.on(({ what }) => { if (what === "node") draw(names.get(selection.node)); });
+  selection.on(({ what }) => {
+    if (what === "node") draw(names.get(selection.node));
+  });
   draw(names.get(selection.node));
 
   function draw(r) {
     if (!r) {
-      replace(host, el("p", { class: "empty" }, "Select an operator, in the network or in the table, to see its settings, ranges and errors."));
+      replace(host,
+        el("p", { class: "empty" }, "Select an operator, in the network or in the table, to see its settings, ranges and errors."));
       return;
     }
-    const more = slot => tools.map(tool => tool(r, slot)), later = [];
+    const more = (slot) => tools.map((tool) => tool(r, slot)), later = [];
     replace(host, el("h2", null, el("bdi", null, r.name)),
       el("p", { class: "soft" }, r.op, r.format && [" · ", r.format], r.fused && [" · computed with ", link(r.fused)]),
-      r.stale && el("p", { class: "warn" }, "These figures are of another state of the plan."), more(null), figures(r),
-      r.why && el("p", { class: "soft", title: "Who decided the format of the operator, and why" }, "Decided by ", el("b", null, (view.whys || {})[r.why] || r.why)),
-      advice(r), tensors(r, more, later), pictures && weights(r, later), lossParts(r),
-      view.plan && el("details", null, el("summary", null, "Commands about this operator"), commandLine("qwb plan explain " + shell(r.name) + " " + shell(view.plan)), r.domain === "INT8" && commandLine("qwb set " + shell(view.plan) + " " + shell(r.name) + " domain=fp32")));
+      r.stale && el("p", { class: "warn" }, "These figures are of another state of the plan."), more(null), figures(r), r.why
+      && el("p", { class: "soft", title: "Who decided the format of the operator, and why" }, "Decided by ",
+        el("b", null, (view.whys || {})[r.why] || r.why)), advice(r), tensors(r, more, later), pictures && weights(r, later), lossParts(r),
+      view.plan
+        && el("details", null, el("summary", null, "Commands about this operator"),
+          commandLine("qwb plan explain " + shell(r.name) + " " + shell(view.plan)),
+          r.domain === "INT8" && commandLine("qwb set " + shell(view.plan) + " " + shell(r.name) + " domain=fp32")));
     for (const f of later) f(); // pictures need their width
   }
 
@@ -46,38 +52,68 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
 
   function figures(r) {
     const list = [];
-    const put = (word, doc, value, text) => { if (known(value)) list.push(el("dt", null, termed(word, doc)), el("dd", { title: exact(value) }, text)); };
-    put("NSR alone", "NSR of the outputs (noise-to-signal ratio, as at the top) with only this operator quantized, ± its standard error. 0: no error.", r.nsr, withError(r.nsr, r.nsrError) + (known(r.sqnr) ? " (SQNR " + decibels(r.sqnr) + ")" : ""));
-    if (r.rank) put("rank", "The places that the operator may have by NSR on other samples.", r.rank[0], r.rank[0] === r.rank[1] ? String(r.rank[0]) : r.rank[0] + " to " + r.rank[1]);
-    put("accumulated", "NSR at this operator's output with the whole network quantized.", r.accumulated, withError(r.accumulated, r.accumulatedError) + (known(r.accumulatedSqnr) ? " (SQNR " + decibels(r.accumulatedSqnr) + ")" : ""));
-    put("local", "NSR at the operator's own output, from float inputs: the sum of clip and round. Its size is relative to that output, not to the network's; no error bar is measured.", r.local, small(r.local));
-    put("clip", "The part of the local error from values outside of the range. A negative part makes up for some of the other.", r.clip, small(r.clip));
+    const put = (word, doc, value, text) => {
+      if (known(value)) list.push(el("dt", null, termed(word, doc)), el("dd", { title: exact(value) }, text));
+    };
+    put("NSR alone",
+      "NSR of the outputs (noise-to-signal ratio, as at the top) with only this operator quantized, ± its standard error. 0: no error.",
+      r.nsr, withError(r.nsr, r.nsrError) + (known(r.sqnr) ? " (SQNR " + decibels(r.sqnr) + ")" : ""));
+    if (r.rank) {
+      put("rank", "The places that the operator may have by NSR on other samples.", r.rank[0],
+        r.rank[0] === r.rank[1] ? String(r.rank[0]) : r.rank[0] + " to " + r.rank[1]);
+    }
+    put("accumulated", "NSR at this operator's output with the whole network quantized.", r.accumulated,
+      withError(r.accumulated, r.accumulatedError) + (known(r.accumulatedSqnr) ? " (SQNR " + decibels(r.accumulatedSqnr) + ")" : ""));
+    put("local",
+      "NSR at the operator's own output, from float inputs: the sum of clip and round. Its size is relative to that output, not to the network's; no error bar is measured.",
+      r.local, small(r.local));
+    put("clip", "The part of the local error from values outside of the range. A negative part makes up for some of the other.", r.clip,
+      small(r.clip));
     put("round", "The part of the local error from rounding to the grid of levels.", r.round, small(r.round));
     put("weights", "The part of the local error from quantizing weights.", r.weight, small(r.weight));
     put("activations", "The part of the local error from quantizing activations.", r.activation, small(r.activation));
-    put("mean shift", "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction takes it away.", r.meanShift, small(r.meanShift));
-    if (r.channels && r.deadChannels) put("constant channels", "Channels that do not change over all samples.", r.deadChannels, r.deadChannels + " of " + r.channels);
-    if (known(r.saturation) && r.saturation > 0) put("pairs at risk", "Share of neighbouring products whose sum can leave 16 bits, on processors that add them in 16 bits (x86 without VNNI).", r.saturation, percent(r.saturation));
-    if (r.macs) put("work", "Multiply-accumulates of one sample, and their share of the network's.", r.macs, count(r.macs) + " MACs, " + percent(r.share));
-    return list.length ? el("dl", { class: "figures" }, list) : el("p", { class: "soft" }, r.fused ? "Its error is counted with that operator." : r.domain === "INT8" ? "Its error is not measured." : "It is not quantized: no error of its own.");
+    put("mean shift",
+      "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction takes it away.",
+      r.meanShift, small(r.meanShift));
+    if (r.channels && r.deadChannels) {
+      put("constant channels", "Channels that do not change over all samples.", r.deadChannels, r.deadChannels + " of " + r.channels);
+    }
+    if (known(r.saturation) && r.saturation > 0) {
+      put("pairs at risk",
+        "Share of neighbouring products whose sum can leave 16 bits, on processors that add them in 16 bits (x86 without VNNI).",
+        r.saturation, percent(r.saturation));
+    }
+    if (r.macs) {
+      put("work", "Multiply-accumulates of one sample, and their share of the network's.", r.macs,
+        count(r.macs) + " MACs, " + percent(r.share));
+    }
+    return list.length ? el("dl", { class: "figures" }, list)
+      : el("p", { class: "soft" }, r.fused ? "Its error is counted with that operator."
+        : r.domain === "INT8" ? "Its error is not measured." : "It is not quantized: no error of its own.");
   }
 
   function advice(r) {
     const list = adviceFor(view, r.name);
-    return list.length ? [el("h3", null, "What helps"), el("ol", { class: "advice" }, list.map(a => adviceCard(a, selection)))] : null;
+    return list.length ? [el("h3", null, "What helps"), el("ol", { class: "advice" }, list.map((a) => adviceCard(a, selection)))] : null;
   }
 
   function tensors(r, more, later) {
     if (!r.tensors.length) return null;
-    return [el("h3", null, "Tensors"), el("p", { class: "soft" }, "A tensor becomes integers by value = scale × (integer − zero point)."), r.tensors.map(t => {
-      const s = t.slot, picture = el("div");
-      if (pictures && t.statistics) later.push(() => drawHistogram(picture, t.statistics, { grid: levelsOf(s) }));
-      return el("section", { class: "tensor" }, el("h4", null, place(t.at, r), ": ", el("bdi", null, t.name)), s && slotFigures(s), t.at.startsWith("in1") ? null : picture, more(s));
-    })];
+    return [
+      el("h3", null, "Tensors"),
+      el("p", { class: "soft" }, "A tensor becomes integers by value = scale × (integer − zero point)."),
+      r.tensors.map((t) => {
+        const s = t.slot, picture = el("div");
+        if (pictures && t.statistics) later.push(() => drawHistogram(picture, t.statistics, { grid: levelsOf(s) }));
+        return el("section", { class: "tensor" }, el("h4", null, place(t.at, r), ": ", el("bdi", null, t.name)), s && slotFigures(s),
+          t.at.startsWith("in1") ? null : picture, more(s));
+      }),
+    ];
   }
 
   function slotFigures(s) {
-    const list = [], put = (word, doc, text, title) => list.push(el("dt", null, termed(word, doc)), el("dd", { title: title || null }, text));
+    const list = [],
+      put = (word, doc, text, title) => list.push(el("dt", null, termed(word, doc)), el("dd", { title: title || null }, text));
     const [word, doc] = states[s.state] || [s.state.toLowerCase(), ""];
     put("state", doc + " (" + s.state + ")", word);
     put("scheme", "Number format; symmetric: zero is code 0; per-channel: one scale for each output channel.", s.scheme);
@@ -95,14 +131,30 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
     if (!r.weightRange) return null;
     const picture = el("div");
     later.push(() => drawChannels(picture, r.weightRange, { name: r.name }));
-    return [el("h3", null, "Range of the weights per output channel"), el("p", { class: "soft" }, "Channels of very different width are why weights have a scale per channel."), picture];
+    return [
+      el("h3", null, "Range of the weights per output channel"),
+      el("p", { class: "soft" }, "Channels of very different width are why weights have a scale per channel."),
+      picture,
+    ];
   }
 
   function lossParts(r) {
     if (!r.loss) return null;
-    const parts = [["weights", "rounding the weights"], ["clip", "values outside of ranges"], ["round", "rounding activations"], ["bias", "rounding the bias"], ["tables", "tables for functions"], ["profile", "the arithmetic of the chip"], ["rest", "what they do together"]];
-    return [el("h3", null, "Loss of the integers"), el("p", { class: "soft" }, "NSR of the integer program at this step, and its parts; a negative one makes up for others."), el("dl", { class: "figures" },
-      el("dt", null, "in all"), el("dd", { title: exact(r.loss.nsr) }, number(r.loss.nsr)), parts.map(([key, doc]) => [el("dt", null, termed(key, doc)), el("dd", { title: exact(r.loss[key]) }, number(r.loss[key]))]))];
+    const parts = [
+      ["weights", "rounding the weights"],
+      ["clip", "values outside of ranges"],
+      ["round", "rounding activations"],
+      ["bias", "rounding the bias"],
+      ["tables", "tables for functions"],
+      ["profile", "the arithmetic of the chip"],
+      ["rest", "what they do together"],
+    ];
+    return [
+      el("h3", null, "Loss of the integers"),
+      el("p", { class: "soft" }, "NSR of the integer program at this step, and its parts; a negative one makes up for others."),
+      el("dl", { class: "figures" }, el("dt", null, "in all"), el("dd", { title: exact(r.loss.nsr) }, number(r.loss.nsr)),
+        parts.map(([key, doc]) => [el("dt", null, termed(key, doc)), el("dd", { title: exact(r.loss[key]) }, number(r.loss[key]))])),
+    ];
   }
 }
 

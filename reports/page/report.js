@@ -1,8 +1,8 @@
 // The report in one file.
-import { el } from "./dom.js";
 import { embeddedView } from "./data.js";
-import { newSelection } from "./selection.js";
+import { el } from "./dom.js";
 import { drawReport } from "./report_body.js";
+import { newSelection } from "./selection.js";
 
 const main = el("main", { class: "document", id: "top" });
 document.body.append(main);

@@ -42,7 +42,9 @@ export function newSelection(options) {
   function read() {
     const m = /^#node=(.*)$/.exec(location.hash);
     if (!m) return;
-    try { state.set(decodeURIComponent(m[1]), "address"); } catch { /* an address that somebody shortened */ }
+    try {
+      state.set(decodeURIComponent(m[1]), "address");
+    } catch { /* an address that somebody shortened */ }
   }
   if (hash) {
     read();

@@ -1,8 +1,8 @@
 // The entry of the page that needs no server: the core runs in a worker of this tab.
-import { el, replace, download, announce } from "./dom.js";
-import { baseName } from "./frame.js";
-import { openWorker } from "./client_worker.js";
 import { startApp } from "./app.js";
+import { openWorker } from "./client_worker.js";
+import { announce, download, el, replace } from "./dom.js";
+import { baseName } from "./frame.js";
 
 // A page in one file has the core and the worker's script inside, as JSON in elements of these ids.
 const inside = (id) => {
@@ -28,10 +28,16 @@ const note = el("div", { class: "measure unsaved", role: "group", "aria-label": 
 let files = [], changed = false; // changed: what is in files may be old, or a job runs
 const host = document.getElementById("app") || document.body.appendChild(el("div", { id: "app" }));
 const bar = el("progress", { max: "1", "aria-label": "loading" });
-host.replaceChildren(el("p", { class: "loading" }, "Loading the core, which does here what the command line does. Nothing that you open leaves this machine. ", bar));
+host.replaceChildren(
+  el("p", { class: "loading" }, "Loading the core, which does here what the command line does. Nothing that you open leaves this machine. ",
+    bar)
+);
 const client = open((part) => {
-  if (part === null) startApp({ ...client, download: taken }, host).then(() => host.querySelector("main").before(note)).catch((problem) => failed(problem.message));
-  else if (part < 1) bar.value = part;
+  if (part === null) {
+    startApp({ ...client, download: taken }, host).then(() => host.querySelector("main").before(note)).catch((problem) =>
+      failed(problem.message)
+    );
+  } else if (part < 1) bar.value = part;
   else bar.removeAttribute("value");
 });
 
@@ -46,7 +52,8 @@ client.on("failed", failed);
 // A file that is dropped beside the place for it must not take the page's place.
 for (const type of ["dragover", "drop"]) addEventListener(type, (e) => e.preventDefault());
 
-// What lies only in this tab is lost with it. The page names it all the time, and while there is any the browser asks before the tab is closed.
+// What lies only in this tab is lost with it. The page names it all the time, and while there is any the browser asks before the tab is
+// closed.
 async function taken(name) {
   const blob = await client.download(name);
   count();
@@ -62,12 +69,18 @@ async function count() {
   if (!files.length) announce("Files lie only in this tab and are lost when it is closed. They are named above the view, to be saved.");
   files = now;
   note.hidden = !files.length;
-  replace(note, el("span", null, "Only in this tab, and lost when it is closed or loaded again: "), files.map((name) => el("button", { type: "button", title: "Save " + name, onclick: () => save([name]) }, baseName(name))),
+  replace(note, el("span", null, "Only in this tab, and lost when it is closed or loaded again: "),
+    files.map((name) => el("button", { type: "button", title: "Save " + name, onclick: () => save([name]) }, baseName(name))),
     files.length > 1 && el("button", { type: "button", class: "main", onclick: () => save(files) }, "Save all " + files.length));
 }
-client.on("plan", () => { changed = true; count(); });
+client.on("plan", () => {
+  changed = true;
+  count();
+});
 client.on("job", ({ job }) => {
   changed = true;
   if (!["queued", "running"].includes(job.state)) count();
 });
-addEventListener("beforeunload", (e) => { if (changed || files.length) e.preventDefault(); });
+addEventListener("beforeunload", (e) => {
+  if (changed || files.length) e.preventDefault();
+});

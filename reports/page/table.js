@@ -1,90 +1,134 @@
-// One table for all lists: it draws only the rows that can be seen, so that ten thousand are as quick as ten. It filters (by name, type:Conv,
-// /regex/, nsr>0.01, ! before any of them), sorts, lets columns be chosen, and can have a set of rows ticked.
-import { el, replace, unique, announce } from "./dom.js";
+// One table for all lists: it draws only the rows that can be seen, so that ten thousand are as quick as ten. It filters (by name,
+// type:Conv, /regex/, nsr>0.01, ! before any of them), sorts, lets columns be chosen, and can have a set of rows ticked.
+import { announce, el, replace, unique } from "./dom.js";
 import { exact, known, plural } from "./format.js";
 
 const rowHeight = 28, names = new Intl.Collator("en", { numeric: true }); // a collator is ten times as fast as localeCompare
 
-// parseFilter makes a test of rows from what was typed. columns have the keys that figures are compared by. An unfinished regex is its text.
+// parseFilter makes a test of rows from what was typed. columns have the keys that figures are compared by. An unfinished regex is its
+// text.
 export function parseFilter(text, columns) {
   const tests = [];
   for (const part of text.match(/!?\/(?:\\.|[^/\\])*\/|\S+/g) || []) {
     const not = part.length > 1 && part[0] === "!", word = not ? part.slice(1) : part;
     const found = test(word);
-    tests.push(not ? row => !found(row) : found);
+    tests.push(not ? (row) => !found(row) : found);
   }
-  return row => tests.every(t => t(row));
+  return (row) => tests.every((t) => t(row));
 
   function test(word) {
     let m = /^\/(.+)\/$/.exec(word);
     if (m) {
       try {
         const r = new RegExp(m[1]);
-        return row => r.test(row.name);
+        return (row) => r.test(row.name);
       } catch { /* not finished */ }
     }
     if ((m = /^(type|domain|format):(.+)$/i.exec(word))) {
       const key = { type: "op", domain: "domain", format: "format" }[m[1].toLowerCase()], want = m[2].toLowerCase();
-      return row => String(row[key] || "").toLowerCase() === want;
+      return (row) => String(row[key] || "").toLowerCase() === want;
     }
     if ((m = /^([a-z_]+)([<>]=?)([-+.\deE]+)$/i.exec(word)) && Number.isFinite(Number(m[3]))) {
-      const column = columns.find(c => c.key.toLowerCase() === m[1].toLowerCase() || c.label.toLowerCase() === m[1].toLowerCase()), limit = Number(m[3]);
-      if (column) return row => { const v = column.value(row); return known(v) && { "<": v < limit, ">": v > limit, "<=": v <= limit, ">=": v >= limit }[m[2]]; };
+      const column = columns.find((c) => c.key.toLowerCase() === m[1].toLowerCase() || c.label.toLowerCase() === m[1].toLowerCase()),
+        limit = Number(m[3]);
+      if (column) {
+        return (row) => {
+          const v = column.value(row);
+          return known(v) && { "<": v < limit, ">": v > limit, "<=": v <= limit, ">=": v >= limit }[m[2]];
+        };
+      }
     }
     const want = word.toLowerCase();
-    return row => row.name.toLowerCase().includes(want) || String(row.op || "").toLowerCase().includes(want);
+    return (row) => row.name.toLowerCase().includes(want) || String(row.op || "").toLowerCase().includes(want);
   }
 }
 
-// drawTable draws rows. Options: columns, rows of {key, label, doc, kind: "name" | "text" | "number", value(row), show(row) (a text or an element),
-// exact(row), width (in em), hidden, bar(row) (parts {class, share})}; selection; multi, which makes ticks for selection.nodes; sort {key, down};
-// label; filter, the first text; search: false leaves the box out; what, the word for a row; height in rows. Rows need a name.
-// It returns {setRows(rows), setColumns(columns), filter(text), rows()}: the rows that pass, in their order.
+// drawTable draws rows. Options: columns, rows of {key, label, doc, kind: "name" | "text" | "number", value(row), show(row) (a text or an
+// element), exact(row), width (in em), hidden, bar(row) (parts {class, share})}; selection; multi, which makes ticks for selection.nodes;
+// sort {key, down}; label; filter, the first text; search: false leaves the box out; what, the word for a row; height in rows. Rows need a
+// name. It returns {setRows(rows), setColumns(columns), filter(text), rows()}: the rows that pass, in their order.
 export function drawTable(host, options) {
   const { selection, multi = false, label = "Operators", what = "operator", height = 16, search = true } = options;
   let { rows, columns, sort = null } = options, list = [], at = 0, first = -1, last = -1, test = () => true;
   const from = {}; // who changes the selection
   const id = unique("table");
-  const box = el("input", { type: "search", id: id + "-filter", value: options.filter || "", placeholder: "name, type:Conv, /regex/, nsr>0.01", autocomplete: "off", spellcheck: "false", oninput: refilter,
-    title: "Rows whose name or type has this text. type:Conv, domain:FP32: exactly that. /regex/: names that match. nsr>0.01: by figures, of any column. ! before one: not. Several: all of them." });
+  const box = el("input", { type: "search", id: id + "-filter", value: options.filter || "",
+    placeholder: "name, type:Conv, /regex/, nsr>0.01", autocomplete: "off", spellcheck: "false", oninput: refilter,
+    title:
+      "Rows whose name or type has this text. type:Conv, domain:FP32: exactly that. /regex/: names that match. nsr>0.01: by figures, of any column. ! before one: not. Several: all of them." });
   const counter = el("span", { class: "soft", "aria-live": "polite" });
   const chooser = el("details", { class: "chooser" });
-  const all = multi && el("input", { type: "checkbox", "aria-label": "Tick all rows that are shown", onchange: () => { for (const row of list) selection.nodes[all.checked ? "add" : "delete"](row.name); selection.choose(selection.nodes, from); paint(true); } });
+  const all = multi && el("input", { type: "checkbox", "aria-label": "Tick all rows that are shown", onchange: () => {
+    for (const row of list) selection.nodes[all.checked ? "add" : "delete"](row.name);
+    selection.choose(selection.nodes, from);
+    paint(true);
+  } });
   const head = el("thead"), body = el("tbody"), group = el("colgroup");
-  const table = el("table", { class: "rows", role: "grid", "aria-label": label, "aria-multiselectable": multi ? "true" : null }, group, head, body);
-  const view = el("div", { class: "scroll window", style: { "max-height": (height + 1.4) * rowHeight + "px" }, onscroll: () => paint(false) }, table);
+  const table = el("table", { class: "rows", role: "grid", "aria-label": label, "aria-multiselectable": multi ? "true" : null }, group,
+    head, body);
+  const view = el("div", { class: "scroll window", style: { "max-height": (height + 1.4) * rowHeight + "px" },
+    onscroll: () => paint(false) }, table);
   replace(host, search && el("div", { class: "tools" }, el("label", { for: box.id }, "Filter"), box, counter, chooser), view);
   body.addEventListener("click", click);
   body.addEventListener("keydown", press);
-  if (selection) selection.on(({ what: part, from: by }) => {
-    if (part === "node" && by !== from) reveal();
-    paint(true);
-  });
+  if (selection) {
+    selection.on(({ what: part, from: by }) => {
+      if (part === "node" && by !== from) reveal();
+      paint(true);
+    });
+  }
   new ResizeObserver(() => paint(false)).observe(view);
-  const print = paper => { heads(paper); paint(true, paper); };
+  const print = (paper) => {
+    heads(paper);
+    paint(true, paper);
+  };
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
   choose();
   refilter();
   if (selection && selection.node) reveal();
-  return { setRows(r) { rows = r; refilter(); }, setColumns(c) { columns = c; choose(); refilter(); }, filter(text) { box.value = text; refilter(); }, rows: () => list };
+  return { setRows(r) {
+    rows = r;
+    refilter();
+  }, setColumns(c) {
+    columns = c;
+    choose();
+    refilter();
+  }, filter(text) {
+    box.value = text;
+    refilter();
+  }, rows: () => list };
 
-  function shown() { return columns.filter(c => !c.hidden); }
+  function shown() {
+    return columns.filter((c) => !c.hidden);
+  }
 
   function choose() {
-    replace(chooser, el("summary", null, "Columns"), el("div", { class: "popup" }, columns.map(c => c.kind === "name" ? null : el("label", { title: c.doc },
-      el("input", { type: "checkbox", checked: !c.hidden, onchange: e => { c.hidden = !e.target.checked; heads(); paint(true); } }), c.label))));
+    replace(chooser, el("summary", null, "Columns"),
+      el("div", { class: "popup" },
+        columns.map((c) =>
+          c.kind === "name" ? null : el("label", { title: c.doc }, el("input", { type: "checkbox", checked: !c.hidden, onchange: (e) => {
+            c.hidden = !e.target.checked;
+            heads();
+            paint(true);
+          } }), c.label)
+        )));
     heads();
   }
 
   // heads are buttons, which sort; on paper they are text, because Chromium repeats no head with a button on the next page.
   function heads(paper) {
-    replace(group, multi && el("col", { style: { width: "2.4em" } }), shown().map(c => el("col", { style: { width: c.width ? c.width + "em" : c.kind === "name" ? "" : c.kind === "text" ? "8em" : "7.5em" } })));
-    table.style.setProperty("min-width", shown().reduce((sum, c) => sum + (c.width || (c.kind === "name" ? 15 : c.kind === "text" ? 8 : 7.5)), multi ? 2.4 : 0) + "em");
-    replace(head, el("tr", null, multi && el("th", { class: "tick" }, all), shown().map(c => {
+    replace(group, multi && el("col", { style: { width: "2.4em" } }),
+      shown().map((c) =>
+        el("col", { style: { width: c.width ? c.width + "em" : c.kind === "name" ? "" : c.kind === "text" ? "8em" : "7.5em" } })
+      ));
+    table.style.setProperty("min-width",
+      shown().reduce((sum, c) => sum + (c.width || (c.kind === "name" ? 15 : c.kind === "text" ? 8 : 7.5)), multi ? 2.4 : 0) + "em");
+    replace(head, el("tr", null, multi && el("th", { class: "tick" }, all), shown().map((c) => {
       const by = sort && sort.key === c.key;
-      return el("th", { class: c.kind === "number" ? null : "name", scope: "col", "aria-sort": by ? (sort.down ? "descending" : "ascending") : null },
-        paper ? c.label : el("button", { type: "button", title: (c.doc ? c.doc + " " : "") + "Click to sort.", onclick: () => order(c) }, c.label));
+      return el("th", { class: c.kind === "number" ? null : "name", scope: "col",
+        "aria-sort": by ? (sort.down ? "descending" : "ascending") : null }, paper ? c.label
+        : el("button", { type: "button", title: (c.doc ? c.doc + " " : "") + "Click to sort.", onclick: () => order(c) }, c.label));
     })));
   }
 
@@ -107,10 +151,10 @@ export function drawTable(host, options) {
 
   function arrange() {
     list = rows.filter(test);
-    const column = sort && columns.find(c => c.key === sort.key);
+    const column = sort && columns.find((c) => c.key === sort.key);
     if (column) {
-      const value = new Map(list.map(row => [row, column.value(row)])), sign = sort.down ? -1 : 1;
-      const missing = v => !known(v) || v === "";
+      const value = new Map(list.map((row) => [row, column.value(row)])), sign = sort.down ? -1 : 1;
+      const missing = (v) => !known(v) || v === "";
       list.sort((a, b) => {
         const x = value.get(a), y = value.get(b);
         if (missing(x) || missing(y)) return missing(x) - missing(y); // what is not known comes last
@@ -123,15 +167,27 @@ export function drawTable(host, options) {
 
   function paint(again, whole) {
     const top = whole ? 0 : Math.max(Math.floor(view.scrollTop / rowHeight) - 8, 0);
-    const end = whole ? Math.min(list.length, 1000) : Math.min(list.length, top + Math.ceil((view.clientHeight || height * rowHeight) / rowHeight) + 18);
+    const end = whole ? Math.min(list.length, 1000)
+      : Math.min(list.length, top + Math.ceil((view.clientHeight || height * rowHeight) / rowHeight) + 18);
     if (!again && top >= first && end <= last && (last - first) < 90) return;
     const focused = body.contains(document.activeElement);
     if (!again && top === first && end === last) return;
-    first = top; last = end;
-    const space = n => n > 0 && el("tr", { class: "space", "aria-hidden": "true" }, el("td", { colspan: shown().length + (multi ? 1 : 0), style: { height: n * rowHeight + "px" } }));
+    first = top;
+    last = end;
+    const space = (n) =>
+      n > 0
+      && el("tr", { class: "space", "aria-hidden": "true" },
+        el("td", { colspan: shown().length + (multi ? 1 : 0), style: { height: n * rowHeight + "px" } }));
     replace(body, space(top), list.slice(top, end).map((row, i) => line(row, top + i)), space(whole ? 0 : list.length - end),
-      whole && end < list.length && el("tr", null, el("td", { class: "name", colspan: shown().length }, "and " + (list.length - end) + " more: they are in the page, not on paper")));
-    if (!list.length) body.append(el("tr", null, el("td", { class: "name soft", colspan: shown().length + (multi ? 1 : 0) }, "No " + what + " passes the filter.")));
+      whole && end < list.length
+        && el("tr", null,
+          el("td", { class: "name", colspan: shown().length },
+            "and " + (list.length - end) + " more: they are in the page, not on paper")));
+    if (!list.length) {
+      body.append(
+        el("tr", null, el("td", { class: "name soft", colspan: shown().length + (multi ? 1 : 0) }, "No " + what + " passes the filter."))
+      );
+    }
     if (focused) focus();
     if (all) {
       const ticked = list.reduce((n, row) => n + selection.nodes.has(row.name), 0);
@@ -142,18 +198,23 @@ export function drawTable(host, options) {
 
   function line(row, i) {
     const selected = selection && row.name === selection.node;
-    return el("tr", { data: { i }, tabindex: i === at ? "0" : "-1", class: (selected ? "selected " : "") + (row.stale ? "stale" : ""), "aria-rowindex": i + 2, "aria-selected": selection ? String(multi ? selection.nodes.has(row.name) : selected) : null },
-      multi && el("td", { class: "tick" }, el("input", { type: "checkbox", tabindex: "-1", checked: selection.nodes.has(row.name), "aria-label": "Tick " + row.name })),
-      shown().map(c => {
+    return el("tr", { data: { i }, tabindex: i === at ? "0" : "-1", class: (selected ? "selected " : "") + (row.stale ? "stale" : ""),
+      "aria-rowindex": i + 2, "aria-selected": selection ? String(multi ? selection.nodes.has(row.name) : selected) : null }, multi
+      && el("td", { class: "tick" },
+        el("input", { type: "checkbox", tabindex: "-1", checked: selection.nodes.has(row.name), "aria-label": "Tick " + row.name })),
+      shown().map((c) => {
         const v = c.show ? c.show(row) : c.value(row), bars = c.bar && c.bar(row);
-        const title = c.exact ? c.exact(row) : c.kind === "number" ? (known(c.value(row)) ? exact(c.value(row)) : "not measured") : typeof v === "string" ? v : null;
-        return el("td", { class: c.kind === "number" ? null : "name", title }, c.kind === "name" ? el("bdi", null, v) : v === null || v === undefined ? "–" : v, bars && el("span", { class: "meter", "aria-hidden": "true" },
-          bars.map(b => el("i", { class: b.class, style: { width: 100 * Math.min(Math.max(b.share || 0, 0), 1) + "%" } }))));
+        const title = c.exact ? c.exact(row)
+          : c.kind === "number" ? (known(c.value(row)) ? exact(c.value(row)) : "not measured") : typeof v === "string" ? v : null;
+        return el("td", { class: c.kind === "number" ? null : "name", title },
+          c.kind === "name" ? el("bdi", null, v) : v === null || v === undefined ? "–" : v, bars
+          && el("span", { class: "meter", "aria-hidden": "true" },
+            bars.map((b) => el("i", { class: b.class, style: { width: 100 * Math.min(Math.max(b.share || 0, 0), 1) + "%" } }))));
       }));
   }
 
   function focus() {
-    const row = body.querySelector('tr[data-i="' + at + '"]');
+    const row = body.querySelector("tr[data-i=\"" + at + "\"]");
     if (row) row.focus({ preventScroll: true });
   }
 
@@ -164,7 +225,7 @@ export function drawTable(host, options) {
   }
 
   function reveal() {
-    const i = list.findIndex(row => row.name === selection.node);
+    const i = list.findIndex((row) => row.name === selection.node);
     if (i < 0) return;
     at = i;
     show(i);
@@ -197,4 +258,3 @@ export function drawTable(host, options) {
     focus();
   }
 }
-

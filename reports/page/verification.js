@@ -1,6 +1,6 @@
 // A verification in one file.
-import { el } from "./dom.js";
 import { embedded } from "./data.js";
+import { el } from "./dom.js";
 import { newSelection } from "./selection.js";
 import { drawVerification } from "./verification_body.js";
 

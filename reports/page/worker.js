@@ -16,7 +16,8 @@ self.onmessage = ({ data }) => {
 async function start({ wasm }) {
   if (typeof Go === "undefined") importScripts("wasm_exec.js");
   const bytes = wasm ? new Uint8Array(wasm) : await download("qwb.wasm.gz");
-  const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")) : new Blob([bytes]).stream();
+  const plain = bytes[0] === 0x1f && bytes[1] === 0x8b ? new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))
+    : new Blob([bytes]).stream();
   post({ loading: 1 });
   const module = await WebAssembly.compileStreaming(new Response(plain, { headers: { "Content-Type": "application/wasm" } }));
   const go = new Go();

@@ -1,11 +1,14 @@
-// What is wrong with the plan and what helps: a card for each cause, with its figures, the command that cures it, and buttons that try and do it.
+// What is wrong with the plan and what helps: a card for each cause, with its figures, the command that cures it, and buttons that try and
+// do it.
 import { adviceCard } from "../advice_cards.js";
 import { commandLine, el, replace } from "../dom.js";
 import { drawSlices, headlineList, slicesOf } from "../judged.js";
 import { effectOf } from "./decide.js";
 
 export const adviceView = {
-  key: "advice", label: "Advice", doc: "What makes the error, and which command cures it, with the effect predicted and measured",
+  key: "advice",
+  label: "Advice",
+  doc: "What makes the error, and which command cures it, with the effect predicted and measured",
   draw(host, app) {
     const list = el("ol", { class: "advice" }), judged = el("div");
     host.append(judged, list);
@@ -16,16 +19,21 @@ export const adviceView = {
       replace(judged, report && headlineList(report), parts && el("h3", null, "Parts of the outputs"), parts);
       if (parts) drawSlices(parts, report);
       if (!advice) {
-        replace(list, el("li", null, el("p", null, "Advice comes with the measurement of every operator."),
-          measure("Measure", {}), commandLine(`qwb analyze ${app.state.plan}`)));
+        replace(list,
+          el("li", null, el("p", null, "Advice comes with the measurement of every operator."), measure("Measure", {}),
+            commandLine(`qwb analyze ${app.state.plan}`)));
       } else if (advice.length === 0) {
-        replace(list, el("li", null, el("p", null, "Nothing was found that lowers the error by 10 % or more."),
-          el("p", { class: "soft" }, "Causes are looked for where the NSR of the outputs is 0.01 or more; what is wrong with the data is said in any case.")));
+        replace(list,
+          el("li", null, el("p", null, "Nothing was found that lowers the error by 10 % or more."),
+            el("p", { class: "soft" },
+              "Causes are looked for where the NSR of the outputs is 0.01 or more; what is wrong with the data is said in any case.")));
       } else {
         const untried = advice.some((a) => a.command && !a.trial);
-        replace(list, app.view.stale && el("li", null, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})),
-          untried && el("li", null, measure("Try all of them", { try: true }),
-            el("p", { class: "soft" }, "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")),
+        replace(list, app.view.stale
+          && el("li", null, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})), untried
+          && el("li", null, measure("Try all of them", { try: true }),
+            el("p", { class: "soft" },
+              "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")),
           advice.map((a) => adviceCard(a, app.selection, actions)));
       }
     }
@@ -33,7 +41,9 @@ export const adviceView = {
     function measure(label, options) {
       const button = el("button", { type: "button", class: "primary", onclick: () => {
         button.disabled = true;
-        app.run("analyze", options).catch(() => {}).finally(() => { button.disabled = false; });
+        app.run("analyze", options).catch(() => {}).finally(() => {
+          button.disabled = false;
+        });
       } }, label);
       return button;
     }
@@ -41,19 +51,24 @@ export const adviceView = {
     function actions(line) {
       const doIt = planned(line);
       if (!doIt) return null;
-      const apply = el("button", { type: "button", class: "primary", title: "Run this command on the plan. Undo takes it back.", onclick: () => {
-        apply.disabled = true;
-        doIt(app).catch((problem) => app.say(problem.message, true)).finally(() => { apply.disabled = false; });
-      } }, "Apply");
+      const apply = el("button", { type: "button", class: "primary", title: "Run this command on the plan. Undo takes it back.",
+        onclick: () => {
+          apply.disabled = true;
+          doIt(app).catch((problem) => app.say(problem.message, true)).finally(() => {
+            apply.disabled = false;
+          });
+        } }, "Apply");
       const effect = el("div", { class: "effect", role: "status" });
       const asked = setting(line);
-      const preview = asked && el("button", { type: "button", title: "What it would do, from the figures that are there: at once, without running the model", onclick: async () => {
-        try {
-          replace(effect, effectOf(await app.client.call("estimate", asked)));
-        } catch (problem) {
-          replace(effect, el("p", { class: "bad" }, problem.message));
-        }
-      } }, "Estimate");
+      const preview = asked
+        && el("button", { type: "button", title: "What it would do, from the figures that are there: at once, without running the model",
+          onclick: async () => {
+            try {
+              replace(effect, effectOf(await app.client.call("estimate", asked)));
+            } catch (problem) {
+              replace(effect, el("p", { class: "bad" }, problem.message));
+            }
+          } }, "Estimate");
       return [el("p", { class: "actions" }, apply, preview), effect];
     }
 
@@ -67,7 +82,10 @@ function planned(line) {
   const asked = setting(line), said = words(line);
   if (asked) return (app) => app.change("set", asked);
   if (said[1] !== "tune" && said[1] !== "calibrate") return null;
-  return (app) => app.run(said[1], optionsOf(said, app.state.options[said[1]])).then(() => app.say(`${said[1] === "tune" ? "Tuned" : "Calibrated"}. Measure again to see what it did to every operator; Undo takes it back.`));
+  return (app) =>
+    app.run(said[1], optionsOf(said, app.state.options[said[1]])).then(() =>
+      app.say(`${said[1] === "tune" ? "Tuned" : "Calibrated"}. Measure again to see what it did to every operator; Undo takes it back.`)
+    );
 }
 
 // optionsOf are the options of a job in the words of a command line; known are those that the job has.
@@ -75,10 +93,11 @@ function optionsOf(said, known) {
   const options = {};
   for (let i = 2; i < said.length; i++) {
     if (!said[i].startsWith("--")) continue;
-    const name = said[i].slice(2).replace(/-/g, "_"), {type} = known.find(o => o.name === name) || {};
+    const name = said[i].slice(2).replace(/-/g, "_"), { type } = known.find((o) => o.name === name) || {};
     if (type === "flag") options[name] = true;
-    else if (type === "list" || type === "commas") options[name] = [...(options[name] || []), ...(type === "list" ? [said[++i]] : said[++i].split(","))];
-    else options[name] = type === "count" || type === "number" ? Number(said[++i]) : said[++i];
+    else if (type === "list" || type === "commas") {
+      options[name] = [...(options[name] || []), ...(type === "list" ? [said[++i]] : said[++i].split(","))];
+    } else options[name] = type === "count" || type === "number" ? Number(said[++i]) : said[++i];
   }
   return options;
 }
@@ -92,6 +111,8 @@ function setting(line) {
 // words are those that a shell reads in a line; what needs it stands in single quotes.
 export function words(line) {
   const list = [];
-  for (const m of line.matchAll(/(?:'[^']*'|\\.|[^\s'\\])+/g)) list.push(m[0].replace(/'([^']*)'|\\(.)/g, (_, quoted, escaped) => (quoted === undefined ? escaped : quoted)));
+  for (const m of line.matchAll(/(?:'[^']*'|\\.|[^\s'\\])+/g)) {
+    list.push(m[0].replace(/'([^']*)'|\\(.)/g, (_, quoted, escaped) => (quoted === undefined ? escaped : quoted)));
+  }
   return list;
 }

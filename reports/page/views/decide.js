@@ -5,36 +5,55 @@ import { bytes, exact, percent, plural, withError } from "../format.js";
 // What can be decided of operators. values(state) are choices; hand is the first text of a value written by
 // hand; offers, which schemes of the target there are to choose from.
 const choices = [
-  { key: "fp32", label: "Keep in FP32", properties: () => ["domain=fp32"], doc: "Compute these operators in float. Costs speed and size, takes their error away." },
-  { key: "int", label: "Compute on integers", properties: () => ["domain=int"], doc: "Quantize these operators, whatever target or search decided." },
-  { key: "observer", label: "Observer", values: (state) => state.observers, properties: (v) => [`observer=${v}`], doc: "The method that chooses the range of activations from the statistics. Needs no data." },
-  { key: "channel", label: "Weights: one scale per channel", properties: () => ["per_tensor=false"], doc: "A scale for each output channel: more exact weights, where the target can." },
-  { key: "tensor", label: "Weights: one scale per tensor", properties: () => ["per_tensor=true"], doc: "One scale for all weights of an operator." },
-  { key: "activations", label: "Scheme of activations", offers: "activations", properties: (v) => [`activations=${v}`], doc: "Number format and scales of activations, of those that the target has for these operators." },
-  { key: "weights", label: "Scheme of weights", offers: "weights", properties: (v) => [`weights=${v}`], doc: "Number format and scales of weights, of those that the target has for these operators." },
-  { key: "other", label: "Other property", hand: "reduce_range=true", properties: (v) => v.split(/\s+/).filter(Boolean), doc: "Any property that qwb set takes, as KEY=VALUE." },
+  { key: "fp32", label: "Keep in FP32", properties: () => ["domain=fp32"],
+    doc: "Compute these operators in float. Costs speed and size, takes their error away." },
+  { key: "int", label: "Compute on integers", properties: () => ["domain=int"],
+    doc: "Quantize these operators, whatever target or search decided." },
+  { key: "observer", label: "Observer", values: (state) => state.observers, properties: (v) => [`observer=${v}`],
+    doc: "The method that chooses the range of activations from the statistics. Needs no data." },
+  { key: "channel", label: "Weights: one scale per channel", properties: () => ["per_tensor=false"],
+    doc: "A scale for each output channel: more exact weights, where the target can." },
+  { key: "tensor", label: "Weights: one scale per tensor", properties: () => ["per_tensor=true"],
+    doc: "One scale for all weights of an operator." },
+  { key: "activations", label: "Scheme of activations", offers: "activations", properties: (v) => [`activations=${v}`],
+    doc: "Number format and scales of activations, of those that the target has for these operators." },
+  { key: "weights", label: "Scheme of weights", offers: "weights", properties: (v) => [`weights=${v}`],
+    doc: "Number format and scales of weights, of those that the target has for these operators." },
+  { key: "other", label: "Other property", hand: "reduce_range=true", properties: (v) => v.split(/\s+/).filter(Boolean),
+    doc: "Any property that qwb set takes, as KEY=VALUE." },
 ];
 
 // decision makes the form. target() says what it is about, {nodes: [...]} or {select}, null for nothing; note, what stands before it.
 export function decision(app, { target, before }) {
   const ids = { what: unique("decide"), value: unique("value") };
   let choice = null, asked = 0, timer = 0, deciding = false;
-  const what = el("select", { id: ids.what, onchange: pick }, el("option", { value: "" }, "Choose what to decide …"), choices.map((c) => el("option", { value: c.key, title: c.doc }, c.label)));
-  const valueHost = el("span", { class: "value" }), doc = el("p", { class: "soft" }), effect = el("div", { class: "effect", role: "status" });
-  const apply = el("button", { type: "button", class: "primary", disabled: true, title: "Put this decision into the plan. Undo takes it back.", onclick: decide }, "Apply");
+  const what = el("select", { id: ids.what, onchange: pick }, el("option", { value: "" }, "Choose what to decide …"),
+    choices.map((c) => el("option", { value: c.key, title: c.doc }, c.label)));
+  const valueHost = el("span", { class: "value" }), doc = el("p", { class: "soft" }),
+    effect = el("div", { class: "effect", role: "status" });
+  const apply = el("button", { type: "button", class: "primary", disabled: true,
+    title: "Put this decision into the plan. Undo takes it back.", onclick: decide }, "Apply");
   let value = null;
-  const node = el("div", { class: "decide" }, el("div", { class: "actions" }, before, el("label", { for: ids.what, class: "unseen" }, "What to decide"), what, valueHost, apply), doc, effect);
+  const node = el("div", { class: "decide" },
+    el("div", { class: "actions" }, before, el("label", { for: ids.what, class: "unseen" }, "What to decide"), what, valueHost, apply), doc,
+    effect);
 
   function pick() {
     choice = choices.find((c) => c.key === what.value) || null;
     doc.textContent = what.title = choice ? choice.doc : "";
     value = null;
     if (choice && choice.values) {
-      value = el("select", { id: ids.value, "aria-label": choice.label, onchange: ask }, choice.values(app.state).map((o) => el("option", { value: o.name, title: o.doc }, o.name)));
+      value = el("select", { id: ids.value, "aria-label": choice.label, onchange: ask }, choice.values(app.state).map((o) =>
+        el("option", { value: o.name, title: o.doc }, o.name)
+      ));
     } else if (choice && choice.offers) {
       value = el("select", { id: ids.value, "aria-label": choice.label, onchange: ask });
     } else if (choice && choice.hand) {
-      value = el("input", { id: ids.value, type: "text", value: choice.hand, "aria-label": choice.label, autocomplete: "off", spellcheck: "false", oninput: () => { clearTimeout(timer); timer = setTimeout(ask, 250); } });
+      value = el("input", { id: ids.value, type: "text", value: choice.hand, "aria-label": choice.label, autocomplete: "off",
+        spellcheck: "false", oninput: () => {
+          clearTimeout(timer);
+          timer = setTimeout(ask, 250);
+        } });
     }
     replace(valueHost, value);
     update();
@@ -97,8 +116,16 @@ export function effectOf(e) {
   const nsr = (f) => el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error));
   const taken = e.taken_along;
   return [
-    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ", e.before ? [nsr(e.before), " → ", e.after ? nsr(e.after) : "not known"] : "not known before the plan is measured", e.stale && " (from figures before the last change)",
-      el("span", { class: "soft" }, `; MACs on integers ${percent(e.macs_int8.before)} → ${percent(e.macs_int8.after)}; constants ${bytes(e.bytes.before)} → ${bytes(e.bytes.after)}`,
-        taken.length > 0 && `; taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""}`)),
-    commandLine(e.command)];
+    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ",
+      e.before ? [nsr(e.before), " → ", e.after ? nsr(e.after) : "not known"] : "not known before the plan is measured",
+      e.stale && " (from figures before the last change)",
+      el("span", { class: "soft" },
+        `; MACs on integers ${percent(e.macs_int8.before)} → ${percent(e.macs_int8.after)}; constants ${bytes(e.bytes.before)} → ${
+          bytes(e.bytes.after)
+        }`, taken.length > 0
+        && `; taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${
+          taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""
+        }`)),
+    commandLine(e.command),
+  ];
 }

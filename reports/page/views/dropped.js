@@ -1,14 +1,16 @@
-// A report of qwb that somebody dropped on the page: the HTML of analyze or verify, or what they print with --json. It is read and drawn here:
-// nothing of it is run, and neither its model nor the core is asked.
+// A report of qwb that somebody dropped on the page: the HTML of analyze or verify, or what they print with --json. It is read and drawn
+// here: nothing of it is run, and neither its model nor the core is asked.
 import { el } from "../dom.js";
 import { known } from "../format.js";
-import { newSelection } from "../selection.js";
-import { drawReport } from "../report_body.js";
-import { drawVerification } from "../verification_body.js";
 import { drawLanguageReport } from "../language_body.js";
+import { drawReport } from "../report_body.js";
+import { newSelection } from "../selection.js";
+import { drawVerification } from "../verification_body.js";
 
 export const droppedView = {
-  key: "report", label: "Report", doc: "The report that was dropped on this page, as its file has it.",
+  key: "report",
+  label: "Report",
+  doc: "The report that was dropped on this page, as its file has it.",
   usable: (app) => Boolean(app.report),
   draw(host, app) {
     let now = null;
@@ -16,8 +18,11 @@ export const droppedView = {
       if (!app.report || now === app.report) return; // closed, or something else changed
       now = app.report;
       const main = el("div", { class: "document" });
-      host.replaceChildren(el("p", { class: "measure" }, "From the file ", el("b", null, el("bdi", null, now.file)), "; no plan of this page. ",
-        el("button", { type: "button", onclick: () => app.present(null) }, "Close the report")), main);
+      host.replaceChildren(
+        el("p", { class: "measure" }, "From the file ", el("b", null, el("bdi", null, now.file)), "; no plan of this page. ",
+          el("button", { type: "button", onclick: () => app.present(null) }, "Close the report")),
+        main
+      );
       try {
         now.draw(main);
       } catch (problem) {
@@ -32,13 +37,16 @@ export const droppedView = {
 // reportOf reads a file: {file, draw(main)}, or null where it is no report.
 export async function reportOf(file) {
   if (!/\.(html?|json)$/i.test(file.name) || /\.(plan|analysis)\.json$/i.test(file.name)) return null;
-  const text = await file.text(), html = /\.html?$/i.test(file.name), title = file.name.replace(/\.(analyze\.|verify\.)?(json|html?)$/i, "");
+  const text = await file.text(), html = /\.html?$/i.test(file.name),
+    title = file.name.replace(/\.(analyze\.|verify\.)?(json|html?)$/i, "");
   const part = (id) => { // <, > and & are escaped in what lies between
     const start = `<script type="application/json" id="${id}">`, at = text.indexOf(start);
     return at < 0 ? null : parsed(text.slice(at + start.length, text.indexOf("<" + "/script>", at)));
   };
   const report = html ? part("report") : parsed(text), verification = html ? part("verification") : report, view = html && part("view");
-  if (verification && verification.per_tensor && verification.static) return { file: file.name, draw: (main) => drawVerification(main, title, verification, newSelection()) };
+  if (verification && verification.per_tensor && verification.static) {
+    return { file: file.name, draw: (main) => drawVerification(main, title, verification, newSelection()) };
+  }
   if (!report || !("layerwise" in report)) {
     if (html) throw new Error(`${file.name} is no report of qwb`);
     return null;
@@ -63,5 +71,6 @@ function viewOf(report) {
     const noise = o.centred || o;
     if (!verdict || noise.nsr > verdict.nsr) verdict = { ...noise, output: o.output, centred: Boolean(o.centred), samples: report.samples };
   }
-  return { title: name, model: name, plan: report.plan, platform: report.platform, report, verdict: known(verdict) ? verdict : {}, picture: null, partial: true };
+  return { title: name, model: name, plan: report.plan, platform: report.platform, report, verdict: known(verdict) ? verdict : {},
+    picture: null, partial: true };
 }

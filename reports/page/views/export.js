@@ -1,45 +1,60 @@
 // Export: the file for the engine, verified before it gets its name, to be downloaded.
-import {el, download, commandLine} from "../dom.js";
-import {plural} from "../format.js";
-import {part, drawForm, task, grid, fields, message, problemText, steady} from "./parts.js";
-import {trafficLight, knownText, exactCount} from "./verify.js";
+import { commandLine, download, el } from "../dom.js";
+import { plural } from "../format.js";
+import { drawForm, fields, grid, message, part, problemText, steady, task } from "./parts.js";
+import { exactCount, knownText, trafficLight } from "./verify.js";
 
 export const exportView = {
   key: "export",
   label: "Export",
   doc: "Writes the quantized model for the engine. It is verified before the file gets its name; if that fails nothing is written.",
   draw: drawExport,
-  usable: app => app.state.exists || app.state.language,
+  usable: (app) => app.state.exists || app.state.language,
 };
 
 function drawExport(host, app) {
-  const s = app.state, result = el("div", {class: "result"});
-  const formats = (s.formats || []).filter(f => f.language === Boolean(s.language) && (!f.platforms || !f.platforms.length || f.platforms.includes(s.platform))), own = el("div", {});
+  const s = app.state, result = el("div", { class: "result" });
+  const formats = (s.formats || []).filter((f) =>
+      f.language === Boolean(s.language) && (!f.platforms || !f.platforms.length || f.platforms.includes(s.platform))
+    ), own = el("div", {});
   let options = null;
-  const drawOptions = name => { // the options that only this format has
-    const f = formats.find(x => x.name === name);
-    options = f && f.options && f.options.length ? drawForm(app, f.options.map(o => ({name: `option_${o.name}`, label: o.name, doc: o.doc, ...(o.choices && o.choices.length
-      ? {type: "select", value: o.default || o.choices[0], options: o.choices.map(v => ({name: v}))} : {placeholder: o.default})}))) : null;
-    own.replaceChildren(el("p", {class: "hint"}, f ? f.doc || "" : s.language ? "The first of the list." : "The format that the target of the plan is usually written in."), options ? options.node : "");
+  const drawOptions = (name) => { // the options that only this format has
+    const f = formats.find((x) => x.name === name);
+    options = f && f.options && f.options.length
+      ? drawForm(app, f.options.map((o) => ({ name: `option_${o.name}`, label: o.name, doc: o.doc, ...(o.choices && o.choices.length
+        ? { type: "select", value: o.default || o.choices[0], options: o.choices.map((v) => ({ name: v })) }
+        : { placeholder: o.default }) })
+      )) : null;
+    own.replaceChildren(
+      el("p", { class: "hint" },
+        f ? f.doc || "" : s.language ? "The first of the list." : "The format that the target of the plan is usually written in."),
+      options ? options.node : ""
+    );
   };
   const beside = `beside the ${s.language ? "model" : "plan"}`;
   const form = drawForm(app, fields(app, "export", {
-    format: {options: [...(s.language ? [] : [{name: "", label: `usual one of ${s.platform || "the target"}`}]), ...formats.map(f => ({name: f.name, label: f.name, doc: f.doc}))], changed: drawOptions},
-    output: {placeholder: beside, doc: `A name under the folders that this page may write to. Empty: ${beside}.`},
-  }).filter(row => !s.language || row.name !== "unverified"));
+    format: {
+      options: [
+        ...(s.language ? [] : [{ name: "", label: `usual one of ${s.platform || "the target"}` }]),
+        ...formats.map((f) => ({ name: f.name, label: f.name, doc: f.doc })),
+      ],
+      changed: drawOptions,
+    },
+    output: { placeholder: beside, doc: `A name under the folders that this page may write to. Empty: ${beside}.` },
+  }).filter((row) => !s.language || row.name !== "unverified"));
   drawOptions(form.read().format);
-  const run = task(app, {label: "Export", kind: "export", options: () => {
+  const run = task(app, { label: "Export", kind: "export", options: () => {
     const extra = {};
     for (const [key, value] of Object.entries(options ? options.read() : {})) extra[key.slice(7)] = String(value);
-    return {...form.read(), ...(Object.keys(extra).length ? {options: extra} : {})};
-  }, into: result, show: r => showExport(result, app, r)});
+    return { ...form.read(), ...(Object.keys(extra).length ? { options: extra } : {}) };
+  }, into: result, show: (r) => showExport(result, app, r) });
   host.replaceChildren(part("Export the quantized model", exportView.doc, form.node, own, run, result), s.language ? "" : afterwards(app));
   return steady(app, () => drawExport(host, app));
 }
 
 function showExport(result, app, r) {
-  const v = r.verification, said = el("p", {class: "status", role: "status"});
-  const take = async file => {
+  const v = r.verification, said = el("p", { class: "status", role: "status" });
+  const take = async (file) => {
     try {
       download(file.path.split("/").pop(), await app.client.download(file.path));
       message(said, `${file.path}: saved by the browser`);
@@ -47,37 +62,63 @@ function showExport(result, app, r) {
       message(said, problemText(problem), true);
     }
   };
-  const wrong = v && (v.verdict === "different" || v.verdict === "other"), open = v && (v.verdict === "nothing" || v.verdict === "unverified");
+  const wrong = v && (v.verdict === "different" || v.verdict === "other"),
+    open = v && (v.verdict === "nothing" || v.verdict === "unverified");
   result.replaceChildren(
-    v ? el("div", {class: "lighted"}, trafficLight(v.verdict), el("div", {}, el("p", {class: wrong ? "headline large" : open ? "headline visible" : "headline"},
-      wrong ? "The file was written although its integers differ." : v.verdict === "partial" ? "Written; verified as far as it has an integer form." : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.` : v && v.simulation && v.simulation.ties ? `Written and verified: no integer differs by more than rounding allows; ${plural(v.simulation.ties, "value")} on a tie may round to either side.` : "Written and verified: no integer differs."),
-    v.samples ? el("p", {class: "hint"}, `Arithmetic ${v.profile}${knownText(v)}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}, by ${v.backend}.`) : "", backText(v.read_back))) : el("p", {class: "headline open"}, "Written without verification."),
-   
-    grid({caption: `Files of format ${r.format}${r.platform ? ` for ${r.platform}` : ""}`, rows: r.files, pick: take, pickDoc: "download this file", columns: [
-      {label: "download", cell: f => f.path},
-      {label: "SHA-256", doc: "of the file's bytes: the same plan gives the same bytes everywhere", cell: f => el("code", {}, f.sha256)}]}), said);
+    v
+      ? el("div", { class: "lighted" }, trafficLight(v.verdict),
+        el("div", {},
+          el("p", { class: wrong ? "headline large" : open ? "headline visible" : "headline" },
+            wrong ? "The file was written although its integers differ."
+              : v.verdict === "partial" ? "Written; verified as far as it has an integer form."
+              : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.`
+              : v && v.simulation && v.simulation.ties
+              ? `Written and verified: no integer differs by more than rounding allows; ${
+                plural(v.simulation.ties, "value")
+              } on a tie may round to either side.` : "Written and verified: no integer differs."), v.samples
+          ? el("p", { class: "hint" },
+            `Arithmetic ${v.profile}${knownText(v)}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}, by ${v.backend}.`)
+          : "", backText(v.read_back))) : el("p", { class: "headline open" }, "Written without verification."),
+    grid({ caption: `Files of format ${r.format}${r.platform ? ` for ${r.platform}` : ""}`, rows: r.files, pick: take,
+      pickDoc: "download this file", columns: [
+        { label: "download", cell: (f) => f.path },
+        { label: "SHA-256", doc: "of the file's bytes: the same plan gives the same bytes everywhere",
+          cell: (f) => el("code", {}, f.sha256) },
+      ] }),
+    said
+  );
 }
 
 // backText says what reading the file back found.
 function backText(b) {
   if (!b) return "";
-  const ran = b.samples ? ` Its own program computes ${b.integers < b.integers_of ? `${exactCount(b.integers)} of ` : ""}the plan's ${exactCount(b.integers_of)} integers on ${plural(b.samples, "sample")}.` : b.not_run ? ` Its own program was not run: ${b.not_run}.` : "";
-  return el("p", {class: "hint"}, `Read back: ${exactCount(b.compared)} numbers of the file, ${b.different} are not the plan's.${ran}${b.not_held.length ? ` Not in the file: ${b.not_held.join("; ")}.` : ""}`);
+  const ran = b.samples
+    ? ` Its own program computes ${b.integers < b.integers_of ? `${exactCount(b.integers)} of ` : ""}the plan's ${
+      exactCount(b.integers_of)
+    } integers on ${plural(b.samples, "sample")}.` : b.not_run ? ` Its own program was not run: ${b.not_run}.` : "";
+  return el("p", { class: "hint" },
+    `Read back: ${exactCount(b.compared)} numbers of the file, ${b.different} are not the plan's.${ran}${
+      b.not_held.length ? ` Not in the file: ${b.not_held.join("; ")}.` : ""
+    }`);
 }
 
 // afterwards are the other things that are taken along: the plan, its recipe, the gate for CI.
 function afterwards(app) {
-  const box = el("div", {class: "result"}), plan = app.state.plan || "MODEL.plan.json";
-  const text = (name, get) => el("button", {type: "button", onclick: async () => {
-    try {
-      const answer = await get();
-      download(name, answer instanceof Blob ? answer : typeof answer === "string" ? answer : answer.recipe || answer.text || JSON.stringify(answer, null, 2));
-      message(box, `${name}: saved by the browser`);
-    } catch (problem) {
-      message(box, problemText(problem), true);
-    }
-  }}, name);
-  return part("Take along", "The plan holds all decisions and scales; the recipe repeats the decisions on another model; the gate fails a build (exit code 3) if a new plan is worse.",
-    el("p", {class: "actions"}, text(plan.split("/").pop(), () => app.client.download(plan)), " ", text("recipe.yaml", () => app.client.call("recipe", {}))), box,
+  const box = el("div", { class: "result" }), plan = app.state.plan || "MODEL.plan.json";
+  const text = (name, get) =>
+    el("button", { type: "button", onclick: async () => {
+      try {
+        const answer = await get();
+        download(name, answer instanceof Blob ? answer
+          : typeof answer === "string" ? answer : answer.recipe || answer.text || JSON.stringify(answer, null, 2));
+        message(box, `${name}: saved by the browser`);
+      } catch (problem) {
+        message(box, problemText(problem), true);
+      }
+    } }, name);
+  return part("Take along",
+    "The plan holds all decisions and scales; the recipe repeats the decisions on another model; the gate fails a build (exit code 3) if a new plan is worse.",
+    el("p", { class: "actions" }, text(plan.split("/").pop(), () => app.client.download(plan)), " ",
+      text("recipe.yaml", () => app.client.call("recipe", {}))), box,
     commandLine(`qwb gate ${plan.split("/").pop()} --max-drop 1 --data DATA --labels LABELS --junit gate.xml`));
 }

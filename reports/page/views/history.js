@@ -1,16 +1,29 @@
 // The decisions of the plan: what was decided, by what, and what was measured afterwards. Each one can be taken back.
-import { el, replace } from "../dom.js";
 import { figures, words } from "../decisions.js";
+import { el, replace } from "../dom.js";
 
-const whose = { calibrate: "calibration", target: "target", import: "import", user: "you", recipe: "recipe", search: "search", tune: "tuning" };
+const whose = { calibrate: "calibration", target: "target", import: "import", user: "you", recipe: "recipe", search: "search",
+  tune: "tuning" };
 
 export const historyView = {
-  key: "history", label: "History", doc: "Every decision that made this plan, with what was measured after it; undo, redo, take one back",
+  key: "history",
+  label: "History",
+  doc: "Every decision that made this plan, with what was measured after it; undo, redo, take one back",
   draw(host, app) {
     const list = el("ol", { class: "decisions" }), undone = el("ol", { class: "decisions undone" }), said = el("p", { class: "bad" });
     const recipeHost = el("div");
-    host.append(el("p", { class: "soft" }, "A plan is its decisions. All scales follow from them, so that any decision can be taken back without losing those after it."),
-      said, list, undone, el("p", null, el("button", { type: "button", title: "All decisions as a YAML file that qwb calibrate --recipe reads: the same treatment for another model or another day", onclick: showRecipe }, "Show as a recipe")), recipeHost);
+    host.append(
+      el("p", { class: "soft" },
+        "A plan is its decisions. All scales follow from them, so that any decision can be taken back without losing those after it."),
+      said,
+      list,
+      undone,
+      el("p", null,
+        el("button", { type: "button",
+          title: "All decisions as a YAML file that qwb calibrate --recipe reads: the same treatment for another model or another day",
+          onclick: showRecipe }, "Show as a recipe")),
+      recipeHost
+    );
 
     async function showRecipe() {
       try {
@@ -30,14 +43,21 @@ export const historyView = {
         said.textContent = problem.message;
         return;
       }
-      replace(list, [...log.decisions].reverse().map((d) => el("li", { class: d.in_force ? "" : "replaced" },
-        el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", decided(d),
-          !d.in_force && el("span", { class: "soft" }, " (taken back or replaced)"), d.stale && el("span", { class: "soft", title: "Its evidence was measured under other decisions" }, " (outdated evidence)")),
-        (d.story || []).map((line) => el("p", { class: "soft" }, line)),
-        (d.runs || []).filter((run) => !d.story || run.command !== d.by).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, `${run.command}: ${figures(run.figures)}`)),
-        d.in_force && ["user", "search", "recipe", "tune"].includes(d.by) && el("button", { type: "button", title: `Take back this decision alone: qwb unset '#${d.number}'`,
-          onclick: () => app.change("unset", { what: `#${d.number}` }).catch(() => {}) }, "Take back"))));
-      replace(undone, (log.undone || []).map((u) => el("li", { class: "replaced" }, el("b", null, "undone"), ": ", u.decisions.map(decided).join("; "))));
+      replace(list,
+        [...log.decisions].reverse().map((d) =>
+          el("li", { class: d.in_force ? "" : "replaced" },
+            el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", decided(d),
+              !d.in_force && el("span", { class: "soft" }, " (taken back or replaced)"),
+              d.stale && el("span", { class: "soft", title: "Its evidence was measured under other decisions" }, " (outdated evidence)")),
+            (d.story || []).map((line) => el("p", { class: "soft" }, line)), (d.runs || []).filter((run) =>
+              !d.story || run.command !== d.by
+            ).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, `${run.command}: ${figures(run.figures)}`)),
+            d.in_force && ["user", "search", "recipe", "tune"].includes(d.by)
+              && el("button", { type: "button", title: `Take back this decision alone: qwb unset '#${d.number}'`, onclick: () =>
+                app.change("unset", { what: `#${d.number}` }).catch(() => {}) }, "Take back"))
+        ));
+      replace(undone,
+        (log.undone || []).map((u) => el("li", { class: "replaced" }, el("b", null, "undone"), ": ", u.decisions.map(decided).join("; "))));
     }
     update();
     return { update };

@@ -1,26 +1,33 @@
 // One operator: what can be decided of it, the ranges of its tensors with handles to drag, its weights by channel, and what was measured.
-import { drawPanel } from "../panel.js";
-import { el, replace } from "../dom.js";
 import { byName } from "../data.js";
+import { el, replace } from "../dom.js";
+import { drawPanel } from "../panel.js";
 import { decision } from "./decide.js";
 import { rangeTool } from "./range.js";
 import { drawWeights } from "./weights.js";
 
 export const inspectorView = {
-  key: "inspector", label: "Operator", doc: "The selected operator: its settings, its tensors and what they cost, and how to change them",
+  key: "inspector",
+  label: "Operator",
+  doc: "The selected operator: its settings, its tensors and what they cost, and how to change them",
   draw(host, app) {
     let range = null, slotKind = "in0", shown = "", form = null;
-    const off = app.selection.on((change) => { if (change.what === "node" && app.selection.node !== shown) update(); });
+    const off = app.selection.on((change) => {
+      if (change.what === "node" && app.selection.node !== shown) update();
+    });
     update();
     return { update, close: off };
 
     function update() {
       if (range) range.close();
       range = null;
-      const row = byName(app.rows).get(app.selection.node), body = host.parentElement, same = shown === app.selection.node, place = same ? body.scrollTop : 0;
+      const row = byName(app.rows).get(app.selection.node), body = host.parentElement, same = shown === app.selection.node,
+        place = same ? body.scrollTop : 0;
       shown = app.selection.node;
       if (!row) {
-        replace(host, el("p", { class: "soft pad" }, "Select an operator in the network or in the table. Colours say where the error comes from; the table below has the worst first."));
+        replace(host,
+          el("p", { class: "soft pad" },
+            "Select an operator in the network or in the table. Colours say where the error comes from; the table below has the worst first."));
         return;
       }
       if (form && same) form.update(); // what is being chosen outlives new figures
@@ -28,8 +35,11 @@ export const inspectorView = {
       const tensors = el("section", { "aria-label": "Range" }), weights = el("section", { "aria-label": "Weights" });
       const panel = el("div", { class: "layer" });
       replace(host, panel, weights);
-      drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection, pictures: false, tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
-      drawTools(row, tensors, weights).then(() => { if (shown === row.name) body.scrollTop = place; });
+      drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection, pictures: false,
+        tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
+      drawTools(row, tensors, weights).then(() => {
+        if (shown === row.name) body.scrollTop = place;
+      });
     }
 
     async function drawTools(row, tensors, weights) {
@@ -41,9 +51,12 @@ export const inspectorView = {
         return;
       }
       if (shown !== row.name || !tensors.isConnected) return; // drawn anew meanwhile
-      const slots = about.explain.slots.filter((s) => s.scheme && (!about.weights || s.tensor !== about.weights.tensor)).map((s) => s.slot.slice(s.slot.lastIndexOf(":") + 1));
-      if (slots.length === 0) replace(tensors, el("p", { class: "soft" }, "This operator is computed in float: none of its tensors has a range."));
-      else {
+      const slots = about.explain.slots.filter((s) => s.scheme && (!about.weights || s.tensor !== about.weights.tensor)).map((s) =>
+        s.slot.slice(s.slot.lastIndexOf(":") + 1)
+      );
+      if (slots.length === 0) {
+        replace(tensors, el("p", { class: "soft" }, "This operator is computed in float: none of its tensors has a range."));
+      } else {
         const at = el("div"), first = slots.includes(slotKind) ? slotKind : slots[0];
         const pick = (slot) => {
           slotKind = slot;
@@ -51,8 +64,12 @@ export const inspectorView = {
           if (range) range.close();
           range = rangeTool(at, app, `${row.name}:${slot}`);
         };
-        const buttons = slots.map((slot) => el("button", { type: "button", data: { slot }, title: `The range of ${row.name}:${slot}`, onclick: () => pick(slot) }, slotName(slot, row)));
-        replace(tensors, el("h3", null, "Range"), el("div", { class: "actions", role: "group", "aria-label": "Which tensor" }, buttons), at);
+        const buttons = slots.map((slot) =>
+          el("button", { type: "button", data: { slot }, title: `The range of ${row.name}:${slot}`, onclick: () => pick(slot) },
+            slotName(slot, row))
+        );
+        replace(tensors, el("h3", null, "Range"), el("div", { class: "actions", role: "group", "aria-label": "Which tensor" }, buttons),
+          at);
         pick(first);
       }
       if (about.weights) {

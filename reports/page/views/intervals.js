@@ -1,39 +1,51 @@
 // Figures with their error bars, one line each: what can be told apart is seen at once. Used where there is no second axis.
-import {el, svg} from "../dom.js";
-import {number} from "../format.js";
+import { el, svg } from "../dom.js";
+import { number } from "../format.js";
 
-// drawIntervals draws rows {label, value, error, title, mark, pick()} from top to bottom. band {from, to, label} is what cannot be told apart.
-// zero draws a line at 0; log makes the axis logarithmic where all values are above 0.
-export function drawIntervals(host, rows, {label, band, zero, log}) {
-  const low = r => r.value - 2 * (r.error || 0), high = r => r.value + 2 * (r.error || 0);
-  const logarithmic = log && rows.every(r => r.value > 0) && Math.max(...rows.map(r => r.value)) > 20 * Math.min(...rows.map(r => r.value));
-  const floor = logarithmic ? Math.min(...rows.map(r => r.value)) / 4 : 0;
-  const at = v => (logarithmic ? Math.log10(Math.max(v, floor)) : v);
-  const ends = rows.flatMap(r => [at(low(r)), at(high(r))]).concat(zero ? [0] : []);
+// drawIntervals draws rows {label, value, error, title, mark, pick()} from top to bottom. band {from, to, label} is what cannot be told
+// apart. zero draws a line at 0; log makes the axis logarithmic where all values are above 0.
+export function drawIntervals(host, rows, { label, band, zero, log }) {
+  const low = (r) => r.value - 2 * (r.error || 0), high = (r) => r.value + 2 * (r.error || 0);
+  const logarithmic = log && rows.every((r) => r.value > 0)
+    && Math.max(...rows.map((r) => r.value)) > 20 * Math.min(...rows.map((r) => r.value));
+  const floor = logarithmic ? Math.min(...rows.map((r) => r.value)) / 4 : 0;
+  const at = (v) => (logarithmic ? Math.log10(Math.max(v, floor)) : v);
+  const ends = rows.flatMap((r) => [at(low(r)), at(high(r))]).concat(zero ? [0] : []);
   const min = Math.min(...ends), max = Math.max(...ends), span = max - min || 1;
-  const width = pictureWidth(host), names = Math.min(260, Math.round(0.36 * width)), step = 24, top = 8, height = top + rows.length * step + 34;
-  const x = v => names + 10 + ((at(v) - min) / span) * (width - names - 30);
-  const picture = svg("svg", {width, height, viewBox: `0 0 ${width} ${height}`, class: "intervals", role: "img", "aria-label": `${label}: ${rows.length} values with error bars of two standard errors; the table has the numbers`});
+  const width = pictureWidth(host), names = Math.min(260, Math.round(0.36 * width)), step = 24, top = 8,
+    height = top + rows.length * step + 34;
+  const x = (v) => names + 10 + ((at(v) - min) / span) * (width - names - 30);
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "intervals", role: "img",
+    "aria-label": `${label}: ${rows.length} values with error bars of two standard errors; the table has the numbers` });
   if (band) {
-    picture.append(svg("rect", {class: "band", x: x(band.from), y: top, width: Math.max(x(band.to) - x(band.from), 2), height: rows.length * step}, svg("title", {}, band.label)));
+    picture.append(
+      svg("rect", { class: "band", x: x(band.from), y: top, width: Math.max(x(band.to) - x(band.from), 2), height: rows.length * step },
+        svg("title", {}, band.label))
+    );
   }
   for (const t of ticksOf(min, max, logarithmic, Math.max(2, Math.floor((width - names) / 90)))) {
-    picture.append(svg("line", {class: "rule", x1: x(t), x2: x(t), y1: top, y2: top + rows.length * step}),
-      svg("text", {class: "tick", x: x(t), y: top + rows.length * step + 15, "text-anchor": "middle"}, number(t)));
+    picture.append(svg("line", { class: "rule", x1: x(t), x2: x(t), y1: top, y2: top + rows.length * step }),
+      svg("text", { class: "tick", x: x(t), y: top + rows.length * step + 15, "text-anchor": "middle" }, number(t)));
   }
-  if (zero) picture.append(svg("line", {class: "zero", x1: x(0), x2: x(0), y1: top, y2: top + rows.length * step}));
+  if (zero) picture.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: top + rows.length * step }));
   rows.forEach((r, i) => {
-    const y = top + i * step + step / 2, group = svg("g", {class: `interval ${r.mark || ""}`}, svg("title", {}, r.title || r.label));
-    group.append(svg("text", {class: "name", x: names, y: y + 4, "text-anchor": "end"}, shortEnd(r.label, Math.floor(names / 6.6))),
-      svg("line", {class: "bar", x1: x(low(r)), x2: x(high(r)), y1: y, y2: y}));
-    for (const end of r.error ? [low(r), high(r)] : []) group.append(svg("line", {class: "bar", x1: x(end), x2: x(end), y1: y - 4, y2: y + 4}));
+    const y = top + i * step + step / 2, group = svg("g", { class: `interval ${r.mark || ""}` }, svg("title", {}, r.title || r.label));
+    group.append(svg("text", { class: "name", x: names, y: y + 4, "text-anchor": "end" }, shortEnd(r.label, Math.floor(names / 6.6))),
+      svg("line", { class: "bar", x1: x(low(r)), x2: x(high(r)), y1: y, y2: y }));
+    for (const end of r.error ? [low(r), high(r)] : []) {
+      group.append(svg("line", { class: "bar", x1: x(end), x2: x(end), y1: y - 4, y2: y + 4 }));
+    }
     // Filled or hollow, not by colour alone: the best ones are filled.
-    group.append(r.mark === "best" ? svg("circle", {cx: x(r.value), cy: y, r: 5}) : svg("rect", {x: x(r.value) - 4, y: y - 4, width: 8, height: 8}));
+    group.append(
+      r.mark === "best" ? svg("circle", { cx: x(r.value), cy: y, r: 5 }) : svg("rect", { x: x(r.value) - 4, y: y - 4, width: 8, height: 8 })
+    );
     if (r.pick) group.addEventListener("click", r.pick);
     picture.append(group);
   });
-  picture.append(svg("text", {class: "axis", x: (names + width) / 2, y: height - 4, "text-anchor": "middle"}, `${label} (bars: two standard errors)`));
-  host.replaceChildren(el("div", {class: "scroll"}, picture));
+  picture.append(
+    svg("text", { class: "axis", x: (names + width) / 2, y: height - 4, "text-anchor": "middle" }, `${label} (bars: two standard errors)`)
+  );
+  host.replaceChildren(el("div", { class: "scroll" }, picture));
 }
 
 // pictureWidth is how wide a picture is drawn, so that its letters have their size on narrow screens too.
@@ -55,7 +67,7 @@ function ticksOf(min, max, logarithmic, most) {
     }
     return list;
   }
-  const raw = (max - min || 1) / most, unit = 10 ** Math.floor(Math.log10(raw)), step = unit * [1, 2, 5, 10].find(m => m * unit >= raw);
+  const raw = (max - min || 1) / most, unit = 10 ** Math.floor(Math.log10(raw)), step = unit * [1, 2, 5, 10].find((m) => m * unit >= raw);
   for (let i = Math.ceil(min / step); i * step <= max; i++) list.push(Number((i * step).toPrecision(12)));
   return list;
 }

@@ -15,11 +15,16 @@ export function jobsBar(app) {
   const now = el("div", { class: "now" }, kind, " ", meter, " ", said, " ", stop, waiting);
   const list = el("ol", { class: "jobs" }), log = el("ol", { class: "log" });
   const last = el("code", { class: "last" });
-  const copyAll = el("button", { type: "button", title: "Copy all command lines, one after another", onclick: () => navigator.clipboard && navigator.clipboard.writeText(lines.join("\n")) }, "Copy all");
-  const details = el("details", { class: "past" }, el("summary", { title: "All jobs, and the command line of everything that was done on this page" }, "Jobs and commands"),
+  const copyAll = el("button", { type: "button", title: "Copy all command lines, one after another",
+    onclick: () => navigator.clipboard && navigator.clipboard.writeText(lines.join("\n")) }, "Copy all");
+  const details = el("details", { class: "past" },
+    el("summary", { title: "All jobs, and the command line of everything that was done on this page" }, "Jobs and commands"),
     el("div", { class: "pastgrid" },
-      el("section", { "aria-label": "Jobs" }, el("h3", null, "Jobs"), el("p", { class: "soft" }, "One runs at a time. One that is stopped or interrupted goes on where it was, where its command can."), list),
-      el("section", { "aria-label": "Commands" }, el("h3", null, "Commands ", copyAll), el("p", { class: "soft" }, "Each of these does on the command line what was done here."), log)));
+      el("section", { "aria-label": "Jobs" }, el("h3", null, "Jobs"),
+        el("p", { class: "soft" }, "One runs at a time. One that is stopped or interrupted goes on where it was, where its command can."),
+        list),
+      el("section", { "aria-label": "Commands" }, el("h3", null, "Commands ", copyAll),
+        el("p", { class: "soft" }, "Each of these does on the command line what was done here."), log)));
   const node = el("footer", { class: "foot" }, el("div", { class: "footline" }, now, last, details));
   draw();
 
@@ -40,7 +45,9 @@ export function jobsBar(app) {
     meter.setAttribute("aria-label", `Progress of ${running.kind}`);
     if (total > 0) Object.assign(meter, { max: total, value: done });
     else meter.removeAttribute("value");
-    said.textContent = `${what ? `${what}${total > 0 ? ` ${done} of ${total}` : ""}, ` : ""}${duration(Math.round(seconds))}${eta === null ? "" : `, about ${duration(Math.ceil(eta))} left`}`;
+    said.textContent = `${what ? `${what}${total > 0 ? ` ${done} of ${total}` : ""}, ` : ""}${duration(Math.round(seconds))}${
+      eta === null ? "" : `, about ${duration(Math.ceil(eta))} left`
+    }`;
   }
 
   // draw brings the lists up to date too: when a job begins or ends, and when there is a new command.
@@ -65,7 +72,8 @@ export function jobsBar(app) {
   }
 
   function pastLine(job) {
-    return el("li", { class: `job ${job.state}` }, el("b", null, job.kind), ` ${words[job.state] || job.state}${job.seconds ? `, ${duration(job.seconds)}` : ""} `,
+    return el("li", { class: `job ${job.state}` }, el("b", null, job.kind),
+      ` ${words[job.state] || job.state}${job.seconds ? `, ${duration(job.seconds)}` : ""} `,
       (job.state === "running" || job.state === "queued") && stopButton(() => job),
       job.error && job.state !== "cancelled" && el("p", { class: "bad" }, job.error.message),
       [...(job.notes || []), ...(job.warnings || []).map((w) => w.text || w)].map((text) => el("p", { class: "soft" }, text)),
@@ -94,7 +102,9 @@ export function jobsBar(app) {
       draw();
     },
     // writer is the id of the last job that may write the plan, of those that are not over: what is started now is to follow it.
-    writer: () => [...jobs.values()].filter((job) => job.changes && (job.state === "queued" || job.state === "running")).map((job) => job.id).pop() || "",
+    writer: () =>
+      [...jobs.values()].filter((job) => job.changes && (job.state === "queued" || job.state === "running")).map((job) => job.id).pop()
+      || "",
     // knows says whether the line is that of a job, which notes it when it is done.
     knows: (line) => [...jobs.values()].some((job) => job.command === line),
   };

@@ -1,20 +1,25 @@
 // The bench itself: the network with its heat, the selected operator beside it, all operators in a table below.
 import { el, replace } from "../dom.js";
-import { drawGraph } from "../graph.js";
 import { pages, splitter } from "../frame.js";
+import { drawGraph } from "../graph.js";
 import { adviceView } from "./advice.js";
 import { historyView } from "./history.js";
 import { inspectorView } from "./inspector.js";
 import { rankingView } from "./ranking.js";
 
 export const networkView = {
-  key: "network", label: "Network", doc: "Where the error comes from: the network, one operator in detail, and all operators ranked",
+  key: "network",
+  label: "Network",
+  doc: "Where the error comes from: the network, one operator in detail, and all operators ranked",
   usable: (app) => Boolean(app.state && app.state.exists),
   draw(host, app) {
-    const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }), note = el("div", { class: "measure", role: "status" });
+    const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }),
+      note = el("div", { class: "measure", role: "status" });
     const measured = () => app.rows.some((row) => row.nsr !== null);
     const begin = () => { // where it hurts most
-      if (!app.selection.node && measured()) app.selection.set(app.rows.reduce((worst, row) => ((row.nsr || 0) > (worst.nsr || 0) ? row : worst)).name, "start");
+      if (!app.selection.node && measured()) {
+        app.selection.set(app.rows.reduce((worst, row) => ((row.nsr || 0) > (worst.nsr || 0) ? row : worst)).name, "start");
+      }
     };
     begin();
     const parts = []; // handles of the panes that have been drawn
@@ -52,10 +57,13 @@ export const networkView = {
     }
     function drawNote() {
       const v = app.view || {};
-      const measure = el("button", { type: "button", class: "primary", title: "Run the analysis on the plan as it stands: qwb analyze", onclick: () => {
-        measure.disabled = true;
-        app.run("analyze").catch(() => {}).finally(() => { measure.disabled = false; });
-      } }, measured() ? "Measure again" : "Measure");
+      const measure = el("button", { type: "button", class: "primary", title: "Run the analysis on the plan as it stands: qwb analyze",
+        onclick: () => {
+          measure.disabled = true;
+          app.run("analyze").catch(() => {}).finally(() => {
+            measure.disabled = false;
+          });
+        } }, measured() ? "Measure again" : "Measure");
       replace(note, v.stale ? ["The figures were measured before the last change. ", measure]
         : measured() ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
       note.hidden = !note.firstChild;

@@ -1,6 +1,6 @@
 // What the views share: forms made of rows, result tables, buttons that run a job, and the choice of a file.
-import {el, commandLine, visible} from "../dom.js";
-import {bytes, duration, known} from "../format.js";
+import { commandLine, el, visible } from "../dom.js";
+import { bytes, duration, known } from "../format.js";
 
 // remembered keeps what was entered in a form, so that data named once are proposed in every view and stay when a tab of the page is left.
 export const remembered = {};
@@ -12,7 +12,7 @@ export function proposed(name, fallback) {
 
 // part is a titled piece of a view. doc is one sentence that says what it is for.
 export function part(title, doc, ...children) {
-  return el("section", {class: "part"}, el("h3", {}, title), doc ? el("p", {class: "doc"}, doc) : "", ...children);
+  return el("section", { class: "part" }, el("h3", {}, title), doc ? el("p", { class: "doc" }, doc) : "", ...children);
 }
 
 let fieldNumber = 0; // for ids that tie labels and hints to their controls
@@ -20,59 +20,81 @@ let fieldNumber = 0; // for ids that tie labels and hints to their controls
 // drawForm makes labelled controls out of rows {name, label, doc, type, options, value, min, max, step, placeholder, of}.
 // type: text (default), number, check, select, many (check boxes), range, file (with a chooser; of: the kind of files).
 export function drawForm(app, rows) {
-  const node = el("div", {class: "fields"}), readers = {}, writers = {};
+  const node = el("div", { class: "fields" }), readers = {}, writers = {};
   for (const row of rows) {
-    const id = `field${++fieldNumber}`, hint = row.doc ? el("p", {class: "hint", id: `${id}doc`}, row.doc) : null;
-    const memory = row.memory || row.name, first = proposed(memory, row.value), keep = value => { remembered[memory] = value; if (row.changed) row.changed(value); };
-    const about = {id, "aria-describedby": hint ? `${id}doc` : null};
+    const id = `field${++fieldNumber}`, hint = row.doc ? el("p", { class: "hint", id: `${id}doc` }, row.doc) : null;
+    const memory = row.memory || row.name, first = proposed(memory, row.value), keep = (value) => {
+      remembered[memory] = value;
+      if (row.changed) row.changed(value);
+    };
+    const about = { id, "aria-describedby": hint ? `${id}doc` : null };
     let control, extra = [];
     if (row.type === "many") {
       const chosen = new Set(first || []);
-      const boxes = row.options.map(o => {
-        const box = el("input", {type: "checkbox", value: o.name, checked: chosen.has(o.name)});
-        box.addEventListener("change", () => { if (box.checked) chosen.add(o.name); else chosen.delete(o.name); keep([...chosen]); });
-        return el("label", {class: "box", title: o.doc || ""}, box, " ", o.label || o.name);
+      const boxes = row.options.map((o) => {
+        const box = el("input", { type: "checkbox", value: o.name, checked: chosen.has(o.name) });
+        box.addEventListener("change", () => {
+          if (box.checked) chosen.add(o.name);
+          else chosen.delete(o.name);
+          keep([...chosen]);
+        });
+        return el("label", { class: "box", title: o.doc || "" }, box, " ", o.label || o.name);
       });
-      node.append(el("fieldset", {class: "field many"}, el("legend", {}, row.label), hint || "", el("div", {class: "boxes"}, ...boxes)));
-      readers[row.name] = () => row.options.map(o => o.name).filter(name => chosen.has(name));
+      node.append(
+        el("fieldset", { class: "field many" }, el("legend", {}, row.label), hint || "", el("div", { class: "boxes" }, ...boxes))
+      );
+      readers[row.name] = () => row.options.map((o) => o.name).filter((name) => chosen.has(name));
       continue;
     }
     if (row.type === "select") {
-      control = el("select", about, ...row.options.map(o => el("option", {value: o.name, title: o.doc || ""}, o.label || o.name)));
-      control.value = row.options.some(o => o.name === first) ? first : row.options.length ? row.options[0].name : "";
+      control = el("select", about, ...row.options.map((o) => el("option", { value: o.name, title: o.doc || "" }, o.label || o.name)));
+      control.value = row.options.some((o) => o.name === first) ? first : row.options.length ? row.options[0].name : "";
       readers[row.name] = () => control.value;
     } else if (row.type === "check") {
-      control = el("input", {...about, type: "checkbox", checked: Boolean(first)});
+      control = el("input", { ...about, type: "checkbox", checked: Boolean(first) });
       readers[row.name] = () => control.checked;
     } else if (row.type === "number" || row.type === "range") {
-      control = el("input", {...about, type: row.type, min: row.min, max: row.max, step: row.step || 1, placeholder: row.placeholder});
+      control = el("input", { ...about, type: row.type, min: row.min, max: row.max, step: row.step || 1, placeholder: row.placeholder });
       if (first !== undefined && first !== null) control.value = String(first);
       readers[row.name] = () => (control.value === "" ? undefined : Number(control.value));
       if (row.type === "range") {
-        const out = el("output", {for: id}), show = () => { out.textContent = row.show ? row.show(Number(control.value)) : control.value; };
+        const out = el("output", { for: id }), show = () => {
+          out.textContent = row.show ? row.show(Number(control.value)) : control.value;
+        };
         control.addEventListener("input", show);
         show();
         extra = [out];
       }
     } else {
-      const lines = String(first || "").split("\n").length, text = {...about, autocomplete: "off", spellcheck: "false", placeholder: row.placeholder};
-      control = lines > 1 ? el("textarea", {...text, rows: lines, title: "one in each line"}) : el("input", {...text, type: "text"});
+      const lines = String(first || "").split("\n").length,
+        text = { ...about, autocomplete: "off", spellcheck: "false", placeholder: row.placeholder };
+      control = lines > 1 ? el("textarea", { ...text, rows: lines, title: "one in each line" }) : el("input", { ...text, type: "text" });
       control.value = first || "";
       readers[row.name] = () => control.value.trim();
       if (row.choices) {
         control.setAttribute("list", `${id}list`);
-        extra = [el("datalist", {id: `${id}list`}, row.choices.map(c => el("option", {value: c})))];
+        extra = [el("datalist", { id: `${id}list` }, row.choices.map((c) => el("option", { value: c })))];
       }
       if (row.type === "file") {
-        const put = value => { control.value = value; keep(value); };
-        extra = [el("button", {type: "button", title: "Choose among the files that this page may see", onclick: () => chooseFile(app, row.of || "any", row.label, put)}, "Browse…")];
+        const put = (value) => {
+          control.value = value;
+          keep(value);
+        };
+        extra = [
+          el("button", { type: "button", title: "Choose among the files that this page may see", onclick: () =>
+            chooseFile(app, row.of || "any", row.label, put) }, "Browse…"),
+        ];
       }
     }
     control.addEventListener("change", () => keep(readers[row.name]()));
-    writers[row.name] = value => { if (row.type === "check") control.checked = Boolean(value); else control.value = value; keep(value); };
-    const label = el("label", {for: id}, row.label);
-    const line = row.type === "check" ? [control, label] : [label, el("span", {class: "with"}, control, ...extra)];
-    node.append(el("div", {class: row.type === "check" ? "field check" : "field"}, ...line, hint || ""));
+    writers[row.name] = (value) => {
+      if (row.type === "check") control.checked = Boolean(value);
+      else control.value = value;
+      keep(value);
+    };
+    const label = el("label", { for: id }, row.label);
+    const line = row.type === "check" ? [control, label] : [label, el("span", { class: "with" }, control, ...extra)];
+    node.append(el("div", { class: row.type === "check" ? "field check" : "field" }, ...line, hint || ""));
   }
   const read = () => {
     const values = {};
@@ -82,32 +104,46 @@ export function drawForm(app, rows) {
     }
     return values;
   };
-  return {node, read, set: (name, value) => writers[name](value)};
+  return { node, read, set: (name, value) => writers[name](value) };
 }
 
 // chooseFile opens a dialog with the files under the folders that the server was given, and those dropped on the page.
 export function chooseFile(app, kind, label, take) {
-  const list = el("ul", {class: "entries"}), where = el("p", {class: "where", "aria-live": "polite"});
-  const dialog = el("dialog", {class: "filedialog", "aria-label": `Choose: ${label}`});
-  const close = () => { dialog.close(); dialog.remove(); };
-  const show = async dir => {
+  const list = el("ul", { class: "entries" }), where = el("p", { class: "where", "aria-live": "polite" });
+  const dialog = el("dialog", { class: "filedialog", "aria-label": `Choose: ${label}` });
+  const close = () => {
+    dialog.close();
+    dialog.remove();
+  };
+  const show = async (dir) => {
     let answer;
     try {
-      answer = await app.client.call("files", {dir, kind});
+      answer = await app.client.call("files", { dir, kind });
     } catch (problem) {
       where.textContent = problem.message;
       return;
     }
     where.textContent = answer.dir ? `in ${answer.dir}` : "folders that this page may see";
-    const use = name => { take(name); close(); };
-    const rows = answer.entries.map(e => (e.dir
-      ? el("li", {}, el("button", {type: "button", title: "open this folder", onclick: () => show(e.name)}, `${e.label}/`),
-        el("button", {type: "button", title: "take this folder with all that is in it", onclick: () => use(e.name)}, "use"))
-      : el("li", {}, el("button", {type: "button", title: e.name, onclick: () => use(e.name)}, `${e.label}${known(e.size) ? ` (${bytes(e.size)})` : ""}`))));
-    if (answer.parent || answer.dir && (app.state.roots || []).length > 1) rows.unshift(el("li", {}, el("button", {type: "button", title: "the folder above", onclick: () => show(answer.parent || "")}, "..")));
+    const use = (name) => {
+      take(name);
+      close();
+    };
+    const rows = answer.entries.map((e) => (e.dir
+      ? el("li", {}, el("button", { type: "button", title: "open this folder", onclick: () => show(e.name) }, `${e.label}/`),
+        el("button", { type: "button", title: "take this folder with all that is in it", onclick: () => use(e.name) }, "use"))
+      : el("li", {},
+        el("button", { type: "button", title: e.name, onclick: () => use(e.name) },
+          `${e.label}${known(e.size) ? ` (${bytes(e.size)})` : ""}`)))
+    );
+    if (answer.parent || answer.dir && (app.state.roots || []).length > 1) {
+      rows.unshift(
+        el("li", {}, el("button", { type: "button", title: "the folder above", onclick: () => show(answer.parent || "") }, ".."))
+      );
+    }
     list.replaceChildren(...(rows.length ? rows : [el("li", {}, "nothing of this kind here")]));
   };
-  dialog.append(el("h3", {}, label), where, list, el("p", {class: "actions"}, el("button", {type: "button", onclick: close}, "Cancel")));
+  dialog.append(el("h3", {}, label), where, list,
+    el("p", { class: "actions" }, el("button", { type: "button", onclick: close }, "Cancel")));
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();
@@ -127,13 +163,16 @@ export function problemText(problem) {
 }
 
 // task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
-// only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this kind is shown at once, so that leaving the view loses nothing.
-// into is where show draws what is true of one state of the plan only: it says so once that is another one.
-export function task(app, {label, kind, only = "", doc, options, show, into, result = true}) {
-  const bar = el("progress", {hidden: true, "aria-label": `progress: ${label}`}), status = el("span", {class: "status", role: "status"});
-  const stop = el("button", {type: "button", hidden: true, title: "Stop this job. What it has done so far stays where the command can go on from it."}, "Cancel");
-  const button = el("button", {type: "button", class: "main", title: doc || ""}, label), line = el("div", {class: "ran"});
-  const old = el("p", {class: "warn"}, "The plan has changed since: this is of the plan before.");
+// only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this
+// kind is shown at once, so that leaving the view loses nothing. into is where show draws what is true of one state of the plan only: it
+// says so once that is another one.
+export function task(app, { label, kind, only = "", doc, options, show, into, result = true }) {
+  const bar = el("progress", { hidden: true, "aria-label": `progress: ${label}` }),
+    status = el("span", { class: "status", role: "status" });
+  const stop = el("button", { type: "button", hidden: true,
+    title: "Stop this job. What it has done so far stays where the command can go on from it." }, "Cancel");
+  const button = el("button", { type: "button", class: "main", title: doc || "" }, label), line = el("div", { class: "ran" });
+  const old = el("p", { class: "warn" }, "The plan has changed since: this is of the plan before.");
   let running = null, mine = false, ended = null, shown = null; // mine: started by this button; shown: the job whose result is drawn
   const age = () => {
     if (shown && !node.isConnected) offReload();
@@ -147,7 +186,7 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
   };
   const offReload = into ? app.on(age) : () => {};
   const earlier = () => (shown ? "; below is the result of an earlier run" : "");
-  const follow = event => {
+  const follow = (event) => {
     const job = event.job || event;
     if (!node.isConnected) {
       if (off) off(); // the view was drawn anew
@@ -165,11 +204,17 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
       if (!mine && event.job && job.state === "done") latest(); // another tab or the demo started it
       return;
     }
-    if (job.total) { bar.max = job.total; bar.value = job.done; } else bar.removeAttribute("value");
+    if (job.total) {
+      bar.max = job.total;
+      bar.value = job.done;
+    } else bar.removeAttribute("value");
     const left = job.eta ? `, about ${duration(job.eta)} left` : "";
-    message(status, job.state === "queued" ? "waits for another job" : `${job.what || "running"}${job.total ? ` ${job.done} of ${job.total}` : ""}${left}`);
+    message(status, job.state === "queued" ? "waits for another job"
+      : `${job.what || "running"}${job.total ? ` ${job.done} of ${job.total}` : ""}${left}`);
   };
-  stop.addEventListener("click", () => { if (running) app.client.call("cancel", {job: running}).catch(e => message(status, problemText(e), true)); });
+  stop.addEventListener("click", () => {
+    if (running) app.client.call("cancel", { job: running }).catch((e) => message(status, problemText(e), true));
+  });
   button.addEventListener("click", async () => {
     button.disabled = mine = true;
     message(status, "");
@@ -178,16 +223,23 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
       message(status, ended && ended.error ? ended.error.message : "done", Boolean(ended && ended.error));
       draw(r, ended);
     } catch (problem) {
-      message(status, `${problem.kind === "canceled" ? "stopped" : problemText(problem)}${problem.result ? "" : earlier()}`, problem.kind !== "canceled");
+      message(status, `${problem.kind === "canceled" ? "stopped" : problemText(problem)}${problem.result ? "" : earlier()}`,
+        problem.kind !== "canceled");
       if (problem.result) draw(problem.result, ended);
     }
     bar.hidden = stop.hidden = true;
     button.disabled = mine = false;
     running = null;
   });
-  const node = el("div", {class: "task"}, button, " ", bar, " ", stop, " ", status, line);
+  const node = el("div", { class: "task" }, button, " ", bar, " ", stop, " ", status, line);
   const off = app.client.on("job", follow);
-  const latest = () => result && newest(app, kind, only).then(r => { if (r && !running) { follow(r.job); draw(r.result, r.job); } });
+  const latest = () =>
+    result && newest(app, kind, only).then((r) => {
+      if (r && !running) {
+        follow(r.job);
+        draw(r.result, r.job);
+      }
+    });
   latest();
   return node;
 }
@@ -195,48 +247,57 @@ export function task(app, {label, kind, only = "", doc, options, show, into, res
 // newest is the last job of a kind that has a result, {job, result}, or null.
 async function newest(app, kind, only) {
   try {
-    const {jobs} = await app.client.call("jobs", {});
-    const since = jobs.findLastIndex(j => j.kind === "open" && j.state === "done"); // results of another model say nothing here
-    const done = jobs.slice(Math.max(since, 0)).filter(j => j.kind === kind && j.command.includes(only) && (j.state === "done" || j.state === "failed"));
-    const answer = done.length ? await app.client.call("result", {job: done[done.length - 1].id}) : null;
+    const { jobs } = await app.client.call("jobs", {});
+    const since = jobs.findLastIndex((j) => j.kind === "open" && j.state === "done"); // results of another model say nothing here
+    const done = jobs.slice(Math.max(since, 0)).filter((j) =>
+      j.kind === kind && j.command.includes(only) && (j.state === "done" || j.state === "failed")
+    );
+    const answer = done.length ? await app.client.call("result", { job: done[done.length - 1].id }) : null;
     return answer && answer.result ? answer : null;
   } catch {
     return null; // a result that is gone is not worth a message: the button makes a new one
   }
 }
 
-// grid is a table of results. columns: {label, doc, cell(row) (text or node), sort(row) (number or text; without: not sortable), title(row)}.
-// pick(row), where given, makes the first cell a button.
-export function grid({caption, columns, rows, pick, pickDoc, limit = 200, mark}) {
-  const body = el("tbody", {}), heads = columns.map(c => el("th", {scope: "col", title: c.doc || "", class: c.number ? "" : "name"}));
+// grid is a table of results. columns: {label, doc, cell(row) (text or node), sort(row) (number or text; without: not sortable),
+// title(row)}. pick(row), where given, makes the first cell a button.
+export function grid({ caption, columns, rows, pick, pickDoc, limit = 200, mark }) {
+  const body = el("tbody", {}), heads = columns.map((c) => el("th", { scope: "col", title: c.doc || "", class: c.number ? "" : "name" }));
   let all = false, order = null, down = true;
   const fill = () => {
     const sorted = order ? [...rows].sort((a, b) => (down ? -1 : 1) * compareKeys(order.sort(a), order.sort(b))) : rows;
     const shown = all ? sorted : sorted.slice(0, limit);
-    body.replaceChildren(...shown.map(row => el("tr", {class: mark ? mark(row) : ""}, ...columns.map((c, i) => {
-      const value = c.cell(row), text = value === null || value === undefined || value === "" ? "–" : !c.number && typeof value === "string" ? el("bdi", {}, value) : value;
-      const title = c.title ? c.title(row) : "";
-      return el(i === 0 ? "th" : "td", {class: c.number ? "" : "name wrap", title, scope: i === 0 ? "row" : null},
-        i === 0 && pick ? el("button", {type: "button", class: "link", title: pickDoc || "", onclick: () => pick(row)}, text) : text);
-    }))));
+    body.replaceChildren(...shown.map((row) =>
+      el("tr", { class: mark ? mark(row) : "" }, ...columns.map((c, i) => {
+        const value = c.cell(row),
+          text = value === null || value === undefined || value === "" ? "–"
+            : !c.number && typeof value === "string" ? el("bdi", {}, value) : value;
+        const title = c.title ? c.title(row) : "";
+        return el(i === 0 ? "th" : "td", { class: c.number ? "" : "name wrap", title, scope: i === 0 ? "row" : null },
+          i === 0 && pick ? el("button", { type: "button", class: "link", title: pickDoc || "", onclick: () => pick(row) }, text) : text);
+      }))
+    ));
     more.hidden = all || rows.length <= limit;
   };
-  const more = el("button", {type: "button", onclick: () => { all = true; fill(); }}, `Show all ${rows.length} rows`);
+  const more = el("button", { type: "button", onclick: () => {
+    all = true;
+    fill();
+  } }, `Show all ${rows.length} rows`);
   columns.forEach((c, i) => {
     if (!c.sort) {
       heads[i].append(c.label);
       return;
     }
-    heads[i].append(el("button", {type: "button", class: "sort", title: `${c.doc || c.label}: sort`, onclick: () => {
+    heads[i].append(el("button", { type: "button", class: "sort", title: `${c.doc || c.label}: sort`, onclick: () => {
       down = order === c ? !down : typeof c.sort(rows[0] || {}) === "number";
       order = c;
-      heads.forEach(h => h.removeAttribute("aria-sort"));
+      heads.forEach((h) => h.removeAttribute("aria-sort"));
       heads[i].setAttribute("aria-sort", down ? "descending" : "ascending");
       fill();
-    }}, c.label));
+    } }, c.label));
   });
-  const node = el("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
-    el("table", {class: "results"}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads)), body), more);
+  const node = el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    el("table", { class: "results" }, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...heads)), body), more);
   fill();
   return node;
 }
@@ -244,72 +305,82 @@ export function grid({caption, columns, rows, pick, pickDoc, limit = 200, mark})
 // compareKeys orders numbers and texts; what is not known comes last from the largest.
 function compareKeys(a, b) {
   if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a === null || a === undefined ? "" : a).localeCompare(String(b === null || b === undefined ? "" : b), undefined, {numeric: true});
+  return String(a === null || a === undefined ? "" : a).localeCompare(String(b === null || b === undefined ? "" : b), undefined, {
+    numeric: true,
+  });
 }
 
 // tiles are the few figures that matter: {label, value, doc, title}.
 export function tiles(list) {
-  return el("div", {class: "tiles"}, list.filter(Boolean).map(t => el("div", {class: "tile", title: t.doc || ""}, el("span", {class: "soft"}, t.label), el("b", {title: t.title || ""}, t.value))));
+  return el("div", { class: "tiles" },
+    list.filter(Boolean).map((t) =>
+      el("div", { class: "tile", title: t.doc || "" }, el("span", { class: "soft" }, t.label), el("b", { title: t.title || "" }, t.value))
+    ));
 }
 
 // warningList shows warnings, which are texts or objects with one.
 function warningList(list) {
-  return list && list.length ? list.map(w => el("p", {class: "warn"}, w.text || String(w))) : [];
+  return list && list.length ? list.map((w) => el("p", { class: "warn" }, w.text || String(w))) : [];
 }
 
 // field is the row of a form for an option of a job, as the core has it; own is what only this page knows of it.
 export function field(app, kind, name, own = {}) {
-  const option = app.state.options[kind].find(o => o.name === name), f = option.field, list = f.list ? app.state[f.list] || [] : f.choices;
-  const row = {name, label: f.label, doc: f.doc, of: f.of, placeholder: f.placeholder, value: f.value, type: f.type || {flag: "check", count: "number", number: "number"}[option.type]};
+  const option = app.state.options[kind].find((o) => o.name === name), f = option.field,
+    list = f.list ? app.state[f.list] || [] : f.choices;
+  const row = { name, label: f.label, doc: f.doc, of: f.of, placeholder: f.placeholder, value: f.value,
+    type: f.type || { flag: "check", count: "number", number: "number" }[option.type] };
   if (option.type === "count") row.min = 0;
-  if (row.type === "select" || row.type === "many") row.options = [...(f.none ? [{name: "", label: f.none}] : []), ...list];
+  if (row.type === "select" || row.type === "many") row.options = [...(f.none ? [{ name: "", label: f.none }] : []), ...list];
   else if (list) row.choices = list;
-  return {...row, ...own};
+  return { ...row, ...own };
 }
 
-// fields are the rows for all options of a job that have a field, but for those about samples, which dataRows has; own has more by their names.
+// fields are the rows for all options of a job that have a field, but for those about samples, which dataRows has; own has more by their
+// names.
 export function fields(app, kind, own = {}) {
   const apart = ["data", "preprocess", "labels", "label_offset", "samples"];
-  return app.state.options[kind].filter(o => o.field && !apart.includes(o.name)).map(o => field(app, kind, o.name, own[o.name]));
+  return app.state.options[kind].filter((o) => o.field && !apart.includes(o.name)).map((o) => field(app, kind, o.name, own[o.name]));
 }
 
-// dataRows are the fields of a form that say which samples are used; the plan's own data are proposed. fit names what fits something on them: it has
-// a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them.
-export function dataRows(app, {labels = true, samples, note, fallback, fit} = {}) {
+// dataRows are the fields of a form that say which samples are used; the plan's own data are proposed. fit names what fits something on
+// them: it has a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them.
+export function dataRows(app, { labels = true, samples, note, fallback, fit } = {}) {
   const data = app.state.data || {}, paths = !fit && data.data && data.data.length ? data.data : fallback || [];
-  const row = (name, own) => field(app, "trial", name, own), apart = name => fit === "search" && `${name} to search`;
-  const rows = [row("data", {memory: fit && `data to ${fit}`, value: paths.join("\n"), ...(note ? {doc: note} : {})})];
-  if (labels) rows.push(row("labels", {memory: apart("labels"), value: fit === "search" ? "" : data.labels || ""}),
-    row("label_offset", {memory: apart("label_offset"), value: data.label_offset || 0}));
-  rows.push(row("samples", {value: samples}));
+  const row = (name, own) => field(app, "trial", name, own), apart = (name) => fit === "search" && `${name} to search`;
+  const rows = [row("data", { memory: fit && `data to ${fit}`, value: paths.join("\n"), ...(note ? { doc: note } : {}) })];
+  if (labels) {
+    rows.push(row("labels", { memory: apart("labels"), value: fit === "search" ? "" : data.labels || "" }),
+      row("label_offset", { memory: apart("label_offset"), value: data.label_offset || 0 }));
+  }
+  rows.push(row("samples", { value: samples }));
   return rows;
 }
 
 // dataOptions turns the fields of dataRows into the options of a job.
 export function dataOptions(values) {
-  const {data, ...rest} = values;
-  return data ? {...rest, data: data.split("\n").map(line => line.trim()).filter(Boolean)} : rest;
+  const { data, ...rest } = values;
+  return data ? { ...rest, data: data.split("\n").map((line) => line.trim()).filter(Boolean) } : rest;
 }
 
 // showOperator selects an operator and goes where network, inspector and table show it. Methods name several as "a and 3 more".
 export function showOperator(app, name) {
-  const row = app.rows.find(r => r.name === name) || app.rows.find(r => r.name === name.replace(/ and \d+ more$/, ""));
+  const row = app.rows.find((r) => r.name === name) || app.rows.find((r) => r.name === name.replace(/ and \d+ more$/, ""));
   if (!row) return;
   app.selection.set(row.name);
   app.go("network");
 }
 
 // planned says whether a view that works on a plan has one.
-export const planned = app => app.state.exists && !app.state.language;
+export const planned = (app) => app.state.exists && !app.state.language;
 
-// steady is what a view's draw returns: it is drawn anew only where another model, plan or target is open, so that results stay. calm(was, now),
-// where given, names changes that it need not be drawn anew for.
+// steady is what a view's draw returns: it is drawn anew only where another model, plan or target is open, so that results stay. calm(was,
+// now), where given, names changes that it need not be drawn anew for.
 export function steady(app, redraw, calm = () => false) {
-  const now = () => ({model: app.state.model, plan: app.state.plan, exists: app.state.exists, platform: app.state.platform});
+  const now = () => ({ model: app.state.model, plan: app.state.plan, exists: app.state.exists, platform: app.state.platform });
   let was = now();
-  return {update() {
+  return { update() {
     const before = was;
     was = now();
     if (JSON.stringify(before) !== JSON.stringify(was) && !calm(before, was)) redraw();
-  }};
+  } };
 }

@@ -1,8 +1,8 @@
 // The range of one tensor: its histogram with handles to drag, what clipping and rounding come to while one drags, and what every observer
 // would choose. All of it is computed from the statistics beside the plan, without data.
-import { drawHistogram } from "../histogram.js";
 import { commandLine, el, replace } from "../dom.js";
 import { decibels, exact, known, number, percent, small } from "../format.js";
+import { drawHistogram } from "../histogram.js";
 
 // rangeTool draws into host what there is to say about a slot, "node:in0".
 export function rangeTool(host, app, slot) {
@@ -10,7 +10,9 @@ export function rangeTool(host, app, slot) {
   let tensor = null, drawing = null, at = null, wanted = null, busy = false, last = null, gone = false;
   replace(host, el("p", { class: "soft" }, "Reading the statistics …"));
   load();
-  return { close() { gone = true; } };
+  return { close() {
+    gone = true;
+  } };
 
   async function load() {
     try {
@@ -24,8 +26,11 @@ export function rangeTool(host, app, slot) {
     replace(host, picture, tried, choices);
     const drags = tensor.drag ? { onDrag: drag, onPick: (o) => ask({ observer: o.method }) } : {};
     drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 190, ...drags });
-    replace(tried, el("p", { class: "soft" }, tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Apply." : `This range cannot be dragged${tensor.why ? `: ${tensor.why}` : ""}.`),
-      tensor.root && tensor.root !== tensor.slot && el("p", { class: "soft" }, `Its scale is that of ${tensor.root}: what is decided here is decided there.`));
+    replace(tried,
+      el("p", { class: "soft" },
+        tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Apply."
+          : `This range cannot be dragged${tensor.why ? `: ${tensor.why}` : ""}.`), tensor.root && tensor.root !== tensor.slot
+      && el("p", { class: "soft" }, `Its scale is that of ${tensor.root}: what is decided here is decided there.`));
     drawObservers();
   }
 
@@ -67,7 +72,10 @@ export function rangeTool(host, app, slot) {
       drawing.setRange(at.lo, at.hi);
     }
     drawing.setGrid(gridOf(after));
-    const line = (label, doc, key, f) => el("tr", null, el("th", { scope: "row", title: doc }, label), [before, after].map((e) => el("td", { title: key && known(e[key]) ? exact(e[key]) : null }, f(e))));
+    const line = (label, doc, key, f) =>
+      el("tr", null, el("th", { scope: "row", title: doc }, label), [before, after].map((e) =>
+        el("td", { title: key && known(e[key]) ? exact(e[key]) : null }, f(e))
+      ));
     replace(tried,
       el("table", { class: "beforeafter" }, el("caption", { class: "unseen" }, "This tensor in the plan, and as tried"),
         el("thead", null, el("tr", null, el("td"), el("th", { scope: "col" }, "in the plan"), el("th", { scope: "col" }, "tried"))),
@@ -79,30 +87,52 @@ export function rangeTool(host, app, slot) {
           line("round", "Part of the error from rounding to the grid, as NSR of this tensor", "round", (e) => small(e.round)),
           line("NSR", "Noise-to-signal ratio of this tensor: clip and round together", "nsr", (e) => el("b", null, small(e.nsr))),
           line("SQNR", "The same as a signal-to-noise ratio in decibels; larger is better", "sqnr_db", (e) => decibels(e.sqnr_db)),
-          line("levels used", "Share of the levels that some value falls on. With a symmetric scale, values that are never negative leave half of them unused", "levels_used", (e) => percent(e.levels_used)))),
+          line("levels used",
+            "Share of the levels that some value falls on. With a symmetric scale, values that are never negative leave half of them unused",
+            "levels_used", (e) => percent(e.levels_used)))),
       el("p", { class: "actions" },
-        el("button", { type: "button", class: "primary", title: "Put this range into the plan. Undo takes it back.", onclick: apply }, "Apply"),
-        el("button", { type: "button", title: "Back to the range of the plan", onclick: load }, "Reset")),
-      el("p", { class: "soft" }, "These figures are of this tensor alone, from the statistics. What it does to the outputs is measured after Apply."),
-      r.shared && r.shared.length > 0 && el("p", { class: "soft" }, `The same scale is used at ${r.shared.slice(0, 4).join(", ")}${r.shared.length > 4 ? ` and ${r.shared.length - 4} more` : ""}, which change with it.`),
-      commandLine(r.command));
+        el("button", { type: "button", class: "primary", title: "Put this range into the plan. Undo takes it back.", onclick: apply },
+          "Apply"), el("button", { type: "button", title: "Back to the range of the plan", onclick: load }, "Reset")),
+      el("p", { class: "soft" },
+        "These figures are of this tensor alone, from the statistics. What it does to the outputs is measured after Apply."),
+      r.shared && r.shared.length > 0
+        && el("p", { class: "soft" },
+          `The same scale is used at ${r.shared.slice(0, 4).join(", ")}${
+            r.shared.length > 4 ? ` and ${r.shared.length - 4} more` : ""
+          }, which change with it.`), commandLine(r.command));
   }
 
   function apply(e) {
     e.target.disabled = true;
-    app.change("set", { select: last.select, properties: last.properties }).catch(() => { e.target.disabled = false; });
+    app.change("set", { select: last.select, properties: last.properties }).catch(() => {
+      e.target.disabled = false;
+    });
   }
 
   function drawObservers() {
     const list = (tensor.observers || []).filter((o) => known(o.nsr));
     if (list.length === 0) return;
     const best = Math.min(...list.map((o) => o.nsr));
-    replace(choices, el("div", { class: "scroll" }, el("table", { class: "observers" },
-      el("caption", null, "What every observer would choose"),
-      el("thead", null, el("tr", null, [["observer", "The method that chooses the range"], ["range", ""], ["clip", "Error from values outside of the range"], ["round", "Error from rounding"], ["NSR", "Both together, of this tensor"], ["", ""]].map(([label, doc]) => el("th", { scope: "col", title: doc }, label)))),
-      el("tbody", null, list.map((o) => el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: o.doc }, o.name, o.used && " (in use)"), el("td", null, `${number(o.lo)} to ${number(o.hi)}`),
-        el("td", { title: exact(o.clip) }, small(o.clip)), el("td", { title: exact(o.round) }, small(o.round)), el("td", { title: exact(o.nsr) }, o.nsr === best ? el("b", null, small(o.nsr)) : small(o.nsr)),
-        el("td", null, tensor.drag && el("button", { type: "button", title: `Show what ${o.name} does to this tensor`, onclick: () => ask({ observer: o.name }) }, "Try"))))))));
+    replace(choices,
+      el("div", { class: "scroll" },
+        el("table", { class: "observers" }, el("caption", null, "What every observer would choose"), el("thead", null, el("tr", null, [
+          ["observer", "The method that chooses the range"],
+          ["range", ""],
+          ["clip", "Error from values outside of the range"],
+          ["round", "Error from rounding"],
+          ["NSR", "Both together, of this tensor"],
+          ["", ""],
+        ].map(([label, doc]) => el("th", { scope: "col", title: doc }, label)))),
+          el("tbody", null,
+            list.map((o) =>
+              el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: o.doc }, o.name, o.used && " (in use)"),
+                el("td", null, `${number(o.lo)} to ${number(o.hi)}`), el("td", { title: exact(o.clip) }, small(o.clip)),
+                el("td", { title: exact(o.round) }, small(o.round)),
+                el("td", { title: exact(o.nsr) }, o.nsr === best ? el("b", null, small(o.nsr)) : small(o.nsr)),
+                el("td", null,
+                  tensor.drag && el("button", { type: "button", title: `Show what ${o.name} does to this tensor`, onclick: () =>
+                    ask({ observer: o.name }) }, "Try")))
+            )))));
   }
 }
 

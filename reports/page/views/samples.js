@@ -1,54 +1,86 @@
-// Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample arises.
-import {el} from "../dom.js";
-import {percent, small, plural, known, points, insignificant, withError, decibels} from "../format.js";
-import {part, drawForm, task, grid, tiles, dataRows, dataOptions, message, problemText, planned, steady, showOperator} from "./parts.js";
-import {drawOrder} from "../order.js";
+// Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample
+// arises.
+import { el } from "../dom.js";
+import { decibels, insignificant, known, percent, plural, points, small, withError } from "../format.js";
+import { drawOrder } from "../order.js";
+import { dataOptions, dataRows, drawForm, grid, message, part, planned, problemText, showOperator, steady, task, tiles } from "./parts.js";
 
 export const samplesView = {
   key: "samples",
   label: "Samples",
-  doc: "Samples whose prediction changed by quantization: what float, simulation and integers say, and which operator makes the error of a sample.",
+  doc:
+    "Samples whose prediction changed by quantization: what float, simulation and integers say, and which operator makes the error of a sample.",
   draw: drawSamples,
   usable: planned,
 };
 
 // Ways a prediction changes, by what the label says.
 const changeKinds = [
-  {name: "all", label: "all that changed", fits: () => true},
-  {name: "lost", label: "float was correct, now wrong", fits: f => known(f.label) && f.float.class === f.label && changedTo(f).class !== f.label},
-  {name: "gained", label: "float was wrong, now correct", fits: f => known(f.label) && f.float.class !== f.label && changedTo(f).class === f.label},
-  {name: "apart", label: "simulation and integers differ", fits: f => f.sim && f.int8 && f.sim.class !== f.int8.class},
+  { name: "all", label: "all that changed", fits: () => true },
+  { name: "lost", label: "float was correct, now wrong",
+    fits: (f) => known(f.label) && f.float.class === f.label && changedTo(f).class !== f.label },
+  { name: "gained", label: "float was wrong, now correct",
+    fits: (f) => known(f.label) && f.float.class !== f.label && changedTo(f).class === f.label },
+  { name: "apart", label: "simulation and integers differ", fits: (f) => f.sim && f.int8 && f.sim.class !== f.int8.class },
 ];
 
 const manyCards = 30;
 
-const changedTo = f => f.int8 || f.sim;
+const changedTo = (f) => f.int8 || f.sim;
 
 function drawSamples(host, app) {
-  const result = el("div", {class: "result"});
-  const form = drawForm(app, dataRows(app, {note: "Empty: the data of the plan. Samples that no range was fitted on tell more."}));
-  const run = task(app, {label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), into: result, show: r => showFlips(result, app, r)});
-  const figures = el("div", {class: "result"});
-  const measure = (label, mode, doc) => task(app, {label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({...dataOptions(form.read()), mode}), result: mode === "int8", into: figures, show: r => showAccuracy(figures, r)});
-  host.replaceChildren(part("Samples", "What is measured in this view uses these; Measure in the view Network uses the samples that the plan was calibrated on.", form.node),
-    part("Accuracy", "The network in float and quantized, on the same samples. Simulated is enough to compare plans; integers are what the engine will compute: measure them before an export.",
-      measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"), measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
-    part("Predictions that changed", samplesView.doc, run, result));
+  const result = el("div", { class: "result" });
+  const form = drawForm(app, dataRows(app, { note: "Empty: the data of the plan. Samples that no range was fitted on tell more." }));
+  const run = task(app, { label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), into: result,
+    show: (r) => showFlips(result, app, r) });
+  const figures = el("div", { class: "result" });
+  const measure = (label, mode, doc) =>
+    task(app, { label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({ ...dataOptions(form.read()), mode }),
+      result: mode === "int8", into: figures, show: (r) => showAccuracy(figures, r) });
+  host.replaceChildren(
+    part("Samples",
+      "What is measured in this view uses these; Measure in the view Network uses the samples that the plan was calibrated on.", form.node),
+    part("Accuracy",
+      "The network in float and quantized, on the same samples. Simulated is enough to compare plans; integers are what the engine will compute: measure them before an export.",
+      measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"),
+      measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
+    part("Predictions that changed", samplesView.doc, run, result)
+  );
   return steady(app, () => drawSamples(host, app));
 }
 
 // classNote says that there are more or fewer names than classes.
-export const classNote = app => (app.state.classes && app.state.classes.note ? [el("p", {class: "warn"}, `Class names: ${app.state.classes.note}.`)] : []);
+export const classNote =
+  (app) => (app.state.classes && app.state.classes.note ? [el("p", { class: "warn" }, `Class names: ${app.state.classes.note}.`)] : []);
 
 // showAccuracy is the loss against float, said so that chance is not taken for a loss.
 function showAccuracy(host, r) {
-  const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float", within = insignificant(r.drop, r.drop_error);
-  const said = known(r.drop) && known(r.top1) ? r.drop === 0 ? `No loss of top-1 on ${n} samples, ${how}.` : `Top-1 ${r.drop > 0 ? "falls" : "rises"} by ${points(Math.abs(r.drop), r.drop_error)} ${how}${within ? `: within chance, n = ${n}` : ""}.` : `Measured on ${n} samples, ${how}.`;
-  const share = (k, what) => (known(k) ? {label: what, value: percent(k / n), title: `${k} of ${n}`} : null);
-  host.replaceChildren(el("p", {class: known(r.drop) && r.drop > 0 && !within ? "headline visible" : "headline"}, said), tiles([
-    share(r.float_top1, "top-1 in float"), share(r.top1, `top-1 ${how}`), share(r.top5, `top-5 ${how}`), known(r.flips) ? {label: `predictions that changed ${how}`, value: `${r.flips} of ${n}`, title: percent(r.flip_rate)} : null,
-    known(r.nsr) ? {label: r.centred ? "NSR after Softmax" : "NSR of the outputs", value: withError(r.nsr, r.nsr_error), title: `${r.nsr}; ${decibels(r.sqnr_db)}`, doc: r.centred ? "noise-to-signal ratio of the class probabilities, with its standard error; not to be compared with the NSR of the outputs, which is taken before Softmax" : "noise-to-signal ratio of the outputs against float, with its standard error"} : null,
-    r.centred ? {label: `NSR of the outputs${r.mode === "int8" ? ", simulated" : ""}`, value: withError(r.centred.nsr, r.centred.nsr_error), title: `${r.centred.nsr}; ${decibels(r.centred.sqnr_db)}`, doc: "of the class scores before Softmax, without their mean over the classes, on these samples"} : null]));
+  const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float",
+    within = insignificant(r.drop, r.drop_error);
+  const said = known(r.drop) && known(r.top1)
+    ? r.drop === 0 ? `No loss of top-1 on ${n} samples, ${how}.`
+      : `Top-1 ${r.drop > 0 ? "falls" : "rises"} by ${points(Math.abs(r.drop), r.drop_error)} ${how}${
+        within ? `: within chance, n = ${n}` : ""
+      }.` : `Measured on ${n} samples, ${how}.`;
+  const share = (k, what) => (known(k) ? { label: what, value: percent(k / n), title: `${k} of ${n}` } : null);
+  host.replaceChildren(el("p", { class: known(r.drop) && r.drop > 0 && !within ? "headline visible" : "headline" }, said), tiles([
+    share(r.float_top1, "top-1 in float"),
+    share(r.top1, `top-1 ${how}`),
+    share(r.top5, `top-5 ${how}`),
+    known(r.flips) ? { label: `predictions that changed ${how}`, value: `${r.flips} of ${n}`, title: percent(r.flip_rate) } : null,
+    known(r.nsr) ? {
+      label: r.centred ? "NSR after Softmax" : "NSR of the outputs",
+      value: withError(r.nsr, r.nsr_error),
+      title: `${r.nsr}; ${decibels(r.sqnr_db)}`,
+      doc: r.centred
+        ? "noise-to-signal ratio of the class probabilities, with its standard error; not to be compared with the NSR of the outputs, which is taken before Softmax"
+        : "noise-to-signal ratio of the outputs against float, with its standard error",
+    } : null,
+    r.centred
+      ? { label: `NSR of the outputs${r.mode === "int8" ? ", simulated" : ""}`, value: withError(r.centred.nsr, r.centred.nsr_error),
+        title: `${r.centred.nsr}; ${decibels(r.centred.sqnr_db)}`,
+        doc: "of the class scores before Softmax, without their mean over the classes, on these samples" } : null,
+  ]));
 }
 
 // className is a class with its name where one is known.
@@ -60,44 +92,61 @@ export function className(app, index) {
 // changedText counts the samples below: those that changed in simulation, on integers, or in both.
 function changedText(r) {
   const all = `${plural(r.flips.length, "prediction")} of ${r.samples} changed`;
-  return known(r.int8_flips) ? `${all}: ${r.int8_flips} on integers, ${r.sim_flips} simulated, some of them in both.`.replace(r.int8_flips + r.sim_flips > r.flips.length ? "" : ", some of them in both", "") : `${all}, simulated.`;
+  return known(r.int8_flips)
+    ? `${all}: ${r.int8_flips} on integers, ${r.sim_flips} simulated, some of them in both.`.replace(
+      r.int8_flips + r.sim_flips > r.flips.length ? "" : ", some of them in both",
+      ""
+    ) : `${all}, simulated.`;
 }
 
 function showFlips(result, app, r) {
   const flips = r.flips, labelled = r.labelled > 0;
-  const cards = el("ul", {class: "samples"}, ), chosen = el("div", {class: "result", "aria-live": "polite"}), confusion = el("div", {});
+  const cards = el("ul", { class: "samples" }), chosen = el("div", { class: "result", "aria-live": "polite" }), confusion = el("div", {});
   let kind = "all", all = false;
-  const pictures = {}, more = el("button", {type: "button", hidden: true, onclick: () => { all = true; show(); }});
+  const pictures = {}, more = el("button", { type: "button", hidden: true, onclick: () => {
+    all = true;
+    show();
+  } });
   const show = () => {
-    const list = flips.filter(changeKinds.find(k => k.name === kind).fits);
+    const list = flips.filter(changeKinds.find((k) => k.name === kind).fits);
     const shown = all ? list : list.slice(0, manyCards);
-    cards.replaceChildren(...shown.map(f => card(app, r, f, pictures[f.sample], () => layersOf(chosen, app, r, f))));
+    cards.replaceChildren(...shown.map((f) => card(app, r, f, pictures[f.sample], () => layersOf(chosen, app, r, f))));
     more.hidden = shown.length === list.length;
     more.textContent = `Show all ${list.length}`;
     if (!list.length) cards.append(el("li", {}, "None of this kind."));
     confusion.replaceChildren(confusionOf(app, list));
   };
-  const choice = el("select", {"aria-label": "which changes"}, ...changeKinds.filter(k => labelled || !["lost", "gained"].includes(k.name)).map(k => el("option", {value: k.name}, `${k.label} (${flips.filter(k.fits).length})`)));
-  choice.addEventListener("change", () => { kind = choice.value; show(); });
-  const n = r.samples, figure = (count, what) => ({label: what, value: `${count} of ${n}`, title: percent(count / n)});
+  const choice = el("select", { "aria-label": "which changes" },
+    ...changeKinds.filter((k) => labelled || !["lost", "gained"].includes(k.name)).map((k) =>
+      el("option", { value: k.name }, `${k.label} (${flips.filter(k.fits).length})`)
+    ));
+  choice.addEventListener("change", () => {
+    kind = choice.value;
+    show();
+  });
+  const n = r.samples, figure = (count, what) => ({ label: what, value: `${count} of ${n}`, title: percent(count / n) });
   result.replaceChildren(...classNote(app),
-    el("p", {class: "headline open"}, flips.length ? changedText(r) : `No prediction of ${n} samples changed.`),
-    tiles([labelled && known(r.float_top1) ? figure(r.float_top1, "correct in float") : null, known(r.sim_top1) ? figure(r.sim_top1, "correct, simulated") : null, known(r.int8_top1) ? figure(r.int8_top1, "correct on integers") : null,
-      known(r.apart) ? {label: "simulation and integers differ", value: `${r.apart} of ${n}`} : null]),
-    flips.length ? el("p", {class: "actions"}, el("label", {}, "Show ", choice)) : "", cards, more, chosen, confusion);
+    el("p", { class: "headline open" }, flips.length ? changedText(r) : `No prediction of ${n} samples changed.`), tiles([
+      labelled && known(r.float_top1) ? figure(r.float_top1, "correct in float") : null,
+      known(r.sim_top1) ? figure(r.sim_top1, "correct, simulated") : null,
+      known(r.int8_top1) ? figure(r.int8_top1, "correct on integers") : null,
+      known(r.apart) ? { label: "simulation and integers differ", value: `${r.apart} of ${n}` } : null,
+    ]), flips.length ? el("p", { class: "actions" }, el("label", {}, "Show ", choice)) : "", cards, more, chosen, confusion);
   show();
-  const names = flips.slice(0, 60).map(f => f.sample);
+  const names = flips.slice(0, 60).map((f) => f.sample);
   if (!names.length) return;
-  app.client.call("thumbnails", {...r.data, names}).then(list => {
+  app.client.call("thumbnails", { ...r.data, names }).then((list) => {
     for (const t of list.items) pictures[t.name] = t;
     show();
-  }, problem => { chosen.append(el("p", {class: "hint"}, `No pictures: ${problemText(problem)}`)); });
+  }, (problem) => {
+    chosen.append(el("p", { class: "hint" }, `No pictures: ${problemText(problem)}`));
+  });
 }
 
 // thumbnail draws the pixels that the network reads, made visible by the core.
 export function thumbnail(t, label) {
-  if (!t) return el("span", {class: "nopicture", "aria-hidden": "true"});
-  const canvas = el("canvas", {width: t.width, height: t.height, class: "thumbnail", role: "img", "aria-label": label});
+  if (!t) return el("span", { class: "nopicture", "aria-hidden": "true" });
+  const canvas = el("canvas", { width: t.width, height: t.height, class: "thumbnail", role: "img", "aria-label": label });
   const bytes = atob(t.rgb), pen = canvas.getContext("2d"), image = pen.createImageData(t.width, t.height);
   for (let i = 0, n = t.width * t.height; i < n; i++) {
     for (let c = 0; c < 3; c++) image.data[4 * i + c] = bytes.charCodeAt(3 * i + c);
@@ -112,29 +161,53 @@ function card(app, r, f, picture, act) {
   const line = (name, p) => {
     if (!p) return "";
     const good = known(f.label) ? (p.class === f.label ? " ✓" : " ✕") : "";
-    const top = (p.top5 || []).map(t => `${className(app, t.class)} ${percent(t.p)}`).join("\n");
-    return el("tr", {}, el("th", {scope: "row"}, name), el("td", {title: top}, className(app, p.class), good ? el("span", {title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong"}, good) : ""), el("td", {class: "num", title: String(p.p)}, percent(p.p)));
+    const top = (p.top5 || []).map((t) => `${className(app, t.class)} ${percent(t.p)}`).join("\n");
+    return el("tr", {}, el("th", { scope: "row" }, name),
+      el("td", { title: top }, className(app, p.class),
+        good ? el("span", { title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong" }, good)
+          : ""), el("td", { class: "num", title: String(p.p) }, percent(p.p)));
   };
-  return el("li", {class: "sample"}, thumbnail(picture, `${f.sample} as the network sees it`),
-    el("div", {}, el("p", {class: "name", title: f.sample}, el("bdi", {}, f.sample)), known(f.label) ? el("p", {class: "hint"}, `label: ${className(app, f.label)}`) : "",
-      el("table", {class: "results", "aria-label": `Predictions for ${f.sample}`}, el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
-      el("p", {class: "hint"}, el("span", {title: f.worst_slice ? "noise-to-signal ratio of the part of an output that loses most on this sample" : "noise-to-signal ratio of this sample's outputs"}, `NSR ${small(f.nsr)} `, f.worst_slice ? el("span", {}, "of ", el("bdi", {}, f.worst_slice), " ") : ""), el("button", {type: "button", onclick: act, title: "the error of this sample after each operator"}, "Error by operator"))));
+  return el("li", { class: "sample" }, thumbnail(picture, `${f.sample} as the network sees it`),
+    el("div", {}, el("p", { class: "name", title: f.sample }, el("bdi", {}, f.sample)),
+      known(f.label) ? el("p", { class: "hint" }, `label: ${className(app, f.label)}`) : "",
+      el("table", { class: "results", "aria-label": `Predictions for ${f.sample}` },
+        el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
+      el("p", { class: "hint" }, el("span", {
+        title: f.worst_slice ? "noise-to-signal ratio of the part of an output that loses most on this sample"
+          : "noise-to-signal ratio of this sample's outputs",
+      }, `NSR ${small(f.nsr)} `, f.worst_slice ? el("span", {}, "of ", el("bdi", {}, f.worst_slice), " ") : ""),
+        el("button", { type: "button", onclick: act, title: "the error of this sample after each operator" }, "Error by operator"))));
 }
 
 // layersOf measures where the error of one sample arises, and draws it along the network.
 async function layersOf(host, app, r, f) {
   message(host, `measuring ${f.sample} …`);
-  host.scrollIntoView({block: "nearest"});
+  host.scrollIntoView({ block: "nearest" });
   try {
-    const answer = await app.client.call("sample-layers", {...r.data, sample: f.sample});
+    const answer = await app.client.call("sample-layers", { ...r.data, sample: f.sample });
     const rows = answer.layers;
-    const chart = el("div", {class: "chart"});
-    host.replaceChildren(part(`Error of ${f.sample}, operator by operator`, "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.", chart,
-      grid({caption: "Operators", rows: [...rows].sort((a, b) => b.nsr - a.nsr), limit: 20, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", columns: [
-        {label: "operator", cell: l => l.node, sort: l => l.node}, {label: "type", cell: l => l.op || "", sort: l => l.op || ""}, {label: "NSR up to here", doc: "error that has accumulated up to this operator, on this sample", number: true, cell: l => small(l.nsr), title: l => String(l.nsr), sort: l => l.nsr},
-        {label: "NSR alone", doc: "error at the outputs when only this operator is quantized, on this sample", number: true, cell: l => (known(l.alone) ? small(l.alone) : ""), title: l => String(l.alone), sort: l => l.alone || 0},
-        {label: answer.stale ? "mean of the samples (of earlier decisions)" : "mean of the samples", doc: "the error up to the operator in the analysis of the plan", number: true, cell: l => (known(l.mean) ? small(l.mean) : ""), title: l => String(l.mean), sort: l => l.mean || 0}]})));
-    drawOrder(chart, rows.map(l => ({name: l.node, bar: l.nsr, dot: l.alone})), {label: "NSR of this sample up to each operator, and of each alone", pick: name => showOperator(app, name)});
+    const chart = el("div", { class: "chart" });
+    host.replaceChildren(
+      part(`Error of ${f.sample}, operator by operator`,
+        "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.",
+        chart, grid({ caption: "Operators", rows: [...rows].sort((a, b) =>
+          b.nsr - a.nsr
+        ), limit: 20, pick: (l) => showOperator(app, l.node), pickDoc: "show this operator in the network", columns: [
+          { label: "operator", cell: (l) => l.node, sort: (l) => l.node },
+          { label: "type", cell: (l) => l.op || "", sort: (l) => l.op || "" },
+          { label: "NSR up to here", doc: "error that has accumulated up to this operator, on this sample", number: true, cell: (l) =>
+            small(l.nsr), title: (l) => String(l.nsr), sort: (l) => l.nsr },
+          { label: "NSR alone", doc: "error at the outputs when only this operator is quantized, on this sample", number: true,
+            cell: (l) => (known(l.alone) ? small(l.alone) : ""), title: (l) => String(l.alone), sort: (l) => l.alone || 0 },
+          { label: answer.stale ? "mean of the samples (of earlier decisions)" : "mean of the samples",
+            doc: "the error up to the operator in the analysis of the plan", number: true,
+            cell: (l) => (known(l.mean) ? small(l.mean) : ""), title: (l) => String(l.mean), sort: (l) => l.mean || 0 },
+        ] }))
+    );
+    drawOrder(chart, rows.map((l) => ({ name: l.node, bar: l.nsr, dot: l.alone })), {
+      label: "NSR of this sample up to each operator, and of each alone",
+      pick: (name) => showOperator(app, name),
+    });
   } catch (problem) {
     message(host, problemText(problem), true);
   }
@@ -143,11 +216,15 @@ async function layersOf(host, app, r, f) {
 // confusionOf counts which class became which.
 function confusionOf(app, flips) {
   const pairs = new Map();
-  for (const f of flips.filter(x => changedTo(x).class !== x.float.class)) {
+  for (const f of flips.filter((x) => changedTo(x).class !== x.float.class)) {
     const key = `${f.float.class} ${changedTo(f).class}`, was = pairs.get(key);
-    if (was) was.n++; else pairs.set(key, {from: f.float.class, to: changedTo(f).class, n: 1});
+    if (was) was.n++;
+    else pairs.set(key, { from: f.float.class, to: changedTo(f).class, n: 1 });
   }
   if (pairs.size === 0) return el("p", {});
-  return grid({caption: "Which class became which", rows: [...pairs.values()].sort((a, b) => b.n - a.n), limit: 20, columns: [
-    {label: "float", cell: p => className(app, p.from), sort: p => p.from}, {label: "quantized", cell: p => className(app, p.to), sort: p => p.to}, {label: "samples", number: true, cell: p => String(p.n), sort: p => p.n}]});
+  return grid({ caption: "Which class became which", rows: [...pairs.values()].sort((a, b) => b.n - a.n), limit: 20, columns: [
+    { label: "float", cell: (p) => className(app, p.from), sort: (p) => p.from },
+    { label: "quantized", cell: (p) => className(app, p.to), sort: (p) => p.to },
+    { label: "samples", number: true, cell: (p) => String(p.n), sort: (p) => p.n },
+  ] });
 }

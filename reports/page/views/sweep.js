@@ -1,129 +1,181 @@
 // Options compared on held-out samples (sweep), and the search for the fewest operators in FP32 (Pareto front).
-import {el, commandLine} from "../dom.js";
-import {drawScatter} from "../scatter.js";
-import {withError, decibels, number, small, count, percent, bytes, known, plural} from "../format.js";
-import {part, drawForm, task, grid, tiles, fields, dataRows, dataOptions, message, problemText, steady} from "./parts.js";
-import {drawIntervals} from "./intervals.js";
+import { commandLine, el } from "../dom.js";
+import { bytes, count, decibels, known, number, percent, plural, small, withError } from "../format.js";
+import { drawScatter } from "../scatter.js";
+import { drawIntervals } from "./intervals.js";
+import { dataOptions, dataRows, drawForm, fields, grid, message, part, problemText, steady, task, tiles } from "./parts.js";
 
 export const sweepView = {
   key: "sweep",
   label: "Sweep and Pareto",
   doc: "Which options are best, and which differences are chance; which operators to keep in FP32 for an error budget.",
   draw: drawSweep,
-  usable: app => Boolean(app.state.model) && !app.state.language,
+  usable: (app) => Boolean(app.state.model) && !app.state.language,
 };
 
 function drawSweep(host, app) {
-  const s = app.state, result = el("div", {class: "result"}), front = el("div", {class: "result"});
-  const options = drawForm(app, fields(app, "sweep", {platforms: {value: [s.platform].filter(Boolean)}}));
-  const data = drawForm(app, dataRows(app, {fit: "search", note: "Not those that accuracy is measured on in the end. Half of them choose, the other half (held out) judges. Empty: a sweep takes the few samples that the statistics keep, as a hint within seconds; a search takes the data of the plan."}));
+  const s = app.state, result = el("div", { class: "result" }), front = el("div", { class: "result" });
+  const options = drawForm(app, fields(app, "sweep", { platforms: { value: [s.platform].filter(Boolean) } }));
+  const data = drawForm(app,
+    dataRows(app, { fit: "search",
+      note:
+        "Not those that accuracy is measured on in the end. Half of them choose, the other half (held out) judges. Empty: a sweep takes the few samples that the statistics keep, as a hint within seconds; a search takes the data of the plan." }));
   const search = drawForm(app, [
-    {name: "goal", label: "Budget", type: "select", value: "nsr", options: [{name: "nsr", label: "plain NSR of the outputs at most (behind a Softmax too)"}, {name: "drop", label: "top-1 drop at most, in pp (needs labels)"}, {name: "cosine", label: "cosine at least"}]},
-    {name: "limit", label: "Value", type: "number", step: "any", min: 0, value: 0.01},
+    { name: "goal", label: "Budget", type: "select", value: "nsr", options: [
+      { name: "nsr", label: "plain NSR of the outputs at most (behind a Softmax too)" },
+      { name: "drop", label: "top-1 drop at most, in pp (needs labels)" },
+      { name: "cosine", label: "cosine at least" },
+    ] },
+    { name: "limit", label: "Value", type: "number", step: "any", min: 0, value: 0.01 },
   ]);
   host.replaceChildren(part("Samples", "", data.node),
-    part("Compare options", "Every combination is calibrated on one half of the samples and measured on the other. Plans of the same rank cannot be told apart.", options.node,
-      task(app, {label: "Sweep", kind: "sweep", options: () => ({...dataOptions(data.read()), ...options.read()}), show: r => showSweep(result, app, r)}), result),
-    part("Keep the most sensitive operators in FP32", "Sends operators to FP32 one after the other, the most sensitive first, until the budget is met, and confirms the result on held-out samples.", search.node,
-      task(app, {label: "Search", kind: "dispatch", only: "--auto", options: () => {
-        const {goal, limit} = search.read();
+    part("Compare options",
+      "Every combination is calibrated on one half of the samples and measured on the other. Plans of the same rank cannot be told apart.",
+      options.node,
+      task(app, { label: "Sweep", kind: "sweep", options: () => ({ ...dataOptions(data.read()), ...options.read() }),
+        show: (r) => showSweep(result, app, r) }), result),
+    part("Keep the most sensitive operators in FP32",
+      "Sends operators to FP32 one after the other, the most sensitive first, until the budget is met, and confirms the result on held-out samples.",
+      search.node, task(app, { label: "Search", kind: "dispatch", only: "--auto", options: () => {
+        const { goal, limit } = search.read();
         if (limit === undefined) throw new Error("give the budget a value");
-        return {...dataOptions(data.read()), auto: true, [{nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine"}[goal]]: limit};
-      }, show: r => showSearch(front, app, r)}), front));
+        return { ...dataOptions(data.read()), auto: true, [{ nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine" }[goal]]: limit };
+      }, show: (r) => showSearch(front, app, r) }), front));
   return steady(app, () => drawSweep(host, app));
 }
 
 // differing are the names of rows without what all of them have in common.
 function differing(rows) {
-  const keys = ["platform", "observer", "granularity", "dispatcher", "format"].filter(k => rows.some(r => r[k] !== rows[0][k]));
-  return r => keys.map(k => (k === "granularity" ? `per ${r[k]}` : r[k])).join(", ") || rowTitle(r);
+  const keys = ["platform", "observer", "granularity", "dispatcher", "format"].filter((k) => rows.some((r) => r[k] !== rows[0][k]));
+  return (r) => keys.map((k) => (k === "granularity" ? `per ${r[k]}` : r[k])).join(", ") || rowTitle(r);
 }
 
 function rowTitle(r) {
-  const rest = [r.dispatcher, r.format].filter(x => x && x !== "conservative" && x !== "default");
+  const rest = [r.dispatcher, r.format].filter((x) => x && x !== "conservative" && x !== "default");
   return [r.platform, r.observer, r.granularity === "tensor" ? "one scale per weight tensor" : "one scale per channel", ...rest].join(", ");
 }
 
 function showSweep(result, app, r) {
-  const labelled = r.rows.some(x => x.top1 !== undefined), first = r.rows.filter(x => x.rank === 1);
+  const labelled = r.rows.some((x) => x.top1 !== undefined), first = r.rows.filter((x) => x.rank === 1);
   const hint = r.held_out_kind === "kept";
   const verdict = r.rows.length === 0 ? "No combination gave a plan."
-    : `${first.length === 1 ? "One plan is" : `${first.length} of ${r.rows.length} plans are`} best${first.length === 1 ? "" : " and cannot be told apart"}, on ${r.held_out} held-out samples.`
-      + (hint ? " This is a hint: their scales were fitted on these few samples too." : r.plan ? ` ${r.plan} is written.` : " Nothing is written.");
+    : `${first.length === 1 ? "One plan is" : `${first.length} of ${r.rows.length} plans are`} best${
+      first.length === 1 ? "" : " and cannot be told apart"
+    }, on ${r.held_out} held-out samples.`
+      + (hint ? " This is a hint: their scales were fitted on these few samples too."
+        : r.plan ? ` ${r.plan} is written.` : " Nothing is written.");
   const columns = [
-    {label: "rank", doc: "plans with the same rank cannot be told apart from the best of them (5 % for all comparisons together)", number: true, cell: x => String(x.rank), sort: x => x.rank},
-    {label: "target", cell: x => x.platform, sort: x => x.platform},
-    {label: "observer", cell: x => x.observer + (x.default ? " (default)" : ""), sort: x => x.observer},
-    {label: "weights", cell: x => `per ${x.granularity}`, sort: x => x.granularity},
-    {label: "NSR of the outputs", doc: "noise-to-signal ratio of the outputs, as at the top, with its standard error", number: true, cell: x => withError(x.nsr, x.nsr_error), title: x => String(x.nsr), sort: x => x.nsr},
-    {label: "SQNR", number: true, cell: x => decibels(x.sqnr_db), title: x => String(x.sqnr_db), sort: x => x.sqnr_db},
-    {label: "behind the best", doc: "mean difference from the chosen plan over the same samples", number: true, cell: x => (x.behind ? withError(x.behind, x.behind_error) : "-"), title: x => String(x.behind), sort: x => x.behind},
-    {label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: x => percent(x.macs_int8), title: x => String(x.macs_int8), sort: x => x.macs_int8},
-    {label: "constants", doc: "bytes of weights and biases", number: true, cell: x => bytes(x.constant_bytes), title: x => String(x.constant_bytes), sort: x => x.constant_bytes},
+    { label: "rank", doc: "plans with the same rank cannot be told apart from the best of them (5 % for all comparisons together)",
+      number: true, cell: (x) => String(x.rank), sort: (x) => x.rank },
+    { label: "target", cell: (x) => x.platform, sort: (x) => x.platform },
+    { label: "observer", cell: (x) => x.observer + (x.default ? " (default)" : ""), sort: (x) => x.observer },
+    { label: "weights", cell: (x) => `per ${x.granularity}`, sort: (x) => x.granularity },
+    { label: "NSR of the outputs", doc: "noise-to-signal ratio of the outputs, as at the top, with its standard error", number: true,
+      cell: (x) => withError(x.nsr, x.nsr_error), title: (x) => String(x.nsr), sort: (x) => x.nsr },
+    { label: "SQNR", number: true, cell: (x) => decibels(x.sqnr_db), title: (x) => String(x.sqnr_db), sort: (x) => x.sqnr_db },
+    { label: "behind the best", doc: "mean difference from the chosen plan over the same samples", number: true,
+      cell: (x) => (x.behind ? withError(x.behind, x.behind_error) : "-"), title: (x) => String(x.behind), sort: (x) => x.behind },
+    { label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: (x) => percent(x.macs_int8),
+      title: (x) => String(x.macs_int8), sort: (x) => x.macs_int8 },
+    { label: "constants", doc: "bytes of weights and biases", number: true, cell: (x) => bytes(x.constant_bytes),
+      title: (x) => String(x.constant_bytes), sort: (x) => x.constant_bytes },
   ];
-  if (labelled) columns.splice(7, 0,
-    {label: "top-1", number: true, cell: x => percent(x.top1 / r.held_out), title: x => `${x.top1} of ${r.held_out}`, sort: x => x.top1},
-    {label: "drop, pp", doc: "loss of top-1 against float in percentage points, with its paired standard error", number: true, cell: x => withError(x.drop, x.drop_error), title: x => String(x.drop), sort: x => x.drop});
-  const chart = el("div", {class: "chart"});
-  result.replaceChildren(el("p", {class: hint ? "headline open" : "headline"}, verdict),
-    chart, el("p", {class: "hint"}, "Left is less error. Filled circles, and the grey band from the first to the last of them, have rank 1: they cannot be told apart. The test is paired, so bars may overlap and differ all the same. A click marks the row."),
-    grid({caption: "Plans, the best first", rows: r.rows, columns, mark: x => (x.chosen ? "chosen" : x.rank === 1 ? "best" : "")}),
-    r.skipped && r.skipped.length ? grid({caption: "Not possible", rows: r.skipped, columns: [{label: "combination", cell: rowTitle}, {label: "why", cell: x => x.why}]}) : "",
-    r.command ? commandLine(r.command) : "", hint || !r.command ? "" : el("p", {class: "hint"}, "This command gives the same scales."));
-  const name = differing(r.rows), best = first.map(x => x.nsr);
-  if (r.rows.length) drawIntervals(chart, r.rows.map((x, i) => ({label: name(x), value: x.nsr, error: x.nsr_error, mark: x.rank === 1 ? "best" : "", title: `${rowTitle(x)}: NSR ${withError(x.nsr, x.nsr_error)}, rank ${x.rank}`,
-    pick: () => markRow(result, i)})), {label: "NSR of the outputs", log: true, band: best.length ? {from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart"} : null});
+  if (labelled) {
+    const scores = [
+      { label: "top-1", number: true, cell: (x) => percent(x.top1 / r.held_out), title: (x) => `${x.top1} of ${r.held_out}`, sort: (x) =>
+        x.top1 },
+      { label: "drop, pp", doc: "loss of top-1 against float in percentage points, with its paired standard error", number: true,
+        cell: (x) => withError(x.drop, x.drop_error), title: (x) => String(x.drop), sort: (x) => x.drop },
+    ];
+    columns.splice(7, 0, ...scores);
+  }
+  const chart = el("div", { class: "chart" });
+  result.replaceChildren(el("p", { class: hint ? "headline open" : "headline" }, verdict), chart,
+    el("p", { class: "hint" },
+      "Left is less error. Filled circles, and the grey band from the first to the last of them, have rank 1: they cannot be told apart. The test is paired, so bars may overlap and differ all the same. A click marks the row."),
+    grid({ caption: "Plans, the best first", rows: r.rows, columns, mark: (x) => (x.chosen ? "chosen" : x.rank === 1 ? "best" : "") }),
+    r.skipped && r.skipped.length
+      ? grid({ caption: "Not possible", rows: r.skipped,
+        columns: [{ label: "combination", cell: rowTitle }, { label: "why", cell: (x) => x.why }] }) : "",
+    r.command ? commandLine(r.command) : "", hint || !r.command ? "" : el("p", { class: "hint" }, "This command gives the same scales."));
+  const name = differing(r.rows), best = first.map((x) => x.nsr);
+  if (r.rows.length) {
+    drawIntervals(chart,
+      r.rows.map((x, i) => ({ label: name(x), value: x.nsr, error: x.nsr_error, mark: x.rank === 1 ? "best" : "",
+        title: `${rowTitle(x)}: NSR ${withError(x.nsr, x.nsr_error)}, rank ${x.rank}`, pick: () => markRow(result, i) })
+      ), { label: "NSR of the outputs", log: true,
+      band: best.length ? { from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart" } : null });
+  }
 }
 
 // markRow shows the row of a table that a point stands for.
 function markRow(result, index) {
   const rows = result.querySelectorAll("table.results tbody tr");
   rows.forEach((row, i) => row.classList.toggle("picked", i === index));
-  if (rows[index]) rows[index].scrollIntoView({block: "nearest"});
+  if (rows[index]) rows[index].scrollIntoView({ block: "nearest" });
 }
 
-const labelOf = p => (p.fp32.length ? `${p.fp32.slice(0, 4).join(", ")}${p.fp32.length > 4 ? ` and ${p.fp32.length - 4} more` : ""} in FP32` : "all on integers");
+const labelOf =
+  (p) => (p.fp32.length ? `${p.fp32.slice(0, 4).join(", ")}${p.fp32.length > 4 ? ` and ${p.fp32.length - 4} more` : ""} in FP32`
+    : "all on integers");
 
 // exactSelector selects the operator of a name, whatever that is.
-const exactSelector = name => (/^[\w./-]*[\w.-]$/.test(name) && !["first", "last", "depthwise"].includes(name) ? name : `/^${name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replace(/,/g, "\\,")}$/`);
+const exactSelector = (name) => (/^[\w./-]*[\w.-]$/.test(name) && !["first", "last", "depthwise"].includes(name) ? name
+  : `/^${name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replace(/,/g, "\\,")}$/`);
 
 function showSearch(front, app, r) {
-  const said = r.claimed ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${plural(r.fp32.length, "operator")} in FP32.`
+  const said = r.claimed
+    ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${
+      plural(r.fp32.length, "operator")
+    } in FP32.`
     : r.refused || "Nothing is claimed: see the warnings.";
-  const goal = r.goal ? r.goal.metric : "nsr", percent = /drop|top/.test(goal), errorName = percent ? "drop, pp" : goal === "nsr" ? "plain NSR" : goal, points = r.points || [], status = el("p", {class: "status", role: "status"});
-  const use = async point => { // in place of what was sent to FP32 before, as the point was measured
+  const goal = r.goal ? r.goal.metric : "nsr", percent = /drop|top/.test(goal),
+    errorName = percent ? "drop, pp" : goal === "nsr" ? "plain NSR" : goal, points = r.points || [],
+    status = el("p", { class: "status", role: "status" });
+  const use = async (point) => { // in place of what was sent to FP32 before, as the point was measured
     message(status, "the plan is derived …");
     try {
-      await app.run("dispatch", {reset: true, ...(point.fp32.length ? {fp32: point.fp32.map(exactSelector)} : {})});
+      await app.run("dispatch", { reset: true, ...(point.fp32.length ? { fp32: point.fp32.map(exactSelector) } : {}) });
       message(status, `This plan is in force: ${labelOf(point)}. Undo takes it back.`);
     } catch (problem) {
       message(status, problemText(problem), true);
     }
   };
   if (!points.length) { // refused before anything was measured
-    front.replaceChildren(el("p", {class: "headline open"}, said), r.needed ? el("p", {class: "hint"}, `About ${plural(r.needed, "sample")} would decide this.`) : "");
+    front.replaceChildren(el("p", { class: "headline open" }, said),
+      r.needed ? el("p", { class: "hint" }, `About ${plural(r.needed, "sample")} would decide this.`) : "");
     return;
   }
-  const chart = el("div", {class: "chart"});
-  const listed = points.filter(p => p.pareto).concat(points.filter(p => !p.pareto));
-  front.replaceChildren(el("p", {class: r.claimed ? "headline" : "headline open"}, said),
-    tiles([
-      {label: `${errorName}, before`, value: number(r.before), title: String(r.before), doc: "the budget's figure of the plan as it was"},
-      {label: `${errorName}, after`, value: number(r.after), title: String(r.after)},
-      r.held_out && {label: "on held-out samples", value: withError(r.held_out.value, r.held_out.error), title: String(r.held_out.value), doc: "samples that no operator was chosen on"},
-      r.needed ? {label: "samples needed", value: String(r.needed), doc: "about how many samples would decide this"} : null,
-      {label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried"},
-    ]),
-    chart, el("p", {class: "hint"}, "Left is less work in FP32, down is less error. Points in the grey band cannot be told from the float network. A click on a point uses its plan; undo takes it back."), status,
-    grid({caption: "Plans that were tried", rows: listed, pick: use, pickDoc: "make this the plan", limit: 40, mark: p => (p.pareto ? "best" : ""), columns: [
-      {label: "use", cell: p => (p.fp32.length ? `${plural(p.fp32.length, "operator")} in FP32` : "all on integers"), sort: p => p.fp32.length, title: p => p.fp32.join(", ")},
-      {label: errorName, doc: "the budget's figure on the samples that the search fits on, with its standard error", number: true, cell: p => withError(p.metric, p.error), title: p => String(p.metric), sort: p => p.metric},
-      {label: "MACs in FP32", number: true, cell: p => count(p.macs_fp32), title: p => String(p.macs_fp32), sort: p => p.macs_fp32},
-      {label: "Q/DQ boundaries", doc: "tensors converted between integers and float", number: true, cell: p => String(p.borders), sort: p => p.borders},
-      {label: "best trade-off", doc: "no other plan has less error, less work in FP32 and fewer boundaries", cell: p => (p.pareto ? "yes" : "no"), sort: p => (p.pareto ? 1 : 0)},
-    ]}), r.apply ? commandLine(r.apply) : "");
-  const chosen = p => r.claimed && p.fp32.length === r.fp32.length && p.fp32.every(n => r.fp32.includes(n));
-  drawScatter(chart, {cost: "MACs in FP32", metric: errorName, percent, budget: r.goal ? r.goal.budget : null,
-    points: points.map(p => ({cost: p.macs_fp32, metric: p.metric, error: p.error, label: labelOf(p), pareto: p.pareto, chosen: chosen(p), fp32: p.fp32}))}, {onPick: use});
+  const chart = el("div", { class: "chart" });
+  const listed = points.filter((p) => p.pareto).concat(points.filter((p) => !p.pareto));
+  front.replaceChildren(el("p", { class: r.claimed ? "headline" : "headline open" }, said), tiles([
+    { label: `${errorName}, before`, value: number(r.before), title: String(r.before), doc: "the budget's figure of the plan as it was" },
+    { label: `${errorName}, after`, value: number(r.after), title: String(r.after) },
+    r.held_out
+    && { label: "on held-out samples", value: withError(r.held_out.value, r.held_out.error), title: String(r.held_out.value),
+      doc: "samples that no operator was chosen on" },
+    r.needed ? { label: "samples needed", value: String(r.needed), doc: "about how many samples would decide this" } : null,
+    { label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried" },
+  ]), chart,
+    el("p", { class: "hint" },
+      "Left is less work in FP32, down is less error. Points in the grey band cannot be told from the float network. A click on a point uses its plan; undo takes it back."),
+    status,
+    grid({ caption: "Plans that were tried", rows: listed, pick: use, pickDoc: "make this the plan", limit: 40,
+      mark: (p) => (p.pareto ? "best" : ""), columns: [
+        { label: "use", cell: (p) => (p.fp32.length ? `${plural(p.fp32.length, "operator")} in FP32` : "all on integers"),
+          sort: (p) => p.fp32.length, title: (p) => p.fp32.join(", ") },
+        { label: errorName, doc: "the budget's figure on the samples that the search fits on, with its standard error", number: true,
+          cell: (p) => withError(p.metric, p.error), title: (p) => String(p.metric), sort: (p) => p.metric },
+        { label: "MACs in FP32", number: true, cell: (p) => count(p.macs_fp32), title: (p) => String(p.macs_fp32),
+          sort: (p) => p.macs_fp32 },
+        { label: "Q/DQ boundaries", doc: "tensors converted between integers and float", number: true, cell: (p) => String(p.borders),
+          sort: (p) => p.borders },
+        { label: "best trade-off", doc: "no other plan has less error, less work in FP32 and fewer boundaries",
+          cell: (p) => (p.pareto ? "yes" : "no"), sort: (p) => (p.pareto ? 1 : 0) },
+      ] }), r.apply ? commandLine(r.apply) : "");
+  const chosen = (p) => r.claimed && p.fp32.length === r.fp32.length && p.fp32.every((n) => r.fp32.includes(n));
+  drawScatter(chart, { cost: "MACs in FP32", metric: errorName, percent, budget: r.goal ? r.goal.budget : null,
+    points: points.map((p) => ({ cost: p.macs_fp32, metric: p.metric, error: p.error, label: labelOf(p), pareto: p.pareto,
+      chosen: chosen(p), fp32: p.fp32 })
+    ) }, { onPick: use });
 }
-

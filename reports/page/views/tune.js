@@ -1,33 +1,39 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
-import {el} from "../dom.js";
-import {withError, decibels, number, small, plural} from "../format.js";
-import {part, drawForm, task, grid, tiles, fields, dataRows, dataOptions, planned, steady, showOperator} from "./parts.js";
+import { el } from "../dom.js";
+import { decibels, number, plural, small, withError } from "../format.js";
+import { dataOptions, dataRows, drawForm, fields, grid, part, planned, showOperator, steady, task, tiles } from "./parts.js";
 
 export const tuneView = {
   key: "tune",
   label: "Tune",
-  doc: "Repair accuracy without training: correct biases, round weights better, choose new scales, balance channels. Only what held-out samples confirm is kept.",
+  doc:
+    "Repair accuracy without training: correct biases, round weights better, choose new scales, balance channels. Only what held-out samples confirm is kept.",
   draw: drawTune,
   usable: planned,
 };
 
 function drawTune(host, app) {
   const methods = app.state.methods || [];
-  const [method, ...rest] = fields(app, "tune", {method: {options: [{name: "auto", label: "auto: a good choice and order", doc: "tries what fits this network, cheapest first"}, ...methods]}});
+  const [method, ...rest] = fields(app, "tune", {
+    method: {
+      options: [{ name: "auto", label: "auto: a good choice and order", doc: "tries what fits this network, cheapest first" }, ...methods],
+    },
+  });
   const form = drawForm(app, [
     method,
-    ...dataRows(app, {fit: "tune", labels: false, samples: 64, note: "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on."}),
+    ...dataRows(app, { fit: "tune", labels: false, samples: 64,
+      note:
+        "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on." }),
     ...rest,
   ]);
-  const result = el("div", {class: "result"});
-  const start = task(app, {label: "Tune", kind: "tune", doc: "The model file is not changed; the new values lie in a file beside the plan, and undo takes the step back.",
-    options: () => {
+  const result = el("div", { class: "result" });
+  const start = task(app, { label: "Tune", kind: "tune",
+    doc: "The model file is not changed; the new values lie in a file beside the plan, and undo takes the step back.", options: () => {
       const values = dataOptions(form.read());
       if (!values.method) throw new Error("choose a method, or auto");
-      return {...values, method: values.method.includes("auto") ? ["auto"] : values.method};
-    },
-    show: r => showTuned(result, app, r)});
-  const list = el("dl", {class: "glossary"});
+      return { ...values, method: values.method.includes("auto") ? ["auto"] : values.method };
+    }, show: (r) => showTuned(result, app, r) });
+  const list = el("dl", { class: "glossary" });
   for (const m of methods) list.append(el("dt", {}, m.name), el("dd", {}, m.doc));
   host.replaceChildren(part("Tune the plan", tuneView.doc, form.node, start, result), part("What the methods do", "", list));
   return steady(app, () => drawTune(host, app));
@@ -35,35 +41,50 @@ function drawTune(host, app) {
 
 function showTuned(result, app, r) {
   const kept = r.methods.reduce((n, m) => n + m.kept, 0);
-  const verdict = kept === 0 ? `Nothing was kept: no method that was tried reduces the error of the held-out samples by more than chance.${r.budget && r.work >= r.budget ? " The limit was reached before all were tried." : ""} The plan is as it was.`
-    : r.confirmed ? `Better: the output error falls from ${small(r.before.nsr)} to ${small(r.after.nsr)} (NSR), confirmed on ${plural(r.held_out, "held-out sample")}.`
-      : `Kept, but not confirmed: ${r.held_out} held-out samples are too few to tell, or the change is within their error.`;
-  const rows = r.methods.flatMap(m => m.layers.map(l => ({method: m.name, ...l})));
+  const verdict = kept === 0
+    ? `Nothing was kept: no method that was tried reduces the error of the held-out samples by more than chance.${
+      r.budget && r.work >= r.budget ? " The limit was reached before all were tried." : ""
+    } The plan is as it was.`
+    : r.confirmed
+    ? `Better: the output error falls from ${small(r.before.nsr)} to ${small(r.after.nsr)} (NSR), confirmed on ${
+      plural(r.held_out, "held-out sample")
+    }.`
+    : `Kept, but not confirmed: ${r.held_out} held-out samples are too few to tell, or the change is within their error.`;
+  const rows = r.methods.flatMap((m) => m.layers.map((l) => ({ method: m.name, ...l })));
   result.replaceChildren(
-    el("p", {class: kept && r.confirmed ? "headline" : "headline open"}, verdict),
-    ...r.on_integers.words.map((line, i) => el("p", {class: i ? "headline open" : ""}, line)),
+    el("p", { class: kept && r.confirmed ? "headline" : "headline open" }, verdict),
+    ...r.on_integers.words.map((line, i) => el("p", { class: i ? "headline open" : "" }, line)),
     tiles([
-      {label: "NSR of the outputs before", value: withError(r.before.nsr, r.before.nsr_error), title: String(r.before.nsr), doc: "noise-to-signal ratio of the outputs on the held-out samples, with its standard error"},
-      {label: "after", value: withError(r.after.nsr, r.after.nsr_error), title: String(r.after.nsr)},
-      {label: "SQNR", value: `${decibels(r.before.sqnr_db)} → ${decibels(r.after.sqnr_db)}`, doc: "signal to quantization noise, in decibels: the higher the better"},
-      {label: "change", value: withError(r.change, r.change_error), title: String(r.change), doc: "mean of after minus before over the same samples: below 0 is better"},
-      {label: "held-out samples", value: `${r.held_out} of ${r.samples}`, doc: r.held_out_kind === "unseen" ? "none of them was among those the ranges come from" : "half of the samples given; the ranges may come from them"},
-      {label: "work", value: `${number(r.work)} forward passes`, title: `${number(r.seconds)} s`, doc: "forward passes of one sample"},
+      { label: "NSR of the outputs before", value: withError(r.before.nsr, r.before.nsr_error), title: String(r.before.nsr),
+        doc: "noise-to-signal ratio of the outputs on the held-out samples, with its standard error" },
+      { label: "after", value: withError(r.after.nsr, r.after.nsr_error), title: String(r.after.nsr) },
+      { label: "SQNR", value: `${decibels(r.before.sqnr_db)} → ${decibels(r.after.sqnr_db)}`,
+        doc: "signal to quantization noise, in decibels: the higher the better" },
+      { label: "change", value: withError(r.change, r.change_error), title: String(r.change),
+        doc: "mean of after minus before over the same samples: below 0 is better" },
+      { label: "held-out samples", value: `${r.held_out} of ${r.samples}`,
+        doc: r.held_out_kind === "unseen" ? "none of them was among those the ranges come from"
+          : "half of the samples given; the ranges may come from them" },
+      { label: "work", value: `${number(r.work)} forward passes`, title: `${number(r.seconds)} s`, doc: "forward passes of one sample" },
     ]),
-   
-    grid({caption: "Methods", rows: r.methods, columns: [
-      {label: "method", cell: m => m.name, sort: m => m.name},
-      {label: "operators kept", doc: "operators whose change was kept, of those tried", number: true, cell: m => `${m.kept} of ${m.layers.length}`, sort: m => m.kept},
-      {label: "NSR before", number: true, cell: m => withError(m.before.nsr, m.before.nsr_error), title: m => String(m.before.nsr)},
-      {label: "NSR after", number: true, cell: m => withError(m.after.nsr, m.after.nsr_error), title: m => String(m.after.nsr)},
-      {label: "note", cell: m => m.note || (m.confirmed ? "confirmed" : m.kept ? "not confirmed" : "nothing kept")},
-    ]}),
-    grid({caption: "Operators", rows, pick: l => showOperator(app, l.node), pickDoc: "show this operator in the network", limit: 50, columns: [
-      {label: "operator", cell: l => l.node, sort: l => l.node},
-      {label: "method", cell: l => l.method, sort: l => l.method},
-      {label: "kept", cell: l => (l.kept ? "yes" : "no"), sort: l => (l.kept ? 1 : 0)},
-      {label: "change of NSR", doc: "of the error at the operator's own output (equalize, migrate and split: of the network's outputs) on the held-out samples, after minus before: below 0 is better", number: true, sort: l => l.change,
-        cell: l => withError(l.change, l.change_error), title: l => String(l.change)},
-      {label: "why not", cell: l => (l.kept ? "" : l.why)},
-    ]}));
+    grid({ caption: "Methods", rows: r.methods, columns: [
+      { label: "method", cell: (m) => m.name, sort: (m) => m.name },
+      { label: "operators kept", doc: "operators whose change was kept, of those tried", number: true,
+        cell: (m) => `${m.kept} of ${m.layers.length}`, sort: (m) => m.kept },
+      { label: "NSR before", number: true, cell: (m) => withError(m.before.nsr, m.before.nsr_error), title: (m) => String(m.before.nsr) },
+      { label: "NSR after", number: true, cell: (m) => withError(m.after.nsr, m.after.nsr_error), title: (m) => String(m.after.nsr) },
+      { label: "note", cell: (m) => m.note || (m.confirmed ? "confirmed" : m.kept ? "not confirmed" : "nothing kept") },
+    ] }),
+    grid({ caption: "Operators", rows, pick: (l) => showOperator(app, l.node), pickDoc: "show this operator in the network", limit: 50,
+      columns: [
+        { label: "operator", cell: (l) => l.node, sort: (l) => l.node },
+        { label: "method", cell: (l) => l.method, sort: (l) => l.method },
+        { label: "kept", cell: (l) => (l.kept ? "yes" : "no"), sort: (l) => (l.kept ? 1 : 0) },
+        { label: "change of NSR",
+          doc:
+            "of the error at the operator's own output (equalize, migrate and split: of the network's outputs) on the held-out samples, after minus before: below 0 is better",
+          number: true, sort: (l) => l.change, cell: (l) => withError(l.change, l.change_error), title: (l) => String(l.change) },
+        { label: "why not", cell: (l) => (l.kept ? "" : l.why) },
+      ] })
+  );
 }
