@@ -238,8 +238,12 @@ func (h *histogram) merge(o *histogram) {
 
 // edges returns the bounds of |x| in bin i of octave e: [lo, hi).
 func edges(e, i int) (lo, hi float64) {
-	return math.Ldexp(binsPerOctave+float64(i), e-137), math.Ldexp(binsPerOctave+float64(i)+1, e-137)
+	lo = float64((binsPerOctave + float64(i)) * binWidth(e))
+	return lo, lo + binWidth(e)
 }
+
+// binWidth is how wide the bins of octave e are: a power of two, so that products with it are exact.
+func binWidth(e int) float64 { return math.Float64frombits(uint64(e-137+1023) << 52) }
 
 // foldEdge is the upper bound of |x| of what was folded.
 func (h *histogram) foldEdge() float64 { return math.Ldexp(1, h.low()-127) }

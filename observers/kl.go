@@ -54,6 +54,9 @@ var KL = &Method{
 				continue
 			}
 			last = q
+			if s.atLeast(q) > least {
+				continue
+			}
 			if d, ok := s.divergence(q); ok && d < least {
 				best, least = r, d
 			}
@@ -67,6 +70,7 @@ const (
 	klCodes      = 1024
 	klPerCode    = 4
 	klSmoothing  = 1e-4
+	klRounding   = 1e-6 // more than what rounding does to a divergence
 	klEmpty      = 1e-9 // less than this part of a count is rounding error of the running sums
 )
 
@@ -85,12 +89,42 @@ func newKLSearch(st *State, symmetric bool) *klSearch {
 	return &klSearch{fold: true, sides: [2]*moments{newMoments(st.hist.absolute(), 0, max(lo, hi)), newMoments(newHistogram(), 1, 0)}}
 }
 
+// levels is how many levels of a quantizer lie on each side.
+func (s *klSearch) levels(q quantizer) [2]int {
+	if s.fold {
+		return [2]int{q.pos, 0}
+	}
+	return [2]int{q.pos, q.neg}
+}
+
+// atLeast is a figure that the divergence under a quantizer is not below: that of P and Q with the bins of the outermost codes taken
+// together, and so all others (merging bins never adds to a divergence, Kullback and Leibler 1951), less the most that few values
+// can add. What lies outside makes it large, so that a threshold far too small needs no counting.
+func (s *klSearch) atLeast(q quantizer) float64 {
+	var total, inside, outerP, outerQ float64
+	bins := 0
+	for side, n := range s.levels(q) {
+		m := s.sides[side]
+		all := m.all().n
+		in := m.countBelow(float64(float64(klPerCode*n) * q.scale / klPerCode))
+		inner := m.countBelow(float64(float64(klPerCode*n-klPerCode/2) * q.scale / klPerCode))
+		total, inside = total+all, inside+in
+		outerP, outerQ = outerP+all-inner, outerQ+in-inner
+		bins += klPerCode * n
+	}
+	// Smoothing takes from P's outer bins what their share of all empty bins is at most, and fills Q's, of which there are four.
+	p := outerP / total * (1 - klSmoothing*float64(bins)/total)
+	o := (outerQ + klPerCode*klSmoothing) / inside
+	if !(p > o && p < 1) {
+		return math.Inf(-1)
+	}
+	d := float64(p*math.Log(p/o)) + float64((1-p)*math.Log((1-p)/(1-o)))
+	return d - float64(bins)*(klPerCode-1)/(2*klPerCode)/total - klRounding
+}
+
 // divergence compares P and Q under a quantizer; false if that cannot be judged.
 func (s *klSearch) divergence(q quantizer) (float64, bool) {
-	levels := [2]int{q.pos, q.neg}
-	if s.fold {
-		levels[1] = 0
-	}
+	levels := s.levels(q)
 	var k klSum
 	var outside [2]float64
 	for side, n := range levels {

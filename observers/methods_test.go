@@ -529,3 +529,45 @@ func TestOwn(t *testing.T) {
 		require.Error(t, wrong.Valid(), wrong)
 	}
 }
+
+// The figure that saves counting is below the divergence that counting gives, whatever the values are.
+func TestKLBound(t *testing.T) {
+	shapes := map[string]func(r *rand.Rand) float64{
+		"normal":      (*rand.Rand).NormFloat64,
+		"long tail":   func(r *rand.Rand) float64 { return math.Exp(1.5 * r.NormFloat64()) },
+		"asymmetric":  func(r *rand.Rand) float64 { return r.ExpFloat64() - 0.2 },
+		"few numbers": func(r *rand.Rand) float64 { return math.Round(3 * r.NormFloat64()) },
+		"an outlier":  func(r *rand.Rand) float64 { return max(0, r.NormFloat64()) + 20*float64(r.IntN(5000)/4999) },
+	}
+	for name, shape := range shapes {
+		for _, n := range []int{50, 2000, 20_000} {
+			r := rand.New(rand.NewPCG(uint64(n), 1))
+			x := tensor.New(tensor.Float32, n)
+			for i := range n {
+				x.Data.([]float32)[i] = float32(shape(r))
+			}
+			st := New()
+			_, err := st.Observe(x, -1)
+			require.NoError(t, err)
+			lo, hi := st.extent.Min, st.extent.Max
+			saved := 0
+			for _, symmetric := range []bool{true, false} {
+				s := newKLSearch(st, symmetric)
+				scheme := act(symmetric).Scheme()
+				for i := klThresholds; i > 0; i -= 7 {
+					cut := float64(max(-lo, hi)) * float64(i) / klThresholds
+					q, err := quantizerOf(Range{min(0, max(float64(lo), -cut)), max(0, min(float64(hi), cut))}, scheme)
+					require.NoError(t, err)
+					bound := s.atLeast(q)
+					if d, ok := s.divergence(q); ok {
+						require.LessOrEqual(t, bound, d, "%s, %d values, %+v", name, n, q)
+					}
+					if bound > 0.02 {
+						saved++
+					}
+				}
+			}
+			require.True(t, n < 1000 || saved > 0, "%s, %d values: no threshold is saved", name, n)
+		}
+	}
+}

@@ -42,9 +42,10 @@ func newMoments(h *histogram, sign int, largest float64) *moments {
 	}
 	m.bins = make([]binMoments, 0, (h.top-m.low+1)*binsPerOctave+1)
 	for e := m.low; e <= h.top; e++ {
-		first := h.octave(sign, e)
+		first, width := h.octave(sign, e), binWidth(e)
 		for i := range binsPerOctave {
-			lo, hi := edges(e, i)
+			lo := float64((binsPerOctave + float64(i)) * width)
+			hi := lo + width
 			b := binMoments{lo: lo, below: at}
 			if n := h.at(first + i); n > 0 {
 				if largest < hi { // the last one; a single value still needs some width
