@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ import (
 // limit on the size of files that QWB_TEST_FSIZE names.
 func TestMain(m *testing.M) {
 	if os.Getenv("QWB_TEST_MAIN") == "" {
+		debug.SetGCPercent(400) // hundreds of small commands in one process: a tenth of the time went into collecting
 		os.Exit(m.Run())
 	}
 	if limit, err := strconv.ParseUint(os.Getenv("QWB_TEST_FSIZE"), 10, 32); err == nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 )
@@ -52,7 +53,7 @@ func (g *guard) Check() error {
 func TestGuardPages(t *testing.T) {
 	guarded := func(t *testing.T, name string, table *kernels.Table, run func(Suite, *testing.T)) {
 		for _, atFront := range []bool{false, true} {
-			t.Run(name, func(t *testing.T) { run(Suite{table, &guard{t: t, atFront: atFront}, true}, t) })
+			t.Run(name, func(t *testing.T) { run(Suite{table, &guard{t: t, atFront: atFront}, true, !longtest.Wanted(t)}, t) })
 		}
 	}
 	for name, table := range Tables(cpu.Detect()) {

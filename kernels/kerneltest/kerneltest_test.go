@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/longtest"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 	"qwb/kernels/ref"
@@ -15,7 +16,7 @@ func TestConformance(t *testing.T) {
 	for name, table := range Tables(cpu.Detect()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			Suite{Table: table, Memory: new(Canary)}.Run(t)
+			Suite{Table: table, Memory: new(Canary), Short: !longtest.Wanted(t)}.Run(t)
 		})
 	}
 }

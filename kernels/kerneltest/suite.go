@@ -48,6 +48,7 @@ type Suite struct {
 	Table  *kernels.Table
 	Memory Memory
 	Serial bool // run every case once, on one goroutine
+	Short  bool // a shape of a convolution or pool sees one kind of values instead of all
 }
 
 // Run runs everything.
