@@ -10,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 
 	"qwb/graph"
@@ -200,7 +199,7 @@ func (s *Stats) Save(path string) error { return file.Replace(path, s.Write) }
 
 // Load reads a file written by Save.
 func Load(path string) (*Stats, error) {
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,10 @@ import (
 // plainMath may call what gives other last bits on other processors: numbers for people, and definitions that tests hold others to.
 var plainMath = []string{"kernels/elementary", "kernels/cuda", "kernels/kerneltest", "reports", "internal/demo/train"}
 
+// opens may open files by the system's own call: the opener of all others, and what opens files of the system, of the build or of a test.
+var opens = []string{"internal/file", "internal/filetest", "internal/drivertest", "graph/exec", "internal/graphtest", "internal/exporttest", "internal/testrun", "internal/bench",
+	"kernels/cuda/gen", "kernels/_asm", "cmd/qwb-page", "examples"}
+
 // forbidden lists calls that belong in one place only: who may make them, and what to do instead.
 var forbidden = []struct {
 	call    string
@@ -25,6 +29,9 @@ var forbidden = []struct {
 	{"math.Erf", plainMath, "its last bits depend on the processor: take kernels/elementary"},
 	{"math.Erfc", plainMath, "its last bits depend on the processor: take kernels/elementary"},
 	{"math.Pow", plainMath, "its last bits depend on the processor: take kernels/elementary"},
+	{"os.Open", opens, "it may wait for ever: take internal/file"},
+	{"os.OpenFile", opens, "it may wait for ever: take internal/file"},
+	{"os.ReadFile", opens, "it may wait for ever: take internal/file"},
 	{"fmt.Print", []string{}, "write to the writer of the command"},
 	{"fmt.Println", []string{}, "write to the writer of the command"},
 	{"fmt.Printf", []string{}, "write to the writer of the command"},

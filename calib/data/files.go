@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
+
+	"qwb/internal/file"
 )
 
 // files gives access to a file system by any path the operating system takes.
@@ -14,7 +15,7 @@ type files struct{ fsys fs.FS }
 // osFS opens paths as the operating system does; os.DirFS would refuse absolute ones.
 type osFS struct{}
 
-func (osFS) Open(name string) (fs.File, error) { return os.Open(name) }
+func (osFS) Open(name string) (fs.File, error) { return file.OpenRead(name) }
 
 func (f files) fs() fs.FS {
 	if f.fsys == nil {

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"unicode/utf8"
+
+	"qwb/internal/file"
 )
 
 // LinesOptions say which lines of a file are read, and how much of them. The zero value reads all.
@@ -51,7 +53,7 @@ func OpenLines(path string, o LinesOptions) (*Lines, error) {
 }
 
 func (l *Lines) open(path string) error {
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"qwb"
 	"qwb/analysis"
+	"qwb/internal/file"
 	"qwb/internal/options"
 	"qwb/internal/plain"
 	"qwb/reports"
@@ -166,7 +167,7 @@ func (e *env) tool() qwb.Tool {
 	if err != nil {
 		return t
 	}
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return t
 	}

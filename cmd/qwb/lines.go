@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"qwb/internal/file"
 )
 
 // lineProcess is a program that is asked by lines of JSON on its standard input and answers each with a line on its standard output. Arrays
@@ -20,6 +22,7 @@ type lineProcess struct {
 	ctx     context.Context
 	command string
 	folder  string
+	tidy    func() // removes it
 	process *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Scanner
@@ -49,11 +52,11 @@ func startLines(ctx context.Context, command, folder string) (*lineProcess, erro
 	p.wait = sync.OnceValue(p.process.Wait)
 	p.out = bufio.NewScanner(out)
 	p.out.Buffer(nil, longestAnswer)
-	if p.folder, err = os.MkdirTemp("", folder); err != nil {
+	if p.folder, p.tidy, err = file.Temporary(os.TempDir(), folder); err != nil {
 		return nil, err
 	}
 	if err := p.process.Start(); err != nil {
-		_ = os.RemoveAll(p.folder) // the error that matters is err
+		p.tidy()
 		return nil, err
 	}
 	context.AfterFunc(ctx, func() { // what the shell started may outlive it, and hold the other ends
@@ -98,9 +101,11 @@ func (p *lineProcess) Close() error {
 	go func() { done <- p.wait() }()
 	select {
 	case err := <-done:
-		return errors.Join(err, os.RemoveAll(p.folder))
+		p.tidy()
+		return err
 	case <-time.After(p.process.WaitDelay):
 		_ = p.process.Process.Kill() // Wait says what there is to say
-		return errors.Join(<-done, os.RemoveAll(p.folder))
+		p.tidy()
+		return <-done
 	}
 }

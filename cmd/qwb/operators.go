@@ -14,6 +14,7 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/file"
 )
 
 // commandOperator is an operator of --op: a program that is started when the first node of the type runs, and asked about one node at a time.
@@ -129,15 +130,15 @@ func (o *commandOperator) ask(n *graph.Node, in []*tensor.Tensor) ([]*tensor.Ten
 		return nil, errors.New(answer.Error)
 	}
 	out := make([]*tensor.Tensor, len(r.Outputs))
-	for i, file := range r.Outputs {
+	for i, path := range r.Outputs {
 		if n.Outputs[i] == graph.NoValue {
 			continue
 		}
-		b, err := os.ReadFile(file)
+		b, err := file.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("output %d was not written: %w", i, err)
 		}
-		if err := os.Remove(file); err != nil { // it must be written anew for the next sample
+		if err := os.Remove(path); err != nil { // it must be written anew for the next sample
 			return nil, err
 		}
 		if out[i], err = npy.Read(bytes.NewReader(b)); err != nil {

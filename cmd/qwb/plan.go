@@ -325,6 +325,12 @@ func newPlanGC(e *env) *cobra.Command {
 			if asJSON {
 				return e.printJSON(r)
 			}
+			for _, folder := range r.LeftoversKept {
+				e.warn("%s is of a run that was killed while files got their names: it holds what they were before", folder)
+			}
+			if n := len(r.Leftovers); n > 0 {
+				e.note("%s of runs that were killed: removed", plain.Count(n, "folder"))
+			}
 			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept; outcomes of runs: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept), r.RunsRemoved, r.RunsKept)
 			return err
 		}),

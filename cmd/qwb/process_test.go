@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"qwb/internal/file"
 )
 
 // TestMain lets the test binary stand in for qwb: with QWB_TEST_MAIN set it runs its arguments as a command line, under the
@@ -107,6 +109,32 @@ func TestFullDevice(t *testing.T) {
 		code := run(context.Background(), args, full, &stderr)
 		require.Equalf(t, exitFailed, code, "qwb %s to a full device", args)
 		require.Contains(t, stderr.String(), "no space left on device")
+	}
+}
+
+// What waits in the system and hears nothing, here for the lock of a folder, is ended by a second interrupt.
+func TestASecondInterruptEnds(t *testing.T) {
+	calibrated(t)
+	before := tree(t, ".")
+	unlock := file.LockFolder(".")
+	c := process(0, "set", "conv1", "domain=fp32")
+	require.NoError(t, c.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	for i := 0; ; i++ {
+		select {
+		case err := <-ended:
+			require.Error(t, err)
+			require.Greater(t, i, 1, "it did not wait for the lock")
+			require.Equal(t, exitFailed, c.ProcessState.ExitCode())
+			unlock()
+			done(t, "plan", "gc") // what it left is removed
+			require.Equal(t, before, tree(t, "."))
+			return
+		case <-time.After(700 * time.Millisecond):
+			require.Less(t, i, 60, "it does not end")
+			_ = c.Process.Signal(os.Interrupt)
+		}
 	}
 }
 

@@ -1,15 +1,16 @@
 package main
 
 import (
-	"os"
 	"strconv"
 	"strings"
+
+	"qwb/internal/file"
 )
 
 // peakRSS returns the largest resident set of this process so far, in bytes. It reads the mark of the address space: what
 // getrusage says includes the process that started this one.
 func peakRSS() int64 {
-	status, err := os.ReadFile("/proc/self/status")
+	status, err := file.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/internal/file"
 	"qwb/internal/kind"
 	"qwb/internal/options"
 	"qwb/internal/workbench"
@@ -165,15 +166,14 @@ func openBrowser(ctx context.Context, url string) (done func(), err error) {
 	if words == nil {
 		words = []string{"xdg-open"}
 	}
-	dir, err := os.MkdirTemp("", "qwb-serve-*")
+	dir, done, err := file.Temporary(os.TempDir(), "qwb-serve-")
 	if err != nil {
 		return nil, err
 	}
-	done = func() { os.RemoveAll(dir) }
-	file := filepath.Join(dir, "open.html")
+	script := filepath.Join(dir, "open.html")
 	text := fmt.Sprintf("<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer><meta http-equiv=refresh content=\"0;url=%[1]s\"><a href=\"%[1]s\">qwb</a>\n", html.EscapeString(url))
-	if err = os.WriteFile(file, []byte(text), 0o600); err == nil {
-		command := exec.CommandContext(ctx, words[0], append(words[1:], file)...)
+	if err = os.WriteFile(script, []byte(text), 0o600); err == nil {
+		command := exec.CommandContext(ctx, words[0], append(words[1:], script)...)
 		if err = command.Start(); err == nil {
 			go func() { _ = command.Wait() }() // what the browser says of itself is its user's
 			return done, nil

@@ -37,16 +37,9 @@ func open(path string) (*Model, []graph.Warning, error) {
 	return m, warnings, nil
 }
 
-// load reads or maps a file. A pipe or device is refused before it is opened, since that could wait for its other end.
+// load reads or maps a file.
 func load(path string) ([]byte, func() error, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, nil, file.Plain(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
-	}
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return nil, nil, file.Plain(err)
 	}

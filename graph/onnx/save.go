@@ -185,7 +185,7 @@ func (s *source) copyBeside(files *file.Stage, path, location string) error {
 
 // holds reports whether the file at path has exactly this content.
 func holds(path string, data []byte) (bool, error) {
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return false, err
 	}

@@ -1,2 +1,2 @@
-// Package file maps files into memory and replaces files as a whole.
+// Package file opens files, maps them into memory and replaces them as a whole.
 package file

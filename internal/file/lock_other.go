@@ -2,4 +2,8 @@
 
 package file
 
+import "os"
+
 func lockFolder(string) func() { return func() {} }
+
+func tryLock(*os.File) Lock { return NoLocks }

@@ -3,6 +3,7 @@
 package file
 
 import (
+	"errors"
 	"os"
 	"syscall"
 )
@@ -17,4 +18,14 @@ func lockFolder(dir string) func() {
 		return func() {}
 	}
 	return func() { f.Close() } // which gives the lock back
+}
+
+func tryLock(f *os.File) Lock {
+	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+	case err == nil:
+		return Held
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return Busy
+	}
+	return NoLocks
 }

@@ -36,7 +36,7 @@ func Load(f *os.File) (data []byte, release func() error, err error) {
 	return data, func() error { return nil }, err
 }
 
-// Open maps the file at path as Map does. A pipe or device is refused before it is opened, since that could wait for its other end.
+// Open maps the file at path as Map does.
 func Open(path string) (data []byte, release func() error, err error) {
 	m, err := OpenMapping(path)
 	if err != nil {
@@ -47,14 +47,7 @@ func Open(path string) (data []byte, release func() error, err error) {
 
 // OpenMapping is Open for those who want to say which parts they need no more.
 func OpenMapping(path string) (*Mapping, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, Plain(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
-	}
-	f, err := os.Open(path)
+	f, err := OpenRead(path)
 	if err != nil {
 		return nil, Plain(err)
 	}
@@ -95,7 +88,7 @@ func mapFile(f *os.File) (*Mapping, error) {
 		return nil, Plain(err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file (%s)", info.Mode().Type())
+		return nil, notRegular(info)
 	}
 	if info.Size() == 0 {
 		return &Mapping{release: func() error { return nil }}, nil

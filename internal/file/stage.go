@@ -21,9 +21,13 @@ type Stage struct {
 	// in the nearest folder above it.
 	Above string
 	temps map[string]string // temporary folder by the folder that it lies in
+	ends  []func()          // of these folders
 	files []*Writer
 	lost  bool // a temporary folder has what could not be put back
 }
+
+// Hidden is how the names of temporary folders begin, which lie beside the files that they are for.
+const Hidden = ".qwb-"
 
 // Error says which file could not be written.
 type Error struct {
@@ -131,7 +135,7 @@ func (s *Stage) under(above, path string) string {
 }
 
 func (s *Stage) begin(above string) error {
-	temp, err := os.MkdirTemp(above, ".qwb-*")
+	temp, end, err := Temporary(above, Hidden)
 	if err != nil {
 		return err
 	}
@@ -139,6 +143,7 @@ func (s *Stage) begin(above string) error {
 		s.temps = map[string]string{}
 	}
 	s.temps[above] = temp
+	s.ends = append(s.ends, end)
 	return nil
 }
 
@@ -232,12 +237,12 @@ func (s *Stage) Discard() {
 	for _, w := range s.files {
 		_ = w.Close() // what was not closed goes with the folder
 	}
-	for _, temp := range s.temps {
+	for _, end := range s.ends {
 		if !s.lost { // else what a file held before is there
-			os.RemoveAll(temp) // it is temporary; there is nothing else to do
+			end()
 		}
 	}
-	s.files, s.temps = nil, nil
+	s.files, s.temps, s.ends = nil, nil, nil
 }
 
 // flushFolder makes the new names in a folder durable, where folders can be flushed.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/file"
 )
 
 // Kind is a sort of file. The zero value is one that is not recognised.
@@ -129,7 +130,7 @@ func Of(path string) Kind {
 	case !info.Mode().IsRegular():
 		return Unknown // opening a pipe waits for a writer
 	}
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return Unknown
 	}

@@ -11,6 +11,7 @@ import (
 	"qwb/calib/tune"
 	"qwb/export"
 	"qwb/export/language/weights"
+	"qwb/internal/file"
 	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/decision"
@@ -109,10 +110,10 @@ func PlatformsHere(c *qwb.Catalog) []string {
 		if ext := strings.ToLower(filepath.Ext(e.Name())); ext != ".yaml" && ext != ".yml" {
 			continue
 		}
-		if info, err := os.Stat(e.Name()); err != nil || !info.Mode().IsRegular() || info.Size() > mostTarget {
+		if info, err := os.Stat(e.Name()); err != nil || info.Size() > mostTarget {
 			continue
 		}
-		if b, err := os.ReadFile(e.Name()); err == nil {
+		if b, err := file.ReadFile(e.Name()); err == nil {
 			if _, err := target.Parse(b); err == nil {
 				list = append(list, e.Name())
 			}

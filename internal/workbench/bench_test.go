@@ -275,6 +275,32 @@ func TestAJobThatRunsIsCancelled(t *testing.T) {
 	assert.Equal(t, qwb.KindCanceled, a.Job.Error.Kind)
 }
 
+// A job that hears nothing, as one that waits for a disk of another machine, keeps no other waiting once it is stopped.
+func TestAJobThatHearsNothingIsLeftAlone(t *testing.T) {
+	before := workbench.SetPatience(20 * time.Millisecond)
+	hold, held := make(chan bool), make(chan bool)
+	t.Cleanup(func() { workbench.SetPatience(before) })
+	var waits atomic.Bool
+	p := plannedWith(t, workbench.Options{Pause: func() {
+		if waits.CompareAndSwap(true, false) {
+			held <- true
+			<-hold
+		}
+	}})
+	defer close(hold)
+	var stuck, next result
+	waits.Store(true)
+	p.call("start", `{"kind": "analyze"}`, &stuck)
+	<-held
+	p.call("cancel", fmt.Sprintf(`{"job": %q}`, stuck.Job.ID), nil)
+	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, stuck.Job.ID), &stuck) == nil }, time.Minute, time.Millisecond)
+	assert.Equal(t, workbench.Cancelled, stuck.Job.State)
+	assert.Contains(t, stuck.Job.Error.Message, "was left alone")
+	p.call("start", `{"kind": "analyze", "options": {"samples": 2}}`, &next)
+	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, next.Job.ID), &next) == nil }, time.Minute, time.Millisecond)
+	assert.Equal(t, workbench.Done, next.Job.State)
+}
+
 func TestClosingStopsWhatRuns(t *testing.T) {
 	p := planned(t)
 	p.call("start", `{"kind": "analyze"}`, nil)

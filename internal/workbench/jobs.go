@@ -130,7 +130,7 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	if err == nil {
 		p := b.project()
 		p.Events = &heard{q, t}
-		result, err = t.did(pausing{ctx, b}, b, p)
+		result, err = t.ending(ctx, func() (json.RawMessage, error) { return t.did(pausing{ctx, b}, b, p) })
 	}
 	q.mu.Lock()
 	t.result, t.failed, t.State, t.What, t.ETA, t.Revision = result, err, Done, "", nil, revision
@@ -163,6 +163,32 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	q.tell(t, true)
 	if t.kind.Changes && t.State == Done {
 		b.hub.publish(Event{Type: "plan", Revision: t.Revision, Command: t.Command})
+	}
+}
+
+// patience is how long a job that was stopped may take to end. One that waits for the system, a disk of another machine for one, would keep
+// all others waiting.
+var patience = 10 * time.Second
+
+// ending does the work of a job, and waits for its end no longer than patience where it was stopped.
+func (t *piece) ending(ctx context.Context, did func() (json.RawMessage, error)) (json.RawMessage, error) {
+	done := make(chan struct{})
+	var r json.RawMessage
+	var failed error
+	go func() {
+		defer close(done)
+		r, failed = did()
+	}()
+	select {
+	case <-done:
+		return r, failed
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return r, failed
+	case <-time.After(patience):
+		return nil, fmt.Errorf("%s waits for something that does not come and was left alone: %w", t.Kind, ctx.Err())
 	}
 }
 
@@ -375,6 +401,10 @@ type heard struct {
 
 func (h *heard) change(always bool, f func(t *piece)) {
 	h.q.mu.Lock()
+	if h.t.over() { // it was left alone
+		h.q.mu.Unlock()
+		return
+	}
 	f(h.t)
 	h.q.mu.Unlock()
 	h.q.tell(h.t, always)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"qwb/internal/file"
@@ -14,7 +13,7 @@ import (
 
 // Read reads a plan file.
 func Read(path string) (*Plan, error) {
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
@@ -40,7 +39,7 @@ func (p *Plan) Write(path string) error {
 	if err != nil {
 		return err
 	}
-	old, err := os.ReadFile(path)
+	old, err := file.ReadFile(path)
 	exists := err == nil
 	switch {
 	case exists && bytes.Equal(old, b):

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/file"
 )
 
 // tokenizerConfig is what is read of the tokenizer_config.json beside a tokenizer.json.
@@ -39,7 +39,7 @@ func (n *tokenName) UnmarshalJSON(b []byte) error {
 
 // beside reads a file of a tokenizer's folder, nil where there is none.
 func beside(path, name string) ([]byte, error) {
-	b, err := os.ReadFile(filepath.Join(filepath.Dir(path), name))
+	b, err := file.ReadFile(filepath.Join(filepath.Dir(path), name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

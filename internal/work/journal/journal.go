@@ -88,7 +88,7 @@ func RecordAt[R any](j *open.Job, planFile, command string, r *R, figures func(*
 	}
 }
 
-// KeepOutcome appends a line, unless the last one says the same.
+// KeepOutcome adds a line, unless the last one says the same. The file is replaced as a whole, so that nothing is written through a link.
 func KeepOutcome(s store.Store, name string, o Outcome) error {
 	line, err := json.Marshal(o)
 	if err != nil {
@@ -97,40 +97,38 @@ func KeepOutcome(s store.Store, name string, o Outcome) error {
 	if line = append(line, '\n'); len(line) > MaxOutcome {
 		return fmt.Errorf("%s: %d bytes are too many for an outcome", name, len(line))
 	}
-	path, ok := s.Path(name)
-	if ok {
-		defer file.LockFolder(filepath.Dir(path))()
-	}
 	for {
-		err := addOutcome(s, name, path, line)
+		err := addOutcome(s, name, line)
 		if !errors.As(err, new(*fault.ChangedError)) {
 			return err
 		}
-	} // another project of a store without locks was faster: its line is read, and kept
+	} // another command was faster: its line is read, and kept
 }
 
-// addOutcome is one attempt of KeepOutcome. Where the store has no path for the name, a fault.ChangedError says that somebody else was faster.
-func addOutcome(s store.Store, name, path string, line []byte) error {
+// addOutcome is one attempt of KeepOutcome. A fault.ChangedError says that somebody else was faster.
+func addOutcome(s store.Store, name string, line []byte) error {
 	old, err := readRuns(s, name)
 	if err != nil {
 		return err
 	}
 	was := old
+	if isLink(s, name) {
+		old = nil // lines of somebody else
+	}
 	if n := len(old); n > 0 && old[n-1] != '\n' { // a line that was not written to its end
 		line = append([]byte{'\n'}, line...)
 	}
 	if bytes.HasSuffix(old, line) && (len(old) == len(line) || old[len(old)-len(line)-1] == '\n') {
 		return nil
 	}
-	if path != "" && len(old)+len(line) <= MaxRuns {
-		return appendTo(path, line)
-	}
-	now := store.BytesOf(newest(slices.Concat(old, line)))
-	if path != "" {
-		_, err = store.WriteFile(s, name, now)
-		return err
-	}
-	return replaceOutcomes(s, name, was, now)
+	return replaceOutcomes(s, name, was, store.BytesOf(newest(slices.Concat(old, line))))
+}
+
+// isLink reports whether a name is a link in the file system.
+func isLink(s store.Store, name string) bool {
+	path, ok := s.Path(name)
+	info, err := os.Lstat(path)
+	return ok && err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // replaceOutcomes writes the lines of a file that was read as was, unless it is another one meanwhile.
@@ -162,15 +160,6 @@ func newest(lines []byte) []byte {
 	}
 	lines = lines[len(lines)-MaxRuns/2:]
 	return lines[bytes.IndexByte(lines, '\n')+1:]
-}
-
-func appendTo(path string, line []byte) error {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(line)
-	return errors.Join(err, f.Close())
 }
 
 // readRuns reads the lines of a file; nothing where there is none. Of a file that somebody made larger than qwb does, the end is read.

@@ -62,6 +62,9 @@ func (p *Project) Files() store.Store {
 	return p.Store
 }
 
+// Files is the project's store, as long as the job is wanted.
+func (j *Job) Files() store.Store { return store.In(j.Context(), j.Project.Files()) }
+
 // Path is a file of the operating system, which is all that what may be.
 func (j *Job) Path(name, what string) (string, error) {
 	if p, ok := j.Files().Path(name); ok {

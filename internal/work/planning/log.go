@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/file"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
 	"qwb/internal/work/store"
@@ -378,6 +380,10 @@ type GCResult struct {
 	// RunsRemoved are the outcomes of plans that neither undo nor redo lead to, RunsKept all others.
 	RunsRemoved int `json:"runs_removed"`
 	RunsKept    int `json:"runs_kept"`
+	// Leftovers are folders of runs that were killed, which were removed; LeftoversKept those that hold what a file had in it before such a
+	// run gave it new content.
+	Leftovers     []string `json:"leftovers_removed,omitempty"`
+	LeftoversKept []string `json:"leftovers_kept,omitempty"`
 }
 
 // GC removes the files with tuned values, and with statistics of what they changed, that no decision of the plan names, those that were undone included.
@@ -402,23 +408,26 @@ func GC(j *open.Job) (*GCResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("plan: %w", err)
 	}
-	for _, file := range append(files, more...) {
-		b, err := store.ReadFile(j.Files(), file, MaxOverlay)
+	for _, name := range append(files, more...) {
+		b, err := store.ReadFile(j.Files(), name, MaxOverlay)
 		if err != nil {
 			return nil, fmt.Errorf("plan: %w", err)
 		}
 		if named[store.Sum(b)] {
-			r.Kept = append(r.Kept, file)
+			r.Kept = append(r.Kept, name)
 			continue
 		}
-		path, ok := j.Files().Path(file)
+		path, ok := j.Files().Path(name)
 		if !ok {
-			return nil, fmt.Errorf("plan: %s: only files of the operating system can be removed", file)
+			return nil, fmt.Errorf("plan: %s: only files of the operating system can be removed", name)
 		}
 		if err := os.Remove(path); err != nil {
 			return nil, fmt.Errorf("plan: %w", err)
 		}
-		r.Removed = append(r.Removed, file)
+		r.Removed = append(r.Removed, name)
+	}
+	if path, ok := j.Files().Path(j.Plan); ok {
+		r.Leftovers, r.LeftoversKept = file.Leftovers(filepath.Dir(path), file.Hidden)
 	}
 	if r.RunsKept, r.RunsRemoved, err = journal.Forget(j, j.Plan, p); err != nil {
 		return nil, fmt.Errorf("plan: %w", err)

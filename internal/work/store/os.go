@@ -13,8 +13,8 @@ import (
 // OS is the store of the operating system's files, by any path that it takes.
 type OS struct{}
 
-// Open opens a file for reading.
-func (OS) Open(name string) (fs.File, error) { return os.Open(name) }
+// Open opens a regular file, or a folder, for reading.
+func (OS) Open(name string) (fs.File, error) { return file.OpenRead(name) }
 
 // Path returns the name.
 func (OS) Path(name string) (string, bool) { return name, true }
@@ -24,6 +24,7 @@ func (OS) Stage() Stage { return NewStage() }
 
 func NewStage() *osStage { return &osStage{file.Stage{Folders: true}, map[string]string{}} }
 
+// SameInfo reports whether two descriptions are of one file.
 func SameInfo(a, b fs.FileInfo) bool { return a == b || os.SameFile(a, b) }
 
 type osStage struct {
@@ -42,7 +43,7 @@ func (s *osStage) Expect(name, sum string) { s.expect[name] = sum }
 func (s *osStage) Commit() error {
 	return fileError(s.Stage.Commit(func() error {
 		for name, sum := range s.expect {
-			if b, err := os.ReadFile(name); !expected(b, err, sum) {
+			if b, err := file.ReadFile(name); !expected(b, err, sum) {
 				return &fault.ChangedError{Name: name}
 			}
 		}

@@ -230,11 +230,13 @@ func (o *root) add(name string, content io.Reader) (sum string, err error) {
 }
 
 func (o *root) place(together *file.Together, name string, content io.Reader) (sum string, err error) {
-	temp := path.Join(path.Dir(name), ".qwb-"+NewToken())
+	o.tidy(path.Dir(name))
+	temp := path.Join(path.Dir(name), file.Hidden+NewToken())
 	f, err := o.dir.Create(temp)
 	if err != nil {
 		return "", err
 	}
+	file.TryLock(f) // it ends with the process: see tidy
 	defer func() { _ = o.dir.Remove(temp) }()
 	h := sha256.New()
 	_, err = io.Copy(io.MultiWriter(f, h), content)
@@ -250,6 +252,28 @@ func (o *root) place(together *file.Together, name string, content io.Reader) (s
 		return "", errors.Join(err, errThere)
 	}
 	return sum, nil
+}
+
+// tidy removes what uploads have left in a folder that ended with the process.
+func (o *root) tidy(folder string) {
+	d, err := o.dir.Open(folder)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(-1) // what cannot be listed has none
+	for _, e := range entries {
+		if rest, ok := strings.CutPrefix(e.Name(), file.Hidden); !ok || len(rest) != len(NewToken()) || !e.Type().IsRegular() {
+			continue
+		}
+		name := path.Join(folder, e.Name())
+		if f, err := o.dir.Open(name); err == nil {
+			if file.TryLock(f) == file.Held {
+				_ = o.dir.Remove(name) // a file too much does no harm
+			}
+			f.Close()
+		}
+	}
 }
 
 // errThere refuses to overwrite.
