@@ -14,6 +14,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/internal/graphtest"
 	"qwb/internal/work/planning"
+	"qwb/internal/work/samples"
 	"qwb/quantizer/decision"
 )
 
@@ -59,16 +60,9 @@ func everyChoice(t *testing.T, p *Project, what Costing, formats []string, f fun
 	c, m := mixed(t, p, formats...)
 	set, err := planning.PlanData(p.job(), c.Planned, DataOptions{Paths: []string{"more"}}, 0)
 	require.NoError(t, err)
-	var fit []*exec.Sample
-	for it := set.Iterator(); ; {
-		s, err := it.Next(ctx)
-		if err != nil {
-			break
-		}
-		if !exec.HeldOut(s.Hash) {
-			fit = append(fit, s)
-		}
-	}
+	all, err := samples.First(ctx, set.Iterator(), set.Len())
+	require.NoError(t, err)
+	fit, _ := samples.Halved(all)
 	ev, err := analysis.NewEvaluator(ctx, c.Planned.Reference, func() exec.Iterator { return &exec.InMemory{Samples: fit} }, 2, 0)
 	require.NoError(t, err)
 	choice := make([]int, len(m.Units))
@@ -186,7 +180,7 @@ func TestDispatchInFormatsRefuses(t *testing.T) {
 	require.False(t, r.Claimed)
 	o.MaxCost, o.Data.Paths = &CostLimit{At: 0.8, Share: true}, []string{"m"}
 	_, _, err = p.Dispatch(ctx, o)
-	require.ErrorContains(t, err, "4 samples, of which")
+	require.ErrorContains(t, err, "4 samples can confirm nothing: give at least 32 that differ")
 	o.Costing = Costing{What: "time"}
 	_, _, err = p.Dispatch(ctx, o)
 	require.ErrorAs(t, err, new(UsageError))

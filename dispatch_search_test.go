@@ -100,7 +100,7 @@ func TestSearchWithAnyNumberOfThreads(t *testing.T) {
 // What cannot be claimed leaves the plan alone and says why: too few samples, before anything runs, or a budget that only float meets.
 func TestSearchRefuses(t *testing.T) {
 	ctx := context.Background()
-	p := searching(t, 20)
+	p := searching(t, 12)
 	whole := get(t, p, p.Plan)
 	start := otherNSR(t, p).NSR
 	refuses := func(o DispatchOptions, text string) *DispatchResult {
@@ -114,9 +114,9 @@ func TestSearchRefuses(t *testing.T) {
 		require.Equal(t, string(whole), string(get(t, p, p.Plan)))
 		return r
 	}
-	r := refuses(nsrBudget(0.7*start), "at least 16 must be held out")
+	r := refuses(nsrBudget(0.7*start), "12 samples can confirm nothing: give at least 16")
 	require.Zero(t, r.Evaluations)
-	require.Equal(t, 48, r.Needed)
+	require.Equal(t, 16, r.Needed)
 
 	o := nsrBudget(0.5 * start)
 	o.Force = true
@@ -164,4 +164,29 @@ func TestInterruptedSearch(t *testing.T) {
 		}
 	}
 	require.Positive(t, confirmed, "the last ones were interrupted after a set was confirmed")
+}
+
+// With few samples the halves take turns: what is claimed holds on others, and nothing is claimed that hangs on one half.
+func TestSearchInTurns(t *testing.T) {
+	ctx := context.Background()
+	for _, n := range []int{24, 32} {
+		p := searching(t, n)
+		start := otherNSR(t, p).NSR
+		limit := 0.5 * start
+		r, _, err := p.Dispatch(ctx, nsrBudget(limit))
+		require.NoError(t, err, "%d", n)
+		require.True(t, r.Claimed)
+		require.True(t, r.Crossed)
+		require.Equal(t, n, r.HeldOut.Samples)
+		require.LessOrEqual(t, *r.HeldOut.Upper, limit)
+		require.NotEmpty(t, r.FP32)
+		require.LessOrEqual(t, otherNSR(t, p).NSR, limit)
+		derivesAgain(t, p)
+	}
+	p := searching(t, 24)
+	whole := get(t, p, p.Plan)
+	r, _, err := p.Dispatch(ctx, nsrBudget(1e-12))
+	require.ErrorAs(t, err, new(CheckError))
+	require.False(t, r.Claimed)
+	require.Equal(t, whole, get(t, p, p.Plan))
 }

@@ -136,16 +136,16 @@ func TestEqualize(t *testing.T) {
 	require.Equal(t, string(plans[0]), string(plans[1]))
 }
 
-// Too few samples are held out to confirm anything: the plan stays as it is.
+// Too few samples to confirm anything are refused before any work: the plan stays as it is.
 func TestEqualizeOfFewSamples(t *testing.T) {
 	ctx := context.Background()
 	p := placeUnequal(t, 6)
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
 	require.NoError(t, err)
 	was := content(t, p.Store.(*Memory), p.Plan)
-	r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"equalize"}, Threads: 2})
-	require.NoError(t, err)
-	require.Empty(t, r.Overlay)
+	_, _, err = p.Tune(ctx, TuneOptions{Methods: []string{"equalize"}, Threads: 2})
+	require.ErrorAs(t, err, new(CheckError))
+	require.ErrorContains(t, err, "6 samples can confirm nothing: give at least 16 that differ")
 	require.Equal(t, was, content(t, p.Store.(*Memory), p.Plan))
 }
 

@@ -131,7 +131,7 @@ func TestTuningBeginsAsThePlanIs(t *testing.T) {
 	coarsen(t, p) // halves the weights
 	_, _, err = p.Set(ctx, "conv1", []string{"domain=fp32"}, 1)
 	require.NoError(t, err)
-	r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"bias"}, Threads: 1})
+	r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"bias"}, Threads: 1, Force: true})
 	require.NoError(t, err)
 	require.NotZero(t, r.Before.NSR)
 	require.Equal(t, r.Before, r.Methods[0].Before)

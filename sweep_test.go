@@ -16,6 +16,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/internal/graphtest"
 	"qwb/internal/longtest"
+	"qwb/internal/work/samples"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -34,11 +35,16 @@ func placeMany(t *testing.T, name string, n int) *Project {
 	}
 	set, _, err := p.OpenData(m.Graph, DataOptions{Paths: []string{name + ".many"}})
 	require.NoError(t, err)
+	var list []*exec.Sample
 	for i := range set.Len() {
 		s, err := set.Sample(i)
 		require.NoError(t, err)
+		list = append(list, s)
+	}
+	halves := exec.NewHalves(samples.HashesOf(list))
+	for i, s := range list {
 		folder := name + ".fit"
-		if exec.HeldOut(s.Hash) {
+		if halves[s.Hash] {
 			folder = name + ".held"
 		}
 		var b bytes.Buffer
@@ -245,7 +251,7 @@ func TestSweepFormatsAndCosts(t *testing.T) {
 			require.LessOrEqual(t, *r.Rows[0].Cost.Seconds, *row.Cost.Seconds)
 		}
 	}
-	o.Formats, o.Observers = []string{"domain=fp32"}, []tqc.Observer{"robust"}
+	o.Formats, o.Observers, o.Fresh = []string{"domain=fp32"}, []tqc.Observer{"robust"}, true
 	r, _, err = p.Sweep(ctx, o)
 	require.NoError(t, err)
 	require.Contains(t, r.Command, "&& qwb set "+p.Plan+" '*' domain=fp32")

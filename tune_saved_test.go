@@ -18,7 +18,7 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 	place := func() *Project {
 		t.Chdir(t.TempDir())
 		saveNetwork(t, "m.onnx")
-		saveInputs(t, "data", 48)
+		saveInputs(t, "data", 64)
 		p := &Project{Model: "m.onnx", Plan: "m.plan.json", Catalog: Catalog{Version: "0.0.0", Now: time.Now}}
 		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"data"}}, Threads: 1})
 		require.NoError(t, err)

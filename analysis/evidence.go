@@ -1,6 +1,10 @@
 package analysis
 
-import "math"
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
 
 // Estimate is the mean of a quantity over samples, with the standard error of that mean.
 type Estimate struct {
@@ -55,6 +59,14 @@ func (e Estimate) Below(times float64) bool { return e.Mean < -times*e.Error }
 func Trials(n int) float64 {
 	const single = 0.022750131948179212 // P(z > 2)
 	return math.Sqrt2 * math.Erfinv(1-2*single/float64(max(n, 1)))
+}
+
+// Student is the number of standard errors that has for n samples the chance that so many have for a normal distribution.
+func Student(times float64, n int) float64 {
+	if n < 2 {
+		return math.Inf(1)
+	}
+	return quantile(n-1, distuv.UnitNormal.CDF(-times))
 }
 
 // SQNR is the signal-to-quantization-noise ratio in decibels, -10 log10(nsr); +Inf where there is no noise.

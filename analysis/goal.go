@@ -11,6 +11,15 @@ type Goal struct {
 	// Held is how many held-out samples will confirm, Risk at which risk; Held 0: none, the mean on the fitting samples decides.
 	Held int
 	Risk float64
+	// Spread is by how much standard errors of what is confirmed are wider than those of samples that are independent; 0 is 1. See CrossedError.
+	Spread float64
+}
+
+func (g *Goal) spread() float64 {
+	if g.Spread > 0 {
+		return g.Spread
+	}
+	return 1
 }
 
 // Estimates returns the mean of the amounts of the output that is worst, as it is and as it is guarded. A trial without samples has the
@@ -42,7 +51,9 @@ func (g *Goal) Plain(amounts [][]float64) (worst []float64) {
 func (g *Goal) Upper(t *Trial, risk float64) float64 {
 	upper := math.Inf(-1)
 	for _, list := range t.Amounts {
-		upper = max(upper, g.Guard(list).Upper(risk))
+		e := g.Guard(list)
+		e.Error *= g.spread()
+		upper = max(upper, e.Upper(risk))
 	}
 	return upper
 }
@@ -57,7 +68,7 @@ func (g *Goal) expected(t *Trial, margin float64) float64 {
 			continue
 		}
 		e := g.Guard(list)
-		held := e.Error * math.Sqrt(float64(e.N)/float64(g.Held))
+		held := g.spread() * e.Error * math.Sqrt(float64(e.N)/float64(g.Held))
 		level = max(level, max(e.Mean, 0)+quantile(g.Held-1, g.Risk)*held+margin*math.Hypot(held, e.Error))
 	}
 	return level

@@ -93,14 +93,14 @@ func (w *Watch) HasRows(v graph.ValueID) bool { return w.run.trackers[v].rows.pr
 
 // Sums reports whether elements of this batch are to be given to Sum: the processor sums them up for the operators that read the value.
 func (w *Watch) Sums(v graph.ValueID) bool {
-	return len(w.run.trackers[v].sums) > 0 && slices.ContainsFunc(w.group, func(j job) bool { return Hash(j.sample.Hash).fits() })
+	return len(w.run.trackers[v].sums) > 0 && slices.ContainsFunc(w.group, func(j job) bool { return w.run.cfg.sums(j.sample.Hash) })
 }
 
 // Sum adds a value of the batch to the sums of its readers.
 func (w *Watch) Sum(v graph.ValueID, t *tensor.Tensor) error {
 	k := w.run.trackers[v]
 	for i, j := range w.group {
-		if !Hash(j.sample.Hash).fits() {
+		if !w.run.cfg.sums(j.sample.Hash) {
 			continue
 		}
 		part, err := slice(t, i, len(w.group))

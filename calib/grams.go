@@ -162,7 +162,7 @@ func (r *gramRun) feed(ctx context.Context, samples exec.Iterator, skip map[Hash
 		}
 		r.done.Seen++
 		switch h := Hash(s.Hash); {
-		case !h.fits():
+		case exec.HeldOut(h):
 		case skip[h] > 0:
 			skip[h]--
 		default:

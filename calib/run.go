@@ -35,6 +35,8 @@ type Config struct {
 	// Only, if not nil, says by name which tensors are observed; sums are kept of what is read of them. Statistics that are resumed from were
 	// made with the same.
 	Only func(name string) bool
+	// Summed, if not nil, says by hash which samples take part in sums; nil: those that are not held out, see exec.HeldOut.
+	Summed func(hash [32]byte) bool
 	// Device, if not nil, runs the graph and observes its tensors, instead of the processor; operators that it does not have run on
 	// the processor. Statistics are the same where the device computes the same; Check, if not nil, is told whether it does.
 	Device Device
@@ -352,7 +354,7 @@ func (w *hostWorker) observe(ctx context.Context, b *batch) error {
 	var watch stopwatch
 	defer func() { r.spend(watch) }()
 	watch.start(r.cfg.Clock)
-	seen := seenSamples(b.group)
+	seen := r.seenSamples(b.group)
 	for _, v := range r.g.Inputs {
 		for k, j := range b.group {
 			t := j.sample.Feeds[r.g.Value(v).Name]

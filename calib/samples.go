@@ -10,12 +10,15 @@ import (
 )
 
 // seenSample is a sample that the graph runs on.
-type seenSample struct{ hash Hash }
+type seenSample struct {
+	hash   Hash
+	summed bool // takes part in sums
+}
 
-func seenSamples(group []job) []*seenSample {
+func (r *run) seenSamples(group []job) []*seenSample {
 	list := make([]*seenSample, len(group))
 	for i, j := range group {
-		list[i] = &seenSample{Hash(j.sample.Hash)}
+		list[i] = &seenSample{Hash(j.sample.Hash), r.cfg.sums(j.sample.Hash)}
 	}
 	return list
 }

@@ -282,8 +282,13 @@ func (s *summer) finish() {
 	}
 }
 
-// fits reports whether a sample takes part in sums: those that are held out do not, so that what is fitted on sums can be tried on them.
-func (h Hash) fits() bool { return !exec.HeldOut(h) }
+// sums reports whether a sample takes part in sums: those that are held out do not, so that what is fitted on sums can be tried on them.
+func (c *Config) sums(h Hash) bool {
+	if c.Summed != nil {
+		return c.Summed(h)
+	}
+	return !exec.HeldOut(h)
+}
 
 // resumeSums goes on from the sums of earlier statistics.
 func (r *run) resumeSums(old *Stats) error {

@@ -129,7 +129,7 @@ func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float
 		k.seen.Halves[of.hash.half()] = k.seen.Halves[of.hash.half()].Union(x)
 		k.note(of, x)
 	}
-	if nan > 0 || !of.hash.fits() {
+	if nan > 0 || !of.summed {
 		return nan, nil
 	}
 	for _, s := range k.sums {

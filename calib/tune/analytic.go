@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"qwb/calib"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/observers"
 	"qwb/quantizer/sim"
@@ -27,7 +29,10 @@ var Analytic = Method{Name: "bias-analytic",
 var errNoSums = errors.New("the statistics have no sums of what operators read: calibrate anew for them, or use --method bias")
 
 // predicted proposes what the sums predict.
-func predicted(_ context.Context, l *LayerBench) ([]Proposal, error) {
+func predicted(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+	if err := l.resum(ctx); err != nil {
+		return nil, err
+	}
 	if l.Sums == nil {
 		return nil, errNoSums
 	}
@@ -36,6 +41,27 @@ func predicted(_ context.Context, l *LayerBench) ([]Proposal, error) {
 		return nil, err
 	}
 	return []Proposal{{By: "bias-analytic", Bias: d}}, nil
+}
+
+// resum makes sums of the samples to fit on where those of the statistics have seen others.
+func (b *Bench) resum(ctx context.Context) error {
+	if !b.Resum || b.Sums == nil || b.summed == b.Reference {
+		return nil
+	}
+	read := map[string]bool{}
+	for _, id := range b.Reference.Nodes() {
+		if weighted(b.Reference, id) {
+			read[b.Reference.Value(b.Reference.Node(id).Inputs[0]).Name] = true
+		}
+	}
+	stats, err := calib.Run(ctx, b.Reference, &exec.InMemory{Samples: b.Fit}, calib.Config{Threads: b.Threads, Memory: b.memory(),
+		Only: func(name string) bool { return read[name] }, Summed: func([32]byte) bool { return true }})
+	if err != nil {
+		return err
+	}
+	b.forwards(float64(len(b.Fit)))
+	b.Sums, b.summed = stats.Sums, b.Reference
+	return nil
 }
 
 // Shifts is, by operator, what a bias correction from sums adds to its output channels: what rounding the weights adds to their means,

@@ -75,6 +75,7 @@ type Report struct {
 	TypicalError *float64 `json:"typical_error"`
 	Confirmed    bool     `json:"confirmed"`
 	Note         string   `json:"note,omitempty"`
+	Failed       bool     `json:"failed,omitempty"` // with the note as its error
 }
 
 // kept counts the layers at which something was kept.

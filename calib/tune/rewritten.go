@@ -21,7 +21,7 @@ func (b *Bench) rewritten(ctx context.Context, steps []rewrite.Step) (*Bench, er
 	next := *b
 	next.Reference, next.Steps, next.Graph, next.Set, next.Frozen, next.Simulate, next.Sums = r.Reference, r.Steps, r.Graph, r.Set, r.Frozen,
 		r.Simulate, r.Sums
-	next.first, next.judge = r.Set, nil
+	next.first, next.judge, next.summed = r.Set, nil, nil
 	next.Ranges, next.Chosen = r.Ranges, nil // slots are others
 	return &next, nil
 }

@@ -24,11 +24,20 @@ type Saved struct {
 	// BeginChosen and NowChosen are the scales of activations at those places.
 	BeginChosen []Chosen `json:"begin_chosen,omitempty"`
 	NowChosen   []Chosen `json:"now_chosen,omitempty"`
+	// Turns is the same of the halves that take turns, where they do; nothing of the method under way is kept then.
+	Turns []Turn `json:"turns,omitempty"`
+}
+
+// Turn is what differed from the reference when the method under way began, of one half that fits.
+type Turn struct {
+	Begin  *overlay.Overlay `json:"-"`
+	Chosen []Chosen         `json:"chosen,omitempty"`
 }
 
 // point is a place in the work at which it can be taken up.
 type point struct {
 	begin, now changes
+	turns      []changes
 	reports    []*Report
 	layers     []Layer
 	spent      float64
@@ -65,8 +74,12 @@ func (b *Bench) offer(last bool) error {
 	}
 	p := b.point
 	return b.Save(last, func() *Saved {
-		return &Saved{Limit: b.Work.Limit, Spent: p.spent, Reports: p.reports, Layers: p.layers, Begin: b.differs(p.begin), Now: b.differs(p.now),
+		s := &Saved{Limit: b.Work.Limit, Spent: p.spent, Reports: p.reports, Layers: p.layers, Begin: b.differs(p.begin), Now: b.differs(p.now),
 			BeginChosen: p.begin.chosen, NowChosen: p.now.chosen}
+		for _, f := range p.turns {
+			s.Turns = append(s.Turns, Turn{b.differs(f), f.chosen})
+		}
+		return s
 	})
 }
 

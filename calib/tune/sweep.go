@@ -101,7 +101,7 @@ func (w *walk) layer(ctx context.Context, k int, proposers []*Proposer, bar floa
 		if len(trials) == 0 {
 			continue
 		}
-		step, best := w.judge(trials, bar)
+		step, best := w.judge(w.allowed(n.Name, trials), bar)
 		if w.forwards(samples * w.share(l.node) * computed(trials)); step.Kept {
 			w.set(l, best)
 		}
@@ -144,6 +144,9 @@ func change(before, after []moment) analysis.Estimate {
 
 // judge says which trial lowers the held-out error most, and whether it is kept.
 func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
+	if len(trials) == 0 {
+		return Step{Why: "it did not help on either half alone"}, nil
+	}
 	var best *trial
 	var least analysis.Estimate
 	now := w.held()
@@ -154,7 +157,7 @@ func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
 	}
 	s := Step{By: best.by, Trials: len(trials)}
 	s.measured(least)
-	if s.Kept = w.keeps(least, bar); !s.Kept {
+	if s.Kept = w.keeps(least, bar) || w.only != nil && least.Mean < 0; !s.Kept {
 		s.Why = "the error at its output does not fall"
 		if len(w.Held) >= analysis.MinHeldOut {
 			s.Why += fmt.Sprintf(" by more than %.1f standard errors, which chance alone may reach in one of so many trials", bar)
@@ -166,7 +169,10 @@ func (w *walk) judge(trials []*trial, bar float64) (Step, *trial) {
 // keeps reports whether a change of errors on the held-out samples is enough. Where the samples are too few to tell, what does not harm is
 // kept: the whole is taken back or not; see Tune.
 func (b *Bench) keeps(change analysis.Estimate, bar float64) bool {
-	if len(b.Held) < analysis.MinHeldOut {
+	switch {
+	case b.turn:
+		return change.Below(analysis.Student(bar, change.N))
+	case len(b.Held) < analysis.MinHeldOut:
 		return b.Force || change.Mean < 0
 	}
 	return change.Below(bar)

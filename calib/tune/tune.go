@@ -46,10 +46,16 @@ type Bench struct {
 	// Integers, if not nil, makes what runs the integers of a graph, and Losses are theirs: where the arithmetic of the target is not that of
 	// the simulation, a method is kept only if the integers get better. What is made is used for one sample at a time.
 	Integers func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error)
-	// Sums are the statistics' sums of what an operator reads, by its name; nil where there are none.
-	Sums func(node string) *observers.InputSums
-	// Fit and Held are the samples to fit on and those to try on; see exec.HeldOut.
+	// Sums are the statistics' sums of what an operator reads, by its name; nil where there are none. Resum: they have seen some of Held, and
+	// are made again of Fit when they are needed.
+	Sums  func(node string) *observers.InputSums
+	Resum bool
+	// Fit and Held are the samples to fit on and those to try on; see exec.Halves. Where there are too few, Halves are both of them: each takes
+	// its turn as either, and Fit and Held are all of them; see cross.go.
 	Fit, Held []*exec.Sample
+	Halves    *[2][]*exec.Sample
+	// Start and End are the losses before and after Tune.
+	Start, End analysis.Losses
 	// Grams, if not nil, takes the place of Fit: Gram statistics of the float graph by the name of an operator, nil where there are none.
 	// Methods that are not FromGrams cannot be fitted then.
 	Grams   func(node string) (*observers.Gram, error)
@@ -76,6 +82,10 @@ type Bench struct {
 	stage  Progress     // of the method under way
 	before analysis.NSR // of the outputs, when it began
 	judge  *judge
+	turns  []*Bench     // one for each half that fits
+	turn   bool         // it is one of them
+	only   verdicts     // what may be kept; nil: what passes
+	summed *graph.Graph // what Sums were made on, where Resum
 }
 
 // Progress is how far a method has come.
@@ -106,14 +116,17 @@ const (
 // Judge compares the errors of the outputs, sample by sample: change is the mean of after - before, typical that of log(after / before).
 // What is tried is confirmed if the mean falls by more than wholeBar standard errors. A few samples with outputs near zero, or with nearly
 // equal scores, may carry the mean and its error; so it is confirmed too if the mean does not rise and the typical sample's error falls by
-// more than typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is.
-func Judge(before, after analysis.Losses) (change, typical analysis.Estimate, confirmed bool) {
+// more than typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is. Standard errors are taken times spread: 1, or
+// analysis.CrossedError.
+func Judge(before, after analysis.Losses, spread float64) (change, typical analysis.Estimate, confirmed bool) {
 	x, y := before.PerSample(), after.PerSample()
 	change = analysis.Paired(x, y)
 	for i := range x {
 		x[i], y[i] = math.Log(x[i]+least), math.Log(y[i]+least)
 	}
 	typical = analysis.Paired(x, y)
+	change.Error *= spread
+	typical.Error *= spread
 	enough := change.N >= analysis.MinHeldOut
 	return change, typical, enough && (change.Below(wholeBar) || change.Mean <= 0 && typical.Below(typicalBar))
 }
@@ -123,7 +136,8 @@ const least = 1e-12
 
 // Tune runs methods one after the other. Each is kept as a whole only where the held-out error of the outputs falls by more than
 // its error bar, see Judge; else its changes are taken back. With fewer than analysis.MinHeldOut held-out samples
-// nothing can be confirmed: changes are kept with Force only.
+// nothing can be confirmed: changes are kept with Force only. A method that fails is reported as such, and the others go on; where it is the
+// only one, its error is returned.
 func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error) {
 	if len(b.Fit) == 0 && b.Grams == nil || len(b.Held) == 0 {
 		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples",
@@ -134,23 +148,34 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 		return nil, err
 	}
 	for {
+		b.End = now
 		list := expand(methods, reports)
 		if len(reports) >= len(list) {
 			return reports, nil
 		}
 		m := list[len(reports)]
 		b.point = &point{begin: b.changed(), reports: slices.Clone(reports)}
+		for _, f := range b.turns {
+			b.point.turns = append(b.point.turns, f.changed())
+		}
 		if b.Work.over() {
 			nsr := analysis.NewNSR(now.Estimate())
 			reports = append(reports, &Report{Name: m.Name, Layers: []Layer{}, Before: nsr, After: nsr, Note: "not tried: the budget is spent"})
 			continue
 		}
+		was := *b
 		r, after, err := b.try(ctx, m, now)
-		if err != nil && ctx.Err() != nil {
-			err = errors.Join(err, b.offer(true))
-		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("tune: %s: %w", m.Name, errors.Join(err, b.offer(true)))
+		case len(list) == 1:
 			return nil, fmt.Errorf("tune: %s: %w", m.Name, err)
+		default:
+			was.Resume, was.done = nil, nil
+			*b, after = was, now
+			nsr := analysis.NewNSR(now.Estimate())
+			r = &Report{Name: m.Name, Layers: []Layer{}, Before: nsr, After: nsr, Typical: 1, Note: "failed: " + err.Error(), Failed: true}
 		}
 		reports, now = append(reports, r), after
 	}
@@ -162,18 +187,33 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 		b.Work = new(Work)
 	}
 	b.shared, b.first = new(sim.Constants), b.Set
+	b.cross()
 	reports = []*Report{}
 	watch := func() time.Duration { return 0 }
+	if b.turns != nil && b.Resume != nil {
+		if b.Start, err = b.outcome(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
 	if r := b.Resume; r != nil {
 		b.Work.Limit, b.Work.Spent = r.Limit, r.Spent
 		reports = append(reports, r.Reports...)
 		if err := b.restore(ctx, r.Begin, r.BeginChosen); err != nil {
 			return nil, nil, fmt.Errorf("tune: going on: %w", err)
 		}
+		for i, f := range b.turns {
+			if i >= len(r.Turns) {
+				return nil, nil, errors.New("tune: going on: it was not interrupted in turns")
+			}
+			if err := f.restore(ctx, r.Turns[i].Begin, r.Turns[i].Chosen); err != nil {
+				return nil, nil, fmt.Errorf("tune: going on: %w", err)
+			}
+		}
 	} else if b.Work.Clock != nil {
 		watch = b.Work.Clock()
 	}
-	if now, err = b.Losses(ctx); err == nil && b.Resume == nil {
+	if now, err = b.outcome(ctx); err == nil && b.Resume == nil {
+		b.Start = now
 		n := 2 * len(b.Held)
 		b.Work.measure(n, watch())
 		b.forwards(float64(n))
@@ -184,6 +224,9 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 // try runs a method and takes everything back where it is not confirmed. before are the losses of the bench as it is; those after it are
 // returned.
 func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Report, analysis.Losses, error) {
+	if b.turns != nil {
+		return b.inTurns(ctx, m, before)
+	}
 	was := *b
 	b.Graph, b.Set, b.Frozen = was.Graph.Clone(), was.Set.Clone(), maps.Clone(was.Frozen)
 	b.stage, b.before = Progress{Method: m.Name, Stage: len(b.point.reports) + 1}, analysis.NewNSR(before.Estimate())
@@ -215,7 +258,7 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 
 // confirm says what a method is worth and whether it is kept.
 func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
-	change, typical, confirmed := Judge(before, after)
+	change, typical, confirmed := Judge(before, after, b.Spread())
 	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
 	r.Typical, r.TypicalError = elementary.Exp(typical.Mean), analysis.NewSpread(typical).NSRError

@@ -107,7 +107,7 @@ func TestDispatchOfAnImport(t *testing.T) {
 	done(t, "dispatch", "p.plan.json", "--reset")
 	require.Equal(t, nodesOf(t, whole), nodesOf(t, read(t, "p.plan.json")), "as it was imported")
 
-	fails(t, exitCheck, "too few: at least 16 must be held out", "dispatch", "p.plan.json", "--auto", "--max-nsr", "1e-3", "--data", "data")
+	fails(t, exitCheck, "4 samples can confirm nothing: give at least 16 that differ", "dispatch", "p.plan.json", "--auto", "--max-nsr", "1e-3", "--data", "data")
 	found := done(t, "dispatch", "p.plan.json", "--auto", "--max-nsr", "1", "--data", "data", "--force", "--json").object(t)
 	require.Empty(t, found["fp32"], "as it is")
 	limit := 0.8 * found["before"].(float64)

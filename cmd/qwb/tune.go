@@ -32,8 +32,8 @@ It keeps a change only if the error on the other samples (held-out samples) fall
 error. The result is a file beside the plan, PLAN.tuned.HASH.safetensors; the model is not changed.
 
 %s
-Samples: about half of them are held out, selected by a bit of their hash. With fewer than %d held-out samples
-nothing is kept unless --force is given. Without --data tune uses the data of the plan, at most %d samples
+Samples: half of them are held out, by rank of their hashes. With fewer than %d samples the halves take turns, and
+with fewer than %d nothing can be confirmed: exit code 3, unless --force is given. Without --data tune uses the data of the plan, at most %d samples
 unless --samples is given. With --data it uses all samples.
 
 Error: the NSR (noise-to-signal ratio) of the outputs. For a classifier it is that of the class scores at the input
@@ -41,7 +41,7 @@ of Softmax, without their mean.
 
 A time in --budget is converted into work once, and the plan records the work: the same work gives the same
 bytes. If tune is interrupted, repeat the same command and it continues from PLAN.tuning. -v lists every
-operator. See docs/tuning.md.`, list.String(), analysis.MinHeldOut, qwb.TuneSamples),
+operator. See docs/tuning.md.`, list.String(), analysis.CrossedBelow, analysis.MinHeldOut, qwb.TuneSamples),
 		Args: atMost(1, "one plan"),
 		RunE: onPlan(func(c *cobra.Command, plan string) error {
 			if err := o.Check(); err != nil {
@@ -91,12 +91,16 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	if r.Budget > 0 {
 		fmt.Fprintf(&b, "work: %.0f forward passes of a budget of %.0f\n", r.Work, r.Budget)
 	}
+	judges := fmt.Sprintf("%d held-out samples of %d", r.HeldOut, r.Samples)
+	if r.Crossed {
+		judges = fmt.Sprintf("%d samples in halves that take turns", r.Samples)
+	}
 	judged := ""
 	if r.Judged != qwb.Simulated {
 		judged = ", by the integers of profile " + r.Judged
 	}
-	fmt.Fprintf(&b, "%s of the outputs: %s before, %s after, change %s (%d held-out samples of %d, %s%s)\n", analysis.ErrorName(r.Mismatches), qwb.WithError(r.Before.NSR, r.Before.NSRError),
-		qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError), r.HeldOut, r.Samples, r.HeldOutKind, judged)
+	fmt.Fprintf(&b, "%s of the outputs: %s before, %s after, change %s (%s, %s%s)\n", analysis.ErrorName(r.Mismatches), qwb.WithError(r.Before.NSR, r.Before.NSRError),
+		qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError), judges, r.HeldOutKind, judged)
 	if r.FloatNSR != nil {
 		fmt.Fprintf(&b, "%d rewriting steps; the float network stays the same (NSR %.2g)\n", r.Steps, *r.FloatNSR)
 	}

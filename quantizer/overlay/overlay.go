@@ -136,12 +136,22 @@ func (o *Overlay) Prepare(g *graph.Graph) {
 		}
 		v := g.Node(id).Input(e.Input)
 		switch {
-		case v == graph.NoValue && e.Added:
+		case v == graph.NoValue && e.Added && e.perChannel(g.Node(id), g.Const(g.Node(id).Input(graph.WeightInput))):
 			AddBias(g, id, e.Input, e.Value.Shape)
 		case v != graph.NoValue && g.Const(v) != nil:
 			g.OwnConst(id, e.Input, g.Const(v))
 		}
 	}
+}
+
+// perChannel reports whether an entry has one number for each output channel of the node that it is a bias of: a step that doubles channels
+// leaves fewer.
+func (e *Entry) perChannel(n *graph.Node, weight *tensor.Tensor) bool {
+	if weight == nil {
+		return true
+	}
+	l, ok := graph.LinearOf(n, graph.WeightInput, weight.Shape)
+	return !ok || l.Out == e.Value.Len()
 }
 
 // AddBias gives a node an input of zeros.

@@ -71,15 +71,13 @@ func (a *Adviser) judges(ctx context.Context, set *data.Set) ([]*exec.Sample, st
 		return nil, "", err
 	}
 	seen := planning.SeenBy(a.Derivation.Stats)
-	var unseen, held []*exec.Sample
+	var unseen []*exec.Sample
 	for _, s := range all {
 		if !seen[s.Hash] {
 			unseen = append(unseen, s)
 		}
-		if exec.HeldOut(s.Hash) {
-			held = append(held, s)
-		}
 	}
+	_, held := samples.Halved(all)
 	switch {
 	case len(unseen) > 1:
 		return unseen, analysis.HeldOutUnseen, nil

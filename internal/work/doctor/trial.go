@@ -97,6 +97,7 @@ func (t *doctorTrial) read(ctx context.Context, o open.DataOptions) error {
 	if err != nil {
 		return err
 	}
+	var all []*exec.Sample
 	for _, i := range set.Choose(want, o.Seed) {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -105,12 +106,9 @@ func (t *doctorTrial) read(ctx context.Context, o open.DataOptions) error {
 		if err != nil {
 			return err
 		}
-		if exec.HeldOut(s.Hash) {
-			t.held = append(t.held, s)
-		} else {
-			t.fit = append(t.fit, s)
-		}
+		all = append(all, s)
 	}
+	t.fit, t.held = samples.Halved(all)
 	return nil
 }
 

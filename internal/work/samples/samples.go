@@ -27,6 +27,27 @@ func First(ctx context.Context, it exec.Iterator, most int) (list []*exec.Sample
 	return list, nil
 }
 
+// Halved deals samples into those to fit on and those that are held out; see exec.Halves.
+func Halved(list []*exec.Sample) (fit, held []*exec.Sample) {
+	halves := exec.NewHalves(HashesOf(list))
+	for _, s := range list {
+		if halves[s.Hash] {
+			held = append(held, s)
+		} else {
+			fit = append(fit, s)
+		}
+	}
+	return fit, held
+}
+
+func HashesOf(list []*exec.Sample) [][32]byte {
+	hashes := make([][32]byte, len(list))
+	for i, s := range list {
+		hashes[i] = s.Hash
+	}
+	return hashes
+}
+
 // AnalysisSamples is how many samples of the plan's own data an analysis takes unless told otherwise.
 const AnalysisSamples = 32
 

@@ -7,6 +7,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/analysis/task"
+	"qwb/internal/plain"
 	"qwb/internal/work/fault"
 )
 
@@ -142,11 +143,13 @@ func (b *Budget) said() string {
 const changing = 0.02
 
 // tooFew says why so many samples, of which held are held out, cannot confirm the budget whatever they show, and how many would do; nothing if
-// they may.
-func (b *Budget) tooFew(goal analysis.Goal, samples, held int) (why string, needed int) {
+// they may. claims: an error is to be below a limit, not as small as a cost allows.
+func (b *Budget) tooFew(goal analysis.Goal, samples, held int, claims bool) (why string, needed int) {
 	if held < analysis.MinHeldOut {
-		needed = 3 * analysis.MinHeldOut
-		why = fmt.Sprintf("%d samples, of which %d are held out, are too few: at least %d must be held out, about half of all are", samples, held, analysis.MinHeldOut)
+		if needed = 2 * analysis.MinHeldOut; claims && b.Name != "drop" {
+			needed = analysis.MinHeldOut
+		}
+		why = fmt.Sprintf("%s can confirm nothing: give at least %d that differ", plain.Count(samples, "sample"), needed)
 	}
 	if b.Name != "drop" || !(goal.Limit > 0) {
 		return why, needed

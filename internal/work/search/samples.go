@@ -36,6 +36,7 @@ func (s *searcher) read(ctx context.Context) error {
 	if room == 0 {
 		room = 2 << 30
 	}
+	var hashes [][32]byte
 	it := s.set.Iterator()
 	for {
 		sample, err := it.Next(ctx)
@@ -45,14 +46,18 @@ func (s *searcher) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		h := s.side(sample.Hash)
-		h.hashes = append(h.hashes, sample.Hash)
+		hashes = append(hashes, sample.Hash)
 		for _, t := range sample.Feeds {
 			room -= int64(t.DType.Bytes(t.Len()))
 		}
 		if s.samples = append(s.samples, sample); room < 0 {
 			s.samples = nil
 		}
+	}
+	s.halves = exec.NewHalves(hashes)
+	for _, hash := range hashes {
+		h := s.side(hash)
+		h.hashes = append(h.hashes, hash)
 	}
 	kept := room >= 0
 	all := func() exec.Iterator {
@@ -66,7 +71,7 @@ func (s *searcher) read(ctx context.Context) error {
 			return &samples.Part{Iterator: all(), N: len(h.hashes), Ours: func(x *exec.Sample) bool { return s.side(x.Hash) == h }}
 		}
 	}
-	if s.o.Force && len(s.held.hashes) < analysis.MinHeldOut { // nothing can be confirmed: all samples may fit
+	if s.o.Force && len(s.held.hashes) < analysis.MinHeldOut && !s.crossed() { // nothing can be confirmed: all samples may fit
 		s.fit.hashes, s.fit.again = append(s.fit.hashes, s.held.hashes...), all
 		s.held = &sampleSide{}
 	}
@@ -74,7 +79,7 @@ func (s *searcher) read(ctx context.Context) error {
 }
 
 func (s *searcher) side(hash [32]byte) *sampleSide {
-	if exec.HeldOut(hash) {
+	if s.halves[hash] {
 		return s.held
 	}
 	return s.fit
@@ -99,7 +104,7 @@ func (s *searcher) prepare(ctx context.Context, h *sampleSide) (err error) {
 // measure runs a derived plan on a side.
 func (s *searcher) measure(ctx context.Context, h *sampleSide, out *planning.Derived) (half, error) {
 	g, _ := s.Planned.TunedGraph(out.Set)
-	q, err := s.Planned.SimulatorOf(g, out.Set, &s.shared)
+	q, err := s.Planned.SimulatorOf(g, out.Set, s.shared)
 	if err != nil {
 		return half{}, err
 	}

@@ -32,6 +32,8 @@ type Found struct {
 	Samples int              `json:"samples"`  // in all
 	Fit     *planning.Figure `json:"fit"`      // of what was found, on the samples that it was found on; null where nothing was fitted
 	HeldOut *planning.Figure `json:"held_out"` // on the samples that confirm; of a plan that stays as it is all samples
+	// Crossed says that each half was judged by what was found on the other one: HeldOut is of all samples.
+	Crossed bool `json:"cross_validated,omitempty"`
 	// Claimed says that the budget holds: the upper limit on the held-out samples meets it.
 	Claimed bool `json:"claimed"`
 	// Needed is how many samples in all would decide, as far as anybody can say; 0: unknown.
@@ -73,8 +75,9 @@ type searcher struct {
 
 	samples   []*exec.Sample // nil: too many to keep
 	set       *data.Set
+	halves    exec.Halves
 	fit, held *sampleSide
-	shared    sim.Constants
+	shared    *sim.Constants
 	closing   func() // of the metric
 	count     int    // evaluations
 	tick      func(int)
@@ -109,7 +112,7 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	if o.Budget != nil {
 		budget = *o.Budget
 	}
-	s := &searcher{Change: c, base: base.Decisions, o: o, budget: &budget, start: start, formats: formats, places: map[string]*placed{}, closing: func() {}}
+	s := &searcher{Change: c, base: base.Decisions, o: o, budget: &budget, start: start, formats: formats, places: map[string]*placed{}, shared: new(sim.Constants), closing: func() {}}
 	elapsed := c.Stopwatch()
 	found := &Found{Along: []string{}, Formats: []string{"int8"}, Budget: s.budget}
 	for _, f := range s.asked() {
@@ -187,15 +190,19 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 		found.Refused, found.Needed = why, needed
 		return fault.Checkf("dispatch: nothing is claimed: %s; the plan is unchanged", why)
 	}
-	if held == samples { // one sample repeated: the side hangs on its hash
+	if len(s.fit.hashes) == 0 { // one sample repeated: the side hangs on its hash
 		return nil, refuse(fmt.Sprintf("all %d samples are held out, and none is left to fit on; give samples that differ", samples), 0)
 	}
-	why, needed := s.budget.tooFew(s.goal, samples, held)
+	crossed := s.crossed()
+	if crossed {
+		held = samples
+	}
+	why, needed := s.budget.tooFew(s.goal, samples, held, s.o.MaxCost == nil)
 	if why != "" && !s.o.Force {
 		return nil, refuse(why+" (--force decides without)", needed)
 	}
 	sides := []*sampleSide{s.fit}
-	if held > 0 {
+	if len(s.held.hashes) > 0 {
 		sides = append(sides, s.held)
 	}
 	var asIs []half
@@ -240,6 +247,10 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 				s.budget.shown(whole), samples, held), s.needed(all, 1))
 		}
 	}
+	if crossed {
+		s.goal.Spread = analysis.CrossedError
+		return s.takeTurns(ctx, found, result, refuse)
+	}
 	return s.choose(ctx, found, result, why, needed, refuse)
 }
 
@@ -249,12 +260,7 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why
 	if found.Ranking, err = s.rank(ctx); err != nil {
 		return nil, err
 	}
-	start := s.budget.trial(s.fit.start)
-	found.Search, err = analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: start, Goal: s.goal, Metric: s.budget.figure,
-		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
-			t, _, err := s.trial(ctx, s.fit, choice)
-			return t, err
-		}})
+	found.Search, err = s.searched(ctx)
 	if err != nil {
 		if ctx.Err() != nil && found.Search != nil && len(found.Search.Candidates) > 0 {
 			p := &found.Search.Points[found.Search.Candidates[0]]
@@ -303,20 +309,26 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why
 		result.After = result.Before
 		return nil, s.asIntegers(ctx, found)
 	}
-	if err := s.companions(ctx, points[last].Choice, found); err != nil {
-		return nil, err
+	return s.concluded(ctx, found, points[last].Choice, missed, confirmed, refuse)
+}
+
+// searched looks for sets on the fitting samples.
+func (s *searcher) searched(ctx context.Context) (*analysis.SearchResult, error) {
+	return analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: s.budget.trial(s.fit.start), Goal: s.goal, Metric: s.budget.figure,
+		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
+			t, _, err := s.trial(ctx, s.fit, choice)
+			return t, err
+		}})
+}
+
+// unsupported says of the best set found why it is not claimed.
+func (s *searcher) unsupported(found *Found) string {
+	if found.Crossed {
+		return fmt.Sprintf("the best set found has a %s, where each half of %d samples is judged by what was found on the other one, which does not support a %s",
+			s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
 	}
-	if !found.Claimed {
-		why := fmt.Sprintf("the best set found has a %s on %d fitting samples and a %s on %d held-out ones, which does not support a %s", s.budget.shown(found.Fit),
-			found.Fit.Samples, s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
-		if s.o.Force {
-			found.Refused, found.Needed = why, s.needed(missed, 2)
-			return points[last].Choice, nil
-		}
-		found.Apply = s.apply(points[last].Choice)
-		return nil, refuse(why, s.needed(missed, 2))
-	}
-	return points[last].Choice, s.integers(ctx, points[last].Choice, confirmed, found)
+	return fmt.Sprintf("the best set found has a %s on %d fitting samples and a %s on %d held-out ones, which does not support a %s", s.budget.shown(found.Fit),
+		found.Fit.Samples, s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
 }
 
 func (s *searcher) evaluated() {

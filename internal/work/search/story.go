@@ -42,6 +42,8 @@ func (f *Found) Lines(r *Result) []string {
 		}
 		if f.Fit == nil {
 			add("  as it is: %s on all %d samples%s", b.shown(h), h.Samples, kind)
+		} else if f.Crossed {
+			add("  in turns: %s on all %d samples: sets found on each half, judged on the other one%s", b.shown(h), h.Samples, kind)
 		} else {
 			add("  held out: %s on %d samples%s", b.shown(h), h.Samples, kind)
 		}

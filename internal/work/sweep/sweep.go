@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -159,6 +161,7 @@ type Sweeping struct {
 	r         *Result
 	Config    calib.Config // how the model is observed on data
 	labelled  bool
+	halves    exec.Halves
 	tried     []Point              // those that there are plans of
 	answers   []*analysis.Accuracy // of them
 	costs     []*analysis.Cost
@@ -388,6 +391,9 @@ func (s *Sweeping) measureOnKept(ctx context.Context) error {
 
 // ObserveHalf observes the model on the samples that are held out, or on the others.
 func (s *Sweeping) ObserveHalf(ctx context.Context, heldOut bool) (*calib.Stats, error) {
+	if err := s.halve(ctx); err != nil {
+		return nil, s.Network.Named("sweep", err)
+	}
 	what := "sweep: calibrate on the samples to fit on"
 	if heldOut {
 		what = "sweep: calibrate on the held-out samples"
@@ -400,9 +406,29 @@ func (s *Sweeping) ObserveHalf(ctx context.Context, heldOut bool) (*calib.Stats,
 	return stats, s.Network.Named("sweep", err)
 }
 
-// Half is the samples that are held out, or the others.
+// halve reads all samples once, to rank them.
+func (s *Sweeping) halve(ctx context.Context) error {
+	if s.halves != nil {
+		return nil
+	}
+	var hashes [][32]byte
+	for it := s.Set.Iterator(); ; {
+		x, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		hashes = append(hashes, x.Hash)
+	}
+	s.halves = exec.NewHalves(hashes)
+	return nil
+}
+
+// Half is the samples that are held out, or the others, once ObserveHalf has ranked them.
 func (s *Sweeping) Half(heldOut bool) exec.Iterator {
-	return &samples.Part{Iterator: s.Set.Iterator(), N: s.Set.Len(), Ours: func(x *exec.Sample) bool { return exec.HeldOut(x.Hash) == heldOut }}
+	return &samples.Part{Iterator: s.Set.Iterator(), N: s.Set.Len(), Ours: func(x *exec.Sample) bool { return s.halves[x.Hash] == heldOut }}
 }
 
 // try derives and simulates all combinations.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +14,8 @@ import (
 	"qwb/calib/tune"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/internal/plain"
+	"qwb/internal/work/fault"
 	"qwb/internal/work/planning"
 	"qwb/internal/work/samples"
 	"qwb/internal/work/store"
@@ -100,25 +101,41 @@ func (t *tuning) read(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	it := set.Iterator()
-	var held [][32]byte
-	for {
-		s, err := it.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if exec.HeldOut(s.Hash) {
-			t.Bench.Held, held = append(t.Bench.Held, s), append(held, s.Hash)
-		} else {
-			t.Bench.Fit = append(t.Bench.Fit, s)
-		}
+	all, err := samples.First(ctx, set.Iterator(), set.Len())
+	if err != nil {
+		return err
+	}
+	b := t.Bench
+	b.Fit, b.Held = samples.Halved(all)
+	if o.Gram != "" { // the sums were made sample by sample
+		b.Fit, b.Held = nil, slices.DeleteFunc(slices.Clone(all), func(s *exec.Sample) bool { return !exec.HeldOut(s.Hash) })
 	}
 	seen := planning.SeenBy(t.Derivation.Stats)
+	crossed := o.Gram == "" && len(b.Fit) > 0 && len(all) < analysis.CrossedBelow && len(all) >= analysis.MinHeldOut
+	if !o.Force && !crossed && len(b.Held) < analysis.MinHeldOut {
+		return t.tooFew(len(all), o)
+	}
+	if crossed {
+		b.Halves = &[2][]*exec.Sample{b.Fit, b.Held}
+		b.Fit, b.Held = all, all
+		t.Note("%s are few: the halves take turns in fitting and judging, and what helps is fitted on all of them", plain.Count(len(all), "sample"))
+	}
+	var held [][32]byte
+	for _, s := range b.Held {
+		held = append(held, s.Hash)
+		b.Resum = b.Resum || seen[s.Hash] && !exec.HeldOut(s.Hash)
+	}
 	t.kind = analysis.HeldOutKind(held, func(h [32]byte) bool { return seen[h] })
 	return nil
+}
+
+// tooFew says, before any work, that so many samples can confirm nothing, and how many could.
+func (t *tuning) tooFew(n int, o Options) error {
+	if o.Gram != "" {
+		return fault.Checkf("tune: %d of %d samples are held out, which confirm nothing: give about %d samples, so that at least %d are held out (--force keeps what is not confirmed)",
+			len(t.Bench.Held), n, 3*analysis.MinHeldOut, analysis.MinHeldOut)
+	}
+	return fault.Checkf("tune: %s can confirm nothing: give at least %d that differ (--force keeps what is not confirmed)", plain.Count(n, "sample"), analysis.MinHeldOut)
 }
 
 // progress tells of each method how many operators are done, and the error so far.

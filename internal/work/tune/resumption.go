@@ -114,7 +114,11 @@ func (t *tuning) finished() error {
 
 func encodeTuning(key string, s *tune.Saved) ([]byte, error) {
 	var values []byte
-	for _, o := range []*overlay.Overlay{s.Begin, s.Now} {
+	list := []*overlay.Overlay{s.Begin, s.Now}
+	for i := range s.Turns {
+		list = append(list, s.Turns[i].Begin)
+	}
+	for _, o := range list {
 		b, err := o.Encode()
 		if err != nil {
 			return nil, err
@@ -142,7 +146,11 @@ func DecodeTuning(b []byte) (s *tune.Saved, key string, err error) {
 	if store.Sum(values) != h.Sum {
 		return nil, "", errors.New("it is damaged")
 	}
-	for _, o := range []**overlay.Overlay{&h.Begin, &h.Now} {
+	list := []**overlay.Overlay{&h.Begin, &h.Now}
+	for i := range h.Turns {
+		list = append(list, &h.Turns[i].Begin)
+	}
+	for _, o := range list {
 		if len(values) < 8 || uint64(len(values)-8) < binary.LittleEndian.Uint64(values) {
 			return nil, "", io.ErrUnexpectedEOF
 		}

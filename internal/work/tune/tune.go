@@ -68,6 +68,7 @@ type Result struct {
 	Samples     int          `json:"samples"`
 	HeldOut     int          `json:"held_out"`
 	HeldOutKind string       `json:"held_out_kind"`
+	Crossed     bool         `json:"cross_validated,omitempty"` // each half was judged by what the other one fitted
 	Before      analysis.NSR `json:"before"`
 	After       analysis.NSR `json:"after"`
 	Change      float64      `json:"change"` // mean of after - before over the held-out samples, paired
@@ -158,8 +159,11 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	if auto {
 		methods = tune.Auto(methods)
 	}
-	r := &Result{Plan: j.Plan, Samples: len(t.Bench.Fit) + len(t.Bench.Held), HeldOut: len(t.Bench.Held), HeldOutKind: t.kind,
+	r := &Result{Plan: j.Plan, Samples: len(t.Bench.Fit) + len(t.Bench.Held), HeldOut: len(t.Bench.Held), HeldOutKind: t.kind, Crossed: t.Bench.Halves != nil,
 		Mismatches: analysis.NewJudge(t.Bench.Reference).Mismatches()}
+	if r.Crossed {
+		r.Samples = len(t.Bench.Fit)
+	}
 	if r.Judged, err = t.objective(ctx, o); err != nil {
 		return nil, err
 	}
@@ -185,18 +189,25 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 		return nil, err
 	}
 	r.Budget, r.Work = work.Limit, float64(int64(work.Spent))
-	change, _, confirmed := tune.Judge(before, after)
-	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
+	was, is := before, after
+	if t.Bench.Halves != nil { // the plan itself has seen all samples; what it is worth was measured in turns
+		was, is = t.Bench.Start, t.Bench.End
+	}
+	change, _, confirmed := tune.Judge(was, is, t.Bench.Spread())
+	r.Before, r.After = analysis.NewNSR(was.Estimate()), analysis.NewNSR(is.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
 	r.Confirmed = confirmed
 	kept := false
 	for _, m := range r.Methods {
 		kept = kept || m.Kept > 0
-		if m.Note != "" {
+		switch {
+		case m.Failed:
+			j.Warn("%s %s; the other methods went on", m.Name, m.Note)
+		case m.Note != "":
 			j.Note("%s: %s", m.Name, m.Note)
 		}
 	}
-	if kept && !(r.Change < 0) && !o.Force {
+	if kept && !(r.Change < 0 && analysis.Paired(before.PerSample(), after.PerSample()).Mean < 0) && !o.Force {
 		kept = false
 		j.Note("not kept: with the scales of the plan it does not lower the output error")
 	}
