@@ -73,7 +73,7 @@ var layers = []string{
 	"internal/gpu",
 	"internal/demo/... internal/bench internal/options",
 	"internal/bench/cmd internal/workbench",
-	"internal/workbench/server",
+	"internal/workbench/server internal/workbench/pagetypes",
 	"cmd/...",
 }
 

@@ -58,7 +58,7 @@ func TestOneFileHasEverythingInside(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, core, wasm)
 	require.True(t, strings.HasPrefix(inside("qwb-worker"), string(goScript)))
-	require.Contains(t, inside("qwb-worker"), "self.qwbReady")
+	require.Contains(t, inside("qwb-worker"), "core.qwbReady")
 	policy := html.UnescapeString(regexp.MustCompile(`Content-Security-Policy" content="([^"]+)"`).FindStringSubmatch(text)[1])
 	require.Contains(t, policy, "default-src 'none'")
 	require.Contains(t, policy, "worker-src blob:")

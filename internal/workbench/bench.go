@@ -98,7 +98,13 @@ type Method struct {
 	Name, Doc string
 	// Changes: it needs the revision that the page has seen.
 	Changes bool
-	Do      func(b *Bench, ctx context.Context, params json.RawMessage) (any, error)
+	Call
+}
+
+// Call is what a method does, with the types of what it takes and what it returns. Result nil: any JSON.
+type Call struct {
+	Do             func(b *Bench, ctx context.Context, params json.RawMessage) (any, error)
+	Params, Result reflect.Type
 }
 
 // StaleError says that the plan is not the one that was looked at. Nothing was done.
@@ -198,14 +204,14 @@ func (b *Bench) readPlan(name string) (*plan.Plan, error) {
 }
 
 // with makes a method of a function with parameters of its own: unknown names and wrong types are the caller's fault.
-func with[P, R any](do func(b *Bench, ctx context.Context, p P) (R, error)) func(*Bench, context.Context, json.RawMessage) (any, error) {
-	return func(b *Bench, ctx context.Context, raw json.RawMessage) (any, error) {
+func with[P, R any](do func(b *Bench, ctx context.Context, p P) (R, error)) Call {
+	return Call{func(b *Bench, ctx context.Context, raw json.RawMessage) (any, error) {
 		var p P
 		if err := decode("parameters", raw, &p); err != nil {
 			return nil, err
 		}
 		return do(b, ctx, p)
-	}
+	}, reflect.TypeFor[P](), reflect.TypeFor[R]()}
 }
 
 // decode reads parameters; none are those of an empty object.

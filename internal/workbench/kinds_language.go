@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"qwb"
+	"qwb/analysis/language"
 	"qwb/internal/options"
 	"qwb/quantizer/tqc"
 )
@@ -28,13 +29,13 @@ func (o *languageRank) line(b *Bench, t options.Table) (string, error) {
 	return b.languageLine("analyze", err, t)
 }
 
-func (o *languageRank) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *languageRank) run(ctx context.Context, b *Bench, p *qwb.Project) (*language.Layers, []tqc.Warning, error) {
 	t, err := o.Language()
 	if err != nil {
 		return nil, nil, err
 	}
 	t.Threads = b.o.Threads
-	return done(p.AnalyzeText(ctx, t))
+	return p.AnalyzeText(ctx, t)
 }
 
 type languageEval struct{ options.Eval }
@@ -44,13 +45,13 @@ func (o *languageEval) line(b *Bench, t options.Table) (string, error) {
 	return b.languageLine("eval", err, t)
 }
 
-func (o *languageEval) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *languageEval) run(ctx context.Context, b *Bench, p *qwb.Project) (*language.Result, []tqc.Warning, error) {
 	t, err := o.Language(true)
 	if err != nil {
 		return nil, nil, err
 	}
 	t.Threads, t.Tokens = b.o.Threads, qwb.ListedTokens
-	return done(p.EvalText(ctx, t))
+	return p.EvalText(ctx, t)
 }
 
 type languageGenerate struct{ options.Generate }
@@ -91,7 +92,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 // generatedTokens is how many positions are run unless told otherwise: enough to see where two texts part.
 const generatedTokens = 128
 
-func (o *languageGenerate) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *languageGenerate) run(ctx context.Context, b *Bench, p *qwb.Project) (*TwoTexts, []tqc.Warning, error) {
 	if o.Tokens == 0 {
 		o.Tokens = generatedTokens
 	}

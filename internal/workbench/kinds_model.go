@@ -59,7 +59,7 @@ func (o *calibrateJob) line(b *Bench, t options.Table) (string, error) {
 	return command(append(append([]string{"calibrate", model}, t.Words()...), "-o", planFile)...), err
 }
 
-func (o *calibrateJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *calibrateJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.CalibrateResult, []tqc.Warning, error) {
 	model, planFile, err := o.files(b)
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func (o *calibrateJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, 
 	if err == nil {
 		b.opens(model, planFile)
 	}
-	return done(r, w, err)
+	return r, w, err
 }
 
 type sweepJob struct{ options.Sweep }
@@ -85,10 +85,10 @@ func (o *sweepJob) line(b *Bench, t options.Table) (string, error) {
 	return command(append(append([]string{"sweep", p.Model}, t.Words()...), "-o", p.Plan)...), o.Check()
 }
 
-func (o *sweepJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *sweepJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.SweepResult, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, &o.Memory)
 	b.remember(&o.Data)
-	return done(p.Sweep(ctx, o.SweepOptions))
+	return p.Sweep(ctx, o.SweepOptions)
 }
 
 type exportJob struct{ options.Export }
@@ -131,7 +131,7 @@ func (b *Bench) exportedBefore(name string) bool {
 	return b.exported[sum] || bytes.Contains(runs, []byte(`"sha256":"`+sum+`"`))
 }
 
-func (o *exportJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *exportJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.ExportResult, []tqc.Warning, error) {
 	if b.language(p.Model) {
 		p.Plan = "" // a checkpoint is exported without one
 	}
@@ -145,7 +145,7 @@ func (o *exportJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []t
 		b.exported[r.SHA256] = true
 		b.mu.Unlock()
 	}
-	return done(r, w, err)
+	return r, w, err
 }
 
 type importJob struct {
@@ -164,14 +164,14 @@ func (o *importJob) line(_ *Bench, t options.Table) (string, error) {
 	return command(append(append([]string{"import", fileWord(o.model)}, t.Words()...), "-o", planBeside(o.model))...), o.Check()
 }
 
-func (o *importJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *importJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.ImportResult, []tqc.Warning, error) {
 	p.Model, p.Plan, p.Stats = o.model, planBeside(o.model), ""
 	b.bounded(&o.Data, &o.Threads, &o.Memory)
 	r, w, err := p.Import(ctx, o.ImportOptions)
 	if err == nil {
 		b.opens(r.Model, p.Plan)
 	}
-	return done(r, w, err)
+	return r, w, err
 }
 
 type trialJob struct{ options.Doctor }
@@ -184,11 +184,11 @@ func (o *trialJob) line(b *Bench, t options.Table) (string, error) {
 	return command(append([]string{"doctor", p.Model}, t.Words()...)...), nil
 }
 
-func (o *trialJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *trialJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.DoctorResult, []tqc.Warning, error) {
 	p.Plan = ""
 	b.bounded(&o.Data, &o.Threads, nil)
 	b.remember(&o.Data)
-	return done(p.Doctor(ctx, o.DoctorOptions))
+	return p.Doctor(ctx, o.DoctorOptions)
 }
 
 type openJob struct{ file string }
@@ -216,7 +216,7 @@ func (o *openJob) line(b *Bench, _ options.Table) (string, error) {
 	return command("inspect", fileWord(model)), nil
 }
 
-func (o *openJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *openJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*openedFile, []tqc.Warning, error) {
 	p.Model, p.Plan, p.Stats = o.file, planBeside(o.file), ""
 	_, err := b.readPlan(p.Plan)
 	r := &openedFile{Exists: err == nil}

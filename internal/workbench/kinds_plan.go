@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"qwb"
+	"qwb/analysis"
 	"qwb/internal/options"
 	"qwb/quantizer/tqc"
 )
@@ -21,7 +22,7 @@ func (o *analyzeJob) line(b *Bench, t options.Table) (string, error) {
 	return b.planLine("analyze", o.Check, t)
 }
 
-func (o *analyzeJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *analyzeJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*analysis.Report, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, &o.Memory)
 	r, w, err := p.Analyze(ctx, o.AnalyzeOptions)
 	if err == nil {
@@ -29,7 +30,7 @@ func (o *analyzeJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []
 			p.Events.Note(fmt.Sprintf("the analysis could not be kept beside the plan: %v", err))
 		}
 	}
-	return done(r, w, err)
+	return r, w, err
 }
 
 type dispatchJob struct{ options.Dispatch }
@@ -38,10 +39,10 @@ func (o *dispatchJob) line(b *Bench, t options.Table) (string, error) {
 	return b.planLine("dispatch", o.Check, t)
 }
 
-func (o *dispatchJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *dispatchJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.DispatchResult, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, &o.Memory)
 	b.remember(&o.Data)
-	return done(p.Dispatch(ctx, o.DispatchOptions))
+	return p.Dispatch(ctx, o.DispatchOptions)
 }
 
 type tuneJob struct{ options.Tune }
@@ -50,9 +51,9 @@ func (o *tuneJob) line(b *Bench, t options.Table) (string, error) {
 	return b.planLine("tune", o.Check, t)
 }
 
-func (o *tuneJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *tuneJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.TuneResult, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, &o.Memory)
-	return done(p.Tune(ctx, o.TuneOptions))
+	return p.Tune(ctx, o.TuneOptions)
 }
 
 type evalJob struct{ options.Eval }
@@ -69,10 +70,10 @@ func (o *evalJob) line(b *Bench, t options.Table) (string, error) {
 	return b.planLine("eval", nil, t)
 }
 
-func (o *evalJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *evalJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*analysis.Accuracy, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, nil)
 	b.remember(&o.Data)
-	return done(p.Eval(ctx, o.EvalOptions))
+	return p.Eval(ctx, o.EvalOptions)
 }
 
 type verifyJob struct{ options.Verify }
@@ -81,13 +82,13 @@ func (o *verifyJob) line(b *Bench, t options.Table) (string, error) {
 	return b.planLine("verify", nil, t)
 }
 
-func (o *verifyJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *verifyJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*analysis.Verification, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, nil)
 	r, w, err := p.Verify(ctx, o.VerifyOptions)
 	if err == nil && !r.Holds() {
 		err = qwb.Diverged("verify", r, "")
 	}
-	return done(r, w, err)
+	return r, w, err
 }
 
 type compareJob struct{ options.Compare }
@@ -107,12 +108,12 @@ func (o *compareJob) line(b *Bench, t options.Table) (string, error) {
 	return command(append(words, t.Words()...)...), o.Check(&b.o.Project.Catalog)
 }
 
-func (o *compareJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *compareJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.CompareResult, []tqc.Warning, error) {
 	p.Plan = ""
 	if isPlan(o.Runs[0]) {
 		p.Plan = o.Runs[0]
 	}
 	b.bounded(&o.Data, &o.Threads, nil)
 	b.remember(&o.Data)
-	return done(p.Compare(ctx, o.CompareOptions))
+	return p.Compare(ctx, o.CompareOptions)
 }

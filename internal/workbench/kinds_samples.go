@@ -74,12 +74,12 @@ func (o *flipsJob) line(b *Bench, t options.Table) (string, error) {
 	return b.planLine("eval", nil, t)
 }
 
-func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*Flips, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, nil)
 	b.remember(&o.Data)
 	r, w, err := p.Flips(ctx, qwb.FlipsOptions{Data: o.Data, Profile: o.Profile, All: o.all, Threads: o.Threads})
-	if err != nil {
-		return done(r, w, err)
+	if r == nil {
+		return nil, w, err
 	}
 	f := Flips{r, written(&o.Data)}
 	if f.Data.Data == nil { // those of the plan
@@ -88,7 +88,7 @@ func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tq
 			f.Data.Data = dataOf(p.Plan, read)
 		}
 	}
-	return &f, w, nil
+	return &f, w, err
 }
 
 // Flips are changed predictions, and which samples they are of: Data is what other methods take to find the same ones.
@@ -117,7 +117,7 @@ func (o *sampleLayersJob) line(b *Bench, t options.Table) (string, error) {
 	return b.planLine("analyze", nil, t)
 }
 
-func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (any, []tqc.Warning, error) {
+func (o *sampleLayersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*SampleLayers, []tqc.Warning, error) {
 	hash, err := b.planState(p.Plan)
 	if err != nil {
 		return nil, nil, err

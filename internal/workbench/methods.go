@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ var Methods = []Method{
 	{"unset", "take decisions back", true, with((*Bench).unset)},
 	{"undo", "take back what was decided last", true, with((*Bench).undo)},
 	{"redo", "decide again what was taken back", true, with((*Bench).redo)},
-	{"sample-layers", "the error of one sample by operator", false, (*Bench).sampleLayers},
+	{"sample-layers", "the error of one sample by operator", false, Call{(*Bench).sampleLayers, nil, reflect.TypeFor[*SampleLayers]()}},
 	{"start", "start a job", true, with((*Bench).start)},
 	{"jobs", "list the jobs", false, with((*Bench).listJobs)},
 	{"cancel", "stop a job", false, with((*Bench).cancelJob)},

@@ -21,6 +21,7 @@ const causes = {
 export const causeText = (cause) => causes[cause] || cause.replaceAll("-", " ");
 
 // adviceCard is one advice. buttons(command) may add what a live page can do with a command.
+/** @param {Core.Advice} a @param {Selected} selection @param {(line: string) => any} [buttons] */
 export function adviceCard(a, selection, buttons) {
   const names = a.nodes && a.nodes.length ? a.nodes : a.node ? [a.node] : [], shown = names.slice(0, 4);
   const link = (name) =>
@@ -35,6 +36,7 @@ export function adviceCard(a, selection, buttons) {
 }
 
 // effects says what a cure does: as predicted, and as measured where it was tried.
+/** @param {Core.Advice} a */
 function effects(a) {
   const list = [], t = a.trial;
   if (known(a.before) && known(a.predicted)) {
@@ -52,8 +54,9 @@ function effects(a) {
 }
 
 // adviceList is all advice about a plan, or a line that says why there is none.
+/** @param {Core.View} view @param {Selected} selection @param {(line: string) => any} [buttons] */
 export function adviceList(view, selection, buttons) {
-  const report = view.report || {};
+  const report = /** @type {Partial<Core.Report>} */ (view.report || {});
   if (report.advice && report.advice.length) {
     return el("ol", { class: "advice" }, report.advice.map((a) => adviceCard(a, selection, buttons)));
   }

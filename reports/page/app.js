@@ -264,7 +264,7 @@ export async function startApp(client, host) {
   };
 
   document.addEventListener("keydown", (e) => {
-    if (!(e.ctrlKey || e.metaKey) || e.target.closest("input, textarea, select, dialog")) return;
+    if (!(e.ctrlKey || e.metaKey) || e.target instanceof Element && e.target.closest("input, textarea, select, dialog")) return;
     const what = e.key === "z" ? "undo" : e.key === "y" || e.key === "Z" ? "redo" : "";
     if (!what || !app.state || !app.state[what]) return;
     e.preventDefault();

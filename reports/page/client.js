@@ -61,6 +61,7 @@ export function openClient() {
   }
 
   // call asks for a result. What changes the plan needs the revision that the page has seen.
+  /** @param {string} method @param {object} params @param {{ revision?: string; signal?: AbortSignal }} more */
   async function call(method, params = {}, { revision, signal } = {}) {
     const response = await ask(`/api/${encodeURIComponent(method)}`, {
       method: "POST",

@@ -2,6 +2,7 @@
 
 // openWorker returns the client of a worker. wasm is the core, where the page has it inside. progress hears how much of it is loaded, and
 // null when the core is ready.
+/** @param {Worker} worker @param {ArrayBuffer} [wasm] @param {(part: number | null) => void} progress */
 export function openWorker(worker, wasm, progress = () => {}) {
   const heard = new Map(); // functions by type of event
   const open = new Map(); // calls that wait, by number

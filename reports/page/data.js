@@ -1,22 +1,26 @@
 // What views show of operators: the parts of a view (reports/view.go), joined by name. Nothing is computed here but shares.
 
 // rowsOf has one row for each operator of the picture, in its order; without a picture, for each that has settings or an error.
+/** @param {Partial<Core.View>} view */
 export function rowsOf(view) {
-  const report = view.report || {};
-  const by = (list, key) => new Map((list || []).map((x) => [x[key || "node"], x]));
+  const report = /** @type {Partial<Core.Report>} */ (view.report || {});
+  /** @template T @param {T[] | undefined} list @param {string} key @returns {Map<string, T>} */
+  const by = (list, key = "node") => new Map((list || []).map((x) => [x[key], x]));
   const layers = by(report.layerwise), accumulated = by(report.graphwise), settings = by(report.settings), extra = by(view.nodes);
   const statistics = by(report.statistical, "tensor"), losses = by(report.explained && report.explained.layers);
+  /** @type {(Partial<Core.TopologyNode> & { name: string })[]} */
   let nodes = view.picture && view.picture.nodes;
   if (!nodes) {
     nodes = (report.settings && report.settings.length ? report.settings : report.layerwise || []).map((s) => ({ name: s.node, op: s.op,
       domain: s.domain })
     );
   }
-  const macsOf = (node) => (node.macs || (layers.get(node.name) || {}).macs || 0);
+  const macsOf = (node) => node.macs || layers.get(node.name)?.macs || 0;
   const all = nodes.reduce((sum, node) => sum + macsOf(node), 0);
   return nodes.map((node, index) => {
-    const layer = layers.get(node.name) || {}, set = settings.get(node.name) || {}, more = extra.get(node.name) || {},
-      sum = accumulated.get(node.name);
+    const layer = /** @type {Partial<Core.LayerError>} */ (layers.get(node.name) || {});
+    const set = /** @type {Partial<Core.NodeSetting>} */ (settings.get(node.name) || {});
+    const more = /** @type {Partial<Core.NodeFigures>} */ (extra.get(node.name) || {}), sum = accumulated.get(node.name);
     const tensors = (set.slots || []).map((slot) => ({ at: slot.at, name: slot.tensor, slot,
       statistics: statistics.get(slot.tensor) || null })
     );
@@ -66,9 +70,11 @@ export function rowsOf(view) {
 // judgedOf is the NSR that a network is judged by, the same of all outputs and of one operator alone, so that the two can be compared: that
 // of the worst part where parts count, else of class scores before Softmax without their mean where there are some, as advice and estimates
 // have it.
+/** @param {any} x @returns {Partial<Core.NSR>} */
 export const judgedOf = (x) => x.verdict || x.centred || x;
 
 // formatOf is the format that an operator is computed in: "int8", "int4 × int8" (weights × activations), or its domain.
+/** @param {Partial<Core.NodeSetting>} set @param {{ domain?: string }} node */
 function formatOf(set, node) {
   if (set.domain !== "INT8" && node.domain !== "INT8") return set.domain || node.domain || "";
   const first = (at) => {
@@ -86,10 +92,12 @@ export const operators = (rows) => rows.filter((row) => row.op !== "Input" && ro
 export const byName = (rows) => new Map(rows.map((row) => [row.name, row]));
 
 // adviceFor lists what is advised about an operator.
+/** @param {Core.View} view @param {string} name */
 export const adviceFor = (view, name) =>
   ((view.report && view.report.advice) || []).filter((a) => a.node === name || (a.nodes || []).includes(name));
 
 // levelsOf is the grid of a tensor: {scale, zero, lowest, highest} of one scale per tensor, null for others.
+/** @param {Core.SlotSetting} slot */
 export function levelsOf(slot) {
   if (!slot || slot.scales !== 1 || !slot.codes) return null;
   return { scale: slot.scale[0], zero: slot.zero_point[0], lowest: slot.codes[0], highest: slot.codes[1] };

@@ -2,6 +2,7 @@
 import { add, el } from "./dom.js";
 import { number, plural, withError } from "./format.js";
 
+/** @param {HTMLElement} host @param {Core.Logged} log */
 export function drawDecisions(host, log) {
   add(host,
     el("ol", { class: "decisions" },
@@ -15,6 +16,7 @@ export function drawDecisions(host, log) {
 }
 
 // words are what a decision says: its keys, but for who made it and what only programs need.
+/** @param {Core.Decision} d */
 export function words(d) {
   const hidden = new Set(["by", "number", "step", "in_force", "stale", "governed", "runs", "after", "evidence", "params", "overlay"]);
   return Object.entries(d).filter(([key, v]) => !hidden.has(key) && v !== false && v !== null).map(

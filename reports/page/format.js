@@ -61,6 +61,7 @@ export function decibels(x) {
 }
 
 // noise is an NSR with its error and the same in decibels: "0.013 ± 0.0061 (18.7 dB)".
+/** @param {Partial<Core.NSR>} f */
 export function noise(f) {
   if (!f || !known(f.nsr)) return "–";
   return withError(f.nsr, f.nsr_error) + (known(f.sqnr_db) ? " (" + decibels(f.sqnr_db) + ")" : "");
@@ -71,10 +72,12 @@ export const cosine = (x) => (known(x) ? digits(x, 6, "toFixed") : "–");
 // exact has all digits.
 export const exact = (x) => (known(x) ? String(x) : "not known");
 
+const prefixes = [{ factor: 1e12, name: "T" }, { factor: 1e9, name: "G" }, { factor: 1e6, name: "M" }, { factor: 1e3, name: "k" }];
+
 // count is a number of operations or elements with a decimal prefix.
 export function count(n) {
   if (!known(n)) return "–";
-  for (const [factor, name] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+  for (const { factor, name } of prefixes) {
     if (Math.abs(n) < factor) continue;
     const e = Number(digits(n / factor, 2, "toExponential").split("e")[1]);
     return e > 2 ? digits(n / factor, 0, "toFixed") + name : String(Number(digits(n / factor, 2 - e, "toFixed"))) + name;

@@ -22,6 +22,10 @@ export function keep(key, value) {
 }
 
 // splitter is a border between two panes that mouse and arrow keys move. It sets the custom property of the host to a share in percent.
+/**
+ * @param {{ host: HTMLElement; property: string; label: string; first: number; vertical?: boolean; min?: number; max?: number;
+ *   moved?: () => void }} choices
+ */
 export function splitter({ host, property, label, vertical, first, min = 15, max = 85, moved }) {
   let share = Number(kept(property)) || first;
   const node = el("div", { class: `splitter ${vertical ? "upright" : "lying"}`, role: "separator", tabindex: "0", "aria-label": label,

@@ -27,7 +27,7 @@ function bestHeight(scene, gaps, room) {
 
 function cutScene(scene, cuts) {
   const columns = [...cuts, Infinity].map((bottom, i) => ({ top: i ? cuts[i - 1] : 0, bottom: Math.min(bottom, scene.h), left: Infinity,
-    right: -Infinity })
+    right: -Infinity, lead: 0, dx: 0, end: 0 })
   );
   const at = (y) => {
     let low = 0, high = columns.length - 1;

@@ -53,7 +53,7 @@ function measure(index, block, open, measured) {
     const inner = measure(index, item.block, open, measured);
     return { w: Math.max(item.w, inner.w + 2 * pad), h: inner.h + head + pad };
   });
-  const m = { level, size, x: moveAcross(level, size), ...moveDown(level, size) };
+  const m = { level, size, x: moveAcross(level, size), ...moveDown(level, size), at: [], w: 0 };
   m.at = items.map((item, i) => {
     const layer = m.layers.get(item.layer);
     return { x: m.x(item.x + item.w / 2) - size[i].w / 2, y: layer.top + (layer.bottom - layer.top - size[i].h) / 2, ...size[i] };

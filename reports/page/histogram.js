@@ -66,7 +66,7 @@ export function drawHistogram(host, tensor, options) {
     scale = { x, back: (px) => from + ((px - left) / (right - left)) * (to - from), from, to };
     picture.setAttribute("viewBox", "0 0 " + width + " " + height);
     picture.style.setProperty("height", height + "px");
-    const focused = picture.contains(document.activeElement) && document.activeElement.dataset.end;
+    const held = document.activeElement, focused = held instanceof SVGElement && picture.contains(held) && held.dataset.end;
     replace(picture, levels(x, left, right, bottom), svg("path", { class: "area", d: outline(shape, x, top, bottom) }),
       second && svg("path", { class: "outline", d: outline(second, x, top, bottom) }),
       Number.isFinite(lo) && svg("rect", { class: "cut", x: left, y: top, width: Math.max(x(lo) - left, 0), height: bottom - top }),

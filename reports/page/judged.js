@@ -5,6 +5,7 @@ import { drawTable } from "./table.js";
 
 // headlineList has a line for each: parts without signal, classes that change, errors that contradict each other, and where single
 // operators say little of the whole.
+/** @param {Partial<Core.Report>} report */
 export function headlineList(report) {
   const lines = [...(report.headlines || [])], t = report.together;
   if (t && (t.whole > 3 * t.sum || t.sum > 3 * t.whole)) {
@@ -25,6 +26,7 @@ function apart(t) {
 }
 
 // estimated says which figures of operators are estimates; null where all are measured.
+/** @param {Partial<Core.Report>} report */
 export function estimated(report) {
   const rows = (report.layerwise || []).filter((l) => l.bounded > 0);
   if (!rows.length) return null;
@@ -35,23 +37,28 @@ export function estimated(report) {
 }
 
 // slicesOf lists the parts that count, or say that they do not: the verdict's are first, the worst at the top.
+/** @param {Partial<Core.Report>} report @returns {Partial<Core.SliceError>[]} */
 export function slicesOf(report) {
-  const list = (report.outputs || []).flatMap((o) =>
+  /** @type {(o: Core.OutputError) => Partial<Core.SliceError>[]} */
+  const partsOf = (o) =>
     o.integer && !(o.slices || []).some((s) => s.mismatch)
-      ? [{ name: o.output, output: o.output, nsr: o.mismatch || 0, nsr_error: o.nsr_error, mismatch: true, judged: true }] : o.slices || []
-  ).filter((s) => s.judged || s.part || s.mismatch);
+      ? [{ name: o.output, output: o.output, nsr: o.mismatch || 0, nsr_error: o.nsr_error, mismatch: true, judged: true }] : o.slices || [];
+  const list = (report.outputs || []).flatMap(partsOf).filter((s) => s.judged || s.part || s.mismatch);
   return list.sort((a, b) => Number(Boolean(b.judged)) - Number(Boolean(a.judged)) || b.nsr - a.nsr);
 }
 
+/** @param {HTMLElement} host @param {Partial<Core.Report>} report */
 export function drawSlices(host, report) {
   const text = (key, label, doc, value) => ({ key, label, doc, kind: "text", value, width: 9 });
   const figure = (key, label, doc, value, show) => ({ key, label, doc, kind: "number", value,
     show: (row) => (known(value(row)) ? show(row) : null), exact: (row) => exact(value(row)), width: 7 });
+  /** @type {(row: Partial<Core.SliceError>) => string} */
+  const error = (row) => (row.mismatch ? percent(row.nsr) + " differ" : withError(row.nsr, row.nsr_error));
   drawTable(host, { label: "Parts of the outputs", what: "part", search: false, height: 10, rows: slicesOf(report), columns: [
     { key: "name", label: "part", doc: "Name in the model, or of the file of --slices.", kind: "name", value: (row) => row.name },
     figure("nsr", "NSR",
       "Noise-to-signal ratio of this part alone, over all samples, ± its standard error; of an integer output the share of its elements that differ.",
-      (row) => row.nsr, (row) => (row.mismatch ? percent(row.nsr) + " differ" : withError(row.nsr, row.nsr_error))),
+      (row) => row.nsr, error),
     text("signal", "signal", "Whether float has a signal in it, and the quantized network still has.", (row) => row.finding || "yes"),
     text("counts", "counts", "Whether the verdict of the output counts it.", (row) => (row.judged ? "yes" : "no")),
     figure("correlation", "correlation", "Of quantized and float values.", (row) => row.correlation, (row) => number(row.correlation)),

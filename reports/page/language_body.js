@@ -6,6 +6,7 @@ import { drawTable } from "./table.js";
 import { showHeat } from "./views/language.js";
 
 // drawLanguageReport fills main with what qwb analyze --json prints of a language model.
+/** @param {HTMLElement} main @param {Core.Layers} r */
 export function drawLanguageReport(main, r) {
   const heat = el("div", { class: "result" }), table = el("div");
   const tile = (what, value, note, title) =>
@@ -24,6 +25,10 @@ export function drawLanguageReport(main, r) {
       "Each matrix is quantized alone; the rest stays float. All figures compare the predicted distributions with those of the float model, token by token; errors are standard errors over sequences. KL: Kullback-Leibler divergence, NLL: negative log-likelihood."),
     heat, el("h2", null, "Matrices"), table);
   showHeat(heat, r);
+  /**
+   * @param {keyof Core.MatrixDamage} key @param {string} label @param {string} doc @param {(row: Core.MatrixDamage) => string} show
+   * @param {number} [width]
+   */
   const figure = (key, label, doc, show, width) => ({ key, label, doc, kind: "number", value: (row) => row[key], show, width: width || 8 });
   drawTable(table, { rows: r.layerwise.map((m) => ({ ...m, name: m.node })), label: "Matrices", what: "matrix", selection: newSelection(),
     height: 22, columns: [

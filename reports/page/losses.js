@@ -16,6 +16,7 @@ const parts = [
   ["rest", "rest", "What the changes do together."],
 ];
 
+/** @param {HTMLElement} host @param {Core.Explanation} explained */
 export function drawLosses(host, explained, selection) {
   const columns = (label) => [
     { key: "name", label, doc: "Name in the model.", kind: "name", value: (row) => row.name },

@@ -17,6 +17,8 @@ import (
 	"strings"
 )
 
+//go:generate go run qwb/internal/workbench/pagetypes
+
 //go:embed *.js *.css *.html *.svg views/*.js
 var files embed.FS
 

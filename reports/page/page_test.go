@@ -44,7 +44,7 @@ var otherDialect = []struct {
 	{"a text in single quotes", regexp.MustCompile(`(?:^|\(|[=:?,] )'[^']*'`)},
 	{"a tab", regexp.MustCompile(`\t`)},
 	{"blanks at an end", regexp.MustCompile(` $`)},
-	{"an indentation that is no multiple of two", regexp.MustCompile(`^(?:  )* [^ ]`)},
+	{"an indentation that is no multiple of two", regexp.MustCompile(`^(?:  )* [^ *]`)},
 }
 
 // TestModulesAreOfOneDialect: where the formatter is not at hand, as in CI, this finds what was written past it. A line is longer than 140 only

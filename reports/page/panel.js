@@ -19,6 +19,11 @@ const states = {
 
 // drawPanel draws the operator that is selected, or row. tools are functions (row, slot) that add elements of a live page: without slot for
 // the operator, else for one of its tensors. pictures: false leaves histograms and weights out, for who draws them better.
+/**
+ * @param {HTMLElement} host
+ * @param {{ view: Core.View; row?: Row; rows: Row[]; selection: Selected; pictures?: boolean;
+ *   tools?: ((row: Row, slot?: any) => any)[] }} choices
+ */
 export function drawPanel(host, { view, row, rows, selection, tools = [], pictures = true }) {
   if (row) return draw(row);
   const names = byName(rows);

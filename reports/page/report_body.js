@@ -17,8 +17,9 @@ import { headline, notKnown, verdictTiles } from "./verdict.js";
 import { tensorsView } from "./views/tensors.js";
 
 // drawReport fills host with a view (reports/view.go).
+/** @param {HTMLElement} main @param {Core.View & { partial?: boolean }} view @param {Selected} selection */
 export function drawReport(main, view, selection) {
-  const report = view.report || {}, rows = rowsOf(view), list = operators(rows),
+  const report = /** @type {Partial<Core.Report>} */ (view.report || {}), rows = rowsOf(view), list = operators(rows),
     contents = el("nav", { class: "contents", "aria-label": "Contents" });
   const missing = view.missing || {}, later = [];
 

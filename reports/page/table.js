@@ -157,7 +157,7 @@ export function drawTable(host, options) {
       const missing = (v) => !known(v) || v === "";
       list.sort((a, b) => {
         const x = value.get(a), y = value.get(b);
-        if (missing(x) || missing(y)) return missing(x) - missing(y); // what is not known comes last
+        if (missing(x) || missing(y)) return Number(missing(x)) - Number(missing(y)); // what is not known comes last
         return sign * (typeof x === "string" ? names.compare(x, y) : x - y);
       });
     }

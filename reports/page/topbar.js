@@ -4,6 +4,7 @@ import { baseName } from "./frame.js";
 import { verdictTiles } from "./verdict.js";
 
 // drawTopBar fills the bar anew.
+/** @param {HTMLElement} host @param {App} app */
 export function drawTopBar(host, app) {
   const { state } = app;
   const button = (label, doc, act, off) => el("button", { type: "button", title: doc, disabled: off, onclick: act }, label);
@@ -19,6 +20,7 @@ export function drawTopBar(host, app) {
       button("↷ Redo", "Do again what was taken back (Ctrl+Y)", change("redo"), !state.redo)) : null);
 }
 
+/** @param {App} app */
 function whatIsOpen(app) {
   const { state } = app;
   if (!state.model) return "Nothing is open yet.";

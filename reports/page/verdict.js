@@ -11,8 +11,9 @@ const levels = {
 };
 
 // headline is the verdict in a sentence.
+/** @param {Core.View} view */
 export function headline(view) {
-  const v = view.verdict || {};
+  const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {});
   if (known(v.drop) && v.metric) {
     const drop = scoreText(v.drop, v.drop_error, v.percent), none = insignificant(v.drop, v.drop_error) || v.drop === 0;
     const text = v.drop < 0 && !none ? "The quantized network scores better than float: " + v.metric + " drop " + drop + "."
@@ -34,8 +35,10 @@ export function headline(view) {
 const scoreText = (x, error, percents) => (percents ? points(x, error) : number(x) + (known(error) ? " ± " + small(error) : ""));
 
 // verdictTiles are the figures, a tile each.
+/** @param {Core.View & { partial?: boolean }} view */
 export function verdictTiles(view) {
-  const v = view.verdict || {}, report = view.report || {}, missing = view.missing || {};
+  const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {}), report = /** @type {Partial<Core.Report>} */ (view.report || {}),
+    missing = view.missing || {};
   const tile = (what, doc, figure, note, title) =>
     el("div", { class: "tile", title: title || doc }, el("span", { class: "soft" }, what), el("b", null, figure),
       el("span", { class: "soft" }, note));

@@ -5,6 +5,7 @@ import { drawTable } from "./table.js";
 import { showVerified } from "./views/verify.js";
 
 // drawVerification fills main with a verification, as qwb verify --json prints it.
+/** @param {HTMLElement} main @param {string} title @param {Core.AnalysisVerification} v */
 export function drawVerification(main, title, v, selection) {
   const result = el("div", { class: "result" });
   main.append(el("h1", null, el("bdi", null, title)),

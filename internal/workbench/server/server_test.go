@@ -39,17 +39,17 @@ var bench = workbench.Methods
 
 // methods stand for those of the bench: what one asks for comes back, one changes, one fails, one has a bug.
 var methods = []workbench.Method{
-	{Name: "echo", Do: func(_ *workbench.Bench, _ context.Context, p json.RawMessage) (any, error) { return p, nil }},
-	{Name: "change", Changes: true, Do: func(b *workbench.Bench, ctx context.Context, _ json.RawMessage) (any, error) {
+	{Name: "echo", Call: workbench.Call{Do: func(_ *workbench.Bench, _ context.Context, p json.RawMessage) (any, error) { return p, nil }}},
+	{Name: "change", Changes: true, Call: workbench.Call{Do: func(b *workbench.Bench, ctx context.Context, _ json.RawMessage) (any, error) {
 		return map[string]bool{"done": ctx.Err() == nil}, nil
-	}},
-	{Name: "start", Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) {
+	}}},
+	{Name: "start", Call: workbench.Call{Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) {
 		return map[string]string{"job": "1"}, nil
-	}},
-	{Name: "fail", Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) {
+	}}},
+	{Name: "fail", Call: workbench.Call{Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) {
 		return nil, &qwb.NodeError{Stage: "infer", Node: "conv1", Op: "Conv", Err: errors.New("no")}
-	}},
-	{Name: "bug", Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) { panic("index out of range") }},
+	}}},
+	{Name: "bug", Call: workbench.Call{Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) { panic("index out of range") }}},
 }
 
 func serve(t *testing.T) *served {

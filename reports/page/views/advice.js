@@ -9,6 +9,7 @@ export const adviceView = {
   key: "advice",
   label: "Advice",
   doc: "What makes the error, and which command cures it, with the effect predicted and measured",
+  /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
     const list = el("ol", { class: "advice" }), judged = el("div");
     host.append(judged, list);

@@ -12,9 +12,10 @@ export const compareView = {
   label: "Compare",
   doc: "Two or more plans, models, or outputs that another engine recorded, on the same samples, with a paired test.",
   draw: drawCompare,
-  usable: (app) => Boolean(app.state.model) && !app.state.language,
+  usable: /** @param {App} app */ (app) => Boolean(app.state.model) && !app.state.language,
 };
 
+/** @param {HTMLElement} host @param {App} app */
 function drawCompare(host, app) {
   const result = el("div", { class: "result" });
   const form = drawForm(app, [
@@ -54,6 +55,7 @@ function drawCompare(host, app) {
 const chance = (p) => atMost(p).replace("= ", "").replace("not known", "–");
 
 // sentences say in words what one pair shows: the score first, then the error of the outputs, which tells more from few samples.
+/** @param {Core.CompareResult} r @param {Core.PairOfRuns} p */
 function sentences(r, p) {
   const a = shortName(p.a, r), b = shortName(p.b, r), list = [], metric = (r.metric || "score").replace(/^top(\d)/, "top-$1");
   const sure = (text, p, yes) => (yes ? `${text} (p ${atMost(p)}).` : `${text}: within chance (p ${atMost(p)}, n = ${r.samples}).`);
@@ -77,16 +79,19 @@ function sentences(r, p) {
   return list.join(" ");
 }
 
+/** @param {Core.CompareResult} r */
 const scoreText = (r, x, error) => (r.percent ? points(x, error) : withError(x, error));
 
 const atMost = (p) => (!known(p) ? "not known" : p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`);
 
 // shortName leaves out the folders where that is enough to tell runs apart.
+/** @param {string} name @param {Core.CompareResult} r */
 function shortName(name, r) {
   const base = (n) => n.split("/").pop();
   return r.runs.filter((x) => base(x.name) === base(name)).length > 1 ? name : base(name);
 }
 
+/** @param {HTMLElement} result @param {App} app @param {Core.CompareResult} r */
 function showComparison(result, app, r, shown) {
   const pieces = r.pairs.map((p) => el("p", { class: p.significant || p.nsr_significant ? "headline" : "headline open" }, sentences(r, p)));
   const chart = el("div", { class: "chart" });
@@ -131,6 +136,7 @@ function showComparison(result, app, r, shown) {
 }
 
 // pickTensor is what a click on a row does: the tensor in both plans, drawn into host; the network where there are no two plans.
+/** @param {HTMLElement} host @param {App} app @param {string} a @param {string} b */
 function pickTensor(host, app, a, b) {
   const both = [a, b].every((name) => name.endsWith(".plan.json"));
   return { pick: (row) => (both ? showPair(host, app, a, b, row.node, row.at) : showOperator(app, row.node)),
@@ -138,9 +144,11 @@ function pickTensor(host, app, a, b) {
 }
 
 // shown: its settings stand above already, with every single one.
+/** @param {App} app @param {Core.CompareResult} r @param {Core.PairOfRuns} p @param {boolean} [shown] */
 function pairDetails(app, r, p, shown) {
   const list = p.different ? [el("p", { class: "headline visible" }, `Not compared operator by operator: ${p.different}.`)] : [];
   if (p.layers && p.layers.length) {
+    /** @type {Core.LayerDrift[]} */
     const rows = [...p.layers].sort((a, b) => Math.abs(b.change) - Math.abs(a.change)), chosen = el("div", { class: "result" }),
       click = pickTensor(chosen, app, p.a, p.b);
     list.push(
@@ -174,6 +182,7 @@ function pairDetails(app, r, p, shown) {
 }
 
 // differenceGraph is the network with the error up to each operator in the second run beside that in the first.
+/** @param {App} app @param {Core.CompareResult} r @param {Core.PairOfRuns} p */
 function differenceGraph(app, r, p) {
   const at = new Map(p.layers.map((l) => [l.node, l])), host = el("div", { class: "differs" });
   const rows = app.rows.map((row) => {
@@ -211,6 +220,7 @@ const settingKinds = [
 
 // showSettings lists what two plans decide differently; above, where it stands above already, has the operators that only one has: counts
 // first, then decisions, then the single ones that do not follow from others.
+/** @param {HTMLElement} host @param {App} app @param {Partial<Core.DiffResult> & { a: string; b: string }} d @param {object} [above] */
 function showSettings(host, app, d, above) {
   const counts = settingKinds.filter(([key]) => d[key] && !(above && ["missing", "extra"].includes(key))),
     single = (d.differences || []).filter((x) => !x.follows && !(above && ["missing", "extra"].includes(x.what)));

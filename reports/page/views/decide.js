@@ -24,6 +24,7 @@ const choices = [
 ];
 
 // decision makes the form. target() says what it is about, {nodes: [...]} or {select}, null for nothing; note, what stands before it.
+/** @param {App} app @param {{ target: () => any; before?: any }} choices */
 export function decision(app, { target, before }) {
   const ids = { what: unique("decide"), value: unique("value") };
   let choice = null, asked = 0, timer = 0, deciding = false;
@@ -112,7 +113,9 @@ export function decision(app, { target, before }) {
 }
 
 // effectOf shows an estimate: error, work and size, before and after.
+/** @param {Core.Estimate} e */
 export function effectOf(e) {
+  /** @param {Core.NSR} f */
   const nsr = (f) => el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error));
   const taken = e.taken_along;
   return [

@@ -8,6 +8,7 @@ const models = /\.(onnx|tflite|param|gguf)$/i, maybe = /\.(safetensors|bin)$/i, 
   samples = /\.(png|jpe?g|gif|bmp|webp|npy|npz|pb)$/i;
 
 // dropArea is where to drop files, or to press a button. It draws what is there by open(file), the name of a model or plan.
+/** @param {App} app */
 export function dropArea(app, open) {
   const said = el("p", { class: "status", role: "status" });
   const chooser = (what, more) => {
@@ -79,6 +80,7 @@ async function filesOf(transfer) {
 }
 
 // keep uploads files and proposes them where forms ask for data and labels. It returns the plan, or else the model, that was among them.
+/** @param {App} app */
 async function keep(app, files, say) {
   const loose = files.filter((f) => samples.test(f.name) && !f.name.includes("/"));
   let plan = "", model = "", other = "";
@@ -100,6 +102,7 @@ async function keep(app, files, say) {
 }
 
 // demo goes the whole way to a plan: what is pressed is what a user would press.
+/** @param {App} app */
 async function demo(app, said) {
   try {
     message(said, "drawing pictures …");

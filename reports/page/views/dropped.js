@@ -11,7 +11,8 @@ export const droppedView = {
   key: "report",
   label: "Report",
   doc: "The report that was dropped on this page, as its file has it.",
-  usable: (app) => Boolean(app.report),
+  usable: /** @param {App} app */ (app) => Boolean(app.report),
+  /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
     let now = null;
     const update = () => {

@@ -9,9 +9,10 @@ export const exportView = {
   label: "Export",
   doc: "Writes the quantized model for the engine. It is verified before the file gets its name; if that fails nothing is written.",
   draw: drawExport,
-  usable: (app) => app.state.exists || app.state.language,
+  usable: /** @param {App} app */ (app) => app.state.exists || app.state.language,
 };
 
+/** @param {HTMLElement} host @param {App} app */
 function drawExport(host, app) {
   const s = app.state, result = el("div", { class: "result" });
   const formats = (s.formats || []).filter((f) =>
@@ -52,6 +53,7 @@ function drawExport(host, app) {
   return steady(app, () => drawExport(host, app));
 }
 
+/** @param {HTMLElement} result @param {App} app @param {Core.ExportResult} r */
 function showExport(result, app, r) {
   const v = r.verification, said = el("p", { class: "status", role: "status" });
   const take = async (file) => {
@@ -72,10 +74,9 @@ function showExport(result, app, r) {
             wrong ? "The file was written although its integers differ."
               : v.verdict === "partial" ? "Written; verified as far as it has an integer form."
               : open ? `Written, not verified: ${v.reason || "nothing in it runs on integers"}.`
-              : v && v.simulation && v.simulation.ties
-              ? `Written and verified: no integer differs by more than rounding allows; ${
-                plural(v.simulation.ties, "value")
-              } on a tie may round to either side.` : "Written and verified: no integer differs."), v.samples
+              : v.verdict === "ties"
+              ? "Written and verified: no integer differs by more than rounding allows; those on a tie may round to either side."
+              : "Written and verified: no integer differs."), v.samples
           ? el("p", { class: "hint" },
             `Arithmetic ${v.profile}${knownText(v)}, ${plural(v.samples, "sample")}${v.data ? ` of ${v.data} data` : ""}, by ${v.backend}.`)
           : "", backText(v.read_back))) : el("p", { class: "headline open" }, "Written without verification."),
@@ -90,6 +91,7 @@ function showExport(result, app, r) {
 }
 
 // backText says what reading the file back found.
+/** @param {Core.ReadBack} b */
 function backText(b) {
   if (!b) return "";
   const ran = b.samples
@@ -103,6 +105,7 @@ function backText(b) {
 }
 
 // afterwards are the other things that are taken along: the plan, its recipe, the gate for CI.
+/** @param {App} app */
 function afterwards(app) {
   const box = el("div", { class: "result" }), plan = app.state.plan || "MODEL.plan.json";
   const text = (name, get) =>

@@ -9,6 +9,7 @@ export const historyView = {
   key: "history",
   label: "History",
   doc: "Every decision that made this plan, with what was measured after it; undo, redo, take one back",
+  /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
     const list = el("ol", { class: "decisions" }), undone = el("ol", { class: "decisions undone" }), said = el("p", { class: "bad" });
     const recipeHost = el("div");
@@ -35,6 +36,7 @@ export const historyView = {
     }
 
     async function update() {
+      /** @type {Partial<Core.Logged>} */
       let log;
       try {
         log = app.state.exists ? await app.client.call("log", {}) : { decisions: [] };
@@ -65,6 +67,7 @@ export const historyView = {
 };
 
 // decided is a decision as the command line writes it, without who made it, which stands before it.
+/** @param {any} d */
 function decided(d) {
   return d.text ? d.text.replace(/^[a-z]+: /, "") : words(d);
 }

@@ -10,6 +10,7 @@ export const inspectorView = {
   key: "inspector",
   label: "Operator",
   doc: "The selected operator: its settings, its tensors and what they cost, and how to change them",
+  /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
     let range = null, slotKind = "in0", shown = "", form = null;
     const off = app.selection.on((change) => {

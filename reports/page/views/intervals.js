@@ -4,6 +4,7 @@ import { number } from "../format.js";
 
 // drawIntervals draws rows {label, value, error, title, mark, pick()} from top to bottom. band {from, to, label} is what cannot be told
 // apart. zero draws a line at 0; log makes the axis logarithmic where all values are above 0.
+/** @param {HTMLElement} host @param {any[]} rows @param {{ label: string; band?: any; zero?: boolean; log?: boolean }} choices */
 export function drawIntervals(host, rows, { label, band, zero, log }) {
   const low = (r) => r.value - 2 * (r.error || 0), high = (r) => r.value + 2 * (r.error || 0);
   const logarithmic = log && rows.every((r) => r.value > 0)

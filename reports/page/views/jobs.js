@@ -5,6 +5,7 @@ import { duration } from "../format.js";
 const words = { queued: "waits", running: "runs", done: "done", failed: "failed", cancelled: "stopped" };
 
 // jobsBar makes the foot: {node, update(job), command(line)}.
+/** @param {App} app */
 export function jobsBar(app) {
   const jobs = new Map(); // by id, the oldest first
   const lines = [], complaints = new Map(); // what was said of the last job that failed, by kind
@@ -71,6 +72,7 @@ export function jobsBar(app) {
     return button;
   }
 
+  /** @param {Core.Job} job */
   function pastLine(job) {
     return el("li", { class: `job ${job.state}` }, el("b", null, job.kind),
       ` ${words[job.state] || job.state}${job.seconds ? `, ${duration(job.seconds)}` : ""} `,

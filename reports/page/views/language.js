@@ -9,11 +9,12 @@ export const languageView = {
   label: "Language model",
   doc: "Checkpoints of language models: error by layer and matrix, perplexity, and generated text, for a choice of bits and group size.",
   draw: drawLanguage,
-  usable: (app) => app.state.language,
+  usable: /** @param {App} app */ (app) => app.state.language,
 };
 
 const groupSizes = [0, 4, 8, 16, 32, 64, 128, 256];
 
+/** @param {HTMLElement} host @param {App} app */
 function drawLanguage(host, app) {
   const s = app.state, heat = el("div", { class: "result" }), figures = el("div", { class: "result" }),
     texts = el("div", { class: "result" });
@@ -60,6 +61,7 @@ function drawLanguage(host, app) {
 }
 
 // showHeat draws layers x matrices, coloured by KL on a logarithmic scale; each cell has the number too.
+/** @param {HTMLElement} host @param {Core.Layers} r */
 export function showHeat(host, r) {
   const kinds = [...new Set(r.layerwise.map((m) => m.op))], layers = [...new Set(r.layerwise.map((m) => m.layer))].sort((a, b) => a - b);
   const order = ["embedding", "query", "key", "value", "output", "gate", "up", "down", "classifier"],
@@ -69,11 +71,13 @@ export function showHeat(host, r) {
   const scale = colourScale({ scale: "log", fold: "max", value: (m) => m.kl }, r.layerwise,
       matchMedia("(prefers-color-scheme: dark)").matches),
     about = el("p", { class: "hint", role: "status" }, "Choose a cell for its figures.");
+  /** @param {Core.MatrixDamage} m */
   const show = (m) => {
     about.textContent = `${m.node}: KL ${withError(m.kl, m.kl_error)} nats per token, NLL change ${
       withError(m.nll_change, m.nll_change_error)
     }, ${percent(m.flip_rate)} of the most likely tokens change, ${count(m.parameters)} weights.`;
   };
+  /** @param {Core.MatrixDamage} m */
   const cell = (m) => {
     if (!m) return el("td", { class: "none" }, "");
     const colour = scale.colours[scale.indexOf(m.kl)],
@@ -109,6 +113,7 @@ export function showHeat(host, r) {
   );
 }
 
+/** @param {HTMLElement} host @param {Core.LanguageResult} r */
 function showLoss(host, r) {
   const sure = known(r.nll_change_error) && Math.abs(r.nll_change) > 2 * r.nll_change_error;
   host.replaceChildren(
@@ -133,17 +138,21 @@ function showLoss(host, r) {
 }
 
 // steps are the colours of the strip: full colour is a change of 1 nat or more.
-const steps = { scale: "diverging", fold: "far", low: "", high: "", value: (t) => Math.max(-1, Math.min(1, t.nll_change)) };
+const steps = { scale: "diverging", fold: "far", low: "", high: "",
+  value: /** @param {Core.TokenScore} t */ (t) => Math.max(-1, Math.min(1, t.nll_change)) };
 
 // tokenStrip is the text with each token coloured by how much worse it is predicted than in float, and the same as a table.
+/** @param {Core.LanguageResult} r */
 function tokenStrip(r) {
   const list = r.per_token || [];
   if (!list.length) return [];
   const scale = colourScale(steps, list, matchMedia("(prefers-color-scheme: dark)").matches);
+  /** @param {Core.TokenScore} t */
   const figures = (t) =>
     `NLL ${small(t.float_nll)} in float, ${small(t.nll)} quantized: change ${small(t.nll_change)} nats; KL ${small(t.kl)} nats${
       t.flip ? "; the most likely token is another one" : ""
     }`;
+  /** @param {Core.TokenScore} t */
   const piece = (t) => {
     const node = el("span", { class: t.flip ? "token flip" : "token", title: figures(t) }, t.text),
       colour = scale.colours[scale.indexOf(steps.value(t))];
@@ -179,6 +188,7 @@ function tokenStrip(r) {
 }
 
 // showTexts puts two continuations side by side; the first token that differs is framed and named in words.
+/** @param {HTMLElement} host @param {Core.TwoTexts} r */
 function showTexts(host, r) {
   const first = known(r.first_difference) && r.first_difference >= 0 ? r.first_difference : -1;
   const column = (title, tokens) =>

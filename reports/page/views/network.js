@@ -11,7 +11,8 @@ export const networkView = {
   key: "network",
   label: "Network",
   doc: "Where the error comes from: the network, one operator in detail, and all operators ranked",
-  usable: (app) => Boolean(app.state && app.state.exists),
+  usable: /** @param {App} app */ (app) => Boolean(app.state && app.state.exists),
+  /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
     const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }),
       note = el("div", { class: "measure", role: "status" });
@@ -56,7 +57,7 @@ export const networkView = {
       graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: "nsr" });
     }
     function drawNote() {
-      const v = app.view || {};
+      const v = app.view || { stale: false };
       const measure = el("button", { type: "button", class: "primary", title: "Run the analysis on the plan as it stands: qwb analyze",
         onclick: () => {
           measure.disabled = true;

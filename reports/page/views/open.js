@@ -15,6 +15,7 @@ export const openView = {
   draw: drawOpen,
 };
 
+/** @param {HTMLElement} host @param {App} app */
 function drawOpen(host, app) {
   const s = app.state, opened = el("div", { class: "result" }), file = drawForm(app, [
     { name: "file", label: "Model or plan", type: "file", of: "any", value: s.plan && s.exists ? s.plan : s.model || "",
@@ -48,6 +49,7 @@ function drawOpen(host, app) {
 }
 
 // calibration are the steps from a model to its first plan.
+/** @param {App} app */
 function calibration(app) {
   const s = app.state, tried = el("div", { class: "result" }), pictures = el("div", { class: "pictures" }),
     done = el("div", { class: "result" });
@@ -91,6 +93,7 @@ function calibration(app) {
 }
 
 // classNames takes a file with the names of classes, which are shown wherever a class is.
+/** @param {App} app */
 function classNames(app) {
   const said = el("div", { role: "status" }),
     show = () =>
@@ -121,6 +124,7 @@ function classNames(app) {
 
 const shortDoc = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
 
+/** @param {HTMLElement} host @param {App} app @param {Core.OpenedFile} r */
 function showOpened(host, app, r) {
   const i = r.inspection, ops = new Map();
   for (const n of i.nodes) ops.set(n.op, (ops.get(n.op) || 0) + 1);
@@ -147,7 +151,9 @@ function showOpened(host, app, r) {
 }
 
 // showTrials is what float gets right with each preprocessing. Taking one fills in the forms.
+/** @param {HTMLElement} host @param {App} app @param {Core.Jobs["trial"]["result"]} r */
 function showTrials(host, app, r, preprocess, data, look) {
+  /** @param {Core.DoctorChoice} t */
   const take = (t) => {
     preprocess.set("preprocess", t.flag);
     data.set("label_offset", t.label_offset);
@@ -199,6 +205,7 @@ const fieldNames = { "--preprocess": "Preprocessing", "--label-offset": "Label o
   "--samples": "How many samples" };
 const onPage = (text) => (text || "").replace(/--[a-z-]+/g, (flag) => fieldNames[flag] || flag);
 
+/** @param {HTMLElement} host @param {App} app @param {Core.Thumbnails} r */
 function showPictures(host, app, r) {
   host.classList.remove("bad");
   const items = r.items.filter((t) => t.rgb);
@@ -217,6 +224,7 @@ function showPictures(host, app, r) {
   );
 }
 
+/** @param {HTMLElement} host @param {App} app @param {Core.CalibrateResult} r */
 function showCalibrated(host, app, r) {
   host.replaceChildren(
     el("p", { class: "headline" }, `${r.plan}: calibrated on ${plural(r.samples, "sample")}. `,

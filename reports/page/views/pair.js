@@ -5,6 +5,7 @@ import { outline, ticks } from "../histogram.js";
 import { message, problemText, showOperator } from "./parts.js";
 
 // showPair asks for a tensor of an operator in plans a and b, and draws it. Without at it is the first whose scales differ.
+/** @param {HTMLElement} host @param {App} app @param {string} a @param {string} b @param {string} node @param {string} at */
 export async function showPair(host, app, a, b, node, at) {
   message(host, `reading ${node} …`);
   host.scrollIntoView({ block: "nearest" });
@@ -41,8 +42,10 @@ function rangeText({ tensor: t }) {
   }`;
 }
 
+/** @param {Core.TensorPair} pair */
 const valuesText = (pair, sides) => (pair.same ? "the same values in both" : `values in ${sides.map((s) => s.name).join(" and ")}`);
 
+/** @param {Core.TensorPair} pair */
 function legend(pair, sides) {
   const line = (s) =>
     svg("svg", { class: "mark", viewBox: "0 0 14 12", "aria-hidden": "true" },
@@ -59,6 +62,7 @@ function legend(pair, sides) {
     ));
 }
 
+/** @param {HTMLElement} host @param {Core.TensorPair} pair */
 function drawPair(host, pair, sides) {
   const picture = svg("svg", { class: "histogram", role: "img",
     "aria-label": `Histogram: ${valuesText(pair, sides)}. ${sides.map((s) => `${s.name}: ${rangeText(s)}`).join(". ")}.` });
@@ -115,6 +119,7 @@ function levels({ name, tensor: t }, x, y) {
 // figures is the table of both sides.
 function figures(sides) {
   const ready = (t) => t.grid.length > 0;
+  /** @type {[string, string, (t: Core.Tensor) => string, (t: Core.Tensor) => boolean, ((t: Core.Tensor) => string)?][]} */
   const rows = [
     ["tensor", "", (t) => t.tensor, () => true],
     ["number format", "", (t) => (t.quantized ? t.scheme : "float"), () => true],

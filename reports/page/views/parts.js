@@ -19,6 +19,7 @@ let fieldNumber = 0; // for ids that tie labels and hints to their controls
 
 // drawForm makes labelled controls out of rows {name, label, doc, type, options, value, min, max, step, placeholder, of}.
 // type: text (default), number, check, select, many (check boxes), range, file (with a chooser; of: the kind of files).
+/** @param {App} app */
 export function drawForm(app, rows) {
   const node = el("div", { class: "fields" }), readers = {}, writers = {};
   for (const row of rows) {
@@ -28,7 +29,9 @@ export function drawForm(app, rows) {
       if (row.changed) row.changed(value);
     };
     const about = { id, "aria-describedby": hint ? `${id}doc` : null };
-    let control, extra = [];
+    /** @type {any} */
+    let control;
+    let extra = [];
     if (row.type === "many") {
       const chosen = new Set(first || []);
       const boxes = row.options.map((o) => {
@@ -97,6 +100,7 @@ export function drawForm(app, rows) {
     node.append(el("div", { class: row.type === "check" ? "field check" : "field" }, ...line, hint || ""));
   }
   const read = () => {
+    /** @type {Record<string, any>} */
     const values = {};
     for (const row of rows) {
       const v = readers[row.name]();
@@ -108,6 +112,7 @@ export function drawForm(app, rows) {
 }
 
 // chooseFile opens a dialog with the files under the folders that the server was given, and those dropped on the page.
+/** @param {App} app */
 export function chooseFile(app, kind, label, take) {
   const list = el("ul", { class: "entries" }), where = el("p", { class: "where", "aria-live": "polite" });
   const dialog = el("dialog", { class: "filedialog", "aria-label": `Choose: ${label}` });
@@ -166,6 +171,7 @@ export function problemText(problem) {
 // only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this
 // kind is shown at once, so that leaving the view loses nothing. into is where show draws what is true of one state of the plan only: it
 // says so once that is another one.
+/** @template {keyof Core.Jobs} K @param {App} app @param {Task<K>} choices */
 export function task(app, { label, kind, only = "", doc, options, show, into, result = true }) {
   const bar = el("progress", { hidden: true, "aria-label": `progress: ${label}` }),
     status = el("span", { class: "status", role: "status" });
@@ -245,6 +251,7 @@ export function task(app, { label, kind, only = "", doc, options, show, into, re
 }
 
 // newest is the last job of a kind that has a result, {job, result}, or null.
+/** @param {App} app */
 async function newest(app, kind, only) {
   try {
     const { jobs } = await app.client.call("jobs", {});
@@ -261,6 +268,7 @@ async function newest(app, kind, only) {
 
 // grid is a table of results. columns: {label, doc, cell(row) (text or node), sort(row) (number or text; without: not sortable),
 // title(row)}. pick(row), where given, makes the first cell a button.
+/** @template R @param {Grid<R>} choices */
 export function grid({ caption, columns, rows, pick, pickDoc, limit = 200, mark }) {
   const body = el("tbody", {}), heads = columns.map((c) => el("th", { scope: "col", title: c.doc || "", class: c.number ? "" : "name" }));
   let all = false, order = null, down = true;
@@ -289,7 +297,7 @@ export function grid({ caption, columns, rows, pick, pickDoc, limit = 200, mark 
       return;
     }
     heads[i].append(el("button", { type: "button", class: "sort", title: `${c.doc || c.label}: sort`, onclick: () => {
-      down = order === c ? !down : typeof c.sort(rows[0] || {}) === "number";
+      down = order === c ? !down : rows.length > 0 && typeof c.sort(rows[0]) === "number";
       order = c;
       heads.forEach((h) => h.removeAttribute("aria-sort"));
       heads[i].setAttribute("aria-sort", down ? "descending" : "ascending");
@@ -324,6 +332,7 @@ function warningList(list) {
 }
 
 // field is the row of a form for an option of a job, as the core has it; own is what only this page knows of it.
+/** @param {App} app */
 export function field(app, kind, name, own = {}) {
   const option = app.state.options[kind].find((o) => o.name === name), f = option.field,
     list = f.list ? app.state[f.list] || [] : f.choices;
@@ -337,6 +346,7 @@ export function field(app, kind, name, own = {}) {
 
 // fields are the rows for all options of a job that have a field, but for those about samples, which dataRows has; own has more by their
 // names.
+/** @param {App} app */
 export function fields(app, kind, own = {}) {
   const apart = ["data", "preprocess", "labels", "label_offset", "samples"];
   return app.state.options[kind].filter((o) => o.field && !apart.includes(o.name)).map((o) => field(app, kind, o.name, own[o.name]));
@@ -344,8 +354,10 @@ export function fields(app, kind, own = {}) {
 
 // dataRows are the fields of a form that say which samples are used; the plan's own data are proposed. fit names what fits something on
 // them: it has a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them.
+/** @param {App} app @param {{ labels?: boolean; samples?: number; note?: string; fallback?: string[]; fit?: string }} choices */
 export function dataRows(app, { labels = true, samples, note, fallback, fit } = {}) {
-  const data = app.state.data || {}, paths = !fit && data.data && data.data.length ? data.data : fallback || [];
+  const data = /** @type {Partial<Core.DataOptions>} */ (app.state.data || {}),
+    paths = !fit && data.data && data.data.length ? data.data : fallback || [];
   const row = (name, own) => field(app, "trial", name, own), apart = (name) => fit === "search" && `${name} to search`;
   const rows = [row("data", { memory: fit && `data to ${fit}`, value: paths.join("\n"), ...(note ? { doc: note } : {}) })];
   if (labels) {
@@ -363,6 +375,7 @@ export function dataOptions(values) {
 }
 
 // showOperator selects an operator and goes where network, inspector and table show it. Methods name several as "a and 3 more".
+/** @param {Shown} app @param {string} name */
 export function showOperator(app, name) {
   const row = app.rows.find((r) => r.name === name) || app.rows.find((r) => r.name === name.replace(/ and \d+ more$/, ""));
   if (!row) return;
@@ -371,10 +384,12 @@ export function showOperator(app, name) {
 }
 
 // planned says whether a view that works on a plan has one.
+/** @param {App} app */
 export const planned = (app) => app.state.exists && !app.state.language;
 
 // steady is what a view's draw returns: it is drawn anew only where another model, plan or target is open, so that results stay. calm(was,
 // now), where given, names changes that it need not be drawn anew for.
+/** @param {App} app @param {() => void} redraw @param {(was: any, now: any) => boolean} calm */
 export function steady(app, redraw, calm = () => false) {
   const now = () => ({ model: app.state.model, plan: app.state.plan, exists: app.state.exists, platform: app.state.platform });
   let was = now();

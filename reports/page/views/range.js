@@ -5,9 +5,12 @@ import { decibels, exact, known, number, percent, small } from "../format.js";
 import { drawHistogram } from "../histogram.js";
 
 // rangeTool draws into host what there is to say about a slot, "node:in0".
+/** @param {HTMLElement} host @param {App} app @param {string} slot */
 export function rangeTool(host, app, slot) {
   const picture = el("div", { class: "tensor" }), tried = el("div", { class: "tried", role: "status" }), choices = el("div");
-  let tensor = null, drawing = null, at = null, wanted = null, busy = false, last = null, gone = false;
+  /** @type {Core.Tensor} */
+  let tensor = null;
+  let drawing = null, at = null, wanted = null, busy = false, last = null, gone = false;
   replace(host, el("p", { class: "soft" }, "Reading the statistics …"));
   load();
   return { close() {
@@ -65,6 +68,7 @@ export function rangeTool(host, app, slot) {
     busy = false;
   }
 
+  /** @param {Core.Methods["whatif"]["result"]} r @param {Core.Methods["whatif"]["params"]} question */
   function show(r, question) {
     const { before, after } = r;
     if (!known(question.lo)) {
@@ -72,6 +76,7 @@ export function rangeTool(host, app, slot) {
       drawing.setRange(at.lo, at.hi);
     }
     drawing.setGrid(gridOf(after));
+    /** @param {string} label @param {string} doc @param {keyof Core.Figures | ""} key @param {(e: Core.Figures) => any} f */
     const line = (label, doc, key, f) =>
       el("tr", null, el("th", { scope: "row", title: doc }, label), [before, after].map((e) =>
         el("td", { title: key && known(e[key]) ? exact(e[key]) : null }, f(e))
@@ -125,9 +130,10 @@ export function rangeTool(host, app, slot) {
         ].map(([label, doc]) => el("th", { scope: "col", title: doc }, label)))),
           el("tbody", null,
             list.map((o) =>
-              el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: o.doc }, o.name, o.used && " (in use)"),
-                el("td", null, `${number(o.lo)} to ${number(o.hi)}`), el("td", { title: exact(o.clip) }, small(o.clip)),
-                el("td", { title: exact(o.round) }, small(o.round)),
+              el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: app.state.observers.find((x) =>
+                x.name === o.name
+              )?.doc }, o.name, o.used && " (in use)"), el("td", null, `${number(o.lo)} to ${number(o.hi)}`),
+                el("td", { title: exact(o.clip) }, small(o.clip)), el("td", { title: exact(o.round) }, small(o.round)),
                 el("td", { title: exact(o.nsr) }, o.nsr === best ? el("b", null, small(o.nsr)) : small(o.nsr)),
                 el("td", null,
                   tensor.drag && el("button", { type: "button", title: `Show what ${o.name} does to this tensor`, onclick: () =>
@@ -137,6 +143,7 @@ export function rangeTool(host, app, slot) {
 }
 
 // gridOf is the grid of integers that a range has, as the histogram draws it; null for other formats.
+/** @param {Partial<Core.Figures>} e */
 function gridOf(e) {
   if (!(e.scale > 0) || !/^u?int/.test(e.scheme || "")) return null;
   const zero = e.zero_point || 0, code = (v) => Math.round(v / e.scale) + zero;

@@ -10,6 +10,7 @@ export const rankingView = {
   key: "ranking",
   label: "Operators",
   doc: "All operators, ranked by the error that they make; tick some to decide something about all of them at once",
+  /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
     const ticked = el("b", { "aria-live": "polite" });
     const clear = el("button", { type: "button", class: "link", title: "Tick none", onclick: () => app.selection.choose([]) }, "clear");

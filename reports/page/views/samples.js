@@ -26,8 +26,10 @@ const changeKinds = [
 
 const manyCards = 30;
 
+/** @param {Core.Flip} f */
 const changedTo = (f) => f.int8 || f.sim;
 
+/** @param {HTMLElement} host @param {App} app */
 function drawSamples(host, app) {
   const result = el("div", { class: "result" });
   const form = drawForm(app, dataRows(app, { note: "Empty: the data of the plan. Samples that no range was fitted on tell more." }));
@@ -54,6 +56,7 @@ export const classNote =
   (app) => (app.state.classes && app.state.classes.note ? [el("p", { class: "warn" }, `Class names: ${app.state.classes.note}.`)] : []);
 
 // showAccuracy is the loss against float, said so that chance is not taken for a loss.
+/** @param {HTMLElement} host @param {Core.Accuracy} r */
 function showAccuracy(host, r) {
   const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float",
     within = insignificant(r.drop, r.drop_error);
@@ -84,12 +87,14 @@ function showAccuracy(host, r) {
 }
 
 // className is a class with its name where one is known.
+/** @param {App} app @param {number} index */
 export function className(app, index) {
   const names = app.state.classes ? app.state.classes.names : [];
   return names[index] ? `${names[index]} (${index})` : `class ${index}`;
 }
 
 // changedText counts the samples below: those that changed in simulation, on integers, or in both.
+/** @param {Core.Flips} r */
 function changedText(r) {
   const all = `${plural(r.flips.length, "prediction")} of ${r.samples} changed`;
   return known(r.int8_flips)
@@ -99,6 +104,7 @@ function changedText(r) {
     ) : `${all}, simulated.`;
 }
 
+/** @param {HTMLElement} result @param {App} app @param {Core.Flips} r */
 function showFlips(result, app, r) {
   const flips = r.flips, labelled = r.labelled > 0;
   const cards = el("ul", { class: "samples" }), chosen = el("div", { class: "result", "aria-live": "polite" }), confusion = el("div", {});
@@ -144,6 +150,7 @@ function showFlips(result, app, r) {
 }
 
 // thumbnail draws the pixels that the network reads, made visible by the core.
+/** @param {Core.Thumbnail} t @param {string} label */
 export function thumbnail(t, label) {
   if (!t) return el("span", { class: "nopicture", "aria-hidden": "true" });
   const canvas = el("canvas", { width: t.width, height: t.height, class: "thumbnail", role: "img", "aria-label": label });
@@ -157,6 +164,7 @@ export function thumbnail(t, label) {
 }
 
 // card is one sample: picture, label, what each mode predicts, and a button for its error layer by layer.
+/** @param {App} app @param {Core.Flips} r @param {Core.Flip} f */
 function card(app, r, f, picture, act) {
   const line = (name, p) => {
     if (!p) return "";
@@ -180,6 +188,7 @@ function card(app, r, f, picture, act) {
 }
 
 // layersOf measures where the error of one sample arises, and draws it along the network.
+/** @param {HTMLElement} host @param {App} app @param {Core.Flips} r @param {Core.Flip} f */
 async function layersOf(host, app, r, f) {
   message(host, `measuring ${f.sample} …`);
   host.scrollIntoView({ block: "nearest" });
@@ -214,6 +223,7 @@ async function layersOf(host, app, r, f) {
 }
 
 // confusionOf counts which class became which.
+/** @param {App} app @param {Core.Flip[]} flips */
 function confusionOf(app, flips) {
   const pairs = new Map();
   for (const f of flips.filter((x) => changedTo(x).class !== x.float.class)) {

@@ -8,6 +8,7 @@ import { grid } from "./parts.js";
 const kinds = { only_a: "only in A", only_b: "only in B", form: "other form", renamed: "other name" };
 
 // structureOf shows an answer of the method structures.
+/** @param {App} app @param {Core.StructuresResult} s */
 export function structureOf(app, s) {
   const host = el("div", { class: "result" }, el("h4", {}, "Operators"),
     el("p", { class: s.different ? "headline visible" : "headline open" }, sentence(s)));
@@ -24,6 +25,7 @@ export function structureOf(app, s) {
   return host;
 }
 
+/** @param {Core.StructuresResult} s */
 function sentence(s) {
   if (s.different) return `${s.different[0].toUpperCase()}${s.different.slice(1)}.`;
   const all = `${plural(s.both, "operator")} ${s.both === 1 ? "is" : "are"} in both${
@@ -37,6 +39,7 @@ function sentence(s) {
 }
 
 // rowsOf are the operators of the picture of one side, for its colours.
+/** @param {Core.StructuresResult} s @param {"a" | "b"} side */
 function rowsOf(s, side) {
   const at = new Map(s.rows.flatMap((r) => r[side].map((o) => [o.node, r.kind])));
   const word = (n) => (n.op === "Input" || n.op === "Output" ? null
@@ -45,6 +48,7 @@ function rowsOf(s, side) {
 }
 
 // network draws one side, coloured by what the other one has. The colours mean the same on both sides.
+/** @param {Core.StructuresResult} s @param {"a" | "b"} side */
 function network(s, side) {
   const host = el("div", { class: "differs" }), letter = side.toUpperCase();
   const seen = new IntersectionObserver((entries) => { // drawn once it has a size

@@ -10,9 +10,10 @@ export const sweepView = {
   label: "Sweep and Pareto",
   doc: "Which options are best, and which differences are chance; which operators to keep in FP32 for an error budget.",
   draw: drawSweep,
-  usable: (app) => Boolean(app.state.model) && !app.state.language,
+  usable: /** @param {App} app */ (app) => Boolean(app.state.model) && !app.state.language,
 };
 
+/** @param {HTMLElement} host @param {App} app */
 function drawSweep(host, app) {
   const s = app.state, result = el("div", { class: "result" }), front = el("div", { class: "result" });
   const options = drawForm(app, fields(app, "sweep", { platforms: { value: [s.platform].filter(Boolean) } }));
@@ -45,16 +46,19 @@ function drawSweep(host, app) {
 }
 
 // differing are the names of rows without what all of them have in common.
+/** @param {Core.Jobs["sweep"]["result"]["rows"]} rows */
 function differing(rows) {
   const keys = ["platform", "observer", "granularity", "dispatcher", "format"].filter((k) => rows.some((r) => r[k] !== rows[0][k]));
   return (r) => keys.map((k) => (k === "granularity" ? `per ${r[k]}` : r[k])).join(", ") || rowTitle(r);
 }
 
+/** @param {any} r */
 function rowTitle(r) {
   const rest = [r.dispatcher, r.format].filter((x) => x && x !== "conservative" && x !== "default");
   return [r.platform, r.observer, r.granularity === "tensor" ? "one scale per weight tensor" : "one scale per channel", ...rest].join(", ");
 }
 
+/** @param {HTMLElement} result @param {App} app @param {Core.SweepResult} r */
 function showSweep(result, app, r) {
   const labelled = r.rows.some((x) => x.top1 !== undefined), first = r.rows.filter((x) => x.rank === 1);
   const hint = r.held_out_kind === "kept";
@@ -64,6 +68,7 @@ function showSweep(result, app, r) {
     }, on ${r.held_out} held-out samples.`
       + (hint ? " This is a hint: their scales were fitted on these few samples too."
         : r.plan ? ` ${r.plan} is written.` : " Nothing is written.");
+  /** @type {Column<Core.Row>[]} */
   const columns = [
     { label: "rank", doc: "plans with the same rank cannot be told apart from the best of them (5 % for all comparisons together)",
       number: true, cell: (x) => String(x.rank), sort: (x) => x.rank },
@@ -81,6 +86,7 @@ function showSweep(result, app, r) {
       title: (x) => String(x.constant_bytes), sort: (x) => x.constant_bytes },
   ];
   if (labelled) {
+    /** @type {Column<Core.Row>[]} */
     const scores = [
       { label: "top-1", number: true, cell: (x) => percent(x.top1 / r.held_out), title: (x) => `${x.top1} of ${r.held_out}`, sort: (x) =>
         x.top1 },
@@ -123,6 +129,7 @@ const labelOf =
 const exactSelector = (name) => (/^[\w./-]*[\w.-]$/.test(name) && !["first", "last", "depthwise"].includes(name) ? name
   : `/^${name.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replace(/,/g, "\\,")}$/`);
 
+/** @param {HTMLElement} front @param {App} app @param {Core.Jobs["dispatch"]["result"]} r */
 function showSearch(front, app, r) {
   const said = r.claimed
     ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${

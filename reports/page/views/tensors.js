@@ -29,6 +29,7 @@ export const tensorsView = {
   key: "tensors",
   label: "Tensors",
   doc: "Ranges and moments of every tensor, measured on the samples of the analysis.",
+  /** @param {HTMLElement} host @param {Pick<App, "view" | "rows" | "selection">} app */
   draw(host, app) {
     const list = (app.view.report && app.view.report.statistical) || [];
     if (!list.length) {

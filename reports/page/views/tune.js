@@ -12,6 +12,7 @@ export const tuneView = {
   usable: planned,
 };
 
+/** @param {HTMLElement} host @param {App} app */
 function drawTune(host, app) {
   const methods = app.state.methods || [];
   const [method, ...rest] = fields(app, "tune", {
@@ -39,6 +40,7 @@ function drawTune(host, app) {
   return steady(app, () => drawTune(host, app));
 }
 
+/** @param {HTMLElement} result @param {App} app @param {Core.TuneResult} r */
 function showTuned(result, app, r) {
   const kept = r.methods.reduce((n, m) => n + m.kept, 0);
   const verdict = kept === 0

@@ -12,6 +12,7 @@ export const verifyView = {
   usable: planned,
 };
 
+/** @param {HTMLElement} host @param {App} app */
 function drawVerify(host, app) {
   const result = el("div", { class: "result" });
   const form = drawForm(app, [
@@ -29,6 +30,7 @@ function drawVerify(host, app) {
 }
 
 // lastText says what the plan holds of its last verification: export takes one that is as strong as its own, and of the plan as it is.
+/** @param {Core.Verification} v */
 const lastText = (v) =>
   `Last verification of this plan: ${v.verdict}, arithmetic ${v.profile}, computed by ${v.backend}, ${plural(v.samples, "sample")}${
     v.data ? ` of ${v.data} data` : ""
@@ -49,6 +51,7 @@ const lightOf = {
 export const exactCount = (n) => Number(n).toLocaleString("en-US");
 
 // knownText says whether the arithmetic is the engine's own.
+/** @param {{ engine_known?: boolean; verdict?: string }} v */
 export const knownText = (v) => (v.engine_known === undefined || v.verdict === "nothing" ? ""
   : v.engine_known ? " (compared with the engine's own integers)" : " (whether the engine computes so is not known)");
 
@@ -63,6 +66,7 @@ export function trafficLight(verdict) {
   return box;
 }
 
+/** @param {Core.AnalysisVerification} v */
 function verdictText(v) {
   const compared = v.simulation.compared, ties = v.simulation.ties;
   const none = `0 of ${exactCount(compared)} integers differ${ties ? `, ${plural(ties, "rounding tie")}` : ""}`;
@@ -86,6 +90,7 @@ function verdictText(v) {
   } of the program differ.`;
 }
 
+/** @param {HTMLElement} result @param {Shown} app @param {Core.AnalysisVerification} v */
 export function showVerified(result, app, v) {
   const now = lightOf[v.verdict] || lightOf.different, bad = now.light === "stop";
   const head = el("div", { class: "lighted" }, trafficLight(v.verdict),
@@ -102,8 +107,8 @@ export function showVerified(result, app, v) {
       { label: "different", number: true, cell: (r) => exactCount(r.different) },
       { label: "rounding ties", number: true, cell: (r) => (r.ties === undefined ? "" : exactCount(r.ties)) },
     ], rows: [
-      { what: "constants of the program, derived again from the plan", compared: v.static.values,
-        different: (v.static.faults || []).length },
+      { what: "constants of the program, derived again from the plan", compared: v.static.values, different: (v.static.faults || []).length,
+        ties: undefined },
       { what: `integers computed by ${v.backend} and by the reference`, ...v.backends, ties: undefined },
       { what: "integers and exact real arithmetic", ...v.simulation },
     ] })
@@ -158,6 +163,7 @@ export function showVerified(result, app, v) {
 }
 
 // firstDivergence is where the first integer differs: what was expected, by whom, and what came.
+/** @param {Shown} app @param {Core.Divergence} d */
 function firstDivergence(app, d) {
   return part(d.tie ? "The first rounding tie" : "The first integer that differs", "", tiles([
     { label: "operator",
@@ -176,6 +182,7 @@ function firstDivergence(app, d) {
 }
 
 // hazards are sums that may not fit, and where integers become float and back.
+/** @param {Shown} app @param {Core.AnalysisVerification} v */
 function hazards(app, v) {
   const list = [], risky = (v.safety || []).filter((s) => !s.fits || s.at_risk);
   list.push(el("h4", {}, "Integer overflow"),

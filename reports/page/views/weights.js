@@ -20,6 +20,7 @@ const columns = () => [
 ];
 
 // drawWeights draws weights as the method node has them.
+/** @param {HTMLElement} host @param {Core.Weights} weights */
 export function drawWeights(host, weights) {
   const rows = weights.channels.map((c) => ({ ...c, name: String(c.channel), op: c.dead ? "dead" : "" })),
     dead = rows.filter((c) => c.dead).length;
