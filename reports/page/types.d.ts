@@ -1343,6 +1343,7 @@ declare namespace Core {
     samples?: number;
     fit?: Figure | null;
     held_out?: Figure | null;
+    cross_validated?: boolean;
     claimed?: boolean;
     needed?: number;
     refused?: string;
@@ -1748,6 +1749,7 @@ declare namespace Core {
     typical_error: number | null;
     confirmed: boolean;
     note?: string;
+    failed?: boolean;
   }
 
   interface TuneResult {
@@ -1756,6 +1758,7 @@ declare namespace Core {
     samples: number;
     held_out: number;
     held_out_kind: string;
+    cross_validated?: boolean;
     before: NSR;
     after: NSR;
     change: number;
