@@ -219,7 +219,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if cfg.Metrics != nil {
 		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil)
 	}
-	if r.Noise = noise(answers, judge, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
+	if r.Noise = noise(answers, judge, all, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
 		r.Slices = judge.list(all)
 		r.Headlines = judge.headlines(changesOf(answers), r.Slices)
 		if cfg.Integer == nil {
@@ -416,7 +416,6 @@ func lost(before, after []task.Ranked) (points, err float64) {
 	return 100 * (b - c) / n, 100 * math.Sqrt((b+c-(b-c)*(b-c)/n)/(n*max(n-1, 1)))
 }
 
-// noise puts the errors of all samples together, nil where nothing quantized ran.
 func changesOf(answers []answer) (list [][]classChange) {
 	for _, a := range answers {
 		list = append(list, a.changes)
@@ -424,7 +423,8 @@ func changesOf(answers []answer) (list [][]classChange) {
 	return list
 }
 
-func noise(answers []answer, judge *Judge, centred bool) *Noise {
+// noise puts the errors of all samples together, nil where nothing quantized ran. Outputs that do not count (see Judge.judged) have none.
+func noise(answers []answer, judge *Judge, all *tally, centred bool) *Noise {
 	var plain, losses Losses
 	for _, a := range answers {
 		if a.plain == nil || centred && a.losses == nil {
@@ -432,6 +432,8 @@ func noise(answers []answer, judge *Judge, centred bool) *Noise {
 		}
 		plain, losses = append(plain, a.plain), append(losses, a.losses[:min(len(a.plain), len(a.losses))])
 	}
+	counts := judge.judged(all.total, all.samples)
+	plain, losses = plain.only(counts), losses.only(counts)
 	n := &Noise{NSR: NewNSR(plain.Estimate()), Mismatches: judge.Mismatches(), At: judge.inPlace()}
 	if centred {
 		c := NewNSR(losses.Estimate())

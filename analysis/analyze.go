@@ -77,7 +77,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	}
 	r, err := a.report(results)
 	if err == nil && r.Layerwise != nil && r.Outputs != nil {
-		r.Together, err = a.together(ctx, r)
+		r.Together, err = a.together(ctx, r, results)
 	}
 	return r, err
 }

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"qwb/analysis/task"
@@ -238,7 +239,9 @@ func (w *comparing) sample(ctx context.Context, i int, s *exec.Sample) (*compare
 		var losses []float64
 		err := sameOutputs(b, a)
 		if err == nil {
-			losses, err = w.judgeOf(p[0]).Plain(b, a)
+			if losses, err = w.judgeOf(p[0]).Plain(b, a); errors.Is(err, ErrNotFinite) { // masked in one of them only
+				losses, err = w.judgeOf(p[0]).Plain(a, b)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s and %s: %w", w.entrants[p[0]].Name, w.entrants[p[1]].Name, err)

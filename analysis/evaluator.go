@@ -85,7 +85,7 @@ func (r *recorder) Next(ctx context.Context) (*exec.Sample, error) {
 // Error runs the quantized graph and returns its error at the graph outputs: the largest NSR and MSE and the smallest cosine.
 func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) {
 	results, err := outputs(ctx, e, q, func(i int, _ *exec.Sample, v *Verdict) ([]outputError, error) {
-		return compareOutputs(e.g, v.outputs, e.float[i].outputs)
+		return e.judge.compareOutputs(v.outputs, e.float[i].outputs)
 	})
 	if err != nil {
 		return Error{}, err
@@ -184,7 +184,7 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 		return nil, err
 	}
 	r := score(metrics, answers, true)
-	r.Noise = noise(answers, e.judge, e.judge.Classes())
+	r.Noise = noise(answers, e.judge, all, e.judge.Classes())
 	if r.Noise != nil {
 		r.Slices = e.judge.list(all)
 		r.Headlines = e.judge.headlines(changesOf(answers), r.Slices)

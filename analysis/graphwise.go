@@ -24,14 +24,17 @@ type outputError struct {
 // compareOutputs measures the graph outputs q against those of the float run.
 func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
 	f, n := w.outputsOf(), len(w.judge.logits)
-	out, err := compareOutputs(w.g, q[:n], f[:n])
+	out, err := w.judge.compareOutputs(q[:n], f[:n])
 	if err == nil && len(w.judge.slices) > 0 {
 		err = w.judge.noises(out, q[:n], f[:n])
 	}
-	if err != nil || n == len(q) && w.judge.Classes() { // not watched
+	if err != nil || !w.cfg.Layerwise && w.judge.Classes() { // not watched
 		return out, err
 	}
 	for i, l := range w.judge.logits {
+		if out[i].integer && w.judge.float { // as Judge.Losses has it
+			continue
+		}
 		if out[i].loss = out[i].NSR; l.node != graph.NoNode {
 			k := slices.Index(w.g.Outputs, l.value)
 			s, err := centredNSR(q[k], f[k], l)
@@ -45,7 +48,7 @@ func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
 }
 
 // compareOutputs measures the graph outputs q against the float ones.
-func compareOutputs(g *graph.Graph, q, f []*tensor.Tensor) ([]outputError, error) {
+func (j *Judge) compareOutputs(q, f []*tensor.Tensor) ([]outputError, error) {
 	out := make([]outputError, len(q))
 	for i := range q {
 		if !f[i].DType.IsFloat() {
@@ -53,9 +56,9 @@ func compareOutputs(g *graph.Graph, q, f []*tensor.Tensor) ([]outputError, error
 			out[i] = outputError{Error: Error{NSR: m, Cosine: 1 - m}, mismatch: m, integer: true}
 			continue
 		}
-		e, err := Compare(q[i], f[i])
+		e, err := Compare(j.unmasked(i, q[i], f[i]))
 		if err != nil {
-			return nil, fmt.Errorf("output %q: %w", g.Value(g.Outputs[i]).Name, err)
+			return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[i]).Name, err)
 		}
 		out[i].Error = e
 	}

@@ -19,6 +19,7 @@ import (
 type Judge struct {
 	g       *graph.Graph // its outputs are what is judged
 	logits  []logits     // by output
+	masked  []logits     // by output: the Softmax that reads it, which shows which of its elements are masked
 	slices  []Slice
 	cuts    []slicing
 	share   []bool            // by output: its values lie between 0 and 1
@@ -44,7 +45,7 @@ func NewJudge(g *graph.Graph, parts ...Slice) *Judge {
 		j.g.Outputs = list
 	}
 	for _, v := range list {
-		j.logits = append(j.logits, findLogits(g, v))
+		j.logits, j.masked = append(j.logits, findLogits(g, v)), append(j.masked, findReader(g, v))
 		j.share = append(j.share, sliceFinder{g}.of(v, deepestPaths).share)
 		j.float = j.float || g.Value(v).DType.IsFloat()
 	}
@@ -232,7 +233,7 @@ func (j *Judge) Losses(q, f *Verdict) ([]float64, error) {
 				out[i] = Mismatch(a, b)
 			}
 		default:
-			e, err := Compare(a, b)
+			e, err := Compare(j.unmasked(i, a, b))
 			if err != nil {
 				return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[i]).Name, err)
 			}
@@ -257,6 +258,19 @@ const (
 	faint  = 16
 )
 
+// blocks is how many rows of class scores there are around the classes, how many classes, and how many elements lie between two of them.
+func (l logits) blocks(t *tensor.Tensor) (outer, n, inner int, ok bool) {
+	axis, ok := graph.Axis(l.axis, len(t.Shape))
+	switch {
+	case l.flatten && (ok || axis == len(t.Shape)):
+		return tensor.Count(t.Shape[:axis]), tensor.Count(t.Shape[axis:]), 1, true
+	case !ok:
+		return 0, 0, 0, false
+	}
+	outer, n, inner = t.Blocks(axis)
+	return outer, n, inner, true
+}
+
 // scores is how class scores differ: their centred NSR, and in how many of the rows another class has the highest.
 type scores struct {
 	nsr           float64
@@ -270,23 +284,15 @@ func centredNSR(q, f *tensor.Tensor, l logits) (scores, error) {
 	if err != nil {
 		return scores{}, err
 	}
-	axis, ok := graph.Axis(l.axis, len(f.Shape))
-	if !ok && !(l.flatten && axis == len(f.Shape)) {
+	outer, n, inner, ok := l.blocks(f)
+	if !ok {
 		return scores{}, fmt.Errorf("no axis %d in %s", l.axis, f.Type())
 	}
-	var outer, n, inner int
-	if l.flatten {
-		outer, n, inner = tensor.Count(f.Shape[:axis]), tensor.Count(f.Shape[axis:]), 1
-	} else {
-		outer, n, inner = f.Blocks(axis)
-	}
 	s := scores{rows: outer * inner}
-	r := scoreRow{q: make([]float64, n), f: make([]float64, n), skip: make([]bool, n), mute: make([]bool, n)}
+	r := newScoreRow(n)
 	for o := range outer {
 		for i := range inner {
-			for c := range n {
-				r.q[c], r.f[c] = float64(x[(o*n+c)*inner+i]), float64(y[(o*n+c)*inner+i])
-			}
+			r.fill(x, y, o*n*inner+i, inner)
 			if n > 0 && best(r.q) != best(r.f) {
 				s.changed++
 			}
@@ -316,6 +322,17 @@ type scoreRow struct {
 	q, f          []float64
 	skip, mute    []bool // by class: it does not count, or not as signal
 	noise, signal float64
+}
+
+func newScoreRow(n int) scoreRow {
+	return scoreRow{q: make([]float64, n), f: make([]float64, n), skip: make([]bool, n), mute: make([]bool, n)}
+}
+
+// fill takes the row that begins at an element and goes on at every step.
+func (r *scoreRow) fill(q, f []float32, from, step int) {
+	for c := range r.f {
+		r.q[c], r.f[c] = float64(q[from+c*step]), float64(f[from+c*step])
+	}
 }
 
 // mask finds what no Softmax sees. What one of both rows hides is brought up to where it begins to matter.
@@ -368,6 +385,20 @@ func (l Losses) Estimate() Estimate {
 		}
 	}
 	return worst
+}
+
+// only is the losses with 0 for outputs that do not count.
+func (l Losses) only(counts []bool) Losses {
+	out := make(Losses, len(l))
+	for k, row := range l {
+		out[k] = slices.Clone(row)
+		for i := range row {
+			if !counts[i] {
+				out[k][i] = 0
+			}
+		}
+	}
+	return out
 }
 
 // Means are the losses by output, and part, on average over the samples.

@@ -137,7 +137,7 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *exec.InMemor
 				require.NoError(t, err)
 				read, l.Read = read+r/n, &read
 			}
-			kinds, err = compareOutputs(g, x, f)
+			kinds, err = NewJudge(g).compareOutputs(x, f)
 			require.NoError(t, err)
 			for i := range kinds {
 				meters[i].add(kinds[i].Error)

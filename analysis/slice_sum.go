@@ -262,13 +262,15 @@ func (j *Judge) noiseOf(outputs []outputError) func(i int) float64 {
 func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 	n := len(j.logits)
 	out := make([]sum, n+len(j.slices))
+	seen, real := make([]*tensor.Tensor, n), make([]*tensor.Tensor, n)
 	for k := range n {
 		if !q[k].DType.IsFloat() || !f[k].DType.IsFloat() {
 			n := f[k].Len()
 			out[k] = sum{n: n, signal: float64(n), noise: qmath.HalfEven.Round(Mismatch(q[k], f[k]) * float64(n))}
 			continue
 		}
-		x, y, err := aligned(q[k], f[k])
+		seen[k], real[k] = j.unmasked(k, q[k], f[k])
+		x, y, err := aligned(seen[k], real[k])
 		if err != nil {
 			return nil, err
 		}
@@ -278,10 +280,10 @@ func (j *Judge) sums(q, f []*tensor.Tensor, codes bool) ([]sum, error) {
 	}
 	for i := range j.cuts {
 		c := &j.cuts[i]
-		if !q[c.output].DType.IsFloat() || !f[c.output].DType.IsFloat() {
+		if seen[c.output] == nil {
 			continue
 		}
-		if err := c.add(exec.Floats(q[c.output]), exec.Floats(f[c.output]), codes, out[n:]); err != nil {
+		if err := c.add(exec.Floats(seen[c.output]), exec.Floats(real[c.output]), codes, out[n:]); err != nil {
 			return nil, fmt.Errorf("output %q: %w", j.g.Value(j.g.Outputs[c.output]).Name, err)
 		}
 	}

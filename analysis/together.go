@@ -13,7 +13,7 @@ import (
 // no row shows what they do, and Nodes are a few of them that make most of it.
 type Together struct {
 	Sum   float64 `json:"sum"`   // of the rows, by output and part: the largest
-	Whole float64 `json:"whole"` // the output that loses most
+	Whole float64 `json:"whole"` // the output, or part, that loses most of those that rows add up
 	// Nodes quantized and nothing else give NSR, on so many samples; nil where the sum is not far below the whole, or more than mostTogether
 	// operators are needed. Alone is the sum of their rows on these samples.
 	Nodes   []string `json:"nodes,omitempty"`
@@ -36,8 +36,8 @@ const (
 // together looks for operators that work together, on the first samples: the shortest beginning of the network that, quantized, has most of
 // the error of the whole ends with one of them; with that one quantized too the shortest beginning ends with the next, until they have it
 // by themselves. This takes at most mostTogether * (log2 of the number of rows + 1) runs of each sample.
-func (a *analyzer) together(ctx context.Context, r *Report) (*Together, error) {
-	t := &Together{Whole: r.Judged().Judged().NSR}
+func (a *analyzer) together(ctx context.Context, r *Report, results []*sampleResult) (*Together, error) {
+	t := &Together{Whole: a.whole(results)}
 	t.Sum, _ = SumOfRows(r.Layerwise)
 	if !(t.Whole > far*t.Sum) || len(a.groups) < 2 {
 		return t, nil
@@ -87,6 +87,17 @@ func (a *analyzer) together(ctx context.Context, r *Report) (*Together, error) {
 	}
 	t.NSR = 0
 	return t, nil
+}
+
+// whole is the error of the whole quantized network as rows have it: by what counts for float, so that all of both stands in the same output or
+// part.
+func (a *analyzer) whole(results []*sampleResult) float64 {
+	weights := a.judge.weigh(a.floats.total, a.floats.samples)
+	losses := make(Losses, len(results))
+	for k, s := range results {
+		losses[k] = weights.row(s.losses, func(i int) float64 { return a.tally.noise[k][i] })
+	}
+	return losses.Estimate().Mean
 }
 
 // subsets runs the network with some of the rows quantized.

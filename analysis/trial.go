@@ -94,7 +94,7 @@ func collected(list []measuredSample, err error) (*Measured, error) {
 // errors compares outputs with those of float: all float ones, or the integer ones where there is no other. Behind them stand the slices,
 // by the amounts of Losses; what does not count, an output without a signal for one, has no error.
 func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
-	list, err := compareOutputs(e.g, q, f)
+	list, err := e.judge.compareOutputs(q, f)
 	if err != nil {
 		return nil, err
 	}
