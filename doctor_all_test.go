@@ -66,6 +66,39 @@ y = Sigmoid(z) "sigmoid"
 output y`,
 }
 
+// floatInside has operators that the target has in float beside those on integers: a product with a root, a Resize that computes numbers.
+const floatInside = `opset 17
+input x: f32[1,3,8,8]
+const w1: f32[8,3,3,3] = normal(seed=1, std=0.3)
+const b1: f32[8] = normal(seed=2, std=0.3)
+const w2: f32[8,8,1,1] = normal(seed=3, std=0.3)
+const low: f32[] = 0.01
+const power: f32[] = -0.5
+const double: f32[4] = [1, 1, 2, 2]
+c = Conv(x, w1, b1) {pads=[1,1,1,1]} "first"
+r = Relu(c) "relu"
+a = GlobalAveragePool(r) "mean"
+l = Add(a, low) "above"
+p = Pow(l, power) "root"
+m = Mul(r, p) "scaled"
+u = Resize(r, _, double) {mode="linear"} "larger"
+y = Conv(m, w2) "last"
+z = Conv(u, w2) "last of larger"
+output y
+output z`
+
+// doctor finds nothing in a file in which float operators stand between integers.
+func TestDoctorTakesFloatOperatorsForWhatTheyAre(t *testing.T) {
+	for _, platform := range []string{target.ONNXRuntime.Name, target.OpenVINO.Name} {
+		free := 0.0
+		p := &Project{Model: "m.onnx", Plan: platform + PlanSuffix, Store: storedNetwork(t, floatInside),
+			Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: platform, Data: DataOptions{Paths: []string{"m"}}, BorderCost: &free})
+		require.NoError(t, err, platform)
+		require.NotEmpty(t, doctored(t, p, "float inside", platform))
+	}
+}
+
 // doctor finds nothing in any file that qwb writes, for every platform and format.
 func TestDoctorFindsNothingInWhatWasExported(t *testing.T) {
 	ctx, formats := context.Background(), all.Formats()

@@ -62,6 +62,7 @@ type checker struct {
 	units   []target.Unit
 	rule    *rule
 	found   []export.Finding
+	guessed map[graph.NodeID]bool // what looks says
 }
 
 func (c *checker) report(n *graph.Node, format string, args ...any) {

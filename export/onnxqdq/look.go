@@ -139,10 +139,23 @@ func (c *checker) role(n *graph.Node) *target.Op {
 	case op == nil:
 	case c.integer != nil && c.integer(n.Name):
 		return op
-	case c.integer == nil && c.looksInteger(n, op):
+	case c.integer == nil && c.looks(n, op):
 		return op
 	}
 	return nil
+}
+
+// looks is looksInteger, which asks about what a node reads, once for each node.
+func (c *checker) looks(n *graph.Node, op *target.Op) bool {
+	known, ok := c.guessed[n.ID]
+	if !ok {
+		known = c.looksInteger(n, op)
+		if c.guessed == nil {
+			c.guessed = map[graph.NodeID]bool{}
+		}
+		c.guessed[n.ID] = known
+	}
+	return known
 }
 
 // looksInteger guesses from the pairs around a node. A float operator may read what an integer one computed, behind a DQ.
@@ -156,11 +169,32 @@ func (c *checker) looksInteger(n *graph.Node, op *target.Op) bool {
 	case op.Role == target.Weighted && c.g.Const(n.Input(1)) != nil:
 		return false
 	}
+	if _, err := c.t.Supports(c.g, n.ID); op.Role != target.Weighted && (err != nil || c.readsFloat(n)) {
+		return false
+	}
 	readers := c.readers(n, 0)
 	if len(readers) == 1 && c.activates(readers[0]) {
 		readers = c.readers(readers[0], 0)
 	}
 	return x && slices.ContainsFunc(readers, func(r *graph.Node) bool { return is(r, quantizeLinear) })
+}
+
+// readsFloat reports whether an operator reads a tensor that nothing computes on integers: then it is float itself, whatever stands around it,
+// as a product with a root that the target has in float.
+func (c *checker) readsFloat(n *graph.Node) bool {
+	return slices.ContainsFunc(target.DataInputs(c.g, n.ID), func(i int) bool {
+		if c.g.Const(n.Input(i)) != nil || c.dequantizer(n, i) != nil {
+			return false
+		}
+		p := c.producer(n, i)
+		if p == nil {
+			return true
+		}
+		if head := c.producer(p, 0); head != nil && c.activates(p) && c.role(head) != nil {
+			return false
+		}
+		return c.role(p) == nil
+	})
 }
 
 // activates reports whether n may be computed together with the integer operator whose result it alone reads.
