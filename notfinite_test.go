@@ -52,6 +52,30 @@ func quiet(t *testing.T, text string, by float32) *Project {
 	return p
 }
 
+// What the kept samples show is found also where a verification sees others: no file is written of such a plan.
+func TestNaNInKeptSamplesEndsAVerification(t *testing.T) {
+	ctx, zero := context.Background(), 0.0
+	p := quiet(t, deviation, 100)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero, Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
+	require.NoError(t, err)
+	_, _, err = p.Set(ctx, "square,square of mean", []string{"domain=int"}, 1)
+	require.NoError(t, err)
+	for i := range 8 {
+		var b bytes.Buffer
+		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(300+i), 1, 4, 8, 8)))
+		p.Store.(*Memory).Write(fmt.Sprintf("loud/%02d.npy", i), b.Bytes())
+	}
+	v, _, err := p.Verify(ctx, VerifyOptions{Data: DataOptions{Paths: []string{"loud"}}, Threads: 2})
+	require.NoError(t, err)
+	require.Equal(t, analysis.VerdictNotFinite, v.Verdict)
+	require.Equal(t, "deviation", v.NotFinite.Node)
+	_, _, err = p.Export(ctx, ExportOptions{Out: "m.q.onnx", Threads: 1})
+	require.ErrorAs(t, err, new(CheckError))
+	_, warnings, err := p.Export(ctx, ExportOptions{Out: "m.q.onnx", Threads: 1, Unverified: true})
+	require.NoError(t, err)
+	require.Contains(t, fmt.Sprint(warnings), "this plan is bad: it gives NaN")
+}
+
 // A root of a variance that is written out is float, and has no NaN. On integers it has, and every command that runs the plan names the root, what it
 // reads, and the command that mends it: that of pow2_int8 quantizes behind the root, where NaN was a code before.
 func TestNaNIsFoundWhereItIsMade(t *testing.T) {

@@ -163,6 +163,11 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err != nil {
 		return r, err
 	}
+	if found := planning.WarnBad(ctx, j, p, open.DataOptions{}, o.Threads); found != nil && !o.Unverified {
+		return r, fault.CheckError{Err: fmt.Errorf("export: %w", &fault.NotFiniteError{Found: found})}
+	} else if found != nil {
+		planning.WarnFound(j, found)
+	}
 	if err := workverify.Stamp(in, p, v); err != nil {
 		return nil, err
 	}
@@ -177,7 +182,6 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err := planning.RewritePlan(j, p, p.Plan); err != nil { // with its verification
 		j.Warn("the verification could not be written into the plan: %v", err)
 	}
-	planning.WarnBad(ctx, j, p, open.DataOptions{}, o.Threads)
 	return r, nil
 }
 

@@ -110,7 +110,7 @@ func Located(ctx context.Context, j *open.Job, err error, o open.DataOptions, th
 func Changed(ctx context.Context, j *open.Job, err error, o open.DataOptions, threads int) error {
 	found := Located(ctx, j, err, o, threads)
 	if none := (*fault.NotFiniteError)(nil); err == nil && errors.As(found, &none) {
-		warnFound(j, none.Found)
+		WarnFound(j, none.Found)
 		return nil
 	}
 	return found
@@ -119,20 +119,25 @@ func Changed(ctx context.Context, j *open.Job, err error, o open.DataOptions, th
 // WarnNotFinite warns of it as of a bad plan, after a command that has done what it should: where measuring the plan failed with err, or an infinite
 // number became a code on the way.
 func WarnNotFinite(ctx context.Context, j *open.Job, infinite bool, err error, o open.DataOptions, threads int) {
-	if !NotFinite(err) && !(err == nil && infinite) {
-		return
-	}
-	f, err := findNotFinite(ctx, j, o, LookAt, threads)
-	switch {
-	case err != nil:
-		j.Warn("this plan is bad: there are values that are not finite; the operator that makes them was not found: %v", err)
-	case f != nil:
-		warnFound(j, f)
+	if f := met(ctx, j, infinite, err, o, threads); f != nil {
+		WarnFound(j, f)
 	}
 }
 
-// warnFound warns of it as of a bad plan.
-func warnFound(j *open.Job, f *analysis.NotFinite) {
+// met finds what WarnNotFinite warns of; nil: nothing.
+func met(ctx context.Context, j *open.Job, infinite bool, err error, o open.DataOptions, threads int) *analysis.NotFinite {
+	if !NotFinite(err) && !(err == nil && infinite) {
+		return nil
+	}
+	f, err := findNotFinite(ctx, j, o, LookAt, threads)
+	if err != nil {
+		j.Warn("this plan is bad: there are values that are not finite; the operator that makes them was not found: %v", err)
+	}
+	return f
+}
+
+// WarnFound warns of it as of a bad plan.
+func WarnFound(j *open.Job, f *analysis.NotFinite) {
 	j.WarnAbout(tqc.Warning{Node: f.Node, Text: "this plan is bad: it " + strings.TrimPrefix(f.Line(), f.Node+" ("+f.Op+") ")})
 }
 

@@ -77,11 +77,13 @@ func Analysed(j *open.Job, p *plan.Plan) *analysis.Report {
 }
 
 // WarnBad warns about a plan whose outputs have a large error: on the samples that its statistics keep, or, without those, on the first ones of
-// the data. What a command has done is done: an error is no error of the command.
-func WarnBad(ctx context.Context, j *open.Job, p *Planned, o open.DataOptions, threads int) {
+// the data. What a command has done is done: an error is no error of the command. A number that is none is returned: whether it is a warning
+// is the command's to say.
+func WarnBad(ctx context.Context, j *open.Job, p *Planned, o open.DataOptions, threads int) *analysis.NotFinite {
 	losses, infinite, err := planLosses(ctx, j, p, o, threads)
-	WarnNotFinite(ctx, j, infinite, err, o, threads)
+	f := met(ctx, j, infinite, err, o, threads)
 	WarnBadLosses(j, p.Reference, p.Plan, losses, err, o)
+	return f
 }
 
 // WarnBadLosses warns of losses of a plan of g.

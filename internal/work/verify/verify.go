@@ -112,6 +112,11 @@ func Run(ctx context.Context, j *open.Job, o Options) (*analysis.Verification, e
 		return nil, err
 	}
 	v.IntegerShare = planning.IntegerShare(p.Graph, p.Set.Domains)
+	if v.NotFinite == nil { // which is said already
+		if v.NotFinite = planning.WarnBad(ctx, j, p, o.Data, o.Threads); v.NotFinite != nil { // in other samples
+			v.Verdict = analysis.VerdictNotFinite
+		}
+	}
 	if err := record(p, lowered, v); err != nil {
 		return nil, err
 	}
@@ -122,9 +127,6 @@ func Run(ctx context.Context, j *open.Job, o Options) (*analysis.Verification, e
 	}
 	if err := planning.RewritePlan(j, p, p.Plan); err != nil {
 		return v, err
-	}
-	if v.NotFinite == nil { // which is said already
-		planning.WarnBad(ctx, j, p, o.Data, o.Threads)
 	}
 	return v, nil
 }
