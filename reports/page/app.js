@@ -246,6 +246,8 @@ export async function startApp(client, host) {
     for (const resolve of resolves) resolve(job);
   }
   const heard = (job) => {
+    if (app.state && job.state === "running") app.state.job = job;
+    else if (app.state && app.state.job && app.state.job.id === job.id) app.state.job = null;
     bar.update(job);
     if (over(job)) finish(job);
   };

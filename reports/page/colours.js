@@ -1,7 +1,6 @@
-// Colours of the network: what a colour may stand for (colourings), the scales, and the legend.
+// Colours of the network: what a colour may stand for (colourings), and the scales.
 // Sequential colours are viridis and pale towards the background, so that what is harmless is quiet; diverging ones go from blue to
 // orange; classes have the colours of Okabe and Ito. All three are told apart by colour-blind people, and by lightness alone.
-import { el, replace } from "./dom.js";
 import { count, number, percent, small, withError } from "./format.js";
 
 const viridis = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
@@ -197,42 +196,4 @@ export function textOfFold(colouring, fold) {
   if (fold.from) return `${colouring.text(fold.from)} (${fold.from.name})`;
   if (colouring.key === "macs") return `${count(fold.value)} MACs`;
   return typeof fold.value === "number" ? small(fold.value) : fold.value;
-}
-
-// drawLegend shows what the colours of a scale mean.
-export function drawLegend(host, scale) {
-  const c = scale.colouring;
-  const parts = [el("span", { class: "legend-name", title: c.doc }, c.unit ? `${c.label}: ${c.unit}` : c.label)];
-  const swatch = (colour) => {
-    const box = el("span", { class: "legend-swatch", "aria-hidden": "true" });
-    if (colour) box.style.backgroundColor = colour;
-    return box;
-  };
-  if (scale.classes) {
-    scale.classes.forEach((name, i) =>
-      scale.counts.has(name)
-      && parts.push(
-        el("span", { class: "legend-class" }, swatch(scale.colours[Math.min(i, scale.colours.length - 1)]),
-          `${name} (${scale.counts.get(name)})`)
-      )
-    );
-  } else {
-    const bar = el("span", { class: "legend-bar", role: "img", "aria-label": legendText(scale) });
-    bar.style.backgroundImage = `linear-gradient(to right, ${scale.colours.join(", ")})`;
-    for (const t of scale.ticks) {
-      const mark = el("span", { class: "legend-tick", "aria-hidden": "true" }, number(t.value).replace(".00e", "e"));
-      mark.style.left = `${100 * t.at}%`;
-      bar.append(mark);
-    }
-    if (scale.low) parts.push(el("span", { class: "legend-end" }, scale.low), bar, el("span", { class: "legend-end" }, scale.high));
-    else parts.push(bar);
-  }
-  parts.push(el("span", { class: "legend-class" }, swatch(""), "no value"));
-  replace(host, parts);
-}
-
-function legendText(scale) {
-  if (scale.low) return `from ${scale.low} to ${scale.high}`;
-  if (!scale.ticks.length) return "no values";
-  return `from pale, ${small(scale.ticks[0].value)}, to strong, ${small(scale.ticks[scale.ticks.length - 1].value)}`;
 }

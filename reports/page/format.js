@@ -122,3 +122,9 @@ export function shorten(name, n) {
 export function plural(n, word, many) {
   return n + " " + (n === 1 ? word : many || word + "s");
 }
+
+// problemText is an error of the core in one line: what failed, and at which operator.
+export function problemText(problem) {
+  const node = problem.node ? ` (operator ${problem.node})` : "";
+  return `${problem.message || problem}${node}`;
+}

@@ -1,7 +1,7 @@
 // The network, drawn: operators in layers from inputs to outputs, blocks closed or opened in place, colours by what is chosen. It is a
 // canvas, so that thousands of operators move smoothly; the same network stands beside it as a tree for those who do not see it
 // (graph_tree.js).
-import { colourings, colourScale, drawLegend, findColouring, foldValues, hasValues } from "./colours.js";
+import { colourings, colourScale, findColouring, foldValues, hasValues } from "./colours.js";
 import { announce, el, replace, unique } from "./dom.js";
 import { plural } from "./format.js";
 import { bindGraph } from "./graph_input.js";
@@ -12,6 +12,7 @@ import { matcher } from "./graph_search.js";
 import { makeTree } from "./graph_tree.js";
 import { makeView } from "./graph_view.js";
 import { makeWords } from "./graph_words.js";
+import { drawLegend } from "./legend.js";
 import { makeMinimap } from "./minimap.js";
 
 const manyNodes = 60;

@@ -4,11 +4,18 @@ import { known, small } from "./format.js";
 
 const manyRows = 1000;
 
+// orderScale is a logarithmic axis for values from bottom to top: at most eight decades, what is smaller or not above 0 lies at the bottom.
+export function orderScale(values, top, bottom) {
+  const positive = values.filter((x) => x > 0);
+  const high = Math.log10(positive.reduce((a, b) => Math.max(a, b), 1e-6)) + 0.1;
+  const low = Math.min(Math.max(Math.log10(positive.reduce((a, b) => Math.min(a, b), 1)) - 0.2, high - 8), high - 0.3);
+  return { low, high, y: (v) => (v > 0 ? Math.min(bottom, top + (bottom - top) * (1 - (Math.log10(v) - low) / (high - low))) : bottom) };
+}
+
 // drawOrder draws rows of {name, bar, dot} on a logarithmic scale into host; what the bars are is said by label. A click calls pick(name).
 export function drawOrder(host, rows, { label, pick }) {
-  const height = 190, left = 66, top = 10, bottom = height - 24, values = rows.flatMap((r) => [r.bar, r.dot]).filter((x) => x > 0);
-  const high = Math.log10(Math.max(...values, 1e-6)) + 0.1, low = Math.max(Math.log10(Math.min(...values, 1)) - 0.2, high - 8);
-  const y = (v) => (v > 0 ? Math.min(bottom, top + (bottom - top) * (1 - (Math.log10(v) - low) / (high - low))) : bottom);
+  const height = 190, left = 66, top = 10, bottom = height - 24;
+  const { low, high, y } = orderScale(rows.flatMap((r) => [r.bar, r.dot]), top, bottom);
   const picture = svg("svg", { class: "bars", role: "img",
     "aria-label": label + ", in the order of the network; the table has the numbers" });
   let width = 0;

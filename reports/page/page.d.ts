@@ -70,6 +70,22 @@ interface Task<K extends keyof Core.Jobs> {
   result?: boolean;
 }
 
+// How a job stands, as a view shows it (job_state.js).
+interface JobState {
+  at: "idle" | "asked" | "waiting" | "running" | "done" | "stopped" | "refused"; // asked: started here and not heard of yet
+  job: Core.Job | null; // that was heard of last
+  mine: boolean; // it was started here, so whoever did is told how it ends
+  shown: Core.Job | null; // the job whose result is drawn
+  problem: Partial<Error> | null; // why it was refused, or what did not hold although there is a result
+  plan: string; // the revision of the plan that is open
+}
+
+type JobEvent =
+  | { type: "ask" | "result" }
+  | { type: "job" | "found"; job: Core.Job }
+  | { type: "fault"; problem: Partial<Error>; drawn: boolean }
+  | { type: "plan"; revision: string };
+
 // What went wrong, as the core says it; status where a server answered, result where there is one all the same.
 interface Error extends Partial<Core.Fault> {
   status?: number;

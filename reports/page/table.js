@@ -2,46 +2,9 @@
 // type:Conv, /regex/, nsr>0.01, ! before any of them), sorts, lets columns be chosen, and can have a set of rows ticked.
 import { announce, el, replace, unique } from "./dom.js";
 import { exact, known, plural } from "./format.js";
+import { parseFilter, sorted } from "./table_rows.js";
 
-const rowHeight = 28, names = new Intl.Collator("en", { numeric: true }); // a collator is ten times as fast as localeCompare
-
-// parseFilter makes a test of rows from what was typed. columns have the keys that figures are compared by. An unfinished regex is its
-// text.
-export function parseFilter(text, columns) {
-  const tests = [];
-  for (const part of text.match(/!?\/(?:\\.|[^/\\])*\/|\S+/g) || []) {
-    const not = part.length > 1 && part[0] === "!", word = not ? part.slice(1) : part;
-    const found = test(word);
-    tests.push(not ? (row) => !found(row) : found);
-  }
-  return (row) => tests.every((t) => t(row));
-
-  function test(word) {
-    let m = /^\/(.+)\/$/.exec(word);
-    if (m) {
-      try {
-        const r = new RegExp(m[1]);
-        return (row) => r.test(row.name);
-      } catch { /* not finished */ }
-    }
-    if ((m = /^(type|domain|format):(.+)$/i.exec(word))) {
-      const key = { type: "op", domain: "domain", format: "format" }[m[1].toLowerCase()], want = m[2].toLowerCase();
-      return (row) => String(row[key] || "").toLowerCase() === want;
-    }
-    if ((m = /^([a-z_]+)([<>]=?)([-+.\deE]+)$/i.exec(word)) && Number.isFinite(Number(m[3]))) {
-      const column = columns.find((c) => c.key.toLowerCase() === m[1].toLowerCase() || c.label.toLowerCase() === m[1].toLowerCase()),
-        limit = Number(m[3]);
-      if (column) {
-        return (row) => {
-          const v = column.value(row);
-          return known(v) && { "<": v < limit, ">": v > limit, "<=": v <= limit, ">=": v >= limit }[m[2]];
-        };
-      }
-    }
-    const want = word.toLowerCase();
-    return (row) => row.name.toLowerCase().includes(want) || String(row.op || "").toLowerCase().includes(want);
-  }
-}
+const rowHeight = 28;
 
 // drawTable draws rows. Options: columns, rows of {key, label, doc, kind: "name" | "text" | "number", value(row), show(row) (a text or an
 // element), exact(row), width (in em), hidden, bar(row) (parts {class, share})}; selection; multi, which makes ticks for selection.nodes;
@@ -150,17 +113,8 @@ export function drawTable(host, options) {
   }
 
   function arrange() {
-    list = rows.filter(test);
     const column = sort && columns.find((c) => c.key === sort.key);
-    if (column) {
-      const value = new Map(list.map((row) => [row, column.value(row)])), sign = sort.down ? -1 : 1;
-      const missing = (v) => !known(v) || v === "";
-      list.sort((a, b) => {
-        const x = value.get(a), y = value.get(b);
-        if (missing(x) || missing(y)) return Number(missing(x)) - Number(missing(y)); // what is not known comes last
-        return sign * (typeof x === "string" ? names.compare(x, y) : x - y);
-      });
-    }
+    list = column ? sorted(rows.filter(test), column.value, sort.down) : rows.filter(test);
     at = Math.min(at, Math.max(list.length - 1, 0));
     table.setAttribute("aria-rowcount", list.length + 1);
   }

@@ -4,6 +4,7 @@ import { adviceCard } from "../advice_cards.js";
 import { commandLine, el, replace } from "../dom.js";
 import { drawSlices, headlineList, slicesOf } from "../judged.js";
 import { effectOf } from "./decide.js";
+import { jobButton } from "./task.js";
 
 export const adviceView = {
   key: "advice",
@@ -39,15 +40,7 @@ export const adviceView = {
       }
     }
 
-    function measure(label, options) {
-      const button = el("button", { type: "button", class: "primary", onclick: () => {
-        button.disabled = true;
-        app.run("analyze", options).catch(() => {}).finally(() => {
-          button.disabled = false;
-        });
-      } }, label);
-      return button;
-    }
+    const measure = (label, options) => jobButton(app, { label, kind: "analyze", options });
 
     function actions(line) {
       const doIt = planned(line);

@@ -1,11 +1,12 @@
 // Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
 import { el } from "../dom.js";
-import { decibels, known, number, percent, plural, points, withError } from "../format.js";
+import { decibels, known, number, percent, plural, points, problemText, withError } from "../format.js";
 import { drawGraph } from "../graph.js";
 import { drawIntervals } from "./intervals.js";
 import { showPair } from "./pair.js";
-import { dataOptions, dataRows, drawForm, fields, grid, message, part, problemText, showOperator, steady, task } from "./parts.js";
+import { dataOptions, dataRows, drawForm, fields, grid, message, part, showOperator, steady } from "./parts.js";
 import { structureOf } from "./structure.js";
+import { task } from "./task.js";
 
 export const compareView = {
   key: "compare",

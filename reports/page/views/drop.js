@@ -1,8 +1,9 @@
 // Files of this machine, dropped on the page or chosen: a model, its data, labels, a plan with its statistics, in folders or not. What has
 // no folder lies in the first folder of the page.
 import { el } from "../dom.js";
+import { problemText } from "../format.js";
 import { reportOf } from "./dropped.js";
-import { message, problemText, remembered } from "./parts.js";
+import { message, remembered } from "./parts.js";
 
 const models = /\.(onnx|tflite|param|gguf)$/i, maybe = /\.(safetensors|bin)$/i, plans = /\.plan\.json$/i, labels = /\.(tsv|csv)$/i,
   samples = /\.(png|jpe?g|gif|bmp|webp|npy|npz|pb)$/i;

@@ -1,7 +1,8 @@
 // Export: the file for the engine, verified before it gets its name, to be downloaded.
 import { commandLine, download, el } from "../dom.js";
-import { plural } from "../format.js";
-import { drawForm, fields, grid, message, part, problemText, steady, task } from "./parts.js";
+import { plural, problemText } from "../format.js";
+import { drawForm, fields, grid, message, part, steady } from "./parts.js";
+import { task } from "./task.js";
 import { exactCount, knownText, trafficLight } from "./verify.js";
 
 export const exportView = {

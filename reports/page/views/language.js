@@ -2,7 +2,8 @@
 import { colourScale, inkOn } from "../colours.js";
 import { el } from "../dom.js";
 import { count, known, number, percent, plural, small, withError } from "../format.js";
-import { drawForm, field, grid, part, steady, task, tiles } from "./parts.js";
+import { drawForm, field, grid, part, steady, tiles } from "./parts.js";
+import { task } from "./task.js";
 
 export const languageView = {
   key: "language",

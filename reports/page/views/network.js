@@ -6,6 +6,7 @@ import { adviceView } from "./advice.js";
 import { historyView } from "./history.js";
 import { inspectorView } from "./inspector.js";
 import { rankingView } from "./ranking.js";
+import { jobButton } from "./task.js";
 
 export const networkView = {
   key: "network",
@@ -58,13 +59,8 @@ export const networkView = {
     }
     function drawNote() {
       const v = app.view || { stale: false };
-      const measure = el("button", { type: "button", class: "primary", title: "Run the analysis on the plan as it stands: qwb analyze",
-        onclick: () => {
-          measure.disabled = true;
-          app.run("analyze").catch(() => {}).finally(() => {
-            measure.disabled = false;
-          });
-        } }, measured() ? "Measure again" : "Measure");
+      const measure = jobButton(app, { label: measured() ? "Measure again" : "Measure", kind: "analyze",
+        title: "Run the analysis on the plan as it stands: qwb analyze" });
       replace(note, v.stale ? ["The figures were measured before the last change. ", measure]
         : measured() ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
       note.hidden = !note.firstChild;

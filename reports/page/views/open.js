@@ -1,11 +1,11 @@
 // Open: a model, its data, the preprocessing that float accuracy speaks for, a target; then the first plan. Or a plan that is there.
 import { el } from "../dom.js";
-import { count, known, number, percent, plural } from "../format.js";
+import { count, known, number, percent, plural, problemText } from "../format.js";
 import { baseName } from "../frame.js";
 import { dropArea } from "./drop.js";
-import { dataOptions, dataRows, drawForm, field, fields, grid, message, part, problemText, remembered, steady, task,
-  tiles } from "./parts.js";
+import { dataOptions, dataRows, drawForm, field, fields, grid, message, part, remembered, steady, tiles } from "./parts.js";
 import { className, classNote, thumbnail } from "./samples.js";
+import { task } from "./task.js";
 
 export const openView = {
   key: "open",

@@ -1,8 +1,8 @@
 // One tensor in two plans: values, ranges and levels of both over one axis, and the same as a table.
 import { el, svg } from "../dom.js";
-import { decibels, exact, known, number, percent, plural, small } from "../format.js";
+import { decibels, exact, known, number, percent, plural, problemText, small } from "../format.js";
 import { outline, ticks } from "../histogram.js";
-import { message, problemText, showOperator } from "./parts.js";
+import { message, showOperator } from "./parts.js";
 
 // showPair asks for a tensor of an operator in plans a and b, and draws it. Without at it is the first whose scales differ.
 /** @param {HTMLElement} host @param {App} app @param {string} a @param {string} b @param {string} node @param {string} at */

@@ -1,6 +1,6 @@
 // What the views share: forms made of rows, result tables, buttons that run a job, and the choice of a file.
-import { commandLine, el, visible } from "../dom.js";
-import { bytes, duration, known } from "../format.js";
+import { el, visible } from "../dom.js";
+import { bytes, known, problemText } from "../format.js";
 
 // remembered keeps what was entered in a form, so that data named once are proposed in every view and stay when a tab of the page is left.
 export const remembered = {};
@@ -161,111 +161,6 @@ export function message(host, text, bad) {
   host.textContent = visible(text);
 }
 
-// problemText is an error of the core in one line: what failed, and at which operator.
-export function problemText(problem) {
-  const node = problem.node ? ` (operator ${problem.node})` : "";
-  return `${problem.message || problem}${node}`;
-}
-
-// task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
-// only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this
-// kind is shown at once, so that leaving the view loses nothing. into is where show draws what is true of one state of the plan only: it
-// says so once that is another one.
-/** @template {keyof Core.Jobs} K @param {App} app @param {Task<K>} choices */
-export function task(app, { label, kind, only = "", doc, options, show, into, result = true }) {
-  const bar = el("progress", { hidden: true, "aria-label": `progress: ${label}` }),
-    status = el("span", { class: "status", role: "status" });
-  const stop = el("button", { type: "button", hidden: true,
-    title: "Stop this job. What it has done so far stays where the command can go on from it." }, "Cancel");
-  const button = el("button", { type: "button", class: "main", title: doc || "" }, label), line = el("div", { class: "ran" });
-  const old = el("p", { class: "warn" }, "The plan has changed since: this is of the plan before.");
-  let running = null, mine = false, ended = null, shown = null; // mine: started by this button; shown: the job whose result is drawn
-  const age = () => {
-    if (shown && !node.isConnected) offReload();
-    old.hidden = !shown || shown.revision === app.state.revision;
-  };
-  const draw = (r, job) => {
-    shown = job;
-    show(r);
-    if (into) into.prepend(old);
-    age();
-  };
-  const offReload = into ? app.on(age) : () => {};
-  const earlier = () => (shown ? "; below is the result of an earlier run" : "");
-  const follow = (event) => {
-    const job = event.job || event;
-    if (!node.isConnected) {
-      if (off) off(); // the view was drawn anew
-      return;
-    }
-    if (job.kind !== kind || !job.command.includes(only) || (running && running !== job.id)) return;
-    const on = job.state === "running" || job.state === "queued";
-    if (on) running = job.id;
-    if (job.command) line.replaceChildren(commandLine(job.command), ...warningList(job.warnings));
-    bar.hidden = stop.hidden = !on;
-    button.disabled = on;
-    if (!on) {
-      running = null;
-      ended = job;
-      if (!mine && event.job && job.state === "done") latest(); // another tab or the demo started it
-      return;
-    }
-    if (job.total) {
-      bar.max = job.total;
-      bar.value = job.done;
-    } else bar.removeAttribute("value");
-    const left = job.eta ? `, about ${duration(job.eta)} left` : "";
-    message(status, job.state === "queued" ? "waits for another job"
-      : `${job.what || "running"}${job.total ? ` ${job.done} of ${job.total}` : ""}${left}`);
-  };
-  stop.addEventListener("click", () => {
-    if (running) app.client.call("cancel", { job: running }).catch((e) => message(status, problemText(e), true));
-  });
-  button.addEventListener("click", async () => {
-    button.disabled = mine = true;
-    message(status, "");
-    try {
-      const r = await app.run(kind, options ? options() : {});
-      message(status, ended && ended.error ? ended.error.message : "done", Boolean(ended && ended.error));
-      draw(r, ended);
-    } catch (problem) {
-      message(status, `${problem.kind === "canceled" ? "stopped" : problemText(problem)}${problem.result ? "" : earlier()}`,
-        problem.kind !== "canceled");
-      if (problem.result) draw(problem.result, ended);
-    }
-    bar.hidden = stop.hidden = true;
-    button.disabled = mine = false;
-    running = null;
-  });
-  const node = el("div", { class: "task" }, button, " ", bar, " ", stop, " ", status, line);
-  const off = app.client.on("job", follow);
-  const latest = () =>
-    result && newest(app, kind, only).then((r) => {
-      if (r && !running) {
-        follow(r.job);
-        draw(r.result, r.job);
-      }
-    });
-  latest();
-  return node;
-}
-
-// newest is the last job of a kind that has a result, {job, result}, or null.
-/** @param {App} app */
-async function newest(app, kind, only) {
-  try {
-    const { jobs } = await app.client.call("jobs", {});
-    const since = jobs.findLastIndex((j) => j.kind === "open" && j.state === "done"); // results of another model say nothing here
-    const done = jobs.slice(Math.max(since, 0)).filter((j) =>
-      j.kind === kind && j.command.includes(only) && (j.state === "done" || j.state === "failed")
-    );
-    const answer = done.length ? await app.client.call("result", { job: done[done.length - 1].id }) : null;
-    return answer && answer.result ? answer : null;
-  } catch {
-    return null; // a result that is gone is not worth a message: the button makes a new one
-  }
-}
-
 // grid is a table of results. columns: {label, doc, cell(row) (text or node), sort(row) (number or text; without: not sortable),
 // title(row)}. pick(row), where given, makes the first cell a button.
 /** @template R @param {Grid<R>} choices */
@@ -327,7 +222,7 @@ export function tiles(list) {
 }
 
 // warningList shows warnings, which are texts or objects with one.
-function warningList(list) {
+export function warningList(list) {
   return list && list.length ? list.map((w) => el("p", { class: "warn" }, w.text || String(w))) : [];
 }
 

@@ -1,9 +1,10 @@
 // Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample
 // arises.
 import { el } from "../dom.js";
-import { decibels, insignificant, known, percent, plural, points, small, withError } from "../format.js";
+import { decibels, insignificant, known, percent, plural, points, problemText, small, withError } from "../format.js";
 import { drawOrder } from "../order.js";
-import { dataOptions, dataRows, drawForm, grid, message, part, planned, problemText, showOperator, steady, task, tiles } from "./parts.js";
+import { dataOptions, dataRows, drawForm, grid, message, part, planned, showOperator, steady, tiles } from "./parts.js";
+import { task } from "./task.js";
 
 export const samplesView = {
   key: "samples",

@@ -1,9 +1,10 @@
 // Options compared on held-out samples (sweep), and the search for the fewest operators in FP32 (Pareto front).
 import { commandLine, el } from "../dom.js";
-import { bytes, count, decibels, known, number, percent, plural, small, withError } from "../format.js";
+import { bytes, count, decibels, known, number, percent, plural, problemText, small, withError } from "../format.js";
 import { drawScatter } from "../scatter.js";
 import { drawIntervals } from "./intervals.js";
-import { dataOptions, dataRows, drawForm, fields, grid, message, part, problemText, steady, task, tiles } from "./parts.js";
+import { dataOptions, dataRows, drawForm, fields, grid, message, part, steady, tiles } from "./parts.js";
+import { task } from "./task.js";
 
 export const sweepView = {
   key: "sweep",

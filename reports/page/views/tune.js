@@ -1,7 +1,8 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import { el } from "../dom.js";
 import { decibels, number, plural, small, withError } from "../format.js";
-import { dataOptions, dataRows, drawForm, fields, grid, part, planned, showOperator, steady, task, tiles } from "./parts.js";
+import { dataOptions, dataRows, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
+import { task } from "./task.js";
 
 export const tuneView = {
   key: "tune",

@@ -1,7 +1,8 @@
 // Verification as a traffic light: does the integer program compute what the plan says, integer by integer; where it first does not.
 import { el } from "../dom.js";
 import { cosine, count, number, percent, plural, small } from "../format.js";
-import { dataOptions, dataRows, drawForm, fields, grid, part, planned, showOperator, steady, task, tiles } from "./parts.js";
+import { dataOptions, dataRows, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
+import { task } from "./task.js";
 
 export const verifyView = {
   key: "verify",

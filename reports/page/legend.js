@@ -1,0 +1,41 @@
+// The legend of the network: what its colours mean.
+import { el, replace } from "./dom.js";
+import { number, small } from "./format.js";
+
+// drawLegend shows what the colours of a scale mean.
+export function drawLegend(host, scale) {
+  const c = scale.colouring;
+  const parts = [el("span", { class: "legend-name", title: c.doc }, c.unit ? `${c.label}: ${c.unit}` : c.label)];
+  const swatch = (colour) => {
+    const box = el("span", { class: "legend-swatch", "aria-hidden": "true" });
+    if (colour) box.style.backgroundColor = colour;
+    return box;
+  };
+  if (scale.classes) {
+    scale.classes.forEach((name, i) =>
+      scale.counts.has(name)
+      && parts.push(
+        el("span", { class: "legend-class" }, swatch(scale.colours[Math.min(i, scale.colours.length - 1)]),
+          `${name} (${scale.counts.get(name)})`)
+      )
+    );
+  } else {
+    const bar = el("span", { class: "legend-bar", role: "img", "aria-label": legendText(scale) });
+    bar.style.backgroundImage = `linear-gradient(to right, ${scale.colours.join(", ")})`;
+    for (const t of scale.ticks) {
+      const mark = el("span", { class: "legend-tick", "aria-hidden": "true" }, number(t.value).replace(".00e", "e"));
+      mark.style.left = `${100 * t.at}%`;
+      bar.append(mark);
+    }
+    if (scale.low) parts.push(el("span", { class: "legend-end" }, scale.low), bar, el("span", { class: "legend-end" }, scale.high));
+    else parts.push(bar);
+  }
+  parts.push(el("span", { class: "legend-class" }, swatch(""), "no value"));
+  replace(host, parts);
+}
+
+function legendText(scale) {
+  if (scale.low) return `from ${scale.low} to ${scale.high}`;
+  if (!scale.ticks.length) return "no values";
+  return `from pale, ${small(scale.ticks[0].value)}, to strong, ${small(scale.ticks[scale.ticks.length - 1].value)}`;
+}

@@ -1,0 +1,127 @@
+// Buttons that run a job. How the job stands is one value (job_state.js), also where another tab or the demo started it.
+import { commandLine, el } from "../dom.js";
+import { problemText } from "../format.js";
+import { idle, next, said } from "../job_state.js";
+import { message, warningList } from "./parts.js";
+
+/**
+ * watch follows the jobs of a kind, those whose command has only, and calls changed(state, job) at once and after all that happens; job
+ * where one was heard of. It ends when node is no longer on the page.
+ * @template {keyof Core.Jobs} K
+ * @param {App} app @param {K} kind @param {string} only @param {HTMLElement} node
+ * @param {(state: JobState, job?: Core.Job) => void} changed
+ */
+function watch(app, kind, only, node, changed) {
+  let state = idle;
+  const to = (event) => {
+    state = next(state, event);
+    changed(state, event.type === "job" ? event.job : undefined);
+  };
+  const heard = (job) => {
+    if (job && job.kind === kind && job.command.includes(only)) to({ type: "job", job });
+  };
+  const here = (fn) => (x) => {
+    if (node.isConnected) fn(x);
+    else ends.forEach((end) => end()); // the view was drawn anew
+  };
+  const ends = [
+    app.client.on("job", here((event) => heard(event.job))),
+    app.on(here(() => to({ type: "plan", revision: app.state.revision }))),
+  ];
+  to({ type: "plan", revision: app.state.revision });
+  return { to, heard, state: () => state };
+}
+
+// task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
+// only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this
+// kind is shown at once, so that leaving the view loses nothing. into is where show draws what is true of one state of the plan only: it
+// says so once that is another one.
+/** @template {keyof Core.Jobs} K @param {App} app @param {Task<K>} choices */
+export function task(app, { label, kind, only = "", doc, options, show, into, result = true }) {
+  const bar = el("progress", { hidden: true, "aria-label": `progress: ${label}` }),
+    status = el("span", { class: "status", role: "status" });
+  const stop = el("button", { type: "button", hidden: true,
+    title: "Stop this job. What it has done so far stays where the command can go on from it.", onclick: cancel }, "Cancel");
+  const button = el("button", { type: "button", class: "main", title: doc || "", onclick: run }, label), line = el("div", { class: "ran" });
+  const old = el("p", { class: "warn" }, "The plan has changed since: this is of the plan before.");
+  const node = el("div", { class: "task" }, button, " ", bar, " ", stop, " ", status, line);
+  const job = watch(app, kind, only, node, (state, news) => {
+    const now = said(state);
+    button.disabled = now.working;
+    bar.hidden = stop.hidden = !now.going;
+    if (now.max) {
+      bar.max = now.max;
+      bar.value = now.done;
+    } else bar.removeAttribute("value");
+    message(status, now.text, now.bad);
+    old.hidden = !now.old;
+    if (news && state.job === news) line.replaceChildren(commandLine(news.command), ...warningList(news.warnings));
+    if (news && news.state === "done" && !state.mine) latest(); // another tab or the demo started it
+  });
+
+  function draw(r) {
+    show(r);
+    if (into) into.prepend(old);
+  }
+
+  async function run() {
+    job.to({ type: "ask" });
+    try {
+      const r = await app.run(kind, options ? options() : {});
+      job.to({ type: "result" });
+      draw(r);
+    } catch (problem) {
+      job.to({ type: "fault", problem, drawn: Boolean(problem.result) });
+      if (problem.result) draw(problem.result);
+    }
+  }
+
+  function cancel() {
+    app.client.call("cancel", { job: job.state().job.id }).catch((problem) => message(status, problemText(problem), true));
+  }
+
+  async function latest() {
+    const found = result && await newest(app, kind, only);
+    if (!found || said(job.state()).working) return;
+    line.replaceChildren(commandLine(found.job.command), ...warningList(found.job.warnings));
+    job.to({ type: "found", job: found.job });
+    draw(found.result);
+  }
+
+  job.heard(app.state.job);
+  latest();
+  return node;
+}
+
+/**
+ * jobButton is a button that runs a job and no more: its result is what the page shows anyhow, and the foot says how it goes.
+ * @template {keyof Core.Jobs} K
+ * @param {App} app @param {{ label: string; kind: K; options?: Core.Jobs[K]["options"]; title?: string }} choices
+ */
+export function jobButton(app, { label, kind, options = {}, title }) {
+  const button = el("button", { type: "button", class: "primary", title, onclick: () => {
+    job.to({ type: "ask" });
+    app.run(kind, options).then(() => job.to({ type: "result" }), (problem) => job.to({ type: "fault", problem, drawn: false }));
+  } }, label);
+  const job = watch(app, kind, "", button, (state) => {
+    button.disabled = said(state).working;
+  });
+  job.heard(app.state.job);
+  return button;
+}
+
+// newest is the last job of a kind that has a result, {job, result}, or null.
+/** @param {App} app */
+async function newest(app, kind, only) {
+  try {
+    const { jobs } = await app.client.call("jobs", {});
+    const since = jobs.findLastIndex((j) => j.kind === "open" && j.state === "done"); // results of another model say nothing here
+    const done = jobs.slice(Math.max(since, 0)).filter((j) =>
+      j.kind === kind && j.command.includes(only) && (j.state === "done" || j.state === "failed")
+    );
+    const answer = done.length ? await app.client.call("result", { job: done[done.length - 1].id }) : null;
+    return answer && answer.result ? answer : null;
+  } catch {
+    return null; // a result that is gone is not worth a message: the button makes a new one
+  }
+}
