@@ -259,11 +259,13 @@ func (c *checker) weights(f func(op int, x, w *tf.Tensor)) {
 
 func rules() []export.Rule {
 	var list []export.Rule
-	for _, r := range checks {
+	for _, r := range slices.Concat(checks, kernelChecks) {
 		list = append(list, r.Rule)
 	}
 	return list
 }
+
+const schemaVersion = 3
 
 // Check reads a file and says what TensorFlow Lite's integer kernels would refuse, or compute otherwise than the file says.
 func Check(b []byte) ([]export.Finding, error) {
@@ -272,9 +274,12 @@ func Check(b []byte) ([]export.Finding, error) {
 		return nil, err
 	}
 	var found []export.Finding
+	if m.Version != schemaVersion {
+		found = append(found, export.Finding{Rule: "version", Text: fmt.Sprintf("the file has version %d of the schema, not %d", m.Version, schemaVersion)})
+	}
 	for i := range m.Subgraphs {
-		for k := range checks {
-			c := &checker{sub: &m.Subgraphs[i], rule: &checks[k]}
+		for _, r := range slices.Concat(checks, kernelChecks) {
+			c := &checker{sub: &m.Subgraphs[i], rule: &r}
 			c.rule.check(c)
 			found = append(found, c.found...)
 		}

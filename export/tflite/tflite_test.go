@@ -181,6 +181,16 @@ func TestDoctor(t *testing.T) {
 			x.Type, x.Quantization.ZeroPoint[0] = tf.Int16, 3
 		},
 		"types":    func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "FULLY_CONNECTED").Outputs[0]].Type = tf.Float32 },
+		"version":  func(m *tf.Model, g *tf.Subgraph) { op(m, "CONV_2D").Version = 99 },
+		"tensors":  func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "CONV_2D").Inputs[0]].Quantization.Axis = 9 },
+		"operands": func(m *tf.Model, g *tf.Subgraph) { op(m, "CONV_2D").Inputs[0] = -1 },
+		"options":  func(m *tf.Model, g *tf.Subgraph) { op(m, "CONV_2D").Options["stride_w"] = 0 },
+		"sizes":    func(m *tf.Model, g *tf.Subgraph) { g.Tensors[g.Inputs[0]].Shape = []int{1, 8, 8, 5} },
+		"factor": func(m *tf.Model, g *tf.Subgraph) {
+			o := op(m, "FULLY_CONNECTED")
+			o.Op, o.Inputs, o.OptionsType, o.Options = "ADD", []int{o.Inputs[0], o.Inputs[0]}, "Add", tf.Options{}
+			g.Tensors[o.Inputs[0]].Quantization.Scale[0] = 1e30
+		},
 		"one-type": func(m *tf.Model, g *tf.Subgraph) { g.Tensors[op(m, "CONCATENATION").Outputs[0]].Type = tf.Int16 },
 	}
 	require.Len(t, faults, len(rules()))

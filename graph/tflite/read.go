@@ -156,6 +156,9 @@ func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
 	if f.Err() != nil {
 		return t, f.Err()
 	}
+	if n, err := t.Elements(); err == nil && t.Type.Bits() > 0 && t.Unread == "" { // buffers may be padded
+		t.Data = t.Data[:min((n*t.Type.Bits()+7)/8, len(t.Data))]
+	}
 	return t, t.check()
 }
 
