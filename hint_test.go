@@ -3,10 +3,13 @@ package qwb
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"qwb/calib/data/npy"
+	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
 	"qwb/internal/work/planning"
 	"qwb/quantizer/tqc"
@@ -52,4 +55,30 @@ func TestHint(t *testing.T) {
 			h.Observer, h.Plan.NSR, h.Other.NSR, h.Plan.NSRError, h.Other.NSRError = tqc.ObserverKL, 0.7, 0.5, nil, nil
 			return h.String()
 		}())
+}
+
+// A hint is bounded: an observer that takes long is not tried for many tensors.
+func TestHintOfManyTensors(t *testing.T) {
+	ctx := context.Background()
+	var b strings.Builder
+	b.WriteString("opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(seed=1, std=0.5)\nc0 = Conv(x, w) \"c0\"\n")
+	const n = 300
+	for i := range n {
+		fmt.Fprintf(&b, "s%d = Sigmoid(c%d)\nc%d = Conv(s%d, w) \"c%d\"\n", i, i, i+1, i, i+1)
+	}
+	fmt.Fprintf(&b, "output c%d\n", n)
+	store := new(Memory)
+	var file bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, b.String())}).Write(&file))
+	store.Write("m.onnx", file.Bytes())
+	for i := range 8 {
+		var x bytes.Buffer
+		require.NoError(t, npy.Write(&x, graphtest.Normal(uint64(i), 1, 2, 2, 2)))
+		store.Write(fmt.Sprintf("d/%d.npy", i), x.Bytes())
+	}
+	heard := &listener{}
+	p := &Project{Model: "m.onnx", Plan: "m.plan.json", Store: store, Events: heard}
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Observer: tqc.ObserverMinMax, Data: DataOptions{Paths: []string{"d"}}, Threads: 1})
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(heard.details, "\n"), "hint: kl is not tried")
 }

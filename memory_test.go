@@ -147,6 +147,7 @@ func TestWithoutBackendsAndDevices(t *testing.T) {
 type listener struct {
 	warnings []tqc.Warning
 	notes    []string
+	details  []string
 	at       func(what string, done int)
 }
 
@@ -161,5 +162,5 @@ func (l *listener) Progress(what string, _ int) (func(int), func()) {
 }
 
 func (l *listener) Note(text string)      { l.notes = append(l.notes, text) }
-func (l *listener) Detail(string)         {}
+func (l *listener) Detail(text string)    { l.details = append(l.details, text) }
 func (l *listener) Warning(w tqc.Warning) { l.warnings = append(l.warnings, w) }

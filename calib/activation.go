@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"qwb/graph"
 	"qwb/observers"
@@ -58,6 +59,17 @@ func (r *renderer) activation(root *tqc.Slot) *activation {
 
 // activations finds the scales of all activations and renders them.
 func (r *renderer) activations(ctx context.Context, list []*activation) error {
+	tick := func() {}
+	if report := r.cfg.Progress; report != nil {
+		var mu sync.Mutex
+		done := 0
+		tick = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			done++
+			report(done, len(list))
+		}
+	}
 	err := parallel(ctx, len(list), r.cfg.Threads, func(i int) error {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -65,6 +77,7 @@ func (r *renderer) activations(ctx context.Context, list []*activation) error {
 		if err := r.ranges(list[i]); err != nil {
 			return r.at(list[i].slot, err)
 		}
+		tick()
 		return nil
 	})
 	if err != nil {

@@ -21,6 +21,8 @@ type RenderConfig struct {
 	Own     []*observers.Method
 	Memo    *Memo // ranges of earlier calls for the same graph and statistics; nil remembers nothing
 	Threads int   // how many tensors are worked on at a time, 0 for one; the result does not depend on it
+	// Progress, if not nil, is called after each activation with how many have their ranges and how many there are. Calls do not overlap.
+	Progress func(done, total int)
 	// Frozen, if not nil, is asked of every constant that waits for a scale; see Frozen.
 	Frozen func(sl *tqc.Slot) Frozen
 }

@@ -30,7 +30,7 @@ type candidate struct {
 // maxStructureTrials bounds the trials of one turn.
 const maxStructureTrials = 8
 
-// restructure tries changes of structure, turn by turn. The candidates of a turn are tried together; where that does not pass, the halves,
+// restructure tries changes of structure, turn by turn. Those of a turn that cost no work are tried together, then those that do; where that does not pass, the halves,
 // the one with the better predictions first, and so on as long as the error falls at all. Both sides of a comparison have their biases
 // corrected. The k-th trial has to pass the bar of k(k+1) trials, so that all together pass one by chance as seldom as a single one does.
 func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *Bench) ([]*candidate, error)) (*Report, error) {
@@ -53,9 +53,13 @@ func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *
 			r.index[c] = len(r.report.Layers)
 			r.report.Layers = append(r.report.Layers, Layer{Node: c.node, Why: "not tried: the budget is spent", Tried: []Step{}})
 		}
-		r.left, r.all = maxStructureTrials, len(list)
-		if err := r.try(ctx, list); err != nil {
-			return nil, err
+		r.left = maxStructureTrials
+		free, paid := r.affordable(list)
+		for _, part := range [][]*candidate{free, paid} {
+			r.all = len(part)
+			if err := r.try(ctx, part); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if r.kept {

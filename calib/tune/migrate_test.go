@@ -274,6 +274,25 @@ func TestSplitHalvesLargeWeights(t *testing.T) {
 			}
 			require.Positive(t, kinds["split-"+name], "%v", kinds)
 			sameFunction(t, g, b.Reference, b.Held)
+
+			// What costs too much is not tried, and said first.
+			b = rewritable(t, g, &coarse, 1, 4, 12, 12)
+			var said []string
+			b.Say = func(text string) { said = append(said, text) }
+			b.Room = &Room{Model: SizeOf(b.Reference), Work: 0.001, Bytes: 0.001}
+			reports, err = b.Tune(context.Background(), &Split)
+			require.NoError(t, err)
+			require.Zero(t, reports[0].Kept)
+			require.Empty(t, b.Steps)
+			require.Regexp(t, `split: 1 of 1 changes are left out: all of them cost [\d.]+ times the work and [\d.]+ times the bytes of the model; --max-work`, said[0])
+			require.Regexp(t, "--max-(work|bytes) [0-9]+ allows it", reports[0].Layers[0].Why)
+			b = rewritable(t, g, &coarse, 1, 4, 12, 12)
+			b.Say = func(text string) { said = append(said, text) }
+			b.Room = &Room{Model: SizeOf(b.Reference), Work: 1, Bytes: 1}
+			reports, err = b.Tune(context.Background(), &Split)
+			require.NoError(t, err)
+			require.Positive(t, reports[0].Kept)
+			require.Regexp(t, "split: 1 changes are tried that cost [0-9.]+ times the work", said[len(said)-1])
 		})
 	}
 }

@@ -115,6 +115,9 @@ func (b *Bench) structure(ctx context.Context, s structural, now analysis.Losses
 
 // after is the bench after more steps, its biases corrected, and its losses.
 func (b *Bench) after(ctx context.Context, steps []rewrite.Step) (*Bench, analysis.Losses, error) {
+	if err := b.afforded(steps); err != nil {
+		return nil, nil, &declined{err}
+	}
 	next, err := b.rewritten(ctx, append(b.Steps[:len(b.Steps):len(b.Steps)], steps...))
 	if err != nil {
 		return nil, nil, &declined{err}

@@ -64,6 +64,10 @@ type Bench struct {
 	Memory int64
 	// Force keeps what cannot be confirmed.
 	Force bool
+	// Room bounds what changes of structure may cost; nil for no bounds.
+	Room *Room
+	// Say, if not nil, hears what is about to be tried, where people should know.
+	Say func(string)
 	// Parts are what outputs are judged by beside the whole, as analysis.NewJudge takes them.
 	Parts []analysis.Slice
 	// Progress hears of the work; it may be nil.

@@ -104,6 +104,9 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	if r.FloatNSR != nil {
 		fmt.Fprintf(&b, "%d rewriting steps; the float network stays the same (NSR %.2g)\n", r.Steps, *r.FloatNSR)
 	}
+	if r.Costs != "" {
+		fmt.Fprintf(&b, "it costs %s\n", r.Costs)
+	}
 	for _, line := range r.OnIntegers.Words {
 		fmt.Fprintln(&b, line)
 	}

@@ -157,6 +157,12 @@ func (o *Tune) Table(*qwb.Catalog) Table {
 			{Name: "allow-fp32", See: "tuning.md", At: &o.AllowFP32, Job: true, Field: &Field{Label: "Also try what moves work to FP32",
 				Doc: "Equalization through ReLU6 leaves bounds per channel behind it, which no target computes on " +
 					"integers."}, Help: "also try rewriting steps after which more of the network runs in FP32 than before"},
+			{Name: "max-work", See: "tuning.md#extra-work", At: &o.MaxWork, Job: true, Field: &Field{Label: "Extra work at most, %", Hint: "5",
+				Doc: "Multiply-accumulates of the tuned network beside those of the model."},
+				Help: "how many `PERCENT` more multiply-accumulates than the model the tuned network may have (default 5)"},
+			{Name: "max-bytes", See: "tuning.md#extra-work", At: &o.MaxBytes, Job: true, Field: &Field{Label: "Extra bytes at most, %", Hint: "5",
+				Doc: "Constants of the tuned network beside those of the model."},
+				Help: "how many `PERCENT` more bytes of constants than the model the tuned network may have (default 5)"},
 			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"},
 				Help: "also keep changes that held-out samples do not confirm"},
 			{Name: "gram", See: "tuning.md#gram-statistics", At: &o.Gram,
@@ -178,6 +184,10 @@ func (o *Tune) Check() error {
 		return qwb.Usagef("--shard only writes Gram statistics and tunes nothing: remove --method, --gram, --budget and --force")
 	case part && o.Out == "":
 		return qwb.Usagef("--shard needs -o: the file to write")
+	case o.MaxWork != nil && !(*o.MaxWork >= 0):
+		return qwb.Usagef("--max-work %g: give a percentage, 0 or more", *o.MaxWork)
+	case o.MaxBytes != nil && !(*o.MaxBytes >= 0):
+		return qwb.Usagef("--max-bytes %g: give a percentage, 0 or more", *o.MaxBytes)
 	case !part && o.Out != "":
 		return qwb.Usagef("-o needs --shard; without it tune writes its file beside the plan")
 	}

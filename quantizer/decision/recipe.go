@@ -32,7 +32,10 @@ type Tuning struct {
 	Samples   int    `json:"samples,omitempty"`    // of the plan's data; 0: the default of qwb tune
 	Force     bool   `json:"force,omitempty"`      // keep what held-out samples do not confirm
 	AllowFP32 bool   `json:"allow_fp32,omitempty"` // also try what moves work to FP32
-	Profile   string `json:"profile,omitempty"`    // arithmetic to reduce the error for
+	// MaxWork and MaxBytes are percentages that the tuned network may cost more than the model; nil: the default of qwb tune.
+	MaxWork  *float64 `json:"max_work,omitempty"`
+	MaxBytes *float64 `json:"max_bytes,omitempty"`
+	Profile  string   `json:"profile,omitempty"` // arithmetic to reduce the error for
 }
 
 // Gate is a step that measures the plan and fails where it misses a limit. Limits are upper ones but for MinCosine.

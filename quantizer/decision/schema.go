@@ -34,6 +34,8 @@ var keyDocs = map[string]string{
 	"samples":    "how many samples; 0 or absent: the default",
 	"force":      "keep what held-out samples do not confirm",
 	"allow_fp32": "also try rewriting steps that move work to FP32",
+	"max_work":   "how many percent more multiply-accumulates than the model the tuned network may have; absent: 5",
+	"max_bytes":  "how many percent more bytes of constants than the model the tuned network may have; absent: 5",
 	"profile":    "arithmetic profile to reduce the error for",
 	"max_nsr":    "largest noise-to-signal ratio (NSR) at the outputs",
 	"min_cosine": "smallest cosine similarity at the outputs",

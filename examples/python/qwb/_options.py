@@ -156,6 +156,8 @@ OPTIONS = {
         "data": "PATH of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated",
         "force": "also keep changes that held-out samples do not confirm",
         "gram": "FILE of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data",
+        "max_bytes": "how many PERCENT more bytes of constants than the model the tuned network may have (default 5)",
+        "max_work": "how many PERCENT more multiply-accumulates than the model the tuned network may have (default 5)",
         "mem": "memory for stored activations, for example 512M or 4G",
         "method": "auto, or method names separated by commas",
         "output": "file for the Gram statistics of --shard",

@@ -154,7 +154,9 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if err := planning.TunedBy(j, d, j.Plan, next, m.Graph); err != nil {
 		return nil, nil, err
 	}
+	finish := watched(j, d, "ranges")
 	out, err := d.Remembered(ctx, next)
+	finish()
 	if errors.Is(err, context.Canceled) && len(o.Data.Paths) > 0 {
 		return nil, nil, keep(j, stats, stats.Samples(), statsFile, err)
 	}
@@ -181,7 +183,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 		res.Warnings = []tqc.Warning{}
 	}
 	if g.Stats == nil && err == nil { // the plan is written: what a hint fails with is no error of the calibration
-		if res.Hint, err = hint(ctx, j, d, p.Decisions, losses); err != nil {
+		if res.Hint, err = hint(ctx, j, d, p.Decisions, losses, searched(out.Set)); err != nil {
 			j.Detail("no hint about observers: %v", err)
 		} else if res.Hint != nil {
 			j.Note("%s", res.Hint)
@@ -192,6 +194,26 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	res.PeakRSS = j.PeakMemory()
 	return res, steps, nil
 }
+
+// watched shows how far the search for ranges of a derivation is.
+func watched(j *open.Job, d *planning.Derivation, what string) (finish func()) {
+	tick, end := func(int) {}, func() {}
+	begun := false
+	d.Watch = func(done, total int) {
+		if !begun && total >= watchedRanges {
+			tick, end = j.Progress(what, total)
+			begun = true
+		}
+		tick(done)
+	}
+	return func() {
+		d.Watch = nil
+		end()
+	}
+}
+
+// watchedRanges is how many ranges take long enough to be watched.
+const watchedRanges = 500
 
 // warnTypes warns where what reads the platform's files cannot take the types of inputs and outputs.
 func warnTypes(j *open.Job, m *open.Model, t *target.Target) {

@@ -25,20 +25,26 @@ type Hint struct {
 	Other    analysis.NSR `json:"other"` // and with the other observer
 }
 
-// hinted are the observers that a calibration tries for its hint.
-var hinted = []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverMSE, tqc.ObserverRobust, tqc.ObserverKL}
+// hinted are the observers that a calibration tries for its hint, each with what the search for one range costs, roughly: 1 is 1.5 ms.
+var hinted = []struct {
+	name tqc.Observer
+	cost int
+}{{tqc.ObserverMinMax, 0}, {tqc.ObserverMSE, 1}, {tqc.ObserverRobust, 1}, {tqc.ObserverKL, 6}}
 
 // hintWork bounds what a hint may cost, in multiply-accumulates of all samples and observers together: beyond it there is none. It is seconds
-// on any machine; a network of the size of ResNet-50 stays below. hintSamples is how many samples a hint needs.
+// on any machine; a network of the size of ResNet-50 stays below. hintRanges bounds the ranges that are searched for it, times what each costs:
+// observers that would exceed it are not tried. hintSamples is how many samples a hint needs.
 const (
 	hintWork    = 250e9
+	hintRanges  = 1500
 	hintSamples = 4
 )
 
 // hint simulates what other observers would give in place of the plan's own, which loses was, with all else that was decided, and returns the one whose error on
 // the typical sample (the mean of the logarithm of the ratio, paired) is least, if it lies below the plan's at risk analysis.ClaimRisk for all of
-// them together; nil if none does or none can be tried. Nothing is changed.
-func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, was analysis.Losses) (*Hint, error) {
+// them together; nil if none does or none can be tried. The plan has so many ranges. Nothing is changed.
+func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, was analysis.Losses, ranges int) (*Hint, error) {
+	defer watched(j, d, "hint")()
 	kept := len(was)
 	macs := int64(0)
 	for _, id := range d.Graph.Nodes() {
@@ -55,10 +61,18 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 	var best *Hint
 	least, risk := 0.0, analysis.ClaimRisk/float64(len(hinted))
 	before := logs(was)
-	for _, o := range hinted {
+	left := hintRanges
+	for _, h := range hinted {
+		o := h.name
 		decisions := observedBy(list, o)
 		if reflect.DeepEqual(decisions, list) {
 			continue // this is the plan's
+		}
+		if cost := h.cost * ranges; cost > left {
+			j.Detail("hint: %s is not tried: it searches too long for %d ranges", o, ranges)
+			continue
+		} else {
+			left -= cost
 		}
 		another, err := d.Derive(ctx, decisions)
 		if err != nil {
@@ -87,6 +101,16 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 		}
 	}
 	return best, nil
+}
+
+// searched is how many ranges of activations a configuration has.
+func searched(set *tqc.Set) (n int) {
+	for i := range set.NumSlots() {
+		if sl := set.Slot(tqc.SlotID(i)); set.Root(sl.ID) == sl.ID && !sl.Weight && sl.State().Quantizes() {
+			n++
+		}
+	}
+	return n
 }
 
 // String is the line that a calibration prints.

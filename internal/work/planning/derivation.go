@@ -33,8 +33,10 @@ type Derivation struct {
 	Parts []analysis.Slice
 	// Own are the observers that the program brings along.
 	Own     []*observers.Method
-	Threads int        // never changes a result
-	Memo    calib.Memo // of ranges, for deriving again with other decisions
+	Threads int // never changes a result
+	// Watch, if not nil, hears of ranges that are searched; see calib.RenderConfig.
+	Watch func(done, total int)
+	Memo  calib.Memo // of ranges, for deriving again with other decisions
 	// Overlay is what was tuned, nil for nothing; Graph has its values, and Reference is the graph without them. Weights that it was made
 	// for keep its scales.
 	Overlay   *overlay.Overlay
@@ -85,7 +87,8 @@ func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Der
 	for _, name := range []string{"dispatcher", "border_cost"} {
 		out.Effects.Used[table.Plan.By(name)] = true
 	}
-	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Own: d.Own, Threads: d.Threads, Memo: &d.Memo, Frozen: d.frozen(out.Set)})
+	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Own: d.Own, Threads: d.Threads, Memo: &d.Memo, Frozen: d.frozen(out.Set),
+		Progress: d.Watch})
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package planning
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"qwb/graph"
@@ -65,13 +66,24 @@ func workOf(g *graph.Graph, domains []tqc.Domain) (macs, integer, float int64) {
 	return macs, integer, float
 }
 
+// millions writes a count in millions with three digits, all of them where there are more.
+func millions(n int64) string {
+	if m := float64(n) / 1e6; m < 1000 {
+		return fmt.Sprintf("%.3g", m)
+	}
+	return strconv.FormatInt((n+500_000)/1_000_000, 10)
+}
+
 // words says how much ran on integers before and runs after, and names what moved to float.
 func (o *OnIntegers) words() []string {
 	share := func(n int64) string {
-		return fmt.Sprintf("%.3g of %.3g M MACs (%.0f %%)", float64(n)/1e6, float64(o.MACs)/1e6, 100*float64(n)/float64(max(o.MACs, 1)))
+		return fmt.Sprintf("%s of %s M MACs (%.0f %%)", millions(n), millions(o.MACs), 100*float64(n)/float64(max(o.MACs, 1)))
 	}
 	list := []string{"on integers: " + share(o.Before) + ", as before"}
-	if o.Before != o.After {
+	switch {
+	case o.After > o.MACs:
+		list[0] = fmt.Sprintf("on integers: %s before, %s M MACs after, %.3g times the work", share(o.Before), millions(o.After), float64(o.After)/float64(max(o.MACs, 1)))
+	case o.Before != o.After:
 		list[0] = "on integers: " + share(o.Before) + " before, " + share(o.After) + " after"
 	}
 	if len(o.Moved) == 0 {

@@ -57,6 +57,13 @@ func Tuning(ctx context.Context, c *planning.Change, o Options) (*tuning, error)
 	if t.Bench, err = t.newBench(ctx, p.Reference.Clone(), c.Derivation.Stats, p.Set, fits); err != nil {
 		return nil, err
 	}
+	model := p.Reference
+	if len(fits.Steps) > 0 {
+		if model, err = planning.NormalAgain(t.Job, p); err != nil {
+			return nil, err
+		}
+	}
+	t.Bench.Room = &tune.Room{Model: tune.SizeOf(model), Work: room(o.MaxWork), Bytes: room(o.MaxBytes)}
 	return t, t.read(ctx, o)
 }
 
@@ -65,7 +72,8 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 	if t.Planned.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
 		maps.Copy(t.added, tune.Prepare(reference, set))
 	}
-	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: t.o.Memory, Force: t.o.Force}
+	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: t.o.Memory, Force: t.o.Force,
+		Say: func(text string) { t.Note("%s", text) }}
 	var err error
 	if b.Parts, err = samples.Slices(t.Job, t.o.Data.Slices, reference); err != nil {
 		return nil, err

@@ -29,7 +29,10 @@ type Options struct {
 	Force   bool  // keep what cannot be confirmed
 	// AllowFP32 also tries rewriting steps after which more of the network runs in FP32 than before.
 	AllowFP32 bool
-	Budget    string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
+	// MaxWork and MaxBytes are by how many percent the tuned network may have more multiply-accumulates and more bytes of constants than the
+	// model; nil: DefaultRoom.
+	MaxWork, MaxBytes *float64
+	Budget            string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
 	Profile string
@@ -39,6 +42,17 @@ type Options struct {
 	Shard   open.Shard
 	Out     string
 	Backend string // what runs the model and sums for Shard; "" is the processor
+}
+
+// DefaultRoom is how many percent more work and bytes tuning may make of a network unless told otherwise.
+const DefaultRoom = 5
+
+// room is the bound as a share.
+func room(percent *float64) float64 {
+	if percent == nil {
+		return DefaultRoom / 100.0
+	}
+	return *percent / 100
 }
 
 // ParseBudget reads how much tuning may do: a time, "10m", or work, "5000 forwards" (the blank may be missing). A forward is one sample
@@ -80,7 +94,8 @@ type Result struct {
 	Steps      int                 `json:"steps,omitempty"`
 	FloatNSR   *float64            `json:"float_nsr,omitempty"`
 	OnIntegers planning.OnIntegers `json:"on_integers"`
-	Judged     string              `json:"judged"` // what the errors are of: "simulation", or the profile whose integers were run
+	Costs      string              `json:"costs,omitempty"` // what the tuned network costs more than the model; absent: nothing
+	Judged     string              `json:"judged"`          // what the errors are of: "simulation", or the profile whose integers were run
 	Methods    []*tune.Report      `json:"methods"`
 	Budget     float64             `json:"budget,omitempty"` // how many forwards might be spent; absent: no end
 	Work       float64             `json:"work"`             // how many were
@@ -214,6 +229,7 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, t.Planned.Graph, t.Planned.Set.Domains)
 	if kept {
 		r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, found.graph, found.set.Domains)
+		r.Costs = tune.SizeOf(found.graph).Words(t.Bench.Room.Model)
 		if len(r.OnIntegers.Moved) > 0 {
 			j.Warn("%s", strings.Join(r.OnIntegers.Words, "; "))
 		}
