@@ -119,7 +119,7 @@ func parse(text []byte, report func(rule, node, format string, a ...any)) (*net,
 		tops += len(l.tops)
 		n.layers = append(n.layers, *l)
 	}
-	if len(n.layers) != layers || tops != blobs {
+	if len(n.layers) != layers || tops > blobs {
 		report("counts", "", "%d layers and %d blobs are announced, and %d and %d are there", layers, blobs, len(n.layers), tops)
 	}
 	return n, nil
@@ -280,13 +280,14 @@ func rules() []export.Rule {
 	const again = "export again"
 	return []export.Rule{
 		{Name: "magic", Doc: "the first line is " + magic, Fix: again},
-		{Name: "counts", Doc: "the second line has the numbers of layers and of blobs", Fix: again},
+		{Name: "counts", Doc: "the second line has the numbers of layers and, at least, of blobs", Fix: again},
 		{Name: "names", Doc: "names of layers and of blobs are unique and have up to 255 bytes", Fix: "rename them in the model"},
 		{Name: "parameters", Doc: "parameters are key=value with keys up to 31, each once, numbers of up to 15 characters", Fix: again},
 		{Name: "known-layers", Doc: "every layer is one that this reader knows", Fix: "keep layers of other types out of the file"},
 		{Name: "blobs", Doc: "every blob is made before it is read, and read once: copies are made by Split", Fix: again},
 		{Name: "tags", Doc: "weights are tagged as float, half or int8, and as int8 only where the layer has int8_scale_term", Fix: again},
 		{Name: "weights", Doc: "the file .bin holds the arrays of all layers and nothing else", Fix: "keep the two files of one export together"},
+		{Name: "values", Doc: "windows, strides and dilations are above 0 and fit, types and axes are some that there are", Fix: again},
 		{Name: "groups", Doc: "outputs and weights of a layer are multiples of its groups", Fix: again},
 		{Name: "scales", Doc: "scales are positive numbers; that of a channel of zeros may be 0",
 			Fix: "calibrate again: a scale of 0 or infinity cannot be divided by"},
@@ -324,11 +325,13 @@ func (n *net) examine(report func(rule, node, format string, a ...any)) {
 			}
 			made[t] = l
 		}
+		l.values(report)
 		if sum := arrays[l.typ]; sum != nil && (quantizes[l.typ] || l.typ == "Convolution1D" || l.typ == "Deconvolution") {
 			l.examine(report)
 		}
 	}
 	n.handed(report)
+	n.fit(report)
 }
 
 // handed applies the rule about integers that layers hand on.
