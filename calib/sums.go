@@ -277,7 +277,9 @@ func (s *summer) addLines(data []float32, at, c int, open bool) {
 func (s *summer) finish() {
 	if s.window != nil {
 		s.window.Close()
-		s.sums.Count += s.seen / s.size * s.outputs
+		if s.size > 0 { // else there were no elements
+			s.sums.Count += s.seen / s.size * s.outputs
+		}
 		s.seen = 0
 	}
 }

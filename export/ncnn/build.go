@@ -74,6 +74,7 @@ func build(in *export.Input, float bool) (*net, error) {
 	if !float {
 		b.requantize()
 	}
+	b.keepOutputs()
 	b.net.split()
 	return &b.net, nil
 }
@@ -243,6 +244,29 @@ func (b *builder) output(v graph.ValueID) error {
 			tops: []string{b.blobName(val.Name)}})
 	}
 	return nil
+}
+
+// keepOutputs gives outputs that layers read as well a blob that nothing reads: ncnn gives the memory of a blob away once it was read, and an
+// extractor that is then asked for it crashes.
+func (b *builder) keepOutputs() {
+	for _, v := range b.g.Outputs {
+		name := clean(b.g.Value(v).Name)
+		read := func(l layer) bool { return slices.Contains(l.bottoms, name) }
+		if !slices.ContainsFunc(b.net.layers, read) {
+			continue
+		}
+		inner := b.blobName(name + "_inner")
+		for i := range b.net.layers {
+			for _, list := range [][]string{b.net.layers[i].bottoms, b.net.layers[i].tops} {
+				for k := range list {
+					if list[k] == name {
+						list[k] = inner
+					}
+				}
+			}
+		}
+		b.net.layers = append(b.net.layers, layer{typ: "Noop", name: b.layerName("output_" + name), bottoms: []string{inner}, tops: []string{name}})
+	}
 }
 
 // clean is a name as it is where nothing else has it.

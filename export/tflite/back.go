@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"qwb/export"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
 	"qwb/graph/tflite/lift"
@@ -48,7 +49,50 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	if err != nil {
 		return nil, err
 	}
+	if err := r.turn(g); err != nil {
+		return nil, err
+	}
 	return &export.Readback{Held: r.held, Graph: g}, nil
+}
+
+// turn gives inputs the order of axes that the model has, where the file has another and the lift left it: of all but images.
+func (r *recoverer) turn(g *graph.Graph) error {
+	for i, v := range g.Inputs {
+		val := g.Value(v)
+		name, perm := val.Name, r.perms[val.Name]
+		shape, known := val.Shape.Ints()
+		own := slices.IndexFunc(r.p.Inputs, func(t lower.TensorID) bool { return r.p.Tensors[t].Name == name })
+		if own < 0 || !known || len(perm) != len(shape) || slices.Equal(perm, identity(len(perm))) {
+			continue
+		}
+		want, known := r.p.Tensors[r.p.Inputs[own]].Shape.Ints()
+		if !known || len(want) != len(shape) || len(shape) == 4 && slices.Equal(want, shape) {
+			continue
+		}
+		if err := g.Rename(v, g.FreshName(name+"/file")); err != nil {
+			return err
+		}
+		x, err := g.AddValue(graph.Value{Name: name, DType: val.DType, Shape: graph.Static(want...)})
+		if err != nil {
+			return err
+		}
+		y, err := g.AddValue(graph.Value{Name: g.FreshName(name + "/turned"), DType: g.Value(v).DType, Shape: g.Value(v).Shape})
+		if err != nil {
+			return err
+		}
+		axes := make([]int64, len(perm))
+		for k, a := range perm {
+			axes[k] = int64(a)
+		}
+		g.ReplaceUses(v, y)
+		if _, err = g.AddNode(graph.Node{Name: g.FreshName(name + "/turn"), Op: "Transpose", Attrs: []graph.Attr{graph.Ints("perm", axes...)},
+			Inputs: []graph.ValueID{x}, Outputs: []graph.ValueID{y}}); err != nil {
+			return err
+		}
+		g.Inputs[i] = x
+		g.RemoveValue(v)
+	}
+	return nil
 }
 
 // wants is all of a program, and the limits of operators that compute integers of integers.
@@ -195,6 +239,9 @@ func (r *recoverer) tensor(t *lower.Tensor) error {
 	}
 	r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: q.Scale})
 	r.held.Add(&export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{int32(zero(q, 0))}})
+	if x.Data != nil { // a constant is quantized already, by whatever grid: its codes tell
+		limits = [2]int32{t.Encoding.QMin, t.Encoding.QMax}
+	}
 	r.held.Add(&export.Item{At: at, Kind: export.Grid, Ints: limits[:]})
 	if x.Data == nil {
 		return nil

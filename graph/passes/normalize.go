@@ -7,6 +7,7 @@ import "slices"
 var Normalize = []Pass{
 	ConstantNodes,
 	FoldConstants,
+	Empty,
 	Widen,
 	Branches,
 	DeadCode,
@@ -43,6 +44,7 @@ type Constraint struct {
 // Constraints are checked by a test against Normalize and by Validate.
 var Constraints = []Constraint{
 	{"constant-nodes", "fold-constants", "the operands of what can be folded are constants only once Constant nodes are"},
+	{"empty", "no-ops", "a concatenation of one part that is left hands on its input"},
 	{"fold-constants", "fold-batch-norm", "weights and statistics that are computed from constants count as constants only then"},
 	{"fold-constants", "widen", "constants are computed with all the digits that the network has"},
 	{"widen", "casts", "Casts between float types do nothing once all compute in float32"},

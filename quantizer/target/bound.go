@@ -2,6 +2,7 @@ package target
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 )
@@ -42,6 +43,10 @@ func (t *Target) Bind(g *graph.Graph) (*Bound, error) {
 			b.Reasons[id] = why.Error()
 			continue
 		}
+		if v, ok := withoutElements(g, id); ok {
+			b.Reasons[id] = fmt.Sprintf("%q has no elements", g.Value(v).Name)
+			continue
+		}
 		b.Ops[id] = op
 	}
 	for i := range b.Units {
@@ -63,6 +68,22 @@ func (t *Target) Bind(g *graph.Graph) (*Bound, error) {
 	}
 	b.findPieces()
 	return b, nil
+}
+
+// withoutElements is a tensor of numbers that a node reads or computes and that never holds any: there is nothing to take a scale from, and
+// engines fail at such pairs.
+func withoutElements(g *graph.Graph, id graph.NodeID) (graph.ValueID, bool) {
+	n := g.Node(id)
+	list := slices.Clone(n.Outputs)
+	for _, i := range DataInputs(g, id) {
+		list = append(list, n.Input(i))
+	}
+	for _, v := range list {
+		if v != graph.NoValue && slices.ContainsFunc(g.Value(v).Shape, func(d graph.Dim) bool { return d.N == 0 }) {
+			return v, true
+		}
+	}
+	return graph.NoValue, false
 }
 
 // activation is the row of the nodes of a fused activation of several nodes.

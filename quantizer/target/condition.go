@@ -1,6 +1,8 @@
 package target
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/graph/tensor"
 )
@@ -15,7 +17,7 @@ type Condition struct {
 
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput,
-	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel}
+	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed}
 
 // The conditions by themselves.
 var (
@@ -97,6 +99,27 @@ var (
 		func(_ *graph.Graph, n *graph.Node) bool {
 			return n.Op == "Resize" && n.AttrStr("coordinate_transformation_mode", "half_pixel") == "half_pixel"
 		}}
+	// TwoAxes holds where all tensors that are computed have two axes or more, as far as is known.
+	TwoAxes = Condition{"two-axes", "works on a tensor of fewer than two axes", func(g *graph.Graph, n *graph.Node) bool {
+		few := func(v graph.ValueID) bool {
+			return v != graph.NoValue && g.Const(v) == nil && g.Value(v).Shape != nil && len(g.Value(v).Shape) < 2
+		}
+		return !slices.ContainsFunc(n.Outputs, few) &&
+			!slices.ContainsFunc(DataInputs(g, n.ID), func(i int) bool { return few(n.Input(i)) })
+	}}
+	// UncountedPads holds for a pool whose average does not count padding, or that has none.
+	UncountedPads = Condition{"uncounted-pads", "counts padding in its average", func(_ *graph.Graph, n *graph.Node) bool {
+		auto := n.AttrStr("auto_pad", "NOTSET")
+		pads := slices.ContainsFunc(n.AttrInts("pads"), func(p int64) bool { return p != 0 })
+		return n.AttrInt("count_include_pad", 0) == 0 || auto == "VALID" || auto == "NOTSET" && !pads
+	}}
+	// SeveralSummed holds for a Softmax over more than one element, as far as is known.
+	SeveralSummed = Condition{"several-summed", "sums one element", func(g *graph.Graph, n *graph.Node) bool {
+		shape := g.Value(n.Inputs[0]).Shape
+		from, to, err := graph.SoftmaxAxes(n, g.Opset(n.Domain), len(shape))
+		return err != nil || !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d.Known() }) ||
+			slices.ContainsFunc(shape[from:to], func(d graph.Dim) bool { return d.N != 1 })
+	}}
 	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
 	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group",
 		func(g *graph.Graph, n *graph.Node) bool {

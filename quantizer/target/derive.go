@@ -60,6 +60,15 @@ func moving(without []string, more ...Op) []Op {
 	return rows
 }
 
+// needing returns rows that all demand a condition more.
+func needing(c Condition, rows []Op) []Op {
+	out := slices.Clone(rows)
+	for i := range out {
+		out[i].Needs = append(slices.Clip(out[i].Needs), c)
+	}
+	return out
+}
+
 // eight is a policy of 8-bit integers from lo to hi with one scale per tensor, or per output channel.
 func eight(lo, hi int32, grain tqc.Policy, observer tqc.Observer) tqc.Config {
 	kind := tqc.Symmetric

@@ -34,7 +34,7 @@ var ONNXRuntime = Target{
 		{Type: "Mul", Role: Arithmetic},
 		// QLinearSoftmax works with floor(1/scale), QLinearSigmoid with a table: both want 1/256.
 		{Type: "Sigmoid", Role: Arithmetic, FixedScale: 1.0 / 256},
-		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis}},
+		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis, SeveralSummed}},
 		{Type: "Where", Role: Arithmetic},
 
 		// Removed in front of a Q whose own clipping covers them.

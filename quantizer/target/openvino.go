@@ -16,14 +16,16 @@ import (
 var OpenVINO = Target{
 	Name: "openvino_int8",
 	Doc:  "OpenVINO on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, float bias and epilogue",
-	Ops: slices.Concat([]Op{
+	// Its transformations take tensors of one axis for others (docs/engines.md).
+	Ops: needing(TwoAxes, slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne}},
 		{Type: "MatMul", Role: Weighted},
 
 		{Type: "Add", Role: Arithmetic},
-		{Type: "AveragePool", Role: Arithmetic},
+		// Padding counts as code 0 there, not as the number 0 (docs/engines.md).
+		{Type: "AveragePool", Role: Arithmetic, Needs: []Condition{UncountedPads}},
 		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
 		{Type: "GlobalAveragePool", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
@@ -39,7 +41,7 @@ var OpenVINO = Target{
 		{Type: "Sigmoid", Role: Activation},
 		{Type: "Tanh", Role: Activation},
 	}, moving(nil,
-		Op{Type: "ReduceMax", Role: Passive}, Op{Type: "ReduceMin", Role: Passive})),
+		Op{Type: "ReduceMax", Role: Passive}, Op{Type: "ReduceMin", Role: Passive}))),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
 		Observer: tqc.ObserverRobust},
 	Weight: tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},

@@ -553,8 +553,9 @@ func (l *lifter) gather() error {
 		in...)
 }
 
-func (l *lifter) tile() error {
-	times, err := l.constants(1)
+// repeated lifts an operator with a list of how often elements are repeated along the axes, or of how many there are then.
+func (l *lifter) repeated(op, name string) error {
+	list, err := l.constants(1)
 	if err != nil {
 		return err
 	}
@@ -562,7 +563,7 @@ func (l *lifter) tile() error {
 	if err != nil {
 		return err
 	}
-	return l.result(0, plain, "Tile", nil, x, l.list("repeats", times))
+	return l.result(0, plain, op, nil, x, l.list(name, list))
 }
 
 func (l *lifter) argMax() error {
