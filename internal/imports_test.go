@@ -31,7 +31,7 @@ var layers = []string{
 	"kernels/cuda kernels/cuda/emulate kernels/cuda/gen",
 	"internal/cudatest",
 	"graph",
-	"internal/graphtest graph/pattern",
+	"internal/graphtest internal/networktest graph/pattern",
 	"graph/onnx/... graph/exec graph/language/checkpoint graph/tflite graph/pnnx",
 	"graph/passes graph/language/decode graph/device internal/kind graph/tflite/lift",
 	"graph/language/decode/gpu",

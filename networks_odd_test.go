@@ -1,0 +1,92 @@
+package qwb
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/quantizer/tqc"
+)
+
+// oddNetworks are kinds that random networks found: each is calibrated and exported, and where the engine is wrong the operator stays float.
+var oddNetworks = []struct{ name, platform, text, float string }{
+	{"a constant on the left of a product", "tflite_int8", `input x: f32[1,4,6,9]
+const c: f32[3,6] = normal(seed=1)
+t = MatMul(c, x) "n"
+output t`, ""},
+	{"a convolution along one axis, which the file turns", "tflite_int8", `input x: f32[1,3,5]
+const w: f32[2,3,1] = normal(seed=1)
+t = Conv(x, w) "n"
+y = LeakyRelu(t) "act"
+output y`, ""},
+	{"a broadcast", "tflite_int8", `input x: f32[2,8]
+const w: f32[8,16] = normal(seed=1); const to: i64[3] = [3, 2, 16]
+t = MatMul(x, w) "n"
+y = Expand(t, to) "wide"
+output y`, ""},
+	{"a softmax of one element", "onnxruntime", `input x: f32[2,1,8]
+const w: f32[8,1] = normal(seed=1)
+t = MatMul(x, w) "n"
+y = Softmax(t) "one"
+output y`, "one"},
+	{"parts without elements", "openvino_int8", `input x: f32[1,4,6,6]
+const w: f32[4,4,1,1] = normal(seed=1); const parts: i64[2] = [4, 0]
+t = Conv(x, w) "n"
+a, b = Split(t, parts) {axis=1} "halves"
+c = Conv(a, w) "m"
+d = Concat(b, c) {axis=1} "join"
+e = Relu(b) "none"
+output d, e`, "halves, none"},
+	{"a convolution that leaves nothing", "onnxruntime", `input x: f32[N2,2,5,1]
+const w: f32[2,1,4,2] = normal(seed=1); const v: f32[1,5,3,3] = normal(seed=2); const k: f32[1,1,1,1] = 2
+t = ConvTranspose(x, w) {pads=[0,1,0,1]} "n"
+p = GlobalAveragePool(t) "pool"
+q = Conv(p, k) "scale"
+u = Mul(t, q) "times"
+y = ConvTranspose(u, v) {pads=[2,0,2,2]} "m"
+output y, q`, "n, times, m"},
+	{"tensors of one axis", "openvino_int8", `input x: f32[15]
+const w: f32[15,6] = normal(seed=1); const m: f32[2,3] = normal(seed=2); const to: i64[2] = [3, 2]
+t = MatMul(x, w) "n"
+r = Reshape(t, to) "matrix"
+y = MatMul(r, m) "m"
+c = Concat(t, t) {axis=0} "join"
+output y, c`, "n, join"},
+	{"an average that counts padding", "openvino_int8", `input x: f32[1,4,9,9]
+const w: f32[4,4,1,1] = normal(seed=1)
+t = Conv(x, w) "n"
+a = AveragePool(t) {kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1} "counts"
+b = AveragePool(t) {kernel_shape=[3,3], pads=[1,1,1,1]} "does not"
+c = AveragePool(t) {kernel_shape=[3,3], auto_pad="SAME_UPPER", count_include_pad=1} "counts too"
+output a, b, c`, "counts, counts too"},
+	{"an output that a layer reads", "ncnn_int8", `input x: f32[1,4,6,6]
+const w: f32[4,4,1,1] = normal(seed=1); const pads: i64[8] = [0,0,1,0,0,0,1,0]
+t = Conv(x, w) "n"
+y = Pad(t, pads) "pad"
+output y, t`, ""},
+}
+
+func TestOddNetworks(t *testing.T) {
+	for _, c := range oddNetworks {
+		g, err := graph.Parse("opset 17\n" + c.text)
+		require.NoError(t, err, c.name)
+		graph.InferShapes(g)
+		f, files, err := throughDrawn(g, 1, c.platform, "", true)
+		require.NoError(t, err, "%s: %s", c.name, f.At)
+		p := &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: files}
+		planned, _, err := p.OpenPlan()
+		require.NoError(t, err)
+		for _, name := range strings.Split(c.float, ", ") {
+			if id, ok := planned.Graph.LookupNode(name); ok {
+				require.Equal(t, tqc.DomainFP32, planned.Set.Domains[id], "%s: %s", c.name, name)
+			}
+		}
+		require.NoError(t, planned.Close())
+		if c.platform == "ncnn_int8" {
+			param, _ := files.Read(f.File)
+			require.Regexp(t, `Noop +output_t +1 1 t_inner_splitncnn_1 t\n`, string(param), "an extractor gives away what was read")
+		}
+	}
+}
