@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
+	"qwb/internal/strictyaml"
 )
 
 // Device is what a device file says of a machine, from which the time of a plan is predicted: of each fused operator the longer of its
@@ -35,8 +35,8 @@ type Device struct {
 // ParseDevice reads a device file. A key that does not exist is an error that names its line.
 func ParseDevice(text []byte) (*Device, error) {
 	var d Device
-	if err := yaml.UnmarshalWithOptions(text, &d, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("device file: %s", yaml.FormatError(err, false, false)) // one line, without the text around it
+	if err := strictyaml.Decode(text, &d, strictyaml.Limits{What: "a device file", Bytes: 1 << 20}); err != nil {
+		return nil, fmt.Errorf("device file: %s", strictyaml.OneLine(err))
 	}
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("device file: %w", err)

@@ -11,6 +11,7 @@ import (
 	"qwb/export"
 	"qwb/export/table"
 	"qwb/graph"
+	"qwb/internal/strictyaml"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -92,7 +93,8 @@ func readHybridTwice(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 		Custom     map[string]string `yaml:"custom_quantize_layers"`
 		Parameters yaml.MapSlice     `yaml:"quantize_parameters"`
 	}
-	if err := yaml.UnmarshalWithOptions(b, &file, yaml.AllowDuplicateMapKey()); err != nil {
+	own := strictyaml.Limits{Own: true}
+	if err := strictyaml.Decode(b, &file, own); err != nil {
 		return nil, err
 	}
 	for _, item := range file.Parameters {
@@ -110,7 +112,7 @@ func readHybridTwice(b []byte, _ *graph.Graph) (list []table.Entry, err error) {
 			OriLo []float64 `yaml:"ori_min"`
 			OriHi []float64 `yaml:"ori_max"`
 		}
-		if err := yaml.Unmarshal(text, &p); err != nil {
+		if err := strictyaml.Decode(text, &p, own); err != nil {
 			return nil, fmt.Errorf("%v: %w", item.Key, err)
 		}
 		e := entry(fmt.Sprint(item.Key), -128, p.Scale, p.Zero)

@@ -1,21 +1,18 @@
 package decision
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"qwb/internal/strictyaml"
 )
 
-// maxRecipe bounds the file of a recipe, and what its aliases may make of it; maxDepth how deep lists and mappings may lie in each other,
-// since the parser's time grows with the square of that.
+// maxRecipe bounds the file of a recipe, and what its aliases may make of it; maxDepth how deep its lists and mappings may lie in each other.
 const (
 	maxRecipe = 4 << 20
 	maxDepth  = 32
@@ -43,27 +40,16 @@ type yamlItem struct {
 }
 
 // readYAML reads a file that is one list.
-func readYAML(file string, src []byte) (d *yamlDocument, err error) {
-	defer func() {
-		if r := recover(); r != nil { // the parser's own
-			d, err = nil, fmt.Errorf("%s: not readable as YAML: %v", file, r)
-		}
-	}()
-	if len(src) > maxRecipe {
-		return nil, fmt.Errorf("%s: %d bytes are too many for a recipe", file, len(src))
-	}
-	if line := tooDeep(src); line > 0 {
-		return nil, fmt.Errorf("%s:%d: more than %d lists in each other", file, line, maxDepth)
-	}
-	f, err := parser.ParseBytes(src, 0)
+func readYAML(file string, src []byte) (*yamlDocument, error) {
+	f, err := strictyaml.Parse(src, strictyaml.Limits{What: "a recipe", Bytes: maxRecipe})
 	if err != nil {
-		var at yaml.Error
-		if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
-			return nil, fmt.Errorf("%s: %s", file, strings.Join(strings.Fields(err.Error()), " "))
+		line, message := strictyaml.Line(err)
+		if line == 0 {
+			return nil, fmt.Errorf("%s: %s", file, message)
 		}
-		return nil, fmt.Errorf("%s:%d: %s", file, at.GetToken().Position.Line, at.GetMessage())
+		return nil, fmt.Errorf("%s:%d: %s", file, line, message)
 	}
-	d = &yamlDocument{file: file, line: 1, anchors: map[string]ast.Node{}}
+	d := &yamlDocument{file: file, line: 1, anchors: map[string]ast.Node{}}
 	var body ast.Node
 	for _, doc := range f.Docs {
 		switch {
@@ -93,29 +79,6 @@ func readYAML(file string, src []byte) (d *yamlDocument, err error) {
 	}
 	d.text("]")
 	return d, nil
-}
-
-// tooDeep returns the line on which lists lie too deep in each other, 0 if they do nowhere. Brackets in texts count too.
-func tooDeep(src []byte) int {
-	depth := 0
-	for i, line := range bytes.Split(src, []byte("\n")) {
-		lists := 0
-		for rest := bytes.TrimLeft(line, " "); len(rest) > 1 && rest[0] == '-' && rest[1] == ' '; rest = bytes.TrimLeft(rest[1:], " ") {
-			lists++
-		}
-		for _, c := range line {
-			switch c {
-			case '[', '{':
-				depth++
-			case ']', '}':
-				depth = max(depth-1, 0)
-			}
-			if depth > maxDepth || lists > maxDepth {
-				return i + 1
-			}
-		}
-	}
-	return 0
 }
 
 func lineOf(n ast.Node) int {

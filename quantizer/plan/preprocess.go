@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,9 +8,8 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"qwb/graph"
+	"qwb/internal/strictyaml"
 )
 
 // Preprocess says how a decoded image becomes an input of the model. It is plain data: the plan keeps its content and
@@ -51,12 +49,6 @@ var filters = []string{"nearest", "box", "bilinear", "hamming", "bicubic", "lanc
 
 // maxSide bounds the sides that a preprocessing may ask for.
 const maxSide = 1 << 14
-
-// The time that the YAML parser takes grows with the square of how deep brackets are nested: 100,000 take minutes.
-const (
-	maxYAML     = 1 << 16 // bytes
-	maxBrackets = 256
-)
 
 // presets by name, for a model with an input of 224 x 224 (resize and crop are set by Preset).
 var presets = map[string]Preprocess{
@@ -101,21 +93,14 @@ func Preset(name string, side int) (Preprocess, error) {
 // ParsePreprocess reads the YAML form, whose keys are those of the struct. Reading is strict: an unknown or repeated key, or
 // a value of the wrong type, is an error that names file and line. The result is valid.
 func ParsePreprocess(file string, src []byte) (Preprocess, error) {
-	if len(src) > maxYAML {
-		return Preprocess{}, fmt.Errorf("%s: %d bytes are too many for a description of preprocessing", file, len(src))
-	}
-	if n := bytes.Count(src, []byte("[")) + bytes.Count(src, []byte("{")); n > maxBrackets {
-		return Preprocess{}, fmt.Errorf("%s: %d brackets are too many for a description of preprocessing", file, n)
-	}
+	limits := strictyaml.Limits{What: "a description of preprocessing", Bytes: 1 << 16}
 	var p Preprocess
-	if err := decodeYAML(src, &p, yaml.Strict()); err != nil {
+	if err := strictyaml.Decode(src, &p, limits); err != nil {
 		return Preprocess{}, yamlError(file, err)
 	}
 	if p.Scale == 0 { // left out, or 0 in the file
-		var given struct {
-			Scale *float64 `yaml:"scale"`
-		}
-		if err := decodeYAML(src, &given); err == nil && given.Scale != nil {
+		var given map[string]any
+		if err := strictyaml.Decode(src, &given, limits); err == nil && given["scale"] != nil {
 			return Preprocess{}, fmt.Errorf("%s: scale is 0", file)
 		}
 		p.Scale = 1
@@ -126,28 +111,13 @@ func ParsePreprocess(file string, src []byte) (Preprocess, error) {
 	return p, nil
 }
 
-// decodeYAML is yaml.Unmarshal with its panics (v1.19 has them on some tagged scalars) turned into errors.
-func decodeYAML(src []byte, into any, o ...yaml.DecodeOption) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("not readable as YAML: %v", r)
-		}
-	}()
-	return yaml.UnmarshalWithOptions(src, into, o...)
-}
-
-// yamlError turns an error of the parser into file:line: message.
+// yamlError is an error of a file, with its line where that is known.
 func yamlError(file string, err error) error {
-	var at yaml.Error
-	if !errors.As(err, &at) || at.GetToken() == nil || at.GetToken().Position == nil {
+	line, message := strictyaml.Line(err)
+	if line == 0 {
 		return &graph.FileError{File: file, Err: err}
 	}
-	msg := at.GetMessage()
-	var unknown *yaml.UnknownFieldError
-	if errors.As(err, &unknown) {
-		msg = fmt.Sprintf("unknown key %q", at.GetToken().Value)
-	}
-	return fmt.Errorf("%s:%d: %s", file, at.GetToken().Position.Line, msg)
+	return fmt.Errorf("%s:%d: %s", file, line, message)
 }
 
 // Validate reports the first setting that cannot be carried out, nil if there is none.

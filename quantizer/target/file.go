@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-
 	"qwb/graph/pattern"
+	"qwb/internal/strictyaml"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -105,8 +104,8 @@ type fileScheme struct {
 // Parse reads a target from YAML (JSON is YAML too) and validates it. A key that does not exist is an error that names its line.
 func Parse(text []byte) (*Target, error) {
 	var f file
-	if err := yaml.UnmarshalWithOptions(text, &f, yaml.Strict()); err != nil {
-		return nil, fmt.Errorf("platform file: %s", yaml.FormatError(err, false, false)) // one line, without the text around it
+	if err := strictyaml.Decode(text, &f, strictyaml.Limits{What: "a platform file", Bytes: 1 << 20}); err != nil {
+		return nil, fmt.Errorf("platform file: %s", strictyaml.OneLine(err))
 	}
 	t, err := f.target()
 	if err != nil {
