@@ -2,6 +2,7 @@ package exec
 
 import (
 	"slices"
+	"weak"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -79,7 +80,14 @@ func (c *call) packB(b *tensor.Tensor, k, n int, trans bool) *kernels.GemmF32 {
 		return g
 	}
 	if c.fixed(1) {
-		return derive(c, 1, c.run.s.table.PackGemmF32(b.F32(), k, n, ldb, trans))
+		s := c.run.s
+		key := productKey{weak.Make(c.raw(1)), k, n, trans}
+		g := s.products.find(key)
+		if g == nil {
+			g = s.table.PackGemmF32(b.F32(), k, n, ldb, trans)
+			s.products.keep(key, g, len(s.steps))
+		}
+		return derive(c, 1, g)
 	}
 	return c.repack(b.F32(), k, n, ldb, trans)
 }

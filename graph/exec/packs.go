@@ -1,9 +1,12 @@
 package exec
 
 import (
+	"maps"
 	"sync"
+	"weak"
 
 	"qwb/graph/tensor"
+	"qwb/kernels"
 )
 
 // maxPacks is how many tensors derived from a node's constants are kept. The float weights, and those that a simulator and
@@ -45,4 +48,39 @@ func (p *packCache) find(t *tensor.Tensor) (any, bool) {
 		}
 	}
 	return nil, false
+}
+
+// sharedProducts lets the products that read one constant, such as weights that the layers of a network share, pack it once. What no step
+// keeps any more goes. It is safe for concurrent use.
+type sharedProducts struct {
+	mu   sync.Mutex
+	list map[productKey]weak.Pointer[kernels.GemmF32]
+}
+
+// productKey is everything that a packed right-hand side depends on.
+type productKey struct {
+	t     weak.Pointer[tensor.Tensor]
+	k, n  int
+	trans bool
+}
+
+// find returns what was packed, nil if nobody has it.
+func (s *sharedProducts) find(key productKey) *kernels.GemmF32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list[key].Value()
+}
+
+// keep remembers what was packed. Two goroutines may pack the same at the same time. Those that are gone are forgotten when there are many
+// more than each of the steps keeps.
+func (s *sharedProducts) keep(key productKey, g *kernels.GemmF32, steps int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.list == nil {
+		s.list = map[productKey]weak.Pointer[kernels.GemmF32]{}
+	}
+	if len(s.list) > 2*maxPacks*(steps+8) {
+		maps.DeleteFunc(s.list, func(_ productKey, g weak.Pointer[kernels.GemmF32]) bool { return g.Value() == nil })
+	}
+	s.list[key] = weak.Make(g)
 }

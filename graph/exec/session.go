@@ -30,6 +30,7 @@ type sessionState struct {
 	birth       []int32 // by value, the step that computes it, -1 for inputs and constants
 	par         kernels.Parallel
 	table       *kernels.Table
+	products    sharedProducts
 	poison      bool // fill memory with garbage before it is handed out, for tests
 }
 
