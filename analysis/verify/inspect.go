@@ -18,13 +18,14 @@ import (
 
 // keptBytes is what the tensors of the samples that pass together may take, and mostTogether how many samples do at most.
 const (
-	keptBytes    = 128 << 20
+	keptBytes    = 384 << 20
 	mostTogether = 32
 )
 
 // inspection is one sample on its way through the program.
 type inspection struct {
 	feeds   map[string]*tensor.Tensor
+	bytes   int64              // that its tensors were thought to take
 	values  []*tensor.Tensor   // by tensor
 	kept    [][]*tensor.Tensor // by step and output: what the reference computed
 	tallies [][]*tally
@@ -42,37 +43,73 @@ func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection
 		if err != nil {
 			return nil, err
 		}
-		room -= r.bytesOf(s)
-		list = append(list, &inspection{feeds: s.Feeds, values: make([]*tensor.Tensor, len(r.program.Tensors)),
+		bytes := r.bytesOf(s)
+		if r.taken > 0 {
+			room -= int64(float64(bytes) * r.taken)
+		} else {
+			room -= bytes
+		}
+		list = append(list, &inspection{feeds: s.Feeds, bytes: bytes, values: make([]*tensor.Tensor, len(r.program.Tensors)),
 			kept: make([][]*tensor.Tensor, len(r.program.Steps)), tallies: r.newTallies(), pairs: make([]pairCount, len(r.pairs))})
 	}
 	return list, nil
 }
 
-// bytesOf is what the tensors of a sample take. Open dimensions count as 1, times what that leaves out at the inputs.
+// bytesOf is about what the tensors of a sample take: open dimensions are those of the inputs of that name, or the largest open one of an
+// input. What samples before have taken says how far that is off.
 func (r *runner) bytesOf(s *exec.Sample) int64 {
-	size := func(id lower.TensorID) int64 {
-		t := &r.program.Tensors[id]
-		n := int64(t.DType.Bits())
-		for _, d := range t.Shape {
-			n *= max(int64(d.N), 1)
-		}
-		return n / 8
-	}
-	said, is, all := int64(1), int64(1), int64(1)
+	sizes, largest := map[string]int64{}, int64(1)
 	for _, id := range r.program.Inputs {
-		if t := s.Feeds[r.program.Tensors[id].Name]; t != nil {
-			said, is = said+size(id), is+int64(t.DType.Bytes(t.Len()))
+		in := &r.program.Tensors[id]
+		t := s.Feeds[in.Name]
+		for i, d := range in.Shape {
+			if t == nil || i >= len(t.Shape) || d.Known() {
+				continue
+			}
+			n := int64(t.Shape[i])
+			sizes[d.Symbol], largest = n, max(largest, n)
 		}
 	}
+	delete(sizes, "")
+	var all int64
 	for i := range r.program.Steps {
 		for _, id := range r.program.Steps[i].Outputs {
-			if id != lower.NoTensor {
-				all += size(id)
+			if id == lower.NoTensor {
+				continue
+			}
+			t := &r.program.Tensors[id]
+			n := int64(t.DType.Bits())
+			for _, d := range t.Shape {
+				switch size, named := sizes[d.Symbol]; {
+				case d.Known():
+					n *= max(int64(d.N), 1)
+				case named:
+					n *= max(size, 1)
+				default:
+					n *= largest
+				}
+				n = min(n, 1<<40)
+			}
+			all += n / 8
+		}
+	}
+	return all
+}
+
+// measure compares what samples were thought to take with what they took.
+func (r *runner) measure(list []*inspection) {
+	var thought, took int64
+	for _, x := range list {
+		thought += x.bytes
+		for _, outs := range x.kept {
+			for _, t := range outs {
+				if t != nil {
+					took += int64(t.DType.Bytes(t.Len()))
+				}
 			}
 		}
 	}
-	return is + all*max(is/said, 1)
+	r.taken = float64(took) / float64(max(thought, 1))
 }
 
 // inspect runs samples through everything: the program step by step, then what follows from all integers of each.
@@ -97,6 +134,7 @@ func (r *runner) inspect(ctx context.Context, list []*inspection) error {
 			return err
 		}
 	}
+	r.measure(list)
 	for k, x := range list {
 		if err := r.conclude(ctx, x); err != nil {
 			return err

@@ -84,8 +84,9 @@ type runner struct {
 	tallies [][]*tally           // by step and output, nil where nothing is compared
 	pairs   []pairCount          // by entry of the program's Safety
 	drift   []driftMeter
-	whole   int  // runs of the backend without a hook
-	suspect bool // an output of the program is not finite, or an infinite number was quantized
+	taken   float64 // how many times what samples were thought to take they took; 0: none has been seen
+	whole   int     // runs of the backend without a hook
+	suspect bool    // an output of the program is not finite, or an infinite number was quantized
 	mu      sync.Mutex
 	done    int
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -48,12 +49,20 @@ func (l *layer) deriveWeights() (*weights, error) {
 	}
 	w.make = func() []int32 {
 		codes, x := make([]int32, t.Len()), t.F32()
+		if len(p.Scale) == 1 {
+			l.set.Grid(slot, 0).QuantizeSlice(codes, x)
+			return codes
+		}
+		grids := make([]qmath.Grid, along)
+		for c := range grids {
+			grids[c] = l.set.Grid(slot, c)
+		}
 		w.runs(func(c, from, to int) {
-			at := 0
-			if len(p.Scale) > 1 {
-				at = c % along
+			if to == from+1 { // a matrix whose columns are the channels
+				codes[from] = grids[c%along].Quantize(x[from])
+				return
 			}
-			l.set.Grid(slot, at).QuantizeSlice(codes[from:to], x[from:to])
+			grids[c%along].QuantizeSlice(codes[from:to], x[from:to])
 		})
 		return codes
 	}
@@ -80,12 +89,16 @@ func (w *weights) runs(f func(channel, from, to int)) {
 	for _, d := range w.shape[w.axis+1:] {
 		inner *= d
 	}
-	for from := 0; from < w.count(); from += inner {
-		c := from / inner % n
+	count, c := w.count(), 0
+	for from := 0; from < count; from += inner {
 		if w.group > 1 {
-			c += from / (w.count() / w.group) * n
+			f(c+from/(count/w.group)*n, from, from+inner)
+		} else {
+			f(c, from, from+inner)
 		}
-		f(c, from, from+inner)
+		if c++; c == n {
+			c = 0
+		}
 	}
 }
 

@@ -38,6 +38,10 @@ func Quantize(t *tensor.Tensor, c *Config, p *Params) ([]int32, error) {
 				return false
 			}
 		}
+		if to == from+1 && !c.BeyondFloat() { // a matrix whose columns have scales
+			out[from] = codec.Quantize(x[from])
+			return true
+		}
 		if !c.BeyondFloat() {
 			codec.QuantizeSlice(out[from:to], x[from:to])
 			return true
@@ -110,6 +114,15 @@ func Runs(t *tensor.Tensor, c *Config, p *Params, f func(from, to int, codec qma
 	if n := parts.Count(); len(p.Scale) != n && !c.Policy.Has(PerTensor) {
 		return fmt.Errorf("%d scales along axis %d of %s, which has %d", len(p.Scale), c.Axis, t.Type(), n)
 	}
-	parts.Runs(func(part, from, to int) bool { return f(from, to, p.Codec(c, part)) })
+	codecs := make([]qmath.Codec, min(len(p.Scale), t.Len())) // runs may be of one element each
+	for i := range codecs {
+		codecs[i] = p.Codec(c, i)
+	}
+	parts.Runs(func(part, from, to int) bool {
+		if part < len(codecs) {
+			return f(from, to, codecs[part])
+		}
+		return f(from, to, p.Codec(c, part))
+	})
 	return nil
 }
