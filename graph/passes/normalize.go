@@ -14,6 +14,7 @@ var Normalize = []Pass{
 	NoOps,
 	Dropouts,
 	Bounds,
+	Slopes,
 	Casts,
 	Transposes,
 	Reshapes,

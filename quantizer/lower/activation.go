@@ -5,6 +5,8 @@ import (
 	"math"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/target"
 )
 
 // limits returns the bounds between which a chain of Relu and Clip keeps its input, and false where another operator is among
@@ -59,10 +61,11 @@ func codeLimits(e Encoding, lo, hi float32) (qlo, qhi int32) {
 	return g.Quantize(lo), g.Quantize(hi)
 }
 
-// function returns nodes, all of them functions of x element by element, as a graph of x.
-func (c *compiler) function(x graph.ValueID, nodes []graph.NodeID) (*graph.Graph, error) {
+// function returns nodes, all of them functions of x element by element, as a graph of x. With slopes, those of a PRelu may be one for each
+// channel of x.
+func (c *compiler) function(x graph.ValueID, nodes []graph.NodeID, slopes bool) (*graph.Graph, error) {
 	for _, id := range nodes {
-		if !c.g.Pointwise(id) {
+		if n := c.g.Node(id); !c.g.Pointwise(id) && !(slopes && n.Op == "PRelu" && target.ChannelSlopes.Holds(c.g, n)) {
 			return nil, c.fail(id, "%s is not a function of single elements", c.g.Node(id).Op)
 		}
 	}
@@ -77,4 +80,16 @@ func (c *compiler) function(x graph.ValueID, nodes []graph.NodeID) (*graph.Graph
 		}
 	}
 	return part, nil
+}
+
+// Rows returns Func for numbers that lie in rows of one for each channel: its constants of several elements, which are the slopes of PRelu,
+// lie along the last axis.
+func (o *Linear) Rows() *graph.Graph {
+	g := o.Func.Clone()
+	for _, v := range g.Values() {
+		if c := g.Const(v); c != nil && c.Len() > 1 {
+			g.SetConst(v, tensor.FromF32(c.F32(), c.Len()))
+		}
+	}
+	return g
 }

@@ -30,7 +30,8 @@ type Linear struct {
 	Real   []qmath.Channel
 	Lo, Hi float32
 	// Func is a function of one float32 number that is applied to the real number; what it gives is quantized by the grid of the
-	// output. It is there for activations that no clamp can do, under profiles with a float epilogue.
+	// output. It is there for activations that no clamp can do, under profiles with a float epilogue. Constants of several elements are
+	// slopes by channel, broadcast to the step's output.
 	Func *graph.Graph
 	// Scales has an entry for every output of the step; those of float32 outputs and behind Func have no Multipliers.
 	Scales []Requantization
@@ -291,7 +292,7 @@ func (l *linear) activation() error {
 		return l.fail(l.u.acts[0], "profile %s has no float epilogue to compute it in", l.profile.Name)
 	}
 	before := l.u.nodes[len(l.u.nodes)-len(l.u.acts)-1]
-	l.op.Func, err = l.function(l.g.Node(before).Outputs[0], l.u.acts)
+	l.op.Func, err = l.function(l.g.Node(before).Outputs[0], l.u.acts, true)
 	return err
 }
 

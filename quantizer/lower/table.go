@@ -212,7 +212,7 @@ func (c *compiler) at(u *unit, points []float32) ([]float32, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not a function of single elements of one tensor", c.g.Node(u.head()).Op)
 	}
-	part, err := c.function(c.g.Node(u.head()).Inputs[at], u.nodes)
+	part, err := c.function(c.g.Node(u.head()).Inputs[at], u.nodes, false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -10,11 +12,12 @@ import (
 var Place = Pass{Name: "place", Doc: "make the slots at which the target quantizes INITIAL, with their policy", Run: place}
 
 func place(c *Context) error {
+	read := c.readAsIntegers()
 	for _, id := range c.integers() {
 		var err error
 		switch c.Bound.Placement {
 		case target.Everywhere:
-			err = c.placeAll(id)
+			err = c.placeAll(id, read)
 		case target.AllInputs:
 			if role := c.Bound.Ops[id].Role; role == target.Weighted || role == target.Arithmetic {
 				err = c.placeReads(id)
@@ -75,12 +78,45 @@ func (c *Context) placeReads(id graph.NodeID) error {
 	return nil
 }
 
+// group is the head of the operators that node id is computed with.
+func (c *Context) group(id graph.NodeID) graph.NodeID {
+	if head := c.Set.Fused[id]; head != graph.NoNode {
+		return head
+	}
+	return id
+}
+
+// readAsIntegers reports by heads of groups whether their results are integers for a reader. Where the target leaves float as it is, those
+// of sums of products are so only if such a reader computes with them; what moves elements, or only cuts them off, hands on what it is given.
+func (c *Context) readAsIntegers() map[graph.NodeID]bool {
+	read, ids := map[graph.NodeID]bool{}, c.integers()
+	for _, id := range slices.Backward(ids) {
+		head := c.group(id)
+		role := c.Bound.Ops[head].Role
+		if !c.Bound.FloatOutputs || role == target.Arithmetic {
+			read[head] = true
+		}
+		if passes := role == target.Passive || role == target.Activation; passes && !read[head] {
+			continue
+		}
+		for _, i := range c.Bound.DataInputs(id) {
+			if p := c.Graph.Producer(c.Graph.Node(id).Input(i)); c.integer(p) && c.group(p) != head {
+				read[c.group(p)] = true
+			}
+		}
+	}
+	return read
+}
+
 // placeAll configures a target whose quantizers stand at inputs and outputs.
-func (c *Context) placeAll(id graph.NodeID) error {
-	if err := c.placeReads(id); err != nil {
+func (c *Context) placeAll(id graph.NodeID, read map[graph.NodeID]bool) error {
+	op, head := c.Bound.Ops[id], c.group(id)
+	if !read[head] && (id != head || op.Role != target.Weighted) {
+		return nil
+	}
+	if err := c.placeReads(id); err != nil || !read[head] {
 		return err
 	}
-	op := c.Bound.Ops[id]
 	for i := range c.Graph.Node(id).Outputs {
 		if s := c.Set.Output(id, i); s != tqc.NoSlot && target.DataOutput(c.Graph, id, i) {
 			cfg := c.activation(s)

@@ -17,7 +17,7 @@ type Condition struct {
 
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput,
-	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed}
+	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes}
 
 // The conditions by themselves.
 var (
@@ -120,6 +120,12 @@ var (
 		return err != nil || !slices.ContainsFunc(shape, func(d graph.Dim) bool { return d.Known() }) ||
 			slices.ContainsFunc(shape[from:to], func(d graph.Dim) bool { return d.N != 1 })
 	}}
+	// ChannelSlopes holds for a PRelu whose slope is one constant, or one for each channel of the operator with weights before it.
+	ChannelSlopes = Condition{"channel-slopes", "has slopes that are not one constant, or one for each channel",
+		func(g *graph.Graph, n *graph.Node) bool {
+			c := g.Const(n.Input(1))
+			return c != nil && c.DType == tensor.Float32 && (c.Len() == 1 || AlongChannels(g, n.Input(0), c.Shape))
+		}}
 	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
 	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group",
 		func(g *graph.Graph, n *graph.Node) bool {

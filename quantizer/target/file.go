@@ -20,6 +20,7 @@ type file struct {
 	Name          string         `json:"name" yaml:"name"`
 	Doc           string         `json:"doc" yaml:"doc"`
 	Placement     Placement      `json:"placement" yaml:"placement"`
+	FloatOutputs  bool           `json:"float_outputs,omitempty" yaml:"float_outputs,omitempty"`
 	Activation    *filePolicy    `json:"activation" yaml:"activation"`
 	Weight        *filePolicy    `json:"weight" yaml:"weight"`
 	Bias          *filePolicy    `json:"bias,omitempty" yaml:"bias,omitempty"` // none: stays float
@@ -116,8 +117,8 @@ func Parse(text []byte) (*Target, error) {
 
 // target turns texts into what they name.
 func (f *file) target() (*Target, error) {
-	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, Chain: f.Chain, Tables: f.Tables, Float: f.Float, Profile: f.Profile,
-		Format: f.Format, BorderCost: f.BorderCost, Import: f.Import, Export: Export(f.Export)}
+	t := &Target{Name: f.Name, Doc: f.Doc, Placement: f.Placement, FloatOutputs: f.FloatOutputs, Chain: f.Chain, Tables: f.Tables,
+		Float: f.Float, Profile: f.Profile, Format: f.Format, BorderCost: f.BorderCost, Import: f.Import, Export: Export(f.Export)}
 	if f.Arithmetic != nil {
 		var err error
 		if t.Arithmetic, err = f.Arithmetic.arithmetic(); err != nil {
@@ -311,8 +312,8 @@ func conditionNames(list []Condition) []string {
 
 // file is the opposite of file.target.
 func (t *Target) file() *file {
-	f := &file{Name: t.Name, Doc: t.Doc, Placement: t.Placement, Chain: t.Chain, Tables: t.Tables, Float: t.Float, Profile: t.Profile,
-		BorderCost: t.BorderCost, Arithmetic: numbersOf(t.Arithmetic), Format: t.Format,
+	f := &file{Name: t.Name, Doc: t.Doc, Placement: t.Placement, FloatOutputs: t.FloatOutputs, Chain: t.Chain, Tables: t.Tables,
+		Float: t.Float, Profile: t.Profile, BorderCost: t.BorderCost, Arithmetic: numbersOf(t.Arithmetic), Format: t.Format,
 		Import: t.Import, Export: fileExport(t.Export), Activation: policy(&t.Activation, t.Schemes.Activation),
 		Weight: policy(&t.Weight, t.Schemes.Weight)}
 	if f.Chain == 1 {

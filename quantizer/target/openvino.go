@@ -37,6 +37,7 @@ var OpenVINO = Target{
 		{Type: "HardSigmoid", Role: Activation},
 		{Type: "HardSwish", Role: Activation},
 		{Type: "LeakyRelu", Role: Activation},
+		{Type: "PRelu", Role: Activation, Needs: []Condition{ChannelSlopes}},
 		{Type: "Relu", Role: Activation, Alone: true},
 		{Type: "Sigmoid", Role: Activation},
 		{Type: "Tanh", Role: Activation},
@@ -55,6 +56,7 @@ var OpenVINO = Target{
 	// Without VNNI the plugin adds two u8*i8 products in a saturating int16, as NNCF's half_range has it.
 	ReducedWeight: [2]int32{-64, 64},
 	Placement:     Everywhere,
+	FloatOutputs:  true, // a primitive's last step is a conversion from int32 or float to any type
 	Fusions: []Fusion{{pattern.LayerNorm, true}, {pattern.RMSNorm, true}, {pattern.Gelu, false}, {pattern.HardSwish, false},
 		{pattern.Mish, false}, {pattern.Swish, false}},
 	Chain:   3,

@@ -131,6 +131,33 @@ func AlongActivation(g *graph.Graph, id graph.NodeID, i int, c tqc.Config) tqc.C
 	return c
 }
 
+// AlongChannels reports whether a constant of this shape, broadcast to v, has a number for each output channel of the operator with weights
+// that v comes from, by itself or through activations.
+func AlongChannels(g *graph.Graph, v graph.ValueID, shape []int) bool {
+	x := g.Value(v).Shape
+	p := g.Producer(v)
+	for p != graph.NoNode && g.Node(p).Spec() != nil && g.Node(p).Spec().Kind == graph.KindActivation {
+		p = g.Producer(g.Node(p).Input(0))
+	}
+	if p == graph.NoNode || len(x) == 0 || len(shape) > len(x) {
+		return false
+	}
+	axis := len(x) - 1
+	if graph.Slides(g.Node(p).Op) {
+		axis = 1
+	}
+	first := len(x) - len(shape)
+	if g.Opset("") < 7 && len(shape) == 1 {
+		first = 1 // as PRelu had it
+	}
+	for i, d := range shape {
+		if d != 1 && (first+i != axis || x[axis].N != int64(d)) {
+			return false
+		}
+	}
+	return true
+}
+
 // OutputAxis returns the axis of a constant input of a Weighted operator that becomes the channel axis of its output, and
 // false where there is none that one row of scales can follow.
 func OutputAxis(g *graph.Graph, n *graph.Node, i int) (axis int, ok bool) {

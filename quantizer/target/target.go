@@ -29,6 +29,9 @@ type Target struct {
 	Schemes Schemes
 
 	Placement Placement // where quantizers stand
+	// FloatOutputs: Everywhere is not behind sums of products, nor behind what moves elements, where only float is read: the target writes
+	// such results as float at no cost.
+	FloatOutputs bool
 	// Fusions are computed together; see Fusion.
 	Fusions []Fusion
 	// Chain is how many activations are computed together with the operator before them, one behind the other (Conv, Relu, Mul by

@@ -34,6 +34,7 @@ var TRTInt8 = Target{
 		{Type: "HardSwish", Role: Activation},
 		{Type: "LeakyRelu", Role: Activation},
 		{Type: "Mish", Role: Activation},
+		{Type: "PRelu", Role: Activation, Needs: []Condition{ChannelSlopes}},
 		{Type: "Relu", Role: Activation, Alone: true}, // commutes with a symmetric quantizer
 		{Type: "Selu", Role: Activation},
 		{Type: "Sigmoid", Role: Activation},

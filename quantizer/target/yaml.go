@@ -19,6 +19,7 @@ func (t *Target) YAML() []byte {
 	line("name", f.Name)
 	line("doc", strconv.Quote(f.Doc))
 	line("placement", f.Placement.String())
+	line("float_outputs", flag(f.FloatOutputs))
 	line("activation", f.Activation.flow())
 	line("weight", f.Weight.flow())
 	line("bias", f.Bias.flow())

@@ -56,7 +56,7 @@ func newLinear(e *engine, s *lower.Step, op *lower.Linear) (kernel, error) {
 		}
 	}
 	if op.Func != nil {
-		session, err := exec.New(op.Func, exec.Options{Threads: e.threads, Parallel: e.par})
+		session, err := exec.New(op.Rows(), exec.Options{Threads: e.threads, Parallel: e.par})
 		if err != nil {
 			return nil, err
 		}
@@ -163,7 +163,7 @@ func (l *linear) finish(ctx context.Context, st *step, m *memory, last bool) err
 	if k := l.sinks[0]; k.real() {
 		real = k.v
 		if l.function != nil {
-			if err := l.apply(ctx, real); err != nil {
+			if err := l.apply(ctx, k); err != nil {
 				return err
 			}
 		}
@@ -198,10 +198,10 @@ func (l *linear) finish(ctx context.Context, st *step, m *memory, last bool) err
 }
 
 // apply computes the function of real numbers in place.
-func (l *linear) apply(ctx context.Context, real *value) error {
+func (l *linear) apply(ctx context.Context, k *sink) error {
 	g := l.op.Func
-	x := real.t.F32()
-	l.feeds[g.Value(g.Inputs[0]).Name] = tensor.FromF32(x, len(x))
+	x := k.v.t.F32()
+	l.feeds[g.Value(g.Inputs[0]).Name] = tensor.FromF32(x, len(x)/k.cols, k.cols)
 	if err := l.function.RunInto(ctx, l.feeds, nil, l.results); err != nil {
 		return err
 	}

@@ -123,8 +123,12 @@ func (l *linear) functioned(ctx context.Context, out *prepared, op cuda.LinearOp
 		return err
 	}
 	out.owned = []cuda.Buffer{constants}
-	g := l.op.Func
-	session, plan, err := e.island(ctx, g, map[string]device.Type{g.Value(g.Inputs[0]).Name: {DType: tensor.Float32, Shape: []int{n}}})
+	g, c := l.op.Rows(), shape[len(shape)-1]
+	if graph.Slides(l.op.Kind) {
+		c = shape[1]
+	}
+	x := device.Type{DType: tensor.Float32, Shape: []int{n / max(c, 1), c}}
+	session, plan, err := e.island(ctx, g, map[string]device.Type{g.Value(g.Inputs[0]).Name: x})
 	if err != nil {
 		return err
 	}
