@@ -37,6 +37,22 @@ func (p *Project) BriefView(ctx context.Context, r *analysis.Report, stale bool)
 	return v, j.Warnings, err
 }
 
+// ModelView is a view of the model without a plan: its network in normal form, and nothing else.
+func (p *Project) ModelView(ctx context.Context) (*reports.View, []tqc.Warning, error) {
+	j := p.job().In(ctx)
+	m, err := j.OpenNormal(p.Model)
+	if err != nil {
+		return nil, j.Warnings, err
+	}
+	defer m.Close()
+	topology, err := analysis.NewTopology(m.Graph, nil)
+	if err != nil {
+		return nil, j.Warnings, err
+	}
+	model := filepath.Base(p.Model)
+	return &reports.View{Version: j.Catalog.Version, Title: model, Model: model, Picture: reports.NewPicture(topology)}, j.Warnings, nil
+}
+
 func view(ctx context.Context, j *open.Job, r *analysis.Report, stale, brief bool) (*reports.View, error) {
 	p, err := planning.OpenPlan(j, j.Plan)
 	if planning.Lost(err) { // its decisions can be told all the same

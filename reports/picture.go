@@ -1,6 +1,7 @@
 package reports
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"qwb/analysis"
@@ -30,8 +31,8 @@ type Level struct {
 	Bottom int         `json:"bottom"`
 }
 
-// LevelItem is an operator or a closed block; the other is -1. X and Y are its upper left corner;
-// items with equal Layer stand beside each other.
+// LevelItem is an operator, with those of its block that are fused into it, or a closed block; the other is -1. X and Y are its upper left
+// corner; items with equal Layer stand beside each other.
 type LevelItem struct {
 	Node  int `json:"node"`  // index in Topology.Nodes
 	Block int `json:"block"` // index in Topology.Blocks
@@ -52,7 +53,7 @@ type LevelLink struct {
 
 // How large a box is: two lines of text with room beside them. Names that are longer are cut off by who draws.
 const (
-	letterWidth  = 7
+	letterWidth  = 8
 	boxPadding   = 24
 	narrowestBox = 110
 	widestBox    = 220
@@ -83,6 +84,16 @@ func NewPicture(t *analysis.Topology) *Picture {
 		}
 		return t.Blocks[i-len(t.Nodes)].Parent
 	}
+	parts := make([][]string, len(t.Nodes)) // the types of the operators in one box
+	root := make([]int, len(t.Nodes))
+	for i := range t.Nodes {
+		if root[i] = i; t.Nodes[i].Fused >= 0 && t.Nodes[t.Nodes[i].Fused].Block == t.Nodes[i].Block {
+			root[i] = t.Nodes[i].Fused
+		}
+	}
+	for i, r := range root {
+		parts[r] = append(parts[r], t.Nodes[i].Op)
+	}
 	seen := make([]bool, len(t.Blocks))
 	var place func(i int)
 	place = func(i int) { // a block stands where its first node does
@@ -95,7 +106,7 @@ func NewPicture(t *analysis.Topology) *Picture {
 		it := LevelItem{Node: -1, Block: -1}
 		if i < len(t.Nodes) {
 			n := &t.Nodes[i]
-			it.Node, it.W, it.H = i, boxWidth(n.Name, n.Op), boxHeight
+			it.Node, it.W, it.H = i, boxWidth(n.Name, strings.Join(parts[i], " + ")+"   0.0012"), boxHeight
 			if n.Op == "Input" || n.Op == "Output" {
 				it.H = endHeight
 			}
@@ -106,7 +117,12 @@ func NewPicture(t *analysis.Topology) *Picture {
 		l.Items = append(l.Items, it)
 	}
 	for i := range t.Nodes {
-		place(i)
+		if root[i] == i {
+			place(i)
+		}
+	}
+	for i, r := range root {
+		item[i] = item[r]
 	}
 	p.link(item, in)
 	for i := range p.Levels {
@@ -141,6 +157,9 @@ func (p *Picture) link(item []int, in func(int) int) {
 	}
 	for e, edge := range p.Edges {
 		from, to := edge.From, edge.To
+		if in(from) == in(to) && item[from] == item[to] {
+			continue // within a box
+		}
 		for in(from) != in(to) {
 			if depth[in(from)+1] >= depth[in(to)+1] {
 				add(pair{in(from) + 1, item[from], -1}, e)

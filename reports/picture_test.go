@@ -59,6 +59,23 @@ func TestPictureHasEveryEdgeInEveryLevelItPasses(t *testing.T) {
 	require.NotContains(t, string(first), "null")
 }
 
+func TestWhatIsFusedIsInTheBoxOfItsOperator(t *testing.T) {
+	node := func(name, op string, block, fused int) analysis.TopologyNode {
+		return analysis.TopologyNode{Name: name, Op: op, Block: block, Fused: fused}
+	}
+	p := NewPicture(&analysis.Topology{
+		Nodes:  []analysis.TopologyNode{node("a", "Conv", -1, -1), node("r", "Relu", -1, 0), node("b", "Conv", 0, -1), node("s", "Relu", -1, 2)},
+		Edges:  []analysis.TopologyEdge{{From: 0, To: 1}, {From: 1, To: 2}, {From: 2, To: 3}},
+		Blocks: []analysis.Block{{Name: "block", Parent: -1}},
+	})
+	whole := p.Levels[0]
+	require.Len(t, whole.Items, 3, "a with r, the block, and s, which is no part of the block")
+	require.Equal(t, 0, whole.Items[0].Node)
+	require.Equal(t, []int{1}, whole.Links[0].Edges, "from r, that is from the box of a")
+	require.Equal(t, 0, whole.Links[0].From)
+	require.Len(t, whole.Links, 2)
+}
+
 func TestPictureOfNothing(t *testing.T) {
 	b, err := json.Marshal(NewPicture(&analysis.Topology{}))
 	require.NoError(t, err)

@@ -290,6 +290,14 @@ func (p *tab) view(name string) {
 	p.until(fmt.Sprintf(`one("nav.tabs button", %s).getAttribute("aria-current") === "page"`, quoted(name)))
 }
 
+// operators opens the table of all operators, where it is not open, and waits until it has rows.
+func (p *tab) operators() {
+	p.t.Helper()
+	p.until(`one(".drawer")`)
+	p.js(`one(".drawer[aria-expanded=false]") && one(".drawer").click(), true`, nil)
+	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 1`)
+}
+
 // choose sets a control of a name to a value as a user does, so that the page hears of it.
 func (p *tab) choose(css, name, value string) {
 	p.t.Helper()

@@ -90,7 +90,7 @@ func TestFromAModelToAFile(t *testing.T) {
 	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
 
 	// The worst operator, by the table, which begins with it.
-	p.until(`all("tbody tr").length > 3`)
+	p.operators()
 	p.js(`all(".tablehost tbody tr, [role=grid] [role=row]").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
 	p.until(`all("[role=slider]").length >= 1`)
 	before := len(decisions(t, dir))
@@ -143,6 +143,7 @@ func TestTwoTabs(t *testing.T) {
 	a := open(t, s.url, desk)
 	a.until(`one("nav.tabs button", "Network")`)
 	a.until(`all("button", "↶ Undo").length`)
+	a.operators()
 	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=minmax") // a command beside the tab, of which no event tells
 	a.allow("409")                                                             // which the browser lists as a failed request
 	a.js(`all(".tablehost tbody tr, [role=grid] [role=row]").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
@@ -174,7 +175,7 @@ func TestHostileNames(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "hostile.onnx"), model, 0o600))
 	command(t, dir, "calibrate", "hostile.onnx", "--data", "synthetic:4", "--platform", "onnxruntime")
 	p := open(t, serve(t, dir, "hostile.plan.json").url, desk)
-	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 1`)
+	p.operators()
 	for _, name := range []string{"Tensors", "Samples", "Verify", "Export", "Network"} {
 		var there bool
 		if p.js(fmt.Sprintf(`Boolean(one("nav.tabs button", %s))`, quoted(name)), &there); there {
@@ -198,7 +199,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	dir := planned(t)
 	s := serve(t, dir, "glyphs.plan.json")
 	p := open(t, s.url, desk)
-	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.operators()
 	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
 	p.choose("select", "What to decide", "fp32")
 	p.click(".decide button", "Apply")

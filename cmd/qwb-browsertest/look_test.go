@@ -37,7 +37,7 @@ func real(t *testing.T) (dir, plan string, args []string) {
 func TestEveryView(t *testing.T) {
 	dir, plan, args := real(t)
 	p := open(t, serve(t, dir, append(args, plan)...).url, desk)
-	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.operators()
 	p.click("main button", "Measure$")
 	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
 	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
@@ -68,7 +68,7 @@ func TestWhyDidItLose(t *testing.T) {
 		t.Skip("QWB_TESTDATA has no mobilenet_v1.onnx")
 	}
 	p := open(t, serve(t, dir, append(args, plan)...).url, desk)
-	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.operators()
 	p.click("main button", "Measure$")
 	nsr := `Number((/NSR[^0-9\n]*\n\s*([0-9][0-9.e-]*) ±/.exec(text()) || [])[1])`
 	p.until(nsr + " > 0")

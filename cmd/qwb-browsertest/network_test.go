@@ -2,8 +2,11 @@ package browsertest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -64,4 +67,28 @@ func TestTheNetworkByKeyboard(t *testing.T) {
 	require.Greater(t, size[1], 200)
 	p.js(`dispatchEvent(new Event("afterprint")), true`, nil)
 	p.until(`!document.querySelector("canvas.graph-paper")`)
+}
+
+// TestTheNetworkComesFirst: of a model without a plan too, in most of a laptop's window, with the table as a drawer below it.
+func TestTheNetworkComesFirst(t *testing.T) {
+	dir := planned(t)
+	require.NoError(t, os.Remove(filepath.Join(dir, "glyphs.plan.json")))
+	p := open(t, serve(t, dir, "glyphs.onnx").url, look{1440, 900, false})
+	p.until(`one(".graph-canvas")`)
+	p.until(`/no plan yet/.test(text())`)
+	p.js(`document.querySelector(".graph-canvas").dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowDown", bubbles: true})), true`, nil)
+	p.until(`one(".side h2")`)
+	p.click("main button", "Choose samples and target")
+	p.until(`one("nav.tabs button", "Open").getAttribute("aria-current") === "page"`)
+
+	p = open(t, serve(t, planned(t), "glyphs.plan.json").url, look{1440, 900, false})
+	p.until(`one(".drawer[aria-expanded=false]") && one(".graph-canvas")`)
+	var share, header float64
+	p.js(`((b) => b.width * b.height / innerWidth / innerHeight)(document.querySelector(".graph-stage").getBoundingClientRect())`, &share)
+	p.js(`document.querySelector("header.top").offsetHeight`, &header)
+	assert.Greater(t, share, 0.45)
+	assert.LessOrEqual(t, header, 48.0)
+	p.operators()
+	p.js(`one(".drawer").click(), true`, nil)
+	p.until(`all(".tablehost").length === 0`)
 }

@@ -84,7 +84,7 @@ func picturesOfMobileNet(t *testing.T) {
 	command(t, dir, "analyze", plan, "--graphwise", "--layerwise", "--statistical", "--split", "--html", "r.html")
 	p := open(t, serve(t, dir, append(args, plan)...).url, paper)
 	p.patience = 8 * time.Minute // tuning takes two on an idle machine
-	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.operators()
 	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`) // the analysis above is shown
 	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
 	p.until(`all("[role=slider]").length > 0`)

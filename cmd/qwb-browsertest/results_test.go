@@ -18,7 +18,7 @@ func TestResultsOfEveryView(t *testing.T) {
 	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=mse") // so that some predictions change
 	command(t, dir, "calibrate", "glyphs.onnx", "--data", "data", "--platform", "trt_int8", "--observer", "kl", "-o", "kl.plan.json")
 	p := open(t, serve(t, dir, "glyphs.plan.json").url, desk)
-	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.operators()
 	p.click("main button", "Measure$")
 	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
 	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)

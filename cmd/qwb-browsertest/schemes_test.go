@@ -10,7 +10,7 @@ import (
 func TestSchemesAreThoseOfTheTarget(t *testing.T) {
 	dir := planned(t)
 	p := open(t, serve(t, dir, "glyphs.plan.json", "--data", "data", "--data", "data/00001.npy").url, desk)
-	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 3`)
+	p.operators()
 	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
 	p.choose("select", "What to decide", "weights")
 	p.until(`one("select", "Scheme of weights") && one("select", "Scheme of weights").options.length > 1`)

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb"
 	"qwb/analysis"
 	"qwb/analysis/tensors"
 	"qwb/internal/workbench"
@@ -57,6 +58,27 @@ func TestEstimateSaysWhatADecisionDoes(t *testing.T) {
 	p.call("set", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, nil)
 	p.call("estimate", `{"select": "type:Conv", "properties": ["domain=int"]}`, &one)
 	assert.True(t, one.Stale)
+}
+
+// TestAModelWithoutAPlanHasItsNetwork, and nothing that only a plan has.
+func TestAModelWithoutAPlanHasItsNetwork(t *testing.T) {
+	p := opened(t)
+	for range 2 { // the second time it is known
+		var v reports.View
+		p.call("view", ``, &v)
+		require.NotNil(t, v.Picture)
+		assert.NotEmpty(t, v.Picture.Nodes)
+		assert.Equal(t, "glyphs.onnx", v.Model)
+		assert.Nil(t, v.Report)
+		assert.Nil(t, v.Verdict)
+	}
+	p.store.Write("broken.onnx", []byte("no model"))
+	b := workbench.New(workbench.Options{Project: qwb.Project{Model: "broken.onnx", Store: p.store, Catalog: qwb.Standard("test")}})
+	t.Cleanup(b.Close)
+	var none *reports.View
+	broken := &page{t, b, p.store, b.Revision()}
+	broken.call("view", ``, &none)
+	assert.Nil(t, none)
 }
 
 // TestABriefViewIsNotTakenForAWholeOne: the view that is kept serves whoever needs no more than it has.

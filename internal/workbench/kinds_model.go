@@ -26,7 +26,7 @@ func planBeside(model string) string {
 // opens makes another model and plan the project.
 func (b *Bench) opens(model, planFile string) {
 	b.mu.Lock()
-	b.at.Model, b.at.Plan, b.at.Stats = fileWord(model), fileWord(planFile), ""
+	b.at.Model, b.at.Plan, b.at.Stats, b.shown = fileWord(model), fileWord(planFile), "", shown{}
 	b.mu.Unlock()
 	b.forget()
 }

@@ -154,7 +154,7 @@ func (b *Bench) view(ctx context.Context, p struct {
 }) (*reports.View, error) {
 	file, err := b.needPlan()
 	if err != nil {
-		return nil, nil // there is nothing to show yet, and that is no fault
+		return b.modelView(ctx), nil
 	}
 	hash, err := b.planState(file)
 	if err != nil {
@@ -181,6 +181,32 @@ func (b *Bench) view(ctx context.Context, p struct {
 		b.mu.Unlock()
 	}
 	return v, err
+}
+
+// modelView is all that there is to show of a model without a plan; nil where nothing is open, and where its network cannot be drawn: opening
+// it says why.
+func (b *Bench) modelView(ctx context.Context) *reports.View {
+	p := b.project()
+	if p.Model == "" || b.language(p.Model) {
+		return nil
+	}
+	b.viewing.Lock()
+	defer b.viewing.Unlock()
+	b.mu.Lock()
+	was := b.shown
+	b.mu.Unlock()
+	of := "model " + p.Model
+	if was.revision == of {
+		return was.view
+	}
+	v, _, err := p.ModelView(ctx)
+	if err != nil {
+		return nil
+	}
+	b.mu.Lock()
+	b.shown = shown{revision: of, view: v}
+	b.mu.Unlock()
+	return v
 }
 
 // shown is the last view, and what it is of.

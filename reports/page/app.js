@@ -281,7 +281,7 @@ export async function startApp(client, host) {
   });
 
   await app.reload();
-  show(app.state.exists ? kept("qwb-view") || "network" : "open");
+  show(app.view ? kept("qwb-view") || "network" : "open");
   const { jobs } = await client.call("jobs", {});
   for (const job of jobs) {
     if (over(job)) ended.set(job.id, job); // before the page was opened: what it shows has them

@@ -15,7 +15,8 @@ const colourSteps = 64;
 export const colourings = [
   { key: "nsr", label: "NSR alone", scale: "log", fold: "max", unit: "NSR of the outputs",
     doc: "Error (noise-to-signal ratio) at the network's outputs when only this operator is quantized. 0 is no error.",
-    value: (row) => row.nsr, text: (row) => withError(row.nsr, row.nsrError), needs: "qwb analyze --layerwise" },
+    value: (row) => row.nsr, text: (row) => withError(row.nsr, row.nsrError), brief: (row) => small(row.nsr),
+    needs: "qwb analyze --layerwise" },
   { key: "accumulated", label: "NSR accumulated", scale: "log", fold: "max", unit: "NSR at the operator's output",
     doc: "Error at this operator's output when the whole network is quantized. A jump shows where error enters.",
     value: (row) => row.accumulated, text: (row) => withError(row.accumulated, row.accumulatedError), needs: "qwb analyze" },
@@ -163,7 +164,7 @@ export function colourScale(colouring, rows, dark) {
     for (let e = Math.ceil(Math.log10(at.low) - 1e-9); e <= Math.log10(high) + 1e-9; e++) {
       ticks.push({ at: at.of(10 ** e), value: 10 ** e });
     }
-    if (ticks.length && ticks[ticks.length - 1].at < 0.8) ticks.push({ at: 1, value: high });
+    if (ticks.length && ticks[ticks.length - 1].at < 0.6) ticks.push({ at: 1, value: high });
     if (ticks.length < 2) ticks.splice(0, ticks.length, { at: 0, value: at.low }, { at: 1, value: high });
   } else if (high > 0) ticks.push({ at: 0, value: 0 }, { at: 1, value: high });
   return { colouring, colours: rampOf("sequential", dark), classes: null, ticks,

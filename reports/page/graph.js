@@ -31,7 +31,7 @@ export function drawGraph(host, options) {
   // The page.
   const ids = { colour: unique("colour"), search: unique("search"), help: unique("help") };
   const select = el("select", { id: ids.colour, onchange: () => setColouring(select.value) });
-  const input = el("input", { id: ids.search, type: "search", placeholder: "name, type:Conv or /regex/", size: 28, autocomplete: "off",
+  const input = el("input", { id: ids.search, type: "search", placeholder: "find: name, type:Conv, /regex/", size: 18, autocomplete: "off",
     spellcheck: "false" });
   const hits = el("span", { class: "graph-hits", "aria-live": "polite" });
   const button = (text, label, f) => el("button", { type: "button", "aria-label": label, title: label, onclick: f }, text);
@@ -41,23 +41,27 @@ export function drawGraph(host, options) {
   const tip = el("div", { class: "graph-tip", role: "tooltip", hidden: true });
   const stage = el("div", { class: "graph-stage" }, canvas, map, tip);
   const legend = el("div", { class: "graph-legend" });
-  const help = el("p", { class: "graph-help soft", id: ids.help },
+  const help = el("p", { class: "graph-help soft", id: ids.help, hidden: true },
     "Drag to move, Ctrl and wheel (or wheel after a click) to zoom. Keys: arrows follow the tensors, Enter opens a block or selects, Backspace closes the "
       + "block around, Page Up and Page Down go to the next worse or better operator, Space picks several, + and − zoom, 0 shows all, / searches. "
       + "Marks on lines: Q quantized, DQ dequantized, Q DQ rounded to the levels of a scale, = with the scale of another tensor.");
   const blocks = picture.blocks.length > 0;
   const folding = button("Columns", "Fold a long network into columns", () => fold(!folded));
-  const bar = el("div", { class: "graph-bar" }, el("span", null, el("label", { for: ids.colour }, "Colour "), select),
-    el("span", null, el("label", { for: ids.search }, "Find "), input), hits,
+  const keys = button("?", "How to move in the network", () => {
+    help.hidden = !help.hidden;
+    keys.setAttribute("aria-expanded", String(!help.hidden));
+  });
+  const bar = el("div", { class: "graph-bar" }, el("span", null, el("label", { for: ids.colour, class: "unseen" }, "Colour "), select),
+    legend, el("span", null, el("label", { for: ids.search, class: "unseen" }, "Find "), input), hits,
     el("span", { class: "graph-buttons" }, button("−", "Zoom out", () => view.zoomBy(1 / 1.4)),
       button("+", "Zoom in", () => view.zoomBy(1.4)), button("All", "Show the whole network", fitAll), folding,
-      blocks && button("Open blocks", "Open all blocks", () => openAll(true)),
-      blocks && button("Close blocks", "Close all blocks", () => openAll(false)),
-      button("Picture", "Save the network as a PNG picture", () => savePicture(index, open, words.frameName, paperLook(), scene))));
+      blocks && button("⊞", "Open all blocks", () => openAll(true)), blocks && button("⊟", "Close all blocks", () => openAll(false)),
+      button("PNG", "Save the network as a PNG picture", () => savePicture(index, open, words.frameName, paperLook(), scene)), keys));
   const words = makeWords(() => ({ picture, index, rows, colouring: findColouring(key) }));
   const tree = makeTree({ title, get: () => ({ picture, index }), words,
     pick: (name) => isEnd(byName.get(name)) ? focus(name) : selection.set(name, "tree") });
-  replace(host, el("div", { class: "graph" }, bar, stage, legend, help, tree.element));
+  bar.append(tree.element);
+  replace(host, el("div", { class: "graph" }, bar, help, stage));
   const ctx = canvas.getContext("2d");
   const minimap = makeMinimap(map, { onMove: (x, y) => {
     view.x = view.width / 2 - x * view.scale;
@@ -93,7 +97,7 @@ export function drawGraph(host, options) {
     mark();
     drawLegend(legend, scale);
     tree.refresh();
-    if (view.height) minimap.redraw(scene, look(), view.height - 32);
+    if (view.height) minimap.redraw(scene, look(), view);
     view.ask();
   }
 
@@ -117,7 +121,7 @@ export function drawGraph(host, options) {
   }
 
   function nearWires() {
-    const nodes = !cursor || cursor.open ? [] : cursor.node >= 0 ? [cursor.node] : index.members[cursor.block];
+    const nodes = !cursor || cursor.open ? [] : index.inBox(cursor);
     near = new Set(nodes.flatMap((n) => [...index.into[n], ...index.outOf[n]]));
   }
 
@@ -155,7 +159,7 @@ export function drawGraph(host, options) {
     canvas.width = Math.round(w * ratio);
     canvas.height = Math.round(h * ratio);
     if (!view.touched) return start(); // nobody has moved it yet: it may suit the new window
-    minimap.redraw(scene, look(), h - 32);
+    minimap.redraw(scene, look(), view);
     paint();
   }
 
@@ -305,7 +309,7 @@ export function drawGraph(host, options) {
 
   // worse goes along the operators in the order of their values.
   function worse(step) {
-    const c = scale.colouring, list = picture.nodes.map((_, i) => i).filter((i) => c.value(rowOf(i)) != null);
+    const c = scale.colouring, list = picture.nodes.map((_, i) => i).filter((i) => index.parts[i].length && c.value(rowOf(i)) != null);
     if (!list.length) return;
     if (c.scale !== "class") list.sort((a, b) => c.value(rowOf(b)) - c.value(rowOf(a)) || a - b);
     const at = cursor && cursor.node >= 0 ? list.indexOf(cursor.node) : -1;
@@ -358,7 +362,7 @@ export function drawGraph(host, options) {
   const off = selection.on((change) => {
     mark();
     if (change && change.what === "node" && change.from !== "graph" && selection.node) focus(selection.node);
-    if (drawn) minimap.redraw(scene, look(), view.height - 32);
+    if (drawn) minimap.redraw(scene, look(), view);
     view.ask();
   });
 

@@ -102,7 +102,7 @@ export function bindGraph(canvas, g) {
   // along is the nearest box that a tensor leads to (or comes from).
   function along(from, forward) {
     const { index, scene, picture } = g.get();
-    const nodes = from.node >= 0 ? [from.node] : index.members[from.block], inner = new Set(nodes), next = new Set();
+    const nodes = index.inBox(from), inner = new Set(nodes), next = new Set();
     for (const n of nodes) {
       for (const e of forward ? index.outOf[n] : index.into[n]) {
         const other = forward ? picture.edges[e].to : picture.edges[e].from;

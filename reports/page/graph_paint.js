@@ -4,7 +4,7 @@ import { inkOn } from "./colours.js";
 import { visible } from "./dom.js";
 
 // From which scale on what is painted.
-const zoom = { arrows: 0.3, ends: 0.34, marks: 0.55, types: 0.26, names: 0.44, shapes: 0.72 };
+const zoom = { arrows: 0.3, ends: 0.34, marks: 0.55, types: 0.26, names: 0.52, shapes: 0.72 };
 const font = "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
 export const marks = {
   q: { text: "Q", doc: "quantized here: floating point becomes integers (QuantizeLinear)" },
@@ -244,15 +244,16 @@ function paintText(ctx, b, s, look) {
     ctx.font = `600 11px ${font}`;
     ctx.fillText(fitText(ctx, b, "one", text.name, room, ctx.font), b.x + left, middle);
   } else {
-    ctx.font = `600 12px ${font}`;
-    ctx.fillText(fitText(ctx, b, "name", text.name, room, ctx.font), b.x + left, middle - 7.5);
-    ctx.font = `11px ${font}`;
+    const large = Math.round(2 * Math.min(Math.max(12, 10 / s), (b.h - low) * 0.44)) / 2; // letters are ten pixels high at least
+    ctx.font = `600 ${large}px ${font}`;
+    ctx.fillText(fitText(ctx, b, "name", text.name, room, ctx.font), b.x + left, middle - 0.62 * large);
+    ctx.font = `${Math.max(11, large - 1)}px ${font}`;
     const value = text.value, wide = value ? ctx.measureText(value).width + 8 : 0;
     const under = text.under.find((t) => ctx.measureText(t).width <= room - wide);
-    if (under) ctx.fillText(under, b.x + left, middle + 8);
+    if (under) ctx.fillText(under, b.x + left, middle + 0.66 * large);
     if (value) {
       ctx.textAlign = "right";
-      ctx.fillText(value, b.x + b.w - 6, middle + 8, room);
+      ctx.fillText(value, b.x + b.w - 6, middle + 0.66 * large, room);
       ctx.textAlign = "left";
     }
   }
@@ -261,7 +262,7 @@ function paintText(ctx, b, s, look) {
 
 // fitText shortens a text to a width. It keeps the end, which tells names apart, or the beginning; it remembers on the box what it found.
 function fitText(ctx, box, slot, text, room, fontName, beginning) {
-  const kept = box.fitted || (box.fitted = {}), key = text + "\n" + Math.round(room);
+  const kept = box.fitted || (box.fitted = {}), key = `${text}\n${Math.round(room)} ${fontName}`;
   if (kept[slot] && kept[slot].key === key) return kept[slot].text;
   ctx.font = fontName;
   text = visible(text);

@@ -6,7 +6,8 @@ import { foldScene } from "./graph_fold.js";
 
 const head = 26, pad = 10, bucket = 256;
 
-// graphIndex is what every placing of one picture needs: its layouts by block, and the blocks around each node, innermost first.
+// graphIndex is what every placing of one picture needs: its layouts by block, the blocks around each node, innermost first, and the
+// operators of each box: parts has those of an operator's box, itself first, and nothing for what is fused into another one's.
 export function graphIndex(picture) {
   const levels = new Map(), around = [], members = picture.blocks.map(() => []);
   for (const level of picture.levels) levels.set(level.block, level);
@@ -23,7 +24,10 @@ export function graphIndex(picture) {
     into[edge.to].push(i);
     outOf[edge.from].push(i);
   });
-  return { picture, levels, around, members, into, outOf };
+  const parts = picture.nodes.map(() => []), home = picture.nodes.map((node) => node.fused);
+  for (const level of picture.levels) for (const item of level.items) if (item.node >= 0) home[item.node] = item.node;
+  home.forEach((root, node) => parts[root][root === node ? "unshift" : "push"](node));
+  return { picture, levels, around, members, into, outOf, parts, inBox: (box) => box.node >= 0 ? parts[box.node] : members[box.block] };
 }
 
 // placeGraph gives the boxes (operators and closed blocks), frames of open blocks and wires of a picture in which some blocks are open.
@@ -136,8 +140,7 @@ function emit(index, block, ox, oy, parent, open, measured, scene) {
     if (box.block >= 0) scene.ofBlock.set(box.block, box);
     if (!isOpen(open, item)) {
       scene.boxes.push(box);
-      if (box.node >= 0) scene.ofNode[box.node] = box;
-      else for (const node of index.members[box.block]) scene.ofNode[node] = box;
+      for (const node of index.inBox(box)) scene.ofNode[node] = box;
       return;
     }
     box.open = true;

@@ -4,7 +4,8 @@ import { el, replace } from "./dom.js";
 // makeTree gives an element that is closed at first and filled when somebody opens it. get gives picture and index as they are.
 export function makeTree({ title, get, words, pick }) {
   const list = el("ul", { class: "tree", role: "tree", "aria-label": `${title}: blocks and operators in order` });
-  const element = el("details", { class: "graph-tree" }, el("summary", null, "The network as a list"), list);
+  const element = el("details", { class: "graph-tree" }, el("summary", { title: "The network as a list of blocks and operators" }, "List"),
+    list);
   const opened = new Set();
 
   // children are the operators and blocks directly in a block, in the order of the graph.

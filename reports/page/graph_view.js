@@ -1,5 +1,5 @@
 // The part of the network that is in sight: where it is moved to, and how far it is zoomed.
-const largest = 4, readable = 0.42;
+const largest = 4, readable = 0.56;
 
 // makeView is a window onto the scene that get gives; paint is called at the next frame after a change, and drawn at once while it glides.
 export function makeView({ get, paint }) {

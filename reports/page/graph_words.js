@@ -15,6 +15,9 @@ export function makeWords(get) {
     return block.repeat > 1 ? `${block.name} × ${block.repeat}` : block.name;
   }
 
+  // opsOf are the types of an operator and of what is fused into it: "Conv + Clip".
+  const opsOf = (node) => get().index.parts[node].map((n) => get().picture.nodes[n].op).join(" + ");
+
   const nameOf = (box) => box.node >= 0 ? get().picture.nodes[box.node].name : blockName(box.block);
 
   // onBox is what stands in a box; under has more and less of it, for boxes with more and less room.
@@ -22,7 +25,8 @@ export function makeWords(get) {
     const { picture, rows, colouring: c } = get();
     if (box.node >= 0) {
       const n = picture.nodes[box.node], row = rows[box.node] || {}, known = (c.scale !== "class" || c.order) && c.value(row) != null;
-      return { type: n.op, name: n.name, under: [join(n.op, n.domain), n.op], value: known ? (c.brief || c.text)(row) : "" };
+      const all = opsOf(box.node);
+      return { type: all, name: n.name, under: [join(all, n.domain), all, n.op], value: known ? (c.brief || c.text)(row) : "" };
     }
     const fold = foldValues(c, rowsOfBlock(box.block)), many = get().index.members[box.block].length;
     return { type: picture.blocks[box.block].name, name: blockName(box.block), under: [size(box.block), `${many} op.`, `${many}`],
@@ -51,7 +55,7 @@ export function makeWords(get) {
     if (box.node >= 0) {
       const n = picture.nodes[box.node], row = rows[box.node] || {};
       lines.push(
-        join(n.op, n.domain, n.weights && `weights ${n.weights}`, n.activations && `activations ${n.activations}`,
+        join(opsOf(box.node), n.domain, n.weights && `weights ${n.weights}`, n.activations && `activations ${n.activations}`,
           n.macs && `${count(n.macs)} MACs`)
       );
       lines.push(fusedInto(n), c.value(row) != null && `${c.label}: ${c.text(row)}`);

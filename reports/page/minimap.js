@@ -7,13 +7,13 @@ export function makeMinimap(canvas, { onMove }) {
   const ctx = canvas.getContext("2d");
 
   // redraw paints the network anew: it has other boxes, colours or room.
-  function redraw(newScene, newLook, room) {
+  function redraw(newScene, newLook, view) {
     scene = newScene;
     look = newLook;
     ratio = window.devicePixelRatio || 1;
-    down = Math.min(room / scene.h, 1);
-    const fair = scene.w * down, width = Math.max(narrowest, Math.min(widest, fair));
-    if (fair > widest) down = Math.max(widest / scene.w, Math.min(down, 60 / scene.h));
+    down = Math.min((view.height - 32) / scene.h, 1);
+    const most = Math.min(widest, view.width / 5), fair = scene.w * down, width = Math.max(narrowest, Math.min(most, fair));
+    if (fair > most) down = Math.max(most / scene.w, Math.min(down, 60 / scene.h));
     across = width / scene.w;
     height = Math.max(20, Math.round(scene.h * down));
     canvas.style.width = `${Math.round(width)}px`;

@@ -31,6 +31,11 @@ export const inspectorView = {
             "Select an operator in the network or in the table. Colours say where the error comes from; the table below has the worst first."));
         return;
       }
+      if (!app.state.exists) { // a model without a plan has nothing to decide
+        replace(host, el("div", { class: "layer" }));
+        drawPanel(/** @type {HTMLElement} */ (host.firstChild), { view: app.view, row, rows: app.rows, selection: app.selection });
+        return;
+      }
       if (form && same) form.update(); // what is being chosen outlives new figures
       else form = decision(app, { target: () => ({ nodes: [row.name] }) });
       const tensors = el("section", { "aria-label": "Range" }), weights = el("section", { "aria-label": "Weights" });

@@ -12,74 +12,100 @@ export const networkView = {
   key: "network",
   label: "Network",
   doc: "Where the error comes from: the network, one operator in detail, and all operators ranked",
-  usable: /** @param {App} app */ (app) => Boolean(app.state && app.state.exists),
+  usable: /** @param {App} app */ (app) => app.state.exists || Boolean(app.view && app.view.picture),
   /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
-    const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }),
-      note = el("div", { class: "measure", role: "status" });
-    const measured = () => app.rows.some((row) => row.nsr !== null);
-    const begin = () => { // where it hurts most
-      if (!app.selection.node && measured()) {
-        app.selection.set(app.rows.reduce((worst, row) => ((row.nsr || 0) > (worst.nsr || 0) ? row : worst)).name, "start");
-      }
-    };
-    begin();
-    const parts = []; // handles of the panes that have been drawn
-    const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
-    const side = pages([inspectorView, adviceView, historyView].map(pane), "side");
-    const upper = el("div", { class: "upper" }), bench = el("div", { class: "bench" });
-    upper.append(graphHost, splitter({ host: upper, property: "--graph", label: "Width of the network", vertical: true, first: 56 }),
-      el("aside", { class: "side", "aria-label": "Details" }, side.row, side.body));
-    bench.append(upper, splitter({ host: bench, property: "--upper", label: "Height of the network", first: 62 }), below);
-    host.append(note, bench);
-    parts.push(rankingView.draw(below, app));
-
-    let graph = null, shape = "", heated = false;
-    function drawNetwork() {
-      const picture = app.view && app.view.picture;
-      if (!picture) {
-        graph = null;
-        replace(graphHost, el("p", { class: "soft pad" }, "The network cannot be drawn: the view has no picture of it."));
-        return;
-      }
-      const now = picture.nodes.map((n) => n.name).join("\n") + picture.edges.length;
-      if (graph && graph.update && now === shape) { // place and zoom stay as they are
-        graph.update({ picture, rows: app.rows });
-        if (!heated && measured()) { // the first measurement is what everybody waits for
-          graph.setColouring("nsr");
-          begin();
-        }
-        heated = measured();
-        return;
-      }
-      shape = now;
-      heated = measured();
-      replace(graphHost);
-      graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: "nsr" });
-    }
-    function drawNote() {
-      const v = app.view || { stale: false };
-      const measure = jobButton(app, { label: measured() ? "Measure again" : "Measure", kind: "analyze",
-        title: "Run the analysis on the plan as it stands: qwb analyze" });
-      replace(note, v.stale ? ["The figures were measured before the last change. ", measure]
-        : measured() ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
-      note.hidden = !note.firstChild;
-    }
-    drawNote();
-    drawNetwork();
-    const off = app.selection.on((change) => {
-      if (change.what === "node" && app.selection.node && change.from !== "advice") side.show("inspector");
-    });
+    let exists = app.state.exists, bench = drawBench(host, app);
     return {
       update() {
-        drawNote();
-        drawNetwork();
-        for (const p of parts) if (p && p.update) p.update();
+        if (exists === app.state.exists) return bench.update();
+        exists = app.state.exists; // the first plan, or none any more: there is more to show, or less
+        bench.close();
+        replace(host);
+        bench = drawBench(host, app);
       },
-      close() {
-        off();
-        for (const p of parts) if (p && p.close) p.close();
-      },
+      close: () => bench.close(),
     };
   },
 };
+
+/** @param {HTMLElement} host @param {App} app */
+function drawBench(host, app) {
+  const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }),
+    note = el("div", { class: "measure", role: "status" });
+  const planned = app.state.exists;
+  const measured = () => app.rows.some((row) => row.nsr !== null);
+  const begin = () => { // where it hurts most
+    if (!app.selection.node && measured()) {
+      app.selection.set(app.rows.reduce((worst, row) => ((row.nsr || 0) > (worst.nsr || 0) ? row : worst)).name, "start");
+    }
+  };
+  begin();
+  const parts = []; // handles of the panes that have been drawn
+  const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
+  const side = pages((planned ? [inspectorView, adviceView, historyView] : [inspectorView]).map(pane), "side");
+  const upper = el("div", { class: "upper" }), bench = el("div", { class: "bench" });
+  upper.append(graphHost, splitter({ host: upper, property: "--graph", label: "Width of the network", vertical: true, first: 67 }),
+    el("aside", { class: "side", "aria-label": "Details" }, side.row, side.body));
+  const border = splitter({ host: bench, property: "--upper", label: "Height of the network", first: 62 });
+  bench.append(upper, border, below);
+  host.append(note, bench);
+  parts.push(rankingView.draw(below, app, (open) => {
+    bench.classList.toggle("closed", !open);
+    border.hidden = !open;
+  }));
+
+  let graph = null, shape = "", heated = false;
+  function drawNetwork() {
+    const picture = app.view && app.view.picture;
+    if (!picture) {
+      graph = null;
+      replace(graphHost, el("p", { class: "soft pad" }, "The network cannot be drawn: the view has no picture of it."));
+      return;
+    }
+    const now = picture.nodes.map((n) => n.name).join("\n") + picture.edges.length;
+    if (graph && graph.update && now === shape) { // place and zoom stay as they are
+      graph.update({ picture, rows: app.rows });
+      if (!heated && measured()) { // the first measurement is what everybody waits for
+        graph.setColouring("nsr");
+        begin();
+      }
+      heated = measured();
+      return;
+    }
+    shape = now;
+    heated = measured();
+    replace(graphHost);
+    graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: "nsr" });
+  }
+  function drawNote() {
+    const v = app.view || { stale: false };
+    note.hidden = false;
+    if (!planned) {
+      replace(note, "This model has no plan yet. Samples and a target make one. ",
+        el("button", { type: "button", class: "primary", onclick: () => app.go("open") }, "Choose samples and target"));
+      return;
+    }
+    const measure = jobButton(app, { label: measured() ? "Measure again" : "Measure", kind: "analyze",
+      title: "Run the analysis on the plan as it stands: qwb analyze" });
+    replace(note, v.stale ? ["The figures were measured before the last change. ", measure]
+      : measured() ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
+    note.hidden = !note.firstChild;
+  }
+  drawNote();
+  drawNetwork();
+  const off = app.selection.on((change) => {
+    if (change.what === "node" && app.selection.node && change.from !== "advice") side.show("inspector");
+  });
+  return {
+    update() {
+      drawNote();
+      drawNetwork();
+      for (const p of parts) if (p && p.update) p.update();
+    },
+    close() {
+      off();
+      for (const p of parts) if (p && p.close) p.close();
+    },
+  };
+}
