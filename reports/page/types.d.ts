@@ -37,7 +37,7 @@ declare namespace Core {
     "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
     "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
-    "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; budget?: string; profile?: string; allow_fp32?: boolean; force?: boolean }; result: TuneResult };
+    "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; force?: boolean }; result: TuneResult };
     "eval": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; profile?: string; batch?: number }; result: Accuracy };
     "compare": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; float?: string; mode?: string; profile?: string; layers?: number; runs?: string[] }; result: CompareResult };
     "verify": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; profile?: string; against?: string[] }; result: AnalysisVerification };
@@ -1768,6 +1768,7 @@ declare namespace Core {
     steps?: number;
     float_nsr?: number | null;
     on_integers: OnIntegers;
+    costs?: string;
     judged: string;
     methods: (TuneReport | null)[];
     budget?: number;
