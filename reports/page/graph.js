@@ -60,7 +60,7 @@ export function drawGraph(host, options) {
   const words = makeWords(() => ({ picture, index, rows, colouring: findColouring(key) }));
   const tree = makeTree({ title, get: () => ({ picture, index }), words,
     pick: (name) => isEnd(byName.get(name)) ? focus(name) : selection.set(name, "tree") });
-  bar.append(tree.element);
+  bar.lastElementChild.append(tree.element);
   replace(host, el("div", { class: "graph" }, bar, help, stage));
   const ctx = canvas.getContext("2d");
   const minimap = makeMinimap(map, { onMove: (x, y) => {
@@ -88,7 +88,7 @@ export function drawGraph(host, options) {
     strips = new Map();
     const indexOf = (node) => scale.indexOf(valueOf(colouring, node));
     for (const box of scene.boxes) {
-      if (box.node >= 0) values[box.at] = indexOf(box.node);
+      if (box.node >= 0) values[box.at] = scale.indexOf(valueOfBox(colouring, box.node));
       else {
         values[box.at] = scale.indexOf(foldValues(colouring, index.members[box.block].map(rowOf)).value);
         strips.set(box.block, index.members[box.block].slice(0, 200).map(indexOf));
@@ -106,6 +106,10 @@ export function drawGraph(host, options) {
     const own = colouring.value(rowOf(node)), root = picture.nodes[node].fused ?? -1;
     return own == null && root >= 0 && colouring.fold !== "sum" ? colouring.value(rowOf(root)) : own;
   }
+
+  // valueOfBox is that of an operator with what is fused into it, as a closed block has one; of classes that of the operator.
+  const valueOfBox = (colouring, node) =>
+    colouring.fold === "mode" ? valueOf(colouring, node) : foldValues(colouring, index.parts[node].map(rowOf)).value;
 
   // mark finds the boxes of what is selected and searched.
   function mark() {

@@ -24,9 +24,10 @@ export function makeWords(get) {
   function onBox(box) {
     const { picture, rows, colouring: c } = get();
     if (box.node >= 0) {
-      const n = picture.nodes[box.node], row = rows[box.node] || {}, known = (c.scale !== "class" || c.order) && c.value(row) != null;
-      const all = opsOf(box.node);
-      return { type: all, name: n.name, under: [join(all, n.domain), all, n.op], value: known ? (c.brief || c.text)(row) : "" };
+      const n = picture.nodes[box.node], all = opsOf(box.node), known = c.scale !== "class" || c.order;
+      const fold = foldValues(c, get().index.parts[box.node].map((i) => rows[i] || {}));
+      return { type: all, name: n.name, under: [join(all, n.domain), all, n.op],
+        value: known ? fold.from ? (c.brief || c.text)(fold.from) : textOfFold(c, fold) : "" };
     }
     const fold = foldValues(c, rowsOfBlock(box.block)), many = get().index.members[box.block].length;
     return { type: picture.blocks[box.block].name, name: blockName(box.block), under: [size(box.block), `${many} op.`, `${many}`],

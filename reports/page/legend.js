@@ -22,7 +22,10 @@ export function drawLegend(host, scale) {
   } else {
     const bar = el("span", { class: "legend-bar", role: "img", "aria-label": legendText(scale) });
     bar.style.backgroundImage = `linear-gradient(to right, ${scale.colours.join(", ")})`;
-    for (const t of scale.ticks) {
+    let free = Infinity; // there is room for some of them: the largest first
+    for (const t of scale.ticks.toReversed()) {
+      if (t.at > free) continue;
+      free = t.at - 0.3;
       const mark = el("span", { class: "legend-tick", "aria-hidden": "true" }, number(t.value).replace(".00e", "e"));
       mark.style.left = `${100 * t.at}%`;
       bar.append(mark);

@@ -55,3 +55,8 @@ test("a closed block shows the worst of its operators, the sum, or what most of 
   equal(foldValues(macs, [{ macs: 3000 }, { macs: 1000 }, {}]).value, 4000);
   equal(foldValues(findColouring("domain"), [{ domain: "INT8" }, { domain: "FP32" }, { domain: "INT8" }]).value, "INT8");
 });
+
+test("an operator that is fused into another counts in its box", () => {
+  const structure = findColouring("structure"), fold = foldValues(structure, [{ structure: "in both" }, { structure: "other form" }]);
+  equal(fold.value, "other form");
+});
