@@ -173,11 +173,7 @@ func TestInterruptedBehindEqualize(t *testing.T) {
 
 	p = place()
 	stop, cancel := context.WithCancel(ctx)
-	p.Events = &listener{at: func(what string, done int) {
-		if strings.HasPrefix(what, "tune bias,") && done == 2 {
-			cancel()
-		}
-	}}
+	p.Events = stopsAt("bias", 2, cancel)
 	_, _, err = p.Tune(stop, o)
 	require.ErrorIs(t, err, context.Canceled)
 	require.FileExists(t, "m.tuning")

@@ -36,11 +36,7 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 	p = place()
 	before := read(t, "m.plan.json")
 	stop, cancel := context.WithCancel(ctx)
-	heard := &listener{at: func(what string, done int) {
-		if strings.HasPrefix(what, "tune bias,") && done == 2 {
-			cancel()
-		}
-	}}
+	heard := stopsAt("bias", 2, cancel)
 	p.Events = heard
 	_, _, err = p.Tune(stop, o)
 	require.ErrorIs(t, err, context.Canceled)
@@ -73,6 +69,20 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 		require.NoError(t, err)
 		require.NoFileExists(t, "m.tuning")
 	}
+}
+
+// stopsAt calls stop when tuning has done so many operators of a method.
+func stopsAt(method string, operators int, stop func()) *listener {
+	l := &listener{}
+	done := 0
+	l.at = func(what string, _ int) {
+		if n := len(l.details); strings.HasPrefix(what, "tune (") && n > 0 && strings.Contains(l.details[n-1], ": "+method+", ") {
+			if done++; done == operators {
+				stop()
+			}
+		}
+	}
+	return l
 }
 
 func TestBudgetsAreTimesOrWork(t *testing.T) {

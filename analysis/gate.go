@@ -31,6 +31,9 @@ const gateSamples = 16
 // manySamples are more than anybody has.
 const manySamples = 1 << 40
 
+// fewEnough are samples that somebody might have; near the limit their number is beyond all bounds and says nothing.
+const fewEnough = 10_000
+
 // Gate holds a measured value against an upper limit. A value at or below the limit passes. One above it fails, unless the difference lies
 // within the noise of the samples: the lower confidence limit (ClaimRisk, one-sided) is not above the limit, and there are at least 16
 // samples. Then it passes with a note; strict lets nothing above the limit pass. A value that passes has a note too where the samples do
@@ -52,14 +55,16 @@ func Gate(check string, e Estimate, size, limit float64, unit string, strict boo
 		c.Verdict = GatePassed
 	case e.Mean <= limit:
 		c.Verdict = GateNoted
-		if c.Note = "these samples do not show it: with 95 % the value lies below " + text(upper); math.IsInf(upper, 1) {
+		c.Note = fmt.Sprintf("undecided: %s ± %s against %s; %d samples decide differences of about %s", text(e.Mean), text(e.Error), text(limit),
+			e.N, text(upper-e.Mean))
+		if math.IsInf(upper, 1) {
 			c.Note = "one sample shows nothing"
 		}
 		short := func(n int) bool {
 			return Estimate{e.Mean, e.Error * math.Sqrt(float64(e.N)/float64(n)), n}.guarded(size).Upper(Attempt(0)) > limit
 		}
-		if n := e.N + sort.Search(manySamples, func(i int) bool { return !short(e.N + i) }); n > e.N && n < e.N+manySamples {
-			c.Note += fmt.Sprintf("; about %d samples would", n)
+		if n := e.N + sort.Search(manySamples, func(i int) bool { return !short(e.N + i) }); n > e.N && n <= fewEnough {
+			c.Note += fmt.Sprintf("; about %d samples would decide this one", n)
 		}
 	case strict || lower > limit:
 		c.Verdict, c.Note = GateFailed, fmt.Sprintf("above the limit by %s", text(e.Mean-limit))

@@ -16,7 +16,7 @@ func TestGate(t *testing.T) {
 		note   string
 	}{
 		"below, and shown":             {Estimate{0.2, 0.1, 500}, false, GatePassed, ""},
-		"below, not shown":             {Estimate{0.8, 0.4, 500}, false, GateNoted, "with 95 % the value lies below 1.46 pp; about"},
+		"below, not shown":             {Estimate{0.8, 0.4, 500}, false, GateNoted, "undecided: 0.80 pp ± 0.40 pp against 1.00 pp; 500 samples decide differences of about 0.66 pp; about 7686"},
 		"below, one sample":            {Estimate{0.8, math.Inf(1), 1}, false, GateNoted, "one sample shows nothing"},
 		"below, strictly":              {Estimate{0.8, 0.4, 500}, true, GateNoted, "would"},
 		"at the limit":                 {Estimate{1, 0, 500}, false, GatePassed, ""},
@@ -71,6 +71,9 @@ func TestGateDoesNotTakeNoChangeForCertainty(t *testing.T) {
 	}
 	got := Gate("drop", NewEstimate(answers(12)), 100, 1, "pp", false)
 	require.Equal(t, GateNoted, got.Verdict)
-	require.Equal(t, "these samples do not show it: with 95 % the value lies below 18.56 pp; about 277 samples would", got.Note)
+	require.Equal(t, "undecided: 0.00 pp ± 0.00 pp against 1.00 pp; 12 samples decide differences of about 18.56 pp; about 277 samples would decide this one", got.Note)
+	near := Gate("drop", NewEstimate(answers(120, 100)), 100, 0.84, "pp", false)
+	require.NotContains(t, near.Note, "would decide", "near the limit the number is beyond all bounds")
+	require.Contains(t, near.Note, "undecided: 0.83 pp ± 0.83 pp against 0.84 pp; 120 samples decide differences of about ")
 	require.Equal(t, GatePassed, Gate("drop", NewEstimate(answers(277)), 100, 1, "pp", false).Verdict)
 }

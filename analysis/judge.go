@@ -410,6 +410,15 @@ func (l Losses) Means() []float64 {
 	return out
 }
 
+// ByOutput are the losses of all samples by output, and part.
+func (l Losses) ByOutput() [][]float64 {
+	out := make([][]float64, l.outputs())
+	for k := range out {
+		out[k] = l.of(k)
+	}
+	return out
+}
+
 // PerSample is the largest loss over the outputs, by sample: what paired differences are taken of.
 func (l Losses) PerSample() []float64 {
 	out := make([]float64, len(l))

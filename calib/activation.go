@@ -57,6 +57,9 @@ func (r *renderer) activation(root *tqc.Slot) *activation {
 	return a
 }
 
+// tinyScale is a scale below which engines lose it: a product of two such is next to the smallest float32.
+const tinyScale = 1e-12
+
 // activations finds the scales of all activations and renders them.
 func (r *renderer) activations(ctx context.Context, list []*activation) error {
 	tick := func() {}
@@ -96,6 +99,10 @@ func (r *renderer) activations(ctx context.Context, list []*activation) error {
 			r.warn(a.slot, 0, "%s: %s", t.method, w.Text)
 		}
 		r.mended(a.slot, outcomes, len(t.ranges))
+		if s := slices.Min(t.params.Scale); s < tinyScale && s > 0 && len(outcomes) == 0 {
+			r.warn(a.slot, float64(s), "its scale is %.2g: the tensor is next to 0 in all samples; engines that compute such scales in half floats or "+
+				"as products of scales make 0 of them", s)
+		}
 		if err := r.set.Render(a.slot.ID, t.params); err != nil {
 			return r.at(a.slot, err)
 		}

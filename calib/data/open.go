@@ -45,7 +45,8 @@ type opener struct {
 	warnings []Warning
 	text     func(line string) ([]int64, error)
 
-	skipped      int // files in folders that are no samples
+	labels       string // the file of labels, which is no sample that is missing
+	skipped      int    // files in folders that are no samples
 	firstSkipped string
 	unprocessed  string // first path whose samples are inputs as they are
 	ignored      string // first array that feeds no input
@@ -212,7 +213,11 @@ func (o *opener) skip(found map[kind][]string, taken kind) {
 	var names []string
 	for k, l := range found {
 		if k != taken && !(taken == kindIdxImages && k == kindIdxLabels) {
-			names = append(names, l...)
+			for _, name := range l {
+				if o.labels == "" || path.Base(name) != path.Base(o.labels) {
+					names = append(names, name)
+				}
+			}
 		}
 	}
 	if len(names) > 0 {

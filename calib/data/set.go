@@ -65,7 +65,7 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 	if len(spec) == 0 {
 		return nil, nil, fmt.Errorf("data: the model has no inputs to feed")
 	}
-	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed, text: opts.Text}
+	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed, text: opts.Text, labels: opts.Labels}
 	set := &Set{ahead: max(opts.Ahead, 1), memory: opts.Memory}
 	for _, p := range paths {
 		sources, err := o.open(p)

@@ -141,6 +141,11 @@ func (e *env) decided(ctx context.Context, plan string, o *decideOptions,
 			return err
 		}
 	}
+	if r.Changes != "" {
+		if _, err := fmt.Fprintf(e.stdout, "  %s\n", r.Changes); err != nil {
+			return err
+		}
+	}
 	if _, err = fmt.Fprintf(e.stdout, "%s: updated\n", r.Plan); err == nil {
 		runsText(e.stdout, r.Runs)
 	}

@@ -11,17 +11,19 @@ import (
 // Dispatch are the options of dispatch.
 type Dispatch struct {
 	qwb.DispatchOptions
-	Auto                       bool
-	MaxNSR, MinCosine, MaxDrop *float64  // of the error, nil: no budget
-	Minimize                   string    // a cost
-	Most                       [3]string // of the cost, in the order of qwb.Costings; empty: no budget
-	JSON                       bool
+	Auto                                    bool
+	MaxNSR, MaxPlainNSR, MinCosine, MaxDrop *float64  // of the error, nil: no budget
+	Minimize                                string    // a cost
+	Most                                    [3]string // of the cost, in the order of qwb.Costings; empty: no budget
+	JSON                                    bool
 }
 
 func (o *Dispatch) Table(c *qwb.Catalog) Table {
 	search := Table{
 		{Name: "max-nsr", At: &o.MaxNSR, Job: true,
-			Help: "budget: largest plain noise-to-signal ratio (NSR) at the graph outputs, behind a Softmax too, for example 0.01"},
+			Help: "budget: largest noise-to-signal ratio (NSR) of the outputs, that of analyze and gate, for example 0.01"},
+		{Name: "max-plain-nsr", At: &o.MaxPlainNSR, Job: true,
+			Help: "budget: largest plain NSR, of the outputs as they are, behind a Softmax too"},
 		{Name: "min-cosine", At: &o.MinCosine, Job: true, Help: "budget: smallest cosine similarity at the graph outputs, for example 0.999"},
 		{Name: "max-drop", At: &o.MaxDrop, Job: true,
 			Help: "budget: largest drop of top-1, or of --metric, on --data: in percentage points (pp) for metrics that are shares"},
@@ -80,6 +82,7 @@ func (o *Dispatch) errorBudget() error {
 		bounds     string
 	}{
 		{"nsr", "max-nsr", o.MaxNSR, 0, math.Inf(1), "0 or more"},
+		{"plain_nsr", "max-plain-nsr", o.MaxPlainNSR, 0, math.Inf(1), "0 or more"},
 		{"cosine", "min-cosine", o.MinCosine, -1, 1, "from -1 to 1"},
 		{"drop", "max-drop", o.MaxDrop, -100, 100, "from -100 to 100"},
 	} {

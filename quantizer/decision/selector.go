@@ -445,8 +445,12 @@ func (m *matcher) tensors(p *part) error {
 	return nil
 }
 
-// hint names a node whose name differs in case only, or contains the selector's name.
+// hint names a node whose name differs in case only, or contains the selector's name, or is spelled nearly so; of a type the nearest that the
+// graph has.
 func (m *matcher) hint(p *part) string {
+	if kind, ok := strings.CutPrefix(p.base, "type:"); ok {
+		return m.nearest("type:", kind, func(n *graph.Node) string { return n.Op })
+	}
 	if strings.ContainsAny(p.base, ":*/") && p.base[0] != '/' || picks[p.base] != nil {
 		return ""
 	}
@@ -454,7 +458,46 @@ func (m *matcher) hint(p *part) string {
 		return strings.Contains(strings.ToLower(m.g.Node(id).Name), strings.ToLower(p.base))
 	})
 	if i < 0 {
-		return ""
+		return m.nearest("", p.base, func(n *graph.Node) string { return n.Name })
 	}
 	return fmt.Sprintf("; did you mean %q?", m.g.Node(m.order[i]).Name)
+}
+
+// nearest names what is spelled most like a word, with at most a third of its letters otherwise (two of a short one); the first in graph order.
+func (m *matcher) nearest(prefix, word string, of func(n *graph.Node) string) string {
+	best, least := "", max(len(word)/3, min(2, len(word)/2))+1
+	for _, id := range m.order {
+		if s := of(m.g.Node(id)); s != best && s != "" {
+			if d := edits(strings.ToLower(word), strings.ToLower(s), least); d < least {
+				best, least = s, d
+			}
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", prefix+best)
+}
+
+// edits is how many letters have to be changed, added or left out to make b of a (Levenshtein); at least most where it is that many.
+func edits(a, b string, most int) int {
+	if len(a)-len(b) >= most || len(b)-len(a) >= most {
+		return most
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before, row[j+1] = row[j+1], min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
 }

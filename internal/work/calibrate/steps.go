@@ -211,8 +211,8 @@ func gate(ctx context.Context, j *open.Job, o Options, s *recipe.Step, res *Resu
 					if one.Metric = "cosine"; i == 0 || out.Cosine < one.Value {
 						one.Value = out.Cosine
 					}
-				} else if i == 0 || out.NSR > one.Value {
-					one.Value, one.Error = out.NSR, out.NSRError
+				} else if nsr := out.Judged(); i == 0 || nsr.NSR > one.Value {
+					one.Value, one.Error = nsr.NSR, nsr.NSRError
 				}
 			}
 			if len(g.Data) == 0 {

@@ -32,9 +32,13 @@ type DoctorBest struct {
 }
 
 // sure is the chance below which a trial counts; with fewer than fewLabels samples not even a large difference is likely to.
+// farOffset is the chance below which an offset of labels other than one counts. tieFactor is how many times the samples of a trial are read to
+// tell the best preprocessings apart.
 const (
 	sure      = 0.01
 	fewLabels = 20
+	farOffset = 1e-4
+	tieFactor = 4
 )
 
 // trial evaluates the float model with each preprocessing that the input can take, for all label offsets at once. One half of the samples,
@@ -74,12 +78,65 @@ func (d *doctor) trial(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.chosen = append(t.chosen, t.choice(c, differences))
+		t.chosen = append(t.chosen, t.choice(c, differences, classes))
 		tick(i + 1)
 	}
 	most := slices.MaxFunc(t.chosen, func(a, b DoctorChoice) int { return a.Correct - b.Correct }).Correct
-	best := slices.IndexFunc(t.chosen, func(c DoctorChoice) bool { return c.Correct >= most-1 }) // what is asked for first, then presets
+	var tied []int
+	for i, c := range t.chosen {
+		if c.Correct >= most-1 {
+			tied = append(tied, i) // what is asked for first, then presets
+		}
+	}
+	best, err := t.untie(ctx, o, list, tied, pictures)
+	if err != nil {
+		return err
+	}
 	return t.confirm(ctx, list[0], list[best], t.chosen[best], pictures, classes)
+}
+
+// untie tells preprocessings that are equally good apart on more samples, where there are more, and returns the best; what is still as good
+// as it is said.
+func (t *doctorTrial) untie(ctx context.Context, o open.DataOptions, list []data.Candidate, tied []int, pictures bool) (int, error) {
+	best := tied[0]
+	if len(tied) == 1 || best == 0 && t.d.o.Data.Preprocess != "" { // what was asked for is as good as any
+		return best, nil
+	}
+	more := &doctorTrial{d: t.d, given: t.given}
+	if o.Samples *= tieFactor; o.Samples > 0 {
+		if err := more.read(ctx, o); err != nil {
+			return 0, err
+		}
+	}
+	var counts []int
+	for _, i := range tied {
+		differences, err := more.run(ctx, more.fit, list[i], pictures)
+		if err != nil {
+			return 0, err
+		}
+		n := 0
+		for _, v := range differences {
+			if v == t.chosen[i].LabelOffset {
+				n++
+			}
+		}
+		if len(counts) > 0 && n > slices.Max(counts) {
+			best = i
+		}
+		counts = append(counts, n)
+	}
+	top := slices.Max(counts)
+	var names []string
+	for k, i := range tied {
+		if counts[k] == top && (len(names) == 0 || t.chosen[i].Preprocess != names[len(names)-1]) {
+			names = append(names, t.chosen[i].Preprocess)
+		}
+	}
+	if len(names) > 1 {
+		t.d.Note("doctor: %s are equally good: %d of %d predictions are correct with each; more labelled samples would tell", strings.Join(names, " and "), top,
+			len(more.fit))
+	}
+	return best, nil
 }
 
 type doctorTrial struct {
@@ -138,11 +195,18 @@ func (t *doctorTrial) run(ctx context.Context, taken []*exec.Sample, c data.Cand
 	return differences, nil
 }
 
-// choice is the offset that makes most samples right: that given on a tie, then the smallest.
-func (t *doctorTrial) choice(c data.Candidate, differences []int) DoctorChoice {
+// choice is the offset that makes most samples right: that given on a tie, then the smallest. Labels are off by one where they are; other
+// offsets are taken only where chance would not give so many hits to any of them.
+func (t *doctorTrial) choice(c data.Candidate, differences []int, classes int) DoctorChoice {
 	counts := map[int]int{}
 	for _, v := range differences {
 		counts[v]++
+	}
+	for v, n := range counts {
+		far := v < t.given-1 || v > t.given+1
+		if far && analysis.BinomialTail(len(differences), n, 1/float64(classes))*2*float64(classes) > farOffset {
+			delete(counts, v)
+		}
 	}
 	offset := t.given
 	for v, n := range counts {

@@ -46,6 +46,8 @@ type DecideResult struct {
 	Plan string `json:"plan"`
 	// Decisions are those that were made, undone or done again.
 	Decisions []decision.Decision `json:"decisions"`
+	// Changes says in words what is otherwise now.
+	Changes string `json:"changes,omitempty"`
 	// Governed says of slots that were selected whose scale the decision went to.
 	Governed []Governed `json:"governed,omitempty"`
 	FP32     []string   `json:"fp32"` // as dispatch has it
@@ -118,6 +120,7 @@ func Set(ctx context.Context, j *open.Job, selector string, words []string, thre
 	}
 	r := c.result(out, step)
 	r.Governed = slices.DeleteFunc(r.Governed, func(g Governed) bool { return g.Decision <= first })
+	r.Changes = changes(c.Was, out, d)
 	return r, nil
 }
 

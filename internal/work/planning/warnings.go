@@ -42,7 +42,7 @@ func BadPlan(e analysis.Estimate, part string, mismatches bool, on, then string)
 	return tqc.Warning{Value: e.Mean, Text: fmt.Sprintf("%s (%s); above %g predictions get worse. %s", text, on, advise.Bad, then)}, true
 }
 
-// searched is the plain NSR at the outputs that a search is asked for: half of what is bad.
+// searched is the NSR of the outputs that a search is asked for: half of what is bad.
 const searched = advise.Bad / 2
 
 // WhatHelps says where a bad plan's cure stands, report being what an analysis says of it: where says of advice where it is found. Without a

@@ -13,7 +13,7 @@ import (
 
 // Budget is what a search has to reach.
 type Budget struct {
-	Name   string // nsr, cosine or drop: of the metric of the data, top-1 where none is named
+	Name   string // nsr (as analyze and gate have it), plain_nsr, cosine or drop: of the metric of the data, top-1 where none is named
 	At     float64
 	scorer task.Scorer
 	metric *task.Metric
@@ -30,12 +30,21 @@ func (b *Budget) metricName() string {
 	return b.metric.Name
 }
 
+// ofOutputs is the budget's metric as outputs alone show it.
+func (b *Budget) ofOutputs() *Budget {
+	o := *b
+	if o.Name == "nsr" {
+		o.Name = "plain_nsr"
+	}
+	return &o
+}
+
 // goal is the budget as a limit on the mean of amounts of which larger is worse.
 func (b *Budget) goal() analysis.Goal {
 	switch b.Name {
 	case "cosine":
 		return analysis.Goal{Limit: 1 - b.At, Guard: analysis.Skewed}
-	case "nsr":
+	case "nsr", "plain_nsr":
 		return analysis.Goal{Limit: b.At, Guard: analysis.Skewed}
 	}
 	if b.metric.Graded {
@@ -88,6 +97,13 @@ func (b *Budget) amounts(list []half) [][]float64 {
 		return [][]float64{task.Difference(b.scorer, before, after, b.metric)}
 	}
 	var out [][]float64
+	if b.Name == "nsr" {
+		var losses analysis.Losses
+		for _, h := range list {
+			losses = append(losses, h.run.Losses...)
+		}
+		return losses.ByOutput()
+	}
 	for _, h := range list {
 		for _, outputs := range h.run.Errors {
 			if out == nil {
@@ -132,6 +148,8 @@ func (b *Budget) unit() string {
 func (b *Budget) said() string {
 	switch b.Name {
 	case "nsr":
+		return fmt.Sprintf("NSR of at most %g", b.At)
+	case "plain_nsr":
 		return fmt.Sprintf("plain NSR of at most %g", b.At)
 	case "cosine":
 		return fmt.Sprintf("cosine of at least %g", b.At)

@@ -40,6 +40,8 @@ func (r *Result) Search() *reports.Search {
 func MetricTitle(name string) string {
 	switch name {
 	case "nsr":
+		return "NSR"
+	case "plain_nsr":
 		return "plain NSR"
 	case "top1", "drop":
 		return "drop of top-1, pp"

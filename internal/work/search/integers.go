@@ -15,7 +15,7 @@ import (
 type Added struct {
 	Profile string   `json:"profile"`
 	Samples int      `json:"samples"`
-	Value   float64  `json:"value"` // the budget's metric of the integers
+	Value   float64  `json:"value"` // the budget's metric of the integers; of an NSR the plain one, since they do not show what Softmax reads
 	More    float64  `json:"more"`  // that and the simulation's, the mean of the differences: above 0 is worse
 	Error   *float64 `json:"error"` // its standard error
 }
@@ -36,7 +36,8 @@ func (s *searcher) integers(ctx context.Context, choice []int, simulated half, f
 		var run *analysis.Measured
 		if run, err = s.held.ev.MeasureOf(ctx, forward, s.budget.scorer); err == nil {
 			h := half{s.held.float, run}
-			a, b := s.goal.Plain(s.budget.amounts([]half{simulated})), s.goal.Plain(s.budget.amounts([]half{h}))
+			shown := s.budget.ofOutputs()
+			a, b := s.goal.Plain(shown.amounts([]half{simulated})), s.goal.Plain(shown.amounts([]half{h}))
 			d := analysis.Paired(a, b)
 			found.Integers = &Added{Profile: profile.Name, Samples: d.N, Value: s.budget.figure(analysis.NewEstimate(b).Mean), More: d.Mean, Error: analysis.NewSpread(d).NSRError}
 			return nil

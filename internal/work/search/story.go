@@ -49,7 +49,7 @@ func (f *Found) Lines(r *Result) []string {
 		}
 	}
 	if i := f.Integers; i != nil {
-		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.What(), i.Value, b.unit(), i.Samples, reports.WithError(i.More, i.Error), b.unit())
+		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.ofOutputs().What(), i.Value, b.unit(), i.Samples, reports.WithError(i.More, i.Error), b.unit())
 	}
 	if r.Cost != nil && (len(f.Formats) != 2 || f.Limit != nil) {
 		add("  cost:     %s, was %s", CostWords(r.Cost.After), CostWords(r.Cost.Before))
@@ -83,6 +83,8 @@ func (b *Budget) shown(f *planning.Figure) string {
 func (b *Budget) What() string {
 	switch b.Name {
 	case "nsr":
+		return "NSR"
+	case "plain_nsr":
 		return "plain NSR"
 	case "cosine":
 		return "cosine"

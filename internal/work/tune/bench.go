@@ -146,21 +146,24 @@ func (t *tuning) tooFew(n int, o Options) error {
 	return fault.Checkf("tune: %s can confirm nothing: give at least %d that differ (--force keeps what is not confirmed)", plain.Count(n, "sample"), analysis.MinHeldOut)
 }
 
-// progress tells of each method how many operators are done, and the error so far.
-func (t *tuning) progress() (finish func()) {
-	tick, end := func(int) {}, func() {}
+// stageParts is how finely the progress of a method is told.
+const stageParts = 100
+
+// progress tells how much of the whole is done, each method being as much as any other, and of each method the error so far.
+func (t *tuning) progress(methods int) (finish func()) {
 	last := 0
+	tick, end := t.Change.Progress(fmt.Sprintf("tune (%s, in hundredths)", plain.Count(methods, "stage")), methods*stageParts)
 	t.Bench.Progress = func(p tune.Progress) {
 		if p.Stage != last {
-			end()
-			if last = p.Stage; last == 1 && t.Bench.Work.Time > 0 {
+			if last == 0 && t.Bench.Work.Time > 0 {
 				t.Note("a budget of %s is %.0f forward passes", t.Bench.Work.Time, t.Bench.Work.Limit)
 			}
-			tick, end = t.Change.Progress(fmt.Sprintf("tune %s, NSR of the outputs %.3g so far", p.Method, p.Error.NSR), p.Total)
+			last = p.Stage
+			t.Detail("tune: stage %d of %d: %s, NSR of the outputs %.3g so far", min(p.Stage, methods), methods, p.Method, p.Error.NSR)
 		}
-		tick(p.Done)
+		tick(min((p.Stage-1)*stageParts+p.Done*stageParts/max(p.Total, 1), methods*stageParts))
 	}
-	return func() { end() }
+	return end
 }
 
 // tuned is the outcome of a tuning as the plan will have it.

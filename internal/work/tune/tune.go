@@ -186,7 +186,7 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	if err := t.resumable(methods, o); err != nil {
 		return nil, err
 	}
-	finish := t.progress()
+	finish := t.progress(len(methods))
 	r.Methods, err = t.Bench.Tune(ctx, methods...)
 	finish()
 	if err != nil {
