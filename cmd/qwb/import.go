@@ -17,6 +17,7 @@ func newImport(e *env) *cobra.Command {
 		Short: "Make a plan from a model that is already quantized",
 		Example: lines(
 			"qwb import model.qdq.onnx",
+			"qwb import model.qdq.onnx --float model.onnx",
 			"qwb import trained.onnx --data images/ --preprocess imagenet-torch"),
 		ValidArgsFunction: files("onnx"),
 		Long: `Import reads an ONNX model that another tool, or qwb export, has quantized: with QuantizeLinear and
@@ -27,6 +28,10 @@ file.
 
 The plan can then be analysed, verified, evaluated and exported like any other. It has no data of its own:
 name some with --data.
+
+Some tools leave activations to the quantizers, whose ranges clip. Import puts back what the ranges tell, with
+a warning. --float takes weights and activations of the network that was quantized, once import has found it to
+be the same: operator by operator, with weights that round to the integers of the file.
 
 Models from quantization-aware training are read in the forms that exporters write: Q/DQ pairs, a Clip of
 their integers, Quant of QONNX, and Div, Round, Clip, Mul. Their scales are kept. Import lists the trained

@@ -58,6 +58,28 @@ func TestImportOfAnExport(t *testing.T) {
 	}
 }
 
+// With --float the plan's model has the weights of the network that was quantized. Commands that read the quantized file again work on it.
+func TestImportOfTheFloatNetwork(t *testing.T) {
+	workplace(t)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
+	done(t, "export", "--platform", "onnxruntime", "-o", "q.onnx", "--unverified")
+	r := done(t, "import", "q.onnx", "--float", "m.onnx", "-o", "back.plan.json", "--json").object(t)
+	require.Equal(t, "m.onnx", r["float"])
+	require.Empty(t, r["warnings"])
+	done(t, "run", "m.onnx", "--input", "x=data/00.npy", "--output", "original")
+	done(t, "run", "back.float.onnx", "--input", "x=data/00.npy", "--output", "imported")
+	require.Equal(t, read(t, "original/y.npy"), read(t, "imported/y.npy"))
+	require.Equal(t, true, done(t, "diff", "m.plan.json", "back.plan.json", "--json").object(t)["equal"])
+	done(t, "dispatch", "back.plan.json", "--fp32", "type:Conv")
+	done(t, "dispatch", "back.plan.json", "--reset")
+	require.Equal(t, true, done(t, "diff", "m.plan.json", "back.plan.json", "--json").object(t)["equal"])
+
+	fails(t, exitUsage, "it is quantized; name the float network", "import", "q.onnx", "--float", "q.onnx")
+	fails(t, exitFailed, "no such file", "import", "q.onnx", "--float", "missing.onnx", "-o", "other.plan.json")
+	require.NoFileExists(t, "other.plan.json")
+	require.NoFileExists(t, "other.float.onnx")
+}
+
 func TestImportErrors(t *testing.T) {
 	workplace(t)
 	fails(t, exitFailed, "nothing in the model is quantized", "import", "m.onnx")

@@ -1,7 +1,5 @@
 package passes
 
-import "slices"
-
 // Normalize is the list that brings a loaded graph into the normal form described at the package. The order matters for
 // speed and for the reasons in Constraints; Run repeats the list until nothing changes.
 var Normalize = []Pass{
@@ -32,9 +30,6 @@ var Normalize = []Pass{
 	MergeConstants,
 	SweepConstants,
 }
-
-// NormalizeTyped is Normalize for a graph whose types say what an engine computes in: of a quantized file. Nothing is widened.
-var NormalizeTyped = slices.DeleteFunc(slices.Clone(Normalize), func(p Pass) bool { return p.Name == Widen.Name })
 
 // Constraint says that pass Before must stand before pass After in every list that has both.
 type Constraint struct {

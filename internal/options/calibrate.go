@@ -153,7 +153,9 @@ func (o *Import) Table(c *qwb.Catalog) Table {
 	data.Find("preprocess").Help = "preprocessing to store in the plan: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a " +
 		"YAML file"
 	return slices.Concat(
-		Platform(c, &o.Platform, "target of the plan: "+words(Platforms(c))+", tflite, onnx (default: detected from the file)"), data,
+		Platform(c, &o.Platform, "target of the plan: "+words(Platforms(c))+", tflite, onnx (default: detected from the file)"),
+		Table{{Name: "float", At: &o.Float, Job: true,
+			Help: "float `MODEL` that was quantized: its weights and activations are taken, once it was found to be the same network"}}, data,
 		Table{{Name: "observer", At: (*string)(&o.Observer), Job: true, Values: EveryObserver,
 			Help: "calibration method for activations to compare with: auto, " +
 				words(Observers()) + ", or percentile(0.999) (default: the target's)"}},

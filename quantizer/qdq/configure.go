@@ -3,6 +3,7 @@ package qdq
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"qwb/graph"
 	"qwb/quantizer/dispatch"
@@ -31,7 +32,7 @@ func (q *Quantized) Configure(t *target.Target) (*Imported, error) {
 		}
 	}
 	return &Imported{Graph: c.g, Set: c.set, Free: c.free, Target: t,
-		Warnings: append(append([]tqc.Warning(nil), q.Warnings...), c.warnings...)}, nil
+		Warnings: slices.Concat(q.Warnings, q.restored(), c.warnings)}, nil
 }
 
 // configurer is the state of one Configure.

@@ -27,6 +27,11 @@ type Quantized struct {
 	reads   map[graph.Use][]*grid   // the grids that an input is brought to in turn, where there are any
 	outputs [][]*grid               // the same by graph output
 	codes   map[graph.ValueID]*code // by constant of Graph
+	implied []activation
+	// original: weights and activations are those of the float network.
+	original bool
+	// half: the file computes in other floats than float32.
+	half bool
 }
 
 // code is a constant that the file holds as integers.
@@ -49,16 +54,20 @@ func Read(ctx context.Context, g *graph.Graph) (*Quantized, error) {
 		return nil, err
 	}
 	// Pairs keep the passes from moving anything over a tensor that is quantized.
-	if _, err := passes.Run(ctx, g, passes.NormalizeTyped); err != nil {
+	log, err := passes.Run(ctx, g, passes.Normalize)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
 	graph.InferShapes(g)
 	r := &reader{g: g, q: &Quantized{Graph: g, reads: map[graph.Use][]*grid{}, codes: map[graph.ValueID]*code{}},
 		links: map[graph.ValueID]link{}, constants: map[graph.ValueID][]graph.ValueID{}}
-	for _, step := range []func() error{r.fold, r.unfuse, r.moveCodes, r.nameCaptured, r.detach, r.find, r.biasScales, r.implied} {
+	for _, step := range []func() error{r.fold, r.unfuse, r.moveCodes, r.nameCaptured, r.detach, r.find, r.biasScales} {
 		if err := step(); err != nil {
 			return nil, err
 		}
+	}
+	if r.q.half = log.Count(passes.Widen.Name) > 0; r.q.half {
+		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Text: "the file computes in half precision, or in double, between its pairs; here that is float32"})
 	}
 	if upward > 0 {
 		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Value: float64(upward), Text: fmt.Sprintf("%s of the file rounded halves up (by Floor); "+

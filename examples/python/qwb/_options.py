@@ -28,6 +28,7 @@ OPTIONS = {
     },
     "import": {
         "data": "samples to calibrate the float model on, to compare with the scales of the file; forms as in qwb calibrate; may be repeated",
+        "float": "float MODEL that was quantized: its weights and activations are taken, once it was found to be the same network",
         "mem": "memory for stored activations, for example 512M or 4G",
         "observer": "calibration method for activations to compare with: auto, minmax, percentile, mse, robust, kl, isotone, or percentile(0.999) (default: the target's)",
         "output": "plan to write (default: MODEL.plan.json in the current folder)",

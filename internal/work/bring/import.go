@@ -27,6 +27,8 @@ import (
 // ImportOptions are the arguments of import.
 type ImportOptions struct {
 	Platform string // empty: found
+	// Float is the float network that was quantized; empty: it is made of the quantized file.
+	Float string
 	// Data, with a preprocessing, is what to calibrate the float model on for the comparison with the file's scales. Without paths it holds the
 	// preprocessing that the plan records.
 	Data     open.DataOptions
@@ -38,7 +40,8 @@ type ImportOptions struct {
 // ImportResult is what import --json prints.
 type ImportResult struct {
 	Plan      string `json:"plan"`
-	Model     string `json:"model"` // the float model
+	Model     string `json:"model"`           // the float model
+	Float     string `json:"float,omitempty"` // the network that its weights and activations are of; empty: of the quantized file
 	Platform  string `json:"platform"`
 	Profile   string `json:"profile"`
 	Pairs     int    `json:"pairs"`
@@ -66,9 +69,12 @@ func Import(ctx context.Context, j *open.Job, o ImportOptions, limit int64) (*Im
 		return nil, err
 	}
 	defer m.Close()
-	q, err := qdq.Read(ctx, m.Graph)
+	q, err := planning.ReadQuantized(ctx, m)
 	if err != nil {
 		return nil, &fault.FileError{File: j.Model, Err: err}
+	}
+	if err := takeFloat(ctx, j, q, o.Float); err != nil {
+		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -77,8 +83,8 @@ func Import(ctx context.Context, j *open.Job, o ImportOptions, limit int64) (*Im
 	if err != nil {
 		return nil, &fault.FileError{File: j.Model, Err: err}
 	}
-	r := &ImportResult{Plan: j.Plan, Model: strings.TrimSuffix(j.Plan, store.PlanSuffix) + floatSuffix, Platform: im.Target.Name, Profile: im.Target.Profile,
-		Pairs: q.Pairs, Constants: q.Codes, Warnings: append([]tqc.Warning{}, im.Warnings...)}
+	r := &ImportResult{Plan: j.Plan, Model: strings.TrimSuffix(j.Plan, store.PlanSuffix) + floatSuffix, Float: o.Float, Platform: im.Target.Name,
+		Profile: im.Target.Profile, Pairs: q.Pairs, Constants: q.Codes, Warnings: append([]tqc.Warning{}, im.Warnings...)}
 	for _, id := range im.Graph.Nodes() {
 		r.Nodes++
 		if im.Set.Domains[id] == tqc.DomainInt {
@@ -91,6 +97,9 @@ func Import(ctx context.Context, j *open.Job, o ImportOptions, limit int64) (*Im
 	if r.Trained, err = trained(ctx, j, im, m, o); err != nil {
 		return nil, err
 	}
+	if o.Float == "" {
+		r.Warnings = append(r.Warnings, r.beyond()...)
+	}
 	if err := writeImport(j, m, im, o, r, limit); err != nil {
 		return nil, err
 	}
@@ -98,6 +107,25 @@ func Import(ctx context.Context, j *open.Job, o ImportOptions, limit int64) (*Im
 		j.WarnAbout(w)
 	}
 	return r, nil
+}
+
+// takeFloat lets q have the weights and activations of the network in file, "" for none.
+func takeFloat(ctx context.Context, j *open.Job, q *qdq.Quantized, file string) error {
+	if file == "" {
+		return nil
+	}
+	m, err := j.OpenModel(file)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if open.Unquantized(m) != nil {
+		return fault.Usagef("--float %s: it is quantized; name the float network", file)
+	}
+	if err := q.Original(ctx, m.Graph); err != nil {
+		return &fault.FileError{File: file, Err: err}
+	}
+	return nil
 }
 
 // writeImport writes float model and plan, both or none.

@@ -9,6 +9,7 @@ import (
 
 	"qwb/calib"
 	"qwb/graph/tensor"
+	"qwb/internal/plain"
 	"qwb/internal/work/calibrate"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -51,6 +52,30 @@ type TrainedTensor struct {
 	CalibratedZeroPoint []int32 `json:"calibrated_zero_point,omitempty"`
 	// Ratio is Scale / Calibrated where it is farthest from 1.
 	Ratio *float64 `json:"ratio,omitempty"`
+}
+
+// cutAway is the ratio of the file's scale to the calibrated one below which its grid cuts away what the float model computes there.
+const cutAway = 0.25
+
+// beyond warns of tensors of the float model that reach far beyond the grids of the file, none where there is none.
+func (t *Trained) beyond() []tqc.Warning {
+	var worst *TrainedTensor
+	n := 0
+	for i := range t.Tensors {
+		e := &t.Tensors[i]
+		if e.Weight || e.Ratio == nil || *e.Ratio >= cutAway {
+			continue
+		}
+		if n++; worst == nil || *e.Ratio < *worst.Ratio {
+			worst = e
+		}
+	}
+	if worst == nil {
+		return nil
+	}
+	return []tqc.Warning{{Node: worst.Node, Value: *worst.Ratio, Text: fmt.Sprintf("%s of the float model %s more than %.0f times as far as in the file "+
+		"(here %.3g times): an activation may be left out, or the samples are others; --float takes the network as it was", plain.Count(n, "tensor"),
+		map[bool]string{true: "reaches", false: "reach"}[n == 1], 1/cutAway, 1 / *worst.Ratio)}}
 }
 
 // trained compares the scales of an imported graph with what calibration would have chosen: of weights min-max (or what the platform asks

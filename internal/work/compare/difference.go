@@ -124,7 +124,7 @@ func openSide(j *open.Job, file string, float bool) (*side, error) {
 		}
 		return &side{file: file, model: m}, nil
 	}
-	q, err := qdq.Read(j.Context(), m.Graph)
+	q, err := planning.ReadQuantized(j.Context(), m)
 	if err != nil {
 		m.Close()
 		return nil, &fault.FileError{File: file, Err: err}

@@ -1,14 +1,29 @@
 package planning
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 
+	"qwb/graph/onnx"
 	"qwb/internal/work/open"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
+
+// PlanKey is the key of a file's metadata under which export names the plan.
+const PlanKey = "qwb.plan"
+
+// ReadQuantized takes the graph of a quantized file apart. Activations that other tools leave to the quantizers are put back.
+func ReadQuantized(ctx context.Context, m *open.Model) (*qdq.Quantized, error) {
+	q, err := qdq.Read(ctx, m.Graph)
+	if err == nil && !slices.ContainsFunc(m.Metadata, func(kv onnx.KeyValue) bool { return kv.Key == PlanKey }) {
+		err = q.PutBack()
+	}
+	return q, err
+}
 
 // Fitting configures for the platform asked for, or for the first likely one that would take what is exported again. What the
 // platform asked for would refuse is a warning.

@@ -15,7 +15,6 @@ import (
 	"qwb/quantizer/decision"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
-	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -169,9 +168,13 @@ func reimport(j *open.Job, p *Planned, d *Derivation) error {
 		return fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.File, file, m.Digest,
 			p.Plan.Imported.SHA256)
 	}
-	q, err := qdq.Read(j.Context(), m.Graph)
+	q, err := ReadQuantized(j.Context(), m)
 	if err != nil {
 		return &fault.FileError{File: file, Err: err}
+	}
+	// Weights and activations may be those of a float network that import was given. One that does not fit is refused below.
+	if err := q.Original(j.Context(), p.Loaded); err != nil {
+		j.Detail("%v", err)
 	}
 	q.IntegerBiases = !p.Target.Export.Open // it was asked for: import by itself takes no platform whose rules the file's float biases break
 	im, err := q.Configure(p.Target)

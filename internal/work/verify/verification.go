@@ -288,7 +288,7 @@ func metadata(p *planning.Planned, v *plan.Verification) ([]onnx.KeyValue, error
 	if err != nil {
 		return nil, err
 	}
-	kv := []onnx.KeyValue{{Key: "qwb.plan", Value: hash}, {Key: "qwb.platform", Value: p.Plan.Platform}}
+	kv := []onnx.KeyValue{{Key: planning.PlanKey, Value: hash}, {Key: "qwb.platform", Value: p.Plan.Platform}}
 	if v != nil {
 		verdict := v.Verdict
 		if v.Share != nil {
