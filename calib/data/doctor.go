@@ -15,6 +15,7 @@ import (
 type Doctor struct {
 	pre      *plan.Preprocess
 	inputs   []*inputFacts
+	coverage *coverage
 	seen     map[[32]byte]string
 	samples  int
 	repeated int
@@ -44,7 +45,7 @@ type inputFacts struct {
 // statistics of the batch normalisation tell what the first convolution saw in training. With a nil g this comparison is left
 // out. pre may be nil.
 func NewDoctor(spec InputSpec, g *graph.Graph, pre *plan.Preprocess) *Doctor {
-	d := &Doctor{pre: pre, seen: map[[32]byte]string{}}
+	d := &Doctor{pre: pre, seen: map[[32]byte]string{}, coverage: newCoverage(g)}
 	for _, in := range spec {
 		f := &inputFacts{in: in, lo: math.Inf(1), hi: math.Inf(-1), whole: true}
 		if g != nil && in.DType == tensor.Float32 {
@@ -66,6 +67,7 @@ func (d *Doctor) Observe(s *exec.Sample) {
 	} else {
 		d.seen[s.Hash] = s.Name
 	}
+	d.coverage.observe(s)
 	for _, f := range d.inputs {
 		t := s.Feeds[f.in.Name]
 		if t == nil {
@@ -131,10 +133,16 @@ func (f *inputFacts) observe(t *tensor.Tensor, name string) {
 	}
 }
 
+// unseen are the rules about what the samples leave out, whose cure stands in the warning.
+var unseen = map[string]bool{RuleEmpty: true, RuleUnread: true, RuleBranch: true}
+
 // Warnings are the findings in the form that other warnings have; Value is the number a warning hinges on.
 func (d *Doctor) Warnings() []Warning {
 	var list []Warning
 	for _, f := range d.Findings() {
+		if unseen[f.Rule] || f.Rule == RuleConstant && f.Level == Fault {
+			f.Text += "; " + f.Fix
+		}
 		list = append(list, Warning{Node: f.Node, Text: f.Text, Value: f.Value})
 	}
 	return list
@@ -150,7 +158,7 @@ func (d *Doctor) Findings() []Finding {
 	for _, f := range d.inputs {
 		list = append(list, f.findings(d)...)
 	}
-	return list
+	return append(list, d.coverage.findings()...)
 }
 
 func (f *inputFacts) findings(d *Doctor) []Finding {
@@ -175,7 +183,7 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 	if f.constant > 0 {
 		say(RuleConstant, float64(f.constant), "the input is constant in %d of %d samples (first: %s)", f.constant, d.samples, f.firstConstant)
 		if f.constant == d.samples {
-			becomes(Fault, "record samples in which it varies; a state by running the model")
+			becomes(Fault, "record the state by running the model, or samples in which it varies")
 		}
 	}
 	if f.outlying() {

@@ -28,6 +28,8 @@ const (
 	RuleNotFinite  = "not-finite"
 	RuleEmpty      = "empty"
 	RuleOutlier    = "outlier"
+	RuleUnread     = "unread"
+	RuleBranch     = "branch"
 )
 
 // fixes say by rule what to do.
@@ -37,7 +39,9 @@ var fixes = map[string]string{
 	RuleUnlike:     "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
 	RuleColours:    "--preprocess with the other channel_order",
 	RuleNotFinite:  "mend or remove these samples",
-	RuleEmpty:      "record samples in which it has elements: no range behind it is known otherwise",
+	RuleEmpty:      "record the state by running the model, or samples in which it has elements: no range behind it is known otherwise",
+	RuleUnread:     "calibrate on samples that read the rest too: ranges behind it are those of what was read",
+	RuleBranch:     "record samples that take it: ranges behind it are those of one branch; if it never is taken, fix what decides it (qwb bind)",
 	RuleOutlier:    "look at this sample: its range becomes that of all",
 	RuleNormalised: "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
 }
