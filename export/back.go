@@ -88,6 +88,8 @@ type ReadBack struct {
 
 // Ran is what running the file's own program found: integers that it computes as the plan's does. All is 0 where it was not run.
 type Ran struct {
+	// Same says that it is the plan's, operation for operation and number for number, so that one sample is enough.
+	Same     bool   `json:"same_program"`
 	Samples  int    `json:"samples"`
 	Integers int64  `json:"integers"`
 	Of       int64  `json:"integers_of"`       // of the plan: those that the file's program does not have are missing in Integers
@@ -128,7 +130,11 @@ func (b *ReadBack) String() string {
 		if b.Integers < b.Of {
 			of = fmt.Sprintf("%d of ", b.Integers)
 		}
-		s += fmt.Sprintf("; its own program computes %sthe plan's %s on %s", of, plain.Count(int(b.Of), "integer"),
+		same := ""
+		if b.Same {
+			same = "is the plan's, operation for operation and number for number, and "
+		}
+		s += fmt.Sprintf("; its own program %scomputes %sthe plan's %s on %s", same, of, plain.Count(int(b.Of), "integer"),
 			plain.Count(b.Samples, "sample"))
 	}
 	switch n := len(b.NotHeld); {

@@ -217,13 +217,13 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 	for i := range r.program.Steps {
 		r.digest.see(&r.program.Steps[i], x.kept[i])
 	}
-	r.cfg.Sums.add(r.program, x.kept)
 	outs := make([]*tensor.Tensor, len(r.program.Outputs))
 	for i, id := range r.program.Outputs {
 		if outs[i] = x.values[id]; outs[i] == nil {
 			return fmt.Errorf("run: output %q was not computed", r.program.Tensors[id].Name)
 		}
 	}
+	r.cfg.Sums.add(r.program, x.kept, outs)
 	if r.backend != nil {
 		if err := r.sameBackend(ctx, x, outs); err != nil {
 			return err

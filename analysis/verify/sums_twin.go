@@ -13,7 +13,13 @@ import (
 )
 
 // Sums are hashes of all integers that a program computed, for each sample in the order of the data.
-type Sums struct{ samples []map[computed]*sum }
+type Sums struct{ samples []ran }
+
+// ran is what a program computed of a sample.
+type ran struct {
+	sums map[computed]*sum
+	outs []*tensor.Tensor // of the first sample alone, where there are several
+}
 
 // computed is a tensor of a program as another program of the same network has it too: the node that computes it, or the value that is
 // converted, which of its outputs, and the grid; nth counts tensors of which all this is the same.
@@ -129,7 +135,7 @@ func (s *summer) see(step *lower.Step, out []*tensor.Tensor) {
 		}
 		t := out[k].ToRowMajor()
 		x := &sum{n: t.Len(), at: len(s.sums), tensor: s.p.Tensors[id].Name, shape: fmt.Sprint(t.Shape), behind: s.behind[id], hash: s.hash(t)}
-		if d := t.Shape; len(d) == 4 && d[1] == d[2] && d[2] == d[3] && d[1] > 1 {
+		if cube(t.Shape) {
 			x.turned = append(x.turned, s.hash(movedFirst(t)), s.hash(movedLast(t)))
 		}
 		s.sums[c] = x
@@ -144,7 +150,7 @@ func (s *summer) hash(t *tensor.Tensor) [sha256.Size]byte {
 }
 
 // add keeps what the reference computed of a sample.
-func (s *Sums) add(p *lower.Program, kept [][]*tensor.Tensor) {
+func (s *Sums) add(p *lower.Program, kept [][]*tensor.Tensor, outs []*tensor.Tensor) {
 	if s == nil {
 		return
 	}
@@ -152,5 +158,8 @@ func (s *Sums) add(p *lower.Program, kept [][]*tensor.Tensor) {
 	for i := range p.Steps {
 		one.see(&p.Steps[i], kept[i])
 	}
-	s.samples = append(s.samples, one.sums)
+	if len(s.samples) > 0 {
+		outs = nil
+	}
+	s.samples = append(s.samples, ran{one.sums, outs})
 }

@@ -15,12 +15,14 @@ import (
 
 // Ran is what running another program of the same network found.
 type Ran struct {
+	Same     bool // step for step and number for number the program of the first: it was run on one sample
 	Samples  int
 	Integers int64 // of them that were compared, and are equal
 	Of       int64 // integers that the first program computes
 }
 
-// Twin runs a program that has to compute the integers of another one, on n samples, and compares every tensor that both of them have.
+// Twin runs a program that has to compute the integers of another one, on n samples, and compares every tensor that both of them have. Where
+// the two are the same operations on the same numbers it needs no run to know, and makes one, on the first sample, for what reads and runs them.
 // Where operators in float come before a tensor whose integers differ, it feeds both programs the same numbers of these operators, which
 // have to be alike (their difference has at most 1e-4 of the energy), and compares again. Integers that differ are an error that names the
 // first. sums are those of the first program where it was run on the same samples; nil: it is run here. An input of the other may have its
@@ -29,12 +31,15 @@ func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples ex
 	threads int) (r Ran, err error) {
 	t := &twins{first: side{program: own}, second: side{program: other}, backend: backend, threads: threads}
 	defer t.close()
+	if r.Same = sameProgram(own, other); r.Same {
+		n = min(n, 1)
+	}
 	for ; r.Samples < n; r.Samples++ {
 		sample, err := samples.Next(ctx)
 		if err != nil {
 			return r, err
 		}
-		var want map[computed]*sum
+		var want ran
 		if sums != nil && r.Samples < len(sums.samples) {
 			want = sums.samples[r.Samples]
 		} else if want, err = t.run(ctx, &t.first, sample.Feeds, nil); err != nil {
@@ -44,7 +49,7 @@ func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples ex
 		if err != nil {
 			return r, fmt.Errorf("running what was written: %w", err)
 		}
-		pairs := paired(want, got)
+		pairs := paired(want.sums, got.sums)
 		if err := fault(pairs); err != nil {
 			return r, err
 		}
@@ -55,6 +60,9 @@ func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples ex
 			if err := fault(pairs); err != nil {
 				return r, err
 			}
+		}
+		if err := t.outputs(want, got, pairs); err != nil {
+			return r, err
 		}
 		for _, p := range pairs {
 			if r.Of += int64(p.own.n); p.other != nil && p.own.same(p.other) {
@@ -73,6 +81,49 @@ func fault(pairs []both) error {
 		}
 	}
 	return nil
+}
+
+// outputs are those of both, one after the other: their integers are the same where nothing in float comes before them, or where all
+// integers are. Others are then alike.
+func (t *twins) outputs(want, got ran, pairs []both) error {
+	all := !slices.ContainsFunc(pairs, func(p both) bool { return p.other != nil && !p.own.same(p.other) })
+	a, b := t.first.outputs(want.sums), t.second.outputs(got.sums)
+	for i := range min(len(a), len(b)) {
+		x, y := a[i], b[i]
+		switch {
+		case x != nil && y != nil:
+			if x.n != y.n || x.shape == y.shape && (all || !x.behind && !y.behind) && !x.same(y) {
+				return fmt.Errorf("output %d of the file has other integers than the plan's, which are of tensor %q", i, x.tensor)
+			}
+		case all && len(want.outs) > 0 && fit(want.outs[i:i+1], got.outs[i:i+1]) && !cube(want.outs[i].Shape) && !alike(want.outs[i], got.outs[i]):
+			return fmt.Errorf("output %d of the file has other numbers than the plan's", i)
+		}
+	}
+	return nil
+}
+
+// cube reports whether nothing but the numbers tells where the channels are.
+func cube(d []int) bool { return len(d) == 4 && d[1] == d[2] && d[2] == d[3] && d[1] > 1 }
+
+// outputs lists the sums of integers that the outputs of a program are made of; nil where they are made of others.
+func (s *side) outputs(sums map[computed]*sum) []*sum {
+	byTensor, list := map[string]*sum{}, make([]*sum, len(s.program.Outputs))
+	for _, x := range sums {
+		byTensor[x.tensor] = x
+	}
+	from := map[lower.TensorID]lower.TensorID{}
+	for i := range s.program.Steps {
+		if step := &s.program.Steps[i]; step.Op.Name() == "Dequantize" {
+			from[step.Outputs[0]] = step.Inputs[0]
+		}
+	}
+	for i, id := range s.program.Outputs {
+		if of, ok := from[id]; ok {
+			id = of
+		}
+		list[i] = byTensor[s.program.Tensors[id].Name]
+	}
+	return list
 }
 
 // twins are two programs of one network.
@@ -98,15 +149,14 @@ func (t *twins) close() {
 // run runs one of them. at sees the steps that compute in float, and may return other outputs;
 // what is behind them is then the same in both.
 func (t *twins) run(ctx context.Context, x *side, feeds map[string]*tensor.Tensor,
-	at func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error)) (
-	sums map[computed]*sum, err error) {
+	at func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error)) (r ran, err error) {
 	if x.executor == nil {
 		if x.executor, err = program.New(x.program, t.backend, t.threads); err != nil {
-			return nil, err
+			return r, err
 		}
 	}
 	s := newSummer(x.program)
-	_, err = x.executor.Run(ctx, turned(x.program, feeds),
+	r.outs, err = x.executor.Run(ctx, turned(x.program, feeds),
 		func(step *lower.Step, _, out []*tensor.Tensor) (replaced []*tensor.Tensor, err error) {
 			if at != nil && inFloat(step) {
 				if replaced, err = at(step, out); replaced != nil {
@@ -116,7 +166,8 @@ func (t *twins) run(ctx context.Context, x *side, feeds map[string]*tensor.Tenso
 			s.see(step, out)
 			return replaced, err
 		})
-	return s.sums, err
+	r.sums = s.sums
+	return r, err
 }
 
 // turned are the inputs of a program of feeds that may have their channels at the other end.
@@ -196,7 +247,7 @@ func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) (
 		}
 		return nil, nil
 	})
-	return paired(want, got), err
+	return paired(want.sums, got.sums), err
 }
 
 // fit reports whether one list of outputs can stand for another.

@@ -3,11 +3,13 @@ package verify_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"qwb/analysis/verify"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/cpu"
@@ -74,9 +76,10 @@ func TestTwinsComputeTheSame(t *testing.T) {
 		for _, exponent := range []string{"1.5", "1.5000002"} { // the last bits of floats may be others
 			r, err := twinOf(t, exponent, sums, nil)
 			require.NoError(t, err)
-			require.Equal(t, 2, r.Samples)
+			require.Equal(t, exponent == "1.5", r.Same)
+			require.Equal(t, map[bool]int{true: 1, false: 2}[r.Same], r.Samples)
 			require.Equal(t, r.Of, r.Integers)
-			require.Greater(t, r.Of, int64(2*(3*64+8*64+8*64)))
+			require.Greater(t, r.Of, int64(r.Samples*(3*64+8*64+8*64)))
 		}
 		_, err := twinOf(t, "1.5", sums, code("first"))
 		require.ErrorContains(t, err, `first in tensor "b_QuantizeLinear"`)
@@ -84,6 +87,73 @@ func TestTwinsComputeTheSame(t *testing.T) {
 		require.ErrorContains(t, err, `first in tensor "y_QuantizeLinear"`)
 		_, err = twinOf(t, "1.7", sums, nil)
 		require.ErrorContains(t, err, `other numbers than the plan at "power"`)
+	}
+}
+
+// joins has operations of several kinds, the last of them in float, and two outputs of one shape.
+const joins = `input x: f32[1,4,8,8]
+const w: f32[4,4,3,3] = normal(seed=1, std=0.3)
+const b: f32[4] = [0.5, -0.25, 0.125, 1]
+a = Conv(x, w, b) {pads=[1,1,1,1]} "first"
+s = Sigmoid(a) "sigmoid"
+d = Sub(s, a) "less"
+p = MaxPool(d) {kernel_shape=[3,3], pads=[1,1,1,1]} "max"
+j = Concat(p, s) {axis=1} "join"
+y, z = Split(j) {axis=1, num_outputs=2} "halves"
+output y
+output z
+`
+
+// Programs are the same only where every number and every way is.
+func TestOtherProgramsAreNotTheSame(t *testing.T) {
+	at := func(p *lower.Program, node string) *lower.Step {
+		for i := range p.Steps {
+			if p.Name(lower.StepID(i)) == node {
+				return &p.Steps[i]
+			}
+		}
+		require.FailNow(t, node)
+		return nil
+	}
+	inFloat := func(p *lower.Program, node string) *graph.Node {
+		g := at(p, "less").Op.(*lower.Island).Graph
+		id, ok := g.LookupNode(node)
+		require.True(t, ok, node)
+		return g.Node(id)
+	}
+	for what, change := range map[string]func(p *lower.Program){
+		"nothing":      func(*lower.Program) {},
+		"a code":       code("first"),
+		"a bias":       func(p *lower.Program) { at(p, "first").Op.(*lower.Linear).Bias[2] += 1 << 12 },
+		"a multiplier": func(p *lower.Program) { at(p, "first").Op.(*lower.Linear).Scales[0].Multipliers[1].Scale *= 1.5 },
+		"a limit":      func(p *lower.Program) { at(p, "first").Op.(*lower.Linear).Scales[0].Lo += 90 },
+		"a pad": func(p *lower.Program) {
+			n := p.Graph.Node(at(p, "first").Node)
+			n.SetAttr(graph.Ints("pads", 2, 1, 0, 1))
+		},
+		"an entry of a table": func(p *lower.Program) { at(p, "sigmoid").Op.(*lower.Table).Codes.Data.([]uint8)[130] ^= 8 },
+		"a zero point": func(p *lower.Program) {
+			e := *p.Tensors[at(p, "sigmoid").Outputs[0]].Encoding
+			e.ZeroPoint += 40
+			p.Tensors[at(p, "sigmoid").Outputs[0]].Encoding = &e
+		},
+		"operands that are exchanged": func(p *lower.Program) { slices.Reverse(inFloat(p, "less").Inputs) },
+		"a window":                    func(p *lower.Program) { inFloat(p, "max").SetAttr(graph.Ints("pads", 0, 1, 2, 1)) },
+		"parts that are exchanged":    func(p *lower.Program) { slices.Reverse(inFloat(p, "join").Inputs) },
+		"outputs that are exchanged":  func(p *lower.Program) { p.Outputs[0], p.Outputs[1] = p.Outputs[1], p.Outputs[0] },
+	} {
+		own, err := compile(t, joins, "onnxruntime", "ort")
+		require.NoError(t, err)
+		other, err := compile(t, joins, "onnxruntime", "ort")
+		require.NoError(t, err)
+		change(other.p)
+		r, err := verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1, cpu.Backend, 1)
+		require.Equal(t, what == "nothing", r.Same, what)
+		if what == "nothing" {
+			require.NoError(t, err, what)
+		} else {
+			require.ErrorContains(t, err, " than the plan", what)
+		}
 	}
 }
 

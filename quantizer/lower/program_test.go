@@ -120,13 +120,13 @@ func TestBoundsAreReached(t *testing.T) {
 			e := p.Tensors[p.Steps[s.Step].Inputs[0]].Encoding
 			for c := range op.Weights.Channels {
 				least, most := int64(0), int64(0)
-				op.Weights.Each(func(channel int, q int32) {
-					if channel != c {
-						return
+				op.Weights.Runs(func(channel int, codes []int32) {
+					for _, q := range codes {
+						if q -= op.Weights.ZeroPoint[c]; channel == c {
+							a, b := int64(e.QMin-e.ZeroPoint)*int64(q), int64(e.QMax-e.ZeroPoint)*int64(q)
+							least, most = least+min(a, b), most+max(a, b)
+						}
 					}
-					q -= op.Weights.ZeroPoint[c]
-					a, b := int64(e.QMin-e.ZeroPoint)*int64(q), int64(e.QMax-e.ZeroPoint)*int64(q)
-					least, most = least+min(a, b), most+max(a, b)
 				})
 				if op.Bias != nil {
 					least, most = least+min(int64(op.Bias[c]), 0), most+max(int64(op.Bias[c]), 0)
@@ -159,12 +159,14 @@ func TestExpansion(t *testing.T) {
 			w := op.Weights
 			raw, inputs, want := make([]int64, w.Channels), make([]int64, w.Channels), make([]int64, w.Channels)
 			terms := make([]int, w.Channels)
-			w.Each(func(c int, q int32) {
-				x := r.Int32N(256)
-				raw[c] += int64(x) * int64(q)
-				inputs[c] += int64(x)
-				want[c] += int64(x-zx) * int64(q-w.ZeroPoint[c])
-				terms[c]++
+			w.Runs(func(c int, codes []int32) {
+				for _, q := range codes {
+					x := r.Int32N(256)
+					raw[c] += int64(x) * int64(q)
+					inputs[c] += int64(x)
+					want[c] += int64(x-zx) * int64(q-w.ZeroPoint[c])
+				}
+				terms[c] += len(codes)
 			})
 			for c := range want {
 				require.Equal(t, w.Terms, terms[c])
@@ -184,7 +186,7 @@ func TestPairsAtRisk(t *testing.T) {
 		w := step.Op.(*lower.Linear).Weights
 		require.Equal(t, w.Terms/2, s.Pairs)
 		codes := make([][]int32, w.Channels) // C x taps
-		w.Each(func(c int, q int32) { codes[c] = append(codes[c], q) })
+		w.Runs(func(c int, run []int32) { codes[c] = append(codes[c], run...) })
 		depth := w.Codes.Shape[1]
 		taps := w.Terms / depth
 		for c, own := range codes {

@@ -36,10 +36,16 @@ func (l *linear) prove(at StepID) error {
 	lo, hi := int64(l.x.QMin)-int64(l.x.ZeroPoint), int64(l.x.QMax)-int64(l.x.ZeroPoint)
 	if w := l.op.Weights; w != nil {
 		s.Min, s.Max = make([]int64, w.Channels), make([]int64, w.Channels)
-		w.Each(func(c int, q int32) {
-			d := int64(q) - int64(w.ZeroPoint[c])
-			s.Min[c] += min(d*lo, d*hi)
-			s.Max[c] += max(d*lo, d*hi)
+		w.Runs(func(c int, codes []int32) {
+			var above, below int64 // sums of the factors of either sign
+			zero := int64(w.ZeroPoint[c])
+			for _, q := range codes {
+				d := int64(q) - zero
+				above += max(d, 0)
+				below += min(d, 0)
+			}
+			s.Min[c] += above*lo + below*hi
+			s.Max[c] += above*hi + below*lo
 		})
 		for c := range s.Min {
 			if l.op.Bias != nil {
@@ -102,47 +108,50 @@ func (l *linear) dynamicBound(lo, hi int64) (least, most []int64) {
 	return []int64{k * min(lo*whi, hi*wlo, lo*wlo, hi*whi, 0)}, []int64{k * max(lo*wlo, hi*whi, lo*whi, hi*wlo, 0)}
 }
 
-// pairs counts the pairs that may saturate. The kernels read codes from 0 on: those of int8 are moved up by 128. Pairs follow
-// the order in which the channels-last kernels add: tap by tap, channel after channel; the last of an odd number stands alone.
+// pairs counts the pairs that may saturate: none of operators without pairs, as the products of a depthwise convolution stand in different
+// channels, and those of a transposed one are not computed from bytes beside each other. The kernels read codes from 0 on: those of int8
+// are moved up by 128.
 func (l *linear) pairs() (pairs int, atRisk []int) {
 	w := l.op.Weights
-	least, most := int64(l.x.QMin), int64(l.x.QMax)
+	least, most := int32(l.x.QMin), int32(l.x.QMax)
 	if l.x.DType() == tensor.Int8 {
 		least, most = least+128, most+128
 	}
 	atRisk = make([]int, w.Channels)
-	for c, codes := range l.taps() {
-		pairs = len(codes) / 2
-		for p := 0; p+1 < len(codes); p += 2 {
-			a, b := int64(codes[p]), int64(codes[p+1])
-			if min(a*least, a*most)+min(b*least, b*most) < math.MinInt16 || max(a*least, a*most)+max(b*least, b*most) > math.MaxInt16 {
+	if l.op.Depthwise(l.n) || l.n.Conv().Transposed {
+		return 0, atRisk
+	}
+	var low, high [256]int32 // products of a code, by its byte
+	for q := int32(-128); q < 128; q++ {
+		low[uint8(q)], high[uint8(q)] = min(q*least, q*most), max(q*least, q*most)
+	}
+	at, codes := l.taps(), tensor.Of[int8](w.Codes)
+	_, _, inner := w.Codes.Blocks(w.Axis)
+	for c := range atRisk {
+		own := codes[c*inner:]
+		for p := 0; p+1 < len(at); p += 2 {
+			a, b := uint8(own[at[p]]), uint8(own[at[p+1]])
+			if low[a]+low[b] < math.MinInt16 || high[a]+high[b] > math.MaxInt16 {
 				atRisk[c]++
 			}
 		}
 	}
-	return pairs, atRisk
+	return len(at) / 2, atRisk
 }
 
-// taps returns the codes of each channel in the order of the channels-last kernels, nil for operators without pairs: the products
-// of a depthwise convolution stand in different channels, those of a transposed one are not computed from bytes beside each other.
-func (l *linear) taps() [][]int32 {
+// taps returns where the codes of a channel stand, from its first one on, in the order in which the channels-last kernels add: tap by tap,
+// channel after channel.
+func (l *linear) taps() []int {
 	w := l.op.Weights
-	if l.op.Depthwise(l.n) || l.n.Conv().Transposed {
-		return nil
+	outer, n, inner := w.Codes.Blocks(w.Axis)
+	at, depth := make([]int, outer*inner), 1
+	if l.n.Op == "Conv" { // from C/group x taps to taps x C/group
+		depth = max(w.Codes.Shape[1], 1)
 	}
-	out := make([][]int32, w.Channels)
-	w.Each(func(c int, q int32) { out[c] = append(out[c], q) })
-	if l.n.Op != "Conv" {
-		return out
+	taps := len(at) / depth
+	for p := range at {
+		i := p%depth*taps + p/depth
+		at[p] = i/max(inner, 1)*n*inner + i%max(inner, 1)
 	}
-	depth := w.Codes.Shape[1]
-	for c, own := range out { // from C/group x taps to taps x C/group
-		out[c] = make([]int32, 0, len(own))
-		for t := range len(own) / max(depth, 1) {
-			for k := range depth {
-				out[c] = append(out[c], own[k*(len(own)/depth)+t])
-			}
-		}
-	}
-	return out
+	return at
 }

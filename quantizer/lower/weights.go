@@ -58,7 +58,11 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, w
 	} else if len(p.Scale) != 1 {
 		return nil, fmt.Errorf("%d scales for weights with one", len(p.Scale))
 	}
-	codes, err := tqc.QuantizeTo(d, t, cfg, p)
+	list, err := tqc.Quantize(t, cfg, p)
+	if err != nil {
+		return nil, err
+	}
+	codes, err := tqc.Narrow(d, t.Shape, list)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +76,11 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, w
 		w.Scale[c], w.ZeroPoint[c] = p.Scale[at], p.ZeroPoint[at]
 	}
 	w.Sum = make([]int64, w.Channels)
-	w.Each(func(c int, q int32) { w.Sum[c] += int64(q) })
+	w.runs(list, func(c int, codes []int32) {
+		for _, q := range codes {
+			w.Sum[c] += int64(q)
+		}
+	})
 	return w, nil
 }
 
@@ -89,20 +97,19 @@ func weightForm(cfg *tqc.Config, wide int) error {
 	return nil
 }
 
-// Each calls f for every code with its output channel; the codes of a channel come in the order of memory.
-func (w *Weights) Each(f func(channel int, code int32)) {
+// Runs calls f for every run of codes of an output channel that lie beside each other, in the order of memory.
+func (w *Weights) Runs(f func(channel int, codes []int32)) { w.runs(w.Codes.Integers(), f) }
+
+func (w *Weights) runs(codes []int32, f func(channel int, codes []int32)) {
 	outer, n, inner := w.Codes.Blocks(w.Axis)
 	groups := w.Channels / max(n, 1)
-	codes := w.Codes.Integers()
 	for o := range outer {
 		first := 0
 		if groups > 1 { // ConvTranspose: axis 0 holds the input channels, group after group
 			first = o * groups / outer * n
 		}
 		for c := range n {
-			for _, q := range codes[(o*n+c)*inner:][:inner] {
-				f(first+c, q)
-			}
+			f(first+c, codes[(o*n+c)*inner:][:inner])
 		}
 	}
 }

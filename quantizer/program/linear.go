@@ -97,7 +97,11 @@ func byChannel(w *lower.Weights) [][]int32 {
 	for c := range list {
 		list[c] = make([]int32, 0, own)
 	}
-	w.Each(func(c int, q int32) { list[c] = append(list[c], q-w.ZeroPoint[c]) })
+	w.Runs(func(c int, codes []int32) {
+		for _, q := range codes {
+			list[c] = append(list[c], q-w.ZeroPoint[c])
+		}
+	})
 	return list
 }
 

@@ -77,7 +77,7 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	if err != nil {
 		return export.Ran{}, fmt.Errorf("export: %w", err)
 	}
-	return export.Ran{Samples: r.Samples, Integers: r.Integers, Of: r.Of}, nil
+	return export.Ran{Same: r.Same, Samples: r.Samples, Integers: r.Integers, Of: r.Of}, nil
 }
 
 // importedProgram is the program of a graph with pairs, as far as it has an integer form.

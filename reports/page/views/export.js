@@ -95,10 +95,11 @@ function showExport(result, app, r) {
 /** @param {Core.ReadBack} b */
 function backText(b) {
   if (!b) return "";
+  const same = b.same_program ? "is the plan's, operation for operation and number for number, and " : "",
+    of = b.integers < b.integers_of ? `${exactCount(b.integers)} of ` : "";
   const ran = b.samples
-    ? ` Its own program computes ${b.integers < b.integers_of ? `${exactCount(b.integers)} of ` : ""}the plan's ${
-      exactCount(b.integers_of)
-    } integers on ${plural(b.samples, "sample")}.` : b.not_run ? ` Its own program was not run: ${b.not_run}.` : "";
+    ? ` Its own program ${same}computes ${of}the plan's ${exactCount(b.integers_of)} integers on ${plural(b.samples, "sample")}.`
+    : b.not_run ? ` Its own program was not run: ${b.not_run}.` : "";
   return el("p", { class: "hint" },
     `Read back: ${exactCount(b.compared)} numbers of the file, ${b.different} are not the plan's.${ran}${
       b.not_held.length ? ` Not in the file: ${b.not_held.join("; ")}.` : ""
