@@ -122,7 +122,7 @@ func (u *Unfold) plan(x *tensor.Tensor) error {
 	if u.transpose {
 		inner = 0
 	}
-	if rank == 0 || x.Shape[inner] != u.K || u.node.Op == "Gemm" && rank != 2 {
+	if rank == 0 || x.Shape[inner] != u.K || u.node.Op == "Gemm" && rank < 2 {
 		return fmt.Errorf("an input of shape %v beside a weight of shape %v", x.Shape, u.weight)
 	}
 	if p.Image = x.Len(); p.Image > math.MaxInt32 {

@@ -54,15 +54,23 @@ func (in *DoctorInput) Bytes() ([]byte, error) { return fs.ReadFile(in.FS, in.Na
 
 // Model reads the file as an ONNX model, which has to be closed.
 func (in *DoctorInput) Model() (*onnx.Model, error) {
+	m, err := in.model()
+	if err == nil {
+		m.Graph = onnx.Linears(m.Graph)
+	}
+	return m, err
+}
+
+func (in *DoctorInput) model() (m *onnx.Model, err error) {
 	if in.Path != "" {
-		m, _, err := onnx.Open(in.Path)
+		m, _, err = onnx.Open(in.Path)
 		return m, err
 	}
 	b, err := in.Bytes()
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := onnx.Read(bytes.NewReader(b), int64(len(b)), onnx.FSResolver(in.FS))
+	m, _, err = onnx.Read(bytes.NewReader(b), int64(len(b)), onnx.FSResolver(in.FS))
 	return m, err
 }
 

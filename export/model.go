@@ -58,6 +58,7 @@ func ReadModel(out *Output) (*onnx.Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export: what was written cannot be read: %w", err)
 	}
+	back.Graph = onnx.Linears(back.Graph)
 	return back, nil
 }
 

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph/tensor"
 )
@@ -10,7 +11,7 @@ var matmulOps = []OpSpec{
 	{Name: "MatMul", Doc: "matrix product, leading axes broadcast", Since: 1, Kind: KindComputing, MinIn: 2,
 		Infer: func(c *InferCtx) error { return matmul(c, 0, 1, c.DType(0)) },
 		MACs:  func(c *InferCtx) Shape { return matmulMACs(c, 0, 1) }, OutAxis: matmulOut, InAxis: matmulIn, Sums: rowSums(matmulIn)},
-	{Name: "Gemm", Doc: "alpha*A'*B' + beta*C", Since: 1, Kind: KindComputing, MinIn: 2, Infer: inferGemm, MACs: gemmMACs,
+	{Name: "Gemm", Doc: "alpha*A'*B' + beta*C; the leading axes of A are rows", Since: 1, Kind: KindComputing, MinIn: 2, Infer: inferGemm, MACs: gemmMACs,
 		OutAxis: gemmOut, InAxis: gemmIn, Sums: rowSums(gemmIn)},
 	{Name: "MatMulInteger", Doc: "matrix product of 8-bit integers in int32", Since: 10, Kind: KindComputing, MinIn: 2,
 		In:    []Socket{SocketData, SocketData, SocketFloat},
@@ -62,15 +63,17 @@ func matmulMACs(c *InferCtx, a, b int) Shape {
 	return factors(c.Out(0), k)
 }
 
-// gemmDims returns the rows, columns and inner dimension of the product.
-func gemmDims(c *InferCtx) (m, n, k Dim, err error) {
+// gemmDims returns the rows, columns and inner dimension of the product. In ONNX A is a matrix. Here it may have more axes before the
+// inner one, as the left factor of MatMul, so that a linear layer with its bias is one operator whatever the rank; package onnx writes
+// MatMul and Add for it.
+func gemmDims(c *InferCtx) (m Shape, n, k Dim, err error) {
 	a, b := c.Shape(0), c.Shape(1)
-	if len(a) != 2 || len(b) != 2 {
+	if len(a) < 2 || len(b) != 2 || len(a) > 2 && c.Node.Gemm().TransA {
 		return m, n, k, fmt.Errorf("shapes %s and %s are not matrices", a, b)
 	}
-	m, ka := a[0], a[1]
+	m, ka := a[:len(a)-1], a[len(a)-1]
 	if c.Node.Gemm().TransA {
-		m, ka = ka, m
+		m, ka = a[1:], a[0]
 	}
 	kb, n := b[0], b[1]
 	if c.Node.Gemm().TransB {
@@ -83,6 +86,11 @@ func gemmDims(c *InferCtx) (m, n, k Dim, err error) {
 	return m, n, k, err
 }
 
+// GemmRank is how many axes the data of a Gemm have, 0 where that is not known: more than 2 make it a MatMul and an Add in ONNX.
+func (g *Graph) GemmRank(n *Node) int {
+	return max(len(g.values[n.Inputs[0]].Shape), len(g.values[n.Outputs[0]].Shape))
+}
+
 func inferGemm(c *InferCtx) error {
 	if c.Shape(0) == nil || c.Shape(1) == nil {
 		c.SetOut(0, c.DType(0), nil)
@@ -92,10 +100,10 @@ func inferGemm(c *InferCtx) error {
 	if err != nil {
 		return err
 	}
-	out := Shape{m, n}
+	out := append(slices.Clone(m), n)
 	if bias := c.Shape(2); bias != nil {
 		sum, err := Broadcast(out, bias)
-		if err != nil || len(sum) != 2 || m.Known() && sum[0].N != m.N || n.Known() && sum[1].N != n.N {
+		if err != nil || !slices.EqualFunc(sum, out, func(s, o Dim) bool { return !o.Known() || s.N == o.N }) {
 			return fmt.Errorf("bias %s does not broadcast to %s", bias, out)
 		}
 	}
@@ -108,5 +116,5 @@ func gemmMACs(c *InferCtx) Shape {
 	if err != nil {
 		return nil
 	}
-	return Shape{m, n, k}
+	return append(slices.Clone(m), n, k)
 }

@@ -68,10 +68,13 @@ func convIn(n *Node, i, _ int) (int, bool) {
 	return 1, true
 }
 
-func gemmIn(n *Node, i, _ int) (int, bool) {
+func gemmIn(n *Node, i, rank int) (int, bool) {
 	g := n.Gemm()
-	if i == DataInput && g.TransA || i == WeightInput && !g.TransB {
+	switch {
+	case i == DataInput && g.TransA || i == WeightInput && !g.TransB:
 		return 0, true
+	case i == DataInput:
+		return rank - 1, rank > 1
 	}
 	return 1, true
 }

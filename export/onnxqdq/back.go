@@ -21,6 +21,7 @@ func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 		return nil, err
 	}
 	graph.InferShapes(m.Graph)
+	m.Graph = joined(m.Graph)
 	r := &recoverer{g: m.Graph, plan: in.Model.Graph, set: in.Set, chains: map[graph.ValueID]*chain{}}
 	r.held = &export.Recovered{Wants: r.wants, Lacks: r.lacks}
 	if err := r.run(); err != nil {
@@ -100,6 +101,9 @@ func (r *recoverer) run() error {
 
 // node adds what the file's node says of the inputs of the plan's.
 func (r *recoverer) node(of, n *graph.Node) error {
+	if err := r.sameRank(of, n); err != nil {
+		return err
+	}
 	if form, ok := qdq.QOperators[n.Op]; ok {
 		return r.operator(of, n, &form)
 	}

@@ -31,7 +31,8 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: configs of %d nodes for a graph of %d", len(set.Domains), n)
 	}
 	b := &builder{g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{},
-		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{}}
+		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{},
+		matrices: map[graph.ValueID]graph.ValueID{}}
 	if err := b.run(); err != nil {
 		return nil, err
 	}
@@ -43,6 +44,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	if err := b.relus(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if err := b.linears(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	b.dropConstantInputs()
@@ -90,14 +94,15 @@ type paramKey struct {
 }
 
 type builder struct {
-	g, src  *graph.Graph // g is written to; src is the original, for what slots refer to
-	set     *tqc.Set
-	t       *target.Target
-	pairs   map[pairKey]graph.ValueID       // value -> its dequantized form
-	weights map[pairKey]graph.ValueID       // constant -> its dequantized form
-	baked   map[graph.ValueID]graph.ValueID // constant -> the float values of its integers, the first of them
-	params  map[paramKey][2]graph.ValueID   // scale and zero point
-	need    int64                           // the lowest opset that has the types and granularities written so far
+	g, src   *graph.Graph // g is written to; src is the original, for what slots refer to
+	set      *tqc.Set
+	t        *target.Target
+	pairs    map[pairKey]graph.ValueID       // value -> its dequantized form
+	weights  map[pairKey]graph.ValueID       // constant -> its dequantized form
+	baked    map[graph.ValueID]graph.ValueID // constant -> the float values of its integers, the first of them
+	params   map[paramKey][2]graph.ValueID   // scale and zero point
+	matrices map[graph.ValueID]graph.ValueID // result of a Reshape behind a Gemm -> the matrix
+	need     int64                           // the lowest opset that has the types and granularities written so far
 }
 
 func (b *builder) run() error {

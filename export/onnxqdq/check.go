@@ -38,6 +38,7 @@ func Rules() []export.Rule {
 // missing pair from a float operator. Check returns what it finds in the order of Rules and, within a rule, in graph order;
 // nothing for a file the target takes as it is meant.
 func Check(g *graph.Graph, t *target.Target, integer func(node string) bool) []export.Finding {
+	g = joined(g)
 	c := &checker{g: g, t: t, integer: integer}
 	order, err := g.Order()
 	if err != nil {

@@ -142,7 +142,9 @@ func emitGemm(e *emission) error {
 	alpha, beta := gemm.Alpha, gemm.Beta
 	shape := e.out[0].shape
 	a := e.in(0, tensor.RowMajor)
-	f := cuda.FloatProduct{M: shape[0], N: shape[1], K: e.shape(0)[1], ARow: e.shape(0)[1], ACol: 1, BRow: shape[1], BCol: 1, CRow: shape[1]}
+	last := len(shape) - 1
+	k, cols := e.shape(0)[last], shape[last]
+	f := cuda.FloatProduct{M: tensor.Count(shape[:last]), N: cols, K: k, ARow: k, ACol: 1, BRow: cols, BCol: 1, CRow: cols}
 	if gemm.TransA {
 		f.K, f.ARow, f.ACol = e.shape(0)[0], 1, shape[0]
 	}
@@ -154,11 +156,7 @@ func emitGemm(e *emission) error {
 			f.BRow, f.BCol = 1, f.K
 		}
 	}
-	column := func() bool {
-		s := e.shape(2)
-		return tensor.Count(s) == shape[1] && (len(s) < 2 || s[0] == 1)
-	}
-	if alpha == 1 && (!e.has(2) || beta == 1 && column()) {
+	if alpha == 1 && (!e.has(2) || beta == 1 && exec.IsColumn(e.shape(2), shape, tensor.RowMajor)) {
 		ep := e.epilogue(2, tensor.RowMajor)
 		e.product(f, e.makeAs(ep.result, tensor.Float32, shape, tensor.RowMajor), a, b, ep)
 		return nil

@@ -28,8 +28,8 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		if err != nil {
 			return err
 		}
-		m, cols := out.Shape[0], out.Shape[1]
-		k := a.Shape[1]
+		cols, k := out.Shape[len(out.Shape)-1], a.Shape[len(a.Shape)-1]
+		m := tensor.Count(out.Shape[:len(out.Shape)-1])
 		left := a.F32()
 		if transA {
 			k = a.Shape[0]
@@ -40,7 +40,7 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		}
 		g := c.packB(b, k, cols, transB)
 		bias := c.in(2)
-		if alpha == 1 && (bias == nil || beta == 1 && bias.Len() == cols && (len(bias.Shape) < 2 || bias.Shape[0] == 1)) {
+		if alpha == 1 && (bias == nil || beta == 1 && IsColumn(bias.Shape, out.Shape, tensor.RowMajor)) {
 			ep := c.epilogue(2, out.Layout, true)
 			ep.Done = c.shown(out, cols)
 			if c.waits(ep) && !transA {

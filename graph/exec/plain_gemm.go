@@ -142,7 +142,7 @@ func plainGemm[T number](g graph.GemmAttrs) evalFunc {
 // matrixOf returns a matrix, or its transpose, and its shape.
 func matrixOf[T number](a []T, shape []int, trans bool) ([]T, []int) {
 	if !trans {
-		return a, shape
+		return a, shape // its leading axes are rows
 	}
 	rows, cols := shape[0], shape[1]
 	out := make([]T, len(a))

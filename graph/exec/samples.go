@@ -109,8 +109,8 @@ func (a apartness) rankApart(n *graph.Node, rank []int) int {
 			return shape.Len()
 		}
 	case "Gemm":
-		if alone && r == 2 && !n.Gemm().TransA && a.spread(n.Input(2), 2) {
-			return 2
+		if alone && r >= 2 && !n.Gemm().TransA && a.spread(n.Input(2), r) {
+			return r
 		}
 	case "MatMul":
 		if w := a.known(n.Input(1)); alone && w != nil && len(w.Shape) == 2 {

@@ -63,7 +63,11 @@ func (m *Model) encode(h *header, old *original, sink *dataFile) (*rope, error) 
 		return nil, err
 	}
 	e := &encoder{inline: true, sink: sink}
-	g, err := e.graph(m.Graph, old)
+	written, err := matrices(m.Graph)
+	if err != nil {
+		return nil, err
+	}
+	g, err := e.graph(written, old)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func TestMatMulAddToGemm(t *testing.T) {
 	runCases(t, MatMulAddToGemm, foldHead, []passCase{
 		{"matrices", "c = MatMul(m, wg); y = Add(kl, c); output y", "Gemm", ""},
 		{"scalar", "c = MatMul(m, wg); y = Add(c, k); output y", "Gemm", ""},
-		{"rank 3", "c = MatMul(t, wg); y = Add(c, kl); output y", "MatMul Add", "has rank 3"},
+		{"rank 3", "c = MatMul(t, wg); y = Add(c, kl); output y", "Gemm", ""},
 		{"per row", "c = MatMul(m, wg); y = Add(c, krow); output y", "MatMul Add", "varies along axis 0"},
 		{"another reader", "c = MatMul(m, wg); y = Add(c, kl); z = Relu(c); output y, z", "MatMul Add Relu", "also read by"},
 		{"a product of activations", "s = Relu(m); u = Transpose(m) {perm=[1, 0]}; c = MatMul(s, u); y = Add(c, k); output y", "Relu Transpose MatMul Add", ""},

@@ -1,15 +1,18 @@
 package passes
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/graph/pattern"
 	"qwb/graph/tensor"
 )
 
-// MatMulAddToGemm makes one Gemm of a product of matrices and a bias.
+// MatMulAddToGemm makes one Gemm of a product and a bias: one operator with one sum and one rounding, as engines compute it. Of tensors of
+// more than two axes the leading ones are rows, which ONNX's own Gemm has not; package onnx writes MatMul and Add again.
 var MatMulAddToGemm = Pass{
 	Name:  "matmul-add-to-gemm",
-	Doc:   "Makes a Gemm of MatMul with constant weights and Add of a constant, for matrices only.",
+	Doc:   "Makes a Gemm of MatMul with a constant matrix of weights and Add of a constant along its columns.",
 	sweep: each(at("x = MatMul(a, const w)\ny = Add|Sum(x, const k)", matMulAdd)),
 }
 
@@ -25,13 +28,15 @@ func matMulAdd(c *Context, m *pattern.Match) (*Patch, error) {
 	if legacyBroadcast(g, g.Node(m.Root)) {
 		return nil, decline("broadcasting by attributes (opset below 7)")
 	}
-	if rank, ok := pattern.Rank(g, m.Value("a")); !ok || rank != 2 {
-		if !ok {
-			return nil, decline("the rank of %q is not known; Gemm multiplies matrices only", g.Value(m.Value("a")).Name)
-		}
-		return nil, decline("%q has rank %d; Gemm multiplies matrices only", g.Value(m.Value("a")).Name, rank)
+	rank, ok := pattern.Rank(g, m.Value("a"))
+	switch {
+	case !ok:
+		return nil, decline("the rank of %q is not known", g.Value(m.Value("a")).Name)
+	case rank < 2:
+		return nil, decline("%q has rank %d; Gemm multiplies matrices", g.Value(m.Value("a")).Name, rank)
 	}
-	if _, err := alongAxis(k, 2, 1, w.Shape[1]); err != nil {
+	columns := w.Shape[1]
+	if _, err := alongAxis(k, rank, rank-1, columns); err != nil {
 		return nil, err
 	}
 	n := *g.Node(m.Root)
@@ -39,7 +44,13 @@ func matMulAdd(c *Context, m *pattern.Match) (*Patch, error) {
 	n.Op, n.Name, n.Attrs = "Gemm", first.Name, nil
 	bias := m.Value("k")
 	p := &Patch{What: "MatMul and Add as Gemm"}
+	if k.Len() != columns { // one number is one per column
+		bias = p.Const(g.Value(bias).Name, tensor.FromF32(slices.Repeat(k.F32(), columns), columns))
+	}
 	if g.Opset("") < 7 { // Gemm broadcast its bias only when told to
+		if rank > 2 {
+			return nil, decline("%q has rank %d (opset below 7)", g.Value(m.Value("a")).Name, rank)
+		}
 		n.Attrs = []graph.Attr{graph.Int("broadcast", 1)}
 	}
 	n.Inputs = []graph.ValueID{m.Value("a"), m.Value("w"), bias}

@@ -54,7 +54,7 @@ func (l *linear) readBias(t *tensor.Tensor) error {
 	}
 	rank, beta := 1, 1.0
 	if l.n.Op == "Gemm" {
-		rank, beta = 2, float64(l.n.Gemm().Beta)
+		rank, beta = max(2, len(t.Shape)), float64(l.n.Gemm().Beta)
 	}
 	v, err := alongAxis(t, rank, rank-1, l.as.Out)
 	if err != nil {
@@ -71,7 +71,8 @@ func (l *linear) readBias(t *tensor.Tensor) error {
 func (l *linear) outAxis(c *Context) (rank, axis int) {
 	switch l.n.Op {
 	case "Gemm":
-		return 2, 1
+		rank = gemmRank(c.G, l.n)
+		return rank, rank - 1
 	case "MatMul":
 		rank, _ = pattern.Rank(c.G, l.n.Outputs[0])
 		if rank == 0 {
@@ -93,12 +94,23 @@ func (l *linear) inAxis(c *Context) (rank, axis int) {
 		if l.n.Gemm().TransA {
 			return 2, 0
 		}
-		return 2, 1
+		rank = gemmRank(c.G, l.n)
+		return rank, rank - 1
 	case "MatMul":
 		rank, _ = pattern.Rank(c.G, l.n.Input(l.input))
 		return rank, rank - 1 - l.input
 	}
 	return len(l.weight.Shape), 1
+}
+
+// gemmRank is the rank of data and result of a Gemm: 2 where nothing else is known.
+func gemmRank(g *graph.Graph, n *graph.Node) int {
+	for _, v := range []graph.ValueID{n.Input(0), n.Outputs[0]} {
+		if rank, ok := pattern.Rank(g, v); ok {
+			return rank
+		}
+	}
+	return 2
 }
 
 // matMulRank is the rank of a product of operands of rank a and b, 0 if one is unknown (0) or a vector.

@@ -247,6 +247,9 @@ func (t *Target) Supports(g *graph.Graph, id graph.NodeID) (*Op, error) {
 	if n.Operator() != nil && !g.Passive(id) {
 		return nil, fmt.Errorf("%s does not only move or select elements here", n.Op)
 	}
+	if n.Op == "Gemm" && g.GemmRank(n) > 2 && !slices.ContainsFunc(t.Ops, func(o Op) bool { return o.Type == "MatMul" }) {
+		return nil, fmt.Errorf("a Gemm of more than two axes is a MatMul and an Add, and MatMul stays float on %s", t.Name)
+	}
 	for _, c := range op.Needs {
 		if !c.Holds(g, n) {
 			return nil, fmt.Errorf("%s %s", n.Op, c.Otherwise)

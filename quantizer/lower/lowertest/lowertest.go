@@ -98,6 +98,18 @@ s: f32[1,6,6] = Softmax(l) {axis=-1} "soft"
 y: f32[1,6,8] = MatMul(s, x) "mix"
 output y
 `,
+	"linear": `
+input x: f32[2,5,8]
+const w1: f32[8,12] = normal(seed=1, std=0.3)
+const b1: f32[12] = normal(2)
+const w2: f32[12,8] = normal(seed=3, std=0.3)
+const b2: f32[8] = normal(4)
+h: f32[2,5,12] = Gemm(x, w1, b1) "up"
+r: f32[2,5,12] = Relu(h) "relu"
+d: f32[2,5,8] = Gemm(r, w2, b2) "down"
+y: f32[2,5,8] = Add(d, x) "res"
+output y
+`,
 	"residual": `
 input x: f32[2,4,7,7]
 const w1: f32[8,4,3,3] = normal(seed=1, std=0.3)
