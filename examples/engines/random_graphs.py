@@ -240,6 +240,7 @@ for first in range(0, a.count, a.chunk):
         counts[what]["runs"] += 1
         if not bad(r): counts[what]["equal" if r[3] <= 1e-12 else "ties"] += 1
         elif "a batch of 1" in text: counts[what]["batch of 1"] += 1
+        elif any("OpenVINO does not open" in w for w in f.get("warnings", [])) and what == "OpenVINO": counts[what]["warned of"] += 1
         elif f["platform"] != "float" and (f["network"], what.split()[0]) in own: counts[what]["the float network too"] += 1
         else:
             how = "different" if r[0] == "ran" else r[0]

@@ -16,7 +16,11 @@ func TestNoOps(t *testing.T) {
 		const ones: f32[1,1] = [1]
 		const deep: f32[1,1,1] = [1]
 		const none: i64[4] = [0, 0, 0, 0]
-		const some: i64[4] = [0, 0, 0, 1]`
+		const some: i64[4] = [0, 0, 0, 1]
+		const front: i64[1] = [0]; const far: i64[1] = [9223372036854775807]; const back: i64[1] = [-1]; const before: i64[1] = [-10]
+		const axis: i64[1] = [1]; const same: i64[2] = [2, 3]; const all: i64[2] = [1, 1]; const once: f32[2] = [1, 1]
+		const near: f32[2] = [1, 1.1]
+		input open: f32[N,3]`
 	runCases(t, NoOps, head, []passCase{
 		{"Identity inside", "i = Identity(x); y = Relu(i); output y", "Relu", ""},
 		{"Identity before an output: the producer takes its name", "r = Relu(x); y = Identity(r); output y", "Relu", ""},
@@ -31,6 +35,12 @@ func TestNoOps(t *testing.T) {
 		{"one that raises the rank", "a = Mul(x, deep); y = Relu(a); output y", "Mul Relu", "more dimensions"},
 		{"padding by nothing", "a = Pad(x, none); y = Relu(a); output y", "Relu", ""},
 		{"padding by something", "a = Pad(x, some); y = Relu(a); output y", "Pad Relu", ""},
+		{"a Slice of everything", "a = Slice(x, front, far, axis); y = Relu(a); output y", "Relu", ""},
+		{"of an open batch", "a = Slice(open, front, far, axis); y = Relu(a); output y", "Relu", ""},
+		{"a Slice that turns around", "a = Slice(x, back, before, axis, back); y = Relu(a); output y", "Slice Relu", ""},
+		{"a Slice of some", "a = Slice(x, axis, far, axis); y = Relu(a); output y", "Slice Relu", ""},
+		{"Expand, Tile and Resize to the same size", "a = Expand(x, same); b = Tile(a, all); c = Resize(b, _, once); y = Relu(c); output y", "Relu", ""},
+		{"a Resize that moves places", "a = Resize(x, _, near) {mode=\"linear\"}; y = Relu(a); output y", "Resize Relu", ""},
 	})
 }
 

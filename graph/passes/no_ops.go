@@ -1,6 +1,8 @@
 package passes
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/graph/pattern"
 )
@@ -8,13 +10,15 @@ import (
 // NoOps removes nodes that hand on their input.
 var NoOps = Pass{
 	Name: "no-ops",
-	Doc:  "Removes Identity, sums and concatenations of one value, sums with 0, products with 1 and padding by nothing.",
+	Doc: "Removes Identity, sums and concatenations of one value, sums with 0, products with 1, padding by nothing, " +
+		"and Slice, Expand, Tile, Resize and Split that leave everything as it is.",
 	sweep: each(
 		unary("y = Identity(x)"),
 		unary("y = Sum|Max|Min|Mean|Concat(x)"),
 		neutral("y = Add|Sum(x, scalar k)", 0), neutral("y = Add(scalar k, x)", 0), neutral("y = Sub(x, scalar k)", 0),
 		neutral("y = Mul(x, scalar k)", 1), neutral("y = Div|Pow(x, scalar k)", 1),
 		at("y = Pad(x, ...)", padNothing),
+		at("y = Slice|Expand|Tile|Resize|Split(x, ...)", whole),
 	),
 }
 
@@ -85,4 +89,34 @@ func dropout(c *Context, id graph.NodeID) (*Patch, error) {
 		}
 	}
 	return c.bypass(id, n.Input(0), "Dropout in inference")
+}
+
+// whole removes what could take away or repeat elements, or put others between them, and leaves all as they are. OpenVINO 2026.4 ends the
+// process at a Slice of everything between pairs.
+func whole(c *Context, m *pattern.Match) (*Patch, error) {
+	n, x := c.G.Node(m.Root), m.Value("x")
+	before, after := c.proven(x), c.proven(n.Outputs[0])
+	if n.Input(0) != x || len(n.Outputs) != 1 || c.G.Const(x) != nil || before == nil || !before.Equal(after) {
+		return nil, nil
+	}
+	switch n.Op {
+	case "Slice": // from the end to the front it turns them around
+		if v := n.Input(4); v != graph.NoValue {
+			steps := Integers(c.G.Const(v))
+			if steps == nil || slices.ContainsFunc(steps, func(s int64) bool { return s < 0 }) {
+				return nil, nil
+			}
+		}
+	case "Resize":
+		if n.AttrStr("coordinate_transformation_mode", "") == "tf_crop_and_resize" {
+			return nil, nil
+		}
+		if _, scales, _ := graph.ResizeInputs(c.G.Opset(n.Domain)); n.Input(scales) != graph.NoValue {
+			factors := c.G.Const(n.Input(scales))
+			if factors == nil || slices.ContainsFunc(factors.F32(), func(f float32) bool { return f != 1 }) {
+				return nil, nil // a factor near 1 moves places though no size changes
+			}
+		}
+	}
+	return c.bypass(m.Root, x, n.Op+" leaves everything as it is")
 }

@@ -17,7 +17,7 @@ type Condition struct {
 
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput,
-	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes}
+	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk}
 
 // The conditions by themselves.
 var (
@@ -126,6 +126,24 @@ var (
 			c := g.Const(n.Input(1))
 			return c != nil && c.DType == tensor.Float32 && (c.Len() == 1 || AlongChannels(g, n.Input(0), c.Shape))
 		}}
+	// NotShrunk holds where input 0 does not come from a cubic Resize that shrinks, through first inputs, before the next product.
+	NotShrunk = Condition{"not-shrunk", "reads what a cubic Resize has shrunk", func(g *graph.Graph, n *graph.Node) bool {
+		for v := n.Input(0); v != graph.NoValue; {
+			p := g.Producer(v)
+			if p == graph.NoNode {
+				break
+			}
+			from := g.Node(p)
+			if from.Op == "Resize" && from.AttrStr("mode", "nearest") == "cubic" && shrinks(g, from) {
+				return false
+			}
+			if slices.Contains([]string{"Conv", "ConvTranspose", "Gemm", "MatMul"}, from.Op) {
+				break
+			}
+			v = from.Input(0)
+		}
+		return true
+	}}
 	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
 	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group",
 		func(g *graph.Graph, n *graph.Node) bool {
@@ -143,3 +161,16 @@ var (
 			return true
 		}}
 )
+
+// shrinks reports whether a Resize has an axis that is shorter behind it, as far as is known.
+func shrinks(g *graph.Graph, n *graph.Node) bool {
+	before, after := g.Value(n.Inputs[0]).Shape, g.Value(n.Outputs[0]).Shape
+	for i := range min(len(before), len(after)) {
+		if before[i].Known() && after[i].Known() && after[i].N < before[i].N {
+			return true
+		}
+	}
+	_, scales, _ := graph.ResizeInputs(g.Opset(n.Domain))
+	factors := g.Const(n.Input(scales))
+	return factors != nil && slices.ContainsFunc(factors.F32(), func(f float32) bool { return f < 1 })
+}

@@ -22,7 +22,8 @@ var ONNXRuntime = Target{
 	Name: "onnxruntime",
 	Doc:  "ONNX Runtime on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, int32 bias",
 	Ops: slices.Concat([]Op{
-		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
+		// Between two convolutions on integers its layout pass turns a cubic Resize into a form that its kernel cannot shrink in.
+		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias, NotShrunk}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
 		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: ortWeights}},
 
