@@ -68,6 +68,8 @@ var maskForms = []struct{ name, declare, apply string }{
 	{"Where of constants, Add", keep() + "\nconst low: f32[] = LOW\nconst none: f32[] = 0", "mask = Where(keep, none, low)\nms = Add(s, mask)"},
 	{"input, Add", "input m: f32[1,6,6]", "ms = Add(s, m)"},
 	{"input, (1 - m) * low", "input m: f32[1,6,6]\nconst one: f32[] = 1\nconst low: f32[] = LOW", "n = Sub(one, m)\nmask = Mul(n, low)\nms = Add(s, mask)"},
+	{"input, (1 - m) * low, and a bias by row", "input m: f32[1,6,6]\nconst one: f32[] = 1\nconst low: f32[] = LOW\n" +
+		"const row: f32[6,1] = [0, -8, -16, 0, -30, 0]", "n = Sub(one, m)\nmn = Mul(n, low)\nmask = Add(mn, row)\nms = Add(s, mask)"},
 	{"input, boolean", "input m: bool[1,6,6]\nconst low: f32[] = LOW", "ms = Where(m, s, low)"},
 }
 
@@ -92,7 +94,7 @@ func maskSamples(form string, low float32, n int) []*exec.Sample {
 		switch form {
 		case "input, Add":
 			s.Feeds["m"] = tensor.FromF32(additive, 1, 6, 6)
-		case "input, (1 - m) * low":
+		case "input, (1 - m) * low", "input, (1 - m) * low, and a bias by row":
 			s.Feeds["m"] = tensor.FromF32(ones, 1, 6, 6)
 		case "input, boolean":
 			s.Feeds["m"] = tensor.New(tensor.Bool, 1, 6, 6)
@@ -109,7 +111,7 @@ func TestMasks(t *testing.T) {
 	lows := map[string]float32{"-1e4": -1e4, "-1e9": -1e9, "-3.4e38": -3.4e38, "-inf": float32(math.Inf(-1))}
 	for _, form := range maskForms {
 		for name, low := range lows {
-			if name == "-inf" && (form.name == "input, (1 - m) * low" || form.name == "Add, then Max") {
+			if name == "-inf" && (strings.HasPrefix(form.name, "input, (1 - m) * low") || form.name == "Add, then Max") {
 				continue // 0 * -inf is no number; the lowest finite one is the sentinel behind Max anyway
 			}
 			t.Run(form.name+" "+name, func(t *testing.T) {

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Time in the engine of qwb's file beside the files of NNCF and of ONNX Runtime's quantizer.
+
+  speed.py QWB DATA [--work DIR] [--only NAME,...] [--more MODEL.onnx=SAMPLES.npy ...] [--runs N] [--engines openvino,onnxruntime]
+
+QWB is the built binary, DATA a folder with models/ and data/ as the tests use it (QWB_TESTDATA). Needs: pip install openvino==2026.4.1
+nncf==3.4.0 onnxruntime==1.32.0 onnx==1.23.2 numpy. All tools calibrate on the same arrays. NNCF quantizes with its defaults; ONNX Runtime's
+quantizer with Q/DQ, per channel, MinMax, after its own preprocessing. Files take turns in one process with one thread; a ratio is the median
+over all turns of the CPU time of qwb's file by that of the other file in the same turn: above 1 qwb's is slower. NSR: of the engine's outputs,
+against the float model in ONNX Runtime, mean over samples that nobody calibrated on, the worst output. OpenVINO computes floats in float32
+(INFERENCE_PRECISION_HINT), so that processors with and without bf16 agree.
+"""
+import argparse, contextlib, glob, io, logging, os, shutil, sys, time
+import numpy as np, onnx, onnxruntime as ort, openvino as ov, nncf
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
+from networks import Network, Workplace, table
+
+ap = argparse.ArgumentParser()
+ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--work"); ap.add_argument("--only", default="")
+ap.add_argument("--more", nargs="*", default=[]); ap.add_argument("--runs", type=int, default=40)
+ap.add_argument("--engines", default="openvino,onnxruntime"); ap.add_argument("--samples", type=int, default=24)
+ap.add_argument("--flags", default="", help="more flags of qwb calibrate, separated by spaces")
+a = ap.parse_args()
+place, core = Workplace(a.qwb, a.data, a.work), ov.Core()
+logging.disable(logging.WARNING)
+ort.set_default_logger_severity(4)
+
+
+class Reader(CalibrationDataReader):
+    def __init__(self, name, arrays): self.rest = iter([{name: x} for x in arrays])
+    def get_next(self): return next(self.rest, None)
+
+
+def in_onnxruntime(file):
+    o = ort.SessionOptions(); o.intra_op_num_threads = 1
+    s = ort.InferenceSession(file, o, providers=["CPUExecutionProvider"])
+    name = s.get_inputs()[0].name
+    return lambda x: s.run(None, {name: x})
+
+
+def in_openvino(model, x):
+    if isinstance(model, str): model = core.read_model(model)
+    if model.is_dynamic(): model.reshape(list(x.shape))
+    r = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    return lambda x: [v.copy() for v in r.infer([x]).values()]
+
+
+def nsr(run, samples, wanted):
+    worst = 0
+    for k in range(len(wanted[0])):
+        each = [np.sum((run(x)[k].astype(np.float64) - w[k]) ** 2) / max(np.sum(np.float64(w[k]) ** 2), 1e-30) for x, w in zip(samples, wanted)]
+        worst = max(worst, float(np.mean(each)))
+    return worst
+
+
+def turns(runs, x):
+    """By file the CPU times of all turns."""
+    times = [[] for _ in runs]
+    for turn in range(a.runs + 3):
+        for k, run in enumerate(runs):
+            start = time.process_time(); run(x); took = time.process_time() - start
+            if took < 5e-3:  # a small network as often as fits into 5 ms
+                n = max(2, int(5e-3 / max(took, 1e-5)))
+                start = time.process_time()
+                for _ in range(n): run(x)
+                took = (time.process_time() - start) / n
+            if turn >= 3: times[k].append(took)
+    return np.array(times)
+
+
+def quiet(f, *args, **more):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()): return f(*args, **more)
+
+
+def attempt(f):
+    try: return f()
+    except Exception as e:
+        print("  ", type(e).__name__, str(e).splitlines()[0][:150], file=sys.stderr)
+        return None
+
+
+def prepared(name, n, samples):
+    """The model as ONNX Runtime's and NNCF's quantizers want it: shapes fixed, opset 13 at least."""
+    m = onnx.load(n.model)
+    if max(o.version for o in m.opset_import if o.domain in ("", "ai.onnx")) < 13:
+        m = onnx.version_converter.convert_version(m, 13); m.ir_version = 8
+    constants = {i.name for i in m.graph.initializer}
+    for i in [i for i in m.graph.input if i.name in constants]: m.graph.input.remove(i)
+    for d, size in zip(m.graph.input[0].type.tensor_type.shape.dim, samples[0].shape): d.dim_value = size
+    onnx.save(m, place.path(name + ".fixed.onnx"))
+    quiet(quant_pre_process, place.path(name + ".fixed.onnx"), place.path(name + ".pre.onnx"), skip_symbolic_shape=True)
+    return place.path(name + ".pre.onnx")
+
+
+def ort_quantizer(name, model, calibration):
+    file = place.path(name + ".ort.onnx")
+    quiet(quantize_static, model, file, Reader(onnx.load(model).graph.input[0].name, calibration), quant_format=QuantFormat.QDQ, per_channel=True)
+    return file
+
+
+def qwb_file(name, n, platform):
+    plan, file = f"{name}.{platform}.plan.json", place.path(f"{name}.{platform}.onnx")
+    if os.path.exists(place.path(plan)): os.remove(place.path(plan))
+    place.json("calibrate", n.model, "--data", n.calibration, "--preprocess", n.preprocess, "--samples", a.samples, "--platform", platform,
+               *a.flags.split(), "-o", plan)
+    place.json("export", plan, "--platform", platform, "-o", file)
+    return file
+
+
+def arrays(n, data, count):
+    folder = place.path("arrays"); shutil.rmtree(folder, ignore_errors=True)
+    place.call("preprocess", n.model, "--data", data, "--preprocess", n.preprocess, "--samples", count, "--dump", folder)
+    return [np.load(f) for f in sorted(glob.glob(folder + "/*.np[yz]"))]
+
+
+def networks():
+    if a.only != "none": yield from place.networks(a.only)
+    for text in a.more:
+        model, data = text.split("=")
+        yield os.path.basename(model)[:-5], Network(os.path.abspath(model), os.path.abspath(data), os.path.abspath(data))
+
+
+rows = []
+for name, n in networks():
+    calibration, unseen = arrays(n, n.calibration, a.samples), arrays(n, n.evaluation, 8)
+    model = attempt(lambda: prepared(name, n, calibration)) or n.model
+    float_run = in_onnxruntime(n.model)
+    wanted = [float_run(x) for x in unseen]
+    for engine in a.engines.split(","):
+        open_ = in_onnxruntime if engine == "onnxruntime" else lambda f: in_openvino(f, calibration[0])
+        files = {"qwb": attempt(lambda: open_(qwb_file(name, n, "onnxruntime" if engine == "onnxruntime" else "openvino_int8")))}
+        if engine == "openvino":
+            def peer():
+                m = core.read_model(n.model)
+                if m.is_dynamic(): m.reshape(list(calibration[0].shape))
+                return in_openvino(quiet(nncf.quantize, m, nncf.Dataset(calibration)), calibration[0])
+        else:
+            def peer():
+                onnx.save(quiet(nncf.quantize, onnx.load(model), nncf.Dataset([{onnx.load(model).graph.input[0].name: x} for x in calibration])), place.path("nncf.onnx"))
+                return in_onnxruntime(place.path("nncf.onnx"))
+        files["NNCF"] = attempt(peer)
+        files["ORT"] = attempt(lambda: open_(ort_quantizer(name, model, calibration)))
+        files["float"] = open_(n.model)
+        have = [k for k in files if files[k]]
+        if "qwb" not in have: continue
+        t = dict(zip(have, turns([files[k] for k in have], calibration[0])))
+        ratio = lambda k: f"{np.median(t['qwb'] / t[k]):.2f}" if k in t else "-"
+        rows.append([name, engine, *(ratio(k) for k in ("NNCF", "ORT", "float")),
+                     *(f"{nsr(files[k], unseen, wanted):.2g}" if files[k] else "-" for k in ("qwb", "NNCF", "ORT"))])
+        print(rows[-1], file=sys.stderr, flush=True)
+
+print(f"OpenVINO {ov.__version__}, NNCF {nncf.__version__}, ONNX Runtime {ort.__version__}; one thread. Time: qwb's file by the other one's.\n")
+table(["network", "engine", "time by NNCF", "by ORT's quantizer", "by float", "NSR qwb", "NSR NNCF", "NSR ORT's quantizer"], rows)
