@@ -35,7 +35,7 @@ declare namespace Core {
     "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; trial?: number }; result: Result };
     "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
     "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
-    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
+    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
     "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; force?: boolean }; result: TuneResult };
     "eval": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; profile?: string; batch?: number }; result: Accuracy };
@@ -47,7 +47,7 @@ declare namespace Core {
     "language-rank": { options: { samples?: number; seed?: number; layerwise?: boolean; mode?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: Layers };
     "language-eval": { options: { mode?: string; samples?: number; seed?: number; against?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: LanguageResult };
     "language-generate": { options: { mode?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; prompt?: string; tokens?: number; temperature?: number; top_k?: number; top_p?: number; seed?: number }; result: TwoTexts };
-    "import": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; observer?: string; model?: string }; result: ImportResult };
+    "import": { options: { platform?: string; float?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; observer?: string; model?: string }; result: ImportResult };
   }
 
   interface Accuracy {
@@ -687,6 +687,7 @@ declare namespace Core {
   interface ImportResult {
     plan: string;
     model: string;
+    float?: string;
     platform: string;
     profile: string;
     pairs: number;
@@ -1159,6 +1160,7 @@ declare namespace Core {
     different: number;
     first?: string;
     not_held: string[];
+    same_program: boolean;
     samples: number;
     integers: number;
     integers_of: number;
