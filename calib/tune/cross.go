@@ -84,6 +84,12 @@ func (b *Bench) inTurns(ctx context.Context, m *Method, before analysis.Losses) 
 		if only.add(one); i == 0 || one.kept() > r.kept() {
 			r = one
 		}
+		if i == 0 && !b.Force && !(analysis.Paired(before[:len(losses)].PerSample(), losses.PerSample()).Mean < 0) { // the other half would have to outweigh it
+			nsr := analysis.NewNSR(before.Estimate())
+			r.Name, r.Before, r.After, r.Typical, r.Kept, r.Note = m.Name, nsr, nsr, 1, 0, "taken back: on the half that judged first the error does not fall"
+			r.takeBack()
+			return r, before, nil
+		}
 	}
 	r.Name = m.Name
 	if b.confirm(r, before, after); r.Kept == 0 {

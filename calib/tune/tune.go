@@ -168,7 +168,20 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 			continue
 		}
 		was := *b
-		r, after, err := b.try(ctx, m, now)
+		var after analysis.Losses
+		var r *Report
+		why := ""
+		if len(list) > 1 && b.Resume == nil {
+			why, err = b.hopeless(ctx, m, now)
+		}
+		switch {
+		case err != nil:
+		case why != "":
+			nsr := analysis.NewNSR(now.Estimate())
+			r, after = &Report{Name: m.Name, Layers: []Layer{}, Before: nsr, After: nsr, Typical: 1, Note: why}, now
+		default:
+			r, after, err = b.try(ctx, m, now)
+		}
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -280,6 +293,11 @@ func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
 		r.Note = fmt.Sprintf("taken back: %d held-out samples confirm nothing, %d are needed", len(b.Held), analysis.MinHeldOut)
 	}
 	r.Kept = 0
+	r.takeBack()
+}
+
+// takeBack says of all layers that nothing was kept.
+func (r *Report) takeBack() {
 	for i := range r.Layers {
 		if r.Layers[i].Kept {
 			r.Layers[i].Kept, r.Layers[i].Why = false, "taken back with all others"

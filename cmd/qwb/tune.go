@@ -11,8 +11,12 @@ import (
 	"qwb/analysis"
 	"qwb/calib/tune"
 	"qwb/internal/options"
+	"qwb/internal/plain"
 	"qwb/reports"
 )
+
+// worthSearching is an NSR above which operators in FP32 are worth a thought.
+const worthSearching = 0.01
 
 func newTune(e *env) *cobra.Command {
 	var o options.Tune
@@ -112,6 +116,9 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	}
 	if r.Overlay == "" {
 		fmt.Fprintf(&b, "nothing helped: %s is unchanged\n", r.Plan)
+		if r.Before.NSR > worthSearching && !r.Mismatches {
+			fmt.Fprintf(&b, "qwb dispatch %s --auto --max-nsr %.2g finds which operators to keep in FP32 for half of the error\n", plain.Shell(r.Plan), r.Before.NSR/2)
+		}
 	} else {
 		fmt.Fprintf(&b, "%s: tuned values are in %s\n", r.Plan, r.Overlay)
 	}
