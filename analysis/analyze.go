@@ -148,6 +148,7 @@ type analyzer struct {
 	gains   [][]outputError // by group: see findGains
 	reach   []float64       // by group: the local error up to which gains hold
 	large   []outputError   // by output: the largest error of any row
+	counts  [][]bool        // by output and part: see counting
 	probed  []*exec.Sample  // the first samples
 }
 

@@ -15,7 +15,7 @@ import (
 // those, or what follows is not small, the row is run.
 const (
 	probes     = 2   // samples on which every row is run
-	smallShare = 0.1 // of the largest row's error at the outputs, at most, for a row to be bounded
+	smallShare = 0.5 // of the largest row's error at the outputs, at most, for a row to be bounded
 	beyond     = 2   // times the largest local error seen, at most
 )
 
@@ -28,6 +28,7 @@ func (a *analyzer) findGains(results []*sampleResult) {
 	a.gains = make([][]outputError, len(a.groups))
 	a.reach = make([]float64, len(a.groups))
 	a.large = make([]outputError, len(results[0].layers[0].outputs))
+	a.counts = a.judge.counting(a.floats.total, a.floats.samples)
 	for i := range a.groups {
 		for k := range a.large {
 			l := &a.large[k]
@@ -74,17 +75,27 @@ func (a *analyzer) bound(i int, local float64) (out []outputError, small bool) {
 		o.integer = g.integer
 		o.NSR, o.MSE, o.Cosine = g.NSR*local, g.MSE*local, max(1-g.Cosine*local, -1)
 		o.mismatch, o.loss = min(g.mismatch*local, 1), g.loss*local
-		if o.noise = most(nil, g.noise, local); !o.smallBeside(&a.large[k]) {
+		if o.noise = most(nil, g.noise, local); !o.smallBeside(&a.large[k], a.counts[k]) {
 			return nil, false
 		}
 	}
 	return out, true
 }
 
-// smallBeside reports whether an error at an output, and at each of its parts, is small beside the largest of any row.
-func (o *outputError) smallBeside(large *outputError) bool {
+// counting says by output which of its parts count, as far as the first samples tell: what does not is in no figure of a row.
+func (j *Judge) counting(total []sum, samples int) [][]bool {
+	out := make([][]bool, len(j.logits))
+	for i, counts := range j.judged(total, samples)[len(j.logits):] {
+		k := j.slices[i].Output
+		out[k] = append(out[k], counts)
+	}
+	return out
+}
+
+// smallBeside reports whether an error at an output, and at each of its parts that count, is small beside the largest of any row.
+func (o *outputError) smallBeside(large *outputError, counts []bool) bool {
 	for i, x := range o.noise {
-		if !(x <= smallShare*large.noise[i]) {
+		if counts[i] && !(x <= smallShare*large.noise[i]) {
 			return false
 		}
 	}

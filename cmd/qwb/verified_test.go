@@ -150,6 +150,13 @@ func TestGateOnAWeakVerification(t *testing.T) {
 	done(t, "verify", "--data", "synthetic:1")
 	require.Equal(t, "passed with a note", verdict())
 	require.Contains(t, note, "does not stand: it is on synthetic data, and the plan has real ones")
+	demanded := []string{"gate", "m.plan.json", "--data", "data", "--max-nsr", "1", "--verified"}
+	r := invoke(demanded...)
+	require.Equal(t, exitCheck, r.code)
+	require.Contains(t, r.stdout, "not verified as an export asks")
+	done(t, "verify")
+	done(t, demanded...)
+	require.Contains(t, invoke("gate", "m.onnx", "--data", "data", "--max-nsr", "1", "--verified").stdout, "nothing says that they were verified")
 }
 
 // Every target says whose arithmetic its profile is, in the list, in a plan and at export; files that no engine has opened are experimental.

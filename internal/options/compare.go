@@ -77,6 +77,8 @@ func (o *Gate) Table(c *qwb.Catalog) Table {
 					"part)"},
 			{Name: "max-flips", See: "gate.md", At: &o.MaxFlips, Help: "largest percentage of samples whose class changed"},
 			{Name: "strict", At: &o.Strict, Help: "nothing above a limit passes, be it within noise or not"},
+			{Name: "verified", See: "gate.md", At: &o.Verified,
+				Help: "the integers have to be verified as an export asks: a weaker verification, or none, fails"},
 			{Name: "junit", At: &o.JUnit, Help: "write the outcome as JUnit XML to this `FILE`"},
 			{Name: "markdown", At: &o.Markdown, Help: "write the outcome as Markdown to this `FILE`"},
 		},

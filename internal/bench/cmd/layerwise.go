@@ -31,6 +31,8 @@ type layerwiseReport struct {
 	// By multiply-accumulates, and by the time that nodes take.
 	BoundMACs bench.Bound `json:"bound_macs"`
 	BoundTime bench.Bound `json:"bound_time"`
+	// BoundProducts is BoundMACs of the operators that have multiply-accumulates alone.
+	BoundProducts bench.Bound `json:"bound_products"`
 	// Naive runs the whole graph once for each operator; PPQ runs the float graph as often besides.
 	Naive   float64 `json:"naive"`
 	PPQ     float64 `json:"ppq"`
@@ -134,10 +136,12 @@ func (e *Host) benchLayerwise(ctx context.Context, o bench.Options, file string,
 
 // bounds fills in the least that the analysis of the operators in found can cost.
 func (t *timed) bounds(ctx context.Context, o bench.Options, found *analysis.Report, r *layerwiseReport) error {
-	var operators []graph.NodeID
+	var operators, products []graph.NodeID
 	for _, l := range found.Layerwise {
 		if id, ok := t.Graph.LookupNode(l.Node); ok {
-			operators = append(operators, id)
+			if operators = append(operators, id); l.MACs > 0 {
+				products = append(products, id)
+			}
 		}
 	}
 	o.Progress = nil
@@ -145,10 +149,14 @@ func (t *timed) bounds(ctx context.Context, o bench.Options, found *analysis.Rep
 	if err != nil {
 		return err
 	}
-	if r.BoundMACs, err = bench.LayerwiseBound(t.Graph, operators, func(id graph.NodeID) float64 {
+	work := func(id graph.NodeID) float64 {
 		macs, _ := t.Graph.MACs(id)
 		return float64(macs)
-	}); err != nil {
+	}
+	if r.BoundMACs, err = bench.LayerwiseBound(t.Graph, operators, work); err != nil {
+		return err
+	}
+	if r.BoundProducts, err = bench.LayerwiseBound(t.Graph, products, work); err != nil {
 		return err
 	}
 	r.BoundTime, err = bench.LayerwiseBound(t.Graph, operators, func(id graph.NodeID) float64 { return bench.Median(watch.times[id]) })
@@ -168,9 +176,9 @@ func (e *Host) printLayerwise(r *layerwiseReport, threads int) error {
 	}
 	_, err := fmt.Fprintf(e.Stdout, `
 %d operators, %d samples: %.2f forwards per sample by time [%.2f to %.2f], %.2f by multiply-accumulates
-least by multiply-accumulates: %.2f (suffix), %.2f (descendants); by time of nodes: %.2f, %.2f
+least by multiply-accumulates: %.2f (suffix), %.2f (descendants), of those with products alone %.2f, %.2f; by time of nodes: %.2f, %.2f
 the whole graph for every operator: %.0f; PPQ: %.0f; peak memory %.0f MB
 `, r.Operators, r.Samples, r.Forwards.Median, r.Forwards.Min, r.Forwards.Max, r.Counted, r.BoundMACs.Suffix, r.BoundMACs.Descendants,
-		r.BoundTime.Suffix, r.BoundTime.Descendants, r.Naive, r.PPQ, float64(r.PeakRSS)/(1<<20))
+		r.BoundProducts.Suffix, r.BoundProducts.Descendants, r.BoundTime.Suffix, r.BoundTime.Descendants, r.Naive, r.PPQ, float64(r.PeakRSS)/(1<<20))
 	return err
 }

@@ -34,6 +34,7 @@ type GateOptions struct {
 	MaxDrop, MaxNSR, MaxFlips *float64
 	Slice                     string // the part of an output that MaxNSR is on; empty: the worst
 	Strict                    bool   // nothing above a limit passes
+	Verified                  bool   // the integers of A have to be verified as an export asks: what is noted otherwise fails
 	// Run is how runs are made; its Runs and Layers do not count. Without data those of a certificate are taken, else the first plan's.
 	Run compare.Options
 }
@@ -233,8 +234,12 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 		s.rows = append(s.rows, row)
 	}
 	for _, v := range c.Verifications {
-		s.verdicts = append(s.verdicts, gatedVerdict{of: fmt.Sprintf("integers, profile %s, backend %s", v.Profile, v.Backend), verdict: v.Verdict,
-			says: "on " + plain.Count(v.Samples, "sample")})
+		one := gatedVerdict{of: fmt.Sprintf("integers, profile %s, backend %s", v.Profile, v.Backend), verdict: v.Verdict,
+			says: "on " + plain.Count(v.Samples, "sample")}
+		if need := min(samples.VerifySamples, c.Figures.Samples); v.Samples < need && analysis.Holds(v.Verdict) {
+			one.verdict, one.lacks = analysis.VerdictUnverified, fmt.Sprintf("it is on %s, not %d", plain.Count(v.Samples, "sample"), need)
+		}
+		s.verdicts = append(s.verdicts, one)
 	}
 	return s, nil
 }
@@ -302,9 +307,16 @@ func (g *gateRun) limits() error {
 			c.Verdict, c.Note = analysis.GateFailed, v.verdict
 		}
 		if v.lacks != "" {
-			c.Note = fmt.Sprintf("not verified as an export asks: the verification in the plan does not stand: %s; qwb verify does it", v.lacks)
+			c.Note = fmt.Sprintf("not verified as an export asks: the verification does not stand: %s; qwb verify does it", v.lacks)
+		}
+		if g.o.Verified && c.Verdict == analysis.GateNoted {
+			c.Verdict = analysis.GateFailed
 		}
 		g.res.Checks = append(g.res.Checks, c)
+	}
+	if g.o.Verified && len(a.verdicts) == 0 {
+		g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "integers", Verdict: analysis.GateFailed,
+			Note: "nothing says that they were verified; of a plan qwb verify does it"})
 	}
 	return nil
 }
