@@ -214,3 +214,18 @@ func TestStatisticsNames(t *testing.T) {
 		require.False(t, overlay.StatisticsBelong("m.plan.json", other), other)
 	}
 }
+
+// A bias that tuning added has one number for each channel; where a step has doubled channels since, it is none, and no operator is left with
+// a bias that is too short.
+func TestAddedBiasOfOtherChannels(t *testing.T) {
+	g := graphtest.Parse(t, net)
+	o := &overlay.Overlay{Entries: []overlay.Entry{entry(t, g, weighted(t, g, 0.01), "c3", 1, 2, 3)}}
+	o.Prepare(g)
+	id, _ := g.LookupNode("c3")
+	require.Equal(t, graph.NoValue, g.Node(id).Input(2))
+	_, stale := o.Apply(g, nil)
+	require.Len(t, stale, 1)
+	o.Entries[0].Value = tensor.FromF32([]float32{1, 2, 3, 4}, 4)
+	o.Prepare(g)
+	require.Equal(t, 4, g.Const(g.Node(id).Input(2)).Len())
+}
