@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -91,4 +92,22 @@ func TestTheNetworkComesFirst(t *testing.T) {
 	p.operators()
 	p.js(`one(".drawer").click(), true`, nil)
 	p.until(`all(".tablehost").length === 0`)
+}
+
+// TestUndoWaitsForItself: a second click before the first one is done would find another plan, and hear of another tab.
+func TestUndoWaitsForItself(t *testing.T) {
+	dir := planned(t)
+	for _, property := range []string{"observer=minmax", "observer=mse", "observer=kl"} {
+		command(t, dir, "set", "glyphs.plan.json", "type:Conv", property)
+	}
+	p := open(t, serve(t, dir, "glyphs.plan.json").url, desk)
+	p.click("button", "↶ Undo")
+	p.js(`one("button", "↶ Undo").click(), document.dispatchEvent(new KeyboardEvent("keydown", {key: "z", ctrlKey: true, bubbles: true})), true`, nil)
+	p.until(`all("button", "↶ Undo").some((b) => !b.disabled)`)
+	var said string
+	p.js(`text()`, &said)
+	assert.NotContains(t, said, "another tab")
+	var undone struct{ Undone []any }
+	require.NoError(t, json.Unmarshal([]byte(command(t, dir, "plan", "log", "glyphs.plan.json", "--json")), &undone))
+	assert.Len(t, undone.Undone, 1)
 }

@@ -91,15 +91,18 @@ export async function startApp(client, host) {
 
     // change calls a method that changes the plan, under the revision that is on the screen. Whoever calls it need not say what went wrong.
     async change(method, params = {}) {
-      changing++;
-      const r = await guarded(method, params).catch((problem) => {
+      busy(1);
+      let r;
+      try {
+        r = await guarded(method, params);
+        app.command(r.command);
+        await app.reload();
+      } catch (problem) {
         if (problem.status !== 409) app.say(problem.message, true);
         throw problem;
-      }).finally(() => {
-        changing--;
-      });
-      app.command(r.command);
-      await app.reload();
+      } finally {
+        busy(-1);
+      }
       app.say(
         [
           r.changed && r.changed.length
@@ -151,6 +154,12 @@ export async function startApp(client, host) {
     main.focus();
   } }, "Skip to the view"), top, tabs, offline, messageBox, main, bar.node);
 
+  // busy counts changes that are under way: undo and redo wait for them, or the second of two clicks would find another plan.
+  function busy(step) {
+    changing += step;
+    drawTopBar(top, app, changing > 0);
+  }
+
   // guarded calls what needs the revision that is on the screen. Where the plan is another one by now, it is read again and nothing is
   // done.
   async function guarded(method, params) {
@@ -190,7 +199,7 @@ export async function startApp(client, host) {
   // frame brings the top bar, the tabs and the view that is shown up to date; the other views follow when they are.
   function frame() {
     document.title = app.state.model ? `${baseName(app.state.model)} · qwb` : "qwb";
-    drawTopBar(top, app);
+    drawTopBar(top, app, changing > 0);
     for (const v of views) buttons.get(v.key).hidden = !usable(v);
     for (const [key, d] of drawn) {
       if (key === active) refresh(d);
@@ -268,7 +277,7 @@ export async function startApp(client, host) {
   document.addEventListener("keydown", (e) => {
     if (!(e.ctrlKey || e.metaKey) || e.target instanceof Element && e.target.closest("input, textarea, select, dialog")) return;
     const what = e.key === "z" ? "undo" : e.key === "y" || e.key === "Z" ? "redo" : "";
-    if (!what || !app.state || !app.state[what]) return;
+    if (!what || changing || !app.state || !app.state[what]) return;
     e.preventDefault();
     app.change(what).catch(() => {});
   });

@@ -4,8 +4,8 @@ import { baseName, keep, kept } from "./frame.js";
 import { verdictTiles } from "./verdict.js";
 
 // drawTopBar fills the bar anew.
-/** @param {HTMLElement} host @param {App} app */
-export function drawTopBar(host, app) {
+/** @param {HTMLElement} host @param {App} app @param {boolean} busy */
+export function drawTopBar(host, app, busy) {
   const { state } = app;
   const button = (label, doc, act, off) => el("button", { type: "button", title: doc, disabled: off, onclick: act }, label);
   const change = (method) => () => app.change(method).catch(() => {});
@@ -23,8 +23,8 @@ export function drawTopBar(host, app) {
       state.exists && app.view && !app.view.verdict.metric
         && button("Measure accuracy …", "Run the network in float and quantized on samples with labels: qwb eval", () => app.go("samples"),
           false), state.exists && app.view && more, state.exists && [
-      button("↶ Undo", "Take back the last command (Ctrl+Z)", change("undo"), !state.undo),
-      button("↷ Redo", "Do again what was taken back (Ctrl+Y)", change("redo"), !state.redo),
+      button("↶ Undo", "Take back the last command (Ctrl+Z)", change("undo"), busy || !state.undo),
+      button("↷ Redo", "Do again what was taken back (Ctrl+Y)", change("redo"), busy || !state.redo),
     ]));
   open(kept("qwb-head") === "open");
 }
