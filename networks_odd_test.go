@@ -112,3 +112,41 @@ func TestOddNetworks(t *testing.T) {
 		}
 	}
 }
+
+// What an engine is known to compute wrongly is a warning of export, and what a format has no form for is refused.
+func TestFaultsOfEngines(t *testing.T) {
+	for _, c := range []struct{ platform, text, warning, refused string }{
+		{"openvino_int8", `input x: f32[1,4,9,9]
+const w: f32[4,4,1,1] = normal(seed=1)
+t = Conv(x, w) "n"
+a = AveragePool(t) {kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1} "counts"
+output a`, "\"counts\" (operators like it: 1) averages over padding that counts", ""},
+		{"openvino_int8", `input x: f32[1,32,8,8]
+const w: f32[8,32,4,4] = normal(seed=1, std=0.1)
+t = Conv(x, w) {strides=[4,4]} "patch"
+output t`, "\"patch\" (operators like it: 1) slides over 32 channels", ""},
+		{"openvino_int8", `input x: f32[1,16,8,8]
+const w: f32[8,16,4,4] = normal(seed=1, std=0.1)
+t = Conv(x, w) {strides=[4,4]} "patch"
+a = AveragePool(t) {kernel_shape=[2,2]} "plain"
+output a`, "", ""},
+		{"ncnn_int8", `input x: f32[1,5,4,7]
+const v: f32[7] = normal(seed=1); const w: f32[4,8] = normal(seed=2)
+t = MatMul(x, v) "n"
+y = MatMul(t, w) "m"
+output y`, "", "a vector on the right"},
+	} {
+		g, err := graph.Parse("opset 17\n" + c.text)
+		require.NoError(t, err)
+		graph.InferShapes(g)
+		f, _, err := throughDrawn(g, 1, c.platform, "", false)
+		if c.refused != "" {
+			require.ErrorContains(t, err, c.refused)
+			continue
+		}
+		require.NoError(t, err)
+		said := strings.Join(f.Warnings, "\n")
+		require.Contains(t, said, c.warning)
+		require.Equal(t, c.warning != "", strings.Contains(said, "OpenVINO 2026.4"), said)
+	}
+}

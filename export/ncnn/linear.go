@@ -205,6 +205,9 @@ func (b *builder) matmul(id graph.NodeID, n *graph.Node) error {
 	if w := b.g.Const(n.Inputs[1]); w != nil && len(w.Shape) == 2 {
 		return b.product(id, n, w, n.Gemm())
 	}
+	if len(b.g.Value(n.Inputs[1]).Shape) == 1 {
+		return errors.New("ncnn's MatMul takes a vector on the right for a row")
+	}
 	return b.shaped(id, n, "MatMul", append(slices.Clone(n.Inputs), n.Outputs[0]))
 }
 

@@ -9,8 +9,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Warnings lists what the target's readers take but not all of them, or not well: an opset that only newer ones know, and channel
-// counts that they pad.
+// Warnings lists what the target's readers take but not all of them, or not well: an opset that only newer ones know, channel
+// counts that they pad, and what they compute wrongly.
 // g is the graph that set was made for.
 func Warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 	var list []tqc.Warning
@@ -18,7 +18,7 @@ func Warnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 		list = append(list, tqc.Warning{Value: float64(v),
 			Text: fmt.Sprintf("the model has opset %d; older versions of %s read opsets up to %d", v, t.Name, t.Export.MaxOpset)})
 	}
-	return append(list, channelWarning(g, set, t)...)
+	return append(append(list, channelWarning(g, set, t)...), faultWarnings(g, set, t)...)
 }
 
 // channelWarning tells how much of the integer work runs on channel counts that the target pads, in one sentence, or nothing
