@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/graph/tflite"
 	"qwb/quantizer/tqc"
 )
 
@@ -111,6 +112,24 @@ func TestOddNetworks(t *testing.T) {
 			require.Regexp(t, `Noop +output_t +1 1 t_inner_splitncnn_1 t\n`, string(param), "an extractor gives away what was read")
 		}
 	}
+}
+
+// An output that is an input in another order is a tensor of its own in a .tflite file.
+func TestTurnedInputIsAnOutput(t *testing.T) {
+	g, err := graph.Parse(`opset 17
+input x: f32[1,3,2]
+t = Transpose(x) {perm=[0, 2, 1]} "n"
+y = MatMul(x, t) "m"
+output t, y`)
+	require.NoError(t, err)
+	graph.InferShapes(g)
+	f, files, err := throughDrawn(g, 1, "tflite_int8", "", false)
+	require.NoError(t, err)
+	content, _ := files.Read(f.File)
+	m, err := tflite.Read(content)
+	require.NoError(t, err)
+	require.Equal(t, "t", m.Signatures[0].Outputs[0].Name)
+	require.Equal(t, []int{1, 2, 3}, m.Subgraphs[0].Tensors[m.Subgraphs[0].Outputs[0]].Shape)
 }
 
 // What an engine is known to compute wrongly is a warning of export, and what a format has no form for is refused.

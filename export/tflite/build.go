@@ -420,7 +420,8 @@ func (b *builder) program() error {
 			return fmt.Errorf("%s: output: %w", stage, err)
 		}
 		perm := identity(len(v.shape))
-		if slices.Equal(v.perm, last(len(v.shape))) {
+		// What is another tensor of the file seen in an order of its own, an input for one, is turned: no layout says that order.
+		if i, there := v.at[fmt.Sprint(v.perm)]; slices.Equal(v.perm, last(len(v.shape))) && !(there && b.sub.Tensors[i].Name != v.name) {
 			perm = v.perm
 		}
 		b.sub.Outputs = append(b.sub.Outputs, b.read(v, perm))
