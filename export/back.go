@@ -88,7 +88,8 @@ type ReadBack struct {
 
 // Ran is what running the file's own program found: integers that it computes as the plan's does. All is 0 where it was not run.
 type Ran struct {
-	// Same says that it is the plan's, operation for operation and number for number, so that one sample is enough.
+	// Same says that it is the plan's, operation for operation and number for number, so that one sample is enough, and none where the plan
+	// was verified before.
 	Same     bool   `json:"same_program"`
 	Samples  int    `json:"samples"`
 	Integers int64  `json:"integers"`
@@ -124,6 +125,8 @@ func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, 
 func (b *ReadBack) String() string {
 	s := fmt.Sprintf("%s of the file equal the plan's", plain.Count(int(b.Compared), "number"))
 	switch of := ""; {
+	case b.Same && b.Samples == 0:
+		s += "; its own program is the plan's, operation for operation and number for number, and was not run again"
 	case b.Not != "":
 		s += "; its own program was not run: " + b.Not
 	case b.Samples > 0:

@@ -15,11 +15,11 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// sameProgram reports whether two programs compute the same by what they are: every tensor of integers of the first, and all outputs in
+// SameProgram reports whether two programs compute the same by what they are: every tensor of integers of the first, and all outputs in
 // their order, are computed in the second by the same operations with the same numbers, of tensors of which that is true, down to the
 // inputs. Names, the order of independent steps, and where axes are exchanged on the way do not matter. False says nothing: programs that are
 // written in other ways may still compute the same.
-func sameProgram(own, other *lower.Program) bool {
+func SameProgram(own, other *lower.Program) bool {
 	if own.Profile != other.Profile || own.Float != other.Float || len(own.Outputs) != len(other.Outputs) {
 		return false
 	}

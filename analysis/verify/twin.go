@@ -31,7 +31,7 @@ func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples ex
 	threads int) (r Ran, err error) {
 	t := &twins{first: side{program: own}, second: side{program: other}, backend: backend, threads: threads}
 	defer t.close()
-	if r.Same = sameProgram(own, other); r.Same {
+	if r.Same = SameProgram(own, other); r.Same {
 		n = min(n, 1)
 	}
 	for ; r.Samples < n; r.Samples++ {

@@ -56,7 +56,7 @@ func (w *writer) graph(g *graph.Graph, in []*value) ([]*value, error) {
 		n := g.Node(id)
 		outs, err := w.node(g, n, values)
 		if err != nil {
-			return nil, fmt.Errorf("node %q (%s) in float: %w", n.Name, n.Op, err)
+			return nil, g.ErrorAt("export c", id, fmt.Errorf("in float: %w", err))
 		}
 		for k, v := range outs {
 			if v != nil {

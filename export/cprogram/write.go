@@ -1,6 +1,7 @@
 package cprogram
 
 import (
+	"errors"
 	"cmp"
 	"context"
 	"fmt"
@@ -230,6 +231,9 @@ func (w *writer) check(s *lower.Step) error {
 
 func (w *writer) fail(s *lower.Step, err error) error {
 	if s.Node != graph.NoNode {
+		if of := (*graph.NodeError)(nil); errors.As(err, &of) { // one of several operators in float
+			return err
+		}
 		return w.p.Graph.ErrorAt("export c", s.Node, err)
 	}
 	return fmt.Errorf("export c: %s of %q: %w", s.Op.Name(), w.p.Name(s.ID), err)

@@ -403,6 +403,9 @@ func (b *builder) program() error {
 			continue
 		}
 		if err := b.step(s); err != nil {
+			if of := (*graph.NodeError)(nil); errors.As(err, &of) { // one of several operators in float
+				return err
+			}
 			if s.Node != graph.NoNode {
 				return b.p.Graph.ErrorAt(stage, s.Node, err)
 			}

@@ -110,7 +110,7 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 		}
 		n := g.Node(id)
 		if err := b.node(g, n, values); err != nil {
-			return fmt.Errorf("node %q (%s) in float: %w", n.Name, n.Op, err)
+			return g.ErrorAt(stage, id, fmt.Errorf("in float: %w", err))
 		}
 	}
 	return nil

@@ -39,6 +39,10 @@ func (g Grid) QuantizeSlice(dst []int32, src []float32) {
 		return
 	}
 	lo, hi := float64(g.QMin)-float64(g.ZeroPoint), float64(g.QMax)-float64(g.ZeroPoint)
+	if lo > -1<<22 && hi < 1<<22 {
+		g.quantizeNarrow(dst, src, float32(lo), float32(hi))
+		return
+	}
 	for i, x := range src {
 		v := float64(x / g.Scale)
 		if v != v {
@@ -46,6 +50,25 @@ func (g Grid) QuantizeSlice(dst []int32, src []float32) {
 			continue
 		}
 		dst[i] = int32(min(max(math.RoundToEven(v), lo), hi)) + g.ZeroPoint
+	}
+}
+
+// quantizeNarrow is QuantizeSlice with limits before the zero point within 22 bits, where adding 1.5*2^23 leaves no room for a fraction: it
+// rounds half to even.
+func (g Grid) quantizeNarrow(dst []int32, src []float32, lo, hi float32) {
+	const whole = 3 << 22
+	for i, x := range src {
+		switch v := x / g.Scale; {
+		case v <= lo:
+			dst[i] = g.QMin
+		case v >= hi:
+			dst[i] = g.QMax
+		case v == v:
+			sum := float32(v + whole)
+			dst[i] = int32(sum-whole) + g.ZeroPoint
+		default:
+			dst[i] = g.ZeroPoint
+		}
 	}
 }
 

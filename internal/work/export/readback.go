@@ -46,7 +46,7 @@ type backRun struct {
 }
 
 // run takes a graph that was read back apart as an import does, lowers it under the profile of the plan, and compares all integers. What
-// cannot be run is said with its reason.
+// cannot be run is said with its reason; what is the program of a plan that was verified before is not run again.
 func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	j, p := b.job, b.plan
 	if !slices.ContainsFunc(b.Program.Tensors, func(t lower.Tensor) bool { return t.Quantized() }) {
@@ -61,6 +61,9 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	}
 	if err != nil {
 		return export.Ran{Not: err.Error()}, nil
+	}
+	if b.Sums == nil && verify.SameProgram(b.Program, other) {
+		return export.Ran{Same: true, Not: "it is the plan's, which was verified before"}, nil
 	}
 	set, _, err := workverify.Data(j, p, open.DataOptions{Threads: b.options.Threads, Samples: b.options.Samples})
 	if errors.Is(err, open.ErrNoData) {

@@ -99,6 +99,7 @@ function backText(b) {
     of = b.integers < b.integers_of ? `${exactCount(b.integers)} of ` : "";
   const ran = b.samples
     ? ` Its own program ${same}computes ${of}the plan's ${exactCount(b.integers_of)} integers on ${plural(b.samples, "sample")}.`
+    : b.same_program ? ` Its own program ${same}was not run again.`
     : b.not_run ? ` Its own program was not run: ${b.not_run}.` : "";
   return el("p", { class: "hint" },
     `Read back: ${exactCount(b.compared)} numbers of the file, ${b.different} are not the plan's.${ran}${
