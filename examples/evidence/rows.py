@@ -104,7 +104,7 @@ if __name__ == "__main__":
             plan = place.path(f"{platform}.{os.path.basename(model)}.plan.json")
             place.call("calibrate", model, *data, "--samples", a.samples, "--platform", platform, "--fresh", "-o", plan)
             r = place.json("analyze", plan, "--layerwise", *data, "--samples", a.samples, "--html", place.path("r.html"))
-            c = place.json("bench", "layerwise", plan, *data, "--samples", 1, "--rounds", 1, "--span", "1ms", "--patience", 0, ok=(0, 3))
+            c = place.json("bench", "layerwise", plan, *data, "--samples", 2, "--rounds", 1, "--span", "1ms", "--patience", 0, ok=(0, 3))
             least, t = c["bound_products"]["descendants"], r["together"]
             own = sum(1 for l in r["layerwise"] if l["macs"])
             rows.append([name, platform, f"{len(r['layerwise'])} ({own} with products)", f"{r['forwards']:.1f}", f"{least:.1f}", f"{r['forwards'] / least:.2f}",

@@ -49,25 +49,25 @@ export function slicesOf(report) {
 
 /** @param {HTMLElement} host @param {Partial<Core.Report>} report */
 export function drawSlices(host, report) {
-  const text = (key, label, doc, value) => ({ key, label, doc, kind: "text", value, width: 9 });
-  const figure = (key, label, doc, value, show) => ({ key, label, doc, kind: "number", value,
-    show: (row) => (known(value(row)) ? show(row) : null), exact: (row) => exact(value(row)), width: 7 });
+  const text = (key, label, doc, value, width = 9) => ({ key, label, doc, kind: "text", value, width });
+  const figure = (key, label, doc, value, show, width = 8) => ({ key, label, doc, kind: "number", value,
+    show: (row) => (known(value(row)) ? show(row) : null), exact: (row) => exact(value(row)), width });
   /** @type {(row: Partial<Core.SliceError>) => string} */
   const error = (row) => (row.mismatch ? percent(row.nsr) + " differ" : withError(row.nsr, row.nsr_error));
   drawTable(host, { label: "Parts of the outputs", what: "part", search: false, height: 10, rows: slicesOf(report), columns: [
     { key: "name", label: "part", doc: "Name in the model, or of the file of --slices.", kind: "name", value: (row) => row.name },
     figure("nsr", "NSR",
       "Noise-to-signal ratio of this part alone, over all samples, ± its standard error; of an integer output the share of its elements that differ.",
-      (row) => row.nsr, error),
-    text("signal", "signal", "Whether float has a signal in it, and the quantized network still has.", (row) => row.finding || "yes"),
-    text("counts", "counts", "Whether the verdict of the output counts it.", (row) => (row.judged ? "yes" : "no")),
+      (row) => row.nsr, error, 12),
+    text("signal", "signal", "Whether float has a signal in it, and the quantized network still has.", (row) => row.finding || "yes", 14),
+    text("counts", "counts", "Whether the verdict of the output counts it.", (row) => (row.judged ? "yes" : "no"), 5),
     figure("correlation", "correlation", "Of quantized and float values.", (row) => row.correlation, (row) => number(row.correlation)),
     figure("levels", "levels", "Different values of the quantized part, counted up to 256.", (row) => (row.mismatch ? null : row.levels),
       (row) => (row.levels >= 256 ? "256 or more" : String(row.levels))),
-    text("output", "output", "Where it lies: the output, its axis and the indices.", (row) => row.output),
+    text("output", "output", "Where it lies: the output, its axis and the indices.", (row) => row.output, 7),
     text("at", "indices", "Indices along the axis.",
       (row) =>
         (row.mismatch ? "all" : row.to === row.from + 1 ? row.from : row.from + " to " + (row.to - 1))
-        + (row.period ? " of every " + row.period : "") + " of axis " + row.axis),
+        + (row.period ? " of every " + row.period : "") + " of axis " + row.axis, 11),
   ] });
 }
