@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 
 	"qwb/analysis"
 	"qwb/analysis/task"
@@ -136,6 +137,14 @@ func (b *Budget) trial(list ...half) *analysis.Trial {
 	return &analysis.Trial{Loss: losses.Estimate().Mean, Parts: losses.Means(), Amounts: b.amounts(list)}
 }
 
+// a puts the article in front of a figure.
+func a(text string) string {
+	if strings.HasPrefix(text, "NSR") {
+		return "an " + text
+	}
+	return "a " + text
+}
+
 // unit is what stands behind figures of the budget.
 func (b *Budget) unit() string {
 	if b.Name == "drop" && b.metric != nil && b.metric.Percent {
@@ -180,8 +189,8 @@ func (b *Budget) tooFew(goal analysis.Goal, samples, held int, claims bool) (why
 			e := analysis.Estimate{Error: size * math.Sqrt((changing*float64(n)+2)/float64((n+2)*(n+1))), N: n + 2}
 			return e.Upper(risk) <= goal.Limit
 		}))
-		why = fmt.Sprintf("%d samples cannot decide a %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. It takes %d samples if nothing changes, about %d if "+
-			"%g %% of the answers do", samples, b.said(), best, b.unit(), least, needed, 100*changing)
+		why = fmt.Sprintf("%d samples cannot decide %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. It takes %d samples if nothing changes, about %d if "+
+			"%g %% of the answers do", samples, a(b.said()), best, b.unit(), least, needed, 100*changing)
 	}
 	return why, needed
 }

@@ -243,8 +243,8 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 			if found.HeldOut = whole; s.asIs {
 				return nil, s.asIntegers(ctx, found)
 			}
-			return nil, refuse(fmt.Sprintf("as it is the plan has a %s on all %d samples, and the %d held-out ones cannot confirm that fewer operators in INT8 do better",
-				s.budget.shown(whole), samples, held), s.needed(all, 1))
+			return nil, refuse(fmt.Sprintf("as it is the plan has %s on all %d samples, and the %d held-out ones cannot confirm that fewer operators in INT8 do better",
+				a(s.budget.shown(whole)), samples, held), s.needed(all, 1))
 		}
 	}
 	if crossed {
@@ -274,7 +274,7 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why
 	case len(list) == 0 && s.asIs:
 		return nil, s.asIntegers(ctx, found)
 	case len(list) == 0:
-		return nil, refuse(fmt.Sprintf("a %s is met with certainty by FP32 everywhere only", s.budget.said()), 0)
+		return nil, refuse(fmt.Sprintf("%s is met with certainty by FP32 everywhere only", a(s.budget.said())), 0)
 	}
 	if why != "" { // forced
 		best := &points[list[len(list)-1]]
@@ -324,11 +324,11 @@ func (s *searcher) searched(ctx context.Context) (*analysis.SearchResult, error)
 // unsupported says of the best set found why it is not claimed.
 func (s *searcher) unsupported(found *Found) string {
 	if found.Crossed {
-		return fmt.Sprintf("the best set found has a %s, where each half of %d samples is judged by what was found on the other one, which does not support a %s",
-			s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
+		return fmt.Sprintf("the best set found has %s, where each half of %d samples is judged by what was found on the other one, which does not support %s",
+			a(s.budget.shown(found.HeldOut)), found.HeldOut.Samples, a(s.budget.said()))
 	}
-	return fmt.Sprintf("the best set found has a %s on %d fitting samples and a %s on %d held-out ones, which does not support a %s", s.budget.shown(found.Fit),
-		found.Fit.Samples, s.budget.shown(found.HeldOut), found.HeldOut.Samples, s.budget.said())
+	return fmt.Sprintf("the best set found has %s on %d fitting samples and %s on %d held-out ones, which does not support %s", a(s.budget.shown(found.Fit)),
+		found.Fit.Samples, a(s.budget.shown(found.HeldOut)), found.HeldOut.Samples, a(s.budget.said()))
 }
 
 func (s *searcher) evaluated() {

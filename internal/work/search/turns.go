@@ -34,7 +34,7 @@ func (s *searcher) takeTurns(ctx context.Context, found *Found, result *Result, 
 		if s.asIs {
 			return nil, s.asIntegers(ctx, found)
 		}
-		return nil, refuse("a "+s.budget.said()+" is met with certainty by FP32 everywhere only", 0)
+		return nil, refuse(a(s.budget.said())+" is met with certainty by FP32 everywhere only", 0)
 	}
 	asIs := *found
 	found.Claimed, found.Crossed = false, true
