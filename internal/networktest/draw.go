@@ -45,13 +45,17 @@ func Random(seed uint64) *graph.Graph {
 }
 
 // Listed returns network i of the list of operators alone (first those), two in a row, and one in front of, behind and between operators
-// that move elements; each with all of the shapes, with fixed and open batch, with and without its inner tensors as outputs. false: the
+// that move elements, all behind a product; each with all of the shapes, with fixed and open batch, with and without its inner tensors as outputs. false: the
 // operators do not fit each other in this shape.
 func Listed(i int) (*graph.Graph, bool) {
 	b := start(rand.New(rand.NewPCG(uint64(i), 91)))
 	chains := listed(i)
 	b.input(b.listedShape(i))
-	for _, row := range chains {
+	first := &sums[0] // numbers become integers where products are summed
+	if b.rank(b.live[0]) < 3 {
+		first = product
+	}
+	for _, row := range append([]*row{first}, chains...) {
 		done := false
 		for range 8 {
 			if done = b.try(row, b.live[len(b.live)-1]); done {
@@ -64,6 +68,9 @@ func Listed(i int) (*graph.Graph, bool) {
 	}
 	return b.finish(i/2%2 == 1, i%2 == 1), true
 }
+
+// product is the row of MatMul.
+var product = &sums[slices.IndexFunc(sums, func(r row) bool { return r.name == "MatMul" })]
 
 // listed are the operators of network i.
 func listed(i int) []*row {
