@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
@@ -152,7 +153,10 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 			t := g.Value(id)
 			shape, ok := t.Shape.Ints()
 			typ, known := types[t.DType]
-			if !ok || t.Shape == nil || !known {
+			if !known {
+				return fmt.Errorf("%q has the type %s, which TensorFlow Lite's kernels do not have%s", t.Name, t.DType, export.ToFloat32(t.DType))
+			}
+			if !ok || t.Shape == nil {
 				return fmt.Errorf("%q is %s: the file needs fixed shapes", t.Name, graph.FormatType(t.DType, t.Shape))
 			}
 			values[id] = &value{name: t.Name, typ: typ, shape: shape, at: map[string]int{}}
