@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"qwb/internal/strictjson"
 )
@@ -156,6 +157,13 @@ func (s *step) check() (key string, err error) {
 }
 
 func (t *Tuning) check() error {
+	var methods Words // "bias,gptq", as plans and earlier versions write it, is a list too
+	for _, m := range t.Method {
+		for _, name := range strings.Split(m, ",") {
+			methods = append(methods, strings.TrimSpace(name))
+		}
+	}
+	t.Method = methods
 	switch {
 	case len(t.Method) == 0:
 		return errors.New("tune needs a method: auto, or names of methods")
@@ -200,6 +208,6 @@ func tuningOf(d *Decision) (*Tuning, error) {
 			return nil, fmt.Errorf("decision: params of %s: %w", d.Method, err)
 		}
 	}
-	t.Method = Words{d.Method}
+	t.Method = strings.Split(d.Method, ",")
 	return t, nil
 }

@@ -204,3 +204,17 @@ func FuzzParseRecipe(f *testing.F) {
 		require.Equal(t, string(b), string(again))
 	})
 }
+
+// A recipe that is written of tuning by several methods is one that can be read; so are those that name them in one word, as plans do.
+func TestTuningBySeveralMethodsIsRead(t *testing.T) {
+	for _, methods := range [][]string{{"auto"}, {"bias"}, {"bias", "gptq"}, {"equalize", "bias", "gptq"}} {
+		b, err := decision.EncodeRecipe([]decision.Decision{{By: decision.ByTune, Method: strings.Join(methods, ","),
+			Params: []byte(`{"samples":32}`), Overlay: "sha256:ab"}}, decision.Properties{})
+		require.NoError(t, err)
+		for _, text := range []string{string(b), `- tune: {method: "` + strings.Join(methods, ", ") + `"}`} {
+			r, err := decision.ParseRecipe("r.yaml", []byte(text))
+			require.NoError(t, err)
+			require.Equal(t, decision.Words(methods), r.Steps[0].Tune.Method, text)
+		}
+	}
+}
