@@ -69,13 +69,14 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			if r == nil || !checked(check) {
 				return check
 			}
-			if err := e.writeReports(c.Context(), r, plan, reportFiles{o.HTML, o.PNG, o.Nodes}); err != nil {
-				return err
-			}
+			unwritten := e.writeReports(c.Context(), r, plan, reportFiles{o.HTML, o.PNG, o.Nodes})
 			if err := p.KeepAnalysis(r); err != nil {
 				e.note("qwb serve will not show this analysis: %v", err)
 			} else {
 				e.note("%s is written, for qwb serve", qwb.AnalysisPath(plan))
+			}
+			if check == nil {
+				check = unwritten // what was found out is printed in any case
 			}
 			return e.print(o.JSON, r, check, func() error { return reports.Text(e.stdout, r, o.All) })
 		},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"qwb"
@@ -40,20 +42,18 @@ The outcome is written into the plan. Exit code 3: something differs, or nothing
 			if err := spares("html", o.HTML); err != nil {
 				return err
 			}
-			v, _, err := e.project("", plan).Verify(c.Context(), o.VerifyOptions)
-			if err != nil {
-				return err
+			v, _, unwritten := e.project("", plan).Verify(c.Context(), o.VerifyOptions)
+			if v == nil {
+				return unwritten
 			}
 			if o.HTML != "" {
-				if err := writeVerification(o.HTML, plan, v); err != nil {
-					return err
-				}
+				unwritten = errors.Join(unwritten, writeVerification(o.HTML, plan, v))
 			}
-			err = e.print(o.JSON, v, nil, func() error { return reports.VerificationText(e.stdout, v) })
+			err := e.print(o.JSON, v, nil, func() error { return reports.VerificationText(e.stdout, v) })
 			if err == nil && !v.Holds() {
 				err = qwb.Diverged("verify", v, "")
 			}
-			return err
+			return errors.Join(err, unwritten) // what was found out is printed in any case
 		}),
 	}, &o)
 }

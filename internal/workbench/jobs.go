@@ -79,6 +79,9 @@ type queue struct {
 // remembered is how many jobs that are over are kept.
 const remembered = 50
 
+// mostJobs is how many jobs may wait.
+const mostJobs = 100
+
 // keptBytes is how much their results may be as JSON, those excepted that are the newest of their kind.
 var keptBytes = 64 << 20
 
@@ -336,6 +339,16 @@ func (q *queue) start(k *jobKind, w work, told options.Table, line, after string
 	if front != nil && k.Changes && !k.Opens && front.ID != after {
 		q.mu.Unlock()
 		return Job{}, qwb.Usagef("%s, job %s, was started meanwhile and may write the plan: look at what comes of it first", front.Kind, front.ID)
+	}
+	waiting := 0
+	for _, o := range q.list {
+		if !o.over() {
+			waiting++
+		}
+	}
+	if waiting >= mostJobs {
+		q.mu.Unlock()
+		return Job{}, qwb.Usagef("%d jobs wait already: stop some, or wait until they are done", waiting)
 	}
 	q.next++
 	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Changes: k.Changes, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}},

@@ -172,6 +172,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if _, err := planning.WritePlan(j, j.Plan, p, "", func(s store.Stage) error { return s.Add(statsFile, stats.Write) }); err != nil {
 		return nil, nil, fmt.Errorf("calibrate: %w", err)
 	}
+	planning.EndPart(j, statsFile)
 	for _, w := range p.Warnings {
 		j.WarnAbout(w)
 	}
@@ -319,7 +320,14 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 	if dev != nil {
 		cfg.Device, cfg.Check = dev, new(calib.Check)
 	}
-	if old, _, err := planning.ReadStats(j, file); err == nil && old.Model == cfg.Model && old.Preprocess == cfg.Preprocess && slices.Equal(old.Sources, cfg.Sources) && old.Seed == cfg.Seed {
+	for _, name := range []string{file, planning.BesideFile(file)} {
+		old, _, err := planning.ReadStats(j, name)
+		if err != nil || old.Model != cfg.Model || old.Preprocess != cfg.Preprocess || !slices.Equal(old.Sources, cfg.Sources) || old.Seed != cfg.Seed {
+			continue
+		}
+		if cfg.Resume != nil && cfg.Resume.Samples() >= old.Samples() {
+			continue
+		}
 		if old.HasBins() {
 			cfg.MinMaxOnly = false // what is there already is worth more
 		}
@@ -360,8 +368,9 @@ func Config(j *open.Job, m *open.Model, pre *plan.Preprocess, o Options) (calib.
 		Clock: j.Clock(), Model: m.Digest, Preprocess: key, Sources: open.Sources(j.Plan, o.Data.Paths), Seed: o.Data.Seed}, err
 }
 
-// keep saves the statistics of an interrupted run. It returns err, which ended the run.
+// keep saves the statistics of an interrupted run, beside those that a plan has. It returns err, which ended the run.
 func keep(j *open.Job, stats *calib.Stats, of int, file string, err error) error {
+	file = planning.PartFile(j, file)
 	save := func() error { return planning.KeepStats(j, stats, of, file) }
 	if stats.Samples() == of { // it was interrupted while it chose scales
 		save = func() error { return planning.SaveStats(j, stats, of, file) }

@@ -60,12 +60,8 @@ func calibrateAll(ctx context.Context, j *open.Job, o Options, sources []recipe.
 	j.Warnings = append(j.Warnings, inner.Warnings...)
 	if err == nil {
 		err = adopt(j, s)
-	} else if b := s.File(j.StatsFile()); b != nil {
-		if _, statErr := store.ReadFile(s.Base, j.StatsFile(), 1); store.Missing(statErr) { // what took long is kept where it replaces nothing
-			if _, writeErr := store.WriteFile(s.Base, j.StatsFile(), store.BytesOf(b)); writeErr == nil {
-				j.Note("%s keeps the statistics", j.StatsFile())
-			}
-		}
+	} else {
+		keepScratch(j, s)
 	}
 	if res != nil {
 		res.Seconds, res.PeakRSS = elapsed(), j.PeakMemory()
@@ -74,6 +70,22 @@ func calibrateAll(ctx context.Context, j *open.Job, o Options, sources []recipe.
 		}
 	}
 	return res, err
+}
+
+// keepScratch keeps the statistics of a calibration that failed, which took long, where they replace none of a plan.
+func keepScratch(j *open.Job, s *store.Scratch) {
+	for _, name := range []string{j.StatsFile(), planning.BesideFile(j.StatsFile())} {
+		b := s.File(name)
+		if b == nil {
+			continue
+		}
+		if _, err := store.ReadFile(s.Base, name, 1); name == j.StatsFile() && !store.Missing(err) {
+			continue
+		}
+		if _, err := store.WriteFile(s.Base, name, store.BytesOf(b)); err == nil {
+			j.Note("%s keeps the statistics", name)
+		}
+	}
 }
 
 // adopt writes what a scratch holds: the plan over the one that is there, with all other files.

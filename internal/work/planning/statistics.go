@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strings"
 
 	"qwb/calib"
 	"qwb/internal/kind"
@@ -57,6 +59,40 @@ func ReadStats(j *open.Job, name string) (stats *calib.Stats, of int, err error)
 		return nil, 0, &fault.FileError{File: name, Err: err}
 	}
 	return stats, of, nil
+}
+
+// PartFile is where the statistics of an interrupted run lie beside those that a plan has: the file itself where it has none, or some of an
+// interrupted run.
+func PartFile(j *open.Job, name string) string {
+	f, err := j.Files().Open(name)
+	if err != nil {
+		return name
+	}
+	defer f.Close()
+	head := make([]byte, len(partMagic))
+	if _, err := io.ReadFull(f, head); err == nil && string(head) == partMagic {
+		return name
+	}
+	return BesideFile(name)
+}
+
+// BesideFile is the name of statistics of an interrupted run that may not take the place of others.
+func BesideFile(name string) string { return strings.TrimSuffix(name, ".stats") + ".part.stats" }
+
+// EndPart removes statistics of an interrupted run that have become those of a plan.
+func EndPart(j *open.Job, name string) {
+	path, ok := j.Files().Path(BesideFile(name))
+	if _, scratch := j.Project.Files().(*store.Scratch); !ok || scratch {
+		return
+	}
+	if f, err := j.Files().Open(BesideFile(name)); err == nil {
+		head := make([]byte, len("qwb"))
+		_, err := io.ReadFull(f, head)
+		_ = f.Close() // it was read only
+		if err == nil && string(head) == "qwb" {
+			_ = os.Remove(path) // a file too much does no harm
+		}
+	}
 }
 
 // KeepStats writes the statistics of a run that was interrupted; there would have been of samples.

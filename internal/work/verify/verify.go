@@ -74,7 +74,7 @@ func Diverged(command string, v *analysis.Verification, then string) error {
 	return fault.Checkf("%s: %s%s", command, Divergence(v), then)
 }
 
-// Run runs a verification and writes its outcome into the plan.
+// Run runs a verification and writes its outcome into the plan. Where that cannot be written, the outcome is returned beside the error.
 func Run(ctx context.Context, j *open.Job, o Options) (*analysis.Verification, error) {
 	backend, err := j.Catalog.Backend(o.Backend)
 	if err != nil {
@@ -122,7 +122,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*analysis.Verification, e
 	}
 	if o.Dump != "" || o.Patterns != "" {
 		if err := dumpVectors(ctx, j, p, profile, o); err != nil {
-			return nil, err
+			return v, err
 		}
 	}
 	if err := planning.RewritePlan(j, p, p.Plan); err != nil {

@@ -44,6 +44,7 @@ type request struct {
 func (s *Server) call(w http.ResponseWriter, r *http.Request, name string) {
 	defer s.recovered(w)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true)) // where a file is cut off that is read where it lies
+	defer patient(w, r, name == "upload")()
 	post := r.Method == http.MethodPost
 	if !post && r.Method != http.MethodGet {
 		refuse(w, http.StatusMethodNotAllowed, "only GET and POST")
@@ -192,7 +193,12 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, fmt.Sprintf("%q is no name for a file", name))
 		return
 	}
-	sum, err := s.Roots.list[0].add(name, r.Body)
+	if r.ContentLength > maxUpload {
+		unheard(w)
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%s: %d bytes are more than a file may have (%d)", name, r.ContentLength, maxUpload))
+		return
+	}
+	sum, err := s.Roots.list[0].add(name, http.MaxBytesReader(w, r.Body, maxUpload))
 	if err != nil {
 		failed(w, fmt.Errorf("%s: %w", name, err))
 		return

@@ -22,6 +22,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -56,6 +57,9 @@ func Listen(addr string) (net.Listener, error) {
 	if host == "localhost" {
 		host = "127.0.0.1"
 	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil && strings.Trim(port, "0123456789") == "" {
+		return nil, qwb.Usagef("--addr %s: the port is a number up to 65535, not %s", addr, port)
+	}
 	return net.Listen("tcp", net.JoinHostPort(host, port))
 }
 
@@ -79,10 +83,10 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if faults == nil {
 		faults = io.Discard
 	}
-	h := &http.Server{Handler: s, BaseContext: func(net.Listener) context.Context { return ctx },
+	h := &http.Server{Handler: s, ConnContext: remember, BaseContext: func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: log.New(faults, "", 0)}
 	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(l) }()
+	go func() { ended <- h.Serve(&connections{Listener: l}) }()
 	select {
 	case err := <-ended:
 		return err
@@ -113,16 +117,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(h[0], h[1])
 	}
 	if why := foreign(r); why != "" {
+		unheard(w)
 		refuse(w, http.StatusForbidden, why)
 		return
 	}
 	name, isCall := strings.CutPrefix(r.URL.Path, "/api/")
 	switch {
 	case isCall && subtle.ConstantTimeCompare([]byte(r.Header.Get("X-Qwb-Token")), []byte(s.Token)) != 1:
+		unheard(w)
 		refuse(w, http.StatusForbidden, "the token is missing or of another start of qwb serve: open the address that it printed")
 	case isCall:
+		know(r)
 		s.call(w, r, name)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		unheard(w)
 		refuse(w, http.StatusMethodNotAllowed, "only GET")
 	case r.URL.Path == "/":
 		s.file(w, "index.html")
