@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,4 +41,36 @@ func TestAnInterruptEndsOpening(t *testing.T) {
 			break
 		}
 	}
+}
+
+// A calibration on other data that is interrupted leaves the plan its statistics, and goes on from its own.
+func TestInterruptedStatisticsLieBesideThoseOfThePlan(t *testing.T) {
+	store := new(Memory)
+	p := place(t, store, "m", 3)
+	calibrateOn(t, p, "m")
+	before, _ := store.Read("m.stats")
+	for _, name := range store.Names() {
+		if b, _ := store.Read(name); strings.HasPrefix(name, "m/") {
+			other := bytes.Clone(b)
+			other[len(other)-1] ^= 1
+			store.Write("o/"+strings.TrimPrefix(name, "m/"), other)
+		}
+	}
+	o := CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"o"}}, Threads: 1}
+	for n := 0; ; n++ {
+		require.Less(t, n, 3000, "it kept nothing")
+		_, _, err := p.Calibrate(graphtest.NewEnding(n), o)
+		require.ErrorIs(t, err, context.Canceled)
+		if _, kept := store.Read("m.part.stats"); kept {
+			break
+		}
+	}
+	after, _ := store.Read("m.stats")
+	require.Equal(t, before, after)
+	_, _, err := p.Set(t.Context(), "conv1", []string{"domain=fp32"}, 1)
+	require.NoError(t, err)
+	_, _, err = p.Calibrate(t.Context(), o)
+	require.NoError(t, err)
+	after, _ = store.Read("m.stats")
+	require.NotEqual(t, before, after)
 }
