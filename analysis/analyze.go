@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,18 +59,18 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 		return nil, err
 	}
 	keep := a.required()
-	if cfg.Layerwise {
-		s, err := samples.Next(ctx)
-		if err == nil {
+	s, err := samples.Next(ctx)
+	if err == nil {
+		samples = &first{samples, s}
+		if err = a.fit(s); err == nil && cfg.Layerwise {
 			a.extra++
-			samples = &first{samples, s}
 			if err = a.fill(ctx, keep, s); err != nil {
 				err = fmt.Errorf("sample %s: %w", s.Name, err)
 			}
 		}
-		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("analyze: %w", err)
-		}
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("analyze: %w", err)
 	}
 	results, err := a.collect(ctx, samples, keep)
 	if err != nil {
@@ -80,6 +81,16 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 		r.Together, err = a.together(ctx, r, results)
 	}
 	return r, err
+}
+
+// fit refuses, before anything runs, what does not fit into memory, and lets as many samples run at a time as do.
+func (a *analyzer) fit(s *exec.Sample) error {
+	memory := cmp.Or(a.cfg.Memory, defaultMemory)
+	if err := exec.Fits(a.g, s.Feeds, memory); err != nil {
+		return err
+	}
+	a.cfg.Threads = int(min(int64(max(a.cfg.Threads, 1)), memory/max(exec.Need(a.g, s.Feeds), 1)))
+	return nil
 }
 
 // collect analyses the samples: the first ones, which say what each row makes of its error (see findGains), then the others.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
 )
@@ -22,11 +23,11 @@ func TestFootprint(t *testing.T) {
 	text := "opset 21\ninput x: f32[N,100]\na = Relu(x)\nb = Relu(a)\nc = Relu(b)\nd = Add(c, a)\noutput d\n"
 	g := inferred(t, text)
 	for _, n := range []int{1, 3} {
-		live, all := footprint(g, map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, n, 100)})
+		live, all := exec.Footprint(g, map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, n, 100)})
 		require.EqualValues(t, 3*400*n, live, "a, and the two ends of an operator")
 		require.EqualValues(t, 4*400*n, all)
 	}
-	live, _ := footprint(g, nil)
+	live, _ := exec.Footprint(g, nil)
 	require.EqualValues(t, 1200, live, "a size nobody gives counts as 1")
 }
 

@@ -42,7 +42,7 @@ func GramPasses(g *graph.Graph, stats *Stats, memory int64, workers int, over fu
 	if err != nil {
 		return nil, nil, err
 	}
-	live, _ := footprint(g, nil)
+	live, _ := exec.Footprint(g, nil)
 	room := memory - live*int64(max(workers, 1))
 	var used int64
 	for _, id := range order {

@@ -219,6 +219,10 @@ func (r *run) feed(ctx context.Context) {
 			continue
 		}
 		if size == 0 {
+			if err := r.cfg.fits(r.g, s.Feeds); err != nil {
+				r.fail(i, fmt.Errorf("calibrate: %w", err))
+				break
+			}
 			c, w := r.cfg.hire(r.g, s.Feeds)
 			if w.Text != "" {
 				r.warn(w)

@@ -25,10 +25,16 @@ type MemoryError struct {
 	Held   int64  // others take at the same time
 	Budget int64
 	Single bool // the budget is that of one value; see Options.Memory
+	Run    bool // it is what a whole run takes, known before it began; see Fits
 }
 
 // Error names the value, its size, what is in use and the budget.
 func (e *MemoryError) Error() string {
+	if e.Run {
+		const mega = 1 << 20
+		return fmt.Sprintf("a run of one sample takes about %dM of memory, more than the %dM that it may take: --mem %dM would do",
+			(e.Bytes+mega-1)/mega, e.Budget/mega, (e.Bytes+mega-1)/mega)
+	}
 	if e.Single {
 		return fmt.Sprintf("%s takes %d bytes: more than the %d bytes that one value of a model of this size may take unless a memory "+
 			"budget is given",

@@ -1,0 +1,102 @@
+package exec
+
+import (
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// Footprint estimates the bytes of one run of g: those of the values that are alive at a time, and those of all. Sizes that
+// are not known take that of the input's dimension of the same name, or 1.
+func Footprint(g *graph.Graph, feeds map[string]*tensor.Tensor) (live, all int64) {
+	order, err := g.Order()
+	if err != nil {
+		return 0, 0 // running it will say so
+	}
+	sizes := openSizes(g, feeds)
+	last := map[graph.ValueID]int{}
+	for i, id := range order {
+		for _, v := range g.Node(id).Inputs {
+			last[v] = i
+		}
+	}
+	for _, v := range g.Outputs {
+		last[v] = len(order)
+	}
+	var now int64
+	for i, id := range order {
+		n := g.Node(id)
+		for _, v := range n.Outputs {
+			if v != graph.NoValue {
+				size := valueBytes(g.Value(v), sizes)
+				now, all = now+size, all+size
+				last[v] = max(last[v], i)
+			}
+		}
+		live = max(live, now)
+		for _, list := range [][]graph.ValueID{n.Inputs, n.Outputs} {
+			for _, v := range list {
+				if end, ok := last[v]; ok && end == i && v != graph.NoValue && g.Const(v) == nil && g.Producer(v) != graph.NoNode {
+					now -= valueBytes(g.Value(v), sizes)
+					delete(last, v)
+				}
+			}
+		}
+	}
+	return live, all
+}
+
+// openSizes are the sizes of open dimensions by their names.
+func openSizes(g *graph.Graph, feeds map[string]*tensor.Tensor) map[string]int64 {
+	sizes := map[string]int64{}
+	for _, v := range g.Inputs {
+		t := feeds[g.Value(v).Name]
+		for i, d := range g.Value(v).Shape {
+			if t != nil && i < len(t.Shape) && !d.Known() && d.Symbol != "" {
+				sizes[d.Symbol] = int64(t.Shape[i])
+			}
+		}
+	}
+	return sizes
+}
+
+// valueBytes is the size of a value, limited so that sums do not overflow.
+func valueBytes(v *graph.Value, sizes map[string]int64) int64 {
+	const most = 1 << 40
+	bytes := int64(max(v.DType.Bits(), 8) / 8)
+	for _, d := range v.Shape {
+		n := d.N
+		if !d.Known() {
+			n = max(sizes[d.Symbol], 1)
+		}
+		if n > 0 && bytes > most/n {
+			return most
+		}
+		bytes *= n
+	}
+	return bytes
+}
+
+// outputCopies is how often the outputs of a run are there at a time where it is judged: of the float graph and of the quantized one, as
+// they were computed and as they were handed out.
+const outputCopies = 4
+
+// Need is about how many bytes a run of a sample takes, with what is made of its outputs: known from shapes, before anything runs.
+func Need(g *graph.Graph, feeds map[string]*tensor.Tensor) int64 {
+	live, _ := Footprint(g, feeds)
+	sizes := openSizes(g, feeds)
+	for _, v := range g.Outputs {
+		live += outputCopies * valueBytes(g.Value(v), sizes)
+	}
+	return live
+}
+
+// leastRun is what a run may take in any case.
+const leastRun = 64 << 20
+
+// Fits refuses a run of a sample for which there is not enough memory; the error says how much would do.
+func Fits(g *graph.Graph, feeds map[string]*tensor.Tensor, memory int64) error {
+	if need := Need(g, feeds); need > max(memory, leastRun) {
+		return &MemoryError{Bytes: need, Budget: memory, Run: true}
+	}
+	return nil
+}
