@@ -87,9 +87,13 @@ func (c *configurer) integersOf(v graph.ValueID, q *grid) ([]int32, error) {
 		return nil, fmt.Errorf("constant %q of type %s is quantized", c.g.Value(v).Name, t.Type())
 	}
 	t = t.ToRowMajor()
-	codes, of := make([]int32, t.Len()), q.index(t.Shape)
-	for i, x := range t.F32() {
-		codes[i] = q.at(of(i)).Quantize(x)
+	x, codes, of := t.F32(), make([]int32, t.Len()), q.index(t.Shape)
+	for from, to := 0, 0; from < len(x); from = to {
+		k := of(from)
+		for to = from + 1; to < len(x) && of(to) == k; {
+			to++
+		}
+		q.at(k).QuantizeSlice(codes[from:to], x[from:to])
 	}
 	return codes, nil
 }
