@@ -59,10 +59,10 @@ func matMulAdd(c *Context, m *pattern.Match) (*Patch, error) {
 	return p, nil
 }
 
-// GemmFactors moves alpha and beta of a Gemm into its constants.
+// GemmFactors moves alpha and beta of a Gemm into its constants. A bias of one number becomes one of a number per output channel.
 var GemmFactors = Pass{
 	Name:  "gemm-factors",
-	Doc:   "Folds alpha into the constant weights and beta into the constant bias of a Gemm.",
+	Doc:   "Folds alpha into the constant weights and beta into the constant bias of a Gemm; gives each output channel its number of the bias.",
 	sweep: each(at("y = Gemm(a, const w, const b?)", gemmFactors)),
 }
 
@@ -72,14 +72,22 @@ func gemmFactors(c *Context, m *pattern.Match) (*Patch, error) {
 	if n.Input(2) == graph.NoValue {
 		beta = 1
 	}
-	if alpha == 1 && beta == 1 {
+	b := c.G.Const(n.Input(2))
+	single := b != nil && b.DType == tensor.Float32 && b.Len() == 1 && (c.G.Opset("") >= 7 || n.AttrInt("broadcast", 0) != 0)
+	if alpha == 1 && beta == 1 && !single {
 		return nil, nil
 	}
 	l, err := c.linear(m.Root)
 	if err != nil {
 		return nil, err
 	}
+	if single = single && len(b.Shape) == 1 && l.as.Out == 1; alpha == 1 && beta == 1 && single {
+		return nil, nil // one channel
+	}
 	p := &Patch{What: "alpha and beta into weights and bias"}
+	if alpha == 1 && beta == 1 {
+		p.What = "the bias of one number to every output channel"
+	}
 	var w *tensor.Tensor
 	if alpha != 1 {
 		if w, err = l.scaled([]float64{alpha}, nil); err != nil {

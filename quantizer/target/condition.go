@@ -16,7 +16,7 @@ type Condition struct {
 }
 
 // Conditions lists what targets choose from.
-var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, OneAxis, OneOutput,
+var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk}
 
 // The conditions by themselves.
@@ -51,6 +51,8 @@ var (
 			channels := g.Value(n.Inputs[1]).Shape[axis]
 			return channels.Known() && channels.N == int64(b.Len()) && b.Shape[len(b.Shape)-1] == b.Len()
 		}}
+	// ChannelBias is IntegerBias for targets whose biases stay float.
+	ChannelBias = Condition{"channel-bias", IntegerBias.Otherwise, IntegerBias.Holds}
 	// OneAxis holds for a Softmax along a single axis. Before opset 13 it saw its input as a matrix, and where several axes of that are
 	// longer than 1, raising the opset puts a Flatten and a Reshape around it, which would stand between it and its quantizers.
 	OneAxis = Condition{"one-axis", "works along several axes at once", func(g *graph.Graph, n *graph.Node) bool {

@@ -20,7 +20,7 @@ var OpenVINO = Target{
 	Ops: needing(TwoAxes, slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
-		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne}},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias}},
 		{Type: "MatMul", Role: Weighted},
 
 		{Type: "Add", Role: Arithmetic},

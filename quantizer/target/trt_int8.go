@@ -22,7 +22,7 @@ var TRTInt8 = Target{
 		// Kernels disagree by version about the channel axis of a deconvolution's weights (NVIDIA/TensorRT issues 1694 and 2380).
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight},
 			Schemes: Schemes{Weight: schemesOf("int8-sym-tensor")}},
-		{Type: "Gemm", Role: Weighted, Schemes: Schemes{Weight: trtMatrices}},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{ChannelBias}, Schemes: Schemes{Weight: trtMatrices}},
 		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: trtMatrices}},
 
 		{Type: "Add", Role: Arithmetic}, // residual only: see Residual

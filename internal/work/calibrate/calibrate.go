@@ -14,7 +14,9 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/export"
+	"qwb/graph"
 	"qwb/graph/tensor"
+	workexport "qwb/internal/work/export"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
@@ -176,6 +178,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	for _, w := range p.Warnings {
 		j.WarnAbout(w)
 	}
+	res.Warnings = append(res.Warnings, warnRefusal(ctx, j, m, out, p, t, o.Threads)...)
 	losses, err := planning.KeptLosses(ctx, j, d, out, o.Threads)
 	planning.WarnNotFinite(ctx, j, d.Kept != nil && d.Kept.Infinite, err, open.DataOptions{}, o.Threads)
 	planning.WarnBadLosses(j, out.Graph, p, losses, err, open.DataOptions{})
@@ -215,6 +218,22 @@ func watched(j *open.Job, d *planning.Derivation, what string) (finish func()) {
 
 // watchedRanges is how many ranges take long enough to be watched.
 const watchedRanges = 500
+
+// warnRefusal warns if the platform's format has no form for the plan as it is.
+func warnRefusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, p *plan.Plan, t *target.Target, threads int) []tqc.Warning {
+	file := &open.Model{Model: m.WithGraph(out.Graph), Path: m.Path, Digest: m.Digest}
+	err := workexport.Refusal(ctx, j, &planning.Planned{Model: file, File: j.Plan, Plan: p, Set: out.Set, Target: t, Reference: m.Graph, Catalog: &j.Catalog}, threads)
+	if err == nil {
+		return nil
+	}
+	w := tqc.Warning{Text: fmt.Sprintf("export will refuse this plan for %s: %v", t.Name, err)}
+	var at *graph.NodeError
+	if errors.As(err, &at) {
+		w.Node = at.Node
+	}
+	j.WarnAbout(w)
+	return []tqc.Warning{w}
+}
 
 // warnTypes warns where what reads the platform's files cannot take the types of inputs and outputs.
 func warnTypes(j *open.Job, m *open.Model, t *target.Target) {
