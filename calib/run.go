@@ -128,6 +128,9 @@ type job struct {
 	sample *exec.Sample
 }
 
+// ErrOtherForm is why statistics cannot be gone on with that were taken of the same model in another normal form, by an earlier version.
+var ErrOtherForm = errors.New("the graph has no float tensor")
+
 func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 	r := &run{g: g, samples: samples, cfg: cfg, skip: map[Hash]int{}, trackers: newTrackers(g, cfg.Only, cfg.MinMaxOnly, cfg.Device == nil),
 		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess, Sources: union(cfg.Sources, nil), Seed: cfg.Seed}}
@@ -147,7 +150,7 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 		for name, t := range old.tensors {
 			v, ok := g.Lookup(name)
 			if !ok || r.trackers[v] == nil {
-				return nil, fmt.Errorf("calibrate: statistics to resume from: the graph has no float tensor %q", name)
+				return nil, fmt.Errorf("calibrate: statistics to resume from: %w %q", ErrOtherForm, name)
 			}
 			r.trackers[v].resume(t)
 		}

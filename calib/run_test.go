@@ -179,7 +179,7 @@ func TestOriginsAreNotMixed(t *testing.T) {
 	require.ErrorContains(t, err, "preprocessed differently")
 	small := parse(t, "input x: f32[1,4]\nr = Relu(x)\noutput r: f32[1,4]")
 	_, err = calib.Run(context.Background(), small, &list{}, calib.Config{Model: "m1", Resume: a})
-	require.ErrorContains(t, err, "the graph has no float tensor")
+	require.ErrorIs(t, err, calib.ErrOtherForm)
 }
 
 // Sources and seed follow the samples, whichever way the statistics came together.

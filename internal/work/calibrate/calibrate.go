@@ -355,7 +355,8 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 		}
 	}
 	stats, doctor, err := Observe(ctx, j, m, set, pre, cfg)
-	if err == nil && stats.Samples() != set.Len() { // the earlier statistics hold samples that are not in the data any more
+	// The earlier statistics may hold samples that are not in the data any more, or tensors that this version has no more.
+	if err == nil && stats.Samples() != set.Len() || cfg.Resume != nil && errors.Is(err, calib.ErrOtherForm) {
 		cfg.Resume = nil
 		stats, doctor, err = Observe(ctx, j, m, set, pre, cfg)
 	}
