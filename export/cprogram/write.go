@@ -1,9 +1,9 @@
 package cprogram
 
 import (
-	"errors"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
