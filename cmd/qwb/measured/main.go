@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command measured says what reading back takes of exports, as the table of readback.md:
 //
 //	go run ./cmd/qwb/measured MODEL.onnx DATA [FORMAT...] > table.md
@@ -18,6 +20,7 @@ import (
 	"qwb"
 	"qwb/export"
 	"qwb/export/all"
+	"qwb/internal/file"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
 )
@@ -46,7 +49,7 @@ func run(model, data string, formats []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Println("| format, platform | verifies: export, s | reading back | verified before: export, s | reading back |\n|---|---|---|---|---|")
+	fmt.Fprintln(os.Stdout, "| format, platform | verifies: export, s | reading back | verified before: export, s | reading back |\n|---|---|---|---|---|")
 	for _, r := range rows {
 		if len(formats) > 0 && !slices.Contains(formats, r[0]) {
 			continue
@@ -59,7 +62,7 @@ func run(model, data string, formats []string) error {
 				return err
 			}
 		}
-		calibrated, err := os.ReadFile(m.plan)
+		calibrated, err := file.ReadFile(m.plan)
 		if err != nil {
 			return err
 		}
@@ -74,7 +77,7 @@ func run(model, data string, formats []string) error {
 				return err
 			}
 		}
-		fmt.Println(line + " |")
+		fmt.Fprintln(os.Stdout, line+" |")
 		if err := os.WriteFile(m.plan, calibrated, 0o600); err != nil { // not verified, for the next format
 			return err
 		}
@@ -98,7 +101,7 @@ func (m *measure) project(back bool) *qwb.Project {
 
 // share is the processor time of an export in seconds, and what of it reading back takes; the plan stays as it is.
 func (m *measure) share() (seconds, share float64, err error) {
-	plan, err := os.ReadFile(m.plan)
+	plan, err := file.ReadFile(m.plan)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -37,6 +37,7 @@ type outer struct {
 
 // TestTypesAreThoseOfJSON: embedded fields stand among the others, less deep ones hide deeper ones, and what may be absent says so.
 func TestTypesAreThoseOfJSON(t *testing.T) {
+	require.Zero(t, outer{}.own) // a field that JSON does not have
 	n := names{of: map[reflect.Type]string{}, text: map[string]string{}}
 	require.Equal(t, "Outer", n.typeOf(reflect.TypeFor[outer]()))
 	require.Equal(t, "    b?: number;\n    a: string;\n    list: Inner[];\n    maybe: number | null;\n    by: Record<string, Inner[]>;\n    raw: any;\n",
