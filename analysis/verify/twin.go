@@ -53,6 +53,7 @@ func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples ex
 		if err := fault(pairs); err != nil {
 			return r, err
 		}
+		free := pairs // those of want and got
 		if slices.ContainsFunc(pairs, func(p both) bool { return p.other != nil && p.own.behind && !p.own.same(p.other) }) {
 			if pairs, err = t.lockstep(ctx, sample.Feeds); err != nil {
 				return r, err
@@ -61,7 +62,7 @@ func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples ex
 				return r, err
 			}
 		}
-		if err := t.outputs(want, got, pairs); err != nil {
+		if err := t.outputs(want, got, free); err != nil {
 			return r, err
 		}
 		for _, p := range pairs {
@@ -179,7 +180,7 @@ func turned(p *lower.Program, feeds map[string]*tensor.Tensor) map[string]*tenso
 	for _, id := range p.Inputs {
 		t := &p.Tensors[id]
 		x := feeds[t.Name]
-		if x == nil || len(x.Shape) != 4 || len(t.Shape) != 4 || accepts(t.Shape, x.Shape) {
+		if x == nil || len(x.Shape) != len(t.Shape) || len(x.Shape) != 3 && len(x.Shape) != 4 || accepts(t.Shape, x.Shape) {
 			continue
 		}
 		for _, y := range []*tensor.Tensor{movedFirst(x), movedLast(x)} {
@@ -205,11 +206,22 @@ func accepts(s graph.Shape, dims []int) bool {
 // movedLast brings the second of four axes to the end, movedFirst the last to the second.
 func movedLast(x *tensor.Tensor) *tensor.Tensor {
 	d := x.Shape
+	if len(d) == 3 {
+		return &tensor.Tensor{DType: x.DType, Shape: []int{d[0], d[2], d[1]}, Data: movedLast(ofPlanes(x)).Data}
+	}
 	return &tensor.Tensor{DType: x.DType, Shape: []int{d[0], d[2], d[3], d[1]}, Data: x.ToRowMajor().ToChannelsLast().Data}
+}
+
+// ofPlanes is a tensor of three axes with a fourth of length 1.
+func ofPlanes(x *tensor.Tensor) *tensor.Tensor {
+	return &tensor.Tensor{DType: x.DType, Shape: append(slices.Clone(x.Shape), 1), Data: x.ToRowMajor().Data}
 }
 
 func movedFirst(x *tensor.Tensor) *tensor.Tensor {
 	d := x.Shape
+	if len(d) == 3 { // the same exchange of the two last axes
+		return movedLast(x)
+	}
 	flat := &tensor.Tensor{DType: x.DType, Shape: []int{d[0], d[1] * d[2], d[3], 1}, Data: x.ToRowMajor().Data}
 	return &tensor.Tensor{DType: x.DType, Shape: []int{d[0], d[3], d[1], d[2]}, Data: flat.ToChannelsLast().Data}
 }

@@ -82,8 +82,6 @@ func TestCannotBeDone(t *testing.T) {
 		{"export --platform trt_int8 -o none/out.onnx", `none/.*no such file or directory`},
 		{"export --platform trt_int8 -o taken", `taken: .*`},
 		{"calibrate m.onnx --data data --platform trt_int8 -o none/m.plan.json", `none/.*no such file or directory`},
-		{"analyze --html none.html/report.html --png m.onnx", `m\.onnx: not a directory`},
-		{"analyze --png m.onnx", `m\.onnx: not a directory`},
 		{"preprocess m.onnx --data data --dump m.onnx", `m\.onnx: not a directory`},
 		{"run m.onnx --input x=data/00.npy --output m.onnx", `m\.onnx: not a directory`},
 		{"dispatch --fp32 conv9", `selector "conv9" matches no node`},
@@ -93,6 +91,12 @@ func TestCannotBeDone(t *testing.T) {
 		{"calibrate m.onnx --platform trt_int8 --data synthetic", `synthetic:N`},
 	} {
 		fails(t, exitFailed, c.want, strings.Fields(c.args)...)
+	}
+	for _, args := range []string{"analyze --html none.html/report.html --png m.onnx", "analyze --png m.onnx"} { // what was found is printed
+		r := invoke(strings.Fields(args)...)
+		require.Equal(t, exitFailed, r.code, r.stderr)
+		require.Regexp(t, `m\.onnx: not a directory`, r.lastLine())
+		require.Contains(t, r.stdout, "whole network quantized: NSR")
 	}
 	fails(t, exitFailed, `permission denied|read-only file system|operation not permitted|no such file or directory`,
 		"export", "--platform", "trt_int8", "-o", "/proc/out.onnx")

@@ -56,6 +56,9 @@ func TestExportSaysHowItWasVerified(t *testing.T) {
 
 	more, _, r := exportOf(t)
 	require.Contains(t, r.stderr, "verified before: 8 samples of real data, by cpu")
+	require.Contains(t, more["read_back"], "verified before")
+	delete(said, "read_back")
+	delete(more, "read_back")
 	require.Equal(t, said, more)
 	_, _, r = exportOf(t, "--samples", "9")
 	require.Contains(t, r.stderr, "verified on 9 samples")
