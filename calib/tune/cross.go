@@ -44,12 +44,17 @@ func (b *Bench) copied() *Bench {
 }
 
 // outcome are the errors of the outputs on samples that were not fitted on.
-func (b *Bench) outcome(ctx context.Context) (all analysis.Losses, err error) {
+func (b *Bench) outcome(ctx context.Context) (analysis.Losses, error) {
 	if b.turns == nil {
 		return b.Losses(ctx)
 	}
+	return b.ofTurns(func(f *Bench) (analysis.Losses, error) { return f.Losses(ctx) })
+}
+
+// ofTurns are the losses of all turns, one after the other.
+func (b *Bench) ofTurns(losses func(f *Bench) (analysis.Losses, error)) (all analysis.Losses, err error) {
 	for _, f := range b.turns {
-		list, err := f.Losses(ctx)
+		list, err := losses(f)
 		if err != nil {
 			return nil, err
 		}

@@ -39,16 +39,9 @@ func (b *Bench) hopeless(ctx context.Context, m *Method, now analysis.Losses) (s
 }
 
 // exact are the losses with weights and biases as they are before they are rounded.
-func (b *Bench) exact(ctx context.Context) (all analysis.Losses, err error) {
+func (b *Bench) exact(ctx context.Context) (analysis.Losses, error) {
 	if b.turns != nil {
-		for _, f := range b.turns {
-			list, err := f.exact(ctx)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, list...)
-		}
-		return all, nil
+		return b.ofTurns(func(f *Bench) (analysis.Losses, error) { return f.exact(ctx) })
 	}
 	if _, err := b.Losses(ctx); b.judge == nil {
 		return nil, err

@@ -195,13 +195,8 @@ func (w *writer) needed() []bool {
 
 // readsData reports whether a step reads the elements of its input k, and not its shape alone.
 func (w *writer) readsData(s *lower.Step, k int) bool {
-	var g *graph.Graph
-	switch op := s.Op.(type) {
-	case *lower.Move:
-		g = op.Graph
-	case *lower.Island:
-		g = op.Graph
-	default:
+	g := s.Graph()
+	if g == nil {
 		return true
 	}
 	for _, u := range g.Uses(g.Inputs[k]) {

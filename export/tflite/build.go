@@ -492,13 +492,8 @@ func (b *builder) readers(needed []bool) map[lower.TensorID][]lower.StepID {
 
 // readsData reports whether a step reads the elements of its input k, and not its shape alone.
 func readsData(s *lower.Step, k int) bool {
-	var g *graph.Graph
-	switch op := s.Op.(type) {
-	case *lower.Move:
-		g = op.Graph
-	case *lower.Island:
-		g = op.Graph
-	default:
+	g := s.Graph()
+	if g == nil {
 		return true
 	}
 	needed := neededNodes(g)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
 )
 
@@ -100,8 +101,8 @@ func convolved(o *tf.Operator, in [][]int) ([]int, error) {
 	if !fits {
 		return nil, fmt.Errorf("the input is %v, the weights are %v", x, w)
 	}
-	if len(in) > 2 && in[2] != nil && count(in[2]) != channels {
-		return nil, fmt.Errorf("%d biases for %d channels", count(in[2]), channels)
+	if len(in) > 2 && in[2] != nil && tensor.Count(in[2]) != channels {
+		return nil, fmt.Errorf("%d biases for %d channels", tensor.Count(in[2]), channels)
 	}
 	h, width, err := window(o, x, w[1], w[2])
 	return []int{x[0], h, width, channels}, err
@@ -127,11 +128,11 @@ func window(o *tf.Operator, x []int, rows, columns int) (h, w int, err error) {
 
 func connected(o *tf.Operator, in [][]int) ([]int, error) {
 	x, w := in[0], in[1]
-	if len(w) != 2 || w[1] <= 0 || count(x)%w[1] != 0 {
+	if len(w) != 2 || w[1] <= 0 || tensor.Count(x)%w[1] != 0 {
 		return nil, fmt.Errorf("the input is %v, the weights are %v", x, w)
 	}
-	if len(in) > 2 && in[2] != nil && count(in[2]) != w[0] {
-		return nil, fmt.Errorf("%d biases for %d channels", count(in[2]), w[0])
+	if len(in) > 2 && in[2] != nil && tensor.Count(in[2]) != w[0] {
+		return nil, fmt.Errorf("%d biases for %d channels", tensor.Count(in[2]), w[0])
 	}
 	if o.Options.Bool("keep_num_dims") {
 		if x[len(x)-1] != w[1] {
@@ -139,7 +140,7 @@ func connected(o *tf.Operator, in [][]int) ([]int, error) {
 		}
 		return append(slices.Clone(x[:len(x)-1]), w[0]), nil
 	}
-	return []int{count(x) / w[1], w[0]}, nil
+	return []int{tensor.Count(x) / w[1], w[0]}, nil
 }
 
 func broadcast(a, b []int) ([]int, error) {
@@ -226,7 +227,7 @@ func (s *sizes) reshaped(o *tf.Operator, x []int) ([]int, error) {
 		return nil, nil
 	}
 	y = slices.Clone(y)
-	rest, at := count(x), -1
+	rest, at := tensor.Count(x), -1
 	for i, d := range y {
 		if d < 0 && at < 0 {
 			at = i
@@ -244,12 +245,4 @@ func (s *sizes) reshaped(o *tf.Operator, x []int) ([]int, error) {
 		return nil, fmt.Errorf("%v as %v", x, y)
 	}
 	return y, nil
-}
-
-func count(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }

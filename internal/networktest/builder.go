@@ -40,7 +40,7 @@ func (b *builder) try(row *row, x graph.ValueID) (done bool) {
 		}
 	}()
 	for _, v := range row.make(b, x) {
-		if n := count(b.shape(v)); n > mostElements {
+		if n := tensor.Count(b.shape(v)); n > mostElements {
 			b.refuse("%d elements", n)
 		}
 		if b.g.Value(v).DType == tensor.Float32 {
@@ -52,14 +52,6 @@ func (b *builder) try(row *row, x graph.ValueID) (done bool) {
 
 // mostElements is how large a tensor may become.
 const mostElements = 1 << 13
-
-func count(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
-}
 
 // node adds an operator of one output.
 func (b *builder) node(op string, attrs []graph.Attr, in ...graph.ValueID) graph.ValueID {
@@ -115,7 +107,7 @@ func (b *builder) chance(n int) bool { return b.IntN(n) == 0 }
 func (b *builder) weights(shape ...int) graph.ValueID {
 	fan := 1
 	if len(shape) > 1 {
-		fan = max(1, count(shape[1:]))
+		fan = max(1, tensor.Count(shape[1:]))
 	}
 	return b.constant(1/math.Sqrt(float64(fan)), 0, shape...)
 }
@@ -129,7 +121,7 @@ func (b *builder) constant(std, mean float64, shape ...int) graph.ValueID {
 			}
 		}
 	}
-	if count(shape) > mostElements {
+	if tensor.Count(shape) > mostElements {
 		b.refuse("a large constant")
 	}
 	x := tensor.New(tensor.Float32, shape...)

@@ -64,6 +64,17 @@ type Step struct {
 	Op      Op
 }
 
+// Graph is the nodes of a Move or an Island as they are in the model, nil of other steps.
+func (s *Step) Graph() *graph.Graph {
+	switch op := s.Op.(type) {
+	case *Move:
+		return op.Graph
+	case *Island:
+		return op.Graph
+	}
+	return nil
+}
+
 // Op is what a step computes: one of the types of this package that are named in its documentation. It is plain data.
 type Op interface {
 	// Name is the kind of step: Conv, Requantize, Island, ...
