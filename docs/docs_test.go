@@ -38,18 +38,38 @@ func documents(t *testing.T) map[string]string {
 }
 
 var (
-	link = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
-	code = regexp.MustCompile("(?s)```.*?```") // Of[T](x) is no link
+	link    = regexp.MustCompile(`\]\(([^)#\s]*)(?:#([^)]*))?\)`)
+	code    = regexp.MustCompile("(?s)```.*?```") // Of[T](x) is no link
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	dropped = regexp.MustCompile(`[^\w\- ]`)
 )
 
+// TestLinksResolve: the files are there, and so are the headings behind a #.
 func TestLinksResolve(t *testing.T) {
-	for path, text := range documents(t) {
+	all := documents(t)
+	for path, text := range all {
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
-			if !strings.Contains(m[1], "://") {
-				assert.FileExists(t, filepath.Join(filepath.Dir(path), m[1]), "%s links to it", path)
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			to := path
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(path), m[1])
+				assert.FileExists(t, to, "%s links to it", path)
+			}
+			if m[2] != "" {
+				assert.Contains(t, anchors(all[to]), m[2], "%s links to it in %s", path, to)
 			}
 		}
 	}
+}
+
+// anchors are what a link can name of a document, as GitHub makes them of its headings.
+func anchors(text string) (out []string) {
+	for _, m := range heading.FindAllStringSubmatch(code.ReplaceAllString(text, ""), -1) {
+		out = append(out, strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return out
 }
 
 // TestEveryDocumentIsReachable follows links from docs/index.md, where the README sends its readers.
