@@ -43,6 +43,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	if err := b.raise(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	if err := b.guards(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	if err := b.relus(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}

@@ -267,6 +267,9 @@ var faults = []fault{
 	{"subsample", "openvino_int8", "a convolution of one element that skips elements which nobody else reads", func(s surgeon) {
 		s.node("conv3").SetAttr(graph.Ints("strides", 2, 2))
 	}, true},
+	{"guard", "openvino_int8", "an average of integers that counts padding", func(s surgeon) {
+		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1), graph.Int("count_include_pad", 1)}, "x_DequantizeLinear")
+	}, true},
 	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {
 		s.params(nil, &tensor.Tensor{DType: tensor.Int8, Shape: []int{4}, Data: []int8{0, 0, 1, 0}}, w1DQ)
 	}, true},

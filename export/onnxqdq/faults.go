@@ -17,8 +17,6 @@ type fault struct {
 }
 
 var faults = []fault{
-	{"openvino_int8", countsPadding, "averages over padding that counts: OpenVINO 2026.4 takes it for the code 0 instead of the number 0 where the " +
-		"operator before it gives integers with a zero point; leave that one in float (qwb set PLAN NODE domain=fp32)"},
 	{"openvino_int8", patches, "slides over 32 channels in steps of its kernel, 4 or more: on processors with AMX OpenVINO 2026.4 computes it " +
 		"wrongly on integers; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI there, or leave it in float (qwb set PLAN NODE domain=fp32)"},
 }
@@ -40,12 +38,6 @@ func faultWarnings(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning
 		}
 	}
 	return list
-}
-
-// countsPadding: an average that counts padding, behind an operator on integers.
-func countsPadding(g *graph.Graph, set *tqc.Set, n *graph.Node) bool {
-	p := g.Producer(n.Input(0))
-	return n.Op == "AveragePool" && !target.UncountedPads.Holds(g, n) && p != graph.NoNode && set.Domains[p] == tqc.DomainInt
 }
 
 // patches: a convolution of 32 input channels whose kernel, of 4 or more, is its stride.

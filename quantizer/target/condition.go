@@ -17,7 +17,8 @@ type Condition struct {
 
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
-	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk}
+	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk,
+	NotOneColumn}
 
 // The conditions by themselves.
 var (
@@ -146,6 +147,14 @@ var (
 		}
 		return true
 	}}
+	// NotOneColumn holds for a convolution, but for one of several outputs per channel that steps along its width alone and computes one
+	// column: OpenVINO 2026.4 takes it for one without steps on integers, NSR 1 to 6 (docs/engines.md).
+	NotOneColumn = Condition{"not-one-column", "steps along its width to one column, with several outputs per channel",
+		func(g *graph.Graph, n *graph.Node) bool {
+			w, y, steps := g.Value(n.Inputs[1]).Shape, g.Value(n.Outputs[0]).Shape, n.AttrInts("strides")
+			return len(w) != 4 || len(steps) != 2 || len(y) != 4 || w[1].N != 1 || n.Conv().Group == 1 || w[0].N == int64(n.Conv().Group) ||
+				steps[0] != 1 || steps[1] == 1 || w[3].N == 1 || y[3].N != 1
+		}}
 	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
 	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group",
 		func(g *graph.Graph, n *graph.Node) bool {

@@ -75,6 +75,7 @@ type fileExport struct {
 	OneType          bool  `json:"one_type,omitempty" yaml:"one_type,omitempty"`
 	PassiveScale     bool  `json:"passive_scale,omitempty" yaml:"passive_scale,omitempty"`
 	SubsampleFirst   bool  `json:"subsample_first,omitempty" yaml:"subsample_first,omitempty"`
+	GuardFloat       bool  `json:"guard_float,omitempty" yaml:"guard_float,omitempty"`
 	Open             bool  `json:"open,omitempty" yaml:"open,omitempty"`
 }
 

@@ -18,7 +18,7 @@ var OpenVINO = Target{
 	Doc:  "OpenVINO on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, float bias and epilogue",
 	// Its transformations take tensors of one axis for others (docs/engines.md).
 	Ops: needing(TwoAxes, slices.Concat([]Op{
-		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight}},
+		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, NotOneColumn}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias}},
 		{Type: "MatMul", Role: Weighted},
@@ -65,5 +65,5 @@ var OpenVINO = Target{
 	Profile: "trt",
 	// As on ONNX Runtime: one pass over the elements against 8-bit dot products, on the same processors.
 	BorderCost: 26,
-	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, PassiveScale: true, SubsampleFirst: true},
+	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, PassiveScale: true, SubsampleFirst: true, GuardFloat: true},
 }

@@ -199,6 +199,8 @@ type Export struct {
 	// SubsampleFirst: convolutions of one element with strides, where all readers of a tensor are such, read what a MaxPool of one element
 	// with these strides leaves of the tensor.
 	SubsampleFirst bool
+	// GuardFloat: what dequantizes is not moved behind operators that do not commute with it: they read a Max with the lowest number.
+	GuardFloat bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
 }

@@ -1,0 +1,121 @@
+package onnxqdq
+
+import (
+	"math"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/quantizer/target"
+)
+
+// OpenVINO (2026.4, its low-precision transformations) moves what dequantizes behind the operators that read it, also behind some that do not
+// commute with it: an average that counts padding then counts the code 0, and a pool along the columns of a product takes scales for one
+// column from another. A Max with the lowest number, which the transformations do not know and which changes no number, keeps them apart.
+
+// guards puts a Max in front of the operators that need it.
+func (b *builder) guards() error {
+	if !b.t.Export.GuardFloat {
+		return nil
+	}
+	lowest, of := graph.NoValue, map[graph.ValueID]graph.ValueID{}
+	for _, id := range b.g.Nodes() {
+		n := b.g.Node(id)
+		if why := unguarded(b.g, n); why == "" {
+			continue
+		}
+		x := n.Inputs[0]
+		if _, ok := of[x]; !ok {
+			if lowest == graph.NoValue {
+				lowest = b.g.AddConst(b.g.FreshName("lowest"), tensor.FromF32([]float32{-math.MaxFloat32}))
+			}
+			val := *b.g.Value(x)
+			val.Name = b.g.FreshName(val.Name + "_guard")
+			y, err := b.g.AddValue(val)
+			if err != nil {
+				return err
+			}
+			if _, err := b.g.AddNode(graph.Node{Name: b.g.FreshName(val.Name + "_node"), Op: "Max", Inputs: []graph.ValueID{x, lowest},
+				Outputs: []graph.ValueID{y}}); err != nil {
+				return err
+			}
+			of[x] = y
+		}
+		b.g.SetInput(id, 0, of[x])
+	}
+	return nil
+}
+
+// unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
+func unguarded(g *graph.Graph, n *graph.Node) string {
+	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather") {
+		return ""
+	}
+	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
+	switch {
+	case !c.any:
+	case is(n, "AveragePool") && !target.UncountedPads.Holds(g, n):
+		return "counts padding"
+	case is(n, "AveragePool", "MaxPool", "LpPool") && c.columns:
+		return "slides along the columns of a product"
+	case is(n, "Pad") && n.AttrStr("mode", "constant") == "constant" && !g.Passive(n.ID):
+		return "pads with another number than 0"
+	case is(n, "Einsum") && c.product:
+		return "is taken apart"
+	case is(n, "Gather") && c.product:
+		return "gathers from a product"
+	}
+	return ""
+}
+
+// carried is what dequantizes before a tensor: any, the scales of a product that no pair rounded, and those along its last axis, or along
+// another than they had.
+type carried struct{ any, product, columns bool }
+
+// carriers are the operators behind which the transformations move what dequantizes; those that are marked give the axes other places.
+var carriers = map[string]bool{"Relu": false, "LeakyRelu": false, "PRelu": false, "Clip": false, "Add": false, "Sub": false, "Mul": false,
+	"Identity": false, "Dropout": false, "MaxPool": false, "AveragePool": false, "Pad": false, "Slice": false, "Split": false, "Concat": false,
+	"GlobalAveragePool": false, "GlobalMaxPool": false, "Resize": false, "Div": false,
+	"Transpose": true, "Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Gather": true, "DepthToSpace": true,
+	"SpaceToDepth": true, "ReduceMean": true, "ReduceMax": true, "ReduceMin": true, "ReduceSum": true, "Expand": true, "Tile": true}
+
+func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (c carried) {
+	if v == graph.NoValue || g.Const(v) != nil || g.Producer(v) == graph.NoNode {
+		return carried{}
+	}
+	if c, ok := known[v]; ok {
+		return c
+	}
+	defer func() { known[v] = c }()
+	n := g.Node(g.Producer(v))
+	turns, through := carriers[n.Op]
+	switch {
+	case is(n, dequantizeLinear):
+		return carried{any: true}
+	case is(n, "Conv", "ConvTranspose", "MatMul", "Gemm"):
+		for _, x := range n.Inputs[:min(2, len(n.Inputs))] {
+			p := g.Producer(x)
+			c.any = c.any || p != graph.NoNode && is(g.Node(p), dequantizeLinear)
+		}
+		return carried{c.any, c.any, c.any && is(n, "MatMul", "Gemm")}
+	case !through || n.Domain != "" && n.Domain != "ai.onnx":
+		return carried{}
+	}
+	for _, x := range n.Inputs {
+		from := carries(g, x, known)
+		c = carried{c.any || from.any, c.product || from.product, c.columns || from.columns || turns && from.product}
+	}
+	return c
+}
+
+var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: averages that count padding, pools " +
+	"along the columns of a product, Pad with another number than 0",
+	Fix:     "put a Max with the lowest float32 in front of them",
+	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
+	check: func(c *checker) {
+		for _, id := range c.order {
+			n := c.g.Node(id)
+			if why := unguarded(c.g, n); why != "" {
+				c.report(n, "it reads what operators on integers give, and %s", why)
+			}
+		}
+	}}
