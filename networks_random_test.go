@@ -132,10 +132,14 @@ var formsOf = map[string]string{"tflite": "export tflite: ", "ncnn": "export ncn
 func TestRandomNetworks(t *testing.T) {
 	n := 60
 	if longtest.Wanted(t) {
-		n = 1000
+		n = 240
+	}
+	seeds := []uint64{249, 304, 492, 576, 807} // showed faults
+	for seed := range uint64(n) {
+		seeds = append(seeds, seed)
 	}
 	counts := map[string]int{}
-	for seed := range uint64(n) {
+	for _, seed := range seeds {
 		g := networktest.Random(seed)
 		for i := range 2 {
 			pf := networkFormats[(int(seed)*2+i)%len(networkFormats)]

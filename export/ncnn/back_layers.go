@@ -116,6 +116,9 @@ func actsAs(n *graph.Node, g *graph.Graph) string {
 	case "Relu":
 		return activationOf(1, nil)
 	case "LeakyRelu":
+		if n.Alpha() == 0 {
+			return activationOf(1, nil)
+		}
 		return activationOf(2, []float32{n.Alpha()})
 	case "Clip":
 		lo, hi, ok := graph.LimitsOf(n, g.Opset(""), g.Const)

@@ -83,6 +83,7 @@ func (n *net) fit(report func(rule, node, format string, a ...any)) {
 		l := &n.layers[i]
 		var of area
 		switch w, moves := windowKeys[l.typ]; {
+		case l.typ == "Input" && l.integer(depth, 0) > 0: // four axes, which no layer here slides over
 		case l.typ == "Input":
 			of = area{l.integer(0, 0), l.integer(1, 0), l.integer(2, 0)}
 		case l.typ == "Reshape":
@@ -127,7 +128,10 @@ func (l *layer) reshapes(known map[string]area, report func(rule, node, format s
 	}
 }
 
-const missing = -233 // a size that a Reshape does not have
+const (
+	missing = -233 // a size that a Reshape does not have
+	depth   = 11   // the key of the depth of four axes
+)
 
 // joined is the size of a Concat along channels; that of others is not known.
 func (l *layer) joined(known map[string]area, report func(rule, node, format string, a ...any)) area {

@@ -62,7 +62,8 @@ func (t *Tensor) Range(c int) (lo, hi float64) {
 // Of lists every tensor of float32 that an operator reads or computes as data, each once: inputs of the model, then in order of the nodes
 // what they read of constants and what they compute. Of a constant that operators want with different encodings there is a copy for each (a
 // bias of two convolutions). It is an error where they want them of one computed tensor, which a list by name cannot say, where the scale
-// is computed at run time, and where two tensors have one name.
+// is computed at run time, and where two tensors have one name. Operators in float read a copy of a constant that others want quantized: one
+// without encoding, of the numbers as they are.
 func Of(in *export.Input) ([]Tensor, error) {
 	g := in.Model.Graph
 	order, err := g.Order()
@@ -103,6 +104,9 @@ func Of(in *export.Input) ([]Tensor, error) {
 				return nil, err
 			}
 		}
+	}
+	for i := range l.list {
+		l.floats(i)
 	}
 	seen := map[string]bool{}
 	for i := range l.list {
@@ -183,12 +187,35 @@ func (l *lister) copied(i int, config *tqc.Config, params *tqc.Params, root tqc.
 			n++
 		}
 	}
-	name := fmt.Sprintf("%s_%d", of.Name, n)
-	for _, taken := l.g.Lookup(name); taken; _, taken = l.g.Lookup(name) {
-		name += "_"
+	of.Node, of.Config, of.Params, of.Root, of.Uses = use.Node, config, params, root, []graph.Use{use}
+	l.copy(of, fmt.Sprint(n))
+}
+
+// copy adds a copy of a constant.
+func (l *lister) copy(of Tensor, suffix string) {
+	of.Name += "_" + suffix
+	for _, taken := l.g.Lookup(of.Name); taken; _, taken = l.g.Lookup(of.Name) {
+		of.Name += "_"
 	}
-	of.Name, of.Node, of.Config, of.Params, of.Root, of.Uses = name, use.Node, config, params, root, []graph.Use{use}
 	l.list = append(l.list, of)
+}
+
+// floats makes operators in float read a copy of constant i.
+func (l *lister) floats(i int) {
+	of := l.list[i]
+	if !of.Kind.Constant() || !of.Encoded() || of.Uses != nil {
+		return
+	}
+	for _, u := range l.g.Uses(of.Value) {
+		if c, _ := encoded(l.set, l.set.Input(u.Node, u.Index)); c == nil {
+			of.Uses = append(of.Uses, u)
+		}
+	}
+	if of.Uses != nil {
+		of.Node, of.Domain = of.Uses[0].Node, l.set.Domains[of.Uses[0].Node]
+		of.Config, of.Params, of.Root = nil, nil, tqc.NoSlot
+		l.copy(of, "float")
+	}
 }
 
 // same reports whether two encodings give the same integers and stand for the same numbers.
@@ -209,12 +236,15 @@ func Baked(in *export.Input, list []Tensor) (*graph.Graph, error) {
 	out := in.Model.Graph.Clone()
 	for i := range list {
 		t := &list[i]
-		if !t.Kind.Constant() || !t.Encoded() {
+		if !t.Kind.Constant() || !t.Encoded() && t.Uses == nil {
 			continue
 		}
-		w, err := numbers(in.Model.Graph.Const(t.Value), t.Config, t.Params)
-		if err != nil {
-			return nil, in.Model.Graph.ErrorAt("export", t.Node, err)
+		w := in.Model.Graph.Const(t.Value)
+		if t.Encoded() {
+			var err error
+			if w, err = numbers(w, t.Config, t.Params); err != nil {
+				return nil, in.Model.Graph.ErrorAt("export", t.Node, err)
+			}
 		}
 		if t.Uses == nil {
 			out.SetConst(t.Value, w)

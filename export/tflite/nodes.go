@@ -2,6 +2,7 @@ package tflite
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -57,6 +58,9 @@ func (b *builder) move(s *lower.Step, op *lower.Move) error {
 }
 
 func (b *builder) moved(g *graph.Graph, n *graph.Node, in, out []*value) error {
+	if slices.ContainsFunc(out, func(y *value) bool { return y != nil && tensor.Count(y.shape) == 0 }) {
+		return errors.New("an output without elements has no form in the file")
+	}
 	if n.Op == "Gather" {
 		return b.gather(g, n, in, out[0])
 	}
@@ -292,9 +296,6 @@ func (b *builder) parts(g *graph.Graph, n *graph.Node, x *value, out []*value) e
 	for k, y := range out {
 		if y == nil {
 			continue
-		}
-		if list[k].Len() == 0 {
-			return fmt.Errorf("an output without elements has no form in the file")
 		}
 		begin, end, stride := cut(list[k], x.shape)
 		b.slice(in, b.make(y, perm), permuted(begin, perm), permuted(end, perm), permuted(stride, perm))
