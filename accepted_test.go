@@ -184,7 +184,7 @@ func TestWhatIsAcceptedIsExported(t *testing.T) {
 	const part = 29 // of the networks is tried on each platform, another on each
 	all := longtest.Wanted(t)
 	for k, platform := range []string{"trt_int8", "onnxruntime", "openvino_int8", "pow2_int8", "tflite_int8", "tflite_16x8", "ncnn_int8", "mnn_int8", "espdl_int8",
-		"xint8", "nxp_int8"} {
+		"espdl_int16", "xint8", "nxp_int8"} {
 		t.Run(platform, func(t *testing.T) {
 			for i, s := range smalls() {
 				if all || (i+k)%part == 0 {

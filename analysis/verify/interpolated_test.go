@@ -51,6 +51,23 @@ func TestFunctionsOfInt16Hold(t *testing.T) {
 	}
 }
 
+// A table with an entry for every 32 codes takes the others for their neighbours, on a target that says so.
+func TestTablesWithFewerEntriesHold(t *testing.T) {
+	for _, tg := range []*target.Target{&target.ESPDLInt16, &target.ESPDLInt16S3} {
+		g, set, feeds := lowertest.ConfiguredFor(t, curves, tg)
+		pr, err := tg.ProfileNamed("")
+		require.NoError(t, err)
+		p, err := lower.Compile(g, set, tg, pr)
+		require.NoError(t, err)
+		l := &lowered{g, set, p, feeds}
+		for _, b := range programtest.Available() {
+			v := l.verify(t, b)
+			require.True(t, v.Holds(), "%s: %+v", tg.Name, v.First)
+			require.Positive(t, v.IntegersCompared)
+		}
+	}
+}
+
 // Every code is within the error of a line of the function: of a tanh over lines of 128 codes, some steps of 65,536.
 func TestLinesAreCloseToTheFullTable(t *testing.T) {
 	full, lines := wide(t, "onnx"), wide(t, "tflite2")

@@ -220,7 +220,7 @@ func (r *recoverer) step(s *lower.Step) error {
 		main, err := r.limited(s, n)
 		if err == nil && op.Weights != nil {
 			r.window(s, main)
-			err = r.linear(at, op, main)
+			err = r.linear(at, op, main, r.p.Graph.Node(s.Node))
 		}
 		if err != nil {
 			return err

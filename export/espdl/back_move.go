@@ -276,6 +276,9 @@ func (r *recoverer) lies(s *lower.Step, n *Node) {
 		if p := r.producer[name]; p != nil && p.Op == "RequantizeLinear" && strings.Contains(name, "_rescaled") {
 			name = p.Inputs[0]
 		}
+		if p := r.gathered(n); p != nil && i == 0 {
+			name = p.Inputs[0]
+		}
 		if p := r.producer[name]; name != r.name(s.Inputs[i]) && p != nil && p.Op == "Transpose" && p.Inputs[0] == r.name(s.Inputs[i]) {
 			moved := make([]int, len(have))
 			for _, a := range p.Attrs {

@@ -3,6 +3,7 @@ package espdl
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,6 +36,19 @@ o = MatMul(h, r) "last"
 output o
 `
 
+// grouped has convolutions of several outputs per channel, and in groups of several channels.
+const grouped = `input x: f32[1,8,9,7]
+const w: f32[16,1,3,3] = normal(seed=1, std=0.3)
+const b: f32[16] = normal(seed=2, std=0.3)
+const v: f32[24,8,1,1] = normal(seed=3, std=0.3)
+const u: f32[48,1,2,1] = normal(seed=4, std=0.3)
+a = Conv(x, w, b) {group=8, pads=[1,1,1,1]} "twice"
+r = Relu(a) "relu"
+c = Conv(r, v) {group=2} "halves"
+d = Conv(c, u) {group=24} "thrice"
+output d
+`
+
 // nodeOf is the node that computes a tensor.
 func nodeOf(m *Model, output string) *Node {
 	for i := range m.Nodes {
@@ -61,7 +75,7 @@ func TestDamagedFilesAreFound(t *testing.T) {
 	f := Format()
 	raw := func(name string, k int) func(m *Model) { return func(m *Model) { constantNamed(m, name).Raw[k] ^= 1 } }
 	for _, platform := range []string{"espdl_int8", "espdl_int8_s3", "espdl_int8_c", "espdl_int16", "espdl_int16_s3", "espdl_int16_c"} {
-		for _, network := range []string{text, scaled, lowertest.Networks["matrices"]} {
+		for _, network := range []string{text, scaled, grouped, lowertest.Networks["matrices"]} {
 			b := exporttest.Equal(t, &f, exporttest.Input(t, &f, network, platform, nil))
 			require.Greater(t, b.Compared, int64(300), platform)
 		}
@@ -97,6 +111,13 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		}
 		exporttest.ReadBack(t, &f, text, platform, faults)
 	}
+	exporttest.ReadBack(t, &f, grouped, "espdl_int8", []exporttest.Damaged{
+		{What: "a channel that is repeated", Plant: edit(func(m *Model) {
+			constantNamed(m, m.Nodes[slices.IndexFunc(m.Nodes, func(n Node) bool { return n.Op == "Gather" })].Inputs[1]).Raw[8] ^= 1
+		})},
+		{What: "a weight of a group", Plant: edit(raw("v", 0))},
+		{What: "a weight from another group", Plant: edit(raw("v", 8*16))},
+	})
 	exporttest.ReadBack(t, &f, lowertest.Networks["matrices"], "espdl_int8", []exporttest.Damaged{
 		{What: "the layout of another chip", Plant: edit(func(m *Model) {
 			for i := range m.Initializers {

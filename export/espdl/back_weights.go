@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"qwb/export"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 )
@@ -105,12 +106,12 @@ func restored(list, shape []int64, perm []int) []int64 {
 }
 
 // linear adds weights and bias.
-func (r *recoverer) linear(at string, op *lower.Linear, n *Node) error {
+func (r *recoverer) linear(at string, op *lower.Linear, n *Node, of *graph.Node) error {
 	if len(n.Inputs) < 2 || r.constants[n.Inputs[1]] == nil {
 		return nil // what is missing tells
 	}
 	w := r.constants[n.Inputs[1]]
-	codes, err := unpack(w, n.Op, op.Weights)
+	codes, err := unpack(w, n.Op, op.Weights, of.Conv().Group)
 	if err != nil {
 		return err
 	}
@@ -142,20 +143,22 @@ func (r *recoverer) linear(at string, op *lower.Linear, n *Node) error {
 }
 
 // unpack brings weights into the layout of the model; pack says how they lie.
-func unpack(t *Tensor, op string, w *lower.Weights) ([]int64, error) {
+func unpack(t *Tensor, op string, w *lower.Weights, group int) ([]int64, error) {
 	list, err := t.integers()
 	if err != nil {
 		return nil, err
 	}
 	shape := w.Codes.Shape // of the model
-	outs, ins := shape[0], 1
+	outs, ins, size := shape[0], 1, tensor.Count(shape)
 	switch {
+	case op == "Conv" && group > 1 && shape[1] > 1:
+		ins, size = shape[1]*group, size*group
 	case op == "Conv":
 		ins = shape[1]
 	default:
 		outs, ins = shape[w.Axis], shape[1-w.Axis]
 	}
-	if len(list) != tensor.Count(shape) || len(t.Shape) < 2 || outs < 1 || ins < 1 {
+	if len(list) != size || len(t.Shape) < 2 || outs < 1 || ins < 1 {
 		return nil, fmt.Errorf("weights of shape %v for %v of the model", t.Shape, shape)
 	}
 	last := t.Shape[len(t.Shape)-2:]
@@ -193,6 +196,9 @@ func unpack(t *Tensor, op string, w *lower.Weights) ([]int64, error) {
 				out[k] = list[lies(o, i, p)]
 			}
 		}
+	}
+	if op == "Conv" {
+		return ofGroups(out, shape, group)
 	}
 	return out, nil
 }

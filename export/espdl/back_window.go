@@ -3,6 +3,7 @@ package espdl
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"qwb/export"
 	"qwb/graph"
@@ -10,7 +11,7 @@ import (
 )
 
 // windowNames are the attributes of operators over windows, in the order of their items.
-var windowNames = []string{"kernel_shape", "strides", "pads", "dilations", "group", "ceil_mode", "count_include_pad"}
+var windowNames = []string{"kernel_shape", "strides", "pads", "dilations", "group", "ceil_mode", "count_include_pad", "channels"}
 
 // windowOf is what a step over windows has to say in a file: nil where it has none, or no fixed shape.
 func windowOf(p *lower.Program, s *lower.Step) *export.Item {
@@ -28,7 +29,11 @@ func windowOf(p *lower.Program, s *lower.Step) *export.Item {
 			return nil
 		}
 		if geo, err = graph.WindowGeometry(n, shape, graph.Static(op.Weights.Codes.Shape...)); err == nil {
-			values["dilations"], values["group"] = wide(geo.Dilation), int64(geo.Group)
+			shape := op.Weights.Codes.Shape
+			values["dilations"], values["group"] = wide(geo.Dilation), int64(fileGroup(shape[0], shape[1], geo.Group))
+			if list := originsOf(n, op); list != nil {
+				values["channels"] = list
+			}
 		}
 	case *lower.MaxPool, *lower.Average:
 		if n.Op != "MaxPool" && n.Op != "AveragePool" {
@@ -74,5 +79,22 @@ func (r *recoverer) window(s *lower.Step, n *Node) {
 	for _, a := range n.Attrs {
 		values[a.Name] = a.Value
 	}
+	if p := r.gathered(n); p != nil {
+		if c := r.constants[p.Inputs[1]]; c != nil {
+			values["channels"], _ = c.integers() // what is missing tells
+		}
+	}
 	r.held.Add(texts(export.StepName(r.p, s), n.Op, values))
+}
+
+// gathered is the Gather that repeats the channels of what a convolution reads, nil where there is none.
+func (r *recoverer) gathered(n *Node) *Node {
+	if len(n.Inputs) == 0 || n.Op != "Conv" {
+		return nil
+	}
+	p := r.producer[n.Inputs[0]]
+	if p == nil || p.Op != "Gather" || len(p.Inputs) < 2 || !strings.Contains(n.Inputs[0], "_repeated") {
+		return nil
+	}
+	return p
 }

@@ -158,8 +158,12 @@ func TestPack(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, [][]int8{{1, 2, 3, 4, 5, 6}, {1, 4, 2, 5, 3, 6}}[axis], out.Data)
 	}
-	_, _, err := pack(&graph.Node{Op: "Conv", Attrs: []graph.Attr{graph.Int("group", 2)}}, &lower.Weights{Codes: tensor.New(tensor.Int8, 4, 3, 1, 1)}, false, false)
-	require.ErrorContains(t, err, "depthwise ones only")
+	// Groups of several channels are one group, whose weights from other groups are 0.
+	codes := tensor.New(tensor.Int8, 2, 2, 1, 1)
+	copy(codes.Data.([]int8), []int8{1, 2, 3, 4})
+	out, _, err := pack(&graph.Node{Op: "Conv", Attrs: []graph.Attr{graph.Int("group", 2)}}, &lower.Weights{Codes: codes}, false, false)
+	require.NoError(t, err)
+	require.Equal(t, []int8{1, 2, 0, 0, 0, 0, 3, 4}, out.Data)
 }
 
 // edit plants a fault by changing what was read.
@@ -199,8 +203,7 @@ func TestDoctor(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"input x: f32[1,4,8,8]\nconst w: f32[4,2,1,1] = normal(1)\na = Conv(x, w) {group=2} \"c\"\noutput a\n", `espdl: "c" (Conv): a convolution in 2 groups of 2 channels`},
-		{"input x: f32[1,4,8,8]\nconst w: f32[4,4,1,1] = normal(1)\na = Conv(x, w) \"c\"\nb = LRN(a) {size=3} \"n\"\noutput b\n", `"n" (LRN): ESP-DL does not compute it in float`},
+		{"input x: f32[1,4,8,8]\nconst w: f32[4,4,1,1] = normal(1)\na = Conv(x, w) \"c\"\nb = LRN(a) {size=3} \"n\"\noutput b\n", `export espdl: node "n" (LRN, f32[1,4,8,8]): ESP-DL does not compute it`},
 		{"input x: f32[1,2,3,4,5]\nconst w: f32[2,2,1,1,1] = normal(1)\na = Conv(x, w) \"c\"\noutput a\n", "a convolution over 3 axes"},
 	} {
 		f := Format()

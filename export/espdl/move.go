@@ -1,6 +1,7 @@
 package espdl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -274,7 +275,7 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 	}
 	for _, id := range order {
 		if err := b.float(s, part, part.Node(id), names); err != nil {
-			return fmt.Errorf("%q (%s): %w", part.Node(id).Name, part.Node(id).Op, err)
+			return part.ErrorAt(stage, id, err)
 		}
 	}
 	return nil
@@ -282,7 +283,10 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 
 func (b *builder) float(s *lower.Step, part *graph.Graph, n *graph.Node, names map[graph.ValueID]string) error {
 	if n.Domain != "" && n.Domain != "ai.onnx" || !slices.Contains(floats, n.Op) {
-		return fmt.Errorf("ESP-DL does not compute it in float; domain=int may quantize it")
+		if b.target.Op(n) != nil {
+			return errors.New("ESP-DL does not compute it in float; domain=int may quantize it")
+		}
+		return errors.New("ESP-DL does not compute it")
 	}
 	node := Node{Name: n.Name, Op: n.Op, Attrs: attributes(n)}
 	kind := Attr{"quant_type", "F32"}

@@ -119,7 +119,8 @@ func (b *builder) linear(s *lower.Step, op *lower.Linear) error {
 			return err
 		}
 		attrs = append(attrs, windowAttrs(geo)...)
-		attrs = append(attrs, Attr{"dilations", wide(geo.Dilation)}, Attr{"group", int64(geo.Group)})
+		attrs = append(attrs, Attr{"dilations", wide(geo.Dilation)}, Attr{"group",
+			int64(fileGroup(op.Weights.Codes.Shape[0], op.Weights.Codes.Shape[1], geo.Group))})
 	case n.Op == "Gemm" && (n.Gemm().TransA || op.Weights == nil):
 		return fmt.Errorf("a Gemm whose first factor is transposed or whose second is computed")
 	case n.Op == "Gemm":
@@ -130,6 +131,9 @@ func (b *builder) linear(s *lower.Step, op *lower.Linear) error {
 		attrs = append(attrs, Attr{"input1_layout", "packed"})
 	}
 	in, err := b.in(s.Inputs[0], layout)
+	if err == nil {
+		in, err = b.repeated(s.Inputs[0], in, originsOf(n, op))
+	}
 	if err != nil {
 		return err
 	}
@@ -200,11 +204,14 @@ func (b *builder) constants(s *lower.Step, op *lower.Linear, inputs []string) ([
 // blocks of 16 bytes, (N/16)HWC16 or (N/8)HWC8, those left over as NHWC (of depthwise convolutions HWN); the others NHWC, of depthwise
 // convolutions HWCN. The shape says HWCN, of depthwise ones HWNC, whatever the order.
 func pack(n *graph.Node, w *lower.Weights, wide, plain bool) (*tensor.Tensor, string, error) {
-	shape := w.Codes.Shape
-	if n.Op != "Conv" && len(shape) != 2 {
-		return nil, "", fmt.Errorf("weights of shape %v: ESP-DL has a product with one matrix", shape)
+	codes, group := w.Codes, n.Conv().Group
+	if n.Op == "Conv" {
+		codes = dense(codes, group)
+	} else if len(codes.Shape) != 2 {
+		return nil, "", fmt.Errorf("weights of shape %v: ESP-DL has a product with one matrix", codes.Shape)
 	}
-	x := factor{outs: shape[0], ins: 1, area: 1, codes: w.Codes.Integers()}
+	shape := codes.Shape
+	x := factor{outs: shape[0], ins: 1, area: 1, codes: codes.Integers()}
 	if n.Op == "Conv" {
 		x.convolution(shape)
 	} else {
@@ -217,11 +224,7 @@ func pack(n *graph.Node, w *lower.Weights, wide, plain bool) (*tensor.Tensor, st
 	case "Gemm":
 		dims = append(dims, 1, 1)
 	}
-	group := n.Conv().Group
-	depthwise := n.Op == "Conv" && group > 1
-	if depthwise && (x.ins != 1 || x.outs != group) {
-		return nil, "", fmt.Errorf("a convolution in %d groups of %d channels: ESP-DL has depthwise ones only", group, x.ins)
-	}
+	depthwise := n.Op == "Conv" && group > 1 && x.ins == 1
 	if dims = append(dims, x.ins, x.outs); depthwise {
 		dims[len(dims)-2], dims[len(dims)-1] = x.outs, x.ins
 	}

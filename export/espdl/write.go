@@ -3,6 +3,7 @@ package espdl
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -14,6 +15,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -39,7 +41,7 @@ func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.War
 	if err != nil {
 		return nil, err
 	}
-	b, err := assemble(ctx, run, feeds, strings.HasSuffix(in.Target.Name, "_c"))
+	b, err := assemble(ctx, run, feeds, in.Target)
 	if err != nil {
 		return nil, err
 	}
@@ -58,9 +60,10 @@ func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.War
 
 // builder makes a model of a program while that runs on one sample, which tells every shape.
 type builder struct {
-	m     *Model
-	p     *lower.Program
-	plain bool // weights lie as on chips without vectors
+	m      *Model
+	p      *lower.Program
+	target *target.Target
+	plain  bool // weights lie as on chips without vectors
 	places
 	taken map[string]bool
 	moved map[string]string // a tensor in another layout, by its name and layout
@@ -75,9 +78,9 @@ type places struct {
 	same map[lower.TensorID]lower.TensorID
 }
 
-// assemble makes a file of a program that runs on a sample. plain lays out weights as chips without vectors read them.
-func assemble(ctx context.Context, run *program.Executor, feeds map[string]*tensor.Tensor, plain bool) (*builder, error) {
-	b := &builder{m: &Model{}, p: run.Program(), plain: plain, taken: map[string]bool{}, moved: map[string]string{},
+// assemble makes a file for a chip of a program that runs on a sample.
+func assemble(ctx context.Context, run *program.Executor, feeds map[string]*tensor.Tensor, t *target.Target) (*builder, error) {
+	b := &builder{m: &Model{}, p: run.Program(), target: t, plain: strings.HasSuffix(t.Name, "_c"), taken: map[string]bool{}, moved: map[string]string{},
 		places: places{names: map[lower.TensorID]string{},
 			perms: map[lower.TensorID][]int{}, held: map[lower.TensorID]*tensor.Tensor{}, same: map[lower.TensorID]lower.TensorID{}}}
 	b.borders()
@@ -87,17 +90,19 @@ func assemble(ctx context.Context, run *program.Executor, feeds map[string]*tens
 		}
 		b.name(id)
 	}
+	var refused error // what is said of an operator, not of running it
 	_, err := run.Run(ctx, feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		for i, id := range slices.Concat(s.Inputs, s.Outputs) {
 			if id != lower.NoTensor {
 				b.held[id] = slices.Concat(in, out)[i]
 			}
 		}
-		if err := b.step(s); err != nil {
-			return nil, fmt.Errorf("espdl: %q (%s): %w", b.p.Name(s.ID), s.Op.Name(), err)
-		}
-		return nil, nil
+		refused = b.refusal(s, b.step(s))
+		return nil, refused
 	})
+	if refused != nil {
+		return nil, refused
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -126,6 +131,19 @@ func assemble(ctx context.Context, run *program.Executor, feeds map[string]*tens
 	}
 	b.held = tested
 	return b, nil
+}
+
+const stage = "export espdl"
+
+// refusal is why a step has no form in the file, of the operator that is the cause.
+func (b *builder) refusal(s *lower.Step, err error) error {
+	if of := (*graph.NodeError)(nil); err == nil || errors.As(err, &of) { // one of several operators in float
+		return err
+	}
+	if s.Node == graph.NoNode {
+		return fmt.Errorf("%s: %s of %q: %w", stage, s.Op.Name(), b.p.Name(s.ID), err)
+	}
+	return b.p.Graph.ErrorAt(stage, s.Node, err)
 }
 
 // borders finds the real tensors that the file need not have: inputs that one step quantizes, outputs and arguments of a Softmax that

@@ -139,6 +139,13 @@ func (f reducer) run(c *call, out, x *tensor.Tensor, g groups) error {
 		reduceInts(c, d, tensor.Of[int8](x), g, f)
 	case []uint8:
 		reduceInts(c, d, tensor.Of[uint8](x), g, f)
+	case []int16:
+		reduceInts(c, d, tensor.Of[int16](x), g, f)
+	case []uint16:
+		if x.DType != tensor.Uint16 { // codes of half floats
+			return badType(0, x.DType)
+		}
+		reduceInts(c, d, tensor.Of[uint16](x), g, f)
 	case []uint32:
 		reduceInts(c, d, tensor.Of[uint32](x), g, f)
 	case []uint64:

@@ -176,4 +176,9 @@ func TestIntegerLayers(t *testing.T) {
 		g := graphtest.Parse(t, "opset 18\ninput x: u64[3]\noutput y\ny = "+op+"(x)")
 		assert.Equal(t, []uint64{want}, run(t, g, exec.Options{}, map[string]*tensor.Tensor{"x": top}, nil)[0].Data, op)
 	}
+	short := &tensor.Tensor{DType: tensor.Int16, Shape: []int{3}, Data: []int16{-300, 7, 500}}
+	for op, want := range map[string]int16{"ReduceMax": 500, "ReduceMin": -300} { // codes of 16 bits
+		g := graphtest.Parse(t, "opset 18\ninput x: i16[3]\noutput y\ny = "+op+"(x)")
+		assert.Equal(t, []int16{want}, run(t, g, exec.Options{}, map[string]*tensor.Tensor{"x": short}, nil)[0].Data, op)
+	}
 }
