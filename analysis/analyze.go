@@ -93,49 +93,53 @@ func (a *analyzer) fit(s *exec.Sample) error {
 	return nil
 }
 
-// collect analyses the samples: the first ones, which say what each row makes of its error (see findGains), then the others.
-func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bool) (results []*sampleResult, err error) {
+// collect analyses the samples: the first one, which says what each row makes of its error (see findGains), then the others.
+func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bool) ([]*sampleResult, error) {
 	a.states = map[graph.ValueID]*tensorState{}
-	progress := a.cfg.Progress
-	for {
-		var workers []*worker
-		done := len(results)
-		c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads,
-			worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
-				w := a.newWorker(keep)
-				workers = append(workers, w)
-				return func(ctx context.Context, i int, s *exec.Sample) (*sampleResult, error) {
-					return w.sample(ctx, done+i, s)
-				}
-			}}
-		if progress != nil {
-			c.progress = func(n int) { progress(done + n) }
-		}
-		from, some := samples, &recording{limited: limited{samples, probes}}
-		if results == nil && a.cfg.Layerwise {
-			from = some
-		}
-		more, err := c.run(ctx, from)
-		if err != nil {
-			return nil, err
-		}
-		for _, w := range workers {
-			w.mergeStates(a.states)
-		}
-		if results = append(results, more...); from != exec.Iterator(some) {
-			return results, nil
-		}
-		a.probed = some.seen
+	if !a.cfg.Layerwise {
+		return a.pass(ctx, samples, keep, 0)
+	}
+	for len(a.probed) < 2 {
 		s, err := samples.Next(ctx)
 		if errors.Is(err, io.EOF) {
-			return results, nil
+			break
 		}
 		if err != nil {
 			return nil, fmt.Errorf("analyze: %w", err)
 		}
-		a.findGains(results)
-		samples = &first{samples, s}
+		a.probed = append(a.probed, s)
 	}
+	results, err := a.pass(ctx, &exec.InMemory{Samples: a.probed[:min(1, len(a.probed))]}, keep, 0)
+	if err != nil || len(a.probed) < 2 {
+		return results, err
+	}
+	a.findGains(results[0])
+	more, err := a.pass(ctx, &first{samples, a.probed[1]}, keep, 1)
+	return append(results, more...), err
+}
+
+// pass analyses samples, of which so many were before.
+func (a *analyzer) pass(ctx context.Context, samples exec.Iterator, keep []bool, before int) ([]*sampleResult, error) {
+	var workers []*worker
+	c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads,
+		worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
+			w := a.newWorker(keep)
+			workers = append(workers, w)
+			return func(ctx context.Context, i int, s *exec.Sample) (*sampleResult, error) {
+				return w.sample(ctx, before+i, s)
+			}
+		}}
+	if progress := a.cfg.Progress; progress != nil {
+		c.progress = func(n int) { progress(before + n) }
+	}
+	results, err := c.run(ctx, samples)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range workers {
+		w.mergeStates(a.states)
+	}
+	return results, nil
 }
 
 // analyzer is what the workers share; they do not change it.
@@ -160,7 +164,9 @@ type analyzer struct {
 	reach   []float64       // by group: the local error up to which gains hold
 	large   []outputError   // by output: the largest error of any row
 	counts  [][]bool        // by output and part: see counting
-	probed  []*exec.Sample  // the first samples
+	clips   []float64       // by group: what clipping takes away up to which it need not be measured
+	next    []next          // by group: see findNext
+	probed  []*exec.Sample  // the first two samples
 }
 
 // sampleResult is what one sample contributes.
@@ -181,7 +187,8 @@ type worker struct {
 	full    *exec.Hooks
 	groupAt map[graph.ValueID][]int // groups by their output
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
-	views   [][rounded]*exec.Hooks  // by group and view: made when they are first used
+	hooked  [][rounded]*exec.Hooks  // by group and view: made when they are first used
+	index   int                     // of the sample
 	// together runs the restarts that wait in front of a stage: another runner,
 	// since shapes that change from run to run would be inferred each time.
 	together *exec.Runner
@@ -196,7 +203,7 @@ type worker struct {
 func (a *analyzer) newWorker(keep []bool) *worker {
 	w := &worker{analyzer: a, runner: a.session.NewRunner(), together: a.session.NewRunner(), kept: newKeeper(a.g, keep),
 		groupAt: map[graph.ValueID][]int{},
-		views:   make([][rounded]*exec.Hooks, len(a.groups)), queues: make([]waiting, len(a.stages)),
+		hooked:  make([][rounded]*exec.Hooks, len(a.groups)), queues: make([]waiting, len(a.stages)),
 		none: make([]*tensor.Tensor, a.g.NumValues()), states: map[graph.ValueID]*tensorState{}}
 	// Graphwise looks at what operators compute, before their readers quantize it.
 	w.full = a.sim.NewHooks(sim.View{Islands: true, Early: !a.cfg.Graphwise})
@@ -208,6 +215,7 @@ func (a *analyzer) newWorker(keep []bool) *worker {
 
 func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sampleResult, error) {
 	res := &sampleResult{moments: map[graph.ValueID]moments{}}
+	w.index = index
 	hooks := &exec.Hooks{}
 	if w.cfg.Statistical {
 		hooks = w.observe(res)

@@ -3,65 +3,71 @@ package analysis
 import (
 	"context"
 	"math"
+	"slices"
 
-	"qwb/graph/exec"
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
 // Rows of operators that sum no products are many, and running what follows each of them costs as much as for one that does. So on the
-// first samples all rows are run to the outputs; after that, a row whose error at the outputs is small beside the largest of all rows is
-// measured at its own output alone, and its error at the outputs is estimated: the most that the same local error gave on those samples.
-// This is no bound in the strict sense, since another sample may carry more of it. Where a sample's local error is larger than on any of
-// those, or what follows is not small, the row is run.
+// first sample all rows are run to the outputs, but for those that are small beside the next row (see beside). After that, a row whose error
+// at the outputs is small beside the largest of all rows is measured at its own output alone, and its error at the outputs is estimated: what
+// the same local error gave on that sample. This is no bound in the strict sense, since another sample may carry more of it. Where a
+// sample's local error is larger than on that one, or what follows is not small, the row is run.
 const (
-	probes     = 2   // samples on which every row is run
 	smallShare = 0.5 // of the largest row's error at the outputs, at most, for a row to be bounded
-	beyond     = 2   // times the largest local error seen, at most
+	beyond     = 2   // times the local error seen, at most
 )
 
-// findGains finds, for rows of operators that sum no products, what an error at their own output becomes at the graph outputs, at most, by
-// the results of the first samples. In a gain NSR, MSE, loss and mismatch are factors of the local NSR, Cosine is that of 1 - cosine.
-func (a *analyzer) findGains(results []*sampleResult) {
+// findGains finds, for rows of operators that sum no products, what an error at their own output becomes at the graph outputs, by the
+// results of the first sample. In a gain NSR, MSE, loss and mismatch are factors of the local NSR, Cosine is that of 1 - cosine.
+func (a *analyzer) findGains(s *sampleResult) {
 	if len(a.groups) == 0 {
 		return
 	}
 	a.gains = make([][]outputError, len(a.groups))
 	a.reach = make([]float64, len(a.groups))
-	a.large = make([]outputError, len(results[0].layers[0].outputs))
+	a.clips = make([]float64, len(a.groups))
+	a.large = make([]outputError, len(s.layers[0].outputs))
 	a.counts = a.judge.counting(a.floats.total, a.floats.samples)
 	for i := range a.groups {
+		layer := &s.layers[i]
 		for k := range a.large {
-			l := &a.large[k]
-			for _, s := range results {
-				o := &s.layers[i].outputs[k]
-				l.NSR, l.loss = max(l.NSR, o.NSR), max(l.loss, o.loss)
-				l.noise = most(l.noise, o.noise, 1)
-			}
+			l, o := &a.large[k], &layer.outputs[k]
+			l.NSR, l.loss = max(l.NSR, o.NSR), max(l.loss, o.loss)
+			l.noise = most(l.noise, o.noise)
 		}
-		if !a.groups[i].products {
-			a.gains[i] = a.gain(i, results)
+		if a.clips[i] = beyond * layer.clipped; math.IsInf(a.clips[i], 1) {
+			a.clips[i] = 0
+		}
+		if local := layer.clip + layer.round; !a.groups[i].products && local > 0 { // else there may be an error at the outputs without one
+			a.gains[i], a.reach[i] = scaled(layer.outputs, 1/local), beyond*local
 		}
 	}
 }
 
-// gain is nil where no local error was seen, or an error at the outputs without one.
-func (a *analyzer) gain(i int, results []*sampleResult) []outputError {
-	g := make([]outputError, len(results[0].layers[i].outputs))
-	for _, s := range results {
-		l := &s.layers[i]
-		e := l.clip + l.round
-		if !(e > 0) {
-			return nil
-		}
-		a.reach[i] = max(a.reach[i], beyond*e)
-		for k, o := range l.outputs {
-			g[k].integer = o.integer
-			g[k].NSR, g[k].MSE, g[k].Cosine = max(g[k].NSR, o.NSR/e), max(g[k].MSE, o.MSE/e), max(g[k].Cosine, (1-o.Cosine)/e)
-			g[k].mismatch, g[k].loss = max(g[k].mismatch, o.mismatch/e), max(g[k].loss, o.loss/e)
-			g[k].noise = most(g[k].noise, o.noise, 1/e)
+// scaled are errors at the outputs times a factor; what is scaled of a cosine is how far it is from 1.
+func scaled(list []outputError, factor float64) []outputError {
+	out := slices.Clone(list)
+	for k := range out {
+		o := &out[k]
+		o.NSR, o.MSE, o.Cosine = o.NSR*factor, o.MSE*factor, 1-(1-o.Cosine)*factor
+		o.mismatch, o.loss = o.mismatch*factor, o.loss*factor
+		o.noise = slices.Clone(o.noise)
+		for i := range o.noise {
+			o.noise[i] *= factor
 		}
 	}
-	return g
+	return out
+}
+
+// estimated is scaled, as far as there is so much error.
+func estimated(list []outputError, factor float64) []outputError {
+	out := scaled(list, factor)
+	for k := range out {
+		out[k].Cosine, out[k].mismatch = max(out[k].Cosine, -1), min(out[k].mismatch, 1)
+	}
+	return out
 }
 
 // bound estimates what row i makes of a local error at the graph outputs; false where it has to be run.
@@ -69,20 +75,73 @@ func (a *analyzer) bound(i int, local float64) (out []outputError, small bool) {
 	if !(local <= a.reach[i]) {
 		return nil, false
 	}
-	out = make([]outputError, len(a.gains[i]))
-	for k, g := range a.gains[i] {
-		o := &out[k]
-		o.integer = g.integer
-		o.NSR, o.MSE, o.Cosine = g.NSR*local, g.MSE*local, max(1-g.Cosine*local, -1)
-		o.mismatch, o.loss = min(g.mismatch*local, 1), g.loss*local
-		if o.noise = most(nil, g.noise, local); !o.smallBeside(&a.large[k], a.counts[k]) {
+	out = estimated(a.gains[i], local)
+	for k := range out {
+		if !out[k].smallBeside(&a.large[k], a.counts[k]) {
 			return nil, false
 		}
 	}
 	return out, true
 }
 
-// counting says by output which of its parts count, as far as the first samples tell: what does not is in no figure of a row.
+// next is the row behind another one, where all that this one changes reaches it through operators that sum no products, and in the same
+// shape; row is -1 where there is none.
+type next struct {
+	row   int
+	nodes []graph.NodeID // as far as there, those of the row among them
+}
+
+func (n *next) contains(id graph.NodeID) bool { return slices.Contains(n.nodes, id) }
+
+// findNext finds the row behind each that sums no products. shapes are those of a sample, by value.
+func (a *analyzer) findNext(shapes [][]int) {
+	a.next = make([]next, len(a.groups))
+	for i := range a.groups {
+		n := next{row: -1, nodes: slices.Clone(a.groups[i].nodes)}
+		for v := a.groups[i].output; n.row < 0 && !a.groups[i].products; {
+			u, sole := a.g.SoleUse(v)
+			if !sole {
+				break
+			}
+			reader := a.g.Node(u.Node)
+			spec := reader.Spec()
+			if spec == nil || spec.Kind == graph.KindComputing || len(reader.Outputs) != 1 || !slices.Equal(shapes[v], shapes[reader.Outputs[0]]) {
+				break
+			}
+			v, n.nodes = reader.Outputs[0], append(n.nodes, reader.ID)
+			n.row = slices.IndexFunc(a.groups, func(g group) bool { return g.output == v })
+		}
+		a.next[i] = n
+	}
+}
+
+// beside returns the row behind row i, on the first of several samples, where its error and what that makes of the outputs is known.
+func (w *worker) beside(i int, res *sampleResult) *next {
+	n := &w.next[i]
+	if w.gains != nil || len(w.probed) < 2 || n.row < 0 || res.layers[n.row].outputs == nil || w.kept.values[w.groups[n.row].output] == nil {
+		return nil
+	}
+	return n
+}
+
+// below estimates what row i makes of the graph outputs where its error, at the output of the next row, is small beside that row's own:
+// the same share. Otherwise it returns false.
+func (w *worker) below(ctx context.Context, i int, n *next, res *sampleResult) ([]outputError, bool, error) {
+	row := &res.layers[n.row]
+	float := w.kept.values[w.groups[n.row].output]
+	q, err := w.upTo(ctx, &w.groups[i], w.groups[n.row].output, n.contains, rounded, float, w.hooks(i, everything), res)
+	if err != nil {
+		return nil, false, err
+	}
+	_, e, err := local(float, float, q)
+	share := e / (row.clip + row.round)
+	if err != nil || !(share <= smallShare) {
+		return nil, false, err
+	}
+	return estimated(row.outputs, share), true, nil
+}
+
+// counting says by output which of its parts count, as far as the first sample tells: what does not is in no figure of a row.
 func (j *Judge) counting(total []sum, samples int) [][]bool {
 	out := make([][]bool, len(j.logits))
 	for i, counts := range j.judged(total, samples)[len(j.logits):] {
@@ -102,29 +161,15 @@ func (o *outputError) smallBeside(large *outputError, counts []bool) bool {
 	return o.NSR <= smallShare*large.NSR && o.loss <= smallShare*large.loss
 }
 
-// most is the larger of each number and another one times a factor; a nil list is one of zeros.
-func most(list, others []float64, factor float64) []float64 {
-	if list == nil && others != nil {
-		list = make([]float64, len(others))
+// most is the larger of each two numbers; a nil list is one of zeros.
+func most(list, others []float64) []float64 {
+	if list == nil {
+		return slices.Clone(others)
 	}
 	for i, x := range others {
-		list[i] = max(list[i], x*factor)
+		list[i] = max(list[i], x)
 	}
 	return list
-}
-
-// recording is limited, and remembers the samples.
-type recording struct {
-	limited
-	seen []*exec.Sample
-}
-
-func (r *recording) Next(ctx context.Context) (*exec.Sample, error) {
-	s, err := r.limited.Next(ctx)
-	if err == nil {
-		r.seen = append(r.seen, s)
-	}
-	return s, err
 }
 
 // local is parts at an operator's own output, where masks may have put infinities, which are no part of it;

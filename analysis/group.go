@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -19,8 +20,9 @@ type group struct {
 	all, weights, reads func(tqc.SlotID) bool
 	weighted            bool // it has parameters that are quantized
 	products            bool // it sums products
-	// clipped says that a parameter has values outside its range; inputs are the slots of computed tensors.
-	clipped bool
+	// clipped is what clipping takes away from parameters, see sim.Clipped; inputs are the slots of computed tensors.
+	clipped float64
+	tuned   bool // it has parameters that the float network has otherwise
 	inputs  []*tqc.Slot
 	// between are values that depend on the group and are not compared with the kept ones; see findRestarts.
 	between []graph.ValueID
@@ -53,31 +55,38 @@ func groupsOf(g *graph.Graph, s *sim.Simulator) ([]group, error) {
 				grp.inputs = append(grp.inputs, sl)
 				continue
 			}
-			clips, err := s.Clips(slot, t)
+			lost, err := s.Clipped(slot, t)
 			if err != nil {
 				return nil, g.ErrorAt("analyze", id, err)
 			}
-			grp.clipped = grp.clipped || clips
+			grp.clipped += lost
+			grp.tuned = grp.tuned || !tensor.Equal(t, g.Const(sl.Value))
 		}
 		out = append(out, grp)
 	}
 	return out, nil
 }
 
-// clips reports whether limiting the group's tensors to the ranges of their grids may change any of them; if not, neither does
-// it change what the group computes. values are the float activations, which are those of the group as long as none changes.
-func (g *group) clips(s *sim.Simulator, values []*tensor.Tensor) (bool, error) {
-	if g.clipped {
-		return true, nil
-	}
+// clips is what limiting the group's tensors to the ranges of their grids takes away from them, see sim.Clipped; where that is 0, it changes
+// nothing of what the group computes. values are the float activations, which are those of the group as long as none changes; where one is
+// not kept it is infinite. last is the slot of the group's output where it alone clips.
+func (g *group) clips(s *sim.Simulator, values []*tensor.Tensor) (sum float64, last *tqc.Slot, err error) {
+	sum = g.clipped
 	for _, sl := range g.inputs {
 		t := values[sl.Value]
 		if t == nil {
-			return true, nil // not kept
+			return math.Inf(1), nil, nil
 		}
-		if clips, err := s.Clips(sl.ID, t); err != nil || clips {
-			return clips, err
+		lost, err := s.Clipped(sl.ID, t)
+		if err != nil {
+			return 0, nil, err
 		}
+		if lost > 0 && sum == 0 && sl.Value == g.output && !g.tuned {
+			last = sl
+		} else if lost > 0 {
+			last = nil
+		}
+		sum += lost
 	}
-	return false, nil
+	return sum, last, nil
 }

@@ -85,6 +85,7 @@ func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error 
 	}
 	a.enterStages()
 	a.findRestarts()
+	a.findNext(shapes)
 	room := a.cfg.Memory
 	if room == 0 {
 		room = defaultMemory

@@ -3,11 +3,13 @@ package analysis
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
 )
 
 // layerResult is one operator on one sample.
@@ -16,7 +18,10 @@ type layerResult struct {
 	clip, round        float64
 	weight, activation float64
 	read               float64
-	bounded            bool // outputs follow from the local error; see bounds.go
+	bounded            bool    // outputs follow from the local error; see bounds.go
+	clipped            float64 // what clipping takes away from the tensors that are quantized; see group.clips
+	// unclipped and unsplit say that clip, or weight, activation and read, were not measured; see viewed.
+	unclipped, unsplit bool
 }
 
 // layerwise quantizes each group alone, starting from the kept float activations.
@@ -25,7 +30,7 @@ func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
 	for i := range w.queues { // a sample that failed may have left some
 		w.queues[i].layers = w.queues[i].layers[:0]
 	}
-	for i := range w.groups {
+	for i := range slices.Backward(w.groups) { // what follows first; see beside
 		l, err := w.layer(ctx, i, res)
 		if err != nil {
 			return err
@@ -63,19 +68,29 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		}
 	}
 	clipped, weights := float, float
-	if clips, err := g.clips(w.sim, w.kept.values); err != nil {
+	var last *tqc.Slot
+	if l.clipped, last, err = g.clips(w.sim, w.kept.values); err != nil {
 		return l, err
-	} else if clips {
+	}
+	l.unclipped = last == nil && g.products && !viewed(w.index) && l.clipped > 0 && l.clipped <= w.clips[i]
+	if last != nil {
+		w.own[clipping] = copied(w.own[clipping], float)
+		clipped = w.own[clipping]
+		if err = sim.Apply(clipped, float, &last.Config, w.sim.Set().Params(last.ID), sim.Clip); err != nil {
+			return l, w.g.ErrorAt("analyze", g.node, err)
+		}
+	} else if l.clipped > 0 && !l.unclipped {
 		if clipped, err = w.alone(ctx, g, clipping, float, w.hooks(i, clipping), res); err != nil {
 			return l, err
 		}
 	}
-	if w.cfg.Split && g.weighted {
+	l.unsplit = w.cfg.Split && !viewed(w.index)
+	if w.cfg.Split && g.weighted && !l.unsplit {
 		if weights, err = w.alone(ctx, g, weightsOnly, float, w.hooks(i, weightsOnly), res); err != nil {
 			return l, err
 		}
 	}
-	if w.cfg.Split && g.reads != nil {
+	if w.cfg.Split && g.reads != nil && !l.unsplit {
 		q, err := w.alone(ctx, g, reading, float, w.hooks(i, reading), res)
 		if err != nil {
 			return l, err
@@ -92,12 +107,17 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		}
 		return err
 	}
-	if w.gains != nil && w.gains[i] != nil {
+	if gain, next := w.gains != nil && w.gains[i] != nil, w.beside(i, res); gain || next != nil {
 		q, err := w.alone(ctx, g, rounded, float, w.hooks(i, everything), res)
 		if err == nil {
 			err = see(q)
 		}
-		if l.outputs, l.bounded = w.bound(i, l.clip+l.round); err != nil || l.bounded {
+		if err == nil && gain {
+			l.outputs, l.bounded = w.bound(i, l.clip+l.round)
+		} else if err == nil {
+			l.outputs, l.bounded, err = w.below(ctx, i, next, res)
+		}
+		if err != nil || l.bounded {
 			return l, err
 		}
 	}
@@ -139,6 +159,11 @@ func (w *worker) perturbed(ctx context.Context, i int, see func(*tensor.Tensor) 
 	return w.compareOutputs(out)
 }
 
+// What the error of a row is made of, by clipping and rounding and by weights and activations, is measured on two samples of sixteen: each of
+// these views runs the operator once more. On the others clipping makes of what it takes away from tensors what it makes on those; where it
+// takes away more than beyond times what it does on the first sample, it is measured.
+func viewed(sample int) bool { return sample%16 < 2 }
+
 // Views of one group.
 const (
 	everything = iota
@@ -150,7 +175,7 @@ const (
 
 // hooks are those of a view of group i. Their memory is that of the worker: one of them is used at a time.
 func (w *worker) hooks(i, view int) *exec.Hooks {
-	if w.views[i][view] == nil {
+	if w.hooked[i][view] == nil {
 		v := sim.View{Mask: w.groups[i].all, Scratch: &w.scratch}
 		switch view {
 		case clipping:
@@ -160,24 +185,30 @@ func (w *worker) hooks(i, view int) *exec.Hooks {
 		case reading:
 			v.Mask = w.groups[i].reads
 		}
-		w.views[i][view] = w.sim.NewHooks(v)
+		w.hooked[i][view] = w.sim.NewHooks(v)
 	}
-	return w.views[i][view]
+	return w.hooked[i][view]
 }
 
 // alone runs nothing but a group under hooks and returns its output, in the memory w.own[at]: unchanged where nothing changes
 // on the way there.
 func (w *worker) alone(ctx context.Context, g *group, at int, unchanged *tensor.Tensor, hooks *exec.Hooks,
 	res *sampleResult) (*tensor.Tensor, error) {
+	return w.upTo(ctx, g, g.output, g.contains, at, unchanged, hooks, res)
+}
+
+// upTo is alone as far as a value further on, through nodes that within names.
+func (w *worker) upTo(ctx context.Context, g *group, to graph.ValueID, within func(graph.NodeID) bool, at int, unchanged *tensor.Tensor,
+	hooks *exec.Hooks, res *sampleResult) (*tensor.Tensor, error) {
 	own := unchanged
-	wants := func(v graph.ValueID) bool { return v == g.output }
-	_, err := w.run(ctx, g, hooks, g.contains, res, wants, func(_ graph.ValueID, t *tensor.Tensor) error {
+	wants := func(v graph.ValueID) bool { return v == to }
+	_, err := w.run(ctx, g, hooks, within, res, wants, func(_ graph.ValueID, t *tensor.Tensor) error {
 		w.own[at] = copied(w.own[at], t)
 		own = w.own[at]
 		return nil
 	})
 	if err == nil && own == nil {
-		err = fmt.Errorf("node %q: its output %q has no value", w.g.Node(g.node).Name, w.g.Value(g.output).Name)
+		err = fmt.Errorf("node %q: the value %q behind it is not computed", w.g.Node(g.node).Name, w.g.Value(to).Name)
 	}
 	return own, err
 }

@@ -77,7 +77,12 @@ func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {
 func (a *analyzer) layers(results []*sampleResult) []LayerError {
 	out := make([]LayerError, len(a.groups))
 	nsr := make([][]float64, len(a.groups)) // by sample, of the output that loses most
-	n := float64(len(results))
+	n, views := float64(len(results)), 0.0
+	for k := range results {
+		if viewed(k) {
+			views++
+		}
+	}
 	weights := a.judge.weigh(a.floats.total, a.floats.samples)
 	special := !weights.plain(len(a.judge.logits))
 	for i := range a.groups {
@@ -89,6 +94,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		}
 		l.MACs, _ = a.g.MACsAtLeast(g.node)
 		var weight, activation, read float64
+		clipped := a.clipping(i, results)
 		meters := make([]meter, len(a.judge.logits))
 		losses := make(Losses, len(results))
 		for k, s := range results {
@@ -99,17 +105,21 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 				losses[k][o] = e.loss
 			}
 			losses[k] = weights.row(losses[k], a.judge.noiseOf(layer.outputs))
-			l.Clip += layer.clip / n
-			l.Round += layer.round / n
-			weight += layer.weight / n
-			activation += layer.activation / n
-			read += layer.read / n
+			l.Clip += clipped[k] / n
+			l.Round += (layer.round - (clipped[k] - layer.clip)) / n
+			if !layer.unsplit {
+				weight, activation, read = weight+layer.weight/views, activation+layer.activation/views, read+layer.read/views
+			}
 			if layer.bounded {
 				l.Bounded++
 			}
 		}
 		l.Local = l.Clip + l.Round
 		if a.cfg.Split {
+			if views < n {
+				weight = min(weight, l.Local)
+				activation = l.Local - weight
+			}
 			l.Weight, l.Activation = &weight, &activation
 			if g.reads != nil {
 				l.Read = &read
@@ -144,6 +154,25 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		out[i].Ranks = ranks[i]
 		if centred != nil {
 			out[i].CentredRanks = &centred[i]
+		}
+	}
+	return out
+}
+
+// clipping is what clipping makes of the local error of row i on each sample: where that was not measured, the same of what it takes away from
+// tensors as where it was.
+func (a *analyzer) clipping(i int, results []*sampleResult) []float64 {
+	var known, of float64
+	for _, s := range results {
+		if l := &s.layers[i]; !l.unclipped && !math.IsInf(l.clipped, 1) {
+			known, of = known+l.clip, of+l.clipped
+		}
+	}
+	out := make([]float64, len(results))
+	for k, s := range results {
+		l := &s.layers[i]
+		if out[k] = l.clip; l.unclipped {
+			out[k] = min(known/of*l.clipped, l.round)
 		}
 	}
 	return out

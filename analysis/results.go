@@ -41,7 +41,8 @@ type LayerError struct {
 	// CentredRanks are the places by the centred NSR, or by Verdict.
 	CentredRanks *[2]int `json:"centred_ranks,omitempty"`
 	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the
-	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local.
+	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local. Of more than two samples Clip, Weight,
+	// Activation and Read may be measured on two of each sixteen only.
 	Local float64 `json:"local"`
 	Clip  float64 `json:"clip"`
 	Round float64 `json:"round"`
@@ -58,7 +59,7 @@ type LayerError struct {
 	// MACs are those of one sample. Dimensions that the model leaves open count as 1, as where the dispatcher adds up work.
 	MACs int64 `json:"macs"`
 	// Bounded is on how many samples the error at the outputs is not measured but estimated: from the error at the operator's own output, by
-	// the most that such an error made of them on the first samples. This is no bound in the strict sense:
+	// what such an error made of them on the first sample, or there from that at the next row's output. This is no bound in the strict sense:
 	// another sample may carry more of it.
 	Bounded int `json:"bounded,omitempty"`
 	// WeightRange holds per output channel the smallest and largest weight.

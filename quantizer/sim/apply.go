@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 
 	"qwb/graph/tensor"
 	"qwb/kernels"
@@ -59,6 +60,31 @@ func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err erro
 		return true
 	})
 	return clips, err
+}
+
+// Clipped is what clipping t, the tensor of a slot, takes away: the sum of the squares of that, over the sum of the squares of t. It is 0 where
+// nothing changes and positive infinity where t has infinite elements beyond the range. NaN is left out.
+func (s *Simulator) Clipped(id tqc.SlotID, t *tensor.Tensor) (float64, error) {
+	clips, err := s.Clips(id, t)
+	if err != nil || !clips {
+		return 0, err
+	}
+	x := t.F32()
+	var signal, lost float64
+	err = runs(t, &s.set.Slot(id).Config, s.set.Params(id), func(from, to int, c qmath.Codec) bool {
+		lo, hi := c.Limits()
+		for _, v := range x[from:to] {
+			if v == v {
+				d := float64(v) - float64(min(max(v, lo), hi))
+				signal, lost = signal+float64(v)*float64(v), lost+d*d
+			}
+		}
+		return true
+	})
+	if math.IsInf(lost, 1) {
+		return lost, err
+	}
+	return lost / signal, err
 }
 
 // runs is tqc.Runs with the stage in its errors.
