@@ -45,7 +45,7 @@ func newDigester(p *lower.Program) *digester {
 // see adds what one step computed.
 func (d *digester) see(s *lower.Step, out []*tensor.Tensor) {
 	for k, id := range s.Outputs {
-		if id == lower.NoTensor || out[k] == nil || !d.program.Tensors[id].Quantized() {
+		if id == lower.NoTensor || out[k] == nil || !d.program.Tensors[id].Counts() {
 			continue
 		}
 		t := out[k].ToRowMajor()

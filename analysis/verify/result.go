@@ -47,7 +47,7 @@ func (c *checked) sum(v *analysis.Verification, tallies [][]*tally) {
 			v.Backends.Compared += t.held
 			v.Backends.Different += t.backend
 			v.MaxDifference = max(v.MaxDifference, t.most)
-			if id := c.program.Steps[i].Outputs[t.output]; c.program.Tensors[id].Quantized() {
+			if id := c.program.Steps[i].Outputs[t.output]; c.program.Tensors[id].Counts() {
 				v.Tensors++
 			}
 			if t.compared > 0 || t.backend > 0 || t.different > 0 {

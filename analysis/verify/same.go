@@ -37,7 +37,7 @@ func SameProgram(own, other *lower.Program) bool {
 		there[m.key()] = true
 	}
 	for i := range own.Tensors {
-		if own.Tensors[i].Quantized() && !there[a[i].key()] {
+		if own.Tensors[i].Counts() && !there[a[i].key()] {
 			return false
 		}
 	}

@@ -125,11 +125,13 @@ func (s *summer) mark(step *lower.Step) {
 func (s *summer) see(step *lower.Step, out []*tensor.Tensor) {
 	s.mark(step)
 	for k, id := range step.Outputs {
-		if id == lower.NoTensor || s.p.Tensors[id].Encoding == nil || k >= len(out) || out[k] == nil {
+		if id == lower.NoTensor || !s.p.Tensors[id].Counts() || k >= len(out) || out[k] == nil {
 			continue
 		}
-		e := s.p.Tensors[id].Encoding
-		c := computed{by: namesOf(s.p, step)[0], output: k, grid: fmt.Sprintf("%g(q-%d)", e.Scale, e.ZeroPoint)}
+		c := computed{by: namesOf(s.p, step)[0], output: k, grid: "at run time"}
+		if e := s.p.Tensors[id].Encoding; e != nil {
+			c.grid = fmt.Sprintf("%g(q-%d)", e.Scale, e.ZeroPoint)
+		}
 		if s.seen[c]++; s.seen[c] > 1 {
 			c.nth = s.seen[c] - 1
 		}

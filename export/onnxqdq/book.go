@@ -6,6 +6,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/qdq"
 	"qwb/quantizer/tqc"
 )
 
@@ -36,24 +37,24 @@ func (b *builder) book(slot tqc.SlotID, dq graph.ValueID) error {
 	}
 	codes.Shape = shape
 	name := b.src.Value(s.Value).Name
-	r := &runTime{b: b, name: name}
+	r := &qdq.NodeWriter{G: b.g, Name: name}
 	table := b.g.AddConst(name+"_table", tensor.FromF32(qmath.Book(), 16))
 	scale := b.g.AddConst(name+"_scale", tensor.FromF32(append([]float32(nil), p.Scale...), scales...))
-	index := r.value("index", tensor.Int32, graph.Static(shape...))
-	r.attrs = []graph.Attr{graph.Int("to", int64(tensor.Int32))}
-	r.add("Cast", []graph.ValueID{b.g.AddConst(name+"_quantized", codes)}, index)
-	r.attrs = nil
-	numbers := r.of("Gather", table, index)
+	index := r.Value("index", tensor.Int32, graph.Static(shape...))
+	r.Attrs = []graph.Attr{graph.Int("to", int64(tensor.Int32))}
+	r.Add("Cast", []graph.ValueID{b.g.AddConst(name+"_quantized", codes)}, index)
+	r.Attrs = nil
+	numbers := r.Of("Gather", table, index)
 	if len(shape) == len(w.Shape) {
-		r.add("Mul", []graph.ValueID{numbers, scale}, dq)
-		return r.err
+		r.Add("Mul", []graph.ValueID{numbers, scale}, dq)
+		return r.Err
 	}
 	whole := make([]int64, len(w.Shape))
 	for i, n := range w.Shape {
 		whole[i] = int64(n)
 	}
-	r.add("Reshape", []graph.ValueID{r.of("Mul", numbers, scale), b.g.AddConst(name+"_shape", tensor.FromI64(whole, len(whole)))}, dq)
-	return r.err
+	r.Add("Reshape", []graph.ValueID{r.Of("Mul", numbers, scale), b.g.AddConst(name+"_shape", tensor.FromI64(whole, len(whole)))}, dq)
+	return r.Err
 }
 
 // bookShapes returns the shapes of codes and scales that multiply each other.

@@ -52,6 +52,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	if err := b.linears(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	if err := b.integerProducts(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	b.dropConstantInputs()
 	if err := b.halves(o.Half); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
@@ -84,11 +87,13 @@ func setMetadata(m *onnx.Model, kv onnx.KeyValue) {
 	m.Metadata = append(m.Metadata, kv)
 }
 
-// pairKey identifies a Q/DQ pair: readers of one value by one scale and integer type share it.
+// pairKey identifies a Q/DQ pair: readers of one value by one scale and integer type share it, and so do those by the same scheme with scales
+// of run time, which have no root.
 type pairKey struct {
-	value graph.ValueID
-	root  tqc.SlotID
-	dtype tensor.DType
+	value   graph.ValueID
+	root    tqc.SlotID
+	dtype   tensor.DType
+	runTime string
 }
 
 type paramKey struct {

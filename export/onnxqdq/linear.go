@@ -7,6 +7,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/graph/passes"
 	"qwb/graph/tensor"
 )
 
@@ -189,6 +190,13 @@ func matrixOf(s graph.Shape) graph.Shape {
 // joined returns g, as a file has it, with a Gemm in the place of what was written for one of more than two axes; g itself where there is
 // none. Names tell.
 func joined(g *graph.Graph) *graph.Graph {
+	if slices.ContainsFunc(g.Nodes(), func(id graph.NodeID) bool { return is(g.Node(id), "MatMulInteger") }) {
+		floats := g.Clone()
+		if n, err := passes.FloatProducts(floats); err == nil && n > 0 {
+			graph.InferShapes(floats)
+			g = floats
+		}
+	}
 	g = onnx.Linears(g)
 	list := slices.DeleteFunc(g.Nodes(), func(id graph.NodeID) bool {
 		n := g.Node(id)

@@ -26,7 +26,10 @@ func (b *builder) dequantized(v graph.ValueID, slot tqc.SlotID) (graph.ValueID, 
 	if err != nil {
 		return graph.NoValue, err
 	}
-	key := pairKey{v, b.set.Root(slot), d}
+	key := pairKey{v, b.set.Root(slot), d, ""}
+	if c := &b.set.Slot(slot).Config; c.RunTime() { // the tensor itself says its scales, whoever reads it
+		key.root, key.runTime = tqc.NoSlot, fmt.Sprint(c.Policy, c.QMin, c.QMax, c.Axis, c.GroupSize)
+	}
 	if dq, ok := b.pairs[key]; ok {
 		return dq, nil
 	}
@@ -121,7 +124,7 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	if s.Config.RunTime() {
 		return graph.NoValue, fmt.Errorf("policy %q for a constant", s.Config.Policy)
 	}
-	key := pairKey{s.Value, b.set.Root(slot), d}
+	key := pairKey{s.Value, b.set.Root(slot), d, ""}
 	if dq, ok := b.weights[key]; ok {
 		return dq, nil
 	}

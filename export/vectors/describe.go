@@ -69,7 +69,7 @@ func describe(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (described, 
 // own are the types of operations whose data alone do not say enough: those that take shapes or attributes from their node, and those
 // with arrays. Each returns false for steps of other types.
 var own = []func(p *lower.Program, s *lower.Step, in []*tensor.Tensor) (described, bool, error){
-	of(linear), of(table), of(dequantize), of(softmax), of(maxPool), of(average), of(move), of(island), of(simulated),
+	of(linear), of(table), of(dequantize), of(softmax), of(maxPool), of(average), of(move), of(island), of(runTime), of(simulated),
 }
 
 // of makes a row of a function for one type of operation.
@@ -149,6 +149,10 @@ func move(_ *lower.Program, _ *lower.Step, op *lower.Move, _ []*tensor.Tensor) (
 
 func island(_ *lower.Program, _ *lower.Step, op *lower.Island, _ []*tensor.Tensor) (described, error) {
 	return described{kind: "island", parameters: map[string]string{"graph": graph.Format(op.Graph)}}, nil
+}
+
+func runTime(_ *lower.Program, _ *lower.Step, op *lower.RunTime, _ []*tensor.Tensor) (described, error) {
+	return described{kind: "run_time", parameters: map[string]any{"rows": op.Rows, "graph": graph.Format(op.Graph)}}, nil
 }
 
 func simulated(_ *lower.Program, _ *lower.Step, op *lower.Simulated, _ []*tensor.Tensor) (described, error) {

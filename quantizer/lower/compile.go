@@ -36,6 +36,10 @@ func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 		program: &Program{Graph: g, Target: t.Name, Float: t.Float, Profile: profile},
 		base:    make([]*Encoding, g.NumValues()), wanted: make([][]form, g.NumValues()), owner: make([]*unit, g.NumNodes()),
 		tensors: map[formOf]TensorID{}, encodings: make([]int, g.NumValues())}
+	for id := range set.NumSlots() {
+		s := set.Slot(tqc.SlotID(id))
+		c.runTimes = c.runTimes || s.State().Quantizes() && s.Config.RunTime()
+	}
 	for _, pass := range []func() error{c.encode, c.group, c.simulate, c.demand, c.needFloat, c.emit} {
 		if err := pass(); err != nil {
 			return nil, err
@@ -69,7 +73,9 @@ type compiler struct {
 	order   []graph.NodeID
 	program *Program
 	partial bool // what has no integer form is simulated
-	tables  int  // bits of the index of the target's tables, 0 where it says nothing of them
+	// runTimes: some slot has scales of run time.
+	runTimes bool
+	tables   int // bits of the index of the target's tables, 0 where it says nothing of them
 	// refusals are units that this profile has no form for, by their first nodes.
 	refusals map[graph.NodeID]string
 

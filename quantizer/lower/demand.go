@@ -32,6 +32,12 @@ func (c *compiler) demandInteger(u *unit) error {
 	if u.why != "" {
 		return c.demandSimulated(u)
 	}
+	if u.family == &runTimeFamily {
+		for _, in := range c.inputs(u) {
+			c.want(in.value, realForm)
+		}
+		return nil
+	}
 	if !u.family.passes {
 		for _, in := range c.inputs(u) {
 			e, err := c.operand(in.node, in.index)

@@ -44,14 +44,19 @@ type Tensor struct {
 	// DType is the type of the integers, Float32 for a real tensor, or the graph's own type of what is not quantized: shapes,
 	// indices, conditions.
 	DType    tensor.DType
-	Encoding *Encoding   // nil for real tensors and those that are not quantized
-	Shape    graph.Shape // as far as the graph knows it
+	Encoding *Encoding // nil for real tensors and those that are not quantized
+	// AtRunTime: integers whose scale is known when the program runs only, codes or sums of a RunTime; they have no Encoding.
+	AtRunTime bool
+	Shape     graph.Shape // as far as the graph knows it
 	// Const holds the elements of a constant operand; else it is nil.
 	Const *tensor.Tensor
 }
 
 // Quantized reports whether the elements are integers that stand for real numbers.
 func (t *Tensor) Quantized() bool { return t.Encoding != nil }
+
+// Counts reports whether the elements are integers that are computed with: quantized ones, and those of a RunTime.
+func (t *Tensor) Counts() bool { return t.Encoding != nil || t.AtRunTime }
 
 // Step is one operation.
 type Step struct {

@@ -55,7 +55,14 @@ var simulatedFamily = family{name: "simulated", emit: emitSimulated}
 // simulate moves units without an integer form to the family that computes them in float.
 func (c *compiler) simulate() error {
 	for _, u := range c.units {
-		if !c.partial || u.family == nil || u.why != "" {
+		if u.family == nil || u.why != "" {
+			continue
+		}
+		if c.refusals[u.head()] == "" && c.atRunTime(u) {
+			u.family = &runTimeFamily
+			continue
+		}
+		if !c.partial {
 			continue
 		}
 		why, err := c.refused(u)

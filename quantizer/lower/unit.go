@@ -50,7 +50,7 @@ func (c *compiler) group() error {
 		if u == nil {
 			u = &unit{residual: graph.NoNode}
 			c.units = append(c.units, u)
-			if c.set.Domains[id] != tqc.DomainInt {
+			if c.set.Domains[id] != tqc.DomainInt || c.amongRunTime(id) {
 				u.float = true
 			} else if u.family = c.familyOf(id); u.family == nil {
 				u.family, u.why = &simulatedFamily, c.g.Node(id).Op+" has no integer form"

@@ -119,6 +119,9 @@ var kernels = lower.Rows[preparing, Kernel]{
 	lower.For(func(x preparing, _ *lower.Step, op *lower.Island) (Kernel, error) {
 		return newGraph(op.Graph, int(x.par))
 	}),
+	lower.For(func(x preparing, _ *lower.Step, op *lower.RunTime) (Kernel, error) {
+		return newGraph(op.Graph, int(x.par))
+	}),
 	lower.For(func(x preparing, s *lower.Step, op *lower.Simulated) (Kernel, error) {
 		return newSimulated(x.Program, s, op, x.par)
 	}),

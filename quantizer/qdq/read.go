@@ -46,6 +46,9 @@ type code struct {
 func Read(ctx context.Context, g *graph.Graph) (*Quantized, error) {
 	g = g.Clone()
 	throughFloat(g)
+	if _, err := passes.FloatProducts(g); err != nil {
+		return nil, fmt.Errorf("%s: %w", stage, err)
+	}
 	if err := refuse(g); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (c *configurer) unused() error {
 			continue
 		}
 		cfg := c.set.Slot(s).Config
-		if !cfg.Policy.Has(tqc.Asymmetric) || !cfg.Policy.Has(tqc.PerTensor) {
+		if cfg.RunTime() || !cfg.Policy.Has(tqc.Asymmetric) || !cfg.Policy.Has(tqc.PerTensor) {
 			continue
 		}
 		g := c.set.Grid(s, 0)

@@ -49,7 +49,7 @@ type backRun struct {
 // cannot be run is said with its reason; what is the program of a plan that was verified before is not run again.
 func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	j, p := b.job, b.plan
-	if !slices.ContainsFunc(b.Program.Tensors, func(t lower.Tensor) bool { return t.Quantized() }) {
+	if !slices.ContainsFunc(b.Program.Tensors, func(t lower.Tensor) bool { return t.Counts() }) {
 		return export.Ran{Not: "no operator of the plan runs on integers"}, nil
 	}
 	if err := g.Adopt(j.Catalog.Operators); err != nil {

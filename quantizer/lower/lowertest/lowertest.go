@@ -278,7 +278,11 @@ func configure(t testing.TB, g *graph.Graph, tg *target.Target, strategy string)
 		if sl.State() != tqc.Initial {
 			continue
 		}
-		require.NoError(t, set.Render(id, minmax(t, g, sl, values)))
+		p := tqc.Params{}
+		if !sl.Config.RunTime() {
+			p = minmax(t, g, sl, values)
+		}
+		require.NoError(t, set.Render(id, p))
 	}
 	_, err = passes.SolveBias(g, set)
 	require.NoError(t, err)

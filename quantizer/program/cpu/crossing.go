@@ -196,7 +196,7 @@ func (c *crossings) leave(e *engine, s *step, g *graph.Graph, used map[graph.Val
 	}
 	op := &lower.Island{Graph: part}
 	left.Op = op
-	kernel, err := newIsland(e, op)
+	kernel, err := newIsland(e, op.Graph)
 	c.rest = &step{Step: left, engine: e, kernel: kernel, in: make([]*value, len(left.Inputs)), out: make([]*value, len(left.Outputs))}
 	return e.fail(s, err)
 }

@@ -6,10 +6,9 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
-	"qwb/quantizer/lower"
 )
 
-// island is a part of the graph in float. Its outputs stay where they are from run to run.
+// island is a part of the graph in float, or a product with scales of run time. Its outputs stay where they are from run to run.
 type island struct {
 	graph  *graph.Graph
 	runner *exec.Runner
@@ -18,13 +17,13 @@ type island struct {
 	values []value
 }
 
-func newIsland(e *engine, op *lower.Island) (kernel, error) {
-	session, err := exec.New(op.Graph, exec.Options{Threads: e.threads, Parallel: e.par})
+func newIsland(e *engine, g *graph.Graph) (kernel, error) {
+	session, err := exec.New(g, exec.Options{Threads: e.threads, Parallel: e.par})
 	if err != nil {
 		return nil, err
 	}
-	n := len(op.Graph.Outputs)
-	return &island{graph: op.Graph, runner: session.NewRunner(), feeds: map[string]*tensor.Tensor{}, outs: make([]*tensor.Tensor, n),
+	n := len(g.Outputs)
+	return &island{graph: g, runner: session.NewRunner(), feeds: map[string]*tensor.Tensor{}, outs: make([]*tensor.Tensor, n),
 		values: make([]value, n)}, nil
 }
 

@@ -32,7 +32,7 @@ func partsOfBatch(p *lower.Program) (x parts) {
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		switch op := s.Op.(type) {
-		case *lower.Simulated: // its ranges may be those of the whole batch
+		case *lower.Simulated, *lower.RunTime: // its ranges may be those of the whole batch
 			return parts{}
 		case *lower.Linear:
 			if op.Weights != nil {

@@ -23,7 +23,8 @@ var kernelRows = lower.Rows[*engine, kernel]{
 	lower.For(always(newMaxPool)),
 	lower.For(always(newAverage)),
 	lower.For(always(newMove)).But(steps.Looks...),
-	lower.For(func(e *engine, _ *lower.Step, op *lower.Island) (kernel, error) { return newIsland(e, op) }),
+	lower.For(func(e *engine, _ *lower.Step, op *lower.Island) (kernel, error) { return newIsland(e, op.Graph) }),
+	lower.For(func(e *engine, _ *lower.Step, op *lower.RunTime) (kernel, error) { return newIsland(e, op.Graph) }),
 	lower.For(always(newSelection)),
 }
 

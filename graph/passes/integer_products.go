@@ -1,0 +1,354 @@
+package passes
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/pattern"
+	"qwb/graph/tensor"
+)
+
+// Names of the nodes that stand for one product: that of the product is the operator's on integers.
+const (
+	castNode   = "_Cast"
+	scalesNode = "_scales"
+	scaledNode = "_scaled"
+	biasNode   = "_bias"
+)
+
+// mostTerms is the most products of codes of 8 bits, of 255 and 128 at most, whose sum fits into int32.
+const mostTerms = (1<<31 - 1) / (255 * 128)
+
+// IntegerProducts writes MatMul and Gemm of dequantized factors as products of their codes, where the codes on the left have 8 bits and a
+// scale that is computed when the model runs, one for all or one for each row. Those on the right are the same, with one scale, or
+// constants with one scale or one for each column:
+//
+//	MatMulInteger(codes, weights) -> Cast to float32 -> Mul by scale * scales (rows: by scales, then by scale) -> Add of the bias
+//
+// It is the form that ONNX Runtime computes on integers (DynamicQuantizeMatMul, MatMulIntegerToFloat); as Q/DQ it would be multiplied in
+// float. The node keeps its name. Products with factors (alpha, beta), a transposed left side or more terms than int32 holds for certain stay
+// as they are, and so do those that fits declines. It returns how many it wrote. FloatProducts reads the form back.
+func IntegerProducts(g *graph.Graph, fits func(*graph.Node) bool) (int, error) {
+	written := 0
+	for _, id := range g.Nodes() {
+		p, ok := runTimeProduct(g, g.Node(id))
+		if !ok || !fits(g.Node(id)) {
+			continue
+		}
+		if err := p.write(id); err != nil {
+			return written, g.ErrorAt("", id, err)
+		}
+		written++
+	}
+	sweepDequantized(g)
+	return written, nil
+}
+
+// product is a product of codes.
+type product struct {
+	g           *graph.Graph
+	name        string
+	codes       graph.ValueID // of the data
+	scale, zero graph.ValueID // of the data; the zero point may be graph.NoValue
+	rows        bool          // every row of the data has a scale
+	weights     graph.ValueID
+	weightScale graph.ValueID // one, or one for each column
+	weightZero  graph.ValueID // graph.NoValue where it is 0
+	trans       bool          // the rows of the weights are the columns of the product
+	bias, y     graph.ValueID // the bias may be graph.NoValue
+}
+
+// runTimeProduct reads a product that IntegerProducts is about.
+func runTimeProduct(g *graph.Graph, n *graph.Node) (p product, ok bool) {
+	p = product{g: g, name: n.Name, bias: graph.NoValue, y: n.Output(0)}
+	switch {
+	case n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || p.y == graph.NoValue:
+		return p, false
+	case n.Op == "Gemm":
+		f := n.Gemm()
+		if f.Alpha != 1 || f.Beta != 1 || f.TransA {
+			return p, false
+		}
+		p.trans, p.bias = f.TransB, n.Input(graph.BiasInput)
+	}
+	data, weights := producerOf(g, n.Input(0), "DequantizeLinear"), producerOf(g, n.Input(1), "DequantizeLinear")
+	if data == nil || weights == nil || data.Input(1) == graph.NoValue || weights.Input(1) == graph.NoValue {
+		return p, false
+	}
+	p.codes, p.scale, p.zero = data.Inputs[0], data.Inputs[1], data.Input(2)
+	p.weights, p.weightScale, p.weightZero = weights.Inputs[0], weights.Inputs[1], weights.Input(2)
+	return p, p.dataFit(data) && p.weightsFit(weights)
+}
+
+// dataFit reports whether the codes on the left have 8 bits and scales of run time, one for all or for each row.
+func (p *product) dataFit(dq *graph.Node) bool {
+	if p.g.Const(p.scale) != nil || p.g.Const(p.codes) != nil || !isByte(p.g.Value(p.codes).DType) {
+		return false
+	}
+	rank, known := pattern.Rank(p.g, p.codes)
+	if size := dq.AttrInt("block_size", 0); size > 0 {
+		shape := p.g.Value(p.codes).Shape
+		axis, ok := graph.Axis(int(dq.AttrInt("axis", 1)), rank)
+		p.rows = known && ok && axis == rank-1 && shape[axis].Known() && shape[axis].N == size
+		return p.rows && p.zero == graph.NoValue
+	}
+	r, ok := pattern.Rank(p.g, p.scale)
+	return known && rank >= 2 && ok && r == 0
+}
+
+// weightsFit reports whether the codes on the right are a constant matrix of 8 bits with scales of one or of its columns, or computed ones
+// with one scale of run time.
+func (p *product) weightsFit(dq *graph.Node) bool {
+	w, s := p.g.Const(p.weights), p.g.Const(p.weightScale)
+	if w == nil && s == nil && !p.rows {
+		rank, known := pattern.Rank(p.g, p.weights)
+		scales, scalar := pattern.Rank(p.g, p.weightScale)
+		shape := p.g.Value(p.weights).Shape
+		return known && rank >= 2 && scalar && scales == 0 && !p.trans && isByte(p.g.Value(p.weights).DType) &&
+			shape[rank-2].N <= mostTerms && dq.AttrInt("block_size", 0) == 0
+	}
+	if w == nil || s == nil || len(w.Shape) != 2 || !isByte(w.DType) || s.DType != tensor.Float32 || dq.AttrInt("block_size", 0) > 0 {
+		return false
+	}
+	columns, terms := w.Shape[1], w.Shape[0]
+	if p.trans {
+		columns, terms = terms, columns
+	}
+	if z := p.g.Const(p.weightZero); p.weightZero != graph.NoValue && (z == nil || z.DType != w.DType) {
+		return false
+	}
+	axis, ok := graph.Axis(int(dq.AttrInt("axis", 1)), 2)
+	perColumn := len(s.Shape) == 1 && s.Len() == columns && ok && (axis == 0) == p.trans
+	return terms <= mostTerms && (len(s.Shape) == 0 || perColumn)
+}
+
+func isByte(d tensor.DType) bool { return d == tensor.Int8 || d == tensor.Uint8 }
+
+// producerOf is the node of ai.onnx that computes v with an operator, nil if another one does.
+func producerOf(g *graph.Graph, v graph.ValueID, op string) *graph.Node {
+	if v == graph.NoValue || g.Producer(v) == graph.NoNode {
+		return nil
+	}
+	if n := g.Node(g.Producer(v)); n.Op == op && n.Domain == "" {
+		return n
+	}
+	return nil
+}
+
+// write puts the product of codes in the place of node id.
+func (p *product) write(id graph.NodeID) error {
+	g := p.g
+	shape := g.Value(p.y).Shape
+	g.RemoveNode(id)
+	w := &nodeWriter{g: g, name: p.name}
+	weights := p.weights
+	if p.trans {
+		c := g.Const(weights)
+		weights = w.value("Transpose", "_Transpose", c.DType, graph.Static(c.Shape[1], c.Shape[0]), nil, weights)
+	}
+	in := []graph.ValueID{p.codes, weights}
+	if p.zero != graph.NoValue || p.weightZero != graph.NoValue {
+		in = append(in, p.zero)
+	}
+	if p.weightZero != graph.NoValue {
+		in = append(in, p.weightZero)
+	}
+	real := w.value("MatMulInteger", "", tensor.Int32, shape, nil, in...)
+	real = w.value("Cast", castNode, tensor.Float32, shape, []graph.Attr{graph.Int("to", int64(tensor.Float32))}, real)
+	scales := p.scale
+	if p.rows {
+		real = w.value("Mul", scalesNode, tensor.Float32, shape, nil, real, p.weightScale)
+	} else {
+		scales = w.value("Mul", scalesNode, tensor.Float32, g.Value(p.weightScale).Shape, nil, p.scale, p.weightScale)
+	}
+	if p.bias == graph.NoValue {
+		w.node("Mul", scaledNode, nil, p.y, real, scales)
+		return w.err
+	}
+	w.node("Add", biasNode, nil, p.y, w.value("Mul", scaledNode, tensor.Float32, shape, nil, real, scales), p.bias)
+	return w.err
+}
+
+// nodeWriter adds nodes whose names begin with name, and remembers the first error.
+type nodeWriter struct {
+	g    *graph.Graph
+	name string
+	err  error
+}
+
+// value adds a node of one output and returns that.
+func (w *nodeWriter) value(op, suffix string, d tensor.DType, shape graph.Shape, attrs []graph.Attr, in ...graph.ValueID) graph.ValueID {
+	y, err := w.g.AddValue(graph.Value{Name: w.g.FreshName(w.name + suffix + "_output"), DType: d, Shape: shape})
+	if w.err == nil {
+		w.err = err
+	}
+	w.node(op, suffix, attrs, y, in...)
+	return y
+}
+
+// node adds a node that computes y.
+func (w *nodeWriter) node(op, suffix string, attrs []graph.Attr, y graph.ValueID, in ...graph.ValueID) {
+	if w.err == nil {
+		_, w.err = w.g.AddNode(graph.Node{Name: w.name + suffix, Op: op, Attrs: attrs, Inputs: in, Outputs: []graph.ValueID{y}})
+	}
+}
+
+// sweepDequantized takes out the DequantizeLinear that nobody reads any more.
+func sweepDequantized(g *graph.Graph) {
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		if n.Op == "DequantizeLinear" && len(g.Uses(n.Outputs[0])) == 0 && !g.IsOutput(n.Outputs[0]) && !g.Captured(n.Outputs[0]) {
+			g.RemoveNode(id)
+		}
+	}
+}
+
+// FloatProducts writes MatMulInteger as products of dequantized factors, where the scale of the sums shows what they stand for:
+// IntegerProducts' form, and that of onnxruntime.quantization. What is computed of the sums in another way stays as it is. It returns how many
+// it wrote.
+func FloatProducts(g *graph.Graph) (int, error) {
+	written := 0
+	for _, id := range g.Nodes() {
+		if !g.Alive(id) {
+			continue
+		}
+		p, rest, ok := integerProduct(g, g.Node(id))
+		if !ok {
+			continue
+		}
+		if err := p.writeFloat(id, rest); err != nil {
+			return written, g.ErrorAt("", id, err)
+		}
+		written++
+	}
+	return written, nil
+}
+
+// integerProduct reads a MatMulInteger whose sums become numbers by scale * scales; rest are the nodes between it and its result.
+func integerProduct(g *graph.Graph, n *graph.Node) (p product, rest []graph.NodeID, ok bool) {
+	p = product{g: g, name: n.Name, codes: n.Input(0), zero: n.Input(2), weights: n.Input(1), weightZero: n.Input(3), bias: graph.NoValue}
+	if n.Op != "MatMulInteger" || n.Domain != "" {
+		return p, nil, false
+	}
+	cast, ok := soleReader(g, n.Outputs[0], "Cast")
+	if !ok || cast.AttrInt("to", 0) != int64(tensor.Float32) {
+		return p, nil, false
+	}
+	first, ok := soleReader(g, cast.Outputs[0], "Mul")
+	if !ok {
+		return p, nil, false
+	}
+	rest = []graph.NodeID{cast.ID, first.ID}
+	p.y = first.Outputs[0]
+	factor := other(first, cast.Outputs[0])
+	if m := producerOf(g, factor, "Mul"); m != nil && p.twoScales(m.Inputs[0], m.Inputs[1]) {
+		return p, rest, true
+	}
+	second, ok := soleReader(g, p.y, "Mul") // by one scale after the other
+	if !ok {
+		return p, nil, false
+	}
+	p.y = second.Outputs[0]
+	return p, append(rest, second.ID), p.twoScales(factor, other(second, first.Outputs[0]))
+}
+
+// twoScales tells the scale of the codes from those of the weights.
+func (p *product) twoScales(a, b graph.ValueID) bool {
+	if !p.isScale(p.codes, a, p.zero) {
+		a, b = b, a
+	}
+	p.scale, p.weightScale = a, b
+	if !p.isScale(p.codes, a, p.zero) {
+		return false
+	}
+	w, s := p.weights, p.g.Const(b)
+	if turn := producerOf(p.g, w, "Transpose"); turn != nil && p.g.Const(turn.Inputs[0]) != nil {
+		w = turn.Inputs[0]
+	}
+	if c := p.g.Const(w); c != nil {
+		return s != nil && s.DType == tensor.Float32 && (s.Len() == 1 || len(s.Shape) == 1) && len(c.Shape) == 2
+	}
+	return p.isScale(w, b, p.weightZero)
+}
+
+// isScale reports whether codes are those of a scale and zero point of run time.
+func (p *product) isScale(codes, scale, zero graph.ValueID) bool {
+	if p.g.Producer(codes) == graph.NoNode || p.g.Const(scale) != nil {
+		return false
+	}
+	switch n := p.g.Node(p.g.Producer(codes)); n.Op {
+	case "DynamicQuantizeLinear":
+		return scale == n.Output(1) && zero == n.Output(2)
+	case "QuantizeLinear":
+		return scale == n.Input(1) && zero == n.Input(2)
+	}
+	return false
+}
+
+// soleReader is the node that alone reads v, with an operator.
+func soleReader(g *graph.Graph, v graph.ValueID, op string) (*graph.Node, bool) {
+	u, sole := g.SoleUse(v)
+	if !sole || g.Node(u.Node).Op != op || g.Node(u.Node).Domain != "" {
+		return nil, false
+	}
+	return g.Node(u.Node), true
+}
+
+// other is the operand of a node of two that is not v.
+func other(n *graph.Node, v graph.ValueID) graph.ValueID {
+	if n.Inputs[0] == v {
+		return n.Inputs[1]
+	}
+	return n.Inputs[0]
+}
+
+// writeFloat puts a product of dequantized factors in the place of node id and those of rest.
+func (p *product) writeFloat(id graph.NodeID, rest []graph.NodeID) error {
+	g := p.g
+	for _, n := range append(rest, id) {
+		g.RemoveNode(n)
+	}
+	for _, u := range slices.Clone(g.Uses(p.scale)) { // the product of scales, if nobody else reads it
+		if n := g.Node(u.Node); n.Op == "Mul" && len(g.Uses(n.Outputs[0])) == 0 && !g.IsOutput(n.Outputs[0]) {
+			g.RemoveNode(n.ID)
+			break
+		}
+	}
+	w := &nodeWriter{g: g, name: p.name}
+	data := w.dequantized("_data", p.codes, p.scale, p.zero, -1)
+	weights, axis, turn := p.weights, 1, producerOf(g, p.weights, "Transpose")
+	if turn != nil && g.Const(turn.Inputs[0]) != nil {
+		weights, axis = turn.Inputs[0], 0
+	} else {
+		turn = nil
+	}
+	if c := g.Const(p.weightScale); c == nil {
+		axis = -1
+	} else if c.Len() == 1 {
+		axis = -1
+		if len(c.Shape) > 0 {
+			one := tensor.New(tensor.Float32)
+			one.F32()[0] = c.F32()[0]
+			p.weightScale = g.AddConst(p.name+"_scale", one)
+		}
+	}
+	right := w.dequantized("_weights", weights, p.weightScale, p.weightZero, axis)
+	if turn != nil {
+		right = w.value("Transpose", "_turned", tensor.Float32, g.Value(turn.Outputs[0]).Shape, turn.Attrs, right)
+	}
+	w.node("MatMul", "", nil, p.y, data, right)
+	return w.err
+}
+
+// dequantized adds a DequantizeLinear; an axis below 0 stands for one scale.
+func (w *nodeWriter) dequantized(suffix string, codes, scale, zero graph.ValueID, axis int) graph.ValueID {
+	in := []graph.ValueID{codes, scale}
+	if zero != graph.NoValue {
+		in = append(in, zero)
+	}
+	var attrs []graph.Attr
+	if axis >= 0 {
+		attrs = []graph.Attr{graph.Int("axis", int64(axis))}
+	}
+	return w.value("DequantizeLinear", suffix+"_DequantizeLinear", tensor.Float32, w.g.Value(codes).Shape, attrs, in...)
+}
