@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"qwb/analysis/task"
 	"qwb/graph"
@@ -120,6 +121,31 @@ func (e *Evaluator) losses(i int, _ *exec.Sample, v *Verdict) ([]float64, error)
 
 // Mismatches says that no output is float: losses are shares of elements that differ.
 func (e *Evaluator) Mismatches() bool { return e.judge.Mismatches() }
+
+// Judged has the Losses, and the Slices of outputs that are integers beside float ones, which losses say nothing of: without answers, for
+// samples without labels.
+func (e *Evaluator) Judged(ctx context.Context, q *sim.Simulator) (*Accuracy, error) {
+	mixed := e.judge.float && slices.ContainsFunc(e.judge.g.Outputs, func(v graph.ValueID) bool { return !e.g.Value(v).DType.IsFloat() })
+	var all tally
+	losses, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) ([]float64, error) {
+		if mixed {
+			sums, err := e.judge.sums(v.outputs, e.float[i].outputs, false)
+			if err != nil {
+				return nil, err
+			}
+			all.add(i, sums)
+		}
+		return e.losses(i, s, v)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Accuracy{Losses: losses, Noise: &Noise{}}
+	if mixed {
+		r.Slices = Mismatches(e.judge.list(&all))
+	}
+	return r, nil
+}
 
 // LossesWhile is Losses that stops early: after half of the samples and then after each few more (as many as threads, two at least) asks
 // whether to go on, given those so far. nil says that it did not.

@@ -234,6 +234,11 @@ func (j *Judge) mismatches(k int, t *tally) SliceError {
 	return r
 }
 
+// Mismatches are those of a list that stand for integer outputs beside float ones.
+func Mismatches(list []SliceError) []SliceError {
+	return slices.DeleteFunc(slices.Clone(list), func(s SliceError) bool { return !s.Mismatch })
+}
+
 // list is the errors of all slices of all outputs.
 func (j *Judge) list(t *tally) (all []SliceError) {
 	by, _ := j.verdicts(t)

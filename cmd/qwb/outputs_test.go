@@ -93,3 +93,21 @@ func TestIntegerOutputsAreSharesThatDiffer(t *testing.T) {
 	assert.Regexp(t, `"output":"cut"[^{}]*"mismatches":true|"mismatches":true[^{}]*"output":"cut"`, string(page))
 	assert.NotRegexp(t, `"mismatches":true[^{}]*"level":"(small|visible|large)"`, string(page))
 }
+
+// An integer output beside float ones stands in each row of a sweep, as the share that differs, which is that of eval.
+func TestSweepShowsIntegerOutputs(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", several)
+	saveInputs(t, "calib", 1, 32, 1, 3, 8, 8)
+	args := []string{"sweep", "m.onnx", "--data", "calib", "--platforms", "onnxruntime", "--observers", "minmax,mse"}
+	assert.Regexp(t, `output NSR .* class mismatches +cut mismatches`, done(t, args...).stdout)
+	for _, row := range done(t, append(args, "--fresh", "--json")...).object(t)["rows"].([]any) {
+		list := row.(map[string]any)["integer_outputs"].([]any)
+		require.Len(t, list, 2)
+		for i, name := range []string{"class", "cut"} {
+			o := list[i].(map[string]any)
+			assert.Equal(t, []any{name, true}, []any{o["output"], o["mismatch"]})
+		}
+		assert.Positive(t, list[1].(map[string]any)["nsr"], "some of the numbers that were cut are others")
+	}
+}

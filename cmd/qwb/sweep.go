@@ -74,6 +74,9 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	b.WriteString("\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "formats", "output " + analysis.ErrorName(r.Mismatches), "dB", "behind the best", "integer MACs", "constants"}
+	for _, s := range r.Rows[0].Integers {
+		head = append(head, s.Output+" "+analysis.ErrorName(true))
+	}
 	timed := r.Rows[0].Cost.Seconds != nil
 	if timed {
 		head = append(head, "predicted")
@@ -97,6 +100,9 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 		}
 		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format, qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,
 			fmt.Sprintf("%.1f %%", 100*row.MACs), fmt.Sprintf("%.3g MB", float64(row.Cost.TotalBytes())/1e6)}
+		for _, s := range row.Integers {
+			cells = append(cells, fmt.Sprintf("%.2f %%", 100*s.NSR))
+		}
 		if timed {
 			cells = append(cells, fmt.Sprintf("%.3g ms", 1e3**row.Cost.Seconds))
 		}

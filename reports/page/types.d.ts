@@ -1233,6 +1233,7 @@ declare namespace Core {
     drop?: number;
     drop_error?: number;
     flips?: number;
+    integer_outputs?: SliceError[];
     behind: number;
     behind_error: number | null;
     rank: number;

@@ -76,6 +76,8 @@ type Row struct {
 	// The centred NSR of the outputs on the held-out samples; of the output where it is largest.
 	analysis.NSR
 	*Answered
+	// Integers are the integer outputs beside float ones: the NSR of each is the share of its elements that differ.
+	Integers []analysis.SliceError `json:"integer_outputs,omitempty"`
 	// Behind is by how much the NSR is larger than that of the plan chosen, over the same samples, and its standard error.
 	Behind      float64  `json:"behind"`
 	BehindError *float64 `json:"behind_error"`
@@ -466,11 +468,11 @@ func (s *Sweeping) try(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		a := &analysis.Accuracy{}
+		var a *analysis.Accuracy
 		if s.labelled {
 			a, err = s.evaluator.Accuracy(ctx, q)
 		} else {
-			a.Losses, err = s.evaluator.Losses(ctx, q)
+			a, err = s.evaluator.Judged(ctx, q)
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -545,6 +547,9 @@ func (s *Sweeping) rank() *Result {
 			NSR: analysis.NewNSR(s.answers[i].Losses.Estimate()), Rank: places[i].Rank, Behind: places[i].Behind.Mean,
 			BehindError: analysis.NewSpread(places[i].Behind).NSRError, Chosen: i == best,
 			Default: p.own(), MACs: s.costs[i].Integer(), Bytes: s.costs[i].TotalBytes()}
+		if noise := s.answers[i].Noise; noise != nil {
+			row.Integers = analysis.Mismatches(noise.Slices)
+		}
 		if a := s.answers[i]; s.labelled {
 			row.Answered = &Answered{a.Top1, a.Drop, a.DropError, a.Flips}
 			s.r.FloatTop1 = &a.FloatTop1
