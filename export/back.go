@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/graph/tensor"
 	"qwb/internal/plain"
 )
 
@@ -29,11 +30,12 @@ const (
 	Doubles     ItemKind = "doubles"
 )
 
-// Item is the numbers of one kind at one place of a model: one of Ints, Wide, Floats and Texts is not nil, unless there are none.
+// Item is the numbers of one kind at one place of a model: one of Ints, Narrow, Wide, Floats and Texts is not nil, unless there are none.
 type Item struct {
 	At     string // as SlotName, OutputName, TensorName and StepName have it
 	Kind   ItemKind
 	Ints   []int32
+	Narrow *tensor.Tensor // row-major: integers as they are stored
 	Wide   []int64
 	Floats []float32
 	Texts  []string
@@ -42,7 +44,21 @@ type Item struct {
 	Stored func(float32) float32
 }
 
-func (it *Item) len() int { return len(it.Ints) + len(it.Wide) + len(it.Floats) + len(it.Texts) }
+func (it *Item) len() int {
+	n := len(it.Ints) + len(it.Wide) + len(it.Floats) + len(it.Texts)
+	if it.Narrow != nil {
+		n += it.Narrow.Len()
+	}
+	return n
+}
+
+// ints are the integers of Ints and of Narrow.
+func (it *Item) ints() []int32 {
+	if it.Narrow != nil {
+		return it.Narrow.Integers()
+	}
+	return it.Ints
+}
 
 // Recovered is what the reader of a format found in a file. The zero value is ready for use.
 type Recovered struct {
@@ -243,16 +259,27 @@ func (it *Item) differs(held *Item) (i, n int, what string) {
 	if held.Floats != nil && it.len() > 0 {
 		return 0, it.len(), "the file has float32 numbers there"
 	}
-	if it.Ints != nil && held.Ints != nil {
-		for k, x := range it.Ints {
-			if x != held.Ints[k] {
-				see(k, true, held.Ints[k], x)
+	if it.Narrow != nil && held.Narrow != nil && tensor.Equal(it.Narrow, held.Narrow) {
+		return i, n, what
+	}
+	plan, file := it.ints(), held.ints()
+	if it.Wide == nil && held.Wide == nil {
+		for k, x := range plan {
+			if x != file[k] {
+				see(k, true, file[k], x)
 			}
 		}
 		return i, n, what
 	}
+	at := func(of *Item, ints []int32, k int) int64 {
+		if of.Wide != nil {
+			return of.Wide[k]
+		}
+		return int64(ints[k])
+	}
 	for k := range it.len() {
-		see(k, it.at(k) != held.at(k), held.at(k), it.at(k))
+		x, y := at(it, plan, k), at(held, file, k)
+		see(k, x != y, y, x)
 	}
 	return i, n, what
 }
@@ -275,11 +302,4 @@ func differentTexts(plan, file []string) (i, n int, what string) {
 		}
 	}
 	return i, n, what
-}
-
-func (it *Item) at(k int) int64 {
-	if it.Wide != nil {
-		return it.Wide[k]
-	}
-	return int64(it.Ints[k])
 }

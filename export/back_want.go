@@ -106,7 +106,7 @@ func minOf(a, b int32) int32 { return min(a, b) }
 // every node, and every output of the graph, the grids that it is brought to in turn; codes of constants there, and the numbers of float32
 // constants that are not quantized.
 func OfSet(in *Input, yield func(*Item) error) error {
-	w := &wanted{g: in.Model.Graph, set: in.Set, yield: yield}
+	w := &wanted{g: in.Model.Graph, set: in.Set, yield: yield, codes: verified(in)}
 	for _, id := range w.g.Nodes() {
 		n := w.g.Node(id)
 		for i, v := range n.Inputs {
@@ -132,6 +132,22 @@ type wanted struct {
 	g     *graph.Graph
 	set   *tqc.Set
 	yield func(*Item) error
+	codes map[graph.NodeID]*tensor.Tensor // of the weights of a node
+}
+
+// verified are the weights of the program that was verified.
+func verified(in *Input) map[graph.NodeID]*tensor.Tensor {
+	list := map[graph.NodeID]*tensor.Tensor{}
+	if in.Verified == nil || in.Verified.Graph != in.Model.Graph {
+		return list
+	}
+	for i := range in.Verified.Steps {
+		s := &in.Verified.Steps[i]
+		if l, ok := s.Op.(*lower.Linear); ok && l.Weights != nil {
+			list[s.Node] = l.Weights.Codes
+		}
+	}
+	return list
 }
 
 func (w *wanted) quantizes(s tqc.SlotID) bool {
@@ -182,12 +198,18 @@ func (w *wanted) input(n *graph.Node, i int, v graph.ValueID) error {
 	if err := w.grid(at, own, true); err != nil {
 		return err
 	}
-	s := w.set.Slot(own)
-	codes, err := tqc.Quantize(t, &s.Config, w.set.Params(own))
-	if err != nil {
-		return err
+	c, d := &w.set.Slot(own).Config, tensor.Int32
+	if c.Integer() {
+		d = lower.Encoding{QMin: c.QMin, QMax: c.QMax}.DType()
 	}
-	return w.yield(&Item{At: at, Kind: CodesOf(&s.Config), Ints: codes})
+	codes := w.codes[n.ID]
+	if codes == nil || i != graph.WeightInput || codes.DType != d {
+		var err error
+		if codes, err = tqc.QuantizeTo(d, t, c, w.set.Params(own)); err != nil {
+			return err
+		}
+	}
+	return w.yield(&Item{At: at, Kind: CodesOf(c), Narrow: codes})
 }
 
 // CodesOf is the kind of the codes of a constant: Bias for integers of more bits than weights have, else Codes.
@@ -229,7 +251,7 @@ func OfProgram(in *Input, yield func(*Item) error) error {
 		list := []*Item{{At: at, Kind: Scales, Floats: []float32{e.Scale}}, {At: at, Kind: ZeroPoints, Ints: []int32{e.ZeroPoint}},
 			{At: at, Kind: Grid, Ints: []int32{e.QMin, e.QMax}}}
 		if t.Const != nil {
-			list = append(list, &Item{At: at, Kind: Codes, Ints: t.Const.ToRowMajor().Integers()})
+			list = append(list, &Item{At: at, Kind: Codes, Narrow: t.Const.ToRowMajor()})
 		}
 		if err := each(list, yield); err != nil {
 			return err
@@ -258,7 +280,7 @@ func ofStep(at string, op lower.Op) (list []*Item) {
 	switch o := op.(type) {
 	case *lower.Linear:
 		if w := o.Weights; w != nil {
-			add(Codes, w.Codes.ToRowMajor().Integers()...)
+			list = append(list, &Item{At: at, Kind: Codes, Narrow: w.Codes.ToRowMajor()})
 			list = append(list, &Item{At: at, Kind: Scales, Floats: w.Scale})
 			add(ZeroPoints, w.ZeroPoint...)
 		}

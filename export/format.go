@@ -91,6 +91,9 @@ type Input struct {
 	Model  *onnx.Model
 	Set    *tqc.Set
 	Target *target.Target
+	// Verified is the program of the plan that was verified, as far as it has one: its codes are those that a file has to hold. Nil: they are
+	// made anew.
+	Verified *lower.Program
 	// Of programs. Sample gives the first sample of the plan's data by the names of the inputs.
 	Program *lower.Program
 	Sample  func() (map[string]*tensor.Tensor, error)

@@ -23,7 +23,8 @@ func SameProgram(own, other *lower.Program) bool {
 	if own.Profile != other.Profile || own.Float != other.Float || len(own.Outputs) != len(other.Outputs) {
 		return false
 	}
-	first, second := &reading{p: own, sizes: sizesOf(own, other)}, &reading{p: other}
+	known := &constants{}
+	first, second := &reading{p: own, known: known, sizes: sizesOf(own, other)}, &reading{p: other, known: known}
 	a, err := first.meanings(first)
 	if err != nil {
 		return false
@@ -100,7 +101,20 @@ func (m meaning) turned(order []int, shape graph.Shape) meaning {
 // reading is a program that is read with sizes in the place of symbols.
 type reading struct {
 	p     *lower.Program
+	known *constants
 	sizes map[string]int64
+}
+
+// constants are the weights of two programs, each of them once: that they are the same is found by comparing them, faster than by hashes.
+type constants struct{ list []*tensor.Tensor }
+
+// number is that of a row-major tensor among those that are known.
+func (c *constants) number(t *tensor.Tensor) int {
+	i := slices.IndexFunc(c.list, func(x *tensor.Tensor) bool { return tensor.Equal(x, t) })
+	if i < 0 {
+		i, c.list = len(c.list), append(c.list, t)
+	}
+	return i
 }
 
 // sizesOf are the sizes that the inputs of a program have in another one, by the symbols of the first: a file may be for one of them.
@@ -154,7 +168,7 @@ func (r *reading) meanings(like *reading) ([]meaning, error) {
 			continue
 		}
 		w := newWriter("step")
-		w.step(p, s)
+		w.step(r, s)
 		var through meaning // what an operation on single numbers keeps of shape and order
 		if elementwise(s.Op) && len(s.Inputs) == 1 {
 			through = list[s.Inputs[0]]
@@ -266,47 +280,60 @@ func elementwise(op lower.Op) bool {
 // writer hashes what a step is.
 type writer struct {
 	h   hash.Hash
+	few []byte // that h has not seen yet
 	buf []byte
 	err error // of what has no form of bytes
 }
 
 func newWriter(what string) *writer {
-	w := &writer{h: sha256.New()}
+	w := &writer{h: sha256.New(), few: make([]byte, 0, 256)}
 	w.text(what)
 	return w
 }
 
 func (w *writer) sum() (sum [sha256.Size]byte) {
+	w.h.Write(w.few)
 	w.h.Sum(sum[:0])
 	return sum
 }
 
 func (w *writer) bytes(b []byte) {
-	w.number(uint64(len(b)))
-	w.h.Write(b)
+	if w.number(uint64(len(b))); len(b) > cap(w.few)-len(w.few) {
+		w.h.Write(w.few)
+		w.h.Write(b)
+		w.few = w.few[:0]
+		return
+	}
+	w.few = append(w.few, b...)
 }
 
 func (w *writer) text(s string) { w.bytes([]byte(s)) }
 
-func (w *writer) number(n uint64) { w.h.Write(binary.LittleEndian.AppendUint64(nil, n)) }
+func (w *writer) number(n uint64) {
+	if len(w.few)+8 > cap(w.few) {
+		w.h.Write(w.few)
+		w.few = w.few[:0]
+	}
+	w.few = binary.LittleEndian.AppendUint64(w.few, n)
+}
 
 // step writes an operation with the attributes of its node where it has a window or factors.
-func (w *writer) step(p *lower.Program, s *lower.Step) {
+func (w *writer) step(r *reading, s *lower.Step) {
 	w.text(reflect.TypeOf(s.Op).String())
 	w.number(uint64(len(s.Inputs)))
 	switch op := s.Op.(type) {
 	case *lower.Linear:
-		w.linear(op, p.Graph.Node(s.Node))
+		w.linear(op, r.p.Graph.Node(s.Node), r.known)
 	case *lower.Average:
 		one := *op
 		if op.Axes == nil {
-			w.attributes(p.Graph.Node(s.Node))
+			w.attributes(r.p.Graph.Node(s.Node))
 		} else if op.ByCount != nil { // arithmetic and axes say all of it
 			one.Kind = ""
 		}
 		w.write(reflect.ValueOf(one))
 	case *lower.MaxPool:
-		w.attributes(p.Graph.Node(s.Node))
+		w.attributes(r.p.Graph.Node(s.Node))
 		w.write(reflect.ValueOf(*op))
 	case *lower.Simulated: // but for Why, which is for people
 		w.write(reflect.ValueOf(op.Graph))
@@ -318,7 +345,7 @@ func (w *writer) step(p *lower.Program, s *lower.Step) {
 }
 
 // linear writes a sum of products. A matrix of weights may lie either way, a bias of zeros is none, and limits are those of real numbers.
-func (w *writer) linear(op *lower.Linear, n *graph.Node) {
+func (w *writer) linear(op *lower.Linear, n *graph.Node, known *constants) {
 	one := *op
 	if op.Real == nil && op.Func == nil {
 		one.Lo, one.Hi = 0, 0
@@ -326,23 +353,19 @@ func (w *writer) linear(op *lower.Linear, n *graph.Node) {
 	if !slices.ContainsFunc(op.Bias, func(b int64) bool { return b != 0 }) {
 		one.Bias = nil
 	}
-	if op.Weights == nil || len(op.Weights.Codes.Shape) != 2 || n.Gemm().TransA {
-		w.attributes(n)
-	} else {
-		weights, rows, columns := *op.Weights, op.Weights.Codes.Shape[0], op.Weights.Codes.Shape[1]
-		codes := op.Weights.Codes.ToRowMajor().Integers()
-		if weights.Axis == 1 {
-			list := make([]int32, 0, len(codes))
-			for c := range columns {
-				for r := range rows {
-					list = append(list, codes[r*columns+c])
-				}
-			}
-			codes = list
+	if op.Weights != nil {
+		weights, codes := *op.Weights, op.Weights.Codes.ToRowMajor()
+		if either := len(codes.Shape) == 2 && !n.Gemm().TransA; !either {
+			w.attributes(n)
+		} else if one.Kind = ""; weights.Axis == 1 { // output channels first
+			whole := tensor.Tensor{DType: codes.DType, Shape: append([]int{1}, codes.Shape...), Data: codes.Data}
+			shape := []int{codes.Shape[1], codes.Shape[0]}
+			codes, weights.Axis = &tensor.Tensor{DType: codes.DType, Shape: shape, Data: whole.ToChannelsLast().Data}, 0
 		}
-		w.text(weights.Codes.DType.String())
-		w.tensor(&tensor.Tensor{DType: tensor.Int32, Shape: []int{len(codes)}, Data: codes})
-		one.Kind, one.Weights, weights.Codes, weights.Axis = "", &weights, nil, 0
+		one.Weights, weights.Codes = &weights, nil
+		w.number(uint64(known.number(codes)))
+	} else {
+		w.attributes(n)
 	}
 	w.write(reflect.ValueOf(one))
 }

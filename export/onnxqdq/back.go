@@ -164,18 +164,19 @@ func (r *recoverer) input(node string, i int, c *chain) error {
 	}
 	at, q := export.SlotName(node, i, 0), c.grids[0]
 	r.grid(at, q, true)
-	codes := c.constant.ToRowMajor().Integers()
+	codes := c.constant.ToRowMajor()
 	if !c.integers {
-		var err error
-		if codes, err = tqc.Quantize(c.constant, q.config(), &tqc.Params{Scale: q.scale, ZeroPoint: q.zero}); err != nil {
+		list, err := tqc.Quantize(c.constant, q.config(), &tqc.Params{Scale: q.scale, ZeroPoint: q.zero})
+		if err != nil {
 			return err
 		}
+		codes = &tensor.Tensor{DType: tensor.Int32, Shape: codes.Shape, Data: list}
 	}
 	kind := export.Codes
 	if q.dtype == tensor.Int32 {
 		kind = export.Bias
 	}
-	r.held.Add(&export.Item{At: at, Kind: kind, Ints: codes})
+	r.held.Add(&export.Item{At: at, Kind: kind, Narrow: codes})
 	return nil
 }
 

@@ -4,44 +4,59 @@ package tensor
 // floats of 4 and 8 bits (float8e8m0 too) the bit patterns. It is nil for other types. Those of an int32 tensor are its own.
 func (t *Tensor) Integers() []int32 {
 	switch d := t.Data.(type) {
-	case []int8:
-		return widen(d)
-	case []uint8:
-		if bits := t.DType.Bits(); bits < 8 {
-			return unpack(d, bits, t.Len(), t.DType == Int4 || t.DType == Int2)
-		}
-		return widen(d)
-	case []int16:
-		return widen(d)
-	case []uint16:
-		if t.DType == Uint16 {
-			return widen(d)
-		}
 	case []int32:
 		return d
+	case []int8, []uint8, []int16:
+	case []uint16:
+		if t.DType != Uint16 {
+			return nil
+		}
+	default:
+		return nil
 	}
-	return nil
-}
-
-func widen[T int8 | uint8 | int16 | uint16](s []T) []int32 {
-	out := make([]int32, len(s))
-	for i, v := range s {
-		out[i] = int32(v)
-	}
+	out := make([]int32, t.Len())
+	t.IntegersAt(0, out)
 	return out
 }
 
-// unpack returns n codes of which the first lies in the low bits of a byte, as ONNX packs those of fewer than 8 bits.
-func unpack(data []uint8, bits, n int, signed bool) []int32 {
-	out := make([]int32, n)
-	for i := range out {
+// IntegersAt writes the codes of the elements from on, in memory order, to dst, as many as it has room for. Data without codes, where Integers
+// gives nil, leave it as it is.
+func (t *Tensor) IntegersAt(from int, dst []int32) {
+	switch d := t.Data.(type) {
+	case []int8:
+		widen(dst, d[from:])
+	case []uint8:
+		if bits := t.DType.Bits(); bits < 8 {
+			unpack(dst, d, from, bits, t.DType == Int4 || t.DType == Int2)
+			return
+		}
+		widen(dst, d[from:])
+	case []int16:
+		widen(dst, d[from:])
+	case []uint16:
+		widen(dst, d[from:])
+	case []int32:
+		copy(dst, d[from:])
+	}
+}
+
+func widen[T int8 | uint8 | int16 | uint16](dst []int32, s []T) {
+	s = s[:len(dst)]
+	for i, v := range s {
+		dst[i] = int32(v)
+	}
+}
+
+// unpack reads codes of which the first of all lies in the low bits of a byte, as ONNX packs those of fewer than 8 bits.
+func unpack(dst []int32, data []uint8, from, bits int, signed bool) {
+	for k := range dst {
+		i := from + k
 		u := int32(data[i*bits/8]) >> (i * bits % 8) & (1<<bits - 1)
 		if signed && u >= 1<<(bits-1) {
 			u -= 1 << bits
 		}
-		out[i] = u
+		dst[k] = u
 	}
-	return out
 }
 
 // WithIntegers returns a tensor like t with other codes, in memory order; those must fit. It panics where Integers gives nil.

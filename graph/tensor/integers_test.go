@@ -26,6 +26,9 @@ func TestCodesArePackedAndUnpacked(t *testing.T) {
 		x := tensor.New(d, len(c.codes)).WithIntegers(c.codes)
 		require.Equal(t, c.data, x.Data, d.String())
 		require.Equal(t, c.codes, x.Integers(), d.String())
+		last := make([]int32, 1)
+		x.IntegersAt(len(c.codes)-1, last)
+		require.Equal(t, c.codes[len(c.codes)-1:], last, d.String())
 	}
 	for _, d := range []tensor.DType{tensor.Float32, tensor.Float16, tensor.Int64} {
 		require.Nil(t, tensor.New(d, 2).Integers())

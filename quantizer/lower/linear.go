@@ -149,7 +149,7 @@ func (l *linear) factors() (err error) {
 		if l.n.Conv().Transposed {
 			group = l.n.Conv().Group
 		}
-		l.op.Weights, err = newWeights(right, &slot.Config, p, axis, group, l.x.DType().Bits())
+		l.op.Weights, err = newWeights(right, l.codes[l.n.Inputs[1]], &slot.Config, p, axis, group, l.x.DType().Bits())
 		return l.g.ErrorAt(stage, id, err)
 	}
 	if graph.Slides(l.n.Op) {

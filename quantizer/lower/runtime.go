@@ -194,7 +194,7 @@ func (c *compiler) dequantizedWeights(g *graph.Graph, id graph.NodeID) (*Weights
 		return nil, err
 	}
 	axis, _ := target.OutputAxis(c.g, n, 1)
-	w, err := newWeights(c.g.Const(n.Inputs[1]), &slot.Config, p, axis, 1, 8)
+	w, err := newWeights(c.g.Const(n.Inputs[1]), c.codes[n.Inputs[1]], &slot.Config, p, axis, 1, 8)
 	if err != nil {
 		return nil, err
 	}

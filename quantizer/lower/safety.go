@@ -36,18 +36,11 @@ func (l *linear) prove(at StepID) error {
 	lo, hi := int64(l.x.QMin)-int64(l.x.ZeroPoint), int64(l.x.QMax)-int64(l.x.ZeroPoint)
 	if w := l.op.Weights; w != nil {
 		s.Min, s.Max = make([]int64, w.Channels), make([]int64, w.Channels)
-		w.Runs(func(c int, codes []int32) {
-			var above, below int64 // sums of the factors of either sign
-			zero := int64(w.ZeroPoint[c])
-			for _, q := range codes {
-				d := int64(q) - zero
-				above += max(d, 0)
-				below += min(d, 0)
-			}
-			s.Min[c] += above*lo + below*hi
-			s.Max[c] += above*hi + below*lo
-		})
 		for c := range s.Min {
+			above := w.above[c] // sums of the factors of either sign
+			below := w.Sum[c] - int64(w.Terms)*int64(w.ZeroPoint[c]) - above
+			s.Min[c] = above*lo + below*hi
+			s.Max[c] = above*hi + below*lo
 			if l.op.Bias != nil {
 				s.Min[c] += min(l.op.Bias[c], 0)
 				s.Max[c] += max(l.op.Bias[c], 0)

@@ -39,9 +39,16 @@ func (o *Simulated) describe() string { return operators(o.Graph) + ": " + o.Why
 // CompilePartial is Compile for plans of which parts have no integer form: these become steps of type Simulated instead of an error.
 // Where there are none the program is that of Compile.
 func CompilePartial(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile) (*Program, error) {
+	return CompileCodes(g, set, t, profile, nil)
+}
+
+// CompileCodes is CompilePartial of a network where some constants have codes already, by value: those that quantizing gives, as has been
+// found out. They become the program's.
+func CompileCodes(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile,
+	codes map[graph.ValueID]*tensor.Tensor) (*Program, error) {
 	var refusals map[graph.NodeID]string
 	for {
-		p, err := compile(g, set, t, profile, true, refusals)
+		p, err := compile(g, set, t, profile, true, refusals, codes)
 		more, ok := again(refusals, err)
 		if !ok {
 			return p, err

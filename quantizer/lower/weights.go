@@ -24,6 +24,8 @@ type Weights struct {
 	// where padding counts as input of code zx.
 	Sum   []int64
 	Terms int
+
+	above []int64 // by channel, the sum of what codes are above the zero point
 }
 
 // Offset returns what the last two terms of the expansion add to the sum of channel c.
@@ -41,9 +43,9 @@ func (w *Weights) PerChannel() bool {
 	return false
 }
 
-// newWeights quantizes the constant input 1 of a node, beside inputs of so many bits. group is 1 but for ConvTranspose, whose weights [C,
-// M/group, ...] hold the output channels of a group beside each other.
-func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, wide int) (*Weights, error) {
+// newWeights quantizes the constant input 1 of a node, beside inputs of so many bits; codes are its own where they are known, else nil. group is
+// 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the output channels of a group beside each other.
+func newWeights(t, codes *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, wide int) (*Weights, error) {
 	if err := weightForm(cfg, wide); err != nil {
 		return nil, err
 	}
@@ -58,13 +60,11 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, w
 	} else if len(p.Scale) != 1 {
 		return nil, fmt.Errorf("%d scales for weights with one", len(p.Scale))
 	}
-	list, err := tqc.Quantize(t, cfg, p)
-	if err != nil {
-		return nil, err
-	}
-	codes, err := tqc.Narrow(d, t.Shape, list)
-	if err != nil {
-		return nil, err
+	if codes == nil || codes.DType != d {
+		var err error
+		if codes, err = tqc.QuantizeTo(d, t, cfg, p); err != nil {
+			return nil, err
+		}
 	}
 	w := &Weights{Codes: codes, Bits: cfg.Bits, Axis: axis, Channels: n * group, Terms: t.Len() / max(n*group, 1)}
 	w.Scale, w.ZeroPoint = make([]float32, w.Channels), make([]int32, w.Channels)
@@ -75,11 +75,15 @@ func newWeights(t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, w
 		}
 		w.Scale[c], w.ZeroPoint[c] = p.Scale[at], p.ZeroPoint[at]
 	}
-	w.Sum = make([]int64, w.Channels)
-	w.runs(list, func(c int, codes []int32) {
+	w.Sum, w.above = make([]int64, w.Channels), make([]int64, w.Channels)
+	w.Runs(func(c int, codes []int32) {
+		var sum, above int64
+		zero := w.ZeroPoint[c]
 		for _, q := range codes {
-			w.Sum[c] += int64(q)
+			sum += int64(q)
+			above += int64(max(q-zero, 0))
 		}
+		w.Sum[c], w.above[c] = w.Sum[c]+sum, w.above[c]+above
 	})
 	return w, nil
 }
@@ -97,19 +101,29 @@ func weightForm(cfg *tqc.Config, wide int) error {
 	return nil
 }
 
-// Runs calls f for every run of codes of an output channel that lie beside each other, in the order of memory.
-func (w *Weights) Runs(f func(channel int, codes []int32)) { w.runs(w.Codes.Integers(), f) }
-
-func (w *Weights) runs(codes []int32, f func(channel int, codes []int32)) {
+// Runs calls f for every run of codes of an output channel that lie beside each other, in the order of memory. They are there until f
+// returns.
+func (w *Weights) Runs(f func(channel int, codes []int32)) {
 	outer, n, inner := w.Codes.Blocks(w.Axis)
-	groups := w.Channels / max(n, 1)
+	groups, run := w.Channels/max(n, 1), make([]int32, inner)
+	if outer > 1 { // short ones: several of them at a time
+		run = make([]int32, n*inner)
+	}
 	for o := range outer {
+		if outer > 1 {
+			w.Codes.IntegersAt(o*n*inner, run)
+		}
 		first := 0
 		if groups > 1 { // ConvTranspose: axis 0 holds the input channels, group after group
 			first = o * groups / outer * n
 		}
 		for c := range n {
-			f(first+c, codes[(o*n+c)*inner:][:inner])
+			if outer > 1 {
+				f(first+c, run[c*inner:][:inner])
+				continue
+			}
+			w.Codes.IntegersAt(c*inner, run)
+			f(first+c, run)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func last(chain []*grid) *grid {
 }
 
 func (r *reader) biasScaleOf(id graph.NodeID, b graph.ValueID, c *code, x, w *grid) {
-	own, channels := c.grid, len(c.integers)
+	own, channels := c.grid, c.codes.Len()
 	if w.block > 0 || own.block > 0 || len(w.scale) > 1 && len(w.scale) != channels || len(own.scale) > 1 && len(own.scale) != channels {
 		return
 	}
@@ -74,14 +74,14 @@ func (r *reader) biasScaleOf(id graph.NodeID, b graph.ValueID, c *code, x, w *gr
 		return
 	}
 	use := graph.Use{Node: id, Index: graph.BiasInput}
-	f := b
+	f, held := b, want.code(c.codes)
 	if u, sole := r.g.SoleUse(b); sole && u == use {
-		r.g.SetConst(b, want.dequantize(c.integers, r.g.Const(b).Shape))
+		r.g.SetConst(b, held.numbers)
 	} else {
-		f = r.g.AddConst(r.g.Value(b).Name, want.dequantize(c.integers, r.g.Const(b).Shape))
+		f = r.g.AddConst(r.g.Value(b).Name, held.numbers)
 		r.g.SetInput(id, graph.BiasInput, f)
 	}
-	r.q.codes[f] = &code{c.integers, &want}
+	r.q.codes[f] = held
 	r.q.reads[use] = []*grid{&want}
 	if moved > 0x1p-22 {
 		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Node: r.g.Node(id).Name, Value: moved,

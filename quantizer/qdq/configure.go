@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -19,19 +20,22 @@ type Imported struct {
 	Warnings []tqc.Warning
 	// Free is Set without the file's scales: the same slots and schemes, to be given scales by calibration, by the target's methods.
 	Free *tqc.Set
+	// Codes are those that the file has of constants of Graph, where quantizing these gives them.
+	Codes map[graph.ValueID]*tensor.Tensor
 }
 
 // Configure writes down what the file says as a set for a target: pairs become slots in the states that quantizer.Configure would
 // have given them. An operator is an integer one if the file brings all numbers that it reads, and, unless it sums products, what
 // it computes to a grid. A pair that no slot of such an operator stands for gets an Identity of its own.
 func (q *Quantized) Configure(t *target.Target) (*Imported, error) {
-	c := &configurer{g: q.Graph.Clone(), q: q, t: t, reads: maps.Clone(q.reads), out: map[graph.ValueID]*grid{}, in: map[graph.Use]*grid{}}
+	c := &configurer{g: q.Graph.Clone(), q: q, t: t, reads: maps.Clone(q.reads), out: map[graph.ValueID]*grid{}, in: map[graph.Use]*grid{},
+		codes: map[graph.ValueID]*tensor.Tensor{}}
 	for _, step := range []func() error{c.bind, c.domains, c.islands, c.place, c.configure, c.states, c.integerBiases, c.prove, c.unused} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	return &Imported{Graph: c.g, Set: c.set, Free: c.free, Target: t,
+	return &Imported{Graph: c.g, Set: c.set, Free: c.free, Target: t, Codes: c.codes,
 		Warnings: slices.Concat(q.Warnings, q.restored(), c.warnings)}, nil
 }
 
@@ -50,7 +54,8 @@ type configurer struct {
 	out      map[graph.ValueID]*grid // what an output slot brings a value to
 	in       map[graph.Use]*grid     // what an input slot does
 	set      *tqc.Set
-	free     *tqc.Set // as it is before it has scales
+	free     *tqc.Set                         // as it is before it has scales
+	codes    map[graph.ValueID]*tensor.Tensor // of Imported
 	warnings []tqc.Warning
 }
 

@@ -221,27 +221,58 @@ func (q *grid) at(c int) qmath.Codec {
 	return qmath.Codec{Format: q.format(), Scale: q.scale[c], ZeroPoint: q.zero[c]}
 }
 
+// stretch is how many codes are read at a time, so that they stay in the processor's cache.
+const stretch = 4096
+
+// reach returns the least and the largest of some codes and 0.
+func reach(codes *tensor.Tensor) (low, high int32) {
+	list := make([]int32, min(codes.Len(), stretch))
+	for i := 0; i < codes.Len(); i += len(list) {
+		list = list[:min(codes.Len()-i, len(list))]
+		codes.IntegersAt(i, list)
+		for _, q := range list {
+			low, high = min(low, q), max(high, q)
+		}
+	}
+	return low, high
+}
+
 // dequantize returns the numbers that integers stand for.
-func (q *grid) dequantize(codes []int32, shape []int) *tensor.Tensor {
-	out := tensor.New(tensor.Float32, shape...)
-	x, of, run := out.F32(), q.index(shape), len(codes) // of codes with one scale
+func (q *grid) dequantize(codes *tensor.Tensor) *tensor.Tensor {
+	out := tensor.New(tensor.Float32, codes.Shape...)
+	x, shape := out.F32(), codes.Shape
+	of, run := q.index(shape), len(x) // of codes with one scale
 	switch {
 	case q.axis >= 0 && q.block == 0:
 		run = tensor.Count(shape[q.axis+1:])
 	case q.axis >= 0:
 		run = 1
 	}
-	for i := 0; i < len(codes); i += run {
-		q.at(of(i)).DequantizeSlice(x[i:][:run], codes[i:][:run])
+	list := make([]int32, min(run, stretch))
+	for i := 0; i < len(x); i += run {
+		codec := q.at(of(i))
+		for part := x[i:][:run]; len(part) > 0; part = part[min(len(part), len(list)):] {
+			own := list[:min(len(part), len(list))]
+			codes.IntegersAt(i+run-len(part), own)
+			codec.DequantizeSlice(part[:len(own)], own)
+		}
 	}
 	return out
 }
 
-// integers returns the codes of a constant, row-major.
-func integers(t *tensor.Tensor) ([]int32, error) {
-	_, known := limits[t.DType]
-	if codes := t.ToRowMajor().Integers(); known && codes != nil {
-		return codes, nil
+// stored returns a constant of codes, row-major.
+func stored(t *tensor.Tensor) (*tensor.Tensor, error) {
+	if _, known := limits[t.DType]; known {
+		return t.ToRowMajor(), nil
 	}
 	return nil, fmt.Errorf("no integers of a quantized tensor in %s", t.Type())
+}
+
+// integers are the codes of a constant, row-major.
+func integers(t *tensor.Tensor) ([]int32, error) {
+	codes, err := stored(t)
+	if err != nil {
+		return nil, err
+	}
+	return codes.Integers(), nil
 }

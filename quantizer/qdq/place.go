@@ -46,11 +46,11 @@ func (c *configurer) placeConstant(v graph.ValueID, u graph.Use) error {
 
 // bake gives a float operator the numbers that the file's Q and DQ make of a float constant.
 func (c *configurer) bake(v graph.ValueID, u graph.Use, q *grid) error {
-	codes, err := c.integersOf(v, q)
+	codes, err := c.stored(v, q)
 	if err != nil {
 		return c.g.ErrorAt(stage, u.Node, err)
 	}
-	c.g.SetInput(u.Node, u.Index, c.g.AddConst(c.g.Value(v).Name+"_rounded", q.dequantize(codes, c.g.Const(v).Shape)))
+	c.g.SetInput(u.Node, u.Index, c.g.AddConst(c.g.Value(v).Name+"_rounded", q.dequantize(codes)))
 	return nil
 }
 

@@ -36,9 +36,12 @@ type Quantized struct {
 
 // code is a constant that the file holds as integers.
 type code struct {
-	integers []int32
-	grid     *grid
+	codes   *tensor.Tensor // row-major
+	grid    *grid
+	numbers *tensor.Tensor // that they stand for
 }
+
+func (q *grid) code(codes *tensor.Tensor) *code { return &code{codes, q, q.dequantize(codes)} }
 
 // Read takes apart g, a graph as it was loaded, and leaves it unchanged. What has no constant scales, and integers that are
 // computed with outside of the operators it knows, are errors that name the node. A graph in which nothing is quantized is an
@@ -224,13 +227,14 @@ func (r *reader) constant(n *graph.Node, v graph.ValueID, q *grid) (link, error)
 		}
 	}
 	t := r.g.Const(v)
-	codes, err := integers(t)
+	codes, err := stored(t)
 	if err != nil {
 		return link{}, r.g.ErrorAt(stage, n.ID, err)
 	}
-	f := r.g.AddConst(bare(r.g.Value(v).Name), q.dequantize(codes, t.Shape))
+	c := q.code(codes)
+	f := r.g.AddConst(bare(r.g.Value(v).Name), c.numbers)
 	r.constants[v] = append(r.constants[v], f)
-	r.q.codes[f] = &code{codes, q}
+	r.q.codes[f] = c
 	r.q.Codes++
 	return link{f, []*grid{q}}, nil
 }

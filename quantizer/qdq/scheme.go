@@ -67,20 +67,20 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 	if !cfg.Integer() || !q.whole() || cfg.Bits != w.Bits || cfg.Signed() != w.Signed() || !cfg.Policy.Has(tqc.Symmetric) {
 		return cfg, nil
 	}
-	codes, err := c.integersOf(v, q)
+	codes, err := c.stored(v, q)
 	if err != nil {
 		return cfg, err
 	}
-	if low := slices.Min(append(codes[:len(codes):len(codes)], 0)); low >= w.QMin {
+	if low, _ := reach(codes); low >= w.QMin {
 		cfg.QMin, cfg.QMax = w.QMin, w.QMax
 	}
 	return cfg, nil
 }
 
-// integersOf returns the integers of a constant: the file's, or what the file's Q makes of float ones.
-func (c *configurer) integersOf(v graph.ValueID, q *grid) ([]int32, error) {
+// stored returns the integers of a constant: the file's, or what the file's Q makes of float ones.
+func (c *configurer) stored(v graph.ValueID, q *grid) (*tensor.Tensor, error) {
 	if own := c.q.codes[v]; own != nil {
-		return own.integers, nil
+		return own.codes, nil
 	}
 	t := c.g.Const(v)
 	if t.DType != tensor.Float32 {
@@ -95,7 +95,7 @@ func (c *configurer) integersOf(v graph.ValueID, q *grid) ([]int32, error) {
 		}
 		q.at(k).QuantizeSlice(codes[from:to], x[from:to])
 	}
-	return codes, nil
+	return &tensor.Tensor{DType: tensor.Int32, Shape: t.Shape, Data: codes}, nil
 }
 
 // prove quantizes every constant again and compares its integers with the file's. A bias whose numbers do not give its integers,
@@ -114,6 +114,20 @@ func (c *configurer) prove() error {
 	return nil
 }
 
+// comesBack reports whether quantizing the numbers gives the codes, as arithmetic says: where their differences from the zero point have
+// few bits, times a scale that is a normal number and divided by it they are off by two roundings, far less than half a step. False says
+// nothing.
+func (o *code) comesBack(c *tqc.Config, p *tqc.Params) bool {
+	q := o.grid
+	if !c.Integer() || c.Bits > 16 || c.Rounding != qmath.HalfEven || q.block > 0 || c.Policy.Has(tqc.PerGroup) ||
+		!slices.Equal(p.Scale, q.scale) || !slices.Equal(p.ZeroPoint, q.zero) || len(q.scale) > 1 && c.Axis != q.axis ||
+		slices.ContainsFunc(q.scale, func(s float32) bool { return !(s >= 0x1p-126 && s <= 0x1p100) }) {
+		return false
+	}
+	low, high := reach(o.codes)
+	return low >= c.QMin && high <= c.QMax
+}
+
 func (c *configurer) proveSlot(s tqc.SlotID) error {
 	sl := c.set.Slot(s)
 	own := c.q.codes[sl.Value]
@@ -121,22 +135,32 @@ func (c *configurer) proveSlot(s tqc.SlotID) error {
 		return nil // float in the file: the integers are what quantizing gives
 	}
 	p := *c.set.Params(s)
-	codes, err := tqc.Quantize(c.g.Const(sl.Value), &sl.Config, &p)
-	if err != nil || slices.Equal(codes, own.integers) {
+	if own.numbers == c.g.Const(sl.Value) && own.comesBack(&sl.Config, &p) {
+		c.codes[sl.Value] = own.codes
+		return nil
+	}
+	bad, back, file := -1, int32(0), []int32(nil)
+	err := tqc.Codes(c.g.Const(sl.Value), &sl.Config, &p, func(from int, codes []int32) bool {
+		file = slices.Grow(file[:0], len(codes))[:len(codes)]
+		own.codes.IntegersAt(from, file)
+		for i, q := range codes {
+			if q != file[i] {
+				bad, back = from+i, q
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil || bad < 0 {
 		return err
 	}
 	if sl.Config.Bits == 32 {
-		p.Codes = slices.Clone(own.integers)
+		p.Codes = slices.Clone(own.codes.Integers())
 		if err := p.CheckCodes(&sl.Config, c.g.Const(sl.Value)); err != nil {
 			return err
 		}
 		return c.set.Render(s, p)
 	}
-	for i, q := range codes {
-		if q != own.integers[i] {
-			return fmt.Errorf("element %d of %q: code %d has no float32 form at its scale (it comes back as %d)", i, c.g.Value(sl.Value).Name,
-				own.integers[i], q)
-		}
-	}
-	return nil
+	return fmt.Errorf("element %d of %q: code %d has no float32 form at its scale (it comes back as %d)", bad, c.g.Value(sl.Value).Name,
+		own.codes.Integers()[bad], back)
 }

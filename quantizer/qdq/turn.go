@@ -58,9 +58,10 @@ func (r *reader) turn(id graph.NodeID) (link, error) {
 		r.links[v] = link{r.g.AddConst(r.g.Value(v).Name+"_turned", tensor.FromF32(x, to...)), []*grid{&q}}
 		return r.links[v], nil
 	}
-	codes, to := permute(c.integers, shape, perm)
-	f := r.g.AddConst(r.g.Value(v).Name+"_turned", q.dequantize(codes, to))
-	r.q.codes[f] = &code{codes, &q}
+	list, to := permute(c.codes.Integers(), shape, perm)
+	turned := q.code(&tensor.Tensor{DType: tensor.Int32, Shape: to, Data: list})
+	f := r.g.AddConst(r.g.Value(v).Name+"_turned", turned.numbers)
+	r.q.codes[f] = turned
 	r.links[v] = link{f, []*grid{&q}}
 	return r.links[v], nil
 }

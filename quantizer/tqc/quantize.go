@@ -26,44 +26,90 @@ func (p *Params) Code(c *Config, i int, x float32, codec qmath.Codec) int32 {
 // Quantize returns the codes of a float32 constant, row-major: integers, or the bit patterns of other formats. NaN is an error, and so are
 // scales that do not fit the tensor, and those of run time.
 func Quantize(t *tensor.Tensor, c *Config, p *Params) ([]int32, error) {
-	if t.DType != tensor.Float32 || t.F32() == nil && t.Len() > 0 {
-		return nil, fmt.Errorf("a constant of type %s cannot be quantized", t.Type())
-	}
-	t = t.ToRowMajor()
-	x, out, nan := t.F32(), make([]int32, t.Len()), -1
-	err := Runs(t, c, p, func(from, to int, codec qmath.Codec) bool {
-		for i, v := range x[from:to] {
-			if v != v {
-				nan = from + i
-				return false
-			}
-		}
-		if to == from+1 && !c.BeyondFloat() { // a matrix whose columns have scales
-			out[from] = codec.Quantize(x[from])
-			return true
-		}
-		if !c.BeyondFloat() {
-			codec.QuantizeSlice(out[from:to], x[from:to])
-			return true
-		}
-		for i := from; i < to; i++ {
-			out[i] = p.Code(c, i, x[i], codec)
-		}
+	out := make([]int32, 0, t.Len())
+	err := Codes(t, c, p, func(_ int, codes []int32) bool {
+		out = append(out, codes...)
 		return true
 	})
-	if err == nil && nan >= 0 {
-		err = fmt.Errorf("the constant holds NaN at element %d", nan)
-	}
 	return out, err
+}
+
+// stretch is how many codes are made at a time: they stay in the processor's cache.
+const stretch = 4096
+
+// Codes calls f, until it returns false, with the codes that Quantize gives, a stretch of elements from one on at a time. They are there until
+// f returns.
+func Codes(t *tensor.Tensor, c *Config, p *Params, f func(from int, codes []int32) bool) error {
+	if t.DType != tensor.Float32 || t.F32() == nil && t.Len() > 0 {
+		return fmt.Errorf("a constant of type %s cannot be quantized", t.Type())
+	}
+	t = t.ToRowMajor()
+	x, codes, nan, first, more := t.F32(), make([]int32, 0, min(stretch, t.Len())), -1, 0, true
+	err := Runs(t, c, p, func(from, to int, codec qmath.Codec) bool {
+		for from < to && more {
+			n := min(to-from, cap(codes)-len(codes))
+			own := codes[len(codes):][:n]
+			codes = codes[:len(codes)+n]
+			if nan = quantize(own, x[from:from+n], from, c, p, codec); nan >= 0 {
+				return false
+			}
+			if from += n; len(codes) == cap(codes) {
+				more = f(first, codes)
+				first, codes = first+len(codes), codes[:0]
+			}
+		}
+		return more
+	})
+	switch {
+	case err != nil:
+		return err
+	case nan >= 0:
+		return fmt.Errorf("the constant holds NaN at element %d", nan)
+	case more && len(codes) > 0:
+		f(first, codes)
+	}
+	return nil
+}
+
+// quantize writes the codes of numbers that share a codec, which are the elements from on of a constant. It returns the element that is NaN, or
+// -1.
+func quantize(dst []int32, x []float32, from int, c *Config, p *Params, codec qmath.Codec) (nan int) {
+	for i, v := range x {
+		if v != v {
+			return from + i
+		}
+	}
+	switch {
+	case c.BeyondFloat():
+		for i, v := range x {
+			dst[i] = p.Code(c, from+i, v, codec)
+		}
+	case len(x) == 1: // a matrix whose columns have scales
+		dst[0] = codec.Quantize(x[0])
+	default:
+		codec.QuantizeSlice(dst, x)
+	}
+	return -1
 }
 
 // QuantizeTo is Quantize with codes of type d, in the shape of t; codes that do not fit into it are an error.
 func QuantizeTo(d tensor.DType, t *tensor.Tensor, c *Config, p *Params) (*tensor.Tensor, error) {
-	codes, err := Quantize(t, c, p)
-	if err != nil {
+	if d.Bits() < 8 { // several in a byte
+		codes, err := Quantize(t, c, p)
+		if err != nil {
+			return nil, err
+		}
+		return Narrow(d, t.Shape, codes)
+	}
+	out := tensor.New(d, t.Shape...)
+	var outside error
+	if err := Codes(t, c, p, func(from int, codes []int32) bool {
+		outside = put(out, from, codes)
+		return outside == nil
+	}); err != nil {
 		return nil, err
 	}
-	return Narrow(d, t.Shape, codes)
+	return out, outside
 }
 
 // Narrow stores codes in a new tensor of type d and the given shape, row-major; they must fit.
@@ -72,33 +118,60 @@ func Narrow(d tensor.DType, shape []int, codes []int32) (*tensor.Tensor, error) 
 	if out.Len() != len(codes) {
 		return nil, fmt.Errorf("%d codes for %s", len(codes), out.Type())
 	}
-	out = out.WithIntegers(codes)
-	if within(d, codes) {
-		return out, nil
+	if d.Bits() >= 8 {
+		return out, put(out, 0, codes)
 	}
+	out = out.WithIntegers(codes)
 	for i, q := range out.Integers() {
 		if q != codes[i] {
-			return nil, fmt.Errorf("%d does not fit into %s", codes[i], d)
+			return nil, outsideError(d, codes[i])
 		}
 	}
 	return out, nil
 }
 
-// within reports whether a type of whole bytes holds all codes, without writing them.
-func within(d tensor.DType, codes []int32) bool {
-	var low int32
-	switch d {
-	case tensor.Int8, tensor.Int16:
-		low = -1 << (d.Bits() - 1)
-	case tensor.Uint8, tensor.Uint16:
+func outsideError(d tensor.DType, q int32) error { return fmt.Errorf("%d does not fit into %s", q, d) }
+
+// put stores codes from an element on; those that do not fit are an error.
+func put(out *tensor.Tensor, from int, codes []int32) error {
+	bad := -1
+	switch x := out.Data.(type) {
+	case []int8:
+		bad = store(x[from:], codes)
+	case []uint8:
+		bad = store(x[from:], codes)
+	case []int16:
+		bad = store(x[from:], codes)
+	case []uint16:
+		bad = store(x[from:], codes)
+	case []int32:
+		copy(x[from:], codes)
 	default:
-		return false
+		panic("tqc: " + out.Type() + " holds no codes")
 	}
+	if bad >= 0 {
+		return outsideError(out.DType, codes[bad])
+	}
+	return nil
+}
+
+// store returns the first code that does not fit, or -1.
+func store[T int8 | uint8 | int16 | uint16](dst []T, codes []int32) int {
+	dst = dst[:len(codes)]
 	outside := int32(0)
-	for _, q := range codes {
-		outside |= (q - low) >> d.Bits()
+	for i, q := range codes {
+		dst[i] = T(q)
+		outside |= int32(dst[i]) ^ q
 	}
-	return outside == 0
+	if outside == 0 {
+		return -1
+	}
+	for i, q := range codes {
+		if int32(dst[i]) != q {
+			return i
+		}
+	}
+	return -1
 }
 
 // Runs calls f, until it returns false, with the bounds of every run of elements of t that share a scale, in memory order, and with what

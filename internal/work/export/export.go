@@ -157,6 +157,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	}
 	r.IntegerShare = planning.IntegerShare(p.Graph, p.Set.Domains)
 	v, err := workverify.Ensure(ctx, j, p, profile, workverify.Terms{Backend: o.Backend, Samples: o.Samples, Threads: o.Threads, Unverified: o.Unverified, Kept: &back.Compiled})
+	in.Verified = back.Program
 	if v != nil {
 		r.Verification = workverify.ForExport(p, v)
 	}

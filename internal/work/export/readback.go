@@ -98,5 +98,5 @@ func importedProgram(ctx context.Context, g *graph.Graph, p *planning.Planned, p
 			slot.Config.Rounding = p.Target.Activation.Rounding
 		}
 	}
-	return lower.CompilePartial(im.Graph, im.Set, p.Target, profile)
+	return lower.CompileCodes(im.Graph, im.Set, p.Target, profile, im.Codes)
 }
