@@ -42,7 +42,9 @@ func TestForeignRecipes(t *testing.T) {
 	for _, c := range []struct{ name, text, want, fails string }{
 		{"preset:qnnpack", "", "observer=mse reduce_range=false per_tensor=true", ""},
 		{"preset:x86", "", "observer=mse reduce_range=true per_tensor=false", ""},
-		{"preset:x68", "", "", `unknown preset "x68": one of x86, fbgemm, onednn, qnnpack`},
+		{"preset:int16", "", "* activations=int16-sym-tensor", ""},
+		{"preset:fp8", "", "* weights=e4m3-sym-tensor activations=e4m3-sym-tensor", ""},
+		{"preset:x68", "", "", `unknown preset "x68": one of x86, fbgemm, onednn, qnnpack, dynamic, int16, fp8`},
 		{"nncf:s.json", `{"names": ["conv1"], "types": ["Gemm"]}`, "nncf names: conv1 domain=fp32\nnncf types: type:Gemm domain=fp32", ""},
 		{"nncf:s.json", `{"patterns": ["conv"]}`, "nncf patterns: type:Conv domain=fp32", ""},
 		{"nncf:s.json", `{"patterns": ["onv"]}`, "", `s.json: pattern "onv" matches no operator of the model`},
@@ -79,5 +81,24 @@ func TestForeignRecipes(t *testing.T) {
 			continue
 		}
 		require.Equal(t, c.want, got, c.text)
+	}
+}
+
+// The presets of formats give plans of these formats, and say how much of the work is then on integers.
+func TestPresetsOfFormats(t *testing.T) {
+	for name, c := range map[string]struct {
+		scheme string
+		share  float64
+	}{
+		"dynamic": {`"WEIGHTS"`, 0}, "int16": {`"activations":"int16-sym-tensor"`, 1}, "fp8": {`"activations":"e4m3-sym-tensor"`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := place(t, new(Memory), "m", 3)
+			r, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}},
+				Recipes: []string{"preset:" + name}, Threads: 1})
+			require.NoError(t, err)
+			require.InDelta(t, c.share, *r.IntegerShare, 0.01)
+			require.Contains(t, string(get(t, p, p.Plan)), c.scheme)
+		})
 	}
 }

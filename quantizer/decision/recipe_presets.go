@@ -12,7 +12,7 @@ type Preset struct {
 	text      string
 }
 
-// Presets are the default configurations of PyTorch's eager and FX quantization by the name of their backend: what
+// Presets are formats for a whole network, and the default configurations of PyTorch's eager and FX quantization by the name of their backend: what
 // torch.ao.quantization.get_default_qconfig_mapping returns for it. Its HistogramObserver chooses the range with the smallest squared
 // error, as mse does. Where PyTorch halves the range of activations so that 16-bit sums of x86 cannot overflow (reduce_range), these halve
 // that of weights, which is what targets have for the same purpose. Operators with prescribed scales are the target's own.
@@ -22,7 +22,21 @@ var Presets = []Preset{
 	{"onednn", "PyTorch's qconfig onednn: as x86, with 8 bits", "- {observer: mse, reduce_range: false, per_tensor: false}\n"},
 	{"qnnpack", "PyTorch's qconfig qnnpack: one scale per weight tensor, 8 bits, smallest squared error",
 		"- {observer: mse, reduce_range: false, per_tensor: true}\n"},
+	{"dynamic", "scales of activations at run time, as onnxruntime.quantization's quantize_dynamic; convolutions in float, with int8 weights", dynamic},
+	{"int16", "activations of 16 bits", prescribed + "- {select: \"*\", activations: int16-sym-tensor}\n"},
+	{"fp8", "E4M3 everywhere, one scale per tensor", prescribed + "- {select: \"*\", activations: e4m3-sym-tensor, weights: e4m3-sym-tensor}\n"},
 }
+
+// prescribed leaves operators in float whose results have an int8 scale that targets prescribe.
+const prescribed = `- {select: "type:Softmax", domain: fp32, optional: true}
+- {select: "type:Sigmoid", domain: fp32, optional: true}
+`
+
+// dynamic has no convolutions: engines compute those with scales of run time in float anyway.
+const dynamic = `- {select: "type:Conv", domain: weights, optional: true}
+- {select: "type:ConvTranspose", domain: weights, optional: true}
+- {select: "*", activations: uint8-asym-dynamic-tensor}
+`
 
 // fbgemm has no scales per channel for transposed convolutions.
 const perChannel7 = `- {observer: mse, reduce_range: true, per_tensor: false}

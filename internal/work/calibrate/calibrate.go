@@ -182,7 +182,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	losses, err := planning.KeptLosses(ctx, j, d, out, o.Threads)
 	planning.WarnNotFinite(ctx, j, d.Kept != nil && d.Kept.Infinite, err, open.DataOptions{}, o.Threads)
 	planning.WarnBadLosses(j, out.Graph, p, losses, err, open.DataOptions{})
-	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set.Domains)
+	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set)
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}
 	}

@@ -155,7 +155,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	r.IntegerShare = planning.IntegerShare(p.Graph, p.Set.Domains)
+	r.IntegerShare = planning.IntegerShare(p.Graph, p.Set)
 	v, err := workverify.Ensure(ctx, j, p, profile, workverify.Terms{Backend: o.Backend, Samples: o.Samples, Threads: o.Threads, Unverified: o.Unverified, Kept: &back.Compiled})
 	in.Verified = back.Program
 	if v != nil {

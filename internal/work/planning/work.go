@@ -2,6 +2,7 @@ package planning
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,14 +37,40 @@ func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has [
 	return o
 }
 
-// IntegerShare is the share of a graph's multiply-accumulates that run on integers, 0 to 1; nil for a graph without any.
-func IntegerShare(g *graph.Graph, domains []tqc.Domain) *float64 {
-	all, integer, _ := workOf(g, domains)
+// IntegerShare is the share of a graph's multiply-accumulates that run on integers, 0 to 1; nil for a graph without any. Formats that are no
+// integers do not, nor do convolutions with scales of run time.
+func IntegerShare(g *graph.Graph, set *tqc.Set) *float64 {
+	all, integer, _ := workOf(g, set.Domains)
 	if all == 0 {
 		return nil
 	}
+	for _, id := range g.Nodes() {
+		if n, _ := g.MACsAtLeast(id); set.Domains[id] == tqc.DomainInt && n > 0 && !integerFactors(g, g.Node(id), set) {
+			integer -= n
+		}
+	}
 	share := float64(integer) / float64(all)
 	return &share
+}
+
+// integerFactors reports whether what a node multiplies are integers.
+func integerFactors(g *graph.Graph, n *graph.Node, set *tqc.Set) bool {
+	for i, v := range n.Inputs {
+		slots := []tqc.SlotID{set.Input(n.ID, i)}
+		if v != graph.NoValue && g.Producer(v) != graph.NoNode {
+			p := g.Node(g.Producer(v))
+			slots = append(slots, set.Output(p.ID, slices.Index(p.Outputs, v)))
+		}
+		for _, s := range slots {
+			if s == tqc.NoSlot || !set.Slot(s).State().Quantizes() {
+				continue
+			}
+			if c := &set.Slot(s).Config; !c.Integer() || c.RunTime() && graph.Slides(n.Op) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // workOf is how many multiply-accumulates a graph has and how many of them run on integers, and how many elements are computed in float.
