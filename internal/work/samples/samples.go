@@ -40,6 +40,24 @@ func Halved(list []*exec.Sample) (fit, held []*exec.Sample) {
 	return fit, held
 }
 
+// ReadHashes reads all samples and returns their hashes in order. See gets each of them; nil is nobody.
+func ReadHashes(ctx context.Context, it exec.Iterator, see func(*exec.Sample)) (hashes [][32]byte, err error) {
+	for {
+		s, err := it.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return hashes, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, s.Hash)
+		if see != nil {
+			see(s)
+		}
+	}
+}
+
+// HashesOf returns the hashes of samples in order.
 func HashesOf(list []*exec.Sample) [][32]byte {
 	hashes := make([][32]byte, len(list))
 	for i, s := range list {
@@ -67,6 +85,7 @@ func (w *Watched) Next(ctx context.Context) (*exec.Sample, error) {
 	return s, err
 }
 
+// Hashes returns the hashes of the samples of runs in order.
 func Hashes(r *analysis.Runs) [][32]byte {
 	hashes := make([][32]byte, len(r.Samples))
 	for i := range hashes {

@@ -2,8 +2,6 @@ package search
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	"qwb/analysis"
 	"qwb/analysis/task"
@@ -36,23 +34,16 @@ func (s *searcher) read(ctx context.Context) error {
 	if room == 0 {
 		room = 2 << 30
 	}
-	var hashes [][32]byte
-	it := s.set.Iterator()
-	for {
-		sample, err := it.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		hashes = append(hashes, sample.Hash)
-		for _, t := range sample.Feeds {
+	hashes, err := samples.ReadHashes(ctx, s.set.Iterator(), func(x *exec.Sample) {
+		for _, t := range x.Feeds {
 			room -= int64(t.DType.Bytes(t.Len()))
 		}
-		if s.samples = append(s.samples, sample); room < 0 {
+		if s.samples = append(s.samples, x); room < 0 {
 			s.samples = nil
 		}
+	})
+	if err != nil {
+		return err
 	}
 	s.halves = exec.NewHalves(hashes)
 	for _, hash := range hashes {

@@ -7,20 +7,15 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"qwb/analysis"
 	"qwb/analysis/assign"
 	"qwb/calib/data"
-	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/internal/plain"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/planning"
-	"qwb/internal/work/samples"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/sim"
-	"qwb/quantizer/tqc"
 )
 
 // Found is what a search found and what it may claim.
@@ -55,9 +50,6 @@ type Found struct {
 	Limit   func() string          `json:"-"` // says what the cost may be, where the budget is on that; else nil
 }
 
-// rankSamples is how many of the fitting samples the operators are ranked on: they give an order and a first guess.
-const rankSamples = 32
-
 // searcher connects analysis.Search with the graph, its statistics and the data.
 type searcher struct {
 	*planning.Change
@@ -81,12 +73,6 @@ type searcher struct {
 	closing   func() // of the metric
 	count     int    // evaluations
 	tick      func(int)
-}
-
-// placed is a choice with what follows from it.
-type placed struct {
-	*planning.Derived
-	decisions []decision.Decision
 }
 
 // search looks for the operators to send to float, or to other formats, under the plan's decisions and those of this step, and returns the
@@ -375,178 +361,4 @@ func (s *searcher) asIntegers(ctx context.Context, found *Found) error {
 		return nil
 	}
 	return s.integers(ctx, nil, s.held.start, found)
-}
-
-// goalText is what decisions say of the goal.
-func (s *searcher) goalText() string {
-	if s.o.MaxCost != nil {
-		if s.o.Costing.name() == "time" {
-			return fmt.Sprintf("time %g", s.most)
-		}
-		return fmt.Sprintf("%s %d", s.o.Costing.name(), int64(s.most)) // operations and bytes are whole
-	}
-	return fmt.Sprintf("%s %g", s.budget.Name, s.budget.At)
-}
-
-// apply is the command that decides a choice that was placed.
-func (s *searcher) apply(choice []int) string {
-	var lines []string
-	if out := s.places[fmt.Sprint(choice)]; out != nil {
-		for _, d := range out.decisions {
-			if !s.mixed() {
-				return "qwb dispatch " + plain.Shell(s.Plan) + " --fp32 " + plain.Shell(strings.Join(d.Select, ","))
-			}
-			lines = append(lines, "qwb set "+plain.Shell(s.Plan)+" "+plain.Shell(strings.Join(d.Select, ","))+" "+strings.Join(d.Properties.Words(), " "))
-		}
-	}
-	return strings.Join(lines, " && ")
-}
-
-// placed is what follows from a choice; nil is the plan as it is.
-func (s *searcher) placed(ctx context.Context, choice []int) (*placed, error) {
-	if !slices.ContainsFunc(choice, func(k int) bool { return k > 0 }) {
-		return &placed{Derived: s.start}, nil
-	}
-	key := fmt.Sprint(choice)
-	if out := s.places[key]; out != nil {
-		return out, nil
-	}
-	out, list, err := s.mix.Derive(ctx, s.base, s.goalText(), choice)
-	if err != nil {
-		return nil, err
-	}
-	s.places[key] = &placed{out, list}
-	return s.places[key], nil
-}
-
-// place says what a choice amounts to.
-func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement, error) {
-	out, err := s.placed(ctx, choice)
-	if err != nil {
-		return nil, err
-	}
-	integer, total := out.Assignment.Work()
-	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()), Chosen: s.mix.Chosen(out.Derived, choice), Float: true}
-	if p.Cost = float64(p.MACs); s.mixed() {
-		cost, err := analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
-		if err != nil {
-			return nil, err
-		}
-		p.Cost, p.Formats = s.o.Costing.Of(cost, s.Derivation.Target), map[string]int{}
-		for i, k := range p.Chosen {
-			p.Formats[s.units[i].Options[k].Name]++
-		}
-	}
-	for _, domain := range out.Set.Domains {
-		p.Float = p.Float && (domain == tqc.DomainFP32 || domain == tqc.DomainSOI)
-	}
-	return p, nil
-}
-
-// companions names the operators that go to float with a choice though they are not in it.
-func (s *searcher) companions(ctx context.Context, choice []int, found *Found) error {
-	out, err := s.placed(ctx, choice)
-	if err != nil {
-		return err
-	}
-	order, err := out.Graph.Order()
-	if err != nil {
-		return err
-	}
-	var chosen []string
-	for _, d := range out.decisions {
-		chosen = append(chosen, d.Select...)
-	}
-	for _, id := range order {
-		name := out.Graph.Node(id).Name
-		if out.Set.Domains[id].Float() && s.start.Set.Domains[id] == tqc.DomainInt && s.start.Set.Fused[id] == graph.NoNode && !slices.Contains(chosen, name) {
-			found.Along = append(found.Along, name)
-		}
-	}
-	return nil
-}
-
-// rank makes a unit of every operator that layerwise analysis measures, on some of the fitting samples. In several formats it measures them
-// in each.
-func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err error) {
-	list, err := s.layerwise(ctx, "layerwise", s.start)
-	if err != nil {
-		return nil, err
-	}
-	var nodes []graph.NodeID
-	for _, l := range list {
-		id, _ := s.Planned.Graph.LookupNode(l.Node)
-		if wanted(s.start, s.Planned.Graph, id) && !s.mixed() {
-			continue // somebody decided that it runs on integers
-		}
-		nodes = append(nodes, id)
-		l.WeightRange = nil
-		ranking = append(ranking, l)
-		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Parts: l.Parts()}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
-	}
-	if s.mix, err = NewMixture(s.Derivation, s.start, nodes, s.asked()); err != nil {
-		return ranking, err
-	}
-	if !s.mixed() {
-		for i, l := range ranking {
-			if l.MACs == 0 { // its own work is next to nothing: in float it costs converting what it reads and writes
-				s.units[i].Options[1].Cost += s.Planned.Target.BorderCost * float64(s.mix.Elements(nodes[i]))
-			}
-		}
-		return ranking, nil
-	}
-	s.mix.note = s.Note
-	s.mix.refuse = s.Exportable
-	s.units, err = s.mix.Measured(ctx, s.base, s.o.Costing, func(ctx context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error) {
-		in := list
-		if out != s.start {
-			var err error
-			if in, err = s.layerwise(ctx, "layerwise, "+format, out); err != nil {
-				return nil, err
-			}
-		}
-		losses := map[graph.NodeID][]float64{}
-		for _, l := range in {
-			id, _ := s.Planned.Graph.LookupNode(l.Node)
-			losses[id] = l.Parts()
-		}
-		return losses, nil
-	})
-	return ranking, err
-}
-
-// layerwise measures every operator of a plan alone.
-func (s *searcher) layerwise(ctx context.Context, what string, out *planning.Derived) ([]analysis.LayerError, error) {
-	g, _ := s.Planned.TunedGraph(out.Set)
-	q, err := s.Planned.SimulatorOf(g, out.Set, nil)
-	if err != nil {
-		return nil, err
-	}
-	parts, err := samples.Slices(s.Job, s.o.Data.Slices, s.Planned.Reference)
-	if err != nil {
-		return nil, err
-	}
-	n := min(rankSamples, len(s.fit.hashes))
-	tick, finish := s.Progress(what, n)
-	defer finish()
-	r, err := analysis.Analyze(ctx, s.Planned.Reference, q, &samples.Head{Iterator: s.fit.again(), Left: n}, analysis.Config{Layerwise: true, Parts: parts, Threads: s.o.Threads, Memory: s.o.Memory,
-		Progress: tick})
-	if err != nil {
-		return nil, err
-	}
-	return r.Layerwise, nil
-}
-
-// wanted reports whether a node, or one that is computed together with it, was decided to run on integers.
-func wanted(d *planning.Derived, g *graph.Graph, id graph.NodeID) bool {
-	top := id
-	if h := d.Set.Fused[id]; h != graph.NoNode {
-		top = h
-	}
-	for _, other := range d.Set.Together(top, g.Nodes()) {
-		if d.Table.Nodes[other].Domain == decision.Int {
-			return true
-		}
-	}
-	return false
 }
