@@ -1,6 +1,7 @@
 package qwb
 
 import (
+	"qwb/analysis"
 	"qwb/internal/work/bring"
 	"qwb/internal/work/calibrate"
 	"qwb/internal/work/certify"
@@ -95,15 +96,15 @@ type (
 	// Planned is a plan with the model it is for, ready to run.
 	Planned = planning.Planned
 	// Figure is a budget's metric on some samples.
-	Figure = planning.Figure
+	Figure = analysis.BudgetFigure
 	// DecideResult is what set, unset, undo, redo and rederive print with --json.
 	DecideResult = planning.DecideResult
 	// Governed is a slot that takes its scale from another.
 	Governed = planning.Governed
 	// CostChange is what a plan costs before and after a search.
-	CostChange = planning.CostChange
+	CostChange = analysis.CostChange
 	// OnIntegers is where the multiply-accumulates of a network ran before a command and run after it.
-	OnIntegers = planning.OnIntegers
+	OnIntegers = analysis.OnIntegers
 	// LogResult is what plan log prints with --json.
 	LogResult = planning.LogResult
 	// Logged is a decision with its place in the plan.
@@ -143,15 +144,15 @@ type (
 	// FlipsOptions are the arguments of Flips.
 	FlipsOptions = measure.FlipsOptions
 	// FlipsResult says which samples a classifier takes for something else once it is quantized.
-	FlipsResult = measure.FlipsResult
+	FlipsResult = analysis.FlipsResult
 	// Confused counts samples that float takes for one class and the quantized network for another.
-	Confused = measure.Confused
+	Confused = analysis.Confused
 	// Flip is one sample.
-	Flip = measure.Flip
+	Flip = analysis.Flip
 	// Prediction is what a classifier says of a sample.
-	Prediction = measure.Prediction
+	Prediction = analysis.Prediction
 	// ClassOf is a class with its share.
-	ClassOf = measure.ClassOf
+	ClassOf = analysis.ClassOf
 	// RunOptions are the arguments of run.
 	RunOptions = measure.RunOptions
 	// RunResult says where the outputs are: of one run in the order in which the model has them, of samples in the order of these.
@@ -164,7 +165,7 @@ type (
 	// Budget is what a search has to reach.
 	Budget = search.Budget
 	// Added is by how much the integers of a profile are worse than the simulation on the same held-out samples, in the budget's terms.
-	Added = search.Added
+	Added = analysis.IntegersAdded
 	// Found is what a search found and what it may claim.
 	Found = search.Found
 	// Costing says what a search counts as the cost of a plan.
@@ -260,7 +261,7 @@ type (
 	// GateOptions are the arguments of gate.
 	GateOptions = certify.GateOptions
 	// GateReport is what gate --json prints.
-	GateReport = certify.GateReport
+	GateReport = analysis.GateReport
 
 	// BindOptions are the arguments of bind.
 	BindOptions = bring.BindOptions

@@ -76,3 +76,18 @@ func Gate(check string, e Estimate, size, limit float64, unit string, strict boo
 	}
 	return c
 }
+
+// GateReport is what gate --json prints.
+type GateReport struct {
+	A       string      `json:"a"`
+	B       string      `json:"b,omitempty"`
+	Held    bool        `json:"held"`
+	Strict  bool        `json:"strict"`
+	Samples int         `json:"samples"`
+	Metric  string      `json:"metric,omitempty"`
+	Paired  bool        `json:"paired"` // both were measured on the same samples, one by one
+	Checks  []GateCheck `json:"checks"`
+	// Headlines say of A what counts more than the figures; see Headlines.
+	Headlines []string `json:"headlines,omitempty"`
+	Seconds   float64  `json:"seconds"`
+}

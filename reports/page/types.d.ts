@@ -78,14 +78,6 @@ declare namespace Core {
     placed?: Placed | null;
   }
 
-  interface Added {
-    profile: string;
-    samples: number;
-    value: number;
-    more: number;
-    error: number | null;
-  }
-
   interface Advice {
     node: string;
     nodes?: string[];
@@ -214,6 +206,14 @@ declare namespace Core {
     value: number | null;
     error: number | null;
     met: boolean | null;
+  }
+
+  interface BudgetFigure {
+    samples: number;
+    value: number;
+    error: number | null;
+    upper?: number | null;
+    kind?: string;
   }
 
   interface Bytes {
@@ -564,14 +564,6 @@ declare namespace Core {
     value?: any;
   }
 
-  interface Figure {
-    samples: number;
-    value: number;
-    error: number | null;
-    upper?: number | null;
-    kind?: string;
-  }
-
   interface Figures {
     lo: number;
     hi: number;
@@ -720,6 +712,14 @@ declare namespace Core {
     roofline?: Roofline | null;
     unsupported: Unsupported[];
     platforms: PlatformInfo[];
+  }
+
+  interface IntegersAdded {
+    profile: string;
+    samples: number;
+    value: number;
+    more: number;
+    error: number | null;
   }
 
   interface Job {
@@ -1344,14 +1344,14 @@ declare namespace Core {
     cost?: CostChange | null;
     goal?: { metric: string; budget: number };
     samples?: number;
-    fit?: Figure | null;
-    held_out?: Figure | null;
+    fit?: BudgetFigure | null;
+    held_out?: BudgetFigure | null;
     cross_validated?: boolean;
     claimed?: boolean;
     needed?: number;
     refused?: string;
     along?: string[];
-    integers?: Added | null;
+    integers?: IntegersAdded | null;
     apply?: string;
     formats?: string[];
     seconds?: number;

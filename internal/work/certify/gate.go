@@ -39,21 +39,6 @@ type GateOptions struct {
 	Run compare.Options
 }
 
-// GateReport is what gate --json prints.
-type GateReport struct {
-	A       string               `json:"a"`
-	B       string               `json:"b,omitempty"`
-	Held    bool                 `json:"held"`
-	Strict  bool                 `json:"strict"`
-	Samples int                  `json:"samples"`
-	Metric  string               `json:"metric,omitempty"`
-	Paired  bool                 `json:"paired"` // both were measured on the same samples, one by one
-	Checks  []analysis.GateCheck `json:"checks"`
-	// Headlines say of A what counts more than the figures; see analysis.Headlines.
-	Headlines []string `json:"headlines,omitempty"`
-	Seconds   float64  `json:"seconds"`
-}
-
 // gated is what a gate knows of one side.
 type gated struct {
 	figures  CertifiedFigures
@@ -80,7 +65,7 @@ func (r *gatedRow) right() int {
 	return r.float
 }
 
-func Gate(ctx context.Context, j *open.Job, o GateOptions) (*GateReport, error) {
+func Gate(ctx context.Context, j *open.Job, o GateOptions) (*analysis.GateReport, error) {
 	elapsed := j.Stopwatch()
 	if o.MaxDrop == nil && o.MaxNSR == nil && o.MaxFlips == nil {
 		return nil, fault.Usagef("gate needs a limit: --max-drop, --max-nsr or --max-flips")
@@ -96,7 +81,7 @@ func Gate(ctx context.Context, j *open.Job, o GateOptions) (*GateReport, error) 
 	if o.Slice != "" && o.MaxNSR == nil {
 		return nil, fault.Usagef("--slice needs --max-nsr: it is that limit that it narrows down")
 	}
-	g := &gateRun{Job: j, o: o, res: &GateReport{A: o.A, B: o.B, Strict: o.Strict, Paired: true, Checks: []analysis.GateCheck{}}}
+	g := &gateRun{Job: j, o: o, res: &analysis.GateReport{A: o.A, B: o.B, Strict: o.Strict, Paired: true, Checks: []analysis.GateCheck{}}}
 	err := g.measure(ctx)
 	found := planning.Located(ctx, j, err, o.Run.Data, o.Run.Threads)
 	switch {
@@ -129,7 +114,7 @@ func Gate(ctx context.Context, j *open.Job, o GateOptions) (*GateReport, error) 
 type gateRun struct {
 	*open.Job
 	o    GateOptions
-	res  *GateReport
+	res  *analysis.GateReport
 	a, b *gated // b is nil where the baseline is float
 	drop *analysis.Estimate
 }
@@ -453,4 +438,4 @@ func (g *gateRun) flips() ([]float64, error) {
 }
 
 // GateFigures are what is kept of an outcome: keys of its JSON, see journal.Picked.
-var GateFigures = journal.Picked[GateReport]("a b held strict samples metric")
+var GateFigures = journal.Picked[analysis.GateReport]("a b held strict samples metric")

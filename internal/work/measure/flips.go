@@ -28,72 +28,20 @@ type FlipsOptions struct {
 	Threads int
 }
 
-// FlipsResult says which samples a classifier takes for something else once it is quantized.
-type FlipsResult struct {
-	Samples  int    `json:"samples"`
-	Labelled int    `json:"labelled"`
-	Profile  string `json:"profile"` // of the integers that were run; empty: none could be
-	// How many are as labelled by each run; null without labels, and where no integers were run.
-	FloatTop1 *int `json:"float_top1"`
-	SimTop1   *int `json:"sim_top1"`
-	Int8Top1  *int `json:"int8_top1"`
-	// How many are of another class than by float, and of how many simulation and integers differ; null where no integers were run.
-	SimFlips  int  `json:"sim_flips"`
-	Int8Flips *int `json:"int8_flips"`
-	Apart     *int `json:"apart"`
-	// Flips are samples whose class changed, or all where all are asked for, in the order of the data.
-	Flips []Flip `json:"flips"`
-	// Changes count what became of what, the most frequent first: of the integers, where they were run, else of the simulation.
-	Changes []Confused `json:"changes"`
-}
-
-// Confused counts samples that float takes for one class and the quantized network for another.
-type Confused struct {
-	From  int `json:"from"`
-	To    int `json:"to"`
-	Count int `json:"count"`
-}
-
-// Flip is one sample.
-type Flip struct {
-	Index  int         `json:"index"` // in the data
-	Sample string      `json:"sample"`
-	Label  *int        `json:"label"` // null: unknown
-	Float  Prediction  `json:"float"`
-	Sim    Prediction  `json:"sim"`
-	Int8   *Prediction `json:"int8"`
-	// NSR is that of the simulation's outputs, as the judge has it; Part is the part of an output that it is of, left out for a whole one.
-	NSR  float64 `json:"nsr"`
-	Part string  `json:"worst_slice,omitempty"`
-}
-
-// Prediction is what a classifier says of a sample.
-type Prediction struct {
-	Class int       `json:"class"`
-	P     float64   `json:"p"`
-	Top5  []ClassOf `json:"top5"`
-}
-
-// ClassOf is a class with its share.
-type ClassOf struct {
-	Class int     `json:"class"`
-	P     float64 `json:"p"`
-}
-
 // predict reads a row of class scores. What are no shares already become some by softmax.
-func predict(outputs []*tensor.Tensor) (Prediction, error) {
+func predict(outputs []*tensor.Tensor) (analysis.Prediction, error) {
 	if class, ok := task.Class(outputs); ok {
-		return Prediction{class, 1, []ClassOf{{class, 1}}}, nil
+		return analysis.Prediction{Class: class, P: 1, Top5: []analysis.ClassOf{{Class: class, P: 1}}}, nil
 	}
 	for _, t := range outputs {
 		if t = exec.Floats(t); t == nil || t.Len() < 2 {
 			continue
 		}
 		x := t.ToRowMajor().F32()
-		list := make([]ClassOf, len(x))
+		list := make([]analysis.ClassOf, len(x))
 		sum, most, shares := 0.0, math.Inf(-1), true
 		for i, v := range x {
-			list[i] = ClassOf{i, float64(v)}
+			list[i] = analysis.ClassOf{Class: i, P: float64(v)}
 			sum, most, shares = sum+float64(v), max(most, float64(v)), shares && v >= 0
 		}
 		if !shares || math.Abs(sum-1) > 1e-2 {
@@ -106,14 +54,14 @@ func predict(outputs []*tensor.Tensor) (Prediction, error) {
 				list[i].P /= sum
 			}
 		}
-		slices.SortStableFunc(list, func(a, b ClassOf) int { return cmp.Compare(b.P, a.P) })
+		slices.SortStableFunc(list, func(a, b analysis.ClassOf) int { return cmp.Compare(b.P, a.P) })
 		list = list[:min(5, len(list))]
-		return Prediction{list[0].Class, list[0].P, slices.Clone(list)}, nil
+		return analysis.Prediction{Class: list[0].Class, P: list[0].P, Top5: slices.Clone(list)}, nil
 	}
-	return Prediction{}, errors.New("no output has a row of class scores")
+	return analysis.Prediction{}, errors.New("no output has a row of class scores")
 }
 
-func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, error) {
+func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsResult, error) {
 	p, err := planning.OpenPlan(j, j.Plan)
 	if err != nil {
 		return nil, err
@@ -140,7 +88,7 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, erro
 	if err != nil {
 		return nil, err
 	}
-	r := &FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Flips: []Flip{}, Changes: []Confused{}}
+	r := &analysis.FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Flips: []analysis.Flip{}, Changes: []analysis.Confused{}}
 	integers := &forwarder{graph: p.Reference}
 	defer integers.close()
 	profile, err := p.ProfileNamed(o.Profile)
@@ -174,15 +122,15 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, erro
 		if err != nil {
 			return nil, err
 		}
-		f := Flip{Index: i, Sample: s.Name}
+		f := analysis.Flip{Index: i, Sample: s.Name}
 		if s.Label >= 0 {
 			f.Label = &s.Label
 		}
 		var float, sim analysis.Verdict
-		run := func(h *exec.Hooks, v *analysis.Verdict) (Prediction, error) {
+		run := func(h *exec.Hooks, v *analysis.Verdict) (analysis.Prediction, error) {
 			out, err := runner.Run(ctx, s.Feeds, judge.Watch(h, v))
 			if err != nil {
-				return Prediction{}, samples.BudgetHint(fmt.Errorf("%w (sample %s)", err, s.Name))
+				return analysis.Prediction{}, samples.BudgetHint(fmt.Errorf("%w (sample %s)", err, s.Name))
 			}
 			for k := range out { // the next run writes over them
 				out[k] = out[k].Clone()
@@ -210,7 +158,7 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, erro
 			}
 			f.Int8 = &got
 		}
-		r.add(&f, changes, o.All)
+		addFlip(r, &f, changes, o.All)
 		tick(i + 1)
 	}
 	losses := parts.Losses()
@@ -219,22 +167,22 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*FlipsResult, erro
 		f.NSR, f.Part = losses[f.Index].NSR, losses[f.Index].Part
 	}
 	for pair, n := range changes {
-		r.Changes = append(r.Changes, Confused{From: pair[0], To: pair[1], Count: n})
+		r.Changes = append(r.Changes, analysis.Confused{From: pair[0], To: pair[1], Count: n})
 	}
-	slices.SortFunc(r.Changes, func(a, b Confused) int {
+	slices.SortFunc(r.Changes, func(a, b analysis.Confused) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return r, nil
 }
 
-// add counts a sample, and lists it where its class changed or all are wanted.
-func (r *FlipsResult) add(f *Flip, changes map[[2]int]int, all bool) {
+// addFlip counts a sample, and lists it where its class changed or all are wanted.
+func addFlip(r *analysis.FlipsResult, f *analysis.Flip, changes map[[2]int]int, all bool) {
 	count := func(n *int, yes bool) {
 		if n != nil && yes {
 			*n++
 		}
 	}
-	right := func(p *Prediction) bool { return f.Label != nil && p.Class == *f.Label }
+	right := func(p *analysis.Prediction) bool { return f.Label != nil && p.Class == *f.Label }
 	last := &f.Sim
 	count(r.FloatTop1, right(&f.Float))
 	count(r.SimTop1, right(&f.Sim))

@@ -11,25 +11,16 @@ import (
 	"qwb/reports"
 )
 
-// Figure is a budget's metric on some samples.
-type Figure struct {
-	Samples int      `json:"samples"`
-	Value   float64  `json:"value"`
-	Error   *float64 `json:"error"`           // standard error, paired with float
-	Upper   *float64 `json:"upper,omitempty"` // the limit that decides: at most so bad, at the risk taken (for a cosine a lower limit)
-	Kind    string   `json:"kind,omitempty"`  // analysis.HeldOutUnseen or HeldOutHalf
-}
-
 // SearchEvidence is what a decision by a search was made on, as the plan keeps it. Plans from before have fewer keys.
 type SearchEvidence struct {
-	Samples     int         `json:"samples"`
-	Fit         *Figure     `json:"fit"`
-	HeldOut     *Figure     `json:"held_out"`
-	Confirmed   bool        `json:"confirmed"`
-	Evaluations int         `json:"evaluations"`
-	Before      float64     `json:"before"`
-	After       float64     `json:"after"`
-	Cost        *CostChange `json:"cost,omitempty"`
+	Samples     int                    `json:"samples"`
+	Fit         *analysis.BudgetFigure `json:"fit"`
+	HeldOut     *analysis.BudgetFigure `json:"held_out"`
+	Confirmed   bool                   `json:"confirmed"`
+	Evaluations int                    `json:"evaluations"`
+	Before      float64                `json:"before"`
+	After       float64                `json:"after"`
+	Cost        *analysis.CostChange   `json:"cost,omitempty"`
 }
 
 // story is one line about a search.
@@ -48,26 +39,19 @@ func (e *SearchEvidence) story() []string {
 	return []string{text + ": " + word}
 }
 
-// CostChange is what a plan costs before and after a search.
-type CostChange struct {
-	What   string        `json:"what"` // macs, bytes or time
-	Before analysis.Cost `json:"before"`
-	After  analysis.Cost `json:"after"`
-}
-
 // TuneEvidence is what a decision by tune was made on, as the plan keeps it.
 type TuneEvidence struct {
-	Samples     int          `json:"samples"`
-	HeldOut     int          `json:"held_out"`
-	HeldOutKind string       `json:"held_out_kind"`
-	Before      analysis.NSR `json:"before"`
-	After       analysis.NSR `json:"after"`
-	Change      float64      `json:"change"`
-	ChangeError *float64     `json:"change_error"`
-	Confirmed   bool         `json:"confirmed"`
-	Steps       int          `json:"steps,omitempty"` // that keep the float function, and what they leave of it
-	FloatNSR    *float64     `json:"float_nsr,omitempty"`
-	OnIntegers  *OnIntegers  `json:"on_integers,omitempty"` // plans from before have none
+	Samples     int                  `json:"samples"`
+	HeldOut     int                  `json:"held_out"`
+	HeldOutKind string               `json:"held_out_kind"`
+	Before      analysis.NSR         `json:"before"`
+	After       analysis.NSR         `json:"after"`
+	Change      float64              `json:"change"`
+	ChangeError *float64             `json:"change_error"`
+	Confirmed   bool                 `json:"confirmed"`
+	Steps       int                  `json:"steps,omitempty"` // that keep the float function, and what they leave of it
+	FloatNSR    *float64             `json:"float_nsr,omitempty"`
+	OnIntegers  *analysis.OnIntegers `json:"on_integers,omitempty"` // plans from before have none
 	// Methods are those that were tried, in this order. Plans from before have none.
 	Methods []MethodEvidence `json:"methods,omitempty"`
 }

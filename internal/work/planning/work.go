@@ -6,26 +6,17 @@ import (
 	"strconv"
 	"strings"
 
+	"qwb/analysis"
 	"qwb/graph"
 	"qwb/internal/plain"
 	"qwb/quantizer/tqc"
 )
 
-// OnIntegers is where the multiply-accumulates of a network ran before a command and run after it.
-type OnIntegers struct {
-	MACs   int64 `json:"macs"`   // all, before
-	Before int64 `json:"before"` // of them on integers
-	After  int64 `json:"after"`
-	// Moved are the operators that run in float now and did not before, those that were added included, where there is more work in float.
-	Moved []string `json:"moved,omitempty"`
-	Words []string `json:"words"` // the same in lines
-}
-
 // CompareIntegers compares the domains of a graph with those of one that came of it.
-func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has []tqc.Domain) OnIntegers {
+func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has []tqc.Domain) analysis.OnIntegers {
 	all, before, float := workOf(was, had)
 	_, after, floatNow := workOf(now, has)
-	o := OnIntegers{MACs: all, Before: before, After: after}
+	o := analysis.OnIntegers{MACs: all, Before: before, After: after}
 	for _, id := range now.Nodes() {
 		n := now.Node(id)
 		old, there := was.LookupNode(n.Name)
@@ -33,7 +24,7 @@ func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has [
 			o.Moved = append(o.Moved, n.Name)
 		}
 	}
-	o.Words = o.words()
+	o.Words = wordsOf(&o)
 	return o
 }
 
@@ -101,8 +92,8 @@ func millions(n int64) string {
 	return strconv.FormatInt((n+500_000)/1_000_000, 10)
 }
 
-// words says how much ran on integers before and runs after, and names what moved to float.
-func (o *OnIntegers) words() []string {
+// wordsOf says how much ran on integers before and runs after, and names what moved to float.
+func wordsOf(o *analysis.OnIntegers) []string {
 	share := func(n int64) string {
 		return fmt.Sprintf("%s of %s M MACs (%.0f %%)", millions(n), millions(o.MACs), 100*float64(n)/float64(max(o.MACs, 1)))
 	}

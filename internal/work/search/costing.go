@@ -13,7 +13,6 @@ import (
 	"qwb/analysis"
 	"qwb/analysis/assign"
 	"qwb/internal/work/fault"
-	"qwb/internal/work/planning"
 	"qwb/internal/work/store"
 	"qwb/quantizer/target"
 )
@@ -99,8 +98,8 @@ func (c Costing) said(cost float64) string {
 }
 
 // costs compares what was found with the plan as it is.
-func (s *searcher) costs(out *placed) (*planning.CostChange, error) {
-	c := &planning.CostChange{What: s.o.Costing.name()}
+func (s *searcher) costs(out *placed) (*analysis.CostChange, error) {
+	c := &analysis.CostChange{What: s.o.Costing.name()}
 	var err error
 	if c.Before, err = analysis.CostOf(s.start.Graph, s.start.Set, s.o.Costing.Device); err == nil {
 		c.After, err = analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)

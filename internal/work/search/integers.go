@@ -11,15 +11,6 @@ import (
 	"qwb/quantizer/program"
 )
 
-// Added is by how much the integers of a profile are worse than the simulation on the same held-out samples, in the budget's terms.
-type Added struct {
-	Profile string   `json:"profile"`
-	Samples int      `json:"samples"`
-	Value   float64  `json:"value"` // the budget's metric of the integers; of an NSR the plain one, since they do not show what Softmax reads
-	More    float64  `json:"more"`  // that and the simulation's, the mean of the differences: above 0 is worse
-	Error   *float64 `json:"error"` // its standard error
-}
-
 // integers runs what was found as integers on the held-out samples, of which simulated has the simulation, and says what that adds. Where
 // nothing can run them it says so and goes on.
 func (s *searcher) integers(ctx context.Context, choice []int, simulated half, found *Found) error {
@@ -39,7 +30,7 @@ func (s *searcher) integers(ctx context.Context, choice []int, simulated half, f
 			shown := s.budget.ofOutputs()
 			a, b := s.goal.Plain(shown.amounts([]half{simulated})), s.goal.Plain(shown.amounts([]half{h}))
 			d := analysis.Paired(a, b)
-			found.Integers = &Added{Profile: profile.Name, Samples: d.N, Value: s.budget.figure(analysis.NewEstimate(b).Mean), More: d.Mean, Error: analysis.NewSpread(d).NSRError}
+			found.Integers = &analysis.IntegersAdded{Profile: profile.Name, Samples: d.N, Value: s.budget.figure(analysis.NewEstimate(b).Mean), More: d.Mean, Error: analysis.NewSpread(d).NSRError}
 			return nil
 		}
 	}

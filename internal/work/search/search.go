@@ -40,7 +40,7 @@ type Result struct {
 	After       float64              `json:"after"`
 	Points      []analysis.Point     `json:"points,omitempty"`
 	Decisions   []string             `json:"decisions,omitempty"` // of a search in several formats, as qwb plan log shows them
-	Cost        *planning.CostChange `json:"cost,omitempty"`      // of a search
+	Cost        *analysis.CostChange `json:"cost,omitempty"`      // of a search
 	*Found                           // nil where no search was asked for
 }
 

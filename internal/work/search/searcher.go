@@ -24,9 +24,9 @@ type Found struct {
 		Metric string  `json:"metric"`
 		Budget float64 `json:"budget"`
 	} `json:"goal"`
-	Samples int              `json:"samples"`  // in all
-	Fit     *planning.Figure `json:"fit"`      // of what was found, on the samples that it was found on; null where nothing was fitted
-	HeldOut *planning.Figure `json:"held_out"` // on the samples that confirm; of a plan that stays as it is all samples
+	Samples int                    `json:"samples"`  // in all
+	Fit     *analysis.BudgetFigure `json:"fit"`      // of what was found, on the samples that it was found on; null where nothing was fitted
+	HeldOut *analysis.BudgetFigure `json:"held_out"` // on the samples that confirm; of a plan that stays as it is all samples
 	// Crossed says that each half was judged by what was found on the other one: HeldOut is of all samples.
 	Crossed bool `json:"cross_validated,omitempty"`
 	// Claimed says that the budget holds: the upper limit on the held-out samples meets it.
@@ -37,10 +37,10 @@ type Found struct {
 	// Along are operators that go to float though nothing asked for it: the target runs them on integers only together with others.
 	Along []string `json:"along"`
 	// Integers says what running the integers adds to what the simulation says; null where nothing can run them.
-	Integers *Added   `json:"integers"`
-	Apply    string   `json:"apply,omitempty"` // the command that decides what was found, where the plan was not changed
-	Formats  []string `json:"formats"`
-	Seconds  float64  `json:"seconds"`
+	Integers *analysis.IntegersAdded `json:"integers"`
+	Apply    string                  `json:"apply,omitempty"` // the command that decides what was found, where the plan was not changed
+	Formats  []string                `json:"formats"`
+	Seconds  float64                 `json:"seconds"`
 
 	Stopped bool `json:"interrupted"`
 	// Ranking has the operators as layerwise analysis of some fitting samples found them, in graph order.
@@ -329,9 +329,9 @@ func (s *searcher) needed(t *analysis.Trial, parts int) int {
 }
 
 // shown is a trial as results have it. hashes are those of held-out samples.
-func (s *searcher) shown(t *analysis.Trial, risk float64, hashes [][32]byte) *planning.Figure {
+func (s *searcher) shown(t *analysis.Trial, risk float64, hashes [][32]byte) *analysis.BudgetFigure {
 	plain, _ := s.goal.Estimates(t)
-	f := &planning.Figure{Samples: plain.N, Value: s.budget.figure(plain.Mean), Error: analysis.NewSpread(plain).NSRError}
+	f := &analysis.BudgetFigure{Samples: plain.N, Value: s.budget.figure(plain.Mean), Error: analysis.NewSpread(plain).NSRError}
 	if risk > 0 {
 		if upper := s.budget.figure(s.goal.Upper(t, risk)); !math.IsInf(upper, 0) && !math.IsNaN(upper) {
 			f.Upper = &upper

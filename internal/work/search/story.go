@@ -6,7 +6,6 @@ import (
 
 	"qwb/analysis"
 	"qwb/internal/plain"
-	"qwb/internal/work/planning"
 	"qwb/reports"
 )
 
@@ -67,7 +66,7 @@ func (f *Found) Lines(r *Result) []string {
 }
 
 // shown is a figure with its error and limit.
-func (b *Budget) shown(f *planning.Figure) string {
+func (b *Budget) shown(f *analysis.BudgetFigure) string {
 	text := fmt.Sprintf("%s %s%s", b.What(), reports.WithError(f.Value, f.Error), b.unit())
 	if f.Upper != nil {
 		word := "at most"

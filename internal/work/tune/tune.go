@@ -93,7 +93,7 @@ type Result struct {
 	// output of the reference against the model, relative to its power, on the samples that the statistics keep.
 	Steps      int                 `json:"steps,omitempty"`
 	FloatNSR   *float64            `json:"float_nsr,omitempty"`
-	OnIntegers planning.OnIntegers `json:"on_integers"`
+	OnIntegers analysis.OnIntegers `json:"on_integers"`
 	Costs      string              `json:"costs,omitempty"` // what the tuned network costs more than the model; absent: nothing
 	Judged     string              `json:"judged"`          // what the errors are of: "simulation", or the profile whose integers were run
 	Methods    []*tune.Report      `json:"methods"`
