@@ -62,6 +62,8 @@ func (r *recoverer) read(out *export.Output, name string) (*export.Readback, err
 		}
 		r.parameters(id)
 	}
+	r.wires = r.wiring(n.layers)
+	r.wires.each(func(at string, _, file func() []string) { r.held.Add(&export.Item{At: at, Kind: reads, Texts: file()}) })
 	return &export.Readback{Held: r.held}, nil
 }
 
@@ -90,6 +92,7 @@ type recoverer struct {
 	set    *tqc.Set              // is asked how many scales weights have
 	layers map[string]*layer
 	held   *export.Recovered
+	wires  *wiring
 	table  map[string][]float32 // factors beside a network of floats, by the first word of their line; nil: the network has them
 }
 

@@ -35,7 +35,13 @@ func (r *recoverer) withLayers(wants wanting) wanting {
 				return err
 			}
 		}
-		return nil
+		var err error
+		r.wires.each(func(at string, model, _ func() []string) {
+			if err == nil {
+				err = yield(&export.Item{At: at, Kind: reads, Texts: model()})
+			}
+		})
+		return err
 	}
 }
 

@@ -1,6 +1,7 @@
 package ncnn
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,6 +78,9 @@ func TestDamagedParametersAreFound(t *testing.T) {
 		{"a mean", "batch", func(l *layer) { l.weights[1].floats[2] *= 1.0001 }}, {"a small number", "batch", func(l *layer) { l.set(1, float32(1e-5)) }},
 		{"a summand", "layer", func(l *layer) { l.weights[1].floats[0] *= 1.0001 }},
 		{"a pool over all", "global", func(l *layer) { l.set(0, 0) }},
+		{"operands of a Concat", "join", func(l *layer) { slices.Reverse(l.bottoms) }},
+		{"what a layer reads", "order", func(l *layer) { l.bottoms[0] = "x" }},
+		{"what an output is", "h_reshape", func(l *layer) { l.bottoms[0] = "b" }}, {"halves that are exchanged", "halves", func(l *layer) { slices.Reverse(l.tops) }},
 	} {
 		faults = append(faults, exporttest.Damaged{What: c.what, Plant: edited(c.layer, c.change)})
 	}
