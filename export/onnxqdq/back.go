@@ -166,11 +166,14 @@ func (r *recoverer) input(node string, i int, c *chain) error {
 	r.grid(at, q, true)
 	codes := c.constant.ToRowMajor()
 	if !c.integers {
-		list, err := tqc.Quantize(c.constant, q.config(), &tqc.Params{Scale: q.scale, ZeroPoint: q.zero})
-		if err != nil {
+		d := tensor.Int32
+		if q.kind == qmath.Integers {
+			d = q.dtype
+		}
+		var err error
+		if codes, err = tqc.QuantizeTo(d, c.constant, q.config(), &tqc.Params{Scale: q.scale, ZeroPoint: q.zero}); err != nil {
 			return err
 		}
-		codes = &tensor.Tensor{DType: tensor.Int32, Shape: codes.Shape, Data: list}
 	}
 	kind := export.Codes
 	if q.dtype == tensor.Int32 {

@@ -67,7 +67,7 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 	if !cfg.Integer() || !q.whole() || cfg.Bits != w.Bits || cfg.Signed() != w.Signed() || !cfg.Policy.Has(tqc.Symmetric) {
 		return cfg, nil
 	}
-	codes, err := c.stored(v, q)
+	codes, err := c.weights(v, q, &cfg)
 	if err != nil {
 		return cfg, err
 	}
@@ -75,6 +75,18 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 		cfg.QMin, cfg.QMax = w.QMin, w.QMax
 	}
 	return cfg, nil
+}
+
+// weights returns the integers of a weight: the file's, or what the file's Q makes of float ones, which need not be made again.
+func (c *configurer) weights(v graph.ValueID, q *grid, cfg *tqc.Config) (*tensor.Tensor, error) {
+	if c.q.codes[v] != nil || c.g.Const(v).DType != tensor.Float32 {
+		return c.stored(v, q)
+	}
+	codes, err := tqc.QuantizeTo(q.dtype, c.g.Const(v), cfg, &tqc.Params{Scale: q.scale, ZeroPoint: q.zero})
+	if _, sole := c.g.SoleUse(v); err == nil && sole {
+		c.codes[v] = codes
+	}
+	return codes, err
 }
 
 // stored returns the integers of a constant: the file's, or what the file's Q makes of float ones.
