@@ -5,39 +5,44 @@ import (
 	"strings"
 )
 
-// einsum is an equation matched with the shapes of its operands. The label of axis i of the ellipsis, counted from the last, is byte(i).
-type einsum struct {
-	size map[byte]Dim
-	in   string // all labels, in order of appearance
-	out  string
+// Equation is that of an Einsum matched with the shapes of its operands: a letter for every axis. The label of axis i of the ellipsis,
+// counted from the last, is byte(i).
+type Equation struct {
+	Size  map[byte]Dim
+	Terms []string // the labels of each operand
+	Out   string
+
+	in string // all labels, in order of appearance
 }
 
-func parseEinsum(c *InferCtx) (*einsum, error) {
-	equation := strings.ReplaceAll(c.Node.AttrStr("equation", ""), " ", "")
+// EquationOf reads the equation of a node whose operands have shapes of known rank.
+func EquationOf(n *Node, shapes []Shape) (*Equation, error) {
+	equation := strings.ReplaceAll(n.AttrStr("equation", ""), " ", "")
 	left, right, explicit := strings.Cut(equation, "->")
 	terms := strings.Split(left, ",")
-	if len(terms) != c.NumIn() {
-		return nil, fmt.Errorf("equation %q for %d inputs", equation, c.NumIn())
+	if len(terms) != len(shapes) {
+		return nil, fmt.Errorf("equation %q for %d inputs", equation, len(shapes))
 	}
-	e := &einsum{size: map[byte]Dim{}}
+	e := &Equation{Size: map[byte]Dim{}}
 	count := map[byte]int{}
 	ellipsis := ""
 	for i, term := range terms {
-		s := c.Shape(i)
+		s := shapes[i]
 		labels, dots, err := spell(term, len(s))
 		if err != nil {
 			return nil, fmt.Errorf("equation %q, input %d of shape %s: %w", equation, i, s, err)
 		}
+		e.Terms = append(e.Terms, labels)
 		if len(dots) > len(ellipsis) {
 			ellipsis = dots
 		}
 		for k := range labels {
 			l := labels[k]
 			count[l]++
-			old, seen := e.size[l]
+			old, seen := e.Size[l]
 			if !seen {
 				e.in += string(l)
-				e.size[l] = s[k]
+				e.Size[l] = s[k]
 				continue
 			}
 			d, ok := mergeDim(old, s[k])
@@ -47,26 +52,26 @@ func parseEinsum(c *InferCtx) (*einsum, error) {
 			if !ok {
 				return nil, fmt.Errorf("equation %q: sizes %d and %d for one label", equation, old.N, s[k].N)
 			}
-			e.size[l] = d
+			e.Size[l] = d
 		}
 	}
 	if explicit {
 		before, after, dotted := strings.Cut(right, "...")
-		e.out = before
+		e.Out = before
 		if dotted {
-			e.out += ellipsis + after
+			e.Out += ellipsis + after
 		}
-		for i := range e.out {
-			if _, known := e.size[e.out[i]]; !known {
-				return nil, fmt.Errorf("equation %q: output label %q is in no input", equation, e.out[i])
+		for i := range e.Out {
+			if _, known := e.Size[e.Out[i]]; !known {
+				return nil, fmt.Errorf("equation %q: output label %q is in no input", equation, e.Out[i])
 			}
 		}
 		return e, nil
 	}
-	e.out = ellipsis
+	e.Out = ellipsis
 	for l := byte('A'); l <= 'z'; l++ {
 		if count[l] == 1 {
-			e.out += string(l)
+			e.Out += string(l)
 		}
 	}
 	return e, nil
@@ -90,20 +95,26 @@ func spell(term string, rank int) (labels, dots string, err error) {
 	return before + dots + after, dots, nil
 }
 
-func inferEinsum(c *InferCtx) error {
-	c.SetOut(0, c.DType(0), nil)
-	for i := range c.NumIn() {
-		if c.Shape(i) == nil {
-			return nil
+// equationOf is EquationOf in inference, nil where a rank is not known.
+func equationOf(c *InferCtx) (*Equation, error) {
+	shapes := make([]Shape, c.NumIn())
+	for i := range shapes {
+		if shapes[i] = c.Shape(i); shapes[i] == nil {
+			return nil, nil
 		}
 	}
-	e, err := parseEinsum(c)
-	if err != nil {
+	return EquationOf(c.Node, shapes)
+}
+
+func inferEinsum(c *InferCtx) error {
+	c.SetOut(0, c.DType(0), nil)
+	e, err := equationOf(c)
+	if e == nil {
 		return err
 	}
 	out := Shape{}
-	for i := range e.out {
-		out = append(out, e.size[e.out[i]])
+	for i := range e.Out {
+		out = append(out, e.Size[e.Out[i]])
 	}
 	c.SetOut(0, c.DType(0), out)
 	return nil
@@ -111,13 +122,8 @@ func inferEinsum(c *InferCtx) error {
 
 // einsumMACs counts one MAC per combination of all labels, for two or more operands.
 func einsumMACs(c *InferCtx) Shape {
-	for i := range c.NumIn() {
-		if c.Shape(i) == nil {
-			return nil
-		}
-	}
-	e, err := parseEinsum(c)
-	if err != nil {
+	e, _ := equationOf(c)
+	if e == nil {
 		return nil
 	}
 	if c.NumIn() < 2 {
@@ -125,7 +131,7 @@ func einsumMACs(c *InferCtx) Shape {
 	}
 	all := Shape{}
 	for i := range e.in {
-		all = append(all, e.size[e.in[i]])
+		all = append(all, e.Size[e.in[i]])
 	}
 	return all
 }

@@ -4,6 +4,7 @@ package passes
 // speed and for the reasons in Constraints; Run repeats the list until nothing changes.
 var Normalize = []Pass{
 	ConstantNodes,
+	EinsumToMatMul,
 	FoldConstants,
 	Empty,
 	Widen,
@@ -41,6 +42,7 @@ type Constraint struct {
 var Constraints = []Constraint{
 	{"constant-nodes", "fold-constants", "the operands of what can be folded are constants only once Constant nodes are"},
 	{"empty", "no-ops", "a concatenation of one part that is left hands on its input"},
+	{"einsum-to-matmul", "fold-constants", "transposed and reshaped weights are computed"},
 	{"fold-constants", "fold-batch-norm", "weights and statistics that are computed from constants count as constants only then"},
 	{"fold-constants", "widen", "constants are computed with all the digits that the network has"},
 	{"widen", "casts", "Casts between float types do nothing once all compute in float32"},
