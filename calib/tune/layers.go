@@ -31,7 +31,7 @@ func layers(g *graph.Graph, set *tqc.Set) ([]layer, error) {
 		n := g.Node(id)
 		l := layer{node: id, input: n.Inputs[0], output: n.Outputs[0], axis: 1, channels: tunableBias(g, set, id),
 			weight: tunableWeight(g, set, id)}
-		if n.Op == "MatMul" {
+		if !graph.Slides(n.Op) {
 			l.axis = -1
 		}
 		if l.channels > 0 || l.weight != tqc.NoSlot {

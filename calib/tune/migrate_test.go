@@ -129,18 +129,14 @@ func stretch(g *graph.Graph, name string, factor func(i int) float32) {
 }
 
 // transformer is a normalization with channels far wider than others and far from zero, and two products.
-func transformer(t *testing.T) *graph.Graph {
+func transformer(t *testing.T, products string) *graph.Graph {
 	g := graphtest.Parse(t, `opset 17
 	input x: f32[1,8,16]
 	output y
 	const s: f32[16] = normal(seed=1); const b: f32[16] = normal(seed=2)
 	const w: f32[16,24] = normal(seed=3, std=0.3); const p: f32[24] = normal(seed=4); const v: f32[24,8] = normal(seed=5, std=0.3); const q: f32[8] = normal(seed=6)
 	n = LayerNormalization(x, s, b) "norm"
-	m = MatMul(n, w) "one"
-	a = Add(m, p)
-	r = Relu(a)
-	m2 = MatMul(r, v) "two"
-	y = Add(m2, q)`)
+`+products)
 	wide := func(c int) float32 {
 		if c == 3 || c == 11 {
 			return 40
@@ -153,22 +149,37 @@ func transformer(t *testing.T) *graph.Graph {
 	return g
 }
 
+// products are the two forms of linear layers: as a file has them, and as the normal form does.
+var products = map[string]string{
+	"MatMul and Add": `m = MatMul(n, w) "one"
+	a = Add(m, p)
+	r = Relu(a)
+	m2 = MatMul(r, v) "two"
+	y = Add(m2, q)`,
+	"Gemm": `a = Gemm(n, w, p) "one"
+	r = Relu(a)
+	y = Gemm(r, v, q) "two"`,
+}
+
 func TestMigrationThroughLayerNormalization(t *testing.T) {
 	for _, platform := range []*target.Target{&target.TRTInt8, &target.ONNXRuntime} {
-		t.Run(platform.Name, func(t *testing.T) {
-			g := transformer(t)
-			b := rewritable(t, g, platform, 1, 8, 16)
-			reports, err := b.Tune(context.Background(), &Migrate)
-			require.NoError(t, err)
-			r := reports[0]
-			require.True(t, r.Confirmed)
-			require.Less(t, r.After.NSR, 0.1*r.Before.NSR)
-			require.NotEmpty(t, b.Steps)
-			require.Equal(t, "norm", b.Steps[0].At)
-			sameFunction(t, g, b.Reference, b.Held)
-			require.Equal(t, b.Steps, b.Overlay(b.Set, nil).Steps)
-		})
+		for form, products := range products {
+			t.Run(platform.Name+" "+form, func(t *testing.T) { migrates(t, transformer(t, products), platform) })
+		}
 	}
+}
+
+func migrates(t *testing.T, g *graph.Graph, platform *target.Target) {
+	b := rewritable(t, g, platform, 1, 8, 16)
+	reports, err := b.Tune(context.Background(), &Migrate)
+	require.NoError(t, err)
+	r := reports[0]
+	require.True(t, r.Confirmed)
+	require.Less(t, r.After.NSR, 0.1*r.Before.NSR)
+	require.NotEmpty(t, b.Steps)
+	require.Equal(t, "norm", b.Steps[0].At)
+	sameFunction(t, g, b.Reference, b.Held)
+	require.Equal(t, b.Steps, b.Overlay(b.Set, nil).Steps)
 }
 
 // hardSwish is a depthwise convolution that reads a HardSwish in pieces, of channels of very different ranges.

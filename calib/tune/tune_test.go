@@ -151,10 +151,31 @@ func TestBiasCorrectionLowersTheErrorOfUnseenSamples(t *testing.T) {
 // The mean error of each channel at an operator's own sum is gone behind a corrected prefix, on the samples it was fitted on.
 func TestSequentialMeansAreGone(t *testing.T) {
 	b, _ := bench(t, &target.TRTInt8, 6, 20)
+	meansAreGone(t, b, 4) // the last is float: too little work
+}
+
+// The channels of a linear layer are its last axis, whatever the rank: here 96 of a tensor whose second axis is 8.
+func TestMeansOfLinearLayersAreGone(t *testing.T) {
+	b, _ := benchNet(t, `opset 13
+input x: f32[1,8,12,12]
+const w1: f32[12,96] = normal(seed=1, std=0.3)
+const b1: f32[96] = normal(seed=2, std=0.5)
+const w2: f32[96,16] = normal(seed=3, std=0.3)
+const b2: f32[16] = normal(seed=4, std=0.5)
+a = Gemm(x, w1, b1) "one"
+r = Relu(a)
+y = Gemm(r, w2, b2) "two"
+output y
+`, &target.TRTInt8, 6, 20)
+	meansAreGone(t, b, 2)
+}
+
+func meansAreGone(t *testing.T, b *Bench, operators int) {
+	t.Helper()
 	b.Force = true
 	ls, err := layers(b.Graph, b.Set)
 	require.NoError(t, err)
-	require.Len(t, ls, 4, "the last is float: too little work")
+	require.Len(t, ls, operators)
 	_, err = b.Tune(context.Background(), &Bias)
 	require.NoError(t, err)
 	w, err := b.walk(ls, b.Fit)

@@ -51,6 +51,8 @@ func matrixOf(g *graph.Graph, id graph.NodeID) (*matrix, error) {
 			return nil, fmt.Errorf("MatMul of %s by %s", x, m.weight.Type())
 		}
 		m.inAxis, m.outAxis = len(x)-1-m.data, len(x)-1-m.data
+	case n.Op == "Gemm" && g.GemmRank(n) > 2:
+		m.inAxis, m.outAxis = g.GemmRank(n)-1, g.GemmRank(n)-1
 	}
 	return m, nil
 }

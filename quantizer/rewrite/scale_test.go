@@ -81,6 +81,14 @@ var cases = []struct {
 	v = MatMul(t, k) "n"
 	w = Add(v, p)
 	y = Mul(u, w)`, 8, []string{"a"}, []string{"m", "n"}},
+	{"LayerNormalization and Gemm of three axes", `input x: f32[N,5,8]
+	output y
+	const g: f32[8] = normal(seed=1); const b: f32[8] = normal(seed=2)
+	const q: f32[8,6] = normal(seed=3); const k: f32[6,8] = normal(seed=4); const p: f32[6] = normal(seed=5)
+	t = LayerNormalization(x, g, b) "a"
+	u = Gemm(t, q, p) "m"
+	v = Gemm(t, k) {transB=1} "n"
+	y = Mul(u, v)`, 8, []string{"a"}, []string{"m", "n"}},
 	{"MatMul, a constant and a transposition", `input x: f32[N,5,8]
 	output y
 	const w: f32[8,6] = normal(seed=3); const p: f32[6] = normal(seed=5); const v: f32[6,6] = normal(seed=4)
@@ -179,7 +187,7 @@ func TestScaleMovesRanges(t *testing.T) {
 
 // What a Clip clips to stays one number, the largest; the rest is a Min, one however many steps there are.
 func TestScaleBoundsEachChannel(t *testing.T) {
-	g := parse(t, cases[10].text)
+	g := parse(t, cases[11].text)
 	s := rewrite.Step{Kind: "scale", At: "a", Vectors: map[string][]float32{"scale": {1, 0.5, 2, 0.25}}}
 	after := apply(t, g, s)
 	assert.Equal(t, []float32{12}, constOf(t, after, "k", 2).F32())
