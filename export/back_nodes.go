@@ -21,7 +21,7 @@ func NodeName(name string) string { return "node " + strconv.Quote(name) }
 // OutputsName is that of what the outputs of a graph are among items.
 const OutputsName = "outputs"
 
-// AttributesOf is the item of a node of ONNX: its type and attributes by name. Of graphs it holds only that they are there.
+// AttributesOf is the item of a node of ONNX: its type and attributes by name.
 func AttributesOf(n *graph.Node) *Item {
 	list := []string{strings.TrimPrefix(n.Domain+"."+n.Op, ".")}
 	for i := range n.Attrs {
@@ -31,15 +31,62 @@ func AttributesOf(n *graph.Node) *Item {
 	return &Item{At: NodeName(n.Name), Kind: Attributes, Texts: list}
 }
 
+func digest(t *tensor.Tensor) string {
+	raw, err := binary.Append(nil, binary.LittleEndian, t.ToRowMajor().Data)
+	if err != nil { // texts
+		raw = fmt.Append(nil, t.Data)
+	}
+	return fmt.Sprintf("%s %x", t.Type(), sha256.Sum256(raw))
+}
+
+// GraphOf begins the value of an attribute that is a graph.
+const GraphOf = "graph of "
+
+// graphOf is a graph in words: its operators, and a hash of what its outputs mean. Names and the order of nodes do not matter; of what stands
+// outside of it, it says only that it reads it.
+func graphOf(g *graph.Graph) string {
+	order, err := g.Order()
+	if err != nil {
+		return err.Error()
+	}
+	means := map[graph.ValueID]string{graph.NoValue: "nothing"}
+	for i, v := range g.Inputs {
+		means[v] = fmt.Sprintf("input %d", i)
+	}
+	of := func(v graph.ValueID) string {
+		if s, ok := means[v]; ok {
+			return s
+		}
+		if t := g.Const(v); t != nil {
+			return digest(t)
+		}
+		return "what stands outside"
+	}
+	ops := []string{}
+	for _, id := range order {
+		n := g.Node(id)
+		parts := AttributesOf(n).Texts
+		ops = append(ops, parts[0])
+		for _, v := range n.Inputs {
+			parts = append(parts, of(v))
+		}
+		sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
+		for k, v := range n.Outputs {
+			if v != graph.NoValue {
+				means[v] = fmt.Sprintf("%d of %x", k, sum)
+			}
+		}
+	}
+	outputs := []string{}
+	for _, v := range g.Outputs {
+		outputs = append(outputs, of(v))
+	}
+	slices.Sort(ops)
+	return fmt.Sprintf("%s%s (%x)", GraphOf, strings.Join(ops, ", "), sha256.Sum256([]byte(strings.Join(outputs, "\n"))))
+}
+
 // valueOf is the value of an attribute in words.
 func valueOf(a *graph.Attr) string {
-	digest := func(t *tensor.Tensor) string {
-		raw, err := binary.Append(nil, binary.LittleEndian, t.ToRowMajor().Data)
-		if err != nil { // texts
-			raw = fmt.Append(nil, t.Data)
-		}
-		return fmt.Sprintf("%s %x", t.Type(), sha256.Sum256(raw))
-	}
 	switch a.Kind {
 	case graph.AttrFloat:
 		return fmt.Sprint(a.F)
@@ -55,14 +102,22 @@ func valueOf(a *graph.Attr) string {
 		return fmt.Sprintf("%q", a.Strings)
 	case graph.AttrTensor:
 		return digest(a.T)
+	case graph.AttrGraph:
+		return graphOf(a.G)
 	case graph.AttrTensors:
 		var list []string
 		for _, t := range a.Tensors {
 			list = append(list, digest(t))
 		}
 		return strings.Join(list, ", ")
+	case graph.AttrGraphs:
+		var list []string
+		for _, g := range a.Graphs {
+			list = append(list, graphOf(g))
+		}
+		return strings.Join(list, "; ")
 	}
-	return fmt.Sprintf("%d %d %x", a.Kind, len(a.Graphs), a.Raw)
+	return fmt.Sprintf("%d %x", a.Kind, a.Raw)
 }
 
 // OfNodes yields what the nodes of a float model are and read, and what its outputs are: a node that computes it, an input by its place, or

@@ -59,8 +59,8 @@ func (r *recoverer) attributes(of, n *graph.Node) (plan, file *export.Item) {
 	older := other && is(of, "Softmax", "LogSoftmax", "Hardmax") // which took all axes from one on, and are written in other ways
 	drop := func(it *export.Item, twin *graph.Node, added bool) {
 		it.Texts = slices.DeleteFunc(it.Texts, func(s string) bool {
-			name, _, attribute := strings.Cut(s, "=")
-			return attribute && (added && other && twin.Attr(name) == nil || whole && !slices.Contains(form.Attrs, name) ||
+			name, value, attribute := strings.Cut(s, "=")
+			return attribute && (other && strings.HasPrefix(value, export.GraphOf) || added && other && twin.Attr(name) == nil || whole && !slices.Contains(form.Attrs, name) ||
 				skips && name == "strides" || older && name == "axis")
 		})
 	}

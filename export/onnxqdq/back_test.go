@@ -51,3 +51,20 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		})
 	}
 }
+
+// What a branch computes is held by no pair, and by no other item.
+func TestDamagedBranchesAreFound(t *testing.T) {
+	const network = `
+input x: f32[1,3,8,8]
+const w: f32[4,3,3,3] = normal(seed=1, std=0.2)
+const yes: bool[] = true
+c = Conv(x, w) "conv"
+s = ReduceMax(c) {keepdims=0} "top"
+const zero: f32[] = 0
+p = Greater(s, zero) "positive"
+y = If(p) {then_branch=graph { a = Relu(c); output a }, else_branch=graph { const k: f32[] = 2; b = Mul(c, k); output b }} "either"
+output y
+`
+	f := onnxqdq.Format()
+	exporttest.ReadBack(t, &f, network, "onnxruntime", []exporttest.Damaged{exporttest.Branched(nil)})
+}

@@ -63,6 +63,21 @@ func Rewired(options map[string]string) []Damaged {
 	}
 }
 
+// Branched is a fault inside of the first graph that is an attribute: its first node is another operator.
+func Branched(options map[string]string) Damaged {
+	return Damaged{What: "what a branch computes", Options: options, Plant: EditModel(func(t testing.TB, g *graph.Graph) {
+		for _, id := range g.Nodes() {
+			for _, a := range g.Node(id).Attrs {
+				if a.Kind == graph.AttrGraph {
+					a.G.Node(a.G.Nodes()[0]).Op = "Neg"
+					return
+				}
+			}
+		}
+		require.Fail(t, "no graph")
+	})}
+}
+
 // Crossed is a fault of what operators read: the last reads an input of the model.
 func Crossed(options map[string]string) Damaged {
 	return Damaged{What: "what an operator reads", Options: options, Plant: EditModel(func(_ testing.TB, g *graph.Graph) {
