@@ -200,7 +200,8 @@ type (
 	// that it does so much better where it is no better (exact paired test).
 	DoctorBest = doctor.DoctorBest
 
-	// ExportVerification is how what was exported was verified. Verdict, digest and all that the digest is of are those of the plan's Verification.
+	// ExportVerification is how what was exported was verified. Verdict, digest and all that the digest is of are those of the plan's
+	// Verification.
 	ExportVerification = workverify.ExportVerification
 	// VerifyOptions are the arguments of verify.
 	VerifyOptions = workverify.Options
@@ -231,8 +232,8 @@ type (
 	// GateResult is what a gate of a recipe measured.
 	GateResult = calibrate.GateResult
 
-	// Certificate is a record of what a plan was measured to be: everything by hash that the figures follow from, the figures, and enough of each
-	// sample to say which one gives something else. VerifyCertificate derives all of it again.
+	// Certificate is a record of what a plan was measured to be: everything by hash that the figures follow from, the figures, and enough of
+	// each sample to say which one gives something else. VerifyCertificate derives all of it again.
 	Certificate = certify.Certificate
 	// Tool is what wrote a certificate.
 	Tool = certify.Tool
@@ -287,8 +288,8 @@ type (
 	Skipped = sweep.Skipped
 	// SweepResult is what sweep --json prints.
 	SweepResult = sweep.Result
-	// SweepEvidence is what a calibration was chosen on, as the plan keeps it: the plan was calibrated on the samples that are not held out, and
-	// its error is that on the others. The scales that the plan holds come from both.
+	// SweepEvidence is what a calibration was chosen on, as the plan keeps it: the plan was calibrated on the samples that are not held out,
+	// and its error is that on the others. The scales that the plan holds come from both.
 	SweepEvidence = sweep.Evidence
 
 	// ReplaceOptions are the arguments of replace.

@@ -140,8 +140,8 @@ func (p *Project) Doctor(ctx context.Context, o DoctorOptions) (*DoctorResult, [
 	return run(ctx, p, doctor.Run, o)
 }
 
-// DoctorFile looks for what the reader of a file's format would reject, or take as something else than is meant: the rules of the format, which
-// every export goes through. With findings it returns a CheckError, and the result all the same.
+// DoctorFile looks for what the reader of a file's format would reject, or take as something else than is meant: the rules of the format,
+// which every export goes through. With findings it returns a CheckError, and the result all the same.
 func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorFileResult, []tqc.Warning, error) {
 	return run(ctx, p, doctor.File, o)
 }
@@ -302,8 +302,8 @@ func (p *Project) KeptAnalysis() (hash string, r *analysis.Report, err error) {
 	return journal.KeptAnalysis(p.job().Project)
 }
 
-// KeepAnalysis writes what an analysis found beside the plan that it is of. Parts that it was not asked for stay what an earlier one of the same
-// plan and samples found. Another file of that name is left as it is, and that is an error.
+// KeepAnalysis writes what an analysis found beside the plan that it is of. Parts that it was not asked for stay what an earlier one of the
+// same plan and samples found. Another file of that name is left as it is, and that is an error.
 func (p *Project) KeepAnalysis(r *analysis.Report) error {
 	return journal.KeepAnalysis(p.job().Project, r)
 }
@@ -343,7 +343,8 @@ func (p *Project) Statistics(r *Planned) (*calib.Stats, []tqc.Warning, error) {
 	return stats, j.Warnings, err
 }
 
-// Tensors are the tensors of a plan, which is one that OpenPlan opened, for their figures. The statistics are read when they are first needed.
+// Tensors are the tensors of a plan, which is one that OpenPlan opened, for their figures. The statistics are read when they are first
+// needed.
 func (p *Project) Tensors(r *Planned) *tensors.Plan { return measure.TensorsOf(p.job(), r) }
 
 // Set decides properties, key=value, of what a selector means, derives the plan anew and writes it. A UsageError says that selector or

@@ -32,15 +32,16 @@
 //
 // # What a program brings along
 //
-// Platforms, observers, operators and formats are values in a Catalog, beside those of Standard; nothing is registered. See the example Own,
-// and examples/embed, a module that uses stable packages only.
+// Platforms, observers, operators and formats are values in a Catalog, beside those of Standard; nothing is registered. See the example
+// Own, and examples/embed, a module that uses stable packages only.
 //
 // # Errors and warnings
 //
-// A UsageError says that what was asked for makes no sense. A CheckError says that a check did not hold: a verification that differs, a budget
-// that cannot be met; the result is returned with it. FileError, NodeError, UnsupportedError and others say what could not be done, and where;
-// Describe makes plain data of any error, with a kind out of a closed list. Warnings are values; those that a plan keeps stand in it too. Where
-// the context is cancelled the error is context.Canceled; a calibration keeps what it has observed, and the same call goes on from there.
+// A UsageError says that what was asked for makes no sense. A CheckError says that a check did not hold: a verification that differs, a
+// budget that cannot be met; the result is returned with it. FileError, NodeError, UnsupportedError and others say what could not be done,
+// and where; Describe makes plain data of any error, with a kind out of a closed list. Warnings are values; those that a plan keeps stand
+// in it too. Where the context is cancelled the error is context.Canceled; a calibration keeps what it has observed, and the same call goes
+// on from there.
 //
 // Stable: what it exports keeps its meaning; see docs/library.md.
 package qwb

@@ -124,7 +124,8 @@ func AnalysisPath(planFile string) string { return journal.AnalysisPath(planFile
 func RunsPath(planFile string) string { return journal.RunsPath(planFile) }
 
 // Configure dispatches a normal graph for a target and chooses all scales from its statistics, activations by an observer.
-func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *target.Target, observer tqc.Observer, threads int) (*tqc.Set, error) {
+func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *target.Target, observer tqc.Observer,
+	threads int) (*tqc.Set, error) {
 	return planning.Configure(ctx, g, stats, t, observer, threads)
 }
 

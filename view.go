@@ -63,7 +63,8 @@ func view(ctx context.Context, j *open.Job, r *analysis.Report, stale, brief boo
 	}
 	defer p.Close()
 	model := filepath.Base(p.Plan.Model.Path)
-	v := &reports.View{Version: j.Catalog.Version, Title: model, Model: model, Plan: filepath.Base(j.Plan), Platform: p.Plan.Platform, Report: r, Stale: stale, Missing: map[string]string{}}
+	v := &reports.View{Version: j.Catalog.Version, Title: model, Model: model, Plan: filepath.Base(j.Plan), Platform: p.Plan.Platform,
+		Report: r, Stale: stale, Missing: map[string]string{}}
 	if v.Report == nil {
 		v.Report = &analysis.Report{Model: model, Plan: v.Plan, Platform: v.Platform, Warnings: p.Plan.Warnings}
 		v.Missing["report"] = "qwb analyze " + plain.Shell(j.Plan)
@@ -219,7 +220,8 @@ func verdict(j *open.Job, v *reports.View, r *analysis.Report) *reports.Verdict 
 				out.Float = ratio(f.FloatTop1, f.N)
 			}
 		case o.Command == "dispatch" && f.Budget != nil:
-			out.Budget = &reports.Budget{Metric: search.MetricTitle(f.Metric), Limit: *f.Budget, Value: f.HeldOut, Error: f.HeldOutError, Met: f.Claimed}
+			out.Budget = &reports.Budget{Metric: search.MetricTitle(f.Metric), Limit: *f.Budget, Value: f.HeldOut, Error: f.HeldOutError,
+				Met: f.Claimed}
 		}
 	}
 	if out.Metric == "" {

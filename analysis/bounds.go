@@ -10,10 +10,10 @@ import (
 )
 
 // Rows of operators that sum no products are many, and running what follows each of them costs as much as for one that does. So on the
-// first sample all rows are run to the outputs, but for those that are small beside the next row (see beside). After that, a row whose error
-// at the outputs is small beside the largest of all rows is measured at its own output alone, and its error at the outputs is estimated: what
-// the same local error gave on that sample. This is no bound in the strict sense, since another sample may carry more of it. Where a
-// sample's local error is larger than on that one, or what follows is not small, the row is run.
+// first sample all rows are run to the outputs, but for those that are small beside the next row (see beside). After that, a row whose
+// error at the outputs is small beside the largest of all rows is measured at its own output alone, and its error at the outputs is
+// estimated: what the same local error gave on that sample. This is no bound in the strict sense, since another sample may carry more of
+// it. Where a sample's local error is larger than on that one, or what follows is not small, the row is run.
 const (
 	smallShare = 0.5 // of the largest row's error at the outputs, at most, for a row to be bounded
 	beyond     = 2   // times the local error seen, at most

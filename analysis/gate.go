@@ -55,8 +55,8 @@ func Gate(check string, e Estimate, size, limit float64, unit string, strict boo
 		c.Verdict = GatePassed
 	case e.Mean <= limit:
 		c.Verdict = GateNoted
-		c.Note = fmt.Sprintf("undecided: %s ± %s against %s; %d samples decide differences of about %s", text(e.Mean), text(e.Error), text(limit),
-			e.N, text(upper-e.Mean))
+		c.Note = fmt.Sprintf("undecided: %s ± %s against %s; %d samples decide differences of about %s", text(e.Mean),
+			text(e.Error), text(limit), e.N, text(upper-e.Mean))
 		if math.IsInf(upper, 1) {
 			c.Note = "one sample shows nothing"
 		}

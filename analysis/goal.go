@@ -11,7 +11,8 @@ type Goal struct {
 	// Held is how many held-out samples will confirm, Risk at which risk; Held 0: none, the mean on the fitting samples decides.
 	Held int
 	Risk float64
-	// Spread is by how much standard errors of what is confirmed are wider than those of samples that are independent; 0 is 1. See CrossedError.
+	// Spread is by how much standard errors of what is confirmed are wider than those of samples that are independent; 0 is 1. See
+	// CrossedError.
 	Spread float64
 }
 

@@ -67,9 +67,9 @@ func groupsOf(g *graph.Graph, s *sim.Simulator) ([]group, error) {
 	return out, nil
 }
 
-// clips is what limiting the group's tensors to the ranges of their grids takes away from them, see sim.Clipped; where that is 0, it changes
-// nothing of what the group computes. values are the float activations, which are those of the group as long as none changes; where one is
-// not kept it is infinite. last is the slot of the group's output where it alone clips.
+// clips is what limiting the group's tensors to the ranges of their grids takes away from them, see sim.Clipped; where that is 0, it
+// changes nothing of what the group computes. values are the float activations, which are those of the group as long as none changes; where
+// one is not kept it is infinite. last is the slot of the group's output where it alone clips.
 func (g *group) clips(s *sim.Simulator, values []*tensor.Tensor) (sum float64, last *tqc.Slot, err error) {
 	sum = g.clipped
 	for _, sl := range g.inputs {

@@ -159,9 +159,9 @@ func (w *worker) perturbed(ctx context.Context, i int, see func(*tensor.Tensor) 
 	return w.compareOutputs(out)
 }
 
-// What the error of a row is made of, by clipping and rounding and by weights and activations, is measured on two samples of sixteen: each of
-// these views runs the operator once more. On the others clipping makes of what it takes away from tensors what it makes on those; where it
-// takes away more than beyond times what it does on the first sample, it is measured.
+// What the error of a row is made of, by clipping and rounding and by weights and activations, is measured on two samples of sixteen: each
+// of these views runs the operator once more. On the others clipping makes of what it takes away from tensors what it makes on those; where
+// it takes away more than beyond times what it does on the first sample, it is measured.
 func viewed(sample int) bool { return sample%16 < 2 }
 
 // Views of one group.

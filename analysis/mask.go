@@ -67,8 +67,8 @@ func (j *Judge) unmasked(k int, q, f *tensor.Tensor) (*tensor.Tensor, *tensor.Te
 	return tensor.FromF32(a, q.Shape...), tensor.FromF32(b, f.Shape...)
 }
 
-// isMask reports whether an element is a masked one in float: -inf, or far below all that are none. Where no Softmax shows what it is for, a
-// finite one has to be about as large in the quantized run.
+// isMask reports whether an element is a masked one in float: -inf, or far below all that are none. Where no Softmax shows what it is for,
+// a finite one has to be about as large in the quantized run.
 func isMask(quantized, float float32, rest float64, read bool) bool {
 	q, f := float64(quantized), float64(float)
 	switch {

@@ -159,8 +159,8 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 	return out
 }
 
-// clipping is what clipping makes of the local error of row i on each sample: where that was not measured, the same of what it takes away from
-// tensors as where it was.
+// clipping is what clipping makes of the local error of row i on each sample: where that was not measured, the same of what it takes away
+// from tensors as where it was.
 func (a *analyzer) clipping(i int, results []*sampleResult) []float64 {
 	var known, of float64
 	for _, s := range results {

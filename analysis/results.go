@@ -40,9 +40,9 @@ type LayerError struct {
 	Ranks [2]int `json:"ranks"`
 	// CentredRanks are the places by the centred NSR, or by Verdict.
 	CentredRanks *[2]int `json:"centred_ranks,omitempty"`
-	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the
-	// two steps of the chain float -> clipped -> rounded on the whole local error: Clip + Round = Local. Of more than two samples Clip, Weight,
-	// Activation and Read may be measured on two of each sixteen only.
+	// Local is the NSR at the operator's own (fused) output, from float inputs. Clip and Round are the projections of the two steps of the
+	// chain float -> clipped -> rounded on the whole local error: Clip + Round = Local. Of more than two samples Clip, Weight, Activation and
+	// Read may be measured on two of each sixteen only.
 	Local float64 `json:"local"`
 	Clip  float64 `json:"clip"`
 	Round float64 `json:"round"`

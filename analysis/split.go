@@ -5,8 +5,8 @@ import "math"
 // MinHeldOut is how many held-out samples a decision needs: with fewer the error bar itself is a guess.
 const MinHeldOut = 16
 
-// CrossedBelow is how many samples are too few to be halved for good: below, the halves take turns, so that every sample is judged by what was
-// fitted on the others.
+// CrossedBelow is how many samples are too few to be halved for good: below, the halves take turns, so that every sample is judged by what
+// was fitted on the others.
 const CrossedBelow = 4 * MinHeldOut
 
 // CrossedError is by how much the standard error over all samples is widened where the halves took turns: what two fits share makes their

@@ -89,8 +89,8 @@ func (a *analyzer) together(ctx context.Context, r *Report, results []*sampleRes
 	return t, nil
 }
 
-// whole is the error of the whole quantized network as rows have it: by what counts for float, so that all of both stands in the same output or
-// part.
+// whole is the error of the whole quantized network as rows have it: by what counts for float, so that all of both stands in the same
+// output or part.
 func (a *analyzer) whole(results []*sampleResult) float64 {
 	weights := a.judge.weigh(a.floats.total, a.floats.samples)
 	losses := make(Losses, len(results))

@@ -100,8 +100,8 @@ func (r *renderer) activations(ctx context.Context, list []*activation) error {
 		}
 		r.mended(a.slot, outcomes, len(t.ranges))
 		if s := slices.Min(t.params.Scale); s < tinyScale && s > 0 && len(outcomes) == 0 {
-			r.warn(a.slot, float64(s), "its scale is %.2g: the tensor is next to 0 in all samples; engines that compute such scales in half floats or "+
-				"as products of scales make 0 of them", s)
+			r.warn(a.slot, float64(s), "its scale is %.2g: the tensor is next to 0 in all samples; "+
+				"engines that compute such scales in half floats or as products of scales make 0 of them", s)
 		}
 		if err := r.set.Render(a.slot.ID, t.params); err != nil {
 			return r.at(a.slot, err)

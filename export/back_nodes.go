@@ -42,8 +42,8 @@ func digest(t *tensor.Tensor) string {
 // GraphOf begins the value of an attribute that is a graph.
 const GraphOf = "graph of "
 
-// graphOf is a graph in words: its operators, and a hash of what its outputs mean. Names and the order of nodes do not matter; of what stands
-// outside of it, it says only that it reads it.
+// graphOf is a graph in words: its operators, and a hash of what its outputs mean. Names and the order of nodes do not matter; of what
+// stands outside of it, it says only that it reads it.
 func graphOf(g *graph.Graph) string {
 	order, err := g.Order()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 
 // SameProgram reports whether two programs compute the same by what they are: every tensor of integers of the first, and all outputs in
 // their order, are computed in the second by the same operations with the same numbers, of tensors of which that is true, down to the
-// inputs. Names, the order of independent steps, and where axes are exchanged on the way do not matter. False says nothing: programs that are
-// written in other ways may still compute the same.
+// inputs. Names, the order of independent steps, and where axes are exchanged on the way do not matter. False says nothing: programs that
+// are written in other ways may still compute the same.
 func SameProgram(own, other *lower.Program) bool {
 	if own.Profile != other.Profile || own.Float != other.Float || len(own.Outputs) != len(other.Outputs) {
 		return false
@@ -395,7 +395,8 @@ var windowed = map[string]bool{"Conv": true, "ConvTranspose": true, "MaxPool": t
 
 var defaults = map[string]int64{"group": 1, "dilations": 1, "strides": 1, "pads": 0, "ceil_mode": 0, "count_include_pad": 0}
 
-// version is that of ONNX which says what a node computes: from 13 on few operators have another meaning with the same attributes and inputs.
+// version is that of ONNX which says what a node computes: from 13 on few operators have another meaning with the same attributes and
+// inputs.
 func version(n *graph.Node, opset int64) int64 {
 	if n.Domain == "" && opset >= 7 && opset < 13 && stable[n.Op] {
 		return 13

@@ -21,12 +21,12 @@ type Ran struct {
 	Of       int64 // integers that the first program computes
 }
 
-// Twin runs a program that has to compute the integers of another one, on n samples, and compares every tensor that both of them have. Where
-// the two are the same operations on the same numbers it needs no run to know, and makes one, on the first sample, for what reads and runs them.
-// Where operators in float come before a tensor whose integers differ, it feeds both programs the same numbers of these operators, which
-// have to be alike (their difference has at most 1e-4 of the energy), and compares again. Integers that differ are an error that names the
-// first. sums are those of the first program where it was run on the same samples; nil: it is run here. An input of the other may have its
-// channels first where the first has them last, or the other way round.
+// Twin runs a program that has to compute the integers of another one, on n samples, and compares every tensor that both of them have.
+// Where the two are the same operations on the same numbers it needs no run to know, and makes one, on the first sample, for what reads and
+// runs them. Where operators in float come before a tensor whose integers differ, it feeds both programs the same numbers of these
+// operators, which have to be alike (their difference has at most 1e-4 of the energy), and compares again. Integers that differ are an
+// error that names the first. sums are those of the first program where it was run on the same samples; nil: it is run here. An input of
+// the other may have its channels first where the first has them last, or the other way round.
 func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples exec.Iterator, n int, backend program.Backend,
 	threads int) (r Ran, err error) {
 	t := &twins{first: side{program: own}, second: side{program: other}, backend: backend, threads: threads}
@@ -96,7 +96,8 @@ func (t *twins) outputs(want, got ran, pairs []both) error {
 			if x.n != y.n || x.shape == y.shape && (all || !x.behind && !y.behind) && !x.same(y) {
 				return fmt.Errorf("output %d of the file has other integers than the plan's, which are of tensor %q", i, x.tensor)
 			}
-		case all && len(want.outs) > 0 && fit(want.outs[i:i+1], got.outs[i:i+1]) && !cube(want.outs[i].Shape) && !alike(want.outs[i], got.outs[i]):
+		case all && len(want.outs) > 0 && fit(want.outs[i:i+1], got.outs[i:i+1]) && !cube(want.outs[i].Shape) &&
+			!alike(want.outs[i], got.outs[i]):
 			return fmt.Errorf("output %d of the file has other numbers than the plan's", i)
 		}
 	}

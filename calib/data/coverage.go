@@ -54,12 +54,14 @@ func newCoverage(g *graph.Graph) *coverage {
 		return nil
 	}
 	g = g.Clone()
-	if _, err := passes.Run(context.Background(), g, []passes.Pass{passes.ConstantNodes, passes.FoldConstants, passes.NoOps, passes.DeadCode}); err != nil {
+	if _, err := passes.Run(context.Background(), g, []passes.Pass{passes.ConstantNodes, passes.FoldConstants, passes.NoOps,
+		passes.DeadCode}); err != nil {
 		return nil
 	}
 	c := &coverage{}
 	var outputs, inputs []graph.ValueID
-	// place is where a value will be found among what is looked at: inputs are numbered behind the outputs, below 0 until their number is known.
+	// place is where a value will be found among what is looked at: inputs are numbered behind the outputs, below 0 until their number is
+	// known.
 	place := func(v graph.ValueID) int {
 		list, sign := &outputs, 1
 		if g.IsInput(v) {
@@ -258,16 +260,18 @@ func (c *coverage) findings() (list []Finding) {
 		if read < 0 || r.low >= r.readLow-beyondRead*read && r.high <= r.readTop+beyondRead*read {
 			continue
 		}
-		what := fmt.Sprintf("only a part of %q was read: from %.4g to %.4g; all of it reaches from %.4g to %.4g", r.name, r.readLow, r.readTop, r.low, r.high)
+		what := fmt.Sprintf("only a part of %q was read: from %.4g to %.4g; all of it reaches from %.4g to %.4g", r.name, r.readLow, r.readTop,
+			r.low, r.high)
 		if n := count(r.rows, false); n > 0 {
-			what = fmt.Sprintf("%d of %d rows of %q were never read: those that were reach from %.4g to %.4g, all of them from %.4g to %.4g", n, len(r.rows),
-				r.name, r.readLow, r.readTop, r.low, r.high)
+			what = fmt.Sprintf("%d of %d rows of %q were never read: those that were reach from %.4g to %.4g, all of them from %.4g to %.4g",
+				n, len(r.rows), r.name, r.readLow, r.readTop, r.low, r.high)
 		}
 		list = append(list, finding(RuleUnread, Hint, r.node, max(r.readLow-r.low, r.high-r.readTop), "%s", what))
 	}
 	for _, b := range c.conditions {
 		if n := b.taken[0] + b.taken[1]; n > 0 && (b.taken[0] == 0 || b.taken[1] == 0) {
-			list = append(list, finding(RuleBranch, Hint, b.node, float64(n), "its condition is %t in all of %d samples: the other branch was never run", b.taken[1] > 0, n))
+			list = append(list, finding(RuleBranch, Hint, b.node, float64(n),
+				"its condition is %t in all of %d samples: the other branch was never run", b.taken[1] > 0, n))
 		}
 	}
 	return list

@@ -9,9 +9,9 @@ import (
 
 // Where samples are too few to be halved for good, the halves take turns: each method is run on two benches, each of which fits on one half
 // and judges on the other, from the first method to the last, so that no sample is ever judged by what was fitted on it. Operators pass the
-// same bar in each as they would alone, at Student's quantile of so few samples. The errors of both together, over all samples, decide about
-// the method, with wider error bars; see analysis.CrossedError. A method that passes is then fitted on all samples: operator by operator,
-// where one of the halves kept what is proposed.
+// same bar in each as they would alone, at Student's quantile of so few samples. The errors of both together, over all samples, decide
+// about the method, with wider error bars; see analysis.CrossedError. A method that passes is then fitted on all samples: operator by
+// operator, where one of the halves kept what is proposed.
 
 // Spread is by how much error bars of the outputs are wider than those of samples that are independent of each other.
 func (b *Bench) Spread() float64 {
@@ -89,9 +89,11 @@ func (b *Bench) inTurns(ctx context.Context, m *Method, before analysis.Losses) 
 		if only.add(one); i == 0 || one.kept() > r.kept() {
 			r = one
 		}
-		if i == 0 && !b.Force && !(analysis.Paired(before[:len(losses)].PerSample(), losses.PerSample()).Mean < 0) { // the other half would have to outweigh it
+		// the other half would have to outweigh it
+		if i == 0 && !b.Force && !(analysis.Paired(before[:len(losses)].PerSample(), losses.PerSample()).Mean < 0) {
 			nsr := analysis.NewNSR(before.Estimate())
-			r.Name, r.Before, r.After, r.Typical, r.Kept, r.Note = m.Name, nsr, nsr, 1, 0, "taken back: on the half that judged first the error does not fall"
+			r.Name, r.Before, r.After, r.Typical, r.Kept, r.Note = m.Name, nsr, nsr, 1, 0, "taken back: on the half that "+
+				"judged first the error does not fall"
 			r.takeBack()
 			return r, before, nil
 		}

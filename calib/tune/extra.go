@@ -38,8 +38,8 @@ type Room struct {
 	Work, Bytes float64
 }
 
-// over says what of a size is beyond the room; "" where it fits. What is added to tiny networks by vectors of channels fits by one percent of
-// slack in bytes.
+// over says what of a size is beyond the room; "" where it fits. What is added to tiny networks by vectors of channels fits by one percent
+// of slack in bytes.
 func (r *Room) over(s Size) string {
 	work, bytes := s.MACs/max(r.Model.MACs, 1), s.Elements/max(r.Model.Elements, 1)
 	switch {
@@ -69,8 +69,8 @@ func (s Size) Words(model Size) string {
 	return fmt.Sprintf("%.3g times the work and %.3g times the bytes of the model", work, bytes)
 }
 
-// affordable deals candidates, best first, into those that cost nothing and those that fit into the room that the bench has left, and says of
-// the others why they are left out.
+// affordable deals candidates, best first, into those that cost nothing and those that fit into the room that the bench has left, and says
+// of the others why they are left out.
 func (r *restructuring) affordable(list []*candidate) (free, paid []*candidate) {
 	b := r.now
 	if b.Room == nil {
@@ -102,8 +102,8 @@ func (r *restructuring) affordable(list []*candidate) (free, paid []*candidate) 
 	}
 	if left > 0 {
 		all := Size{sum.MACs + without.MACs, sum.Elements + without.Elements}
-		b.say("%s: %d of %d changes are left out: all of them cost %s; --max-work and --max-bytes allow more than %.3g %% and %.3g %%", b.stage.Method, left, len(list),
-			all.Words(b.Room.Model), 100*b.Room.Work, 100*b.Room.Bytes)
+		b.say("%s: %d of %d changes are left out: all of them cost %s; --max-work and --max-bytes allow more than %.3g %% and %.3g %%",
+			b.stage.Method, left, len(list), all.Words(b.Room.Model), 100*b.Room.Work, 100*b.Room.Bytes)
 	}
 	if words := sum.Words(b.Room.Model); len(paid) > 0 && words != "" {
 		b.say("%s: %d changes are tried that cost %s", b.stage.Method, len(paid), words)

@@ -30,9 +30,10 @@ type candidate struct {
 // maxStructureTrials bounds the trials of one turn.
 const maxStructureTrials = 8
 
-// restructure tries changes of structure, turn by turn. Those of a turn that cost no work are tried together, then those that do; where that does not pass, the halves,
-// the one with the better predictions first, and so on as long as the error falls at all. Both sides of a comparison have their biases
-// corrected. The k-th trial has to pass the bar of k(k+1) trials, so that all together pass one by chance as seldom as a single one does.
+// restructure tries changes of structure, turn by turn. Those of a turn that cost no work are tried together, then those that do; where
+// that does not pass, the halves, the one with the better predictions first, and so on as long as the error falls at all. Both sides of a
+// comparison have their biases corrected. The k-th trial has to pass the bar of k(k+1) trials, so that all together pass one by chance as
+// seldom as a single one does.
 func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *Bench) ([]*candidate, error)) (*Report, error) {
 	r := &restructuring{progress: b.Progress, report: &Report{Layers: []Layer{}}, index: map[*candidate]int{}}
 	if b.Rewrite == nil {

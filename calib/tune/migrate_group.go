@@ -19,8 +19,8 @@ const (
 //
 // The prediction: channel c of a chain gives a share p_c of what its depthwise convolution hands on, E[x_c²] |w_c|², times the squared
 // weights of the reader behind the chain where there is one. Rounding value v of the chain, whose channels share one step d, puts relative
-// noise d²/(12 E[v_c²]) on channel c. The error of v is the sum of p_c times that; the chain's is the sum over its quantized values. Groups
-// are cut for the value with the largest error; see partition.
+// noise d²/(12 E[v_c²]) on channel c. The error of v is the sum of p_c times that; the chain's is the sum over its quantized values.
+// Groups are cut for the value with the largest error; see partition.
 func grouped(ctx context.Context, b *Bench) ([]*candidate, error) {
 	g := b.Reference
 	order, err := g.Order()

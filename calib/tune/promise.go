@@ -15,9 +15,9 @@ const worthWeights = 0.05
 // weights reports whether all that a method can do is to bring rounded weights nearer to what the network needs.
 func (m *Method) weights() bool { return m == &Split || m.stage != nil }
 
-// hopeless says why a method of several is not tried: where exact weights, with the biases as they are, would leave nearly all of the error,
-// of the mean and of the typical sample, it comes from activations, and weights cannot help. "" where they may. It costs one pass of the samples
-// that judge.
+// hopeless says why a method of several is not tried: where exact weights, with the biases as they are, would leave nearly all of the
+// error, of the mean and of the typical sample, it comes from activations, and weights cannot help. "" where they may. It costs one pass of
+// the samples that judge.
 func (b *Bench) hopeless(ctx context.Context, m *Method, now analysis.Losses) (string, error) {
 	if !m.weights() || b.Integers != nil || b.Force || now.Estimate().Mean == 0 {
 		return "", nil
@@ -34,8 +34,8 @@ func (b *Bench) hopeless(ctx context.Context, m *Method, now analysis.Losses) (s
 	if mean < 1-worthWeights || typical < math.Log(1-worthWeights) || !(mean > 0) {
 		return "", nil
 	}
-	return fmt.Sprintf("not tried: the error is not made by weights: with exact ones the NSR of the outputs would be %.3g instead of %.3g", exact.Estimate().Mean,
-		now.Estimate().Mean), nil
+	return fmt.Sprintf("not tried: the error is not made by weights: with exact ones the NSR of the outputs would be %.3g instead of %.3g",
+		exact.Estimate().Mean, now.Estimate().Mean), nil
 }
 
 // exact are the losses with weights and biases as they are before they are rounded.

@@ -50,8 +50,8 @@ type Bench struct {
 	// are made again of Fit when they are needed.
 	Sums  func(node string) *observers.InputSums
 	Resum bool
-	// Fit and Held are the samples to fit on and those to try on; see exec.Halves. Where there are too few, Halves are both of them: each takes
-	// its turn as either, and Fit and Held are all of them; see cross.go.
+	// Fit and Held are the samples to fit on and those to try on; see exec.Halves. Where there are too few, Halves are both of them: each
+	// takes its turn as either, and Fit and Held are all of them; see cross.go.
 	Fit, Held []*exec.Sample
 	Halves    *[2][]*exec.Sample
 	// Start and End are the losses before and after Tune.
@@ -120,8 +120,8 @@ const (
 // Judge compares the errors of the outputs, sample by sample: change is the mean of after - before, typical that of log(after / before).
 // What is tried is confirmed if the mean falls by more than wholeBar standard errors. A few samples with outputs near zero, or with nearly
 // equal scores, may carry the mean and its error; so it is confirmed too if the mean does not rise and the typical sample's error falls by
-// more than typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is. Standard errors are taken times spread: 1, or
-// analysis.CrossedError.
+// more than typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is. Standard errors are taken times spread: 1,
+// or analysis.CrossedError.
 func Judge(before, after analysis.Losses, spread float64) (change, typical analysis.Estimate, confirmed bool) {
 	x, y := before.PerSample(), after.PerSample()
 	change = analysis.Paired(x, y)
@@ -138,10 +138,9 @@ func Judge(before, after analysis.Losses, spread float64) (change, typical analy
 // least is an error below which samples are alike: -120 dB.
 const least = 1e-12
 
-// Tune runs methods one after the other. Each is kept as a whole only where the held-out error of the outputs falls by more than
-// its error bar, see Judge; else its changes are taken back. With fewer than analysis.MinHeldOut held-out samples
-// nothing can be confirmed: changes are kept with Force only. A method that fails is reported as such, and the others go on; where it is the
-// only one, its error is returned.
+// Tune runs methods one after the other. Each is kept as a whole only where the held-out error of the outputs falls by more than its error
+// bar, see Judge; else its changes are taken back. With fewer than analysis.MinHeldOut held-out samples nothing can be confirmed: changes
+// are kept with Force only. A method that fails is reported as such, and the others go on; where it is the only one, its error is returned.
 func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error) {
 	if len(b.Fit) == 0 && b.Grams == nil || len(b.Held) == 0 {
 		return nil, fmt.Errorf("tune: %d samples to fit on and %d held out: there have to be some of each; take more samples",

@@ -1,5 +1,5 @@
-// Command qwb-page writes the workbench as pages that need no server of ours: a folder that any host of static files can serve, and the same
-// as one HTML file that a browser opens from disk.
+// Command qwb-page writes the workbench as pages that need no server of ours: a folder that any host of static files can serve, and the
+// same as one HTML file that a browser opens from disk.
 //
 //	go run ./cmd/qwb-page -o DIR
 package main
@@ -64,7 +64,8 @@ func run(dir, release string) error {
 	if err := os.WriteFile(filepath.Join(dir, singleFile), b.Bytes(), 0o644); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(os.Stdout, "%-40s for any host of static files; the core is %.1f MB compressed\n%-40s the same in one file of %.1f MB, to be opened from disk\n",
+	_, err = fmt.Fprintf(os.Stdout, "%-40s for any host of static files; the core is %.1f MB compressed\n%-40s the same in one file of %.1f "+
+		"MB, to be opened from disk\n",
 		filepath.Join(dir, "index.html"), float64(len(core))/1e6, filepath.Join(dir, singleFile), float64(b.Len())/1e6)
 	return err
 }
@@ -152,8 +153,9 @@ func indexOf(served string) (string, error) {
 		return "", fmt.Errorf("index.html has no %s or no charset", served1)
 	}
 	s := strings.Replace(served, served1, `src="page/`+entry+`"`, 1)
-	return strings.Replace(s, charset, charset+`<meta http-equiv="Content-Security-Policy" content="default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; `+
-		`img-src 'self' data: blob:; base-uri 'none'; form-action 'none'">`+"\n", 1), nil
+	return strings.Replace(s, charset,
+		charset+`<meta http-equiv="Content-Security-Policy" content="default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; `+
+			`img-src 'self' data: blob:; base-uri 'none'; form-action 'none'">`+"\n", 1), nil
 }
 
 // single writes everything as one file. A worker cannot be a file beside it there: it is made of text, which has Go's script in front.

@@ -114,8 +114,9 @@ func selectors(args []string) []string {
 // settings completes KEY=VALUE of a decision.
 func settings(typed string) []string {
 	values := map[string][]string{"dispatcher": options.Dispatchers(), "observer": options.EveryObserver(),
-		"domain": {string(decision.Int), string(decision.FP32), string(decision.FP16), string(decision.BF16), string(decision.TF32), string(decision.Weights)},
-		"align":  {"none", "output", "input", "large"}}
+		"domain": {string(decision.Int), string(decision.FP32), string(decision.FP16), string(decision.BF16), string(decision.TF32),
+			string(decision.Weights)},
+		"align": {"none", "output", "input", "large"}}
 	key, _, given := strings.Cut(typed, "=")
 	var list []string
 	for _, p := range decision.All() {

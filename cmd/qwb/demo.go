@@ -60,7 +60,8 @@ type variant struct {
 // variants lists the rows of a platform; the last one is kept and exported.
 func variants(platform string) []variant {
 	list := []variant{{platform, tqc.ObserverRobust, true}}
-	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverMSE, tqc.ObserverKL, tqc.ObserverAuto, tqc.ObserverRobust} {
+	for _, o := range []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverPercentile, tqc.ObserverMSE, tqc.ObserverKL, tqc.ObserverAuto,
+		tqc.ObserverRobust} {
 		list = append(list, variant{platform, o, false})
 	}
 	return list
@@ -79,7 +80,8 @@ func (d *demonstration) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(d.stdout, "%s in float: %d of %d pictures correct (%.1f %%)\n\n", model, float.Top1, float.N, 100*float64(float.Top1)/float64(float.N))
+	fmt.Fprintf(d.stdout, "%s in float: %d of %d pictures correct (%.1f %%)\n\n", model, float.Top1, float.N,
+		100*float64(float.Top1)/float64(float.N))
 	t := tabwriter.NewWriter(d.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "platform\tweights\tobserver\ttop-1\tdrop in pp\tpredictions changed\toutput NSR")
 	quiet := *d // one set of warnings is enough
@@ -116,7 +118,8 @@ func (d *demonstration) row(ctx context.Context, t io.Writer, v variant, plan st
 	if err != nil {
 		return err
 	}
-	r, _, err := d.project("", plan).Analyze(ctx, qwb.AnalyzeOptions{Data: qwb.DataOptions{Samples: demoErrorSamples, Threads: d.threads}, Config: analysis.Config{Outputs: true, Threads: d.threads}})
+	r, _, err := d.project("", plan).Analyze(ctx, qwb.AnalyzeOptions{Data: qwb.DataOptions{Samples: demoErrorSamples, Threads: d.threads},
+		Config: analysis.Config{Outputs: true, Threads: d.threads}})
 	if err != nil {
 		return err
 	}
@@ -146,9 +149,10 @@ func (d *demonstration) report(ctx context.Context, plan string, files []string)
 			worst = l
 		}
 	}
-	fmt.Fprintf(d.stdout, "\nmost sensitive operator: %s (%s), NSR %.2g when it alone is quantized (%.3g forward passes per sample for %d operators)\n\n",
-		worst.Node, worst.Op, worst.NSR, r.Forwards, len(r.Layerwise))
-	for _, line := range [][2]string{{plan, "the plan: every decision and scale"}, {qwb.StatsPath(plan), "the statistics: another observer or platform needs no new pass over the data"},
+	fmt.Fprintf(d.stdout, "\nmost sensitive operator: %s (%s), NSR %.2g when it alone is quantized (%.3g forward "+
+		"passes per sample for %d operators)\n\n", worst.Node, worst.Op, worst.NSR, r.Forwards, len(r.Layerwise))
+	for _, line := range [][2]string{{plan, "the plan: every decision and scale"},
+		{qwb.StatsPath(plan), "the statistics: another observer or platform needs no new pass over the data"},
 		{html, "the report"}, {d.path("plots"), "the plots"}, {files[0], "INT8 for ONNX Runtime"}, {files[1], "INT8 for TensorRT"}} {
 		fmt.Fprintf(d.stdout, "%-32s %s\n", line[0], line[1])
 	}

@@ -41,7 +41,8 @@ are a result and not an error: the exit code is 0.`,
 			e.onlyIn(args[1], r.OnlyB, all)
 			return reports.DiffText(e.stdout, r.DiffResult, all)
 		},
-	}, append(options.JSON(&asJSON), options.Option{Name: "all", At: &all, Help: "print every difference (default: the largest of each kind)"}))
+	}, append(options.JSON(&asJSON), options.Option{Name: "all", At: &all,
+		Help: "print every difference (default: the largest of each kind)"}))
 }
 
 // onlyIn lists decisions that only one of two plans has.

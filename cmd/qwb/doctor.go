@@ -123,7 +123,8 @@ func doctorText(w io.Writer, r *qwb.DoctorResult) error {
 		fmt.Fprintf(&b, "  %2d correct  %s, label offset %d\n", t.Correct, t.Preprocess, t.LabelOffset)
 	}
 	if t := r.Best; t != nil {
-		fmt.Fprintf(&b, "on %d other samples: %d correct with the best of these, %d as asked for (chance %.2g)\n", t.Samples, t.Correct, t.Before, t.Chance)
+		fmt.Fprintf(&b, "on %d other samples: %d correct with the best of these, %d as asked for (chance %.2g)\n", t.Samples, t.Correct,
+			t.Before, t.Chance)
 	}
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: %s: %s: %s\n  fix: %s\n", f.Level, f.Rule, f.Node, f.Text, f.Fix)

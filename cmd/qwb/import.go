@@ -56,7 +56,8 @@ Lite's 8-bit arithmetic) and onnx (no engine's rules) are for files of other too
 			if o.JSON {
 				return e.printJSON(r)
 			}
-			if _, err = fmt.Fprintf(e.stdout, "%s: plan for %s, profile %s: %d of %d operators on integers, %d pairs, %d constants\n%s: the float model\n",
+			if _, err = fmt.Fprintf(e.stdout, "%s: plan for %s, profile %s: %d of %d operators on integers, %d pairs, %d constants\n%s: "+
+				"the float model\n",
 				r.Plan, r.Platform, r.Profile, r.Integer, r.Nodes, r.Pairs, r.Constants, r.Model); err != nil {
 				return err
 			}

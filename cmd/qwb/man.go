@@ -51,7 +51,8 @@ func (e *env) writePage(dir string, c *cobra.Command) error {
 // manPage is the manual page of a command in the man macros of troff. It holds no date: the same version gives the same bytes.
 func (e *env) manPage(c *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"qwb %s\" \"qwb\"\n.SH NAME\n%s \\- %s\n", roff(strings.ToUpper(pageName(c))), roff(version), roff(pageName(c)), roff(c.Short))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"qwb %s\" \"qwb\"\n.SH NAME\n%s \\- %s\n", roff(strings.ToUpper(pageName(c))), roff(version),
+		roff(pageName(c)), roff(c.Short))
 	fmt.Fprintln(&b, ".SH SYNOPSIS\n.nf")
 	for _, form := range forms(c) {
 		fmt.Fprintln(&b, roff(form))

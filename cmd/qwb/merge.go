@@ -87,8 +87,8 @@ func (e *env) tunePart(ctx context.Context, plan string, o *options.Tune) error 
 		return err
 	}
 	return e.print(o.JSON, r, nil, func() error {
-		_, err := fmt.Fprintf(e.stdout, "%s: part %s, %d samples of which %d are held out, %d operators, passes over the data: %d, %.2f s\n", r.Grams, r.Shard, r.Samples, r.HeldOut,
-			r.Operators, r.Passes, r.Seconds)
+		_, err := fmt.Fprintf(e.stdout, "%s: part %s, %d samples of which %d are held out, %d operators, passes over the data: %d, %.2f s\n",
+			r.Grams, r.Shard, r.Samples, r.HeldOut, r.Operators, r.Passes, r.Seconds)
 		return err
 	})
 }

@@ -17,7 +17,8 @@ import (
 	"qwb/internal/file"
 )
 
-// commandOperator is an operator of --op: a program that is started when the first node of the type runs, and asked about one node at a time.
+// commandOperator is an operator of --op: a program that is started when the first node of the type runs, and asked about one node at a
+// time.
 type commandOperator struct {
 	domain, name, command string
 
@@ -57,7 +58,8 @@ func (e *env) addOperators(ctx context.Context) error {
 func (e *env) own() []*graph.Operator {
 	var list []*graph.Operator
 	for _, o := range e.operators {
-		list = append(list, &graph.Operator{OpSpec: graph.OpSpec{Domain: o.domain, Name: o.name, Doc: "computed by a command", Since: 1}, Eval: o.eval})
+		list = append(list, &graph.Operator{OpSpec: graph.OpSpec{Domain: o.domain, Name: o.name, Doc: "computed by a command", Since: 1},
+			Eval: o.eval})
 	}
 	return list
 }

@@ -331,7 +331,8 @@ func newPlanGC(e *env) *cobra.Command {
 			if n := len(r.Leftovers); n > 0 {
 				e.note("%s of runs that were killed: removed", plain.Count(n, "folder"))
 			}
-			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept; outcomes of runs: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept), r.RunsRemoved, r.RunsKept)
+			_, err = fmt.Fprintf(e.stdout, "%s: %d removed, %d kept; outcomes of runs: %d removed, %d kept\n", r.Plan, len(r.Removed), len(r.Kept),
+				r.RunsRemoved, r.RunsKept)
 			return err
 		}),
 	}, options.JSON(&asJSON))

@@ -134,7 +134,8 @@ flags or arguments, 3 a check failed.`,
 		}
 		return usagef("%s: %w", cmd.Name(), err)
 	})
-	root.PersistentFlags().DurationVar(&e.timeout, "timeout", 0, "stop running a model after this time and fail, for example 90s or 10m (0: no limit); a Loop in a model may never end")
+	root.PersistentFlags().DurationVar(&e.timeout, "timeout", 0, "stop running a model after this time and fail, for example 90s or 10m (0: "+
+		"no limit); a Loop in a model may never end")
 	root.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if e.timeout < 0 {
 			return usagef("--timeout %s: must be 0 or more", e.timeout)
@@ -146,7 +147,8 @@ flags or arguments, 3 a check failed.`,
 		}
 		return e.addOperators(cmd.Context())
 	}
-	root.PersistentFlags().StringArrayVar(&e.ops, "op", nil, "`DOMAIN::TYPE=COMMAND`: the program that computes an operator which qwb does not know; may be repeated (docs/operators.md)")
+	root.PersistentFlags().StringArrayVar(&e.ops, "op", nil, "`DOMAIN::TYPE=COMMAND`: the program that computes an operator which qwb does "+
+		"not know; may be repeated (docs/operators.md)")
 	root.PersistentFlags().BoolVarP(&e.verbose, "verbose", "v", false, "print more: what each pass changed, and why a pass changed nothing")
 	e.addCommands(root)
 	e.addHelp(root)

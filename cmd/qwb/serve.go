@@ -67,7 +67,8 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 			}
 			p := e.project(at.Model, at.Plan)
 			p.Store, p.Events, p.Catalog.MetricCommand = files, nil, nil // a page starts no programs
-			bench := workbench.New(workbench.Options{Project: *p, Roots: files.Names(), Data: o.data, Labels: o.labels, Threads: o.threads, Memory: o.memory})
+			bench := workbench.New(workbench.Options{Project: *p, Roots: files.Names(), Data: o.data, Labels: o.labels, Threads: o.threads,
+				Memory: o.memory})
 			defer bench.Close()
 			if o.classes != "" {
 				params, _ := json.Marshal(map[string]string{"file": o.classes}) // a text always has a form in JSON
@@ -171,7 +172,8 @@ func openBrowser(ctx context.Context, url string) (done func(), err error) {
 		return nil, err
 	}
 	script := filepath.Join(dir, "open.html")
-	text := fmt.Sprintf("<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer><meta http-equiv=refresh content=\"0;url=%[1]s\"><a href=\"%[1]s\">qwb</a>\n", html.EscapeString(url))
+	text := fmt.Sprintf("<!doctype html><meta charset=utf-8><meta name=referrer content=no-referrer><meta http-equiv=refresh "+
+		"content=\"0;url=%[1]s\"><a href=\"%[1]s\">qwb</a>\n", html.EscapeString(url))
 	if err = os.WriteFile(script, []byte(text), 0o600); err == nil {
 		command := exec.CommandContext(ctx, words[0], append(words[1:], script)...)
 		if err = command.Start(); err == nil {

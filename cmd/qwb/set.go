@@ -156,7 +156,8 @@ func newPlan(e *env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan show|log|undo|redo|rederive|explain|recipe|schema|gc",
 		Short: "Show, undo and redo the decisions of a plan",
-		Long:  "A plan is a list of decisions. Scales, zero points and precision of operators are computed from it.\nThese commands show the list, undo and redo its steps, and explain the result.",
+		Long: "A plan is a list of decisions. Scales, zero points and precision of operators are computed from it.\nThese commands show the " +
+			"list, undo and redo its steps, and explain the result.",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("unknown command %q of plan; qwb plan --help lists them", args[0])
@@ -174,7 +175,8 @@ in force until a decision changes them. Rederive replaces all of them with the o
 	return c
 }
 
-func newPlanStep(e *env, name, short, long string, run func(*qwb.Project, context.Context, int) (*qwb.DecideResult, []tqc.Warning, error)) *cobra.Command {
+func newPlanStep(e *env, name, short, long string,
+	run func(*qwb.Project, context.Context, int) (*qwb.DecideResult, []tqc.Warning, error)) *cobra.Command {
 	var o decideOptions
 	return e.takes(&cobra.Command{
 		Use: name + " [PLAN]", Short: short, Long: long, Example: lines("qwb plan " + name), ValidArgsFunction: files("plan.json"),

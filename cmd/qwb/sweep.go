@@ -21,7 +21,8 @@ func newSweep(e *env) *cobra.Command {
 		Short: "Calibrate with many options, compare the plans on held-out samples, keep the best",
 		Example: lines(
 			"qwb sweep model.onnx --data images/ --preprocess imagenet-torch --platforms trt_int8",
-			"qwb sweep model.onnx --data images/ --labels labels.tsv --observers mse,kl --platforms trt_int8,onnxruntime --granularity channel,tensor",
+			"qwb sweep model.onnx --data images/ --labels labels.tsv --observers mse,kl --platforms "+
+				"trt_int8,onnxruntime --granularity channel,tensor",
 			"qwb sweep model.onnx        # a hint from the statistics of an earlier calibration: no data"),
 		Long: fmt.Sprintf(`Sweep calibrates a model with every combination of the options given: observers, platforms, granularities of
 weights, dispatchers, formats. It prints one table, ranks the plans, and writes the best one as MODEL.plan.json.
@@ -73,7 +74,8 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	}
 	b.WriteString("\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "formats", "output " + analysis.ErrorName(r.Mismatches), "dB", "behind the best", "integer MACs", "constants"}
+	head := []string{"rank", "platform", "observer", "weights", "dispatcher", "formats", "output " + analysis.ErrorName(r.Mismatches), "dB",
+		"behind the best", "integer MACs", "constants"}
 	for _, s := range r.Rows[0].Integers {
 		head = append(head, s.Output+" "+analysis.ErrorName(true))
 	}
@@ -98,7 +100,8 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 		if row.SQNR != nil && !r.Mismatches {
 			decibels = fmt.Sprintf("%.1f", *row.SQNR)
 		}
-		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format, qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,
+		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format,
+			qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,
 			fmt.Sprintf("%.1f %%", 100*row.MACs), fmt.Sprintf("%.3g MB", float64(row.Cost.TotalBytes())/1e6)}
 		for _, s := range row.Integers {
 			cells = append(cells, fmt.Sprintf("%.2f %%", 100*s.NSR))
@@ -107,7 +110,8 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 			cells = append(cells, fmt.Sprintf("%.3g ms", 1e3**row.Cost.Seconds))
 		}
 		if labelled {
-			cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(row.Top1)/float64(r.HeldOut)), fmt.Sprintf("%.2f ± %.2f", row.Drop, row.DropError), fmt.Sprint(row.Flips))
+			cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(row.Top1)/float64(r.HeldOut)),
+				fmt.Sprintf("%.2f ± %.2f", row.Drop, row.DropError), fmt.Sprint(row.Flips))
 		}
 		fmt.Fprintln(t, strings.Join(cells, "\t"))
 	}

@@ -103,7 +103,8 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	if r.Judged != qwb.Simulated {
 		judged = ", by the integers of profile " + r.Judged
 	}
-	fmt.Fprintf(&b, "%s of the outputs: %s before, %s after, change %s (%s, %s%s)\n", analysis.ErrorName(r.Mismatches), qwb.WithError(r.Before.NSR, r.Before.NSRError),
+	fmt.Fprintf(&b, "%s of the outputs: %s before, %s after, change %s (%s, %s%s)\n", analysis.ErrorName(r.Mismatches),
+		qwb.WithError(r.Before.NSR, r.Before.NSRError),
 		qwb.WithError(r.After.NSR, r.After.NSRError), qwb.WithError(r.Change, r.ChangeError), judges, r.HeldOutKind, judged)
 	if r.FloatNSR != nil {
 		fmt.Fprintf(&b, "%d rewriting steps; the float network stays the same (NSR %.2g)\n", r.Steps, *r.FloatNSR)
@@ -117,7 +118,8 @@ func tuneText(w io.Writer, r *qwb.TuneResult, verbose bool) error {
 	if r.Overlay == "" {
 		fmt.Fprintf(&b, "nothing helped: %s is unchanged\n", r.Plan)
 		if r.Before.NSR > worthSearching && !r.Mismatches {
-			fmt.Fprintf(&b, "qwb dispatch %s --auto --max-nsr %.2g finds which operators to keep in FP32 for half of the error\n", plain.Shell(r.Plan), r.Before.NSR/2)
+			fmt.Fprintf(&b, "qwb dispatch %s --auto --max-nsr %.2g finds which operators to keep in FP32 for half of the error\n",
+				plain.Shell(r.Plan), r.Before.NSR/2)
 		}
 	} else {
 		fmt.Fprintf(&b, "%s: tuned values are in %s\n", r.Plan, r.Overlay)

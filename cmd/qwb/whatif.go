@@ -84,7 +84,8 @@ func whatIfText(w io.Writer, r *tensors.WhatIf, all bool) error {
 	est := r.Estimate
 	fmt.Fprintln(t, "\tbefore\tafter")
 	if m := r.Measured; m != nil {
-		fmt.Fprintf(t, "%s of the outputs, measured on %d samples\t%s\t%s\n", analysis.ErrorName(m.Mismatches), m.Samples, nsrText(&m.Before), nsrText(&m.After))
+		fmt.Fprintf(t, "%s of the outputs, measured on %d samples\t%s\t%s\n", analysis.ErrorName(m.Mismatches), m.Samples, nsrText(&m.Before),
+			nsrText(&m.After))
 	}
 	fmt.Fprintf(t, "NSR of the outputs, estimated\t%s\t%s\n", nsrText(est.Before), nsrText(est.After))
 	fmt.Fprintf(t, "multiply-accumulates on integers\t%.1f %%\t%.1f %%\n", 100*est.MACs.Before, 100*est.MACs.After)

@@ -58,7 +58,8 @@ func quantize(ctx context.Context, store qwb.Store, model, data, out string) (*R
 	}
 	base := strings.TrimSuffix(model, ".onnx")
 	p := &qwb.Project{Model: model, Plan: base + qwb.PlanSuffix, Store: store, Catalog: catalog}
-	c, warnings, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: npu, Data: qwb.DataOptions{Paths: []string{data}, Preprocess: "imagenet-inception"}, Fresh: true})
+	c, warnings, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: npu,
+		Data: qwb.DataOptions{Paths: []string{data}, Preprocess: "imagenet-inception"}, Fresh: true})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,8 @@ func parseWAV(b []byte, rate int) ([]int16, error) {
 			u16 := func(at int) int { return int(binary.LittleEndian.Uint16(chunk[at:])) }
 			format, channels, hertz, bits := u16(0), u16(2), int(binary.LittleEndian.Uint32(chunk[4:])), u16(14)
 			if format != 1 || channels != 1 || hertz != rate || bits != 16 {
-				return nil, fmt.Errorf("format %d, %d channels, %d Hz, %d bits: PCM, mono, %d Hz, 16 bits is what is read", format, channels, hertz, bits, rate)
+				return nil, fmt.Errorf("format %d, %d channels, %d Hz, %d bits: PCM, mono, %d Hz, 16 bits is what is read", format, channels,
+					hertz, bits, rate)
 			}
 			known = true
 		case id == "data" && known:

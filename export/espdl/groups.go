@@ -10,8 +10,8 @@ import (
 )
 
 // ESP-DL's convolutions have one group, or one channel in and out of each. Several outputs per channel are written as a convolution of one
-// each behind a Gather that repeats the channels, groups of several channels as one group whose weights from other groups are 0: the integers
-// are the same.
+// each behind a Gather that repeats the channels, groups of several channels as one group whose weights from other groups are 0: the
+// integers are the same.
 
 // fileGroup is how many groups the file's convolution has.
 func fileGroup(outs, ins, group int) int {

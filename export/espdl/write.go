@@ -80,7 +80,8 @@ type places struct {
 
 // assemble makes a file for a chip of a program that runs on a sample.
 func assemble(ctx context.Context, run *program.Executor, feeds map[string]*tensor.Tensor, t *target.Target) (*builder, error) {
-	b := &builder{m: &Model{}, p: run.Program(), target: t, plain: strings.HasSuffix(t.Name, "_c"), taken: map[string]bool{}, moved: map[string]string{},
+	b := &builder{m: &Model{}, p: run.Program(), target: t, plain: strings.HasSuffix(t.Name, "_c"), taken: map[string]bool{},
+		moved: map[string]string{},
 		places: places{names: map[lower.TensorID]string{},
 			perms: map[lower.TensorID][]int{}, held: map[lower.TensorID]*tensor.Tensor{}, same: map[lower.TensorID]lower.TensorID{}}}
 	b.borders()

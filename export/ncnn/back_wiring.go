@@ -10,9 +10,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// reads is the kind of an item that says what a layer reads: the layers and inputs, in their order and each once, that come before it. Layers
-// that no node of the model has the name of (copies, other shapes, pads) hand on what they read, and so do nodes that have no layer (activations
-// that a layer has taken in, parts of patterns). Constants are none of them.
+// reads is the kind of an item that says what a layer reads: the layers and inputs, in their order and each once, that come before it.
+// Layers that no node of the model has the name of (copies, other shapes, pads) hand on what they read, and so do nodes that have no layer
+// (activations that a layer has taken in, parts of patterns). Constants are none of them.
 const reads export.ItemKind = "what it reads"
 
 // wiring is what both sides of the comparison ask for: where something comes from.
@@ -103,7 +103,8 @@ func (w *wiring) inputs(n *graph.Node) (list []string) {
 	return list
 }
 
-// each visits what is compared: nodes that have a layer, with the blobs that it reads, and outputs of the model, with the blob of their name.
+// each visits what is compared: nodes that have a layer, with the blobs that it reads, and outputs of the model, with the blob of their
+// name.
 func (w *wiring) each(see func(at string, model, file func() []string)) {
 	for _, id := range w.r.fixed.Nodes() {
 		n := w.r.fixed.Node(id)

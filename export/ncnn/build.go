@@ -246,8 +246,8 @@ func (b *builder) output(v graph.ValueID) error {
 	return nil
 }
 
-// keepOutputs gives outputs that layers read as well a blob that nothing reads: ncnn gives the memory of a blob away once it was read, and an
-// extractor that is then asked for it crashes.
+// keepOutputs gives outputs that layers read as well a blob that nothing reads: ncnn gives the memory of a blob away once it was read, and
+// an extractor that is then asked for it crashes.
 func (b *builder) keepOutputs() {
 	for _, v := range b.g.Outputs {
 		name := clean(b.g.Value(v).Name)
@@ -265,7 +265,8 @@ func (b *builder) keepOutputs() {
 				}
 			}
 		}
-		b.net.layers = append(b.net.layers, layer{typ: "Noop", name: b.layerName("output_" + name), bottoms: []string{inner}, tops: []string{name}})
+		b.net.layers = append(b.net.layers, layer{typ: "Noop", name: b.layerName("output_" + name), bottoms: []string{inner},
+			tops: []string{name}})
 	}
 }
 

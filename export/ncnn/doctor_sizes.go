@@ -1,7 +1,7 @@
 package ncnn
 
-// windowKeys says where the layers that move a window have its sizes: keys of width and height, of which the second has the first's number where
-// it stands nowhere.
+// windowKeys says where the layers that move a window have its sizes: keys of width and height, of which the second has the first's number
+// where it stands nowhere.
 var windowKeys = map[string]struct{ size, dilation, stride int }{"Convolution": {1, 2, 3}, "ConvolutionDepthWise": {1, 2, 3},
 	"Deconvolution": {1, 2, 3}, "DeconvolutionDepthWise": {1, 2, 3}, "Pooling": {1, 0, 2}}
 
@@ -75,8 +75,8 @@ var same = map[string]bool{"Split": true, "Noop": true, "ReLU": true, "Clip": tr
 // area is width, height and channels of a blob.
 type area struct{ w, h, c int }
 
-// fit follows the sizes of blobs from the inputs on, as far as they are known: windows have to fit, and what is padded has to be a blob that
-// there can be.
+// fit follows the sizes of blobs from the inputs on, as far as they are known: windows have to fit, and what is padded has to be a blob
+// that there can be.
 func (n *net) fit(report func(rule, node, format string, a ...any)) {
 	known := map[string]area{}
 	for i := range n.layers {

@@ -28,7 +28,8 @@ func Formats() []export.Format {
 				"fp16 storage.",
 			Float32: true, Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look, Back: back},
 		{Name: "ncnn-table", Doc: "the float network and the table of scales that ncnn2int8 makes it one on integers with", Ext: ".table",
-			From: export.Plan, Targets: only, Float32: true, Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor, Back: backTable},
+			From: export.Plan, Targets: only, Float32: true, Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor,
+			Back: backTable},
 	}
 }
 

@@ -60,8 +60,8 @@ func (r *recoverer) attributes(of, n *graph.Node) (plan, file *export.Item) {
 	drop := func(it *export.Item, twin *graph.Node, added bool) {
 		it.Texts = slices.DeleteFunc(it.Texts, func(s string) bool {
 			name, value, attribute := strings.Cut(s, "=")
-			return attribute && (other && strings.HasPrefix(value, export.GraphOf) || added && other && twin.Attr(name) == nil || whole && !slices.Contains(form.Attrs, name) ||
-				skips && name == "strides" || older && name == "axis")
+			return attribute && (other && strings.HasPrefix(value, export.GraphOf) || added && other && twin.Attr(name) == nil ||
+				whole && !slices.Contains(form.Attrs, name) || skips && name == "strides" || older && name == "axis")
 		})
 	}
 	drop(plan, n, len(n.Inputs) > len(of.Inputs)) // a later version may have an input in the place of an attribute

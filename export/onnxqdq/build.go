@@ -87,8 +87,8 @@ func setMetadata(m *onnx.Model, kv onnx.KeyValue) {
 	m.Metadata = append(m.Metadata, kv)
 }
 
-// pairKey identifies a Q/DQ pair: readers of one value by one scale and integer type share it, and so do those by the same scheme with scales
-// of run time, which have no root.
+// pairKey identifies a Q/DQ pair: readers of one value by one scale and integer type share it, and so do those by the same scheme with
+// scales of run time, which have no root.
 type pairKey struct {
 	value   graph.ValueID
 	root    tqc.SlotID

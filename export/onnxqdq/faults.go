@@ -17,7 +17,8 @@ type fault struct {
 }
 
 var faults = []fault{
-	{"openvino_int8", patches, "slides over 32 channels in steps of its kernel, 4 or more: on processors with AMX OpenVINO 2026.4 computes it " +
+	{"openvino_int8", patches, "slides over 32 channels in steps of its kernel, 4 or more: on processors with AMX " +
+		"OpenVINO 2026.4 computes it " +
 		"wrongly on integers; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI there, or leave it in float (qwb set PLAN NODE domain=fp32)"},
 }
 

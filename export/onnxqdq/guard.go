@@ -8,9 +8,10 @@ import (
 	"qwb/quantizer/target"
 )
 
-// OpenVINO (2026.4, its low-precision transformations) moves what dequantizes behind the operators that read it, also behind some that do not
-// commute with it: an average that counts padding then counts the code 0, and a pool along the columns of a product takes scales for one
-// column from another. A Max with the lowest number, which the transformations do not know and which changes no number, keeps them apart.
+// OpenVINO (2026.4, its low-precision transformations) moves what dequantizes behind the operators that read it, also behind some that do
+// not commute with it: an average that counts padding then counts the code 0, and a pool along the columns of a product takes scales for
+// one column from another. A Max with the lowest number, which the transformations do not know and which changes no number, keeps them
+// apart.
 
 // guards puts a Max in front of the operators that need it.
 func (b *builder) guards() error {
@@ -107,8 +108,8 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 	return c
 }
 
-var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: averages that count padding, pools " +
-	"along the columns of a product, Pad with another number than 0",
+var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
+	"averages that count padding, pools " + "along the columns of a product, Pad with another number than 0",
 	Fix:     "put a Max with the lowest float32 in front of them",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

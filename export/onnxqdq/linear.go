@@ -11,9 +11,9 @@ import (
 	"qwb/graph/tensor"
 )
 
-// A linear layer of more than two axes is a Gemm in the plan, which ONNX does not have. With a float bias package onnx writes MatMul and Add,
-// which engines fuse. With one of integers it is written as a Gemm of matrices between two Reshapes of codes: ONNX Runtime makes an integer
-// Gemm of it (QGemm), where behind a MatMul the bias would be added in float.
+// A linear layer of more than two axes is a Gemm in the plan, which ONNX does not have. With a float bias package onnx writes MatMul and
+// Add, which engines fuse. With one of integers it is written as a Gemm of matrices between two Reshapes of codes: ONNX Runtime makes an
+// integer Gemm of it (QGemm), where behind a MatMul the bias would be added in float.
 
 // rowsNode and backNode end the names of the two Reshapes.
 const rowsNode, backNode = "_rows", "_back"
@@ -264,7 +264,8 @@ func flattened(g *graph.Graph, n *graph.Node) bool {
 		return false
 	}
 	shape, x := g.Const(g.Node(p).Input(1)), g.Value(g.Node(p).Inputs[0]).Shape
-	return shape != nil && shape.DType == tensor.Int64 && shape.Len() == 2 && shape.I64()[0] == -1 && len(x) > 0 && shape.I64()[1] == x[len(x)-1].N
+	return shape != nil && shape.DType == tensor.Int64 && shape.Len() == 2 && shape.I64()[0] == -1 && len(x) > 0 &&
+		shape.I64()[1] == x[len(x)-1].N
 }
 
 // unflattened is the Reshape behind a Gemm, nil where there is none.

@@ -179,8 +179,8 @@ func (c *checker) looksInteger(n *graph.Node, op *target.Op) bool {
 	return x && slices.ContainsFunc(readers, func(r *graph.Node) bool { return is(r, quantizeLinear) })
 }
 
-// readsFloat reports whether an operator reads a tensor that nothing computes on integers: then it is float itself, whatever stands around it,
-// as a product with a root that the target has in float.
+// readsFloat reports whether an operator reads a tensor that nothing computes on integers: then it is float itself, whatever stands around
+// it, as a product with a root that the target has in float.
 func (c *checker) readsFloat(n *graph.Node) bool {
 	return slices.ContainsFunc(target.DataInputs(c.g, n.ID), func(i int) bool {
 		if c.g.Const(n.Input(i)) != nil || c.dequantizer(n, i) != nil {

@@ -62,8 +62,8 @@ func (t *Tensor) Range(c int) (lo, hi float64) {
 // Of lists every tensor of float32 that an operator reads or computes as data, each once: inputs of the model, then in order of the nodes
 // what they read of constants and what they compute. Of a constant that operators want with different encodings there is a copy for each (a
 // bias of two convolutions). It is an error where they want them of one computed tensor, which a list by name cannot say, where the scale
-// is computed at run time, and where two tensors have one name. Operators in float read a copy of a constant that others want quantized: one
-// without encoding, of the numbers as they are.
+// is computed at run time, and where two tensors have one name. Operators in float read a copy of a constant that others want quantized:
+// one without encoding, of the numbers as they are.
 func Of(in *export.Input) ([]Tensor, error) {
 	g := in.Model.Graph
 	order, err := g.Order()

@@ -275,7 +275,8 @@ func Check(b []byte) ([]export.Finding, error) {
 	}
 	var found []export.Finding
 	if m.Version != schemaVersion {
-		found = append(found, export.Finding{Rule: "version", Text: fmt.Sprintf("the file has version %d of the schema, not %d", m.Version, schemaVersion)})
+		found = append(found, export.Finding{Rule: "version", Text: fmt.Sprintf("the file has version %d of the schema, not %d", m.Version,
+			schemaVersion)})
 	}
 	for i := range m.Subgraphs {
 		for _, r := range slices.Concat(checks, kernelChecks) {

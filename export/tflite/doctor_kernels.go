@@ -91,8 +91,8 @@ var kernelChecks = []rule{
 			}
 		}
 	}},
-	{export.Rule{Name: "sizes", Doc: "operands have sizes that fit each other, from the inputs on", Fix: "write the sizes that the operator needs"},
-		func(c *checker) { newSizes(c).all() }},
+	{export.Rule{Name: "sizes", Doc: "operands have sizes that fit each other, from the inputs on",
+		Fix: "write the sizes that the operator needs"}, func(c *checker) { newSizes(c).all() }},
 	{export.Rule{Name: "factor", Doc: "ADD and SUB add at most 2^19 steps of the result at once: kernels end the process beyond that",
 		Fix: "give the result a scale nearer to those that are added"}, func(c *checker) {
 		c.each([]string{"ADD", "SUB"}, func(op int, in, out []*tf.Tensor) {
@@ -113,7 +113,9 @@ func checkTensors(c *checker) {
 		if n, err := t.Elements(); err == nil && n*max(t.Type.Bits(), 8)/8 > math.MaxInt32 {
 			c.report(-1, "%q is %v%v, more than 2 GiB", t.Name, t.Type, t.Shape)
 		}
-		if t.Variable && (t.Data != nil || slices.ContainsFunc(c.sub.Operators, func(o tf.Operator) bool { return slices.Contains(o.Outputs, i) })) {
+		if t.Variable && (t.Data != nil || slices.ContainsFunc(c.sub.Operators, func(o tf.Operator) bool {
+			return slices.Contains(o.Outputs, i)
+		})) {
 			c.report(-1, "%q is a variable, and has data or is computed", t.Name)
 		}
 		q := t.Quantization

@@ -9,8 +9,8 @@ import (
 	tf "qwb/graph/tflite"
 )
 
-// sizes computes the shapes of tensors from those of the inputs and constants, as kernels do before a run: what a file says of other tensors
-// they do not read. A shape that is not known is nil, and what reads it is not looked at.
+// sizes computes the shapes of tensors from those of the inputs and constants, as kernels do before a run: what a file says of other
+// tensors they do not read. A shape that is not known is nil, and what reads it is not looked at.
 type sizes struct {
 	*checker
 	of [][]int

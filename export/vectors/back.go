@@ -288,7 +288,8 @@ func (r *reader) array(folder string, a *Array) (*export.Item, error) {
 
 // decode reads elements, little-endian; words are their bits.
 func decode(a *Array, b []byte) (it *export.Item, words []uint64, err error) {
-	size := map[string]int{"i8": 1, "u8": 1, "bool": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}[a.Type]
+	size := map[string]int{"i8": 1, "u8": 1, "bool": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8,
+		"u64": 8, "f64": 8}[a.Type]
 	if n := tensor.Count(a.Shape); size == 0 || n*size != len(b) {
 		return nil, nil, fmt.Errorf("%d bytes for %s%v", len(b), a.Type, a.Shape)
 	}

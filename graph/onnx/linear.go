@@ -5,8 +5,8 @@ import "qwb/graph"
 // biasNode ends the name of the Add that stands behind a MatMul in the place of a Gemm of more than two axes.
 const biasNode = "_bias"
 
-// matrices returns g with MatMul and Add in the place of every Gemm whose data have more than two axes, which the Gemm of ONNX does not take;
-// g itself where there is none. Such a Gemm has factors 1 and no matrix that is transposed.
+// matrices returns g with MatMul and Add in the place of every Gemm whose data have more than two axes, which the Gemm of ONNX does not
+// take; g itself where there is none. Such a Gemm has factors 1 and no matrix that is transposed.
 func matrices(g *graph.Graph) (*graph.Graph, error) {
 	var list []graph.NodeID
 	for _, id := range g.Nodes() {

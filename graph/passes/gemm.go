@@ -61,8 +61,9 @@ func matMulAdd(c *Context, m *pattern.Match) (*Patch, error) {
 
 // GemmFactors moves alpha and beta of a Gemm into its constants. A bias of one number becomes one of a number per output channel.
 var GemmFactors = Pass{
-	Name:  "gemm-factors",
-	Doc:   "Folds alpha into the constant weights and beta into the constant bias of a Gemm; gives each output channel its number of the bias.",
+	Name: "gemm-factors",
+	Doc: "Folds alpha into the constant weights and beta into the constant bias of a Gemm; " +
+		"gives each output channel its number of the bias.",
 	sweep: each(at("y = Gemm(a, const w, const b?)", gemmFactors)),
 }
 

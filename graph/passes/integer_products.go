@@ -26,8 +26,8 @@ const mostTerms = (1<<31 - 1) / (255 * 128)
 //	MatMulInteger(codes, weights) -> Cast to float32 -> Mul by scale * scales (rows: by scales, then by scale) -> Add of the bias
 //
 // It is the form that ONNX Runtime computes on integers (DynamicQuantizeMatMul, MatMulIntegerToFloat); as Q/DQ it would be multiplied in
-// float. The node keeps its name. Products with factors (alpha, beta), a transposed left side or more terms than int32 holds for certain stay
-// as they are, and so do those that fits declines. It returns how many it wrote. FloatProducts reads the form back.
+// float. The node keeps its name. Products with factors (alpha, beta), a transposed left side or more terms than int32 holds for certain
+// stay as they are, and so do those that fits declines. It returns how many it wrote. FloatProducts reads the form back.
 func IntegerProducts(g *graph.Graph, fits func(*graph.Node) bool) (int, error) {
 	written := 0
 	for _, id := range g.Nodes() {
@@ -204,8 +204,8 @@ func sweepDequantized(g *graph.Graph) {
 }
 
 // FloatProducts writes MatMulInteger as products of dequantized factors, where the scale of the sums shows what they stand for:
-// IntegerProducts' form, and that of onnxruntime.quantization. What is computed of the sums in another way stays as it is. It returns how many
-// it wrote.
+// IntegerProducts' form, and that of onnxruntime.quantization. What is computed of the sums in another way stays as it is. It returns how
+// many it wrote.
 func FloatProducts(g *graph.Graph) (int, error) {
 	written := 0
 	for _, id := range g.Nodes() {

@@ -19,8 +19,8 @@ func (t *Tensor) Integers() []int32 {
 	return out
 }
 
-// IntegersAt writes the codes of the elements from on, in memory order, to dst, as many as it has room for. Data without codes, where Integers
-// gives nil, leave it as it is.
+// IntegersAt writes the codes of the elements from on, in memory order, to dst, as many as it has room for. Data without codes, where
+// Integers gives nil, leave it as it is.
 func (t *Tensor) IntegersAt(from int, dst []int32) {
 	switch d := t.Data.(type) {
 	case []int8:

@@ -99,7 +99,8 @@ var Patients = []Patient{
 				c["w1"][i] = 0
 			}
 		}
-	}, feed: func(i int, x []float32) { x[7*144+i] = 600 }, Set: []string{"conv1:in0", "observer=minmax"}, Nodes: []string{"conv1"}, Cured: true},
+	}, feed: func(i int, x []float32) { x[7*144+i] = 600 }, Set: []string{"conv1:in0", "observer=minmax"}, Nodes: []string{"conv1"},
+		Cured: true},
 	// conv4 takes differences of numbers that are all large.
 	{Name: "coarse-grid", edit: func(c map[string][]float32) { levelled(c, 300, true) }, Nodes: []string{"conv4"}, Cured: true},
 	// A large weight makes the steps of all others coarse.
@@ -119,7 +120,8 @@ var Patients = []Patient{
 		})
 		c["b4"][3] = -1000
 	}, Nodes: []string{"conv4"}, Cured: true},
-	{Name: "weight-bits", Samples: 44, Set: []string{"conv1,depthwise,point,conv4,gemm", "weights=int4-sym-tensor"}, Platform: "own.yaml", Nodes: []string{"conv4"}, Cured: true},
+	{Name: "weight-bits", Samples: 44, Set: []string{"conv1,depthwise,point,conv4,gemm", "weights=int4-sym-tensor"}, Platform: "own.yaml",
+		Nodes: []string{"conv4"}, Cured: true},
 	{Name: "depthwise-channels", edit: func(c map[string][]float32) {
 		scaled(c["w1"], 16, func(i int) float32 { return 1 / twice(i) / twice(i) })
 		scaled(c["b1"], 16, func(i int) float32 { return 1 / twice(i) / twice(i) })
@@ -161,7 +163,8 @@ var Patients = []Patient{
 	{Name: "few-samples", Only: 3, feed: func(i int, x []float32) { scaled(x, 1, func(int) float32 { return float32(1 + i%8) }) }},
 }
 
-// levelled lifts what conv4 reads by a level that its weights, which sum to zero, take off again. Of weights that are even 8 bits lose nothing.
+// levelled lifts what conv4 reads by a level that its weights, which sum to zero, take off again. Of weights that are even 8 bits lose
+// nothing.
 func levelled(c map[string][]float32, level float32, even bool) {
 	for i := range c["b3"] {
 		c["b3"][i] += level
@@ -191,8 +194,8 @@ func levelled(c map[string][]float32, level float32, even bool) {
 	}
 }
 
-// Files are a patient's network, m.onnx, its samples, in the folder m, and the platforms own.yaml, onnxruntime with all weights of its MatMul for
-// every operator, and avx2.yaml, the same on processors that saturate.
+// Files are a patient's network, m.onnx, its samples, in the folder m, and the platforms own.yaml, onnxruntime with all weights of its
+// MatMul for every operator, and avx2.yaml, the same on processors that saturate.
 func (p Patient) Files(t testing.TB) map[string][]byte {
 	t.Helper()
 	if p.Network == "" {

@@ -38,7 +38,8 @@ func Input(t testing.TB, f *export.Format, text, platform string, options map[st
 	graph.InferShapes(g)
 	values, err := f.Resolve(options)
 	require.NoError(t, err)
-	in := &export.Input{Title: "m.onnx", Options: values, Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set, Target: &free,
+	in := &export.Input{Title: "m.onnx", Options: values, Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set,
+		Target:   &free,
 		Progress: func(string, int) (func(int), func()) { return func(int) {}, func() {} }}
 	if f.From == export.Program {
 		profile, err := free.ProfileNamed("")
@@ -50,8 +51,8 @@ func Input(t testing.TB, f *export.Format, text, platform string, options map[st
 	return in
 }
 
-// Write exports to a new folder, through Check and Doctor, and returns it and the names of the files. The first is called m, with the ending of
-// the format.
+// Write exports to a new folder, through Check and Doctor, and returns it and the names of the files. The first is called m, with the
+// ending of the format.
 func Write(t testing.TB, f *export.Format, in *export.Input) (dir string, names []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -170,8 +171,8 @@ func content(t testing.TB, dir string) string {
 	return b.String()
 }
 
-// Doctor checks that the doctor of a format finds nothing in an export, for each fault its rule, that each rule has a fault, and that damaged files
-// do not end the doctor otherwise than by findings or an error.
+// Doctor checks that the doctor of a format finds nothing in an export, for each fault its rule, that each rule has a fault, and that
+// damaged files do not end the doctor otherwise than by findings or an error.
 func Doctor(t *testing.T, f *export.Format, text, platform string, faults []Fault) {
 	t.Helper()
 	planted := map[string]bool{}
@@ -204,8 +205,8 @@ func Doctor(t *testing.T, f *export.Format, text, platform string, faults []Faul
 	require.Len(t, f.Rules, len(planted), "a fault of a rule that is none")
 }
 
-// Damage exports, truncates the files and changes bytes in them, always in the same way, and requires that the doctor of the format ends with
-// findings or an error each time.
+// Damage exports, truncates the files and changes bytes in them, always in the same way, and requires that the doctor of the format ends
+// with findings or an error each time.
 func Damage(t *testing.T, f *export.Format, text, platform string, options map[string]string) {
 	t.Helper()
 	in := Input(t, f, text, platform, options)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// OpenRead opens a regular file or a folder for reading: it is how every file is opened that somebody names. Anything else is refused, since
-// a pipe or a device could wait for its other end for ever; so nothing waits in here but a file system that does not answer (Await).
+// OpenRead opens a regular file or a folder for reading: it is how every file is opened that somebody names. Anything else is refused,
+// since a pipe or a device could wait for its other end for ever; so nothing waits in here but a file system that does not answer (Await).
 func OpenRead(path string) (*os.File, error) {
 	refused := func(err error) (*os.File, error) { return nil, &fs.PathError{Op: "open", Path: path, Err: err} }
 	info, err := os.Stat(path)

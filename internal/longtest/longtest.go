@@ -1,5 +1,5 @@
-// Package longtest says whether tests may take long: where QWB_LONG is set, as .ci/run has it, and -short is not. What a test leaves out is said in
-// its log, so that internal/testrun knows which ones to run again.
+// Package longtest says whether tests may take long: where QWB_LONG is set, as .ci/run has it, and -short is not. What a test leaves out is
+// said in its log, so that internal/testrun knows which ones to run again.
 package longtest
 
 import (

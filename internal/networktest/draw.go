@@ -45,8 +45,8 @@ func Random(seed uint64) *graph.Graph {
 }
 
 // Listed returns network i of the list of operators alone (first those), two in a row, and one in front of, behind and between operators
-// that move elements, all behind a product; each with all of the shapes, with fixed and open batch, with and without its inner tensors as outputs. false: the
-// operators do not fit each other in this shape.
+// that move elements, all behind a product; each with all of the shapes, with fixed and open batch, with and without its inner tensors as
+// outputs. false: the operators do not fit each other in this shape.
 func Listed(i int) (*graph.Graph, bool) {
 	b := start(rand.New(rand.NewPCG(uint64(i), 91)))
 	chains := listed(i)

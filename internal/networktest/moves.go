@@ -171,7 +171,8 @@ var moves = []row{
 		mode := one(b, "nearest", "nearest", "linear", "linear", "cubic")
 		list := attrs{graph.Str("mode", mode)}
 		if !b.chance(3) {
-			list = append(list, graph.Str("coordinate_transformation_mode", one(b, "asymmetric", "align_corners", "half_pixel", "pytorch_half_pixel")))
+			list = append(list, graph.Str("coordinate_transformation_mode", one(b, "asymmetric", "align_corners", "half_pixel",
+				"pytorch_half_pixel")))
 		}
 		if mode == "nearest" && b.chance(2) {
 			list = append(list, graph.Str("nearest_mode", one(b, "floor", "round_prefer_ceil", "ceil")))

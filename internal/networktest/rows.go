@@ -53,7 +53,8 @@ var elementwise = []row{
 	unary("Relu"), unary("Sigmoid"), unary("Tanh"), unary("HardSwish"), unary("Identity"), unary("Abs"), unary("Neg"), unary("Exp"),
 	unary("Erf"), unary("Floor"), unary("Ceil"), unary("Round"), unary("Sin"), unary("Cos"), unary("Softplus"), unary("Softsign"),
 	unary("Sign"), unary("Gelu", func(*builder) graph.Attr { return graph.Str("approximate", "tanh") }), unary("Mish"),
-	unary("LeakyRelu", slope("alpha", 0, 0.1, 0.3, 1.5)), unary("Elu", slope("alpha", 0.5, 2)), unary("Selu"), unary("Celu", slope("alpha", 0.5, 2)),
+	unary("LeakyRelu", slope("alpha", 0, 0.1, 0.3, 1.5)), unary("Elu", slope("alpha", 0.5, 2)), unary("Selu"),
+	unary("Celu", slope("alpha", 0.5, 2)),
 	unary("HardSigmoid", slope("alpha", 0.1, 0.5), slope("beta", 0.2, 0.6)), unary("ThresholdedRelu", slope("alpha", 0.2)),
 	{"Clip", func(b *builder, x value) []value {
 		in := []value{x, graph.NoValue, graph.NoValue}

@@ -86,7 +86,8 @@ var sums = []row{
 		}
 		y := b.node("Conv", list, x, b.weights(append([]int{out, c}, kernel...)...), b.constant(0.3, 0, out))
 		if b.chance(3) {
-			y = b.node("BatchNormalization", nil, y, b.constant(0.5, 1, out), b.constant(0.5, 0, out), b.constant(0.5, 0, out), b.node("Abs", nil, b.constant(0.3, 1, out)))
+			y = b.node("BatchNormalization", nil, y, b.constant(0.5, 1, out), b.constant(0.5, 0, out), b.constant(0.5, 0, out),
+				b.node("Abs", nil, b.constant(0.3, 1, out)))
 		}
 		return []value{b.node(one(b, "Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Tanh"), nil, y)}
 	}},

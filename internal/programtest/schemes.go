@@ -17,7 +17,8 @@ import (
 var Schemes = map[string]func(tg *target.Target){
 	"int16": func(tg *target.Target) { *tg = lowertest.Int16(*tg) },
 	"uint16": func(tg *target.Target) {
-		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: 0, QMax: 1<<16 - 1}, Observer: tqc.ObserverMinMax}
+		tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: 0, QMax: 1<<16 - 1},
+			Observer: tqc.ObserverMinMax}
 	},
 	"int4 weights":       func(tg *target.Target) { tg.Weight.Bits, tg.Weight.QMin, tg.Weight.QMax = 4, -8, 7 },
 	"weights per tensor": func(tg *target.Target) { tg.Weight.Policy = tqc.Symmetric | tqc.PerTensor | tqc.Linear },

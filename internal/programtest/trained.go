@@ -87,7 +87,8 @@ func (n *Network) Configure(t testing.TB, platform string) *tqc.Set {
 	require.NoError(t, err)
 	a, err := dispatch.Assign(n.Graph, tg, dispatch.Options{})
 	require.NoError(t, err)
-	table, err := decision.Fold(n.Graph, []decision.Decision{{By: decision.ByCalibrate, Properties: decision.Properties{Observer: tqc.ObserverMinMax}}})
+	table, err := decision.Fold(n.Graph,
+		[]decision.Decision{{By: decision.ByCalibrate, Properties: decision.Properties{Observer: tqc.ObserverMinMax}}})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(n.Graph, a, tg, quantizer.Options{Decisions: table})
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package strictyaml is the one place where YAML is read. A file may come from anybody, and the parser's time and memory grow with the square
-// of how deep things lie in each other and of how many keys a mapping has, and without bound with aliases: what is too much of these is
-// refused before it is parsed, so that the time that any file takes grows with its length.
+// Package strictyaml is the one place where YAML is read. A file may come from anybody, and the parser's time and memory grow with the
+// square of how deep things lie in each other and of how many keys a mapping has, and without bound with aliases: what is too much of these
+// is refused before it is parsed, so that the time that any file takes grows with its length.
 package strictyaml
 
 import (
@@ -81,7 +81,8 @@ func Parse(src []byte, l Limits) (f *ast.File, err error) {
 	return f, nil
 }
 
-// Decode reads a file into a struct whose fields are its keys: one that does not exist, or stands there twice, is an error that names its line.
+// Decode reads a file into a struct whose fields are its keys: one that does not exist, or stands there twice, is an error that names its
+// line.
 func Decode(src []byte, into any, l Limits) (err error) {
 	defer recovered(&err)
 	if l.Own {

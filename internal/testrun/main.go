@@ -1,9 +1,10 @@
-// Command testrun runs go test and says what was left out: how many tests need QWB_TESTDATA or QWB_LONG, and which others were skipped and why.
+// Command testrun runs go test and says what was left out: how many tests need QWB_TESTDATA or QWB_LONG, and which others were skipped and
+// why.
 //
 //	go run ./internal/testrun [-long] [-skips FILE] [arguments of go test]
 //
-// With -long it then runs those tests again, with QWB_LONG=1, that left out what takes long. With QWB_TESTDATA a skip that no line of FILE expects
-// is a failure.
+// With -long it then runs those tests again, with QWB_LONG=1, that left out what takes long. With QWB_TESTDATA a skip that no line of FILE
+// expects is a failure.
 package main
 
 import (

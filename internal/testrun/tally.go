@@ -125,8 +125,8 @@ func (t *tally) summary() string {
 			others++
 		}
 	}
-	return fmt.Sprintf("%d tests passed; %d need QWB_TESTDATA, %d are left out or shorter without QWB_LONG=1, %d combinations have nothing to test, %d skipped for other reasons",
-		t.passed, data, max(long, len(t.left)), none, others)
+	return fmt.Sprintf("%d tests passed; %d need QWB_TESTDATA, %d are left out or shorter without QWB_LONG=1, "+
+		"%d combinations have nothing to test, %d skipped for other reasons", t.passed, data, max(long, len(t.left)), none, others)
 }
 
 // unexpected lists skips that nobody expects, where the test data are there.

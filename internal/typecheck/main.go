@@ -1,5 +1,5 @@
-// Command typecheck checks the packages of this module for other systems: it finds what the compiler would find in their Go code, in a tenth of the
-// time, for the packages that they import are read without the bodies of their functions, and nothing is generated.
+// Command typecheck checks the packages of this module for other systems: it finds what the compiler would find in their Go code, in a
+// tenth of the time, for the packages that they import are read without the bodies of their functions, and nothing is generated.
 //
 //	go run ./internal/typecheck GOOS/GOARCH ...
 package main

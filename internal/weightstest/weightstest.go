@@ -86,7 +86,8 @@ func Bytes(t testing.TB, f *weights.File) []byte {
 }
 
 // RoundTrip writes a model, reads it and compares.
-func RoundTrip(t testing.TB, format weights.Format, m *checkpoint.Model, o weights.Options) (*weights.File, *checkpoint.Model, weights.Comparison) {
+func RoundTrip(t testing.TB, format weights.Format, m *checkpoint.Model,
+	o weights.Options) (*weights.File, *checkpoint.Model, weights.Comparison) {
 	t.Helper()
 	f, err := format.Layout(m, o)
 	require.NoError(t, err)

@@ -1,6 +1,6 @@
-// Package workbench is what a page works on: a project behind methods that are called by name, with JSON in and plain data out, jobs that run
-// one at a time, and events about both. It knows neither HTTP nor files of the system but by the project's store, so that a server and a
-// page without one share it: it builds for js/wasm.
+// Package workbench is what a page works on: a project behind methods that are called by name, with JSON in and plain data out, jobs that
+// run one at a time, and events about both. It knows neither HTTP nor files of the system but by the project's store, so that a server and
+// a page without one share it: it builds for js/wasm.
 //
 // Everything that is decided goes through the methods of a qwb.Project, as by the command line, and each result says the command that does
 // the same. A plan may be changed by others meanwhile, another tab or a command: what changes it names the revision that it was decided on.

@@ -24,8 +24,8 @@ const (
 	maxClasses    = 1 << 16
 )
 
-// readClasses reads a file of names: a line for each class, or JSON: a list, an object of numbers and names, or one that holds such an object as
-// id2label.
+// readClasses reads a file of names: a line for each class, or JSON: a list, an object of numbers and names, or one that holds such an
+// object as id2label.
 func (b *Bench) readClasses(file string) (*Classes, error) {
 	text, err := b.read(file, maxClassBytes)
 	if err != nil {

@@ -79,7 +79,9 @@ func (b *Bench) files(_ context.Context, q struct {
 	if !slices.ContainsFunc(roots, func(r string) bool { return within(path.Clean(filepath.ToSlash(r)), dir) }) {
 		return nil, qwb.Usagef("%s is not in a folder that this page may look into", q.Dir)
 	}
-	if up := path.Dir(dir); up != dir && slices.ContainsFunc(roots, func(r string) bool { return within(path.Clean(filepath.ToSlash(r)), up) }) {
+	if up := path.Dir(dir); up != dir && slices.ContainsFunc(roots, func(r string) bool {
+		return within(path.Clean(filepath.ToSlash(r)), up)
+	}) {
 		l.Parent = up
 	}
 	list, err := fs.ReadDir(b.store(), l.Dir)

@@ -104,7 +104,8 @@ type State struct {
 
 func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	p := b.project()
-	s := &State{Revision: b.Revision(), Model: p.Model, Plan: p.Plan, Roots: b.roots(), Presets: append([]string{"none"}, plan.Presets()...), Job: b.jobs.running(),
+	s := &State{Revision: b.Revision(), Model: p.Model, Plan: p.Plan, Roots: b.roots(), Presets: append([]string{"none"}, plan.Presets()...),
+		Job:     b.jobs.running(),
 		Version: p.Catalog.Version, Memory: b.o.Memory, Demo: b.o.Demo, Options: b.options, Language: p.Model != "" && b.language(p.Model)}
 	s.Classes = b.classNames()
 	b.mu.Lock()
@@ -183,8 +184,8 @@ func (b *Bench) view(ctx context.Context, p struct {
 	return v, err
 }
 
-// modelView is all that there is to show of a model without a plan; nil where nothing is open, and where its network cannot be drawn: opening
-// it says why.
+// modelView is all that there is to show of a model without a plan; nil where nothing is open, and where its network cannot be drawn:
+// opening it says why.
 func (b *Bench) modelView(ctx context.Context) *reports.View {
 	p := b.project()
 	if p.Model == "" || b.language(p.Model) {
@@ -389,9 +390,11 @@ func (b *Bench) unset(ctx context.Context, o struct {
 }
 
 func (b *Bench) undo(ctx context.Context, _ struct{}) (*Changed, error) {
-	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) { return p.Undo(ctx, b.o.Threads) }, "plan", "undo", b.project().Plan)
+	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) { return p.Undo(ctx, b.o.Threads) }, "plan", "undo",
+		b.project().Plan)
 }
 
 func (b *Bench) redo(ctx context.Context, _ struct{}) (*Changed, error) {
-	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) { return p.Redo(ctx, b.o.Threads) }, "plan", "redo", b.project().Plan)
+	return b.change(func(p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) { return p.Redo(ctx, b.o.Threads) }, "plan", "redo",
+		b.project().Plan)
 }

@@ -124,8 +124,8 @@ func (b *Bench) planState(planFile string) (string, error) {
 	return p.Hash()
 }
 
-// keepAnalysis keeps what an analysis found about a plan. Parts that it was not asked for stay what an earlier one of the same plan and samples
-// found.
+// keepAnalysis keeps what an analysis found about a plan. Parts that it was not asked for stay what an earlier one of the same plan and
+// samples found.
 func (b *Bench) keepAnalysis(planFile string, r *analysis.Report) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,8 +147,8 @@ func (b *Bench) keepAnalysis(planFile string, r *analysis.Report) error {
 	return err
 }
 
-// analysis is the one of a plan with this hash that will do, or else the newest one of any, which is stale then; nil where there is none. use
-// may be nil.
+// analysis is the one of a plan with this hash that will do, or else the newest one of any, which is stale then; nil where there is none.
+// use may be nil.
 func (b *Bench) analysis(planFile, hash string, use func(*analysis.Report) bool) (r *analysis.Report, stale bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,8 +167,8 @@ func (b *Bench) analysis(planFile, hash string, use func(*analysis.Report) bool)
 	return r, r != nil
 }
 
-// look reads the analysis that lies beside the plan, where it is another one than before: a command may have made it. b.mu is held. One that
-// cannot be read is none.
+// look reads the analysis that lies beside the plan, where it is another one than before: a command may have made it. b.mu is held. One
+// that cannot be read is none.
 func (b *Bench) look(planFile string) {
 	now := b.stamp(qwb.AnalysisPath(planFile))
 	if now == b.reports.seen {

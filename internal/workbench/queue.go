@@ -182,8 +182,8 @@ func (t *piece) did(ctx context.Context, b *Bench, p *qwb.Project) (json.RawMess
 	return result, errors.Join(err, failed)
 }
 
-// forget drops the oldest results where there are too many bytes of them, but none that is the newest of its kind; the queue is locked. now is the
-// newest.
+// forget drops the oldest results where there are too many bytes of them, but none that is the newest of its kind; the queue is locked. now
+// is the newest.
 func (q *queue) forget(now *piece) {
 	newest, bytes := map[*jobKind]bool{now.kind: true}, len(now.result)
 	for _, t := range slices.Backward(q.list) {
@@ -282,8 +282,8 @@ func opens(params json.RawMessage) bool {
 	return json.Unmarshal(params, &p) == nil && slices.ContainsFunc(kinds, func(k jobKind) bool { return k.Name == p.Kind && k.Opens })
 }
 
-// start puts a job into the queue. after is the last job in front of it that its caller knew to write the plan. One that is there already, and
-// is not over, is not there twice.
+// start puts a job into the queue. after is the last job in front of it that its caller knew to write the plan. One that is there already,
+// and is not over, is not there twice.
 func (q *queue) start(k *jobKind, w work, told options.Table, line, after string) (Job, error) {
 	revision := q.bench.Revision()
 	text, err := json.Marshal(told)
@@ -320,7 +320,8 @@ func (q *queue) start(k *jobKind, w work, told options.Table, line, after string
 		return Job{}, qwb.Usagef("%d jobs wait already: stop some, or wait until they are done", waiting)
 	}
 	q.next++
-	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Changes: k.Changes, State: Queued, Notes: []string{}, Warnings: []tqc.Warning{}},
+	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Changes: k.Changes, State: Queued, Notes: []string{},
+		Warnings: []tqc.Warning{}},
 		kind: k, work: w, table: told, options: string(text), plan: revision, after: front, ended: make(chan struct{})}
 	q.list = append(q.list, t)
 	over := 0

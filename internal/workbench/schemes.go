@@ -39,7 +39,9 @@ func (b *Bench) schemes(_ context.Context, q selection) (*Schemes, error) {
 		can := bound.SchemesOf(o.Graph.Node(id))
 		activations = append(activations, can.Activation)
 		if s := o.tensors.Weight(id); s != tqc.NoSlot {
-			weights = append(weights, slices.DeleteFunc(slices.Clone(can.Weight), func(s tqc.Scheme) bool { return !lies(o.Graph, id, s, bound.Weight) }))
+			weights = append(weights, slices.DeleteFunc(slices.Clone(can.Weight), func(s tqc.Scheme) bool {
+				return !lies(o.Graph, id, s, bound.Weight)
+			}))
 		}
 	}
 	return &Schemes{common(weights), common(activations)}, nil

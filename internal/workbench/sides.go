@@ -138,7 +138,8 @@ func (b *Bench) structures(ctx context.Context, q struct {
 // sameScales reports whether two slots are quantized alike.
 func sameScales(a *tqc.Set, x tqc.SlotID, b *tqc.Set, y tqc.SlotID) bool {
 	s, t, p, q := a.Slot(x), b.Slot(y), a.Params(x), b.Params(y)
-	return s.State() == t.State() && (s.State() == tqc.FP32 || s.Config.SameScheme(t.Config) && slices.Equal(p.Scale, q.Scale) && slices.Equal(p.ZeroPoint, q.ZeroPoint))
+	return s.State() == t.State() && (s.State() == tqc.FP32 || s.Config.SameScheme(t.Config) && slices.Equal(p.Scale, q.Scale) &&
+		slices.Equal(p.ZeroPoint, q.ZeroPoint))
 }
 
 // axis finds the ends of the axis and counts the values of both sides between the same edges.

@@ -12,19 +12,21 @@ type Preset struct {
 	text      string
 }
 
-// Presets are formats for a whole network, and the default configurations of PyTorch's eager and FX quantization by the name of their backend: what
-// torch.ao.quantization.get_default_qconfig_mapping returns for it. Its HistogramObserver chooses the range with the smallest squared
-// error, as mse does. Where PyTorch halves the range of activations so that 16-bit sums of x86 cannot overflow (reduce_range), these halve
-// that of weights, which is what targets have for the same purpose. Operators with prescribed scales are the target's own.
+// Presets are formats for a whole network, and the default configurations of PyTorch's eager and FX quantization by the name of their
+// backend: what torch.ao.quantization.get_default_qconfig_mapping returns for it. Its HistogramObserver chooses the range with the smallest
+// squared error, as mse does. Where PyTorch halves the range of activations so that 16-bit sums of x86 cannot overflow (reduce_range),
+// these halve that of weights, which is what targets have for the same purpose. Operators with prescribed scales are the target's own.
 var Presets = []Preset{
 	{"x86", "PyTorch's qconfig x86: one scale per channel, 7 bits against overflow, smallest squared error", perChannel7},
 	{"fbgemm", "PyTorch's qconfig fbgemm: as x86", perChannel7},
 	{"onednn", "PyTorch's qconfig onednn: as x86, with 8 bits", "- {observer: mse, reduce_range: false, per_tensor: false}\n"},
 	{"qnnpack", "PyTorch's qconfig qnnpack: one scale per weight tensor, 8 bits, smallest squared error",
 		"- {observer: mse, reduce_range: false, per_tensor: true}\n"},
-	{"dynamic", "scales of activations at run time, as onnxruntime.quantization's quantize_dynamic; convolutions in float, with int8 weights", dynamic},
+	{"dynamic", "scales of activations at run time, as onnxruntime.quantization's quantize_dynamic; convolutions in float, with int8 weights",
+		dynamic},
 	{"int16", "activations of 16 bits", prescribed + "- {select: \"*\", activations: int16-sym-tensor}\n"},
-	{"fp8", "E4M3 everywhere, one scale per tensor", prescribed + "- {select: \"*\", activations: e4m3-sym-tensor, weights: e4m3-sym-tensor}\n"},
+	{"fp8", "E4M3 everywhere, one scale per tensor", prescribed + "- {select: \"*\", activations: e4m3-sym-tensor, weights: " +
+		"e4m3-sym-tensor}\n"},
 }
 
 // prescribed leaves operators in float whose results have an int8 scale that targets prescribe.

@@ -12,7 +12,8 @@ import (
 	"qwb/internal/strictyaml"
 )
 
-// maxRecipe bounds the file of a recipe, and what its aliases may make of it; maxDepth how deep its lists and mappings may lie in each other.
+// maxRecipe bounds the file of a recipe, and what its aliases may make of it; maxDepth how deep its lists and mappings may lie in each
+// other.
 const (
 	maxRecipe = 4 << 20
 	maxDepth  = 32

@@ -445,8 +445,8 @@ func (m *matcher) tensors(p *part) error {
 	return nil
 }
 
-// hint names a node whose name differs in case only, or contains the selector's name, or is spelled nearly so; of a type the nearest that the
-// graph has.
+// hint names a node whose name differs in case only, or contains the selector's name, or is spelled nearly so; of a type the nearest that
+// the graph has.
 func (m *matcher) hint(p *part) string {
 	if kind, ok := strings.CutPrefix(p.base, "type:"); ok {
 		return m.nearest("type:", kind, func(n *graph.Node) string { return n.Op })
@@ -463,7 +463,8 @@ func (m *matcher) hint(p *part) string {
 	return fmt.Sprintf("; did you mean %q?", m.g.Node(m.order[i]).Name)
 }
 
-// nearest names what is spelled most like a word, with at most a third of its letters otherwise (two of a short one); the first in graph order.
+// nearest names what is spelled most like a word, with at most a third of its letters otherwise (two of a short one); the first in graph
+// order.
 func (m *matcher) nearest(prefix, word string, of func(n *graph.Node) string) string {
 	best, least := "", max(len(word)/3, min(2, len(word)/2))+1
 	for _, id := range m.order {

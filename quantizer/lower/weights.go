@@ -43,8 +43,8 @@ func (w *Weights) PerChannel() bool {
 	return false
 }
 
-// newWeights quantizes the constant input 1 of a node, beside inputs of so many bits; codes are its own where they are known, else nil. group is
-// 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the output channels of a group beside each other.
+// newWeights quantizes the constant input 1 of a node, beside inputs of so many bits; codes are its own where they are known, else nil.
+// group is 1 but for ConvTranspose, whose weights [C, M/group, ...] hold the output channels of a group beside each other.
 func newWeights(t, codes *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, axis, group, wide int) (*Weights, error) {
 	if err := weightForm(cfg, wide); err != nil {
 		return nil, err

@@ -87,7 +87,8 @@ func (c *Context) group(id graph.NodeID) graph.NodeID {
 }
 
 // readAsIntegers reports by heads of groups whether their results are integers for a reader. Where the target leaves float as it is, those
-// of sums of products are so only if such a reader computes with them; what moves elements, or only cuts them off, hands on what it is given.
+// of sums of products are so only if such a reader computes with them; what moves elements, or only cuts them off, hands on what it is
+// given.
 func (c *Context) readAsIntegers() map[graph.NodeID]bool {
 	read, ids := map[graph.NodeID]bool{}, c.integers()
 	for _, id := range slices.Backward(ids) {

@@ -21,9 +21,9 @@ const (
 )
 
 // PutBack puts back activations that a file leaves to its quantizers. ONNX Runtime's quantizer drops a Relu or Clip behind a tensor that is
-// quantized, unless it quantizes symmetrically: Q clips by itself. In float the network would be without them. A tensor that may be negative
-// on a grid that begins at 0 is such a place, and any whose grid has the range of whole numbers, such as [0, 6] or [-1, 1]. The quantized
-// network stays the same, bit for bit. What qwb exports leaves no activation out.
+// quantized, unless it quantizes symmetrically: Q clips by itself. In float the network would be without them. A tensor that may be
+// negative on a grid that begins at 0 is such a place, and any whose grid has the range of whole numbers, such as [0, 6] or [-1, 1]. The
+// quantized network stays the same, bit for bit. What qwb exports leaves no activation out.
 func (q *Quantized) PutBack() error {
 	order, err := q.Graph.Order()
 	if err != nil {
@@ -62,8 +62,10 @@ func (q *Quantized) restored() []tqc.Warning {
 	if len(q.implied) == 0 || q.original {
 		return nil
 	}
-	return []tqc.Warning{{Node: q.implied[0].node, Value: float64(len(q.implied)), Text: fmt.Sprintf("%s put back that the file leaves to its "+
-		"quantizers: their grids begin at 0, or have the range of a Clip; --float takes the network as it was", plain.Count(len(q.implied), "activation"))}}
+	return []tqc.Warning{{Node: q.implied[0].node, Value: float64(len(q.implied)),
+		Text: fmt.Sprintf("%s put back that the file leaves to its "+
+			"quantizers: their grids begin at 0, or have the range of a Clip; --float takes the network as it was",
+			plain.Count(len(q.implied), "activation"))}}
 }
 
 // activation is one that was put back behind a node, and its own node.
@@ -74,13 +76,19 @@ type activation struct {
 
 // positive lists operators that give no negative numbers, keeps those that give some where an input among their data has some.
 var (
-	positive = map[string]bool{"Relu": true, "Sigmoid": true, "Softmax": true, "HardSigmoid": true, "Softplus": true, "Exp": true, "Sqrt": true, "Abs": true,
+	positive = map[string]bool{"Relu": true, "Sigmoid": true, "Softmax": true, "HardSigmoid": true, "Softplus": true, "Exp": true,
+		"Sqrt": true, "Abs": true,
 		"ReduceL1": true, "ReduceL2": true, "ReduceSumSquare": true, "LpPool": true, "GlobalLpPool": true, "OneHot": true}
-	keeps = map[string]bool{"Add": true, "Mul": true, "Div": true, "Sum": true, "Mean": true, "Max": true, "Min": true, "Where": true, "Concat": true,
-		"AveragePool": true, "MaxPool": true, "GlobalAveragePool": true, "GlobalMaxPool": true, "ReduceMean": true, "ReduceMax": true, "ReduceMin": true,
-		"ReduceSum": true, "Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Transpose": true, "Identity": true, "Slice": true,
-		"Split": true, "Gather": true, "GatherElements": true, "GatherND": true, "Expand": true, "Tile": true, "DepthToSpace": true, "SpaceToDepth": true,
-		"Upsample": true, "Pad": true, "LeakyRelu": true, "PRelu": true, "Elu": true, "Tanh": true, "Gelu": true, "HardSwish": true, "Clip": true,
+	keeps = map[string]bool{"Add": true, "Mul": true, "Div": true, "Sum": true, "Mean": true, "Max": true, "Min": true, "Where": true,
+		"Concat":      true,
+		"AveragePool": true, "MaxPool": true, "GlobalAveragePool": true, "GlobalMaxPool": true, "ReduceMean": true, "ReduceMax": true,
+		"ReduceMin": true,
+		"ReduceSum": true, "Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Transpose": true, "Identity": true,
+		"Slice": true,
+		"Split": true, "Gather": true, "GatherElements": true, "GatherND": true, "Expand": true, "Tile": true, "DepthToSpace": true,
+		"SpaceToDepth": true,
+		"Upsample":     true, "Pad": true, "LeakyRelu": true, "PRelu": true, "Elu": true, "Tanh": true, "Gelu": true, "HardSwish": true,
+		"Clip": true,
 		"Conv": true, "ConvTranspose": true, "Gemm": true, "MatMul": true, "Dropout": true, "Cast": true}
 )
 

@@ -16,10 +16,10 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Original makes the float graph that of o, the network which was quantized: its weights and activations take the place of the dequantized and
-// of those that were put back. The integers stay those of the file. o is as it was loaded, or in normal form, and stays unchanged. It has to be
-// the same network: operator by operator, and weights that quantize to the integers of the file. Else the error names the first node that
-// differs, and nothing is changed. Biases that a tool corrected stay as the file has them, with a warning.
+// Original makes the float graph that of o, the network which was quantized: its weights and activations take the place of the dequantized
+// and of those that were put back. The integers stay those of the file. o is as it was loaded, or in normal form, and stays unchanged. It
+// has to be the same network: operator by operator, and weights that quantize to the integers of the file. Else the error names the first
+// node that differs, and nothing is changed. Biases that a tool corrected stay as the file has them, with a warning.
 func (q *Quantized) Original(ctx context.Context, o *graph.Graph) error {
 	var best *matcher
 	var first error
@@ -45,10 +45,11 @@ func (q *Quantized) Original(ctx context.Context, o *graph.Graph) error {
 	return first
 }
 
-// unfolded are lists of passes that are left out of the normal form, all of them first: tools quantize networks with normalizations and sums
-// folded into what is in front of them, and without.
+// unfolded are lists of passes that are left out of the normal form, all of them first: tools quantize networks with normalizations and
+// sums folded into what is in front of them, and without.
 var unfolded = func() [][]string {
-	norms := []string{passes.FoldBatchNorm.Name, passes.FoldScaleAfter.Name, passes.FoldScaleBefore.Name, passes.FoldBias.Name, passes.FoldOffsetBefore.Name}
+	norms := []string{passes.FoldBatchNorm.Name, passes.FoldScaleAfter.Name, passes.FoldScaleBefore.Name, passes.FoldBias.Name,
+		passes.FoldOffsetBefore.Name}
 	return [][]string{nil, {}, {passes.MatMulAddToGemm.Name}, norms, append(slices.Clone(norms), passes.MatMulAddToGemm.Name)}
 }()
 
@@ -112,7 +113,8 @@ func (m *matcher) value(av, bv graph.ValueID) error {
 	switch {
 	case pa == graph.NoNode && pb == graph.NoNode:
 		if !m.inputs(av, bv) {
-			return fmt.Errorf("%s: --float: it is not the network that was quantized: input %q is %q in the file", stage, m.b.Value(bv).Name, m.a.Value(av).Name)
+			return fmt.Errorf("%s: --float: it is not the network that was quantized: input %q is %q in the file", stage, m.b.Value(bv).Name,
+				m.a.Value(av).Name)
 		}
 		m.same[av] = bv
 		return nil
@@ -199,7 +201,8 @@ func (m *matcher) limit(pa, pb graph.NodeID, av graph.ValueID, low, high float32
 		case math.Abs(float64(*end.x)-float64(own)) <= step: // half a step inside, rounded the other way
 			*end.x = own
 		default:
-			return m.differ(pa, pb, "the file leaves it out, and its grid from %g to %g does not clip in its place", codec.Dequantize(q.low), codec.Dequantize(q.high))
+			return m.differ(pa, pb, "the file leaves it out, and its grid from %g to %g does not clip in its place", codec.Dequantize(q.low),
+				codec.Dequantize(q.high))
 		}
 	}
 	m.edits = append(m.edits, func() error { return change(low, high) })
@@ -302,8 +305,9 @@ func (s sketch) of(v graph.ValueID) uint64 {
 // defaults are attributes that an exporter writes or leaves out.
 var defaults = map[string]func(a *graph.Attr) bool{
 	"group": one, "alpha": one, "beta": one, "strides": one, "dilations": one, "transA": zero, "transB": zero, "pads": zero, "ceil_mode": zero,
-	"count_include_pad": zero, "storage_order": zero, "allowzero": zero, "output_padding": zero, "training_mode": zero, "select_last_index": zero,
-	"keepdims": one, "noop_with_empty_axes": zero, "kernel_shape": func(*graph.Attr) bool { return true },
+	"count_include_pad": zero, "storage_order": zero, "allowzero": zero, "output_padding": zero, "training_mode": zero,
+	"select_last_index": zero,
+	"keepdims":          one, "noop_with_empty_axes": zero, "kernel_shape": func(*graph.Attr) bool { return true },
 	"auto_pad": func(a *graph.Attr) bool { return a.S == "NOTSET" }, "mode": func(a *graph.Attr) bool { return a.S == "constant" },
 }
 
@@ -332,8 +336,8 @@ func attributeThatDiffers(x, y *graph.Node) string {
 					return a.Name
 				}
 			case b == nil && (known == nil || known(a)):
-			case b == nil || a.Kind != b.Kind || a.I != b.I || a.F != b.F || a.S != b.S || !slices.Equal(a.Ints, b.Ints) || !slices.Equal(a.Floats, b.Floats) ||
-				(a.T == nil) != (b.T == nil) || a.T != nil && !tensor.Equal(a.T, b.T):
+			case b == nil || a.Kind != b.Kind || a.I != b.I || a.F != b.F || a.S != b.S || !slices.Equal(a.Ints, b.Ints) ||
+				!slices.Equal(a.Floats, b.Floats) || (a.T == nil) != (b.T == nil) || a.T != nil && !tensor.Equal(a.T, b.T):
 				return a.Name
 			}
 		}
@@ -341,8 +345,8 @@ func attributeThatDiffers(x, y *graph.Node) string {
 	return ""
 }
 
-// How near constants lie: folding a normalization rounds. Integers are within half a step, and up to 127 * 2^-11 more of a tool that divides in
-// half precision.
+// How near constants lie: folding a normalization rounds. Integers are within half a step, and up to 127 * 2^-11 more of a tool that
+// divides in half precision.
 const (
 	sameFloat = 1e-4
 	sameStep  = 0.57
@@ -439,8 +443,9 @@ func (m *matcher) apply() error {
 	}
 	if n := len(m.corrected); n > 0 {
 		slices.Sort(m.corrected)
-		m.q.Warnings = append(m.q.Warnings, tqc.Warning{Node: m.corrected[0], Value: float64(n), Text: fmt.Sprintf("the biases of %s differ from those of the "+
-			"float network by more than half a step: the tool corrected them, and they stay as the file has them", plain.Count(n, "operator"))})
+		m.q.Warnings = append(m.q.Warnings, tqc.Warning{Node: m.corrected[0], Value: float64(n),
+			Text: fmt.Sprintf("the biases of %s differ from those of the "+
+				"float network by more than half a step: the tool corrected them, and they stay as the file has them", plain.Count(n, "operator"))})
 	}
 	m.q.original = true
 	graph.InferShapes(m.a)

@@ -73,7 +73,8 @@ func Read(ctx context.Context, g *graph.Graph) (*Quantized, error) {
 		}
 	}
 	if r.q.half = log.Count(passes.Widen.Name) > 0; r.q.half {
-		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Text: "the file computes in half precision, or in double, between its pairs; here that is float32"})
+		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Text: "the file computes in half precision, or in double, between its pairs; " +
+			"here that is float32"})
 	}
 	if upward > 0 {
 		r.q.Warnings = append(r.q.Warnings, tqc.Warning{Value: float64(upward), Text: fmt.Sprintf("%s of the file rounded halves up (by Floor); "+

@@ -62,8 +62,8 @@ func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err erro
 	return clips, err
 }
 
-// Clipped is what clipping t, the tensor of a slot, takes away: the sum of the squares of that, over the sum of the squares of t. It is 0 where
-// nothing changes and positive infinity where t has infinite elements beyond the range. NaN is left out.
+// Clipped is what clipping t, the tensor of a slot, takes away: the sum of the squares of that, over the sum of the squares of t. It is 0
+// where nothing changes and positive infinity where t has infinite elements beyond the range. NaN is left out.
 func (s *Simulator) Clipped(id tqc.SlotID, t *tensor.Tensor) (float64, error) {
 	clips, err := s.Clips(id, t)
 	if err != nil || !clips {

@@ -10,8 +10,8 @@ import (
 
 // TFLiteInt8 is TensorFlow Lite, TFLite Micro and what compiles their files (Vela, Edge TPU, vendors' NPUs): the int8 quantization
 // specification, for networks that are calibrated here and written as .tflite. What has a row here has an integer kernel in TFLite's
-// reference kernels whose arithmetic profile tflite2 has; ABS, SQRT and RSQRT have arithmetic of their own that no profile has, and stay float.
-// So does PRELU, whose integer kernel takes 29 times as long as the float one between conversions (LiteRT 2.3, 1x64x64x32).
+// reference kernels whose arithmetic profile tflite2 has; ABS, SQRT and RSQRT have arithmetic of their own that no profile has, and stay
+// float. So does PRELU, whose integer kernel takes 29 times as long as the float one between conversions (LiteRT 2.3, 1x64x64x32).
 var TFLiteInt8 = Target{
 	Name: "tflite_int8",
 	Doc: "TensorFlow Lite, TFLite Micro and compilers of their files: asymmetric int8 activations, symmetric per-channel int8 weights, " +

@@ -37,8 +37,8 @@ func Quantize(t *tensor.Tensor, c *Config, p *Params) ([]int32, error) {
 // stretch is how many codes are made at a time: they stay in the processor's cache.
 const stretch = 4096
 
-// Codes calls f, until it returns false, with the codes that Quantize gives, a stretch of elements from one on at a time. They are there until
-// f returns.
+// Codes calls f, until it returns false, with the codes that Quantize gives, a stretch of elements from one on at a time. They are there
+// until f returns.
 func Codes(t *tensor.Tensor, c *Config, p *Params, f func(from int, codes []int32) bool) error {
 	if t.DType != tensor.Float32 || t.F32() == nil && t.Len() > 0 {
 		return fmt.Errorf("a constant of type %s cannot be quantized", t.Type())
@@ -71,8 +71,8 @@ func Codes(t *tensor.Tensor, c *Config, p *Params, f func(from int, codes []int3
 	return nil
 }
 
-// quantize writes the codes of numbers that share a codec, which are the elements from on of a constant. It returns the element that is NaN, or
-// -1.
+// quantize writes the codes of numbers that share a codec, which are the elements from on of a constant. It returns the element that is
+// NaN, or -1.
 func quantize(dst []int32, x []float32, from int, c *Config, p *Params, codec qmath.Codec) (nan int) {
 	for i, v := range x {
 		if v != v {

@@ -6,7 +6,8 @@ import (
 )
 
 // columns gives every vertex its middle: the mean of the two middle ones of four alignments, each of which makes edges straight as far as
-// it can, going down or up and from the left or from the right. After Brandes and Köpf, "Fast and Simple Horizontal Coordinate Assignment".
+// it can, going down or up and from the left or from the right. After Brandes and Köpf, "Fast and Simple Horizontal Coordinate
+// Assignment".
 func (d *drawn) columns() {
 	n := len(d.layer)
 	d.x = make([]float64, n)

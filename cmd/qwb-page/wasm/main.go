@@ -1,7 +1,7 @@
 //go:build js && wasm
 
-// Command wasm is the workbench inside a page: a worker of the browser runs it, with files in memory. It takes messages of reports/page/worker.js
-// in place of requests, and knows nothing but the workbench's methods by name.
+// Command wasm is the workbench inside a page: a worker of the browser runs it, with files in memory. It takes messages of
+// reports/page/worker.js in place of requests, and knows nothing but the workbench's methods by name.
 package main
 
 import (
@@ -111,13 +111,15 @@ func (s *session) put(name string, content []byte) {
 	s.outside[name] = content
 }
 
-// unsaved are the files that are lost with the page: those that it wrote, as they are now. What a run only keeps for the next one is not counted.
+// unsaved are the files that are lost with the page: those that it wrote, as they are now. What a run only keeps for the next one is not
+// counted.
 func (s *session) unsaved() []string {
 	names := []string{}
 	for _, name := range s.store.Names() {
 		now, _ := s.store.Read(name)
 		kept, ok := s.outside[name]
-		if ok && bytes.Equal(now, kept) || strings.HasSuffix(name, ".bak") || strings.HasSuffix(name, ".report") || strings.HasSuffix(name, ".tuning") {
+		if ok && bytes.Equal(now, kept) || strings.HasSuffix(name, ".bak") || strings.HasSuffix(name, ".report") ||
+			strings.HasSuffix(name, ".tuning") {
 			continue
 		}
 		names = append(names, name)
@@ -144,7 +146,8 @@ func (s *session) demo() (any, error) {
 		s.breathe.pause()
 		return nil
 	})
-	return map[string]string{"model": demo.Folder + "/" + demo.ModelName, "platform": "trt_int8", "data": demo.Folder + "/" + demo.CalibrationFolder,
+	return map[string]string{"model": demo.Folder + "/" + demo.ModelName, "platform": "trt_int8",
+		"data": demo.Folder + "/" + demo.CalibrationFolder,
 		"eval": demo.Folder + "/" + demo.EvaluationFolder, "labels": demo.Folder + "/" + demo.Labels}, err
 }
 

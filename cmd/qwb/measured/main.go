@@ -4,8 +4,8 @@
 //
 //	go run ./cmd/qwb/measured MODEL.onnx DATA [FORMAT...] > table.md
 //
-// Every export is run in pairs, with and without reading back, in turns; a share is that of the processor time of the pair's first, the median
-// of three pairs, of nine where the plan was verified before.
+// Every export is run in pairs, with and without reading back, in turns; a share is that of the processor time of the pair's first, the
+// median of three pairs, of nine where the plan was verified before.
 package main
 
 import (
@@ -26,9 +26,11 @@ import (
 )
 
 // rows are the formats that are measured, with a platform for each.
-var rows = [][2]string{{"onnx", "onnxruntime"}, {"onnx", "openvino_int8"}, {"onnx", "trt_int8"}, {"qoperator", "onnxruntime"}, {"tflite", "tflite_int8"},
+var rows = [][2]string{{"onnx", "onnxruntime"}, {"onnx", "openvino_int8"}, {"onnx", "trt_int8"}, {"qoperator", "onnxruntime"},
+	{"tflite", "tflite_int8"},
 	{"c", "onnxruntime"}, {"image", "onnxruntime"}, {"vectors", "onnxruntime"}, {"patterns", "onnxruntime"}, {"encodings", "qnn"},
-	{"trt-cache", "trt_int8"}, {"ncnn", "ncnn_int8"}, {"mnn", "mnn_int8"}, {"espdl", "espdl_int8"}, {"nxp", "nxp_int8"}, {"json", "onnxruntime"}}
+	{"trt-cache", "trt_int8"}, {"ncnn", "ncnn_int8"}, {"mnn", "mnn_int8"}, {"espdl", "espdl_int8"}, {"nxp", "nxp_int8"},
+	{"json", "onnxruntime"}}
 
 func main() {
 	if len(os.Args) < 3 {
@@ -47,7 +49,8 @@ func run(model, data string, formats []string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	fmt.Fprintln(os.Stdout, "| format, platform | verifies: export, s | reading back | verified before: export, s | reading back |\n|---|---|---|---|---|")
+	fmt.Fprintln(os.Stdout, "| format, platform | verifies: export, s | reading back | verified before: export, "+
+		"s | reading back |\n|---|---|---|---|---|")
 	for _, r := range rows {
 		if len(formats) > 0 && !slices.Contains(formats, r[0]) {
 			continue
@@ -56,7 +59,8 @@ func run(model, data string, formats []string) error {
 		p := m.project(true)
 		p.Model = model
 		if _, err := os.Stat(m.plan); err != nil {
-			if _, _, err := p.Calibrate(context.Background(), qwb.CalibrateOptions{Platform: r[1], Data: qwb.DataOptions{Paths: []string{data}, Samples: 8}}); err != nil {
+			if _, _, err := p.Calibrate(context.Background(),
+				qwb.CalibrateOptions{Platform: r[1], Data: qwb.DataOptions{Paths: []string{data}, Samples: 8}}); err != nil {
 				return err
 			}
 		}
@@ -71,7 +75,8 @@ func run(model, data string, formats []string) error {
 				return fmt.Errorf("%s: %w", line, err)
 			}
 			line += fmt.Sprintf(" | %.2f | %.0f %%", all, 100*share)
-			if _, _, err := m.project(true).Export(context.Background(), qwb.ExportOptions{Format: m.format, Out: filepath.Join(dir, "out")}); err != nil {
+			if _, _, err := m.project(true).Export(context.Background(),
+				qwb.ExportOptions{Format: m.format, Out: filepath.Join(dir, "out")}); err != nil {
 				return err
 			}
 		}
@@ -112,7 +117,8 @@ func (m *measure) share(pairs int) (seconds, share float64, err error) {
 			}
 			runtime.GC()
 			before := processor()
-			if _, _, err := m.project(back).Export(context.Background(), qwb.ExportOptions{Format: m.format, Out: filepath.Join(m.dir, "out")}); err != nil {
+			if _, _, err := m.project(back).Export(context.Background(),
+				qwb.ExportOptions{Format: m.format, Out: filepath.Join(m.dir, "out")}); err != nil {
 				return 0, 0, err
 			}
 			used[i] = processor() - before

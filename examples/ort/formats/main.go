@@ -35,9 +35,11 @@ var activations = strings.Fields(`uint8-asym-tensor int8-sym-tensor uint16-asym-
 	e5m2-sym-tensor e2m1-sym-tensor uint8-asym-dynamic-tensor int8-sym-dynamic-tensor int8-asym-dynamic-token uint8-asym-dynamic-token
 	int8-sym-dynamic-token e4m3-sym-dynamic-token`)
 
-const product = "opset 13\ninput x: f32[5,128]\nconst w: f32[128,24] = normal(seed=1, std=0.1)\ny: f32[5,24] = MatMul(x, w) \"op\"\noutput y"
+const product = "opset 13\ninput x: f32[5,128]\nconst w: f32[128,24] = normal(seed=1, std=0.1)\ny: f32[5,24] = MatMul(x, " +
+	"w) \"op\"\noutput y"
 
-const convolution = "opset 13\ninput x: f32[1,64,6,6]\nconst w: f32[24,64,3,3] = normal(seed=2, std=0.1)\ny: f32[1,24,6,6] = Conv(x, w) {pads=[1,1,1,1]} \"op\"\noutput y"
+const convolution = "opset 13\ninput x: f32[1,64,6,6]\nconst w: f32[24,64,3,3] = normal(seed=2, std=0.1)\ny: f32[1,24,6,6] = Conv(x, " +
+	"w) {pads=[1,1,1,1]} \"op\"\noutput y"
 
 // written is a line of cases.json; numbers are row-major.
 type written struct {
@@ -109,8 +111,9 @@ func write(op, weight, activation, powers string) written {
 	}
 	m, err := onnxqdq.Build(&onnx.Model{Graph: g}, set, &tg, onnxqdq.Options{Producer: "qwb"})
 	check(err)
-	c := written{Name: strings.Trim(strings.Join([]string{op, weight, activation, powers}, "_"), "_"), Op: op, Weight: weight, Activation: activation,
-		Powers: powers, Opset: m.Graph.Opset(""), Shape: x.Shape, Input: x.F32()}
+	c := written{Name: strings.Trim(strings.Join([]string{op, weight, activation, powers}, "_"), "_"), Op: op, Weight: weight,
+		Activation: activation,
+		Powers:     powers, Opset: m.Graph.Opset(""), Shape: x.Shape, Input: x.F32()}
 	f, err := os.Create(filepath.Join(os.Args[1], c.Name+".onnx"))
 	check(err)
 	check(m.Write(f))

@@ -179,6 +179,7 @@ func (e *Host) printLayerwise(r *layerwiseReport, threads int) error {
 least by multiply-accumulates: %.2f (suffix), %.2f (descendants), of those with products alone %.2f, %.2f; by time of nodes: %.2f, %.2f
 the whole graph for every operator: %.0f; PPQ: %.0f; peak memory %.0f MB
 `, r.Operators, r.Samples, r.Forwards.Median, r.Forwards.Min, r.Forwards.Max, r.Counted, r.BoundMACs.Suffix, r.BoundMACs.Descendants,
-		r.BoundProducts.Suffix, r.BoundProducts.Descendants, r.BoundTime.Suffix, r.BoundTime.Descendants, r.Naive, r.PPQ, float64(r.PeakRSS)/(1<<20))
+		r.BoundProducts.Suffix, r.BoundProducts.Descendants, r.BoundTime.Suffix, r.BoundTime.Descendants, r.Naive, r.PPQ,
+		float64(r.PeakRSS)/(1<<20))
 	return err
 }

@@ -37,13 +37,14 @@ type Adviser struct {
 
 // Analyze measures the error of the plan's simulation and says what helps.
 func Analyze(ctx context.Context, j *open.Job, o measure.AnalyzeOptions) (*analysis.Report, error) {
-	return measure.Analyze(ctx, j, o, func(ctx context.Context, p *planning.Planned, set *data.Set, r *analysis.Report, o measure.AnalyzeOptions) error {
+	return measure.Analyze(ctx, j, o, func(ctx context.Context, p *planning.Planned, set *data.Set, r *analysis.Report,
+		o measure.AnalyzeOptions) error {
 		return advice(ctx, j, p, set, r, o)
 	})
 }
 
-// advice fills in the advice of a report, whose layers have Weight and Activation. Cures are tried in the simulation, on the samples that the
-// statistics keep; of a plan without statistics on the first ones of the data. What does not help is not advised.
+// advice fills in the advice of a report, whose layers have Weight and Activation. Cures are tried in the simulation, on the samples that
+// the statistics keep; of a plan without statistics on the first ones of the data. What does not help is not advised.
 func advice(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Set, r *analysis.Report, o measure.AnalyzeOptions) error {
 	r.Advice = []analysis.Advice{}
 	if p.Plan.Options != nil || !p.Applied() || len(p.Stale) > 0 {
@@ -114,7 +115,8 @@ func (a *Adviser) ready(ctx context.Context, set *data.Set, r *analysis.Report) 
 		return err
 	}
 	stats := a.Derivation.Stats
-	f := &advise.Facts{Graph: a.Was.Graph, Set: a.Was.Set, Target: a.Planned.Target, Layers: r.Layerwise, Floor: measure.Floor(r).Mean, Shifts: map[graph.NodeID]float64{}}
+	f := &advise.Facts{Graph: a.Was.Graph, Set: a.Was.Set, Target: a.Planned.Target, Layers: r.Layerwise, Floor: measure.Floor(r).Mean,
+		Shifts: map[graph.NodeID]float64{}}
 	a.Facts = f
 	f.Value = func(v graph.ValueID) *observers.State {
 		if stats == nil {
@@ -192,7 +194,8 @@ func (a *Adviser) shifted(f *advise.Facts, stats *calib.Stats) (err error) {
 	}
 	for id, d := range a.shifts {
 		n := g.Node(id)
-		if now, was := g.Const(n.Input(graph.BiasInput)), reference.Const(n.Input(graph.BiasInput)); now != nil && was != nil && now != was && now.Len() == len(d) && was.Len() == len(d) {
+		if now, was := g.Const(n.Input(graph.BiasInput)), reference.Const(n.Input(graph.BiasInput)); now != nil && was != nil && now != was &&
+			now.Len() == len(d) && was.Len() == len(d) {
 			for c := range d {
 				d[c] -= float64(now.F32()[c]) - float64(was.F32()[c])
 			}

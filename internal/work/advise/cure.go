@@ -149,8 +149,8 @@ func (a *Adviser) dataFlags() []string {
 	return nil
 }
 
-// recalibration is how to calibrate on all of the plan's data, as options and as words of a command; nil where the plan has seen them all, or no
-// command says the same.
+// recalibration is how to calibrate on all of the plan's data, as options and as words of a command; nil where the plan has seen them all,
+// or no command says the same.
 func (a *Adviser) recalibration() (*calibrate.Options, []string) {
 	words := a.dataFlags()
 	if words == nil || a.Planned.Plan.Data.Synthetic || len(a.Planned.Plan.Target.Definition) > 0 { // a target's file may be anywhere

@@ -20,8 +20,8 @@ import (
 	worktune "qwb/internal/work/tune"
 )
 
-// Try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs. Where it does not help
-// there, others for the same cause are tried; where none does, the advice is dropped.
+// Try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs. Where it
+// does not help there, others for the same cause are tried; where none does, the advice is dropped.
 func (a *Adviser) Try(ctx context.Context, set *data.Set, r *analysis.Report) error {
 	samples, kind, err := a.judges(ctx, set)
 	if err != nil {
@@ -43,7 +43,8 @@ func (a *Adviser) Try(ctx context.Context, set *data.Set, r *analysis.Report) er
 			if helped(x) {
 				break
 			}
-			a.Detail("advice: %s: tried, and it does not help: %s", x.Command, cmp.Or(x.Trial.Failed, fmt.Sprintf("NSR %g -> %g", x.Trial.Before.NSR, x.Trial.Measured.NSR)))
+			a.Detail("advice: %s: tried, and it does not help: %s", x.Command,
+				cmp.Or(x.Trial.Failed, fmt.Sprintf("NSR %g -> %g", x.Trial.Before.NSR, x.Trial.Measured.NSR)))
 			if len(x.Others) == 0 {
 				break
 			}
@@ -63,8 +64,8 @@ func helped(x *analysis.Advice) bool {
 	return x.Trial == nil || x.Trial.Failed == "" && x.Trial.Change < 0
 }
 
-// judges are the samples by which a trial is judged: those that neither calibration nor tuning has seen; where the data have fewer than two of
-// them, the half that tuning holds out; where that has fewer, all, which are not held out.
+// judges are the samples by which a trial is judged: those that neither calibration nor tuning has seen; where the data have fewer than two
+// of them, the half that tuning holds out; where that has fewer, all, which are not held out.
 func (a *Adviser) judges(ctx context.Context, set *data.Set) ([]*exec.Sample, string, error) {
 	all, err := samples.First(ctx, set.Iterator(), set.Len())
 	if err != nil {
@@ -89,7 +90,8 @@ func (a *Adviser) judges(ctx context.Context, set *data.Set) ([]*exec.Sample, st
 
 // outputsOf measures a plan on samples: by its simulation, or by its integers where the profile saturates.
 func (a *Adviser) outputsOf(ctx context.Context, p *planning.Planned, samples []*exec.Sample) (analysis.Losses, error) {
-	ev, err := analysis.NewEvaluator(ctx, p.Reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, a.o.Threads, 0, a.o.Parts...)
+	ev, err := analysis.NewEvaluator(ctx, p.Reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, a.o.Threads, 0,
+		a.o.Parts...)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +144,8 @@ func (a *Adviser) carryOut(ctx context.Context, p *open.Project, c *advise.Cure)
 		r, err := worktune.Run(ctx, j, worktune.Options{Methods: []string{c.Method}, Threads: a.o.Threads, Memory: a.o.Memory}, false)
 		err = planning.Located(ctx, j, err, open.DataOptions{}, a.o.Threads)
 		if err == nil && r.Overlay == "" {
-			err = fault.Checkf("tune kept nothing: on %d held-out samples the error of the outputs does not fall by more than its error bar", r.HeldOut)
+			err = fault.Checkf("tune kept nothing: on %d held-out samples the error of the outputs does not fall by more than its error bar",
+				r.HeldOut)
 		}
 		return err
 	case c.More:
@@ -153,8 +156,8 @@ func (a *Adviser) carryOut(ctx context.Context, p *open.Project, c *advise.Cure)
 	return fault.Checkf("nothing to carry out")
 }
 
-// besides is a scratch of which the operating system knows the model only, so that nothing, not even what an interrupted tuning leaves, gets
-// onto the disk.
+// besides is a scratch of which the operating system knows the model only, so that nothing, not even what an interrupted tuning leaves,
+// gets onto the disk.
 type besides struct {
 	*store.Scratch
 	model string

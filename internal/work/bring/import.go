@@ -29,8 +29,8 @@ type ImportOptions struct {
 	Platform string // empty: found
 	// Float is the float network that was quantized; empty: it is made of the quantized file.
 	Float string
-	// Data, with a preprocessing, is what to calibrate the float model on for the comparison with the file's scales. Without paths it holds the
-	// preprocessing that the plan records.
+	// Data, with a preprocessing, is what to calibrate the float model on for the comparison with the file's scales. Without paths it holds
+	// the preprocessing that the plan records.
 	Data     open.DataOptions
 	Observer tqc.Observer // of that calibration; empty: the platform's
 	Threads  int
@@ -83,8 +83,9 @@ func Import(ctx context.Context, j *open.Job, o ImportOptions, limit int64) (*Im
 	if err != nil {
 		return nil, &fault.FileError{File: j.Model, Err: err}
 	}
-	r := &ImportResult{Plan: j.Plan, Model: strings.TrimSuffix(j.Plan, store.PlanSuffix) + floatSuffix, Float: o.Float, Platform: im.Target.Name,
-		Profile: im.Target.Profile, Pairs: q.Pairs, Constants: q.Codes, Warnings: append([]tqc.Warning{}, im.Warnings...)}
+	r := &ImportResult{Plan: j.Plan, Model: strings.TrimSuffix(j.Plan, store.PlanSuffix) + floatSuffix, Float: o.Float,
+		Platform: im.Target.Name,
+		Profile:  im.Target.Profile, Pairs: q.Pairs, Constants: q.Codes, Warnings: append([]tqc.Warning{}, im.Warnings...)}
 	for _, id := range im.Graph.Nodes() {
 		r.Nodes++
 		if im.Set.Domains[id] == tqc.DomainInt {
@@ -163,9 +164,10 @@ func writeImport(j *open.Job, m *open.Model, im *qdq.Imported, o ImportOptions, 
 	return err
 }
 
-// writeLargeImport writes a float model whose weights go to a file of their own. It is read back where it lies before it has its name, and gets
-// that together with the plan.
-func writeLargeImport(j *open.Job, m *open.Model, im *qdq.Imported, float *onnx.Model, r *ImportResult, pre plan.Preprocess, limit int64) error {
+// writeLargeImport writes a float model whose weights go to a file of their own. It is read back where it lies before it has its name, and
+// gets that together with the plan.
+func writeLargeImport(j *open.Job, m *open.Model, im *qdq.Imported, float *onnx.Model, r *ImportResult, pre plan.Preprocess,
+	limit int64) error {
 	path, err := j.Path(r.Model, "a model with weights beside it")
 	if err != nil {
 		return err
@@ -205,7 +207,8 @@ func writeLargeImport(j *open.Job, m *open.Model, im *qdq.Imported, float *onnx.
 }
 
 // importedPlan makes the plan for the float model as it was read back.
-func importedPlan(j *open.Job, m *open.Model, im *qdq.Imported, float *onnx.Model, r *ImportResult, pre plan.Preprocess) (*plan.Plan, error) {
+func importedPlan(j *open.Job, m *open.Model, im *qdq.Imported, float *onnx.Model, r *ImportResult,
+	pre plan.Preprocess) (*plan.Plan, error) {
 	digest, err := float.Digest()
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// sameScale is how far, relatively, a scale may be from another that counts as the same: tools divide a range by 255, 254 or 256 steps, which
-// is less than a percent apart.
+// sameScale is how far, relatively, a scale may be from another that counts as the same: tools divide a range by 255, 254 or 256 steps,
+// which is less than a percent apart.
 const sameScale = 0.01
 
 // Trained says which scales of a quantized file were trained, or came about in another way than by calibrating: those that are not what
@@ -73,9 +73,10 @@ func (t *Trained) beyond() []tqc.Warning {
 	if worst == nil {
 		return nil
 	}
-	return []tqc.Warning{{Node: worst.Node, Value: *worst.Ratio, Text: fmt.Sprintf("%s of the float model %s more than %.0f times as far as in the file "+
-		"(here %.3g times): an activation may be left out, or the samples are others; --float takes the network as it was", plain.Count(n, "tensor"),
-		map[bool]string{true: "reaches", false: "reach"}[n == 1], 1/cutAway, 1 / *worst.Ratio)}}
+	return []tqc.Warning{{Node: worst.Node, Value: *worst.Ratio,
+		Text: fmt.Sprintf("%s of the float model %s more than %.0f times as far as in the file "+
+			"(here %.3g times): an activation may be left out, or the samples are others; --float takes the network as it was",
+			plain.Count(n, "tensor"), map[bool]string{true: "reaches", false: "reach"}[n == 1], 1/cutAway, 1 / *worst.Ratio)}}
 }
 
 // trained compares the scales of an imported graph with what calibration would have chosen: of weights min-max (or what the platform asks
@@ -102,7 +103,8 @@ func trained(ctx context.Context, j *open.Job, im *qdq.Imported, m *open.Model, 
 			}
 		}
 	}
-	if _, err := calib.Render(ctx, im.Graph, free, stats, calib.RenderConfig{Observer: t.Observer, Own: j.Catalog.Observers, Threads: o.Threads}); err != nil {
+	if _, err := calib.Render(ctx, im.Graph, free, stats, calib.RenderConfig{Observer: t.Observer, Own: j.Catalog.Observers,
+		Threads: o.Threads}); err != nil {
 		return t, err
 	}
 	seen := map[tqc.SlotID]bool{}
@@ -114,8 +116,9 @@ func trained(ctx context.Context, j *open.Job, im *qdq.Imported, m *open.Model, 
 		}
 		seen[s] = true
 		p := im.Set.Params(s)
-		e := TrainedTensor{Tensor: im.Graph.Value(sl.Value).Name, Node: im.Graph.Node(sl.Node).Name, At: decision.At(sl.Kind, sl.Index), Weight: im.Graph.Const(sl.Value) != nil,
-			Scale: p.Scale, ZeroPoint: p.ZeroPoint}
+		e := TrainedTensor{Tensor: im.Graph.Value(sl.Value).Name, Node: im.Graph.Node(sl.Node).Name, At: decision.At(sl.Kind, sl.Index),
+			Weight: im.Graph.Const(sl.Value) != nil,
+			Scale:  p.Scale, ZeroPoint: p.ZeroPoint}
 		if e.Weight || stats != nil {
 			if err := e.compare(free.Params(s), im.Graph.Const(sl.Value), &sl.Config, p); err != nil {
 				return t, err
@@ -205,8 +208,9 @@ func observeImported(ctx context.Context, j *open.Job, im *qdq.Imported, m *open
 		return nil, err
 	}
 	float := m.WithGraph(im.Graph)
-	stats, doctor, err := calibrate.Observe(ctx, j, &open.Model{Model: float, Path: m.Path, Digest: m.Digest}, set, pre, calib.Config{Threads: o.Threads,
-		Memory: o.Memory - o.Data.Memory, Warn: j.WarnAbout, Model: m.Digest, Preprocess: key, Seed: o.Data.Seed})
+	stats, doctor, err := calibrate.Observe(ctx, j, &open.Model{Model: float, Path: m.Path, Digest: m.Digest}, set, pre,
+		calib.Config{Threads: o.Threads,
+			Memory: o.Memory - o.Data.Memory, Warn: j.WarnAbout, Model: m.Digest, Preprocess: key, Seed: o.Data.Seed})
 	if err != nil {
 		return nil, err
 	}
@@ -232,12 +236,13 @@ func (t *Trained) Farthest() []TrainedTensor {
 
 // Summary says in words what was compared with what.
 func (t *Trained) Summary() string {
-	text := fmt.Sprintf("weights: %d of %d tensors have scales that were trained, %d are what calibration gives", t.WeightsTrained, t.Weights, t.same(true))
+	text := fmt.Sprintf("weights: %d of %d tensors have scales that were trained, %d are what calibration gives", t.WeightsTrained, t.Weights,
+		t.same(true))
 	if t.ActivationsTrained == nil {
 		return text + fmt.Sprintf("\nactivations: %d scales of the file, not compared: that takes --data", t.Activations)
 	}
-	return text + fmt.Sprintf("\nactivations: %d of %d tensors have other scales than %s gives on %d samples, %d have those", *t.ActivationsTrained, t.Activations,
-		t.Observer, t.Samples, t.same(false))
+	return text + fmt.Sprintf("\nactivations: %d of %d tensors have other scales than %s gives on %d samples, %d have those",
+		*t.ActivationsTrained, t.Activations, t.Observer, t.Samples, t.same(false))
 }
 
 // same counts the weights or activations whose scales are those of calibration.

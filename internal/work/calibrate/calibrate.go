@@ -220,9 +220,11 @@ func watched(j *open.Job, d *planning.Derivation, what string) (finish func()) {
 const watchedRanges = 500
 
 // warnRefusal warns if the platform's format has no form for the plan as it is.
-func warnRefusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, p *plan.Plan, t *target.Target, threads int) []tqc.Warning {
+func warnRefusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, p *plan.Plan, t *target.Target,
+	threads int) []tqc.Warning {
 	file := &open.Model{Model: m.WithGraph(out.Graph), Path: m.Path, Digest: m.Digest}
-	err := workexport.Refusal(ctx, j, &planning.Planned{Model: file, File: j.Plan, Plan: p, Set: out.Set, Target: t, Reference: m.Graph, Catalog: &j.Catalog}, threads)
+	err := workexport.Refusal(ctx, j, &planning.Planned{Model: file, File: j.Plan, Plan: p, Set: out.Set, Target: t, Reference: m.Graph,
+		Catalog: &j.Catalog}, threads)
 	if err == nil {
 		return nil
 	}
@@ -341,7 +343,8 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 	}
 	for _, name := range []string{file, planning.BesideFile(file)} {
 		old, _, err := planning.ReadStats(j, name)
-		if err != nil || old.Model != cfg.Model || old.Preprocess != cfg.Preprocess || !slices.Equal(old.Sources, cfg.Sources) || old.Seed != cfg.Seed {
+		if err != nil || old.Model != cfg.Model || old.Preprocess != cfg.Preprocess || !slices.Equal(old.Sources, cfg.Sources) ||
+			old.Seed != cfg.Seed {
 			continue
 		}
 		if cfg.Resume != nil && cfg.Resume.Samples() >= old.Samples() {
@@ -402,7 +405,8 @@ func keep(j *open.Job, stats *calib.Stats, of int, file string, err error) error
 	return err
 }
 
-func Observe(ctx context.Context, j *open.Job, m *open.Model, set *data.Set, pre plan.Preprocess, cfg calib.Config) (*calib.Stats, *data.Doctor, error) {
+func Observe(ctx context.Context, j *open.Job, m *open.Model, set *data.Set, pre plan.Preprocess,
+	cfg calib.Config) (*calib.Stats, *data.Doctor, error) {
 	tick, finish := j.Progress("calibrate", set.Len())
 	defer finish()
 	cfg.Progress = func(done, _ int) {

@@ -31,19 +31,20 @@ var hinted = []struct {
 	cost int
 }{{tqc.ObserverMinMax, 0}, {tqc.ObserverMSE, 1}, {tqc.ObserverRobust, 1}, {tqc.ObserverKL, 6}}
 
-// hintWork bounds what a hint may cost, in multiply-accumulates of all samples and observers together: beyond it there is none. It is seconds
-// on any machine; a network of the size of ResNet-50 stays below. hintRanges bounds the ranges that are searched for it, times what each costs:
-// observers that would exceed it are not tried. hintSamples is how many samples a hint needs.
+// hintWork bounds what a hint may cost, in multiply-accumulates of all samples and observers together: beyond it there is none. It is
+// seconds on any machine; a network of the size of ResNet-50 stays below. hintRanges bounds the ranges that are searched for it, times what
+// each costs: observers that would exceed it are not tried. hintSamples is how many samples a hint needs.
 const (
 	hintWork    = 250e9
 	hintRanges  = 1500
 	hintSamples = 4
 )
 
-// hint simulates what other observers would give in place of the plan's own, which loses was, with all else that was decided, and returns the one whose error on
-// the typical sample (the mean of the logarithm of the ratio, paired) is least, if it lies below the plan's at risk analysis.ClaimRisk for all of
-// them together; nil if none does or none can be tried. The plan has so many ranges. Nothing is changed.
-func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, was analysis.Losses, ranges int) (*Hint, error) {
+// hint simulates what other observers would give in place of the plan's own, which loses was, with all else that was decided, and returns
+// the one whose error on the typical sample (the mean of the logarithm of the ratio, paired) is least, if it lies below the plan's at risk
+// analysis.ClaimRisk for all of them together; nil if none does or none can be tried. The plan has so many ranges. Nothing is changed.
+func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, was analysis.Losses,
+	ranges int) (*Hint, error) {
 	defer watched(j, d, "hint")()
 	kept := len(was)
 	macs := int64(0)
@@ -115,8 +116,9 @@ func searched(set *tqc.Set) (n int) {
 
 // String is the line that a calibration prints.
 func (h *Hint) String() string {
-	return fmt.Sprintf("hint: with --observer %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
-		plain.Shell(string(h.Observer)), reports.WithError(h.Other.NSR, h.Other.NSRError), reports.WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples)
+	return fmt.Sprintf("hint: with --observer %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (no "+
+		"data needed; qwb sweep compares on held-out samples)", plain.Shell(string(h.Observer)), reports.WithError(h.Other.NSR, h.Other.NSRError),
+		reports.WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples)
 }
 
 // observedBy is a list of decisions with another observer for all activations that no decision by hand gives one.

@@ -68,7 +68,8 @@ func earlier(ctx context.Context, j *open.Job, m *open.Model, o Options) (*plan.
 // NextPlan is the plan of statistics, without its nodes: the inputs, what the options and the recipe decide, and what was decided
 // about the plan before. While the inputs are the same, and its tuned values are there, that plan's history goes on; otherwise what is
 // in force of it, tuned values excepted, is where the new one begins.
-func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o Options, g Given, steps *recipe.Steps) (*plan.Plan, error) {
+func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o Options, g Given,
+	steps *recipe.Steps) (*plan.Plan, error) {
 	pre, err := planning.ParsePreprocessKey(stats.Preprocess)
 	if err != nil {
 		return nil, fmt.Errorf("calibrate: the statistics' preprocessing: %w", err)
@@ -78,15 +79,18 @@ func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	next := &plan.Plan{Meta: plan.Meta{
-		Model:      plan.File{Path: plan.Relative(j.Plan, j.Model), SHA256: m.Digest},
-		Data:       plan.Data{Paths: open.PlanPaths(j.Plan, stats.Sources), Hash: plan.DataHash(planning.SampleHashes(stats)), Synthetic: slices.ContainsFunc(stats.Sources, open.IsSynthetic), Classes: stats.Classes(open.Scores(m.Graph))},
-		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Ranges: ranges, Platform: t.Name, Profile: t.Profile, Target: planning.TargetEntry(t),
+		Model: plan.File{Path: plan.Relative(j.Plan, j.Model), SHA256: m.Digest},
+		Data: plan.Data{Paths: open.PlanPaths(j.Plan, stats.Sources), Hash: plan.DataHash(planning.SampleHashes(stats)),
+			Synthetic: slices.ContainsFunc(stats.Sources, open.IsSynthetic), Classes: stats.Classes(open.Scores(m.Graph))},
+		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Ranges: ranges, Platform: t.Name, Profile: t.Profile,
+		Target: planning.TargetEntry(t),
 	}}
 	observer := o.Observer
 	if observer == "" {
 		observer = t.Activation.Observer
 	}
-	step := append([]decision.Decision{planning.CalibrationDecision(observer, o.PerTensor, o.ReduceRange), planning.DispatcherDecision(t, o.Dispatcher, o.BorderCost)}, recipe.Decisions(steps.First)...)
+	step := append([]decision.Decision{planning.CalibrationDecision(observer, o.PerTensor, o.ReduceRange),
+		planning.DispatcherDecision(t, o.Dispatcher, o.BorderCost)}, recipe.Decisions(steps.First)...)
 	step[0].Evidence = g.Evidence
 	step = append(step, g.More...)
 	if before == nil {

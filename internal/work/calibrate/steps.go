@@ -38,7 +38,8 @@ func (g *GateResult) String() string {
 	if !g.Held {
 		word = "missed"
 	}
-	text := fmt.Sprintf("%s:%d: gate %s: %s %s, limit %g, %d samples", g.Recipe, g.Line, word, g.Metric, reports.WithError(g.Value, g.Error), g.Limit, g.Samples)
+	text := fmt.Sprintf("%s:%d: gate %s: %s %s, limit %g, %d samples", g.Recipe, g.Line, word, g.Metric, reports.WithError(g.Value, g.Error),
+		g.Limit, g.Samples)
 	if g.Note != "" {
 		text += " (" + g.Note + ")"
 	}

@@ -25,8 +25,8 @@ const (
 	maxCertificate     = 1 << 28 // bytes
 )
 
-// Certificate is a record of what a plan was measured to be: everything by hash that the figures follow from, the figures, and enough of each
-// sample to say which one gives something else. VerifyCertificate derives all of it again.
+// Certificate is a record of what a plan was measured to be: everything by hash that the figures follow from, the figures, and enough of
+// each sample to say which one gives something else. VerifyCertificate derives all of it again.
 type Certificate struct {
 	Format     string `json:"format"`
 	Version    int    `json:"version"`
@@ -133,7 +133,8 @@ func certifiedSlices(list []analysis.SliceError) (out []CertifiedSlice) {
 // errors are the parts as they were measured.
 func (f *CertifiedFigures) errors() (out []analysis.SliceError) {
 	for _, s := range f.Slices {
-		out = append(out, analysis.SliceError{Name: s.Name, Output: s.Output, Axis: s.Axis, From: s.From, To: s.To, Period: s.Period, NSR: s.NSR, NSRError: s.NSRError, Levels: s.Levels,
+		out = append(out, analysis.SliceError{Name: s.Name, Output: s.Output, Axis: s.Axis, From: s.From, To: s.To, Period: s.Period, NSR: s.NSR,
+			NSRError: s.NSRError, Levels: s.Levels,
 			Finding: s.Finding, Signal: s.Finding == "", Judged: true, Part: s.Part})
 	}
 	return out
@@ -275,8 +276,8 @@ func (c *Certificate) data(at func(path string) string) open.DataOptions {
 	return o
 }
 
-// planText is the SHA-256 of a plan's file without the outcome of its last verification and what was undone: other commands write these. Any other
-// byte counts.
+// planText is the SHA-256 of a plan's file without the outcome of its last verification and what was undone: other commands write these.
+// Any other byte counts.
 func planText(raw []byte, p *plan.Plan) string {
 	if p != nil {
 		if b, err := p.Encode(); err == nil && bytes.Equal(b, raw) {

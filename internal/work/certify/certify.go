@@ -144,7 +144,8 @@ func (c *Certificate) name(j *open.Job, p *planning.Planned, raw []byte, o Optio
 		c.Overlay = &plan.File{Path: plan.Relative(o.Out, plan.Resolve(p.File, t.Path)), SHA256: t.SHA256}
 	}
 	d := dataOf(run, p)
-	c.Data = CertifiedData{Paths: relativeTo(o.Out, d.Paths), Preprocess: run.Preprocessing, Samples: d.Samples, Seed: d.Seed, LabelOffset: d.LabelOffset, Outputs: d.Metric.Outputs, Seen: -1}
+	c.Data = CertifiedData{Paths: relativeTo(o.Out, d.Paths), Preprocess: run.Preprocessing, Samples: d.Samples, Seed: d.Seed,
+		LabelOffset: d.LabelOffset, Outputs: d.Metric.Outputs, Seen: -1}
 	for _, f := range []struct {
 		name string
 		file **plan.File
@@ -238,8 +239,10 @@ func (c *Certificate) measure(ctx context.Context, run *compare.Contest) error {
 func figuresOf(run *compare.Contest, r *analysis.Runs) CertifiedFigures {
 	f := r.Figures(run.Metric, run.Scorer)
 	a := &f.Runs[0]
-	return CertifiedFigures{Samples: f.Samples, Metric: f.Metric, Agreement: run.Metric != nil && run.Agreement, Percent: f.Percent, Score: a.Score, Float: a.Float, Drop: a.Drop,
-		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, Mismatches: f.Mismatches, NSR: a.NSR.NSR, NSRError: a.NSRError, Worst: a.Worst,
+	return CertifiedFigures{Samples: f.Samples, Metric: f.Metric, Agreement: run.Metric != nil && run.Agreement, Percent: f.Percent,
+		Score: a.Score, Float: a.Float, Drop: a.Drop,
+		DropError: a.DropError, Flips: a.Flips, Centred: f.Centred, Mismatches: f.Mismatches, NSR: a.NSR.NSR, NSRError: a.NSRError,
+		Worst:  a.Worst,
 		Slices: certifiedSlices(a.Slices), Headlines: a.Headlines}
 }
 
@@ -276,7 +279,8 @@ func (c *Certificate) verifications(ctx context.Context, run *compare.Contest, o
 				return err
 			}
 			if v.Verdict == analysis.VerdictDifferent || v.Verdict == analysis.VerdictNotFinite {
-				return workverify.Diverged("certify", v, fmt.Sprintf("; nothing was written; qwb verify --profile %s %s shows more", profile.Name, p.File))
+				return workverify.Diverged("certify", v, fmt.Sprintf("; nothing was written; qwb verify --profile %s %s shows more",
+					profile.Name, p.File))
 			}
 			if v.Verdict == analysis.VerdictNothing {
 				run.Warn("no operator of %s runs on integers: there is nothing to verify, and the figures are those of float", p.File)
@@ -288,11 +292,13 @@ func (c *Certificate) verifications(ctx context.Context, run *compare.Contest, o
 }
 
 func certified(v *analysis.Verification, backend string) Certified {
-	return Certified{Profile: v.Profile, Backend: backend, Samples: v.Samples, Verdict: v.Verdict, Compared: v.IntegersCompared, Different: v.IntegersDifferent, Ties: v.Ties, Digest: v.Digest}
+	return Certified{Profile: v.Profile, Backend: backend, Samples: v.Samples, Verdict: v.Verdict, Compared: v.IntegersCompared,
+		Different: v.IntegersDifferent, Ties: v.Ties, Digest: v.Digest}
 }
 
 // verifyFirst verifies the first plan on at most n samples of the data.
-func verifyFirst(ctx context.Context, c *compare.Contest, profile qmath.Profile, backend program.Backend, n int) (*analysis.Verification, error) {
+func verifyFirst(ctx context.Context, c *compare.Contest, profile qmath.Profile, backend program.Backend,
+	n int) (*analysis.Verification, error) {
 	p := c.Planned[0]
 	lowered, err := p.Partial(profile)
 	if err != nil {
@@ -301,7 +307,8 @@ func verifyFirst(ctx context.Context, c *compare.Contest, profile qmath.Profile,
 	n = min(n, c.Set.Len())
 	tick, finish := c.Progress("verify", n*len(lowered.Steps))
 	defer finish()
-	v, err := verify.Run(ctx, &samples.Head{Iterator: c.Set.Iterator(), Left: n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.Options.Threads, Memory: c.Options.Data.Budget, Progress: tick})
+	v, err := verify.Run(ctx, &samples.Head{Iterator: c.Set.Iterator(), Left: n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend,
+		Threads: c.Options.Threads, Memory: c.Options.Data.Budget, Progress: tick})
 	if err == nil && v.Suspect {
 		err = planning.FindIn(ctx, c.Job, p, v, open.DataOptions{Threads: c.Options.Threads}, &samples.Head{Iterator: c.Set.Iterator(), Left: n})
 	}
@@ -362,8 +369,8 @@ func certifyExport(ctx context.Context, j *open.Job, p *planning.Planned, file s
 			f.Export, f.Verification = format.Name, p.Plan.Verification
 			return f, nil
 		}
-		why = fmt.Sprintf("%s is not what --format %s writes beside %s from %s by its defaults: the certificate has the hashes of all its files, "+
-			"which cannot be made again", other, format.Name, file, p.File)
+		why = fmt.Sprintf("%s is not what --format %s writes beside %s from %s by its defaults: "+
+			"the certificate has the hashes of all its files, which cannot be made again", other, format.Name, file, p.File)
 	}
 	if why != "" {
 		j.Warn("%s", why)
@@ -426,4 +433,5 @@ func exportAgain(ctx context.Context, j *open.Job, p *planning.Planned, f *expor
 }
 
 // Figures are what is kept of an outcome: keys of its JSON, see journal.Picked.
-var Figures = journal.Picked[Result]("file sha256 figures.samples=samples figures.drop=drop figures.drop_error=drop_error figures.flips=flips figures.nsr=nsr figures.nsr_error=nsr_error")
+var Figures = journal.Picked[Result]("file sha256 figures.samples=samples figures.drop=drop figures.drop_error=drop_error " +
+	"figures.flips=flips figures.nsr=nsr figures.nsr_error=nsr_error")

@@ -29,8 +29,8 @@ import (
 type GateOptions struct {
 	// A is what is held against the limits: a certificate, or what compare takes. B is the baseline; without one it is float.
 	A, B string
-	// Limits; nil for none. MaxDrop is how much worse A may score than the baseline: percentage points of a share. MaxFlips is how many percent
-	// of the samples may have another class than by the baseline. MaxNSR is on the error of A against float.
+	// Limits; nil for none. MaxDrop is how much worse A may score than the baseline: percentage points of a share. MaxFlips is how many
+	// percent of the samples may have another class than by the baseline. MaxNSR is on the error of A against float.
 	MaxDrop, MaxNSR, MaxFlips *float64
 	Slice                     string // the part of an output that MaxNSR is on; empty: the worst
 	Strict                    bool   // nothing above a limit passes
@@ -231,7 +231,8 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 
 // gatedRun is a side that was run.
 func gatedRun(c *compare.Contest, r *analysis.Runs, k int) (*gated, error) {
-	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Mismatches: r.Mismatches, Float: r.Float[k : k+1], All: r.All[k : k+1]}
+	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Mismatches: r.Mismatches, Float: r.Float[k : k+1],
+		All: r.All[k : k+1]}
 	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(samples.Hashes(r))}
 	s.parts = one.All[0].Slices
 	for i, sample := range r.Samples {
@@ -306,7 +307,8 @@ func (g *gateRun) limits() error {
 	return nil
 }
 
-// errors holds the error against its limit: that of the slice asked for, else of the worst; and names other slices that have no signal left.
+// errors holds the error against its limit: that of the slice asked for, else of the worst; and names other slices that have no signal
+// left.
 func (g *gateRun) errors(f *CertifiedFigures, parts []analysis.SliceError) error {
 	e, name := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: f.Samples}, f.Worst
 	if g.o.Slice != "" {
@@ -327,7 +329,8 @@ func (g *gateRun) errors(f *CertifiedFigures, parts []analysis.SliceError) error
 	g.add(analysis.Gate(check, e, 0, *g.o.MaxNSR, "", g.o.Strict), "")
 	for _, group := range analysis.Found(parts, analysis.SignalLost) {
 		if g.o.Slice == "" || slices.Contains(group.Names, g.o.Slice) {
-			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "signal of " + group.Name(), Verdict: analysis.GateFailed, Note: group.Text()})
+			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "signal of " + group.Name(), Verdict: analysis.GateFailed,
+				Note: group.Text()})
 		}
 	}
 	return nil
@@ -354,7 +357,8 @@ func errorOf(x *float64) float64 {
 func (g *gateRun) drops() (analysis.Estimate, error) {
 	f := &g.a.figures
 	if f.Drop == nil {
-		return analysis.Estimate{}, fault.Usagef("--max-drop: nothing scores %s: it has no labels and no row of classes; name a --metric, or limit --max-nsr", g.o.A)
+		return analysis.Estimate{}, fault.Usagef("--max-drop: nothing scores %s: it has no labels and no row of classes; name a --metric, "+
+			"or limit --max-nsr", g.o.A)
 	}
 	own := analysis.Estimate{Mean: *f.Drop, Error: errorOf(f.DropError), N: f.Samples}
 	switch {
@@ -366,7 +370,8 @@ func (g *gateRun) drops() (analysis.Estimate, error) {
 	b := &g.b.figures
 	switch {
 	case b.Drop == nil || b.Metric != f.Metric || b.Agreement != f.Agreement:
-		return own, fault.Usagef("--max-drop: %s is scored by %s and %s by %s: name a --metric and --labels that both have", g.o.A, scoredBy(f), g.o.B, scoredBy(b))
+		return own, fault.Usagef("--max-drop: %s is scored by %s and %s by %s: name a --metric and --labels that both have", g.o.A, scoredBy(f),
+			g.o.B, scoredBy(b))
 	case f.Metric == "top1" && g.a.hash == g.b.hash:
 		type labelled struct { // one picture may be there twice, with two labels
 			hash  string

@@ -50,8 +50,8 @@ type Recheck struct {
 	Note     string `json:"note,omitempty"`
 }
 
-// Bounds between classes of processors, whose floats differ in their last bits. A value at the border of two integers then goes to the other
-// one, which moves the outputs a little: see docs/gate.md for what was measured.
+// Bounds between classes of processors, whose floats differ in their last bits. A value at the border of two integers then goes to the
+// other one, which moves the outputs a little: see docs/gate.md for what was measured.
 const (
 	boundClasses = 0.02 // of the samples may have another class, and two in any case
 	boundNSR     = 0.02 // relative, of the mean
@@ -172,5 +172,6 @@ func (r *recheck) plan() (bool, error) {
 		r.say("plan "+name, RecheckDifferent, r.c.Plan.Text, "", "its nodes_sha256 is not that of its numbers")
 		return false, err
 	}
-	return r.same("text of the plan", r.c.Plan.Text, planText(raw, p), "other reasons, paths, warnings or layout than when it was certified; its decisions and numbers are the same"), nil
+	return r.same("text of the plan", r.c.Plan.Text, planText(raw, p), "other reasons, paths, warnings or layout than when it was "+
+		"certified; its decisions and numbers are the same"), nil
 }

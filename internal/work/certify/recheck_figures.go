@@ -102,7 +102,8 @@ func (r *recheck) data(runs *analysis.Runs) bool {
 		}
 	}
 	if n > 0 {
-		r.say("data", RecheckDifferent, r.c.Data.Hash, hash, fmt.Sprintf("%d of %d samples are others, the first is %s", n, len(runs.Samples), first))
+		r.say("data", RecheckDifferent, r.c.Data.Hash, hash, fmt.Sprintf("%d of %d samples are others, the first is %s", n,
+			len(runs.Samples), first))
 		return false
 	}
 	return r.same("data", r.c.Data.Hash, hash, "")
@@ -134,9 +135,11 @@ func (r *recheck) compare(f CertifiedFigures, runs *analysis.Runs) {
 	case same:
 		r.say("samples", RecheckDifferent, "", "", fmt.Sprintf("%d of %d samples give other classes or errors%s", rows, n, first))
 	case classes > most:
-		r.say("samples", RecheckDifferent, "", "", fmt.Sprintf("%d of %d samples have another class; between processors at most %d may%s", classes, n, most, first))
+		r.say("samples", RecheckDifferent, "", "", fmt.Sprintf("%d of %d samples have another class; between processors at most %d may%s",
+			classes, n, most, first))
 	default:
-		r.say("samples", RecheckWithin, "", "", fmt.Sprintf("%d of %d samples have another class (bound: %d), %d another error in the first four digits", classes, n, most, rows))
+		r.say("samples", RecheckWithin, "", "", fmt.Sprintf("%d of %d samples have another class (bound: %d), "+
+			"%d another error in the first four digits", classes, n, most, rows))
 	}
 	number := func(what string, a, b *float64, bound float64) {
 		switch {
@@ -250,8 +253,10 @@ func (r *recheck) digest(what string, was, now *analysis.Digest, same bool, note
 	case was.BehindFloat == now.BehindFloat && was.BehindFloatSHA256 == now.BehindFloatSHA256:
 		r.say(what+", behind float operators", RecheckEqual, fmt.Sprintf("%d, %s", was.BehindFloat, was.BehindFloatSHA256), "", note)
 	case !same && was.BehindFloat == now.BehindFloat:
-		r.say(what+", behind float operators", RecheckWithin, fmt.Sprintf("%d, %s", was.BehindFloat, was.BehindFloatSHA256), now.BehindFloatSHA256, "they hang on the last bits of floats")
+		r.say(what+", behind float operators", RecheckWithin, fmt.Sprintf("%d, %s", was.BehindFloat, was.BehindFloatSHA256),
+			now.BehindFloatSHA256, "they hang on the last bits of floats")
 	default:
-		r.say(what+", behind float operators", RecheckDifferent, fmt.Sprintf("%d, %s", was.BehindFloat, was.BehindFloatSHA256), fmt.Sprintf("%d, %s", now.BehindFloat, now.BehindFloatSHA256), note)
+		r.say(what+", behind float operators", RecheckDifferent, fmt.Sprintf("%d, %s", was.BehindFloat, was.BehindFloatSHA256),
+			fmt.Sprintf("%d, %s", now.BehindFloat, now.BehindFloatSHA256), note)
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 // gone is the error of a file that is not there.
 func gone(what, name, flag string, err error) error {
-	return fmt.Errorf("the certificate's %s is not there: %s (%s names another place, --root the folder that all paths are relative to): %w", what, name, flag, err)
+	return fmt.Errorf("the certificate's %s is not there: %s (%s names another place, --root the folder that all paths are relative to): %w",
+		what, name, flag, err)
 }
 
 // bytesAt reads a file of the certificate.
@@ -151,6 +152,7 @@ func (r *recheck) madeAgain(f *CertifiedFile, made []export.File) {
 		}
 	}
 	for _, m := range made[min(len(made), 1+len(f.Parts)):] {
-		r.say("export "+m.Path+", made again", RecheckSkipped, "", m.SHA256, "the certificate does not have this file of the export: make it anew")
+		r.say("export "+m.Path+", made again", RecheckSkipped, "", m.SHA256,
+			"the certificate does not have this file of the export: make it anew")
 	}
 }

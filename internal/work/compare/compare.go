@@ -24,8 +24,8 @@ import (
 
 // Options are the arguments of compare.
 type Options struct {
-	// Runs are what is compared: plans, models, models that a tool quantized, and recorded outputs: a folder as run writes one, or an npy or npz
-	// file with a row for each sample.
+	// Runs are what is compared: plans, models, models that a tool quantized, and recorded outputs: a folder as run writes one, or an npy or
+	// npz file with a row for each sample.
 	Runs []string
 	// Float is the float model that errors are measured against; empty: that of each plan, for other runs that of the first plan or float
 	// model among Runs.
@@ -33,8 +33,8 @@ type Options struct {
 	Mode    string // of plans: sim (also "") or int8
 	Backend string // of mode int8
 	Profile string // of mode int8; empty: the platform's
-	// Data are the samples, without paths the first plan's own, and the metric that scores the answers: without a name top1 where the samples have
-	// labels or the network gives one row of class scores, else none.
+	// Data are the samples, without paths the first plan's own, and the metric that scores the answers: without a name top1 where the samples
+	// have labels or the network gives one row of class scores, else none.
 	Data    open.DataOptions
 	Slice   string // the part of an output that gate asks for
 	Layers  int    // samples on which the error at every operator is compared
@@ -112,7 +112,8 @@ func (c *Contest) open() error {
 		return err
 	}
 	if base == nil {
-		return fault.Usagef("nothing says which float network the errors are measured against: name it with --float MODEL, or compare with a plan")
+		return fault.Usagef("nothing says which float network the errors are measured against: name it with --float MODEL, " +
+			"or compare with a plan")
 	}
 	if err := c.openSamples(spec); err != nil {
 		return err
@@ -138,7 +139,8 @@ func (c *Contest) open() error {
 }
 
 // openNetworks opens plans and models. base is the float network of what brings none of its own, spec what data are read for.
-func (c *Contest) openNetworks() (floats map[string]*graph.Graph, base *graph.Graph, spec func(open.DataOptions) (*graph.Graph, open.DataOptions), err error) {
+func (c *Contest) openNetworks() (floats map[string]*graph.Graph, base *graph.Graph,
+	spec func(open.DataOptions) (*graph.Graph, open.DataOptions), err error) {
 	floats = map[string]*graph.Graph{}
 	keep := func(digest string, g *graph.Graph) *graph.Graph {
 		if floats[digest] == nil {

@@ -51,7 +51,8 @@ func openRecording(j *open.Job, file string, of *graph.Graph, n int) (*answered,
 	}
 	for i, t := range r.rows {
 		if len(t.Shape) < 1 || t.Shape[0] != n {
-			return nil, &fault.FileError{File: file, Err: fmt.Errorf("output %q is %s: one row is needed for each of the %d samples", of.Value(of.Outputs[i]).Name, t.Type(), n)}
+			return nil, &fault.FileError{File: file, Err: fmt.Errorf("output %q is %s: one row is needed for each of the %d samples",
+				of.Value(of.Outputs[i]).Name, t.Type(), n)}
 		}
 	}
 	return r, nil

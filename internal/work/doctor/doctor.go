@@ -178,7 +178,8 @@ func (d *doctor) refused(ctx context.Context, names []string) error {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			d.add(data.Finding{Rule: "refused", Level: data.Fault, Node: "data", Value: 1, Text: err.Error(), Fix: "mend or remove this sample: calibrate refuses it"})
+			d.add(data.Finding{Rule: "refused", Level: data.Fault, Node: "data", Value: 1, Text: err.Error(),
+				Fix: "mend or remove this sample: calibrate refuses it"})
 		}
 	}
 	return nil
@@ -205,8 +206,9 @@ func (d *doctor) unreadable(ctx context.Context, err error) error {
 	if len(bad) > 3 {
 		text += fmt.Sprintf("; and %d more", len(bad)-3)
 	}
-	d.add(data.Finding{Rule: "unreadable", Level: data.Fault, Node: "data", Value: float64(len(bad)), Text: fmt.Sprintf("%d of %d samples cannot be read: %s", len(bad), d.set.Len(), text),
-		Fix: "replace these files or take them away; what else doctor looks for needs all samples"})
+	d.add(data.Finding{Rule: "unreadable", Level: data.Fault, Node: "data", Value: float64(len(bad)),
+		Text: fmt.Sprintf("%d of %d samples cannot be read: %s", len(bad), d.set.Len(), text),
+		Fix:  "replace these files or take them away; what else doctor looks for needs all samples"})
 	return nil
 }
 
@@ -236,8 +238,9 @@ func (d *doctor) open() error {
 	if again != nil || !set.Pictures() {
 		return err // it is not the size
 	}
-	d.add(data.Finding{Rule: "picture-size", Level: data.Fault, Node: "data", Text: fmt.Sprintf("the pictures do not get the size that the model takes: %v", err),
-		Fix: "--preprocess with a resize and a crop; all presets but none have them"})
+	d.add(data.Finding{Rule: "picture-size", Level: data.Fault, Node: "data",
+		Text: fmt.Sprintf("the pictures do not get the size that the model takes: %v", err),
+		Fix:  "--preprocess with a resize and a crop; all presets but none have them"})
 	d.set, d.pre, d.o.Data = set, pre, o
 	return nil
 }
@@ -272,7 +275,8 @@ func (d *doctor) labels() {
 	}
 	if d.o.Data.Labels != "" && missing > 0 {
 		d.add(data.Finding{Rule: "labels-missing", Level: data.Fault, Node: "labels", Value: float64(missing),
-			Text: fmt.Sprintf("%d of %d samples have no label (first: %s)", missing, d.set.Len(), first), Fix: "add lines for these samples to --labels, or remove the samples"})
+			Text: fmt.Sprintf("%d of %d samples have no label (first: %s)", missing, d.set.Len(), first),
+			Fix:  "add lines for these samples to --labels, or remove the samples"})
 	}
 	if d.r.Classes = plan.ClassesOf(counts, open.Scores(d.g)); d.r.Classes == nil {
 		return
@@ -285,7 +289,8 @@ func (d *doctor) labels() {
 	}
 	if outside > 0 {
 		d.add(data.Finding{Rule: "labels-outside", Level: data.Fault, Node: "labels", Value: float64(outside),
-			Text: fmt.Sprintf("%d labels are not below the %d classes of the model", outside, d.r.Classes.Of), Fix: "another --label-offset, or the labels of this model"})
+			Text: fmt.Sprintf("%d labels are not below the %d classes of the model", outside, d.r.Classes.Of),
+			Fix:  "another --label-offset, or the labels of this model"})
 	}
 	if c := d.r.Classes; c.Lacking() {
 		d.add(data.Finding{Rule: "class-coverage", Level: data.Hint, Node: "labels", Value: float64(c.Seen),
@@ -299,13 +304,17 @@ func (d *doctor) near(t *data.Thumbnails) {
 	list := t.Pairs()
 	if len(list) > 0 {
 		d.add(data.Finding{Rule: "near-duplicates", Level: data.Hint, Node: "data", Value: float64(len(list)),
-			Text: fmt.Sprintf("%s nearly the same (most alike: %s and %s, correlation %.4f)", pairs(len(list)), list[0].A, list[0].B, list[0].Correlation),
-			Fix:  "keep one of each pair: what looks like more samples are the same ones"})
+			Text: fmt.Sprintf("%s nearly the same (most alike: %s and %s, correlation %.4f)", pairs(len(list)), list[0].A, list[0].B,
+				list[0].Correlation),
+			Fix: "keep one of each pair: what looks like more samples are the same ones"})
 	}
-	if i := slices.IndexFunc(list, func(p data.Pair) bool { return p.Labels[0] >= 0 && p.Labels[1] >= 0 && p.Labels[0] != p.Labels[1] }); i >= 0 {
+	if i := slices.IndexFunc(list, func(p data.Pair) bool {
+		return p.Labels[0] >= 0 && p.Labels[1] >= 0 && p.Labels[0] != p.Labels[1]
+	}); i >= 0 {
 		p := list[i]
 		d.add(data.Finding{Rule: "labels-conflict", Level: data.Hint, Node: "labels", Value: p.Correlation,
-			Text: fmt.Sprintf("%s and %s are nearly the same and have the classes %d and %d", p.A, p.B, p.Labels[0], p.Labels[1]), Fix: "one of the two labels is wrong"})
+			Text: fmt.Sprintf("%s and %s are nearly the same and have the classes %d and %d", p.A, p.B, p.Labels[0], p.Labels[1]),
+			Fix:  "one of the two labels is wrong"})
 	}
 	if n := t.Left(); n > 0 {
 		d.Note("doctor: %d samples beyond %d were not compared with the others", n, data.MaxThumbnails)
@@ -327,7 +336,8 @@ func (d *doctor) overlap(ctx context.Context, hashes [][32]byte, thumbs *data.Th
 		return nil
 	}
 	for _, w := range data.Overlap(planning.SampleHashes(stats), hashes) {
-		d.add(data.Finding{Rule: "overlap", Level: data.Fault, Node: "data", Value: w.Value, Text: w.Text, Fix: "evaluate on samples that calibration has not seen"})
+		d.add(data.Finding{Rule: "overlap", Level: data.Fault, Node: "data", Value: w.Value, Text: w.Text,
+			Fix: "evaluate on samples that calibration has not seen"})
 	}
 	o := d.plan.Data(open.DataOptions{Threads: d.o.Data.Threads})
 	set, _, err := d.OpenData(d.g, o)
@@ -341,8 +351,8 @@ func (d *doctor) overlap(ctx context.Context, hashes [][32]byte, thumbs *data.Th
 	}
 	if list := thumbs.Across(seen); len(list) > 0 {
 		d.add(data.Finding{Rule: "near-overlap", Level: data.Fault, Node: "data", Value: float64(len(list)),
-			Text: fmt.Sprintf("%d of %d evaluation samples are nearly the same as one of calibration (most alike: %s and %s, correlation %.4f)", len(list), len(hashes),
-				list[0].A, list[0].B, list[0].Correlation), Fix: "evaluate on samples that calibration has not seen"})
+			Text: fmt.Sprintf("%d of %d evaluation samples are nearly the same as one of calibration (most alike: %s and %s, correlation %.4f)",
+				len(list), len(hashes), list[0].A, list[0].B, list[0].Correlation), Fix: "evaluate on samples that calibration has not seen"})
 	}
 	return nil
 }

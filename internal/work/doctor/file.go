@@ -89,7 +89,8 @@ func File(ctx context.Context, j *open.Job, o FileOptions) (*FileResult, error) 
 		return nil, broken(err)
 	}
 	if r.Findings = append(append(r.Findings, whole...), found...); len(r.Findings) > 0 {
-		return r, fault.Checkf("%s: %s would not take it as it is meant (format %s): %s", o.File, t.Name, f.Name, plain.Count(len(r.Findings), "finding"))
+		return r, fault.Checkf("%s: %s would not take it as it is meant (format %s): %s", o.File, t.Name, f.Name,
+			plain.Count(len(r.Findings), "finding"))
 	}
 	return r, nil
 }

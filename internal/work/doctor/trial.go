@@ -31,9 +31,9 @@ type DoctorBest struct {
 	Chance float64 `json:"chance"`
 }
 
-// sure is the chance below which a trial counts; with fewer than fewLabels samples not even a large difference is likely to.
-// farOffset is the chance below which an offset of labels other than one counts. tieFactor is how many times the samples of a trial are read to
-// tell the best preprocessings apart.
+// sure is the chance below which a trial counts; with fewer than fewLabels samples not even a large difference is likely to. farOffset is
+// the chance below which an offset of labels other than one counts. tieFactor is how many times the samples of a trial are read to tell the
+// best preprocessings apart.
 const (
 	sure      = 0.01
 	fewLabels = 20
@@ -133,8 +133,8 @@ func (t *doctorTrial) untie(ctx context.Context, o open.DataOptions, list []data
 		}
 	}
 	if len(names) > 1 {
-		t.d.Note("doctor: %s are equally good: %d of %d predictions are correct with each; more labelled samples would tell", strings.Join(names, " and "), top,
-			len(more.fit))
+		t.d.Note("doctor: %s are equally good: %d of %d predictions are correct with each; more labelled samples would tell",
+			strings.Join(names, " and "), top, len(more.fit))
 	}
 	return best, nil
 }
@@ -184,7 +184,8 @@ func (t *doctorTrial) run(ctx context.Context, taken []*exec.Sample, c data.Cand
 		one.Label = 0 // which it is does not matter here, and it may be none of the model's
 		list = append(list, &one)
 	}
-	r, err := analysis.Eval(ctx, t.d.g, &exec.InMemory{Samples: list}, analysis.AccuracyConfig{Threads: t.d.o.Threads, Memory: t.d.o.Data.Budget})
+	r, err := analysis.Eval(ctx, t.d.g, &exec.InMemory{Samples: list},
+		analysis.AccuracyConfig{Threads: t.d.o.Threads, Memory: t.d.o.Data.Budget})
 	if err != nil {
 		return nil, samples.BudgetHint(t.d.m.Named("doctor", err))
 	}
@@ -262,10 +263,12 @@ func (t *doctorTrial) confirm(ctx context.Context, asked, best data.Candidate, c
 	}
 	_, sameOffset := right(before, choice.LabelOffset)
 	_, samePre := right(after, t.given)
-	if analysis.BinomialTail(len(t.held), n, 1/float64(classes)) > sure { // the other half chose the best of many, which is right by chance more often
+	// the other half chose the best of many, which is right by chance more often
+	if analysis.BinomialTail(len(t.held), n, 1/float64(classes)) > sure {
 		d.add(data.Finding{Rule: "labels", Level: data.Fault, Node: "labels", Value: float64(n),
-			Text: fmt.Sprintf("with no preprocessing and label offset that was tried is the float model right more often than by chance: %d of %d with the best of them", n, len(t.held)),
-			Fix:  "the labels belong to other classes or samples, or the model wants another preprocessing: look at qwb preprocess --dump"})
+			Text: fmt.Sprintf("with no preprocessing and label offset that was tried is the float model right more often than by chance: "+
+				"%d of %d with the best of them", n, len(t.held)),
+			Fix: "the labels belong to other classes or samples, or the model wants another preprocessing: look at qwb preprocess --dump"})
 		return nil
 	}
 	// What the model says of its data stands above the rules of thumb about numbers.
@@ -275,7 +278,8 @@ func (t *doctorTrial) confirm(ctx context.Context, asked, best data.Candidate, c
 	}
 	if choice.LabelOffset != t.given && chance(after, t.given) <= sure {
 		d.add(data.Finding{Rule: "label-offset", Level: data.Fault, Node: "labels", Value: float64(choice.LabelOffset),
-			Text: fmt.Sprintf("%s with --label-offset %d", said(samePre), choice.LabelOffset), Fix: fmt.Sprintf("--label-offset %d", choice.LabelOffset)})
+			Text: fmt.Sprintf("%s with --label-offset %d", said(samePre), choice.LabelOffset),
+			Fix:  fmt.Sprintf("--label-offset %d", choice.LabelOffset)})
 	}
 	if !data.SamePixels(d.spec, asked.Pre, best.Pre) && chance(before, choice.LabelOffset) <= sure {
 		fix := "--preprocess " + choice.Flag

@@ -140,16 +140,18 @@ func tokens(in *export.Input, f *export.Format) ([]tqc.Warning, error) {
 	return []tqc.Warning{{Text: err.Error()}}, nil
 }
 
-// judgeExport finds out for which matrices the scales of the file are to be searched, where that was asked for: by the weights in the groups
-// of the format, with scales as float32, whatever the format rounds them to, and float activations.
+// judgeExport finds out for which matrices the scales of the file are to be searched, where that was asked for: by the weights in the
+// groups of the format, with scales as float32, whatever the format rounds them to, and float activations.
 func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) ([]language.Judged, error) {
 	file, named := in.Options.Text(weights.Judge.Name), in.Options.Text(export.Tokenizer.Name)
 	judged := in.Options.Text(weights.Method.Name) == weights.Judged
 	switch {
 	case judged != (file != ""):
-		return nil, fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
+		return nil, fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on",
+			weights.Judged)
 	case !judged && !f.Tokens && named != "":
-		return nil, fault.Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name, weights.Judged)
+		return nil, fault.Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name,
+			weights.Judged)
 	case !judged:
 		return nil, nil
 	}
@@ -177,7 +179,8 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 }
 
 // verifyWritten reads what was written back, compares it with its source, and runs tokens through it.
-func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *export.Input, out *export.Output, v *CheckpointVerification) error {
+func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *export.Input, out *export.Output,
+	v *CheckpointVerification) error {
 	v.Verdict = analysis.VerdictDifferent
 	refuse := func(err error) error {
 		if ctx.Err() != nil {
@@ -197,7 +200,8 @@ func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *expor
 	what := "no tokens run"
 	if back.Model != nil {
 		done, end := j.Progress("weights run", int(back.Model.Parameters()))
-		v.Run, err = groupsums.Run(ctx, back.Model, groupsums.Options{Table: kernels.Select(cpu.Detect()), Parallel: in.Parallel, Tokens: verifiedTokens,
+		v.Run, err = groupsums.Run(ctx, back.Model, groupsums.Options{Table: kernels.Select(cpu.Detect()), Parallel: in.Parallel,
+			Tokens:   verifiedTokens,
 			Progress: func(n int64) { done(int(n)) }})
 		end()
 		if err == nil && v.Run.Different > 0 {
@@ -220,7 +224,8 @@ func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *expor
 		return nil
 	}
 	v.Verdict = analysis.VerdictEqual
-	j.Note("verified: %d weights and %d codes compared, largest error %.3g steps; %s", v.Weights.Weights, v.Weights.Codes, v.Weights.LargestError, what)
+	j.Note("verified: %d weights and %d codes compared, largest error %.3g steps; %s", v.Weights.Weights, v.Weights.Codes,
+		v.Weights.LargestError, what)
 	return nil
 }
 

@@ -61,8 +61,8 @@ type Result struct {
 	Figures map[string]int64 `json:"-"`
 	// IntegerShare is the share of a plan's multiply-accumulates that run on integers, 0 to 1; absent where there are none.
 	IntegerShare *float64 `json:"integer_share,omitempty"`
-	// Verification is that of the plan under Profile, or the platform's, Checkpoint what reading the file of a checkpoint back and running it found. In JSON
-	// both are called verification.
+	// Verification is that of the plan under Profile, or the platform's, Checkpoint what reading the file of a checkpoint back and running it
+	// found. In JSON both are called verification.
 	Verification *workverify.ExportVerification `json:"-"`
 	Checkpoint   *CheckpointVerification        `json:"-"`
 	// ReadBack is what comparing the file of a plan with the plan found; in JSON it stands in verification.
@@ -156,7 +156,8 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 		}
 	}
 	r.IntegerShare = planning.IntegerShare(p.Graph, p.Set)
-	v, err := workverify.Ensure(ctx, j, p, profile, workverify.Terms{Backend: o.Backend, Samples: o.Samples, Threads: o.Threads, Unverified: o.Unverified, Kept: &back.Compiled})
+	v, err := workverify.Ensure(ctx, j, p, profile, workverify.Terms{Backend: o.Backend, Samples: o.Samples, Threads: o.Threads,
+		Unverified: o.Unverified, Kept: &back.Compiled})
 	in.Verified = back.Program
 	if v != nil {
 		r.Verification = workverify.ForExport(p, v)
@@ -259,7 +260,8 @@ func narrowFloat(g *graph.Graph, set *tqc.Set, half bool) []tqc.Warning {
 		}
 		if n > 0 {
 			list = append(list, tqc.Warning{Node: first, Value: float64(n),
-				Text: fmt.Sprintf("%s computes in %s in the plan (operators in %s: %d); the file has float32 there, and the engine's settings decide", first, d, d, n)})
+				Text: fmt.Sprintf("%s computes in %s in the plan (operators in %s: %d); the file has float32 there, and the engine's settings decide",
+					first, d, d, n)})
 		}
 	}
 	return list
@@ -292,12 +294,14 @@ func input(j *open.Job, f *export.Format, o Options) (*export.Input, error) {
 	if err != nil {
 		return nil, fault.UsageError{Err: err}
 	}
-	return &export.Input{Context: j.Context(), Options: values, Producer: "qwb", Version: j.Catalog.Version, Threads: o.Threads, Parallel: exec.Parallel(o.Threads),
-		Array: npy.Write, Progress: j.Progress}, nil
+	return &export.Input{Context: j.Context(), Options: values, Producer: "qwb", Version: j.Catalog.Version, Threads: o.Threads,
+		Parallel: exec.Parallel(o.Threads),
+		Array:    npy.Write, Progress: j.Progress}, nil
 }
 
 // writeExport lets a format write; nothing has its name yet.
-func writeExport(ctx context.Context, j *open.Job, f *export.Format, in *export.Input, out *export.Output, r *Result, unverified bool) error {
+func writeExport(ctx context.Context, j *open.Job, f *export.Format, in *export.Input, out *export.Output, r *Result,
+	unverified bool) error {
 	switch {
 	case f.Experimental != "":
 		j.Warn("format %s is experimental: %s", f.Name, f.Experimental)
@@ -333,8 +337,8 @@ func writeExport(ctx context.Context, j *open.Job, f *export.Format, in *export.
 	return ctx.Err()
 }
 
-// commit gives the files their names, unless one of them is that of an input. A file beside the one that the user named belongs to it; where that
-// one was not there before, a warning says what was replaced.
+// commit gives the files their names, unless one of them is that of an input. A file beside the one that the user named belongs to it;
+// where that one was not there before, a warning says what was replaced.
 func commit(j *open.Job, out *export.Output, inputs []string, r *Result) (err error) {
 	_, before := fs.Stat(j.Files(), r.File)
 	for _, name := range out.Paths() {

@@ -19,9 +19,10 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// readBack reads what was written of a plan, compares every number with the plan, and refuses it where one differs. Without verification that
-// is a warning.
-func readBack(ctx context.Context, j *open.Job, f *export.Format, in *export.Input, out *export.Output, r *Result, unverified bool) (err error) {
+// readBack reads what was written of a plan, compares every number with the plan, and refuses it where one differs. Without verification
+// that is a warning.
+func readBack(ctx context.Context, j *open.Job, f *export.Format, in *export.Input, out *export.Output, r *Result,
+	unverified bool) (err error) {
 	if r.ReadBack, err = f.Equal(ctx, in, out); err == nil {
 		return nil
 	}
@@ -35,8 +36,8 @@ func readBack(ctx context.Context, j *open.Job, f *export.Format, in *export.Inp
 	return fault.CheckError{Err: fmt.Errorf("%w; nothing was written (--unverified writes it)", err)}
 }
 
-// backRun runs the program of a file that was written on the samples of the plan's verification. That verification, where it is made now, leaves
-// the plan's program and its integers.
+// backRun runs the program of a file that was written on the samples of the plan's verification. That verification, where it is made now,
+// leaves the plan's program and its integers.
 type backRun struct {
 	job     *open.Job
 	plan    *planning.Planned

@@ -15,8 +15,8 @@ import (
 // triedBytes is the size of weights up to which a plan's file is written to find out if that is refused.
 const triedBytes = 256 << 20
 
-// Refusal is what an export of a plan in its platform's usual format would be refused for, by the arithmetic or by the writer of the format;
-// nil for nothing. Nothing is verified, and nothing is left behind. Large networks are not tried.
+// Refusal is what an export of a plan in its platform's usual format would be refused for, by the arithmetic or by the writer of the
+// format; nil for nothing. Nothing is verified, and nothing is left behind. Large networks are not tried.
 func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, threads int) error {
 	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, p.Target.Format)
 	if err != nil || export.WeightBytes(p.Graph) > triedBytes {

@@ -53,8 +53,8 @@ func KeptAnalysis(p *open.Project) (hash string, r *analysis.Report, err error) 
 	return k.Plan, k.Report, nil
 }
 
-// KeepAnalysis writes what an analysis found beside the plan that it is of. Parts that it was not asked for stay what an earlier one of the same
-// plan and samples found. Another file of that name is left as it is, and that is an error.
+// KeepAnalysis writes what an analysis found beside the plan that it is of. Parts that it was not asked for stay what an earlier one of the
+// same plan and samples found. Another file of that name is left as it is, and that is an error.
 func KeepAnalysis(p *open.Project, r *analysis.Report) error {
 	name := AnalysisPath(p.Plan)
 	was, old, err := KeptAnalysis(p)

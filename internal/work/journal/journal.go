@@ -24,8 +24,8 @@ import (
 	"qwb/reports"
 )
 
-// Outcomes of commands lie beside the plan, in PLAN.runs.jsonl: one line each, in the order in which they came, without times. The file is no
-// part of the plan; without it nothing is lost but what the log tells.
+// Outcomes of commands lie beside the plan, in PLAN.runs.jsonl: one line each, in the order in which they came, without times. The file is
+// no part of the plan; without it nothing is lost but what the log tells.
 
 // RunsPath is where the outcomes lie of what was run on a plan.
 func RunsPath(planFile string) string {

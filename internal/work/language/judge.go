@@ -15,9 +15,11 @@ import (
 
 // Judge finds for which matrices searched scales are better than nearest ones, on the texts of a file, and tells what it found. The
 // weights are those of w.
-func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights, file string, threads int) ([]checkpoint.Role, []language.Judged, error) {
+func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights, file string,
+	threads int) ([]checkpoint.Role, []language.Judged, error) {
 	if file == "" {
-		return nil, nil, fault.Usagef("--method %s needs --judge: a text, one sequence per line, other than the one that measures", weights.Judged)
+		return nil, nil, fault.Usagef("--method %s needs --judge: a text, one sequence per line, other than the one that measures",
+			weights.Judged)
 	}
 	nearest, searched := w, w
 	nearest.Search, searched.Search, searched.Only = false, true, 0
@@ -25,9 +27,10 @@ func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights,
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := language.JudgeConfig{Model: engine, Name: weights.Search, Threads: threads, Try: func(ctx context.Context, p checkpoint.Part) (func(), error) {
-		return engine.Replace(ctx, l.Model, p, searched)
-	}}
+	cfg := language.JudgeConfig{Model: engine, Name: weights.Search, Threads: threads,
+		Try: func(ctx context.Context, p checkpoint.Part) (func(), error) {
+			return engine.Replace(ctx, l.Model, p, searched)
+		}}
 	for _, t := range matricesOf(l.Model) {
 		if t.Quantized() || l.Tied && t.Role == checkpoint.Classifier {
 			continue

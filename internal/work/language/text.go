@@ -61,7 +61,8 @@ func Eval(ctx context.Context, j *open.Job, o TextOptions) (*language.Result, er
 			}
 			defer other.Close()
 		}
-		if cfg.Float, err = decode.New(ctx, other, decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true}, Device: device}); err != nil {
+		if cfg.Float, err = decode.New(ctx, other, decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true},
+			Device: device}); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +120,8 @@ func scoreLines(ctx context.Context, j *open.Job, l *open.Language, o TextOption
 		return nil, &fault.FileError{File: o.Text, Err: err}
 	}
 	if r.Cut > 0 {
-		j.Warn("%s: %d of %d sequences are longer than the %d positions that the model was made for, and were cut", o.Text, r.Cut, r.Sequences, reach)
+		j.Warn("%s: %d of %d sequences are longer than the %d positions that the model was made for, and were cut", o.Text, r.Cut,
+			r.Sequences, reach)
 	}
 	return r, nil
 }

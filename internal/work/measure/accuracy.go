@@ -135,7 +135,8 @@ func integerForwards(p *planning.Planned, cfg *analysis.AccuracyConfig, o EvalOp
 }
 
 // accuracy evaluates a data set on a graph of the model, in float or by it. see is shown every sample.
-func accuracy(ctx context.Context, j *open.Job, m *open.Model, g *graph.Graph, set *data.Set, see func(*exec.Sample), o EvalOptions, cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
+func accuracy(ctx context.Context, j *open.Job, m *open.Model, g *graph.Graph, set *data.Set, see func(*exec.Sample), o EvalOptions,
+	cfg analysis.AccuracyConfig) (*analysis.Accuracy, error) {
 	scorings, closing, err := j.Scorings(ctx, g, set, o.Data)
 	defer closing()
 	if err != nil {
@@ -146,10 +147,12 @@ func accuracy(ctx context.Context, j *open.Job, m *open.Model, g *graph.Graph, s
 	}
 	for _, s := range scorings {
 		if s.Float && cfg.Simulator == nil {
-			return nil, fmt.Errorf("%w, by which to judge the float network; without labels a plan can be compared with it by --mode sim or int8", noLabels(set))
+			return nil, fmt.Errorf("%w, by which to judge the float network; without labels a plan can be compared with it by --mode sim or int8",
+				noLabels(set))
 		}
 	}
-	if named := len(o.Data.Metric.Names)+len(o.Data.Metric.Outputs) > 0; named || len(scorings) == 0 || scorings[0].Float || scorings[0].Name != "top1" {
+	if named := len(o.Data.Metric.Names)+len(o.Data.Metric.Outputs) > 0; named || len(scorings) == 0 || scorings[0].Float ||
+		scorings[0].Name != "top1" {
 		cfg.Metrics = append([]task.Scoring{}, scorings...)
 	}
 	tick, finish := j.Progress("eval", set.Len())
@@ -178,7 +181,8 @@ func checkOffset(j *open.Job, r *analysis.Accuracy, offset int) {
 		return
 	}
 	if by, right, ok := r.Shift(); ok {
-		j.WarnAbout(tqc.Warning{Node: "labels", Value: float64(offset + by), Text: fmt.Sprintf("only %d of %d predictions are correct; with --label-offset %d it would be %d", r.Top1, r.N, offset+by, right)})
+		j.WarnAbout(tqc.Warning{Node: "labels", Value: float64(offset + by),
+			Text: fmt.Sprintf("only %d of %d predictions are correct; with --label-offset %d it would be %d", r.Top1, r.N, offset+by, right)})
 	}
 }
 
@@ -191,13 +195,15 @@ func checkBetter(j *open.Job, r *analysis.Accuracy) {
 	if r == nil || r.Change == nil || r.DropError <= 0 || -r.Drop < beyondChance*r.DropError {
 		return
 	}
-	j.WarnAbout(tqc.Warning{Node: "float", Value: -r.Drop, Text: fmt.Sprintf("the quantized network is right more often than the float one, by %.2f ± %.2f points, "+
-		"which is no chance: the float model, or its preprocessing, is not the one that was quantized", -r.Drop, r.DropError)})
+	j.WarnAbout(tqc.Warning{Node: "float", Value: -r.Drop,
+		Text: fmt.Sprintf("the quantized network is right more often than the float one, by %.2f ± %.2f points, "+
+			"which is no chance: the float model, or its preprocessing, is not the one that was quantized", -r.Drop, r.DropError)})
 }
 
 // EvalFigures are what is kept of an outcome: keys of its JSON, see journal.Picked.
 var EvalFigures = func(r *analysis.Accuracy) json.RawMessage {
-	b := journal.Picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error centred.nsr=centred_nsr centred.nsr_error=centred_nsr_error")(r)
+	b := journal.Picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error " +
+		"centred.nsr=centred_nsr centred.nsr_error=centred_nsr_error")(r)
 	if r.Counts != nil || len(r.Scores) == 0 || len(b) < 3 {
 		return b
 	}

@@ -32,7 +32,8 @@ type AnalyzeOptions struct {
 }
 
 // Analyze measures the error of the plan's simulation. advice, which may be nil, adds to a report whose layers have Weight and Activation.
-func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(context.Context, *planning.Planned, *data.Set, *analysis.Report, AnalyzeOptions) error) (*analysis.Report, error) {
+func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(context.Context, *planning.Planned, *data.Set,
+	*analysis.Report, AnalyzeOptions) error) (*analysis.Report, error) {
 	elapsed := j.Stopwatch()
 	p, err := planning.OpenPlan(j, j.Plan)
 	if err != nil {
@@ -81,7 +82,8 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 			return nil, err
 		}
 	}
-	if w, ok := planning.BadPlan(Floor(r), worstPart(r), integerOutputs(r), plain.Count(r.Samples, "sample"), planning.WhatHelps(j, r, "The report", o.Data)); ok {
+	if w, ok := planning.BadPlan(Floor(r), worstPart(r), integerOutputs(r), plain.Count(r.Samples, "sample"),
+		planning.WhatHelps(j, r, "The report", o.Data)); ok {
 		r.Warnings = append(r.Warnings, w)
 	}
 	if !split {
@@ -117,7 +119,9 @@ func explain(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Se
 	tick, finish := j.Progress("explain", set.Len())
 	defer finish()
 	elapsed := j.Stopwatch()
-	r, err := analysis.Explain(ctx, func() exec.Iterator { return set.Iterator() }, analysis.ExplainConfig{Set: p.Set, Program: lowered, Reference: p.Reference, Parts: o.Parts, Backend: backend,
+	r, err := analysis.Explain(ctx, func() exec.Iterator {
+		return set.Iterator()
+	}, analysis.ExplainConfig{Set: p.Set, Program: lowered, Reference: p.Reference, Parts: o.Parts, Backend: backend,
 		Threads: o.Threads, Progress: tick})
 	if err != nil {
 		return nil, err

@@ -229,6 +229,7 @@ func SampleLayers(ctx context.Context, j *open.Job, o open.DataOptions, name str
 	}
 	tick, finish := j.Progress("analyze one sample", 1)
 	defer finish()
-	return analysis.Analyze(ctx, p.Reference, q, &exec.InMemory{Samples: []*exec.Sample{s}}, analysis.Config{Graphwise: true, Layerwise: true, Split: true, Outputs: true,
+	return analysis.Analyze(ctx, p.Reference, q, &exec.InMemory{Samples: []*exec.Sample{s}}, analysis.Config{Graphwise: true, Layerwise: true,
+		Split: true, Outputs: true,
 		Threads: 1, Memory: o.Memory, Progress: tick})
 }

@@ -23,8 +23,8 @@ type WhatIfOptions struct {
 	// Properties are key=value as Set takes them, or lo=X and hi=Y for the range of one activation.
 	Properties []string
 	Histograms bool // of the tensors that change: histogram, grid and observers too
-	// Measure runs the plan as it is and as it would be, on Data: without paths the plan's own samples, samples.AnalysisSamples of them unless told
-	// otherwise.
+	// Measure runs the plan as it is and as it would be, on Data: without paths the plan's own samples, samples.AnalysisSamples of them unless
+	// told otherwise.
 	Measure bool
 	Data    open.DataOptions
 	Threads int

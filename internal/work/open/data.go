@@ -65,7 +65,8 @@ func (j *Job) OpenData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 	if err != nil {
 		return nil, pre, err
 	}
-	options := data.Options{FS: j.Files(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: labels, LabelOffset: o.LabelOffset, Ahead: o.Threads, Memory: o.Memory}
+	options := data.Options{FS: j.Files(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: labels, LabelOffset: o.LabelOffset,
+		Ahead: o.Threads, Memory: o.Memory}
 	if err := j.Readable(o.Tokenizer); err != nil {
 		return nil, pre, err
 	}

@@ -36,7 +36,8 @@ type Catalog struct {
 	Version string
 	// Platforms are what models can be quantized for; empty: the built-in ones.
 	Platforms target.Catalog
-	// Backends are what runs integers: program.Reference and the Backend of program/cpu, for example. The second, or else the first, is taken where none is named.
+	// Backends are what runs integers: program.Reference and the Backend of program/cpu, for example. The second, or else the first, is taken
+	// where none is named.
 	Backends []program.Backend
 	// Formats are what can be exported: all.Formats() of export/all, for one.
 	Formats []export.Format

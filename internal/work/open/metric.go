@@ -25,7 +25,8 @@ type MetricOptions struct {
 
 // MetricCommand is a running program that scores outputs.
 type MetricCommand interface {
-	// Score says how good the outputs for a sample are, the larger the better, and how much the sample weighs. label is -1 where it is unknown.
+	// Score says how good the outputs for a sample are, the larger the better, and how much the sample weighs. label is -1 where it is
+	// unknown.
 	Score(sample string, label int, outputs []*tensor.Tensor) (value, weight float64, err error)
 	// Close ends the program.
 	Close() error
@@ -66,7 +67,8 @@ func (o *DataOptions) classLabels() (string, error) {
 
 // Scorings opens the metrics for a data set of g. Without any they are top-1 for samples with labels, for samples without what says how
 // far the outputs are from those of the float network. closing is to be called in the end, also after an error.
-func (j *Job) Scorings(ctx context.Context, g *graph.Graph, set *data.Set, o DataOptions) (scorings []task.Scoring, closing func(), err error) {
+func (j *Job) Scorings(ctx context.Context, g *graph.Graph, set *data.Set,
+	o DataOptions) (scorings []task.Scoring, closing func(), err error) {
 	closing = func() {}
 	order, err := o.Metric.order(g)
 	if err != nil {
@@ -137,8 +139,8 @@ func (o *MetricOptions) First(g *graph.Graph) int {
 	return 0
 }
 
-// defaultMetrics are those of data without a word about metrics, which read the output of index k. Nothing scores the agreement of whole numbers
-// that are no class, and of outputs whose size depends on the numbers.
+// defaultMetrics are those of data without a word about metrics, which read the output of index k. Nothing scores the agreement of whole
+// numbers that are no class, and of outputs whose size depends on the numbers.
 func defaultMetrics(g *graph.Graph, k int, agreement bool) []*task.Metric {
 	names := []string{"top1"}
 	if agreement {
@@ -176,7 +178,8 @@ func (j *Job) commandScoring(ctx context.Context, g *graph.Graph, command string
 	if err != nil {
 		return nil, func() {}, fmt.Errorf("--metric-cmd: %w", err)
 	}
-	return []task.Scoring{task.External(running.Score)}, func() { _ = running.Close() }, nil // its error would be that it ended otherwise than it should
+	// its error would be that it ended otherwise than it should
+	return []task.Scoring{task.External(running.Score)}, func() { _ = running.Close() }, nil
 }
 
 // mostAlphabet is the size of an alphabet's file at most.

@@ -178,7 +178,8 @@ func (j *Job) openPNNX(name string) (*Model, error) {
 	h := sha256.New()
 	h.Write(text) // no error: see package hash
 	h.Write(weights)
-	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(h.Sum(nil)), beside: []string{base + ".bin"}}), nil
+	return j.inferred(&Model{Model: &onnx.Model{Graph: g}, Loaded: g, Path: name, Digest: hex.EncodeToString(h.Sum(nil)),
+		beside: []string{base + ".bin"}}), nil
 }
 
 // readModel reads a model that is no file of the operating system.
@@ -291,7 +292,8 @@ func Unquantized(m *Model) error {
 	}
 	for _, id := range order {
 		if spec := m.Graph.Node(id).Spec(); spec != nil && spec.Kind == graph.KindQuantize {
-			return m.Graph.ErrorAt("calibrate: "+m.Path, id, errors.New("the model is already quantized: calibrate the original float model, or make a plan from this one with qwb import"))
+			return m.Graph.ErrorAt("calibrate: "+m.Path, id,
+				errors.New("the model is already quantized: calibrate the original float model, or make a plan from this one with qwb import"))
 		}
 	}
 	return nil

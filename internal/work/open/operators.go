@@ -24,7 +24,8 @@ type OperatorInfo struct {
 	Without []string `json:"formats_without"`
 }
 
-// ListOperators lists the operators that have integers, and the steps beside them, with what the catalog's backends and formats have for each.
+// ListOperators lists the operators that have integers, and the steps beside them, with what the catalog's backends and formats have for
+// each.
 func (c *Catalog) ListOperators() []OperatorInfo {
 	var list []OperatorInfo
 	verified := verify.Operators()

@@ -114,8 +114,9 @@ func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &TargetCheck{Name: t.Name, SHA256: t.Hash(), Operators: len(t.Ops), Builtin: target.IsBuiltin(t.Name), Contradictions: append([]string{}, list...),
-		Notes: append([]string{}, notes...)}
+	c := &TargetCheck{Name: t.Name, SHA256: t.Hash(), Operators: len(t.Ops), Builtin: target.IsBuiltin(t.Name),
+		Contradictions: append([]string{}, list...),
+		Notes:          append([]string{}, notes...)}
 	if t.Format != "" {
 		if f, err := export.ForPlatform(p.Catalog.Formats, t.Name, t.Format); err != nil {
 			c.Contradictions = append(c.Contradictions, err.Error())
@@ -124,7 +125,8 @@ func (p *Project) CheckTarget(platform string) (*TargetCheck, error) {
 		}
 	}
 	if r := t.Activation.Rounding; r != qmath.HalfEven && !c.Builtin {
-		c.Notes = append(c.Notes, fmt.Sprintf("activations are rounded %s, and QuantizeLinear half to even: Q/DQ files (format onnx) of its plans are refused", r))
+		c.Notes = append(c.Notes, fmt.Sprintf("activations are rounded %s, and QuantizeLinear half to even: "+
+			"Q/DQ files (format onnx) of its plans are refused", r))
 	}
 	if n := len(c.Contradictions); n > 0 {
 		return c, fault.Checkf("platform %s contradicts itself in %s", t.Name, plain.Count(n, "point"))

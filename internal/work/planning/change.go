@@ -58,7 +58,8 @@ func changeWithout(j *open.Job, threads int) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{Job: j, Planned: &Planned{Model: m, File: j.Plan, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog, Sum: sum, lost: true}}
+	c := &Change{Job: j, Planned: &Planned{Model: m, File: j.Plan, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog,
+		Sum: sum, lost: true}}
 	if c.Derivation, err = DerivationOf(j, c.Planned, threads); err != nil {
 		m.Close()
 		return nil, err
@@ -76,7 +77,8 @@ func (c *Change) Open(ctx context.Context, threads int) (err error) {
 	c.used = c.Derivation
 	if c.Planned.Plan.Options != nil {
 		if err := c.migrate(ctx); err != nil {
-			return fmt.Errorf("%s is a plan of version 1 and cannot be converted: %w; it can be read, evaluated and exported, but not changed: run qwb calibrate again", c.Planned.File, err)
+			return fmt.Errorf("%s is a plan of version 1 and cannot be converted: %w; it can be read, evaluated and exported, but not changed: "+
+				"run qwb calibrate again", c.Planned.File, err)
 		}
 	}
 	if c.Was, err = c.Derivation.Derive(ctx, c.Planned.Plan.Decisions); err != nil {
@@ -95,9 +97,11 @@ func (c *Change) stands() error {
 		return nil
 	}
 	if structure, _ := Difference(c.Planned.Graph, c.Planned.Set, c.Was.Set); structure != "" {
-		return fmt.Errorf("%s: this version of qwb computes another plan from its decisions (first difference: %s): run qwb plan rederive %s first", c.Planned.File, structure, c.Planned.File)
+		return fmt.Errorf("%s: this version of qwb computes another plan from its decisions (first difference: %s): "+
+			"run qwb plan rederive %s first", c.Planned.File, structure, c.Planned.File)
 	}
-	c.Warn("%s: another version of qwb or another machine computed other numbers, first at %s; the stored ones stay in force until qwb plan rederive", c.Planned.File, c.Other)
+	c.Warn("%s: another version of qwb or another machine computed other numbers, first at %s; the stored ones stay in "+
+		"force until qwb plan rederive", c.Planned.File, c.Other)
 	return nil
 }
 
@@ -164,7 +168,8 @@ func (c *Change) under(next *plan.Plan) (*Derivation, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Derivation{Target: c.Derivation.Target, Stats: c.Derivation.Base, Imported: c.Derivation.Imported, Own: c.Derivation.Own, Threads: c.Derivation.Threads}
+	d := &Derivation{Target: c.Derivation.Target, Stats: c.Derivation.Base, Imported: c.Derivation.Imported, Own: c.Derivation.Own,
+		Threads: c.Derivation.Threads}
 	return d, TunedBy(c.Job, d, c.Planned.File, next, normal)
 }
 
@@ -221,7 +226,8 @@ func stand(g *graph.Graph, stored, was, now *tqc.Set) error {
 	}
 	var nodes []graph.NodeID
 	for node := range touched {
-		if bias := now.Input(node, graph.BiasInput); bias != tqc.NoSlot && !kept[bias] && !sameParams(was.Save(bias).Params, now.Save(bias).Params) {
+		if bias := now.Input(node, graph.BiasInput); bias != tqc.NoSlot && !kept[bias] &&
+			!sameParams(was.Save(bias).Params, now.Save(bias).Params) {
 			nodes = append(nodes, node)
 		}
 	}

@@ -207,7 +207,8 @@ func unsettable(list []decision.Decision, what string, number int) (numbers []in
 		case !in[number-1]:
 			return nil, fmt.Errorf("decision #%d (%s) is not in force", number, list[number-1].String())
 		case list[number-1].Default():
-			return nil, fmt.Errorf("decision #%d (%s) is a default and cannot be taken back: change it with qwb calibrate", number, list[number-1].String())
+			return nil, fmt.Errorf("decision #%d (%s) is a default and cannot be taken back: change it with qwb calibrate", number,
+				list[number-1].String())
 		}
 		return []int{number}, nil
 	}
@@ -254,7 +255,8 @@ func Step(ctx context.Context, j *open.Job, threads int, edit func(p *plan.Plan)
 	if err != nil {
 		return nil, &fault.FileError{File: c.Planned.File, Err: err}
 	}
-	if was, is := TunedFile(c.Planned.File, c.Planned.Plan), TunedFile(c.Planned.File, &next); Lost(why) && was != nil && is != nil && was.SHA256 == is.SHA256 {
+	if was, is := TunedFile(c.Planned.File, c.Planned.Plan), TunedFile(c.Planned.File, &next); Lost(why) && was != nil && is != nil &&
+		was.SHA256 == is.SHA256 {
 		return nil, why // what is left needs the lost values too
 	}
 	out, err := c.Derive(ctx, &next)

@@ -26,7 +26,8 @@ import (
 type Derivation struct {
 	Graph  *graph.Graph
 	Target *target.Target
-	// Stats are the statistics of the graph, with the steps of Overlay. For a plan that was imported they are nil and Imported is what the file says.
+	// Stats are the statistics of the graph, with the steps of Overlay. For a plan that was imported they are nil and Imported is what the
+	// file says.
 	Stats    *calib.Stats
 	Imported *tqc.Set
 	// Parts are what outputs are judged by beside the whole, as analysis.NewJudge takes them.
@@ -87,7 +88,8 @@ func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Der
 	for _, name := range []string{"dispatcher", "border_cost"} {
 		out.Effects.Used[table.Plan.By(name)] = true
 	}
-	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Own: d.Own, Threads: d.Threads, Memo: &d.Memo, Frozen: d.frozen(out.Set),
+	rendered, err := calib.Render(ctx, d.Graph, out.Set, d.Stats, calib.RenderConfig{Own: d.Own, Threads: d.Threads, Memo: &d.Memo,
+		Frozen:   d.frozen(out.Set),
 		Progress: d.Watch})
 	if err != nil {
 		return nil, err
@@ -96,7 +98,8 @@ func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Der
 	for _, c := range rendered.Choices {
 		if c.Asked == tqc.ObserverAuto {
 			out.Set.Slot(c.Slot).Observer = c.Observer
-			out.Choices = append(out.Choices, decision.Decision{By: decision.ByCalibrate, Select: decision.Select{SlotSelector(d.Graph, out.Set, c.Slot)},
+			out.Choices = append(out.Choices, decision.Decision{By: decision.ByCalibrate,
+				Select:     decision.Select{SlotSelector(d.Graph, out.Set, c.Slot)},
 				Properties: decision.Properties{Observer: c.Observer}})
 		}
 	}
@@ -115,7 +118,8 @@ func (d *Derivation) Forced(list []decision.Decision, out *Derived) (forced []di
 // Assign dispatches the graph.
 func (d *Derivation) Assign(out *Derived, forced []dispatch.Forced) (err error) {
 	whole := &out.Table.Plan
-	out.Assignment, err = dispatch.Assign(d.Graph, d.Target, dispatch.Options{Strategy: whole.Dispatcher, BorderCost: whole.BorderCost, Forced: forced})
+	out.Assignment, err = dispatch.Assign(d.Graph, d.Target, dispatch.Options{Strategy: whole.Dispatcher, BorderCost: whole.BorderCost,
+		Forced: forced})
 	if err != nil {
 		return d.undispatched(out.Table, err)
 	}
@@ -123,7 +127,8 @@ func (d *Derivation) Assign(out *Derived, forced []dispatch.Forced) (err error) 
 }
 
 // Configure dispatches a normal graph for a target and chooses all scales from its statistics, activations by an observer.
-func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *target.Target, observer tqc.Observer, threads int) (*tqc.Set, error) {
+func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *target.Target, observer tqc.Observer,
+	threads int) (*tqc.Set, error) {
 	d := &Derivation{Graph: g, Target: t, Stats: stats, Threads: threads}
 	out, err := d.Derive(ctx, []decision.Decision{CalibrationDecision(observer, false, false)})
 	if err != nil {
@@ -221,7 +226,8 @@ func (d *Derivation) release(table *decision.Table, list []decision.Decision, fo
 		p := list[i].Properties
 		p.Domain, p.Scale, p.ZeroPoint = "", nil, nil
 		if counts && !p.Empty() {
-			return table.Fail(i+1, fmt.Errorf("the plan was imported and has no statistics: only domain=fp32, scale and zero_point can be set, not %s", strings.Join(p.Words(), " ")))
+			return table.Fail(i+1, fmt.Errorf("the plan was imported and has no statistics: only domain=fp32, "+
+				"scale and zero_point can be set, not %s", strings.Join(p.Words(), " ")))
 		}
 	}
 	nodes, err := d.freeze(set)

@@ -12,9 +12,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Exportable refuses a configuration that breaks rules of the platform's reader which the plan kept before: what export would find, but before
-// the plan is written. A finding without a rule, because no file has a form for it, is a warning. An open platform has no rules: its plans are
-// checked by export alone.
+// Exportable refuses a configuration that breaks rules of the platform's reader which the plan kept before: what export would find, but
+// before the plan is written. A finding without a rule, because no file has a form for it, is a warning. An open platform has no rules: its
+// plans are checked by export alone.
 func (c *Change) Exportable(out *Derived) error {
 	if c.Planned.Target.Export.Open {
 		return nil

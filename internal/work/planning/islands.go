@@ -11,8 +11,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// halfMost is the largest finite number of fp16. halfRoom is the largest magnitude that is left to it, since other samples go further than those
-// that were observed.
+// halfMost is the largest finite number of fp16. halfRoom is the largest magnitude that is left to it, since other samples go further than
+// those that were observed.
 const (
 	halfMost = 65504
 	halfRoom = halfMost / 2
@@ -51,7 +51,8 @@ func (d *Derivation) islands(out *Derived) {
 	}
 }
 
-// largest is the largest magnitude among what a node reads and computes, in constants and as observed, and the name of the tensor that has it.
+// largest is the largest magnitude among what a node reads and computes, in constants and as observed, and the name of the tensor that has
+// it.
 func (d *Derivation) largest(id graph.NodeID) (name string, most float32) {
 	see := func(v graph.ValueID) {
 		val, m := d.Graph.Value(v), float32(0)

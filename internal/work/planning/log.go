@@ -187,7 +187,8 @@ type ShowResult struct {
 	Samples  int        `json:"samples"`
 	Platform string     `json:"platform"`
 	Profile  string     `json:"profile"`
-	// Engine is who reads the platform's files, EngineKnown whether the profile's integers were ever held to its own, Arithmetic the same in words.
+	// Engine is who reads the platform's files, EngineKnown whether the profile's integers were ever held to its own, Arithmetic the same in
+	// words.
 	Engine      string             `json:"engine,omitempty"`
 	EngineKnown bool               `json:"engine_known"`
 	Arithmetic  string             `json:"arithmetic"`
@@ -209,7 +210,8 @@ func Show(j *open.Job) (*ShowResult, error) {
 		return nil, err
 	}
 	defer p.Close()
-	r := &ShowResult{Plan: j.Plan, Version: plan.Version, Model: p.Plan.Model, Imported: p.Plan.Imported, Data: p.Plan.Data, Samples: p.Plan.Samples,
+	r := &ShowResult{Plan: j.Plan, Version: plan.Version, Model: p.Plan.Model, Imported: p.Plan.Imported, Data: p.Plan.Data,
+		Samples:  p.Plan.Samples,
 		Platform: p.Plan.Platform, Profile: p.Plan.Profile, Domains: map[string]int{}, Schemes: map[string]int{}, InForce: []Logged{},
 		Verified: p.Plan.Verification, Warnings: append([]tqc.Warning{}, p.Plan.Warnings...)}
 	e := target.EngineOf(p.Plan.Platform)
@@ -315,7 +317,8 @@ func ExplainOpen(j *open.Job, p *Planned, node string) (*ExplainResult, error) {
 		return list
 	}
 	n := p.Graph.Node(id)
-	r := &ExplainResult{Plan: j.Plan, Node: n.Name, Op: n.Op, Domain: p.Set.Domains[id].String(), Why: p.Set.Why[id], By: because(&table.Nodes[id], "")}
+	r := &ExplainResult{Plan: j.Plan, Node: n.Name, Op: n.Op, Domain: p.Set.Domains[id].String(), Why: p.Set.Why[id],
+		By: because(&table.Nodes[id], "")}
 	if f := p.Set.Fused[id]; f >= 0 {
 		r.Fused = p.Graph.Node(f).Name
 	}
@@ -332,7 +335,8 @@ func ExplainOpen(j *open.Job, p *Planned, node string) (*ExplainResult, error) {
 				continue
 			}
 			sl := p.Set.Slot(s)
-			e := SlotExplained{Slot: SlotName(p.Graph, p.Set, s), Tensor: p.Graph.Value(sl.Value).Name, State: sl.State().String(), By: because(&table.Slots[s], "")}
+			e := SlotExplained{Slot: SlotName(p.Graph, p.Set, s), Tensor: p.Graph.Value(sl.Value).Name, State: sl.State().String(),
+				By: because(&table.Slots[s], "")}
 			if sl.State() != tqc.FP32 {
 				if sc, err := tqc.SchemeOf(sl.Config); err == nil {
 					e.Scheme = sc.String()
@@ -386,7 +390,8 @@ type GCResult struct {
 	LeftoversKept []string `json:"leftovers_kept,omitempty"`
 }
 
-// GC removes the files with tuned values, and with statistics of what they changed, that no decision of the plan names, those that were undone included.
+// GC removes the files with tuned values, and with statistics of what they changed, that no decision of the plan names, those that were
+// undone included.
 func GC(j *open.Job) (*GCResult, error) {
 	p, _, err := j.ReadPlan(j.Plan)
 	if err != nil {

@@ -57,9 +57,11 @@ func (c *Change) options(o *plan.Options) []decision.Decision {
 	if c.Planned.Plan.Imported != nil {
 		return []decision.Decision{{By: decision.ByImport}}
 	}
-	list := []decision.Decision{CalibrationDecision(o.Observers.Activation, o.PerTensor, o.ReduceRange), DispatcherDecision(c.Planned.Target, "", nil)}
+	list := []decision.Decision{CalibrationDecision(o.Observers.Activation, o.PerTensor, o.ReduceRange),
+		DispatcherDecision(c.Planned.Target, "", nil)}
 	if w := o.Observers.Weight; w != c.Planned.Target.Weight.Observer && w != "" {
-		list = append(list, decision.Decision{By: decision.ByCalibrate, Select: decision.Select{"*:weight"}, Properties: decision.Properties{Observer: w}})
+		list = append(list, decision.Decision{By: decision.ByCalibrate, Select: decision.Select{"*:weight"},
+			Properties: decision.Properties{Observer: w}})
 	}
 	return list
 }
@@ -68,7 +70,8 @@ func (c *Change) options(o *plan.Options) []decision.Decision {
 func (c *Change) choices() (list []decision.Decision) {
 	for id := range tqc.SlotID(c.Planned.Set.NumSlots()) {
 		if sl := c.Planned.Set.Slot(id); sl.Observer != "" && c.Planned.Set.Root(id) == id && sl.State() == tqc.Activated {
-			list = append(list, decision.Decision{By: decision.ByCalibrate, Select: decision.Select{SlotSelector(c.Planned.Graph, c.Planned.Set, id)},
+			list = append(list, decision.Decision{By: decision.ByCalibrate,
+				Select:     decision.Select{SlotSelector(c.Planned.Graph, c.Planned.Set, id)},
 				Properties: decision.Properties{Observer: sl.Observer}})
 		}
 	}
@@ -86,7 +89,8 @@ func (c *Change) reasons() (list []decision.Decision) {
 	for _, id := range order {
 		who, what, _ := strings.Cut(c.Planned.Set.Why[id], ":")
 		what = strings.TrimSpace(what)
-		if c.Planned.Set.Domains[id] != tqc.DomainFP32 || who != dispatch.ByUser && who != dispatch.BySearch || strings.HasPrefix(what, "goes with ") {
+		if c.Planned.Set.Domains[id] != tqc.DomainFP32 || who != dispatch.ByUser && who != dispatch.BySearch ||
+			strings.HasPrefix(what, "goes with ") {
 			continue
 		}
 		key := who + ":" + what
@@ -119,7 +123,8 @@ func (c *Change) otherDomains(out *Derived) ([]decision.Decision, error) {
 		if !ok {
 			return nil, fmt.Errorf("%q is %s", c.Planned.Graph.Node(id).Name, c.Planned.Set.Domains[id])
 		}
-		list = append(list, decision.Decision{By: decision.ByUser, Select: decision.Select{c.Planned.Graph.Node(id).Name}, Properties: decision.Properties{Domain: domain}})
+		list = append(list, decision.Decision{By: decision.ByUser, Select: decision.Select{c.Planned.Graph.Node(id).Name},
+			Properties: decision.Properties{Domain: domain}})
 	}
 	return list, nil
 }
@@ -147,7 +152,8 @@ func (c *Change) otherSlots(out *Derived) ([]decision.Decision, error) {
 		if p.Scale, p.ZeroPoint = have.Params.Scale, have.Params.ZeroPoint; len(have.Params.Codes) > 0 {
 			return nil, errors.New("integers of a bias were edited")
 		}
-		list = append(list, decision.Decision{By: decision.ByUser, Select: decision.Select{SlotSelector(c.Planned.Graph, c.Planned.Set, id)}, Properties: p})
+		list = append(list, decision.Decision{By: decision.ByUser, Select: decision.Select{SlotSelector(c.Planned.Graph, c.Planned.Set, id)},
+			Properties: p})
 	}
 	return list, nil
 }

@@ -43,8 +43,8 @@ type oddTensors []string
 // Infinite implements open.PlanRun.
 func (t oddTensors) Infinite() []string { return t }
 
-// suspects lists the plans whose runs met numbers that are not finite, all plans that ran with all, and on how many samples each is worth being looked
-// at: on fewer where all tensors that are concerned have infinite numbers in float too, as those of a mask have.
+// suspects lists the plans whose runs met numbers that are not finite, all plans that ran with all, and on how many samples each is worth
+// being looked at: on fewer where all tensors that are concerned have infinite numbers in float too, as those of a mask have.
 func suspects(j *open.Job, all bool) (files []string, taken map[string]int) {
 	taken = map[string]int{}
 	for _, w := range j.Watched() {
@@ -81,9 +81,9 @@ func Infinite(stats *calib.Stats, names []string) bool {
 	})
 }
 
-// Located says of a command that ran plans and met NaN or infinite numbers, wherever that was, and whether it failed with them or they became codes,
-// which operator makes the first of them that float does not have, why, and what helps: a fault.CheckError, with the command's result where there is one. Other
-// errors stay as they are.
+// Located says of a command that ran plans and met NaN or infinite numbers, wherever that was, and whether it failed with them or they
+// became codes, which operator makes the first of them that float does not have, why, and what helps: a fault.CheckError, with the
+// command's result where there is one. Other errors stay as they are.
 func Located(ctx context.Context, j *open.Job, err error, o open.DataOptions, threads int) error {
 	if err != nil && !NotFinite(err) {
 		return err
@@ -116,8 +116,8 @@ func Changed(ctx context.Context, j *open.Job, err error, o open.DataOptions, th
 	return found
 }
 
-// WarnNotFinite warns of it as of a bad plan, after a command that has done what it should: where measuring the plan failed with err, or an infinite
-// number became a code on the way.
+// WarnNotFinite warns of it as of a bad plan, after a command that has done what it should: where measuring the plan failed with err, or an
+// infinite number became a code on the way.
 func WarnNotFinite(ctx context.Context, j *open.Job, infinite bool, err error, o open.DataOptions, threads int) {
 	if f := met(ctx, j, infinite, err, o, threads); f != nil {
 		WarnFound(j, f)
@@ -144,7 +144,8 @@ func WarnFound(j *open.Job, f *analysis.NotFinite) {
 // LookAt is on how many samples of the data numbers that are not finite are looked for.
 const LookAt = 64
 
-// findNotFinite looks in the samples that the statistics of the plan keep, and then in the first ones of the data, at most so many; nil: there is none.
+// findNotFinite looks in the samples that the statistics of the plan keep, and then in the first ones of the data, at most so many; nil:
+// there is none.
 func findNotFinite(ctx context.Context, j *open.Job, o open.DataOptions, most, threads int) (*analysis.NotFinite, error) {
 	p, err := openToChange(j, j.Plan)
 	if err != nil {
@@ -179,7 +180,8 @@ func FindIn(ctx context.Context, j *open.Job, p *Planned, v *analysis.Verificati
 	return err
 }
 
-// cured finds the first number that is none in float, and a qwb set after which none of the samples has one, tried on copies of the plan in memory.
+// cured finds the first number that is none in float, and a qwb set after which none of the samples has one, tried on copies of the plan in
+// memory.
 func cured(ctx context.Context, j *open.Job, p *Planned, samples []*exec.Sample, threads int) (*analysis.NotFinite, error) {
 	q, err := p.Simulator()
 	if err != nil {
@@ -214,8 +216,8 @@ type Search struct {
 	With func(selector string) (*tqc.Set, *sim.Simulator, error)
 }
 
-// Find finds the first such number, and a selector of operators that mend it: ever more of those in front of it are tried. The selector is empty
-// where none was found.
+// Find finds the first such number, and a selector of operators that mend it: ever more of those in front of it are tried. The selector is
+// empty where none was found.
 func (s *Search) Find(ctx context.Context, set *tqc.Set, q *sim.Simulator) (f *analysis.NotFinite, selector string, err error) {
 	f, err = analysis.FindNotFinite(ctx, s.Reference, q, s.Samples)
 	if err != nil || f == nil || s.With == nil {
@@ -255,8 +257,9 @@ func (s *Search) Find(ctx context.Context, set *tqc.Set, q *sim.Simulator) (f *a
 	return f, "", nil
 }
 
-// roundedBefore lists the nearest operators on integers that a node's numbers come from, the node itself among them: the pieces of what is computed there
-// (target.Bound.Pieces); without any those that sum no products and are not computed together with one that does; without those the products.
+// roundedBefore lists the nearest operators on integers that a node's numbers come from, the node itself among them: the pieces of what is
+// computed there (target.Bound.Pieces); without any those that sum no products and are not computed together with one that does; without
+// those the products.
 func roundedBefore(b *target.Bound, set *tqc.Set, at graph.NodeID) []graph.NodeID {
 	var pieces, near, products []graph.NodeID
 	seen := map[graph.NodeID]bool{}

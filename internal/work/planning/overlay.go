@@ -37,13 +37,14 @@ func ReadOverlay(j *open.Job, planFile string, f *plan.File) (*overlay.Overlay, 
 	b, err := store.ReadFile(j.Files(), name, MaxOverlay)
 	switch {
 	case err != nil && store.Missing(err):
-		return nil, lostTuned{fmt.Errorf("%s: the tuned values are gone: there is no %s: restore the file, run qwb plan undo, or qwb calibrate again, which keeps the other decisions", planFile, name)}
+		return nil, lostTuned{fmt.Errorf("%s: the tuned values are gone: there is no %s: restore the file, run qwb plan undo, "+
+			"or qwb calibrate again, which keeps the other decisions", planFile, name)}
 	case err != nil:
 		return nil, fmt.Errorf("tuned values: %w", err)
 	}
 	if have := overlay.Hash(b); have != f.SHA256 {
-		return nil, lostTuned{fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...); restore the file, run qwb plan undo, or qwb calibrate again, "+
-			"which keeps the other decisions", planFile, name, have, f.SHA256)}
+		return nil, lostTuned{fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...); restore the file, "+
+			"run qwb plan undo, or qwb calibrate again, which keeps the other decisions", planFile, name, have, f.SHA256)}
 	}
 	o, err := overlay.Parse(b)
 	if err != nil {
@@ -71,8 +72,8 @@ func (p *Planned) TunedGraph(set *tqc.Set) (*graph.Graph, []overlay.Stale) {
 	return p.Overlay.Apply(p.Reference, set)
 }
 
-// Fitting is what was tuned and is applied, nil where nothing was tuned: what tuning goes on from. What does not fit any more, or is of a node
-// that is float now, is not part of it.
+// Fitting is what was tuned and is applied, nil where nothing was tuned: what tuning goes on from. What does not fit any more, or is of a
+// node that is float now, is not part of it.
 func (p *Planned) Fitting() *overlay.Overlay {
 	if p.Overlay == nil {
 		return nil

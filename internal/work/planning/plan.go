@@ -46,7 +46,8 @@ func openToChange(j *open.Job, file string) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog, watch: func(p *Planned, run open.PlanRun) { watch(j, p, run) }, Sum: sum}
+	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog,
+		watch: func(p *Planned, run open.PlanRun) { watch(j, p, run) }, Sum: sum}
 	if err := apply(j, out); err != nil {
 		m.Close()
 		return nil, err
@@ -93,7 +94,8 @@ func apply(j *open.Job, p *Planned) (err error) {
 		p.Reference = p.Graph
 	}
 	if p.Set, err = p.Plan.Apply(p.Graph); err != nil && p.broken != nil {
-		return fault.Checkf("%s: what was tuned does not fit the model any more: %v: run qwb calibrate again, which keeps the other decisions", p.File, p.broken)
+		return fault.Checkf("%s: what was tuned does not fit the model any more: %v: run qwb calibrate again, which keeps the other decisions",
+			p.File, p.broken)
 	} else if err != nil {
 		return &fault.FileError{File: p.File, Err: err}
 	}
@@ -146,7 +148,8 @@ func DerivationOf(j *open.Job, p *Planned, threads int) (*Derivation, error) {
 		return nil, fmt.Errorf("%s cannot be changed without its statistics: %w", p.File, err)
 	}
 	if ranges, err := stats.RangesHash(); err != nil || p.Plan.Ranges != "" && ranges != p.Plan.Ranges {
-		return nil, errors.Join(err, fmt.Errorf("%s: the statistics are of the samples that %s was made from but hold other numbers; calibrate again", statsOf(j, p.File), p.File))
+		return nil, errors.Join(err, fmt.Errorf("%s: the statistics are of the samples that %s was made from but hold other numbers; "+
+			"calibrate again", statsOf(j, p.File), p.File))
 	}
 	if d.Base, d.Stats = stats, stats; p.broken == nil && !p.lost {
 		if d.Stats, _, err = Stepped(j, p.File, p.Plan, stats); err != nil {
@@ -165,8 +168,8 @@ func reimport(j *open.Job, p *Planned, d *Derivation) error {
 	}
 	defer m.Close()
 	if m.Digest != p.Plan.Imported.SHA256 {
-		return fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.File, file, m.Digest,
-			p.Plan.Imported.SHA256)
+		return fmt.Errorf("%s was imported from %s, which has changed: SHA-256 %.12s..., the plan says %.12s...; import it again", p.File,
+			file, m.Digest, p.Plan.Imported.SHA256)
 	}
 	q, err := ReadQuantized(j.Context(), m)
 	if err != nil {
@@ -201,7 +204,8 @@ func edited(j *open.Job, p *Planned) error {
 	}
 	d, err := DerivationOf(j, p, 1)
 	if err != nil {
-		return fail("decide them with qwb set %s NODE:in0 scale=X zero_point=Z instead, or put %s.bak back (which ones cannot be told: %w)", p.File, p.File, err)
+		return fail("decide them with qwb set %s NODE:in0 scale=X zero_point=Z instead, or put %s.bak back (which ones cannot be told: %w)",
+			p.File, p.File, err)
 	}
 	out, err := d.Derive(j.Context(), p.Plan.Decisions)
 	if j.Context().Err() != nil {

@@ -27,8 +27,8 @@ type Planned struct {
 	Plan   *plan.Plan
 	Set    *tqc.Set
 	Target *target.Target
-	// Reference is the normal form after the steps of Overlay, which runs in float and computes what the model does. Graph is its clone with what was tuned (Overlay, nil for nothing), which is
-	// quantized. Stale lists what was tuned and does not fit any more.
+	// Reference is the normal form after the steps of Overlay, which runs in float and computes what the model does. Graph is its clone with
+	// what was tuned (Overlay, nil for nothing), which is quantized. Stale lists what was tuned and does not fit any more.
 	Reference *graph.Graph
 	Overlay   *overlay.Overlay
 	Stale     []overlay.Stale
@@ -136,7 +136,8 @@ func Agreed(j *open.Job, p *Planned, platform string) (string, error) {
 	if t.Hash() == p.Target.Hash() {
 		return p.Plan.Platform, nil
 	}
-	return "", fmt.Errorf("%s is a plan for %s; make one for %s first: qwb calibrate %s --platform %s", j.Plan, p.Plan.Platform, platform, p.Path, platform)
+	return "", fmt.Errorf("%s is a plan for %s; make one for %s first: qwb calibrate %s --platform %s", j.Plan, p.Plan.Platform, platform,
+		p.Path, platform)
 }
 
 // profile finds an arithmetic profile, that of the platform for an empty name.

@@ -26,10 +26,10 @@ type KeptRuns struct {
 	Infinite  bool // of the last simulation of them: see sim.Simulator.Infinite
 }
 
-// KeptLosses simulates a derived plan on the samples that its statistics keep, at most calib.MaxKept, and returns what analysis.Judge says of
-// each, in their order. No data is read. The scales were fitted on these samples too: the losses are a hint and confirm nothing. The float
-// graph runs once for all plans of a derivation; d is not to be used by another goroutine meanwhile. Without kept samples the error is
-// ErrNoKept.
+// KeptLosses simulates a derived plan on the samples that its statistics keep, at most calib.MaxKept, and returns what analysis.Judge says
+// of each, in their order. No data is read. The scales were fitted on these samples too: the losses are a hint and confirm nothing. The
+// float graph runs once for all plans of a derivation; d is not to be used by another goroutine meanwhile. Without kept samples the error
+// is ErrNoKept.
 func KeptLosses(ctx context.Context, j *open.Job, d *Derivation, out *Derived, threads int) (analysis.Losses, error) {
 	k, err := d.KeptRuns(ctx, threads)
 	if err != nil {
@@ -68,7 +68,8 @@ func KeptSamples(stats *calib.Stats) (samples []*exec.Sample) {
 func (d *Derivation) runsOn(ctx context.Context, samples []*exec.Sample, threads int) (*KeptRuns, error) {
 	k := &KeptRuns{reference: cmp.Or(d.Reference, d.Graph)}
 	var err error
-	if k.Evaluator, err = analysis.NewEvaluator(ctx, k.reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, threads, 0, d.Parts...); err != nil {
+	if k.Evaluator, err = analysis.NewEvaluator(ctx, k.reference, func() exec.Iterator { return &exec.InMemory{Samples: samples} }, threads, 0,
+		d.Parts...); err != nil {
 		return nil, err
 	}
 	d.Kept = k

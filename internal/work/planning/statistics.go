@@ -29,7 +29,8 @@ type partialError struct {
 }
 
 func (e *partialError) Error() string {
-	return fmt.Sprintf("%s holds the statistics of an interrupted calibration, of %d of %d samples: repeat the command that was interrupted, with its --data, and it goes on from there", e.file, e.done, e.of)
+	return fmt.Sprintf("%s holds the statistics of an interrupted calibration, of %d of %d samples: "+
+		"repeat the command that was interrupted, with its --data, and it goes on from there", e.file, e.done, e.of)
 }
 
 // ReadStats reads statistics, those of an interrupted run too: of is then how many samples there would have been, else 0.
@@ -138,7 +139,8 @@ func PlanStats(j *open.Job, p *Planned) (*calib.Stats, error) {
 		return nil, err
 	}
 	if hash := plan.DataHash(SampleHashes(stats)); hash != p.Plan.Data.Hash {
-		return nil, fmt.Errorf("%s holds the statistics of other data than those that %s was made from (%d samples, hash %.12s..., the plan says %d and %.12s...): make the plan of these by qwb calibrate %s --platform %s -o %s, or calibrate on the plan's data again",
+		return nil, fmt.Errorf("%s holds the statistics of other data than those that %s was made from (%d samples, hash %.12s..., "+
+			"the plan says %d and %.12s...): make the plan of these by qwb calibrate %s --platform %s -o %s, or calibrate on the plan's data again",
 			name, p.File, stats.Samples(), hash, p.Plan.Samples, p.Plan.Data.Hash, p.Path, p.Plan.Platform, p.File)
 	}
 	return stats, nil

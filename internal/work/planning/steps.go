@@ -47,7 +47,8 @@ func Stepped(j *open.Job, planFile string, p *plan.Plan, base *calib.Stats) (all
 	}
 	name := plan.Resolve(planFile, f.Path)
 	fail := func(what string, err error) error {
-		return lostTuned{fmt.Errorf("%s: the statistics of the tensors that tuning changed %s: %s (%w); bring them back, run qwb plan undo, or qwb calibrate again, which keeps the other decisions", planFile, what, name, err)}
+		return lostTuned{fmt.Errorf("%s: the statistics of the tensors that tuning changed %s: %s (%w); bring them back, run qwb plan undo, "+
+			"or qwb calibrate again, which keeps the other decisions", planFile, what, name, err)}
 	}
 	b, err := store.ReadFile(j.Files(), name, maxStats)
 	if err != nil {

@@ -26,13 +26,15 @@ type SearchEvidence struct {
 // story is one line about a search.
 func (e *SearchEvidence) story() []string {
 	if e.HeldOut == nil {
-		return []string{fmt.Sprintf("%.3g before, %.3g after on %s; not confirmed: nothing was held out", e.Before, e.After, plain.Count(e.Samples, "sample"))}
+		return []string{fmt.Sprintf("%.3g before, %.3g after on %s; not confirmed: nothing was held out", e.Before, e.After,
+			plain.Count(e.Samples, "sample"))}
 	}
 	word := "confirmed"
 	if !e.Confirmed {
 		word = "not confirmed"
 	}
-	text := fmt.Sprintf("%.3g before; %s on %d held-out samples (%s) of %d", e.Before, reports.WithError(e.HeldOut.Value, e.HeldOut.Error), e.HeldOut.Samples, e.HeldOut.Kind, e.Samples)
+	text := fmt.Sprintf("%.3g before; %s on %d held-out samples (%s) of %d", e.Before, reports.WithError(e.HeldOut.Value, e.HeldOut.Error),
+		e.HeldOut.Samples, e.HeldOut.Kind, e.Samples)
 	if e.HeldOut.Upper != nil {
 		text += fmt.Sprintf(", limit %.3g", *e.HeldOut.Upper)
 	}
@@ -97,7 +99,8 @@ func (l *Logged) Story() []string {
 	if !e.Confirmed {
 		word = "not confirmed"
 	}
-	return append(lines, fmt.Sprintf("NSR of the outputs %s before, %s after; change %s on %d held-out samples (%s) of %d: %s", reports.WithError(e.Before.NSR, e.Before.NSRError),
+	return append(lines, fmt.Sprintf("NSR of the outputs %s before, %s after; change %s on %d held-out samples (%s) of %d: %s",
+		reports.WithError(e.Before.NSR, e.Before.NSRError),
 		reports.WithError(e.After.NSR, e.After.NSRError), reports.WithError(e.Change, e.ChangeError), e.HeldOut, e.HeldOutKind, e.Samples, word))
 }
 

@@ -19,9 +19,9 @@ import (
 	"qwb/reports"
 )
 
-// BadPlan is the warning about a plan whose outputs have a large error, by more than its standard error, measured on whatever; ok is false for a
-// plan that has not. The error is an NSR, or with mismatches, where no output is float, the share of elements that differ. part is the part of an
-// output that it is of, empty for a whole one. then says what to do.
+// BadPlan is the warning about a plan whose outputs have a large error, by more than its standard error, measured on whatever; ok is false
+// for a plan that has not. The error is an NSR, or with mismatches, where no output is float, the share of elements that differ. part is
+// the part of an output that it is of, empty for a whole one. then says what to do.
 func BadPlan(e analysis.Estimate, part string, mismatches bool, on, then string) (w tqc.Warning, ok bool) {
 	if !(e.Mean > advise.Bad) || !math.IsInf(e.Error, 0) && !(e.Mean-e.Error > advise.Bad) {
 		return w, false
@@ -33,7 +33,8 @@ func BadPlan(e analysis.Estimate, part string, mismatches bool, on, then string)
 	text := "this plan is bad: NSR " + reports.WithError(e.Mean, spread) + " of "
 	switch {
 	case mismatches:
-		text = "this plan is bad: " + reports.WithError(e.Mean, spread) + " of the elements of the outputs, which are integers, differ from those of float"
+		text = "this plan is bad: " + reports.WithError(e.Mean, spread) + " of the elements of the outputs, which are integers, " +
+			"differ from those of float"
 	case part != "":
 		text += "part " + part + " of the outputs"
 	default:
@@ -45,8 +46,8 @@ func BadPlan(e analysis.Estimate, part string, mismatches bool, on, then string)
 // searched is the NSR of the outputs that a search is asked for: half of what is bad.
 const searched = advise.Bad / 2
 
-// WhatHelps says where a bad plan's cure stands, report being what an analysis says of it: where says of advice where it is found. Without a
-// report, or one of operators, nobody knows yet whether there is any.
+// WhatHelps says where a bad plan's cure stands, report being what an analysis says of it: where says of advice where it is found. Without
+// a report, or one of operators, nobody knows yet whether there is any.
 func WhatHelps(j *open.Job, r *analysis.Report, where string, o open.DataOptions) string {
 	words := []string{j.Plan, "--auto", "--max-nsr", fmt.Sprint(searched)}
 	for _, path := range o.Paths {
@@ -76,9 +77,9 @@ func Analysed(j *open.Job, p *plan.Plan) *analysis.Report {
 	return r
 }
 
-// WarnBad warns about a plan whose outputs have a large error: on the samples that its statistics keep, or, without those, on the first ones of
-// the data. What a command has done is done: an error is no error of the command. A number that is none is returned: whether it is a warning
-// is the command's to say.
+// WarnBad warns about a plan whose outputs have a large error: on the samples that its statistics keep, or, without those, on the first
+// ones of the data. What a command has done is done: an error is no error of the command. A number that is none is returned: whether it is
+// a warning is the command's to say.
 func WarnBad(ctx context.Context, j *open.Job, p *Planned, o open.DataOptions, threads int) *analysis.NotFinite {
 	losses, infinite, err := planLosses(ctx, j, p, o, threads)
 	f := met(ctx, j, infinite, err, o, threads)
@@ -94,13 +95,15 @@ func WarnBadLosses(j *open.Job, g *graph.Graph, p *plan.Plan, losses analysis.Lo
 	}
 	judge := analysis.NewJudge(g)
 	on := plain.Count(len(losses), "calibration sample")
-	if w, ok := BadPlan(losses.Estimate(), judge.WorstPart(losses), judge.Mismatches(), on, WhatHelps(j, Analysed(j, p), "qwb analyze", o)); ok {
+	if w, ok := BadPlan(losses.Estimate(), judge.WorstPart(losses), judge.Mismatches(), on,
+		WhatHelps(j, Analysed(j, p), "qwb analyze", o)); ok {
 		j.WarnAbout(w)
 	}
 }
 
 // planLosses simulates a plan as it is. infinite: see WarnNotFinite.
-func planLosses(ctx context.Context, j *open.Job, p *Planned, o open.DataOptions, threads int) (l analysis.Losses, infinite bool, err error) {
+func planLosses(ctx context.Context, j *open.Job, p *Planned, o open.DataOptions,
+	threads int) (l analysis.Losses, infinite bool, err error) {
 	q, err := p.Simulator()
 	if err != nil {
 		return nil, false, err

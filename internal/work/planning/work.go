@@ -28,8 +28,8 @@ func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has [
 	return o
 }
 
-// IntegerShare is the share of a graph's multiply-accumulates that run on integers, 0 to 1; nil for a graph without any. Formats that are no
-// integers do not, nor do convolutions with scales of run time.
+// IntegerShare is the share of a graph's multiply-accumulates that run on integers, 0 to 1; nil for a graph without any. Formats that are
+// no integers do not, nor do convolutions with scales of run time.
 func IntegerShare(g *graph.Graph, set *tqc.Set) *float64 {
 	all, integer, _ := workOf(g, set.Domains)
 	if all == 0 {
@@ -100,7 +100,8 @@ func wordsOf(o *analysis.OnIntegers) []string {
 	list := []string{"on integers: " + share(o.Before) + ", as before"}
 	switch {
 	case o.After > o.MACs:
-		list[0] = fmt.Sprintf("on integers: %s before, %s M MACs after, %.3g times the work", share(o.Before), millions(o.After), float64(o.After)/float64(max(o.MACs, 1)))
+		list[0] = fmt.Sprintf("on integers: %s before, %s M MACs after, %.3g times the work", share(o.Before), millions(o.After),
+			float64(o.After)/float64(max(o.MACs, 1)))
 	case o.Before != o.After:
 		list[0] = "on integers: " + share(o.Before) + " before, " + share(o.After) + " after"
 	}

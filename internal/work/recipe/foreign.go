@@ -93,7 +93,8 @@ func (f *foreign) float() {
 			}
 		}
 		if len(gone) > 0 {
-			f.Note("%s: %s: %s of the model are part of others in the normal form, first %q", f.file, l.goal, plain.Count(len(gone), "operator"), gone[0])
+			f.Note("%s: %s: %s of the model are part of others in the normal form, first %q", f.file, l.goal,
+				plain.Count(len(gone), "operator"), gone[0])
 		}
 	}
 	for i, l := range f.left {
@@ -114,7 +115,8 @@ func (f *foreign) floatBy(goal string, in, all map[graph.NodeID]bool) {
 		}
 	}
 	if len(fused) > 0 {
-		f.Note("%s: %s: %s are computed together with an operator that stays quantized, and stay with it, first %q", f.file, goal, plain.Count(len(fused), "operator"), fused[0])
+		f.Note("%s: %s: %s are computed together with an operator that stays quantized, and stay with it, first %q", f.file, goal,
+			plain.Count(len(fused), "operator"), fused[0])
 	}
 	if len(names) > 0 {
 		f.decide(goal, f.selected(names), decision.Properties{Domain: decision.FP32})

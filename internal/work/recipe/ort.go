@@ -43,11 +43,12 @@ type ortOverride struct {
 }
 
 // ortMethods are the values of CalibrationMethod that there are observers for.
-var ortMethods = map[string]tqc.Observer{"minmax": "onnxruntime/minmax", "entropy": "onnxruntime/entropy", "percentile": "onnxruntime/percentile"}
+var ortMethods = map[string]tqc.Observer{"minmax": "onnxruntime/minmax", "entropy": "onnxruntime/entropy",
+	"percentile": "onnxruntime/percentile"}
 
 // ortTypes are the values of QuantType that are integers.
-var ortTypes = map[string]tqc.Scheme{"qint8": {Bits: 8}, "quint8": {Bits: 8, Unsigned: true}, "qint16": {Bits: 16}, "quint16": {Bits: 16, Unsigned: true},
-	"qint4": {Bits: 4}, "quint4": {Bits: 4, Unsigned: true}}
+var ortTypes = map[string]tqc.Scheme{"qint8": {Bits: 8}, "quint8": {Bits: 8, Unsigned: true}, "qint16": {Bits: 16},
+	"quint16": {Bits: 16, Unsigned: true}, "qint4": {Bits: 4}, "quint4": {Bits: 4, Unsigned: true}}
 
 // readORT reads arguments of quantize_static, or TensorQuantOverrides alone: lists by the names of tensors.
 func readORT(j *open.Job, name string) (Source, error) {
@@ -134,7 +135,8 @@ func (f *foreign) arguments(a *ortArguments, t *target.Target) error {
 		key, word, symmetric string
 		is                   tqc.Config
 		weights              bool
-	}{{"activation_type", a.ActivationType, "ActivationSymmetric", t.Activation, false}, {"weight_type", a.WeightType, "WeightSymmetric", t.Weight, true}} {
+	}{{"activation_type", a.ActivationType, "ActivationSymmetric", t.Activation, false}, {"weight_type", a.WeightType, "WeightSymmetric",
+		t.Weight, true}} {
 		symmetric, err := ortOption[bool](f, a, side.symmetric)
 		if err != nil {
 			return err

@@ -15,8 +15,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// readTRT reads a calibration cache of TensorRT, or a file of ranges: a scale for each tensor that integer operators read. TensorRT calibrates the
-// network as it is after its own fusions; tensors that only that network has are left out, and so are those that no integer operator reads here.
+// readTRT reads a calibration cache of TensorRT, or a file of ranges: a scale for each tensor that integer operators read. TensorRT
+// calibrates the network as it is after its own fusions; tensors that only that network has are left out, and so are those that no integer
+// operator reads here.
 func readTRT(j *open.Job, name string) (Source, error) {
 	src, err := store.ReadFile(j.Files(), name, maxRecipe)
 	if err != nil {
@@ -57,7 +58,8 @@ func readTRT(j *open.Job, name string) (Source, error) {
 			}
 		}
 		if len(unread) > 0 {
-			f.Note("%s: %s are read by no operator that runs on integers here, first %q: nothing is decided about them", f.file, plain.Count(len(unread), "tensor"), unread[0])
+			f.Note("%s: %s are read by no operator that runs on integers here, first %q: nothing is decided about them", f.file,
+				plain.Count(len(unread), "tensor"), unread[0])
 		}
 		if len(f.r.Steps) == 0 {
 			return nil, f.fail("none of its %s is read by an operator that runs on integers", plain.Count(len(list), "tensor"))

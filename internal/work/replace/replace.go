@@ -59,7 +59,8 @@ type Replaced struct {
 func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	elapsed := j.Stopwatch()
 	if len(o.Activations) == 0 {
-		return nil, fault.Usagef("replace needs FROM=TO: one of %s, one of %s", strings.Join(passes.ReplaceableActivations(), ", "), strings.Join(passes.SubstituteActivations(), ", "))
+		return nil, fault.Usagef("replace needs FROM=TO: one of %s, one of %s", strings.Join(passes.ReplaceableActivations(), ", "),
+			strings.Join(passes.SubstituteActivations(), ", "))
 	}
 	if o.Out == "" && len(o.Data.Paths) == 0 {
 		return nil, fault.Usagef("replace needs --data to measure on, -o FILE to write, or both")
@@ -143,17 +144,19 @@ func (o *Options) wanted(g *graph.Graph) (func(graph.NodeID) bool, error) {
 	return func(id graph.NodeID) bool { return in[id] }, nil
 }
 
-// whatIf runs the model and the changed one on the same samples: in float, and, for a platform, quantized with scales from the samples that do
-// not judge.
+// whatIf runs the model and the changed one on the same samples: in float, and, for a platform, quantized with scales from the samples that
+// do not judge.
 func whatIf(ctx context.Context, j *open.Job, m, changed *open.Model, o Options, r *Result) error {
 	set, pre, err := j.OpenData(m.Graph, o.Data.Of(m))
 	if err != nil {
 		return err
 	}
-	c := &compare.Contest{Job: j, Options: compare.Options{Data: o.Data, Threads: o.Threads}, Set: set, Preprocessing: pre, Iterator: set.Iterator}
+	c := &compare.Contest{Job: j, Options: compare.Options{Data: o.Data, Threads: o.Threads}, Set: set, Preprocessing: pre,
+		Iterator: set.Iterator}
 	defer c.Close()
 	name := filepath.Base(m.Path)
-	c.Entrants = []analysis.Entrant{{Name: name, Graph: m.Graph, Float: m.Graph}, {Name: name + " replaced", Graph: changed.Graph, Float: m.Graph}}
+	c.Entrants = []analysis.Entrant{{Name: name, Graph: m.Graph, Float: m.Graph}, {Name: name + " replaced", Graph: changed.Graph,
+		Float: m.Graph}}
 	r.Samples, r.HeldOut = set.Len(), set.Len()
 	if o.Platform != "" {
 		for i, of := range []*open.Model{m, changed} {
@@ -169,7 +172,8 @@ func whatIf(ctx context.Context, j *open.Job, m, changed *open.Model, o Options,
 			c.Iterator, r.HeldOut = func() exec.Iterator { return s.Half(true) }, set.Len()-s.Fit.Samples()
 		}
 		if r.HeldOut == 0 || r.HeldOut == r.Samples {
-			return fault.Checkf("replace: of %d samples %d are held out to judge on, of which there must be some, but not all: give more samples", r.Samples, r.HeldOut)
+			return fault.Checkf("replace: of %d samples %d are held out to judge on, of which there must be some, but not all: give more samples",
+				r.Samples, r.HeldOut)
 		}
 	}
 	runs, err := c.Run(ctx)
@@ -198,7 +202,8 @@ func simulated(ctx context.Context, s *sweep.Sweeping, platform string) (*sim.Si
 	if s.Fit, err = s.ObserveHalf(ctx, false); err != nil {
 		return nil, err
 	}
-	p := sweep.Point{Platform: platform, Target: t, Observer: t.Activation.Observer, Granularity: sweep.GranularityChannel, Dispatcher: planning.DispatcherDecision(t, "", nil).Dispatcher, Format: sweep.FormatDefault}
+	p := sweep.Point{Platform: platform, Target: t, Observer: t.Activation.Observer, Granularity: sweep.GranularityChannel,
+		Dispatcher: planning.DispatcherDecision(t, "", nil).Dispatcher, Format: sweep.FormatDefault}
 	list, err := p.Decisions()
 	if err != nil {
 		return nil, err

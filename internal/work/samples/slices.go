@@ -16,9 +16,9 @@ import (
 
 const maxSlices = 1 << 20
 
-// Slices reads the slices of a file, those that the outputs of g are judged by in place of its own; nil for no file. A line has a name, an axis,
-// and where the slice begins and ends (not included), and where the network has several outputs the name of one, with tabs between; lines that
-// begin with # say nothing.
+// Slices reads the slices of a file, those that the outputs of g are judged by in place of its own; nil for no file. A line has a name, an
+// axis, and where the slice begins and ends (not included), and where the network has several outputs the name of one, with tabs between;
+// lines that begin with # say nothing.
 func Slices(j *open.Job, file string, g *graph.Graph) ([]analysis.Slice, error) {
 	if file == "" {
 		return nil, nil
@@ -83,8 +83,8 @@ func sliceOf(line string, g *graph.Graph) (s analysis.Slice, err error) {
 	return s, nil
 }
 
-// NamedSlice makes sure that there is a slice of this name among list, or, where list is empty, among those of the network or of the last analysis of
-// a plan, which may have been asked for others.
+// NamedSlice makes sure that there is a slice of this name among list, or, where list is empty, among those of the network or of the last
+// analysis of a plan, which may have been asked for others.
 func NamedSlice(j *open.Job, name, plan string, g *graph.Graph, list []analysis.Slice) ([]analysis.Slice, error) {
 	own := list
 	if len(list) == 0 {
@@ -112,7 +112,8 @@ func NamedSlice(j *open.Job, name, plan string, g *graph.Graph, list []analysis.
 	if len(names) == 0 {
 		names = append(names, "none")
 	}
-	return nil, fault.Usagef("--slice %s: no part of an output is called that (there are: %s); --slices FILE names others", name, some(names, 20))
+	return nil, fault.Usagef("--slice %s: no part of an output is called that (there are: %s); --slices FILE names others", name,
+		some(names, 20))
 }
 
 // some is the first few of a list.

@@ -169,8 +169,8 @@ func (b *Budget) said() string {
 // changing is the share of samples whose answer changes that is assumed before anything was measured.
 const changing = 0.02
 
-// tooFew says why so many samples, of which held are held out, cannot confirm the budget whatever they show, and how many would do; nothing if
-// they may. claims: an error is to be below a limit, not as small as a cost allows.
+// tooFew says why so many samples, of which held are held out, cannot confirm the budget whatever they show, and how many would do; nothing
+// if they may. claims: an error is to be below a limit, not as small as a cost allows.
 func (b *Budget) tooFew(goal analysis.Goal, samples, held int, claims bool) (why string, needed int) {
 	if held < analysis.MinHeldOut {
 		if needed = 2 * analysis.MinHeldOut; claims && b.Name != "drop" {
@@ -189,7 +189,8 @@ func (b *Budget) tooFew(goal analysis.Goal, samples, held int, claims bool) (why
 			e := analysis.Estimate{Error: size * math.Sqrt((changing*float64(n)+2)/float64((n+2)*(n+1))), N: n + 2}
 			return e.Upper(risk) <= goal.Limit
 		}))
-		why = fmt.Sprintf("%d samples cannot decide %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. It takes %d samples if nothing changes, about %d if "+
+		why = fmt.Sprintf("%d samples cannot decide %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. "+
+			"It takes %d samples if nothing changes, about %d if "+
 			"%g %% of the answers do", samples, a(b.said()), best, b.unit(), least, needed, 100*changing)
 	}
 	return why, needed

@@ -31,7 +31,8 @@ type CostLimit struct {
 
 // Costings are the costs that a search can count, with what they are.
 var Costings = []struct{ Name, Doc string }{
-	{"macs", "multiply-accumulates weighted by their format (int8 is 1, int16 and fp16 2, fp32 4, int4 a half), and for each element that is converted between float and integers the target's border cost"},
+	{"macs", "multiply-accumulates weighted by their format (int8 is 1, int16 and fp16 2, fp32 4, int4 a half), " +
+		"and for each element that is converted between float and integers the target's border cost"},
 	{"bytes", "bytes of all constants, scales included"},
 	{"time", "time predicted from a device file"},
 }
@@ -134,14 +135,15 @@ func OpenDevice(s store.Store, file string) (*analysis.Device, error) {
 	return d, nil
 }
 
-// cheapEnough looks for the choice that loses least among those that cost no more than MaxCost, and returns it. The cost is a fact; the error
-// is measured on held-out samples. why says that they are too few.
+// cheapEnough looks for the choice that loses least among those that cost no more than MaxCost, and returns it. The cost is a fact; the
+// error is measured on held-out samples. why says that they are too few.
 func (s *searcher) cheapEnough(ctx context.Context, found *Found, result *Result, why string, needed int) ([]int, error) {
 	var err error
 	if found.Ranking, err = s.rank(ctx); err != nil {
 		return nil, err
 	}
-	found.Search, err = analysis.SearchLoss(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: s.budget.trial(s.fit.start), Goal: s.goal, Metric: s.budget.figure,
+	found.Search, err = analysis.SearchLoss(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: s.budget.trial(s.fit.start),
+		Goal: s.goal, Metric: s.budget.figure,
 		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
 			t, _, err := s.trial(ctx, s.fit, choice)
 			return t, err
@@ -174,7 +176,8 @@ func CostWords(c analysis.Cost) string {
 	for _, name := range slices.Sorted(maps.Keys(c.MACs)) {
 		macs = append(macs, fmt.Sprintf("%s %.3g M", name, float64(c.MACs[name])/1e6))
 	}
-	text := fmt.Sprintf("MACs %s; %.4g KB of constants; %d tensors converted", strings.Join(macs, ", "), float64(c.TotalBytes())/1e3, c.Borders)
+	text := fmt.Sprintf("MACs %s; %.4g KB of constants; %d tensors converted", strings.Join(macs, ", "),
+		float64(c.TotalBytes())/1e3, c.Borders)
 	if c.Seconds != nil {
 		text += fmt.Sprintf("; %.4g ms", *c.Seconds*1e3)
 	}

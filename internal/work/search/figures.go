@@ -12,7 +12,8 @@ import (
 )
 
 // Figures are what is kept of an outcome: keys of its JSON, see journal.Picked.
-var Figures = journal.WithSearch(journal.Picked[Result]("goal.metric=metric goal.budget=budget before after held_out.value=held_out held_out.error=held_out_error held_out.upper=upper claimed refused evaluations"),
+var Figures = journal.WithSearch(journal.Picked[Result]("goal.metric=metric goal.budget=budget before after held_out.value=held_out "+
+	"held_out.error=held_out_error held_out.upper=upper claimed refused evaluations"),
 	(*Result).Search)
 
 // Search is what the search found, as pages show it; nil where nothing was searched.
@@ -24,7 +25,8 @@ func (r *Result) Search() *reports.Search {
 	s := &reports.Search{Command: "dispatch", Metric: MetricTitle(r.Goal.Metric), Cost: "MACs in FP32", Budget: &budget}
 	for i := range r.Points {
 		x := &r.Points[i]
-		p := reports.SearchPoint{Label: plain.Count(len(x.FP32), "operator") + " in FP32", Metric: x.Metric, Error: x.Error, Cost: float64(x.MACs), Pareto: x.Pareto,
+		p := reports.SearchPoint{Label: plain.Count(len(x.FP32), "operator") + " in FP32", Metric: x.Metric, Error: x.Error,
+			Cost: float64(x.MACs), Pareto: x.Pareto,
 			Chosen: slices.Equal(x.FP32, r.FP32), FP32: x.FP32}
 		if x.Formats != nil {
 			s.Cost, p.Cost, p.Label = "cost", x.Cost, formatCounts(x.Formats)

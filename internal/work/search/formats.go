@@ -17,8 +17,8 @@ type numberFormat struct {
 	words  decision.Properties // of what was asked for as KEY=VALUE; empty for a name
 }
 
-// ParseFormats reads the formats of a search: domains (fp32, fp16, bf16, tf32), formats of numbers (int8, int16, int4, e4m3, ...) and properties
-// joined by + (weights=int4-sym-g32+activations=int16-sym-tensor).
+// ParseFormats reads the formats of a search: domains (fp32, fp16, bf16, tf32), formats of numbers (int8, int16, int4, e4m3, ...) and
+// properties joined by + (weights=int4-sym-g32+activations=int16-sym-tensor).
 func ParseFormats(list []string) ([]numberFormat, error) {
 	var out []numberFormat
 	for _, text := range list {
@@ -42,7 +42,8 @@ func ParseFormats(list []string) ([]numberFormat, error) {
 		default:
 			s, err := tqc.ParseScheme(text + "-sym-tensor")
 			if f.wide = s.Bits > 8; err != nil || s.Bits > 16 {
-				return nil, fault.Usagef("--formats %s: one of fp32, fp16, bf16, tf32, int16, int8, int4, e4m3, e5m2, e2m1, nf4, other widths of integers, or properties like weights=int4-sym-g32", text)
+				return nil, fault.Usagef("--formats %s: one of fp32, fp16, bf16, tf32, int16, int8, int4, e4m3, e5m2, e2m1, nf4, "+
+					"other widths of integers, or properties like weights=int4-sym-g32", text)
 			}
 		}
 		out = append(out, f)
@@ -52,7 +53,8 @@ func ParseFormats(list []string) ([]numberFormat, error) {
 
 // mixed reports whether there are formats other than float32 to choose from.
 func (s *searcher) mixed() bool {
-	return len(s.formats) > 0 && (len(s.formats) > 1 || s.formats[0].name != string(decision.FP32)) || s.o.MaxCost != nil || s.o.Costing.What != ""
+	return len(s.formats) > 0 && (len(s.formats) > 1 || s.formats[0].name != string(decision.FP32)) || s.o.MaxCost != nil ||
+		s.o.Costing.What != ""
 }
 
 // asked are the formats that operators may get beside their own.

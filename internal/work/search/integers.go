@@ -30,7 +30,8 @@ func (s *searcher) integers(ctx context.Context, choice []int, simulated half, f
 			shown := s.budget.ofOutputs()
 			a, b := s.goal.Plain(shown.amounts([]half{simulated})), s.goal.Plain(shown.amounts([]half{h}))
 			d := analysis.Paired(a, b)
-			found.Integers = &analysis.IntegersAdded{Profile: profile.Name, Samples: d.N, Value: s.budget.figure(analysis.NewEstimate(b).Mean), More: d.Mean, Error: analysis.NewSpread(d).NSRError}
+			found.Integers = &analysis.IntegersAdded{Profile: profile.Name, Samples: d.N, Value: s.budget.figure(analysis.NewEstimate(b).Mean),
+				More: d.Mean, Error: analysis.NewSpread(d).NSRError}
 			return nil
 		}
 	}

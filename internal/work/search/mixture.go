@@ -25,8 +25,8 @@ type Mixture struct {
 	note   func(format string, a ...any)
 }
 
-// MixedUnit is a part of a network that changes its format as one: operators that sum products or compute new numbers, with what is fused to
-// them; those whose results share a scale are in one unit.
+// MixedUnit is a part of a network that changes its format as one: operators that sum products or compute new numbers, with what is fused
+// to them; those whose results share a scale are in one unit.
 type MixedUnit struct {
 	Nodes   []graph.NodeID
 	Joins   []graph.NodeID // other operators whose results share the scale of theirs: a Concat
@@ -215,9 +215,10 @@ func (m *Mixture) all(format string) (choice []int, some bool) {
 	return choice, some
 }
 
-// Derive is what follows from a choice, with the decisions that make it. Operators that have to leave integers with those around them get the
-// precision of what they read.
-func (m *Mixture) Derive(ctx context.Context, base []decision.Decision, goal string, choice []int) (*planning.Derived, []decision.Decision, error) {
+// Derive is what follows from a choice, with the decisions that make it. Operators that have to leave integers with those around them get
+// the precision of what they read.
+func (m *Mixture) Derive(ctx context.Context, base []decision.Decision, goal string,
+	choice []int) (*planning.Derived, []decision.Decision, error) {
 	list := m.decisions(goal, choice)
 	if len(list) == 0 {
 		return m.Start, nil, nil

@@ -13,8 +13,9 @@ import (
 	"qwb/quantizer/target"
 )
 
-// Measured are the units with errors and costs for the solver. analyze returns the losses of every operator, by output and part, when it alone has the format that it
-// has in a derived plan. What a unit costs is what its operators cost, and in float the conversions at its borders.
+// Measured are the units with errors and costs for the solver. analyze returns the losses of every operator, by output and part, when it
+// alone has the format that it has in a derived plan. What a unit costs is what its operators cost, and in float the conversions at its
+// borders.
 func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what Costing,
 	analyze func(ctx context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error)) ([]assign.Unit, error) {
 	units := make([]assign.Unit, len(m.Units))
@@ -99,7 +100,8 @@ func added(to, list []float64) []float64 {
 	return to
 }
 
-// Elements is the size of the tensors that an operator, with what is fused to it, reads and writes; dimensions that are not known count as 1.
+// Elements is the size of the tensors that an operator, with what is fused to it, reads and writes; dimensions that are not known count as
+// 1.
 func (m *Mixture) Elements(id graph.NodeID) (n int64) {
 	g := m.Start.Graph
 	together := m.Start.Set.Together(id, m.Bound.Order)

@@ -46,7 +46,8 @@ func (m *Mixture) become(id graph.NodeID, f numberFormat) (p decision.Properties
 	}
 	switch {
 	case !f.words.Empty():
-		if f.words.Weights != (tqc.Scheme{}) && !m.weightCan(id, f.words.Weights) || f.words.Activations != (tqc.Scheme{}) && !m.activationsCan(id, f.words.Activations) {
+		if f.words.Weights != (tqc.Scheme{}) && !m.weightCan(id, f.words.Weights) || f.words.Activations != (tqc.Scheme{}) &&
+			!m.activationsCan(id, f.words.Activations) {
 			return p, false
 		}
 		return f.words, true
@@ -58,7 +59,9 @@ func (m *Mixture) become(id graph.NodeID, f numberFormat) (p decision.Properties
 	schemes := m.Bound.SchemesOf(m.Start.Graph.Node(id))
 	p.Activations = m.first(schemes.Activation, f.name, m.activations(id), func(s tqc.Scheme) bool { return m.activationsCan(id, s) })
 	// Weights of more than eight bits cost twice as much for next to nothing: 16 is for activations, unless those cannot have it.
-	wide := p.Activations.Bits > 8 || f.wide && slices.ContainsFunc(m.activations(id), func(s tqc.SlotID) bool { return m.Start.Set.Slot(s).Config.Bits > 8 })
+	wide := p.Activations.Bits > 8 || f.wide && slices.ContainsFunc(m.activations(id), func(s tqc.SlotID) bool {
+		return m.Start.Set.Slot(s).Config.Bits > 8
+	})
 	if w, ok := m.weight(id); ok && !wide {
 		p.Weights = m.first(schemes.Weight, f.name, []tqc.SlotID{w}, func(s tqc.Scheme) bool { return m.weightCan(id, s) })
 	}

@@ -39,7 +39,8 @@ func (s *searcher) apply(choice []int) string {
 			if !s.mixed() {
 				return "qwb dispatch " + plain.Shell(s.Plan) + " --fp32 " + plain.Shell(strings.Join(d.Select, ","))
 			}
-			lines = append(lines, "qwb set "+plain.Shell(s.Plan)+" "+plain.Shell(strings.Join(d.Select, ","))+" "+strings.Join(d.Properties.Words(), " "))
+			lines = append(lines, "qwb set "+plain.Shell(s.Plan)+" "+plain.Shell(strings.Join(d.Select, ","))+" "+
+				strings.Join(d.Properties.Words(), " "))
 		}
 	}
 	return strings.Join(lines, " && ")
@@ -69,7 +70,8 @@ func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement
 		return nil, err
 	}
 	integer, total := out.Assignment.Work()
-	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()), Chosen: s.mix.Chosen(out.Derived, choice), Float: true}
+	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()),
+		Chosen: s.mix.Chosen(out.Derived, choice), Float: true}
 	if p.Cost = float64(p.MACs); s.mixed() {
 		cost, err := analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
 		if err != nil {
@@ -102,7 +104,8 @@ func (s *searcher) companions(ctx context.Context, choice []int, found *Found) e
 	}
 	for _, id := range order {
 		name := out.Graph.Node(id).Name
-		if out.Set.Domains[id].Float() && s.start.Set.Domains[id] == tqc.DomainInt && s.start.Set.Fused[id] == graph.NoNode && !slices.Contains(chosen, name) {
+		if out.Set.Domains[id].Float() && s.start.Set.Domains[id] == tqc.DomainInt && s.start.Set.Fused[id] == graph.NoNode &&
+			!slices.Contains(chosen, name) {
 			found.Along = append(found.Along, name)
 		}
 	}

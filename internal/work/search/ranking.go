@@ -30,7 +30,8 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 		nodes = append(nodes, id)
 		l.WeightRange = nil
 		ranking = append(ranking, l)
-		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Parts: l.Parts()}, {Name: "fp32", Cost: float64(l.MACs + 1)}}})
+		s.units = append(s.units, assign.Unit{Name: l.Node, Options: []assign.Option{{Name: "int8", Parts: l.Parts()},
+			{Name: "fp32", Cost: float64(l.MACs + 1)}}})
 	}
 	if s.mix, err = NewMixture(s.Derivation, s.start, nodes, s.asked()); err != nil {
 		return ranking, err
@@ -45,21 +46,22 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 	}
 	s.mix.note = s.Note
 	s.mix.refuse = s.Exportable
-	s.units, err = s.mix.Measured(ctx, s.base, s.o.Costing, func(ctx context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error) {
-		in := list
-		if out != s.start {
-			var err error
-			if in, err = s.layerwise(ctx, "layerwise, "+format, out); err != nil {
-				return nil, err
+	s.units, err = s.mix.Measured(ctx, s.base, s.o.Costing,
+		func(ctx context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error) {
+			in := list
+			if out != s.start {
+				var err error
+				if in, err = s.layerwise(ctx, "layerwise, "+format, out); err != nil {
+					return nil, err
+				}
 			}
-		}
-		losses := map[graph.NodeID][]float64{}
-		for _, l := range in {
-			id, _ := s.Planned.Graph.LookupNode(l.Node)
-			losses[id] = l.Parts()
-		}
-		return losses, nil
-	})
+			losses := map[graph.NodeID][]float64{}
+			for _, l := range in {
+				id, _ := s.Planned.Graph.LookupNode(l.Node)
+				losses[id] = l.Parts()
+			}
+			return losses, nil
+		})
 	return ranking, err
 }
 
@@ -77,8 +79,9 @@ func (s *searcher) layerwise(ctx context.Context, what string, out *planning.Der
 	n := min(rankSamples, len(s.fit.hashes))
 	tick, finish := s.Progress(what, n)
 	defer finish()
-	r, err := analysis.Analyze(ctx, s.Planned.Reference, q, &samples.Head{Iterator: s.fit.again(), Left: n}, analysis.Config{Layerwise: true, Parts: parts, Threads: s.o.Threads, Memory: s.o.Memory,
-		Progress: tick})
+	r, err := analysis.Analyze(ctx, s.Planned.Reference, q, &samples.Head{Iterator: s.fit.again(), Left: n},
+		analysis.Config{Layerwise: true, Parts: parts, Threads: s.o.Threads, Memory: s.o.Memory,
+			Progress: tick})
 	if err != nil {
 		return nil, err
 	}

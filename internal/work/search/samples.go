@@ -82,7 +82,8 @@ func (s *searcher) prepare(ctx context.Context, h *sampleSide) (err error) {
 	if err != nil {
 		return err
 	}
-	if h.ev, err = analysis.NewEvaluator(ctx, s.Planned.Reference, h.again, s.o.Threads, s.o.Memory, parts...); err != nil || s.budget.scorer == nil {
+	if h.ev, err = analysis.NewEvaluator(ctx, s.Planned.Reference, h.again, s.o.Threads, s.o.Memory, parts...); err != nil ||
+		s.budget.scorer == nil {
 		return err
 	}
 	m, err := h.ev.Measure(ctx, nil, s.budget.scorer)

@@ -20,8 +20,8 @@ type Options struct {
 	Reset     bool
 	Budget    *Budget // nil: no search
 	Force     bool    // decide what a search found though no held-out samples confirm it
-	// Formats are those that a search may give to operators beside their own (see docs/formats.md); none: fp32. Costing says which cost it makes
-	// small, by the device file where it is named; with a MaxCost it makes the error small instead, without a Budget.
+	// Formats are those that a search may give to operators beside their own (see docs/formats.md); none: fp32. Costing says which cost it
+	// makes small, by the device file where it is named; with a MaxCost it makes the error small instead, without a Budget.
 	Formats    []string
 	Costing    Costing
 	DeviceFile string

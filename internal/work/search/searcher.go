@@ -76,7 +76,8 @@ type searcher struct {
 }
 
 // search looks for the operators to send to float, or to other formats, under the plan's decisions and those of this step, and returns the
-// decisions about them, none if none is needed. What was measured is put into the result. Where nothing can be claimed the error is a fault.CheckError.
+// decisions about them, none if none is needed. What was measured is put into the result. Where nothing can be claimed the error is a
+// fault.CheckError.
 func search(ctx context.Context, c *planning.Change, o Options, step []decision.Decision, result *Result) ([]decision.Decision, error) {
 	formats, err := ParseFormats(o.Formats)
 	if err == nil {
@@ -98,7 +99,8 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	if o.Budget != nil {
 		budget = *o.Budget
 	}
-	s := &searcher{Change: c, base: base.Decisions, o: o, budget: &budget, start: start, formats: formats, places: map[string]*placed{}, shared: new(sim.Constants), closing: func() {}}
+	s := &searcher{Change: c, base: base.Decisions, o: o, budget: &budget, start: start, formats: formats, places: map[string]*placed{},
+		shared: new(sim.Constants), closing: func() {}}
 	elapsed := c.Stopwatch()
 	found := &Found{Along: []string{}, Formats: []string{"int8"}, Budget: s.budget}
 	for _, f := range s.asked() {
@@ -139,7 +141,8 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	if err = cmp.Or(err, perr); err != nil || len(out.decisions) == 0 {
 		return nil, err
 	}
-	evidence := planning.SearchEvidence{Samples: found.Samples, Fit: found.Fit, HeldOut: found.HeldOut, Confirmed: found.Claimed, Evaluations: result.Evaluations, Before: result.Before, After: result.After, Cost: nil}
+	evidence := planning.SearchEvidence{Samples: found.Samples, Fit: found.Fit, HeldOut: found.HeldOut, Confirmed: found.Claimed,
+		Evaluations: result.Evaluations, Before: result.Before, After: result.After, Cost: nil}
 	if s.mixed() {
 		evidence.Cost = result.Cost
 	}
@@ -229,8 +232,8 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 			if found.HeldOut = whole; s.asIs {
 				return nil, s.asIntegers(ctx, found)
 			}
-			return nil, refuse(fmt.Sprintf("as it is the plan has %s on all %d samples, and the %d held-out ones cannot confirm that fewer operators in INT8 do better",
-				a(s.budget.shown(whole)), samples, held), s.needed(all, 1))
+			return nil, refuse(fmt.Sprintf("as it is the plan has %s on all %d samples, and the %d held-out ones cannot confirm that fewer "+
+				"operators in INT8 do better", a(s.budget.shown(whole)), samples, held), s.needed(all, 1))
 		}
 	}
 	if crossed {
@@ -241,7 +244,8 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 }
 
 // choose searches on the fitting samples and confirms on the others.
-func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why string, needed int, refuse func(string, int) error) ([]int, error) {
+func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why string, needed int,
+	refuse func(string, int) error) ([]int, error) {
 	var err error
 	if found.Ranking, err = s.rank(ctx); err != nil {
 		return nil, err
@@ -300,7 +304,8 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why
 
 // searched looks for sets on the fitting samples.
 func (s *searcher) searched(ctx context.Context) (*analysis.SearchResult, error) {
-	return analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: s.budget.trial(s.fit.start), Goal: s.goal, Metric: s.budget.figure,
+	return analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: s.budget.trial(s.fit.start), Goal: s.goal,
+		Metric: s.budget.figure,
 		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
 			t, _, err := s.trial(ctx, s.fit, choice)
 			return t, err
@@ -310,11 +315,11 @@ func (s *searcher) searched(ctx context.Context) (*analysis.SearchResult, error)
 // unsupported says of the best set found why it is not claimed.
 func (s *searcher) unsupported(found *Found) string {
 	if found.Crossed {
-		return fmt.Sprintf("the best set found has %s, where each half of %d samples is judged by what was found on the other one, which does not support %s",
-			a(s.budget.shown(found.HeldOut)), found.HeldOut.Samples, a(s.budget.said()))
+		return fmt.Sprintf("the best set found has %s, where each half of %d samples is judged by what was found on the other one, "+
+			"which does not support %s", a(s.budget.shown(found.HeldOut)), found.HeldOut.Samples, a(s.budget.said()))
 	}
-	return fmt.Sprintf("the best set found has %s on %d fitting samples and %s on %d held-out ones, which does not support %s", a(s.budget.shown(found.Fit)),
-		found.Fit.Samples, a(s.budget.shown(found.HeldOut)), found.HeldOut.Samples, a(s.budget.said()))
+	return fmt.Sprintf("the best set found has %s on %d fitting samples and %s on %d held-out ones, which does not support %s",
+		a(s.budget.shown(found.Fit)), found.Fit.Samples, a(s.budget.shown(found.HeldOut)), found.HeldOut.Samples, a(s.budget.said()))
 }
 
 func (s *searcher) evaluated() {

@@ -48,7 +48,8 @@ func (f *Found) Lines(r *Result) []string {
 		}
 	}
 	if i := f.Integers; i != nil {
-		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.ofOutputs().What(), i.Value, b.unit(), i.Samples, reports.WithError(i.More, i.Error), b.unit())
+		add("  as integers (%s): %s %.3g%s on %d held-out samples, %s%s worse than simulated", i.Profile, b.ofOutputs().What(), i.Value, b.unit(),
+			i.Samples, reports.WithError(i.More, i.Error), b.unit())
 	}
 	if r.Cost != nil && (len(f.Formats) != 2 || f.Limit != nil) {
 		add("  cost:     %s, was %s", CostWords(r.Cost.After), CostWords(r.Cost.Before))
@@ -57,7 +58,8 @@ func (f *Found) Lines(r *Result) []string {
 		add("  about %d samples would decide", f.Needed)
 	}
 	if len(f.Along) > 0 {
-		add("  FP32 too, since the target computes them on integers only with others, or they are not worth their Q/DQ: %s", strings.Join(f.Along, ", "))
+		add("  FP32 too, since the target computes them on integers only with others, or they are not worth their Q/DQ: %s",
+			strings.Join(f.Along, ", "))
 	}
 	if f.Apply != "" {
 		add("  to take it all the same: %s", f.Apply)

@@ -9,8 +9,8 @@ import (
 	"qwb/analysis/assign"
 )
 
-// crossed reports whether the halves take turns: where there are few samples, each half is searched on and judges what was found on the other
-// one. A drop of a metric needs so many samples that it is never asked; an error below a cost is not claimed.
+// crossed reports whether the halves take turns: where there are few samples, each half is searched on and judges what was found on the
+// other one. A drop of a metric needs so many samples that it is never asked; an error below a cost is not claimed.
 func (s *searcher) crossed() bool {
 	n := len(s.fit.hashes) + len(s.held.hashes)
 	return s.budget.Name != "drop" && s.o.MaxCost == nil && len(s.fit.hashes) > 0 && len(s.held.hashes) > 0 &&
@@ -24,7 +24,8 @@ type turn struct {
 }
 
 // takeTurns searches on both halves. What is judged, over all samples with wider error bars, is the way to a set: the surest of both halves
-// first, then the next. What is decided asks of each operator what the half asked that wants more, and has to meet the limit on all samples.
+// first, then the next. What is decided asks of each operator what the half asked that wants more, and has to meet the limit on all
+// samples.
 func (s *searcher) takeTurns(ctx context.Context, found *Found, result *Result, refuse func(string, int) error) ([]int, error) {
 	turns, err := s.turns(ctx, found)
 	if err != nil {
@@ -127,7 +128,8 @@ func (s *searcher) dearer(a, b []int) []int {
 }
 
 // concluded decides a choice, or refuses it where nothing is claimed and nobody insists.
-func (s *searcher) concluded(ctx context.Context, found *Found, choice []int, missed *analysis.Trial, confirmed half, refuse func(string, int) error) ([]int, error) {
+func (s *searcher) concluded(ctx context.Context, found *Found, choice []int, missed *analysis.Trial, confirmed half,
+	refuse func(string, int) error) ([]int, error) {
 	if err := s.companions(ctx, choice, found); err != nil {
 		return nil, err
 	}

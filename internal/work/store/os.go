@@ -38,8 +38,8 @@ func (s *osStage) Add(path string, write func(io.Writer) error) error {
 
 func (s *osStage) Expect(name, sum string) { s.expect[name] = sum }
 
-// Commit looks at what is expected under the locks of the folders, so that of two programs that want to replace what they read one comes later
-// and is told.
+// Commit looks at what is expected under the locks of the folders, so that of two programs that want to replace what they read one comes
+// later and is told.
 func (s *osStage) Commit() error {
 	return fileError(s.Stage.Commit(func() error {
 		for name, sum := range s.expect {

@@ -43,7 +43,8 @@ func (s *Sweeping) measureOn(ctx context.Context) error {
 		return err
 	}
 	if n := s.Fit.Samples(); n == 0 || n == set.Len() {
-		return fault.Checkf("sweep: of %d samples %d are held out to judge on, of which there must be some, but not all: give more samples", set.Len(), set.Len()-n)
+		return fault.Checkf("sweep: of %d samples %d are held out to judge on, of which there must be some, but not all: give more samples",
+			set.Len(), set.Len()-n)
 	}
 	s.r.HeldOut = set.Len() - s.Fit.Samples()
 	s.r.Calibration = elapsed() * float64(set.Len()) / float64(s.Fit.Samples())
@@ -51,7 +52,8 @@ func (s *Sweeping) measureOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.evaluator, err = analysis.NewEvaluator(ctx, s.Network.Graph, func() exec.Iterator { return s.Half(true) }, s.Options.Threads, s.Options.Memory, parts...)
+	s.evaluator, err = analysis.NewEvaluator(ctx, s.Network.Graph, func() exec.Iterator { return s.Half(true) }, s.Options.Threads,
+		s.Options.Memory, parts...)
 	return s.Network.Named("sweep", err)
 }
 
@@ -167,9 +169,10 @@ func (s *Sweeping) try(ctx context.Context) error {
 	return nil
 }
 
-// notFinite says of a combination that met numbers which are none, and failed with err or went on, what makes them, and how its plan is mended. It returns
-// err where nothing is found.
-func (s *Sweeping) notFinite(ctx context.Context, d *planning.Derivation, p *Point, list []decision.Decision, out *planning.Derived, q *sim.Simulator, err error) error {
+// notFinite says of a combination that met numbers which are none, and failed with err or went on, what makes them, and how its plan is
+// mended. It returns err where nothing is found.
+func (s *Sweeping) notFinite(ctx context.Context, d *planning.Derivation, p *Point, list []decision.Decision, out *planning.Derived,
+	q *sim.Simulator, err error) error {
 	it := exec.Iterator(&exec.InMemory{Samples: planning.KeptSamples(s.Fit)})
 	if s.Set != nil {
 		it = s.Half(true)

@@ -22,7 +22,8 @@ const FormatDefault = "default"
 
 // SweepObservers are the methods that a sweep tries unless told otherwise.
 func SweepObservers() []tqc.Observer {
-	return []tqc.Observer{tqc.ObserverMinMax, "percentile(0.999)", "percentile(0.9999)", "percentile(0.99999)", tqc.ObserverMSE, tqc.ObserverRobust, tqc.ObserverKL, tqc.ObserverAuto}
+	return []tqc.Observer{tqc.ObserverMinMax, "percentile(0.999)", "percentile(0.9999)", "percentile(0.99999)", tqc.ObserverMSE,
+		tqc.ObserverRobust, tqc.ObserverKL, tqc.ObserverAuto}
 }
 
 // Point is one combination.
@@ -38,7 +39,8 @@ type Point struct {
 // Decisions are those of the calibration, and then those about formats.
 func (p *Point) Decisions() ([]decision.Decision, error) {
 	more, err := p.formats()
-	return append([]decision.Decision{planning.CalibrationDecision(p.Observer, p.Granularity == GranularityTensor, false), planning.DispatcherDecision(p.Target, p.Dispatcher, nil)}, more...), err
+	return append([]decision.Decision{planning.CalibrationDecision(p.Observer, p.Granularity == GranularityTensor, false),
+		planning.DispatcherDecision(p.Target, p.Dispatcher, nil)}, more...), err
 }
 
 // formats are the decisions about formats: none for the target's own.
@@ -59,7 +61,8 @@ func (p *Point) formats() ([]decision.Decision, error) {
 
 // own reports whether this is what calibrate does by itself on the platform.
 func (p *Point) own() bool {
-	return *p == Point{p.Platform, p.Target, p.Target.Activation.Observer, GranularityChannel, planning.DispatcherDecision(p.Target, "", nil).Dispatcher, FormatDefault}
+	return *p == Point{p.Platform, p.Target, p.Target.Activation.Observer, GranularityChannel,
+		planning.DispatcherDecision(p.Target, "", nil).Dispatcher, FormatDefault}
 }
 
 // replaceable refuses to lose what was decided about a plan that is there, and takes its platform.
@@ -84,7 +87,8 @@ func (s *Sweeping) replaceable() error {
 		}
 	}
 	if n > 0 || p.Imported != nil {
-		return fmt.Errorf("%s has %d decisions of its own, which the plan that a sweep writes has not: give that plan another name with -o, or replace this one with --fresh", s.Plan, n)
+		return fmt.Errorf("%s has %d decisions of its own, which the plan that a sweep writes has not: give that plan another name with -o, "+
+			"or replace this one with --fresh", s.Plan, n)
 	}
 	return nil
 }
@@ -168,7 +172,8 @@ func (s *Sweeping) combine() error {
 
 // command is the calibration that decides what the combination does.
 func (p *Point) command(model, plan string, flags []string) string {
-	words := []string{"qwb calibrate", plain.Shell(append([]string{model}, flags...)...), "--platform", plain.Shell(p.Platform), "--observer", plain.Shell(string(p.Observer))}
+	words := []string{"qwb calibrate", plain.Shell(append([]string{model}, flags...)...), "--platform", plain.Shell(p.Platform), "--observer",
+		plain.Shell(string(p.Observer))}
 	if p.Granularity == GranularityTensor {
 		words = append(words, "--per-tensor")
 	}

@@ -102,7 +102,8 @@ func (r *Result) Search() *reports.Search {
 	s := &reports.Search{Command: "sweep", Metric: analysis.ErrorName(r.Mismatches), Cost: "bytes"}
 	for i := range r.Rows {
 		x := &r.Rows[i]
-		p := reports.SearchPoint{Label: fmt.Sprintf("%s, %s, per %s", x.Platform, x.Observer, x.Granularity), Metric: x.NSR.NSR, Error: x.NSRError, Chosen: x.Chosen, Tied: x.Rank == r.Rows[0].Rank}
+		p := reports.SearchPoint{Label: fmt.Sprintf("%s, %s, per %s", x.Platform, x.Observer, x.Granularity), Metric: x.NSR.NSR,
+			Error: x.NSRError, Chosen: x.Chosen, Tied: x.Rank == r.Rows[0].Rank}
 		if x.Format != FormatDefault && x.Format != "" {
 			p.Label += ", " + x.Format
 		}

@@ -119,9 +119,11 @@ func (s *Sweeping) write(ctx context.Context, r *Result) error {
 	}
 	confirmed := r.HeldOut >= analysis.MinHeldOut
 	if !confirmed && !s.Options.Force {
-		return fault.Checkf("sweep: %d held-out samples are too few to choose a plan by: give about %d samples, so that at least %d are held out; --force writes the plan all the same", r.HeldOut, 2*analysis.MinHeldOut+8, analysis.MinHeldOut)
+		return fault.Checkf("sweep: %d held-out samples are too few to choose a plan by: give about %d samples, "+
+			"so that at least %d are held out; --force writes the plan all the same", r.HeldOut, 2*analysis.MinHeldOut+8, analysis.MinHeldOut)
 	}
-	evidence, err := json.Marshal(Evidence{Sweep: len(r.Rows), Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind, NSR: r.Rows[0].NSR, Answered: r.Rows[0].Answered, Confirmed: confirmed})
+	evidence, err := json.Marshal(Evidence{Sweep: len(r.Rows), Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind,
+		NSR: r.Rows[0].NSR, Answered: r.Rows[0].Answered, Confirmed: confirmed})
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}

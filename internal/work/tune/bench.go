@@ -68,7 +68,8 @@ func Tuning(ctx context.Context, c *planning.Change, o Options) (*tuning, error)
 }
 
 // newBench makes a bench on a reference that is prepared for tuned values; set is its configuration without them.
-func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *calib.Stats, set *tqc.Set, fits *overlay.Overlay) (*tune.Bench, error) {
+func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *calib.Stats, set *tqc.Set,
+	fits *overlay.Overlay) (*tune.Bench, error) {
 	if t.Planned.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
 		maps.Copy(t.added, tune.Prepare(reference, set))
 	}
@@ -98,8 +99,10 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 }
 
 // configure derives the plan's decisions, and more, for a graph with the same nodes, which is a reference with tuned values.
-func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay, more ...decision.Decision) (*planning.Derived, error) {
-	d := &planning.Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.Derivation.Target, Stats: stats, Imported: t.Derivation.Imported, Own: t.Derivation.Own, Threads: t.Derivation.Threads}
+func (t *tuning) configure(ctx context.Context, stats *calib.Stats, reference, g *graph.Graph, o *overlay.Overlay,
+	more ...decision.Decision) (*planning.Derived, error) {
+	d := &planning.Derivation{Reference: reference, Graph: g, Overlay: o, Target: t.Derivation.Target, Stats: stats,
+		Imported: t.Derivation.Imported, Own: t.Derivation.Own, Threads: t.Derivation.Threads}
 	return d.Derive(ctx, append(slices.Clip(t.Planned.Plan.Decisions), more...))
 }
 
@@ -126,7 +129,8 @@ func (t *tuning) read(ctx context.Context, o Options) error {
 	if crossed {
 		b.Halves = &[2][]*exec.Sample{b.Fit, b.Held}
 		b.Fit, b.Held = all, all
-		t.Note("%s are few: the halves take turns in fitting and judging, and what helps is fitted on all of them", plain.Count(len(all), "sample"))
+		t.Note("%s are few: the halves take turns in fitting and judging, and what helps is fitted on all of them",
+			plain.Count(len(all), "sample"))
 	}
 	var held [][32]byte
 	for _, s := range b.Held {
@@ -140,10 +144,12 @@ func (t *tuning) read(ctx context.Context, o Options) error {
 // tooFew says, before any work, that so many samples can confirm nothing, and how many could.
 func (t *tuning) tooFew(n int, o Options) error {
 	if o.Gram != "" {
-		return fault.Checkf("tune: %d of %d samples are held out, which confirm nothing: give about %d samples, so that at least %d are held out (--force keeps what is not confirmed)",
+		return fault.Checkf("tune: %d of %d samples are held out, which confirm nothing: give about %d samples, "+
+			"so that at least %d are held out (--force keeps what is not confirmed)",
 			len(t.Bench.Held), n, 3*analysis.MinHeldOut, analysis.MinHeldOut)
 	}
-	return fault.Checkf("tune: %s can confirm nothing: give at least %d that differ (--force keeps what is not confirmed)", plain.Count(n, "sample"), analysis.MinHeldOut)
+	return fault.Checkf("tune: %s can confirm nothing: give at least %d that differ (--force keeps what is not confirmed)",
+		plain.Count(n, "sample"), analysis.MinHeldOut)
 }
 
 // stageParts is how finely the progress of a method is told.

@@ -51,7 +51,8 @@ func (t *tuning) fitOnGrams(name string) (end func(), err error) {
 	case f.Shards > 1:
 		err = fmt.Errorf("%s holds only part %d of %d: combine all parts with qwb merge", name, f.Shard, f.Shards)
 	case f.Model != t.Planned.Digest:
-		err = fmt.Errorf("%s: the Gram statistics are of another model (SHA-256 %.12s..., %s has %.12s...)", name, f.Model, t.Planned.Path, t.Planned.Digest)
+		err = fmt.Errorf("%s: the Gram statistics are of another model (SHA-256 %.12s..., %s has %.12s...)", name, f.Model, t.Planned.Path,
+			t.Planned.Digest)
 	case len(t.Bench.Steps) > 0:
 		err = fmt.Errorf("%s: the Gram statistics belong to the original model, and tuning has rewritten it: run qwb plan undo first", name)
 	}

@@ -19,9 +19,9 @@ import (
 	"qwb/observers"
 )
 
-// unfinishedGrams begins Gram statistics of a run that was interrupted: the magic, a file of the operators that are done, one of those under way
-// with the samples that they have seen, and the lengths of the two (uint64, little-endian; 0: there is none). Only the same command, which
-// goes on from there, reads them.
+// unfinishedGrams begins Gram statistics of a run that was interrupted: the magic, a file of the operators that are done, one of those
+// under way with the samples that they have seen, and the lengths of the two (uint64, little-endian; 0: there is none). Only the same
+// command, which goes on from there, reads them.
 const unfinishedGrams = "qwbgrpt\x01"
 
 // GramsResult is what tune --shard --json prints.
@@ -52,7 +52,8 @@ func Grams(ctx context.Context, j *open.Job, o Options) (*GramsResult, error) {
 		return nil, fmt.Errorf("%s: Gram statistics need the range statistics of qwb calibrate, and the plan has none", c.Planned.File)
 	}
 	if c.Planned.Overlay != nil && len(c.Planned.Overlay.Steps) > 0 {
-		return nil, fmt.Errorf("%s: tuning has rewritten the model, and Gram statistics need the original model: run qwb plan undo first", c.Planned.File)
+		return nil, fmt.Errorf("%s: tuning has rewritten the model, and Gram statistics need the original model: run qwb plan undo first",
+			c.Planned.File)
 	}
 	set, pre, err := planning.PlanDataBy(c.Job, c.Planned, o.Data, TuneSamples)
 	if err != nil {
@@ -106,7 +107,9 @@ func (r *gramsRun) run(ctx context.Context, res *GramsResult) error {
 		return err
 	}
 	defer func() { r.end() }()
-	passes, left, err := calib.GramPasses(r.Planned.Reference, r.Derivation.Stats, r.o.Memory, r.o.Threads, func(node string) bool { return r.done != nil && r.done.Has(node) })
+	passes, left, err := calib.GramPasses(r.Planned.Reference, r.Derivation.Stats, r.o.Memory, r.o.Threads, func(node string) bool {
+		return r.done != nil && r.done.Has(node)
+	})
 	if err != nil {
 		return err
 	}
@@ -289,8 +292,8 @@ func (r *gramsRun) resume() (part *calib.GramFile, err error) {
 	return files[1], nil
 }
 
-// takeOver gives operators the moments that they had when they were interrupted, and returns the samples that they have seen. Where other operators
-// were under way nothing is taken over.
+// takeOver gives operators the moments that they had when they were interrupted, and returns the samples that they have seen. Where other
+// operators were under way nothing is taken over.
 func takeOver(ops []*calib.GramOp, part *calib.GramFile) ([]calib.Hash, error) {
 	if len(ops) != len(part.Nodes) {
 		return nil, nil
@@ -323,7 +326,8 @@ func OpenGrams(j *open.Job, name string) (*calib.GramFile, func(), error) {
 	}
 	head := make([]byte, len(unfinishedGrams))
 	if n, _ := r.ReadAt(head, 0); string(head[:n]) == unfinishedGrams {
-		return nil, nil, errors.Join(fmt.Errorf("%s holds the Gram statistics of an interrupted run: repeat the command that was interrupted, and it goes on from there", name), end())
+		return nil, nil, errors.Join(fmt.Errorf("%s holds the Gram statistics of an interrupted run: repeat the command that was interrupted, "+
+			"and it goes on from there", name), end())
 	}
 	f, err := calib.OpenGrams(r, size)
 	if err != nil {

@@ -49,13 +49,15 @@ func (t *tuning) objective(ctx context.Context, o Options) (string, error) {
 	if off := math.Abs(d.Mean); off <= 0.01*sim.Estimate().Mean || off <= 2*d.Error {
 		return Simulated, nil
 	}
-	t.Note("judged by the integers of profile %s: their error is %.2g, the simulation's is %.2g", profile.Name, run.Estimate().Mean, sim.Estimate().Mean)
+	t.Note("judged by the integers of profile %s: their error is %.2g, the simulation's is %.2g", profile.Name, run.Estimate().Mean,
+		sim.Estimate().Mean)
 	t.Bench.Integers = integers
 	return profile.Name, nil
 }
 
 // Integers returns what makes the program of a graph under a profile run; what has no integer form in it is simulated.
-func Integers(p *planning.Planned, profile qmath.Profile, threads int) (func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error), error) {
+func Integers(p *planning.Planned, profile qmath.Profile,
+	threads int) (func(g *graph.Graph, set *tqc.Set) (analysis.Forward, error), error) {
 	backend, err := p.Catalog.Present("")
 	if err != nil {
 		return nil, err

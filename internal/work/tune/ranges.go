@@ -11,8 +11,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// ranges returns what lists the scales that an activation might have. Those that the target prescribes, and those that somebody decided, have
-// no choice. It is nil for a plan without statistics.
+// ranges returns what lists the scales that an activation might have. Those that the target prescribes, and those that somebody decided,
+// have no choice. It is nil for a plan without statistics.
 func (t *tuning) ranges(stats *calib.Stats, table *decision.Table) func(*graph.Graph, *tqc.Set, tqc.SlotID) ([]calib.Candidate, error) {
 	if stats == nil || !stats.HasBins() {
 		return nil

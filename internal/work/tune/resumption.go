@@ -94,7 +94,8 @@ func (t *tuning) resumable(methods []*tune.Method, o Options) error {
 			return fmt.Errorf("tune: %w", err)
 		}
 		if written = passed(); last {
-			t.Note("interrupted after %d methods and %d operators of the next. %s keeps them; run the same command to continue", len(now.Reports), len(now.Layers), name)
+			t.Note("interrupted after %d methods and %d operators of the next. %s keeps them; run the same command to continue", len(now.Reports),
+				len(now.Layers), name)
 		}
 		return nil
 	}

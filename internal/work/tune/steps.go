@@ -21,13 +21,15 @@ import (
 func (t *tuning) observeChanged(ctx context.Context, g *graph.Graph, changed map[string]bool) (*calib.Stats, error) {
 	set, _, err := t.OpenData(g, t.Planned.Data(open.DataOptions{Threads: t.o.Threads}))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %d tensors have changed and are to be observed again on the plan's data: %w", t.Planned.File, len(changed), err)
+		return nil, fmt.Errorf("%s: %d tensors have changed and are to be observed again on the plan's data: %w", t.Planned.File,
+			len(changed), err)
 	}
 	tick, finish := t.Change.Progress("observe", set.Len())
 	defer finish()
 	base := t.Derivation.Base
 	stats, err := calib.Run(ctx, g, set.Iterator(), calib.Config{Threads: t.o.Threads, Memory: t.o.Memory, MinMaxOnly: !base.HasBins(),
-		Only: func(name string) bool { return changed[name] }, Model: base.Model, Preprocess: base.Preprocess, Sources: base.Sources, Seed: base.Seed,
+		Only: func(name string) bool { return changed[name] }, Model: base.Model, Preprocess: base.Preprocess, Sources: base.Sources,
+		Seed:     base.Seed,
 		Progress: func(done, _ int) { tick(done) }})
 	if err != nil {
 		return nil, err
@@ -153,7 +155,8 @@ func (t *tuning) rewrite(ctx context.Context, b *tune.Bench, steps []rewrite.Ste
 	return next, nil
 }
 
-// refuseFloat refuses operators that the plan's graph has not and that would be computed in float where the target computes nothing in float.
+// refuseFloat refuses operators that the plan's graph has not and that would be computed in float where the target computes nothing in
+// float.
 func (t *tuning) refuseFloat(out *planning.Derived) error {
 	if t.Planned.Target.Float != target.FloatAbsent {
 		return nil

@@ -29,10 +29,12 @@ func (o *Options) Params(r *Result) (json.RawMessage, error) {
 }
 
 func tuneEvidence(r *Result) *planning.TuneEvidence {
-	e := &planning.TuneEvidence{Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind, Before: r.Before, After: r.After, Change: r.Change,
+	e := &planning.TuneEvidence{Samples: r.Samples, HeldOut: r.HeldOut, HeldOutKind: r.HeldOutKind, Before: r.Before, After: r.After,
+		Change:      r.Change,
 		ChangeError: r.ChangeError, Confirmed: r.Confirmed, Steps: r.Steps, FloatNSR: r.FloatNSR, OnIntegers: &r.OnIntegers}
 	for _, m := range r.Methods {
-		e.Methods = append(e.Methods, planning.MethodEvidence{Name: m.Name, Tried: len(m.Layers), Kept: m.Kept, Before: m.Before.NSR, After: m.After.NSR, Note: m.Note})
+		e.Methods = append(e.Methods, planning.MethodEvidence{Name: m.Name, Tried: len(m.Layers), Kept: m.Kept, Before: m.Before.NSR,
+			After: m.After.NSR, Note: m.Note})
 	}
 	return e
 }

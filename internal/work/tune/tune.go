@@ -153,7 +153,8 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	}
 	defer c.Close()
 	if c.Other != "" {
-		return nil, fmt.Errorf("%s: this version of qwb computes other numbers than the plan holds (first difference: %s): run qwb plan rederive %s first", c.Planned.File, c.Other, c.Planned.File)
+		return nil, fmt.Errorf("%s: this version of qwb computes other numbers than the plan holds (first difference: %s): "+
+			"run qwb plan rederive %s first", c.Planned.File, c.Other, c.Planned.File)
 	}
 	t, err := Tuning(ctx, c, o)
 	if err != nil {
@@ -174,7 +175,8 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	if auto {
 		methods = tune.Auto(methods)
 	}
-	r := &Result{Plan: j.Plan, Samples: len(t.Bench.Fit) + len(t.Bench.Held), HeldOut: len(t.Bench.Held), HeldOutKind: t.kind, Crossed: t.Bench.Halves != nil,
+	r := &Result{Plan: j.Plan, Samples: len(t.Bench.Fit) + len(t.Bench.Held), HeldOut: len(t.Bench.Held), HeldOutKind: t.kind,
+		Crossed:    t.Bench.Halves != nil,
 		Mismatches: analysis.NewJudge(t.Bench.Reference).Mismatches()}
 	if r.Crossed {
 		r.Samples = len(t.Bench.Fit)
@@ -250,4 +252,5 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 }
 
 // Figures are what is kept of an outcome: keys of its JSON, see journal.Picked.
-var Figures = journal.Picked[Result]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after after.nsr_error=after_error change change_error confirmed overlay")
+var Figures = journal.Picked[Result]("samples held_out held_out_kind before.nsr=before before.nsr_error=before_error after.nsr=after " +
+	"after.nsr_error=after_error change change_error confirmed overlay")

@@ -30,7 +30,8 @@ func openRecordings(j *open.Job, names []string) (*recording.Recording, error) {
 }
 
 // verifyAgainst holds recorded tensors against the plan, and tries all profiles.
-func verifyAgainst(ctx context.Context, j *open.Job, p *planning.Planned, profile qmath.Profile, o Options) (*analysis.Verification, error) {
+func verifyAgainst(ctx context.Context, j *open.Job, p *planning.Planned, profile qmath.Profile,
+	o Options) (*analysis.Verification, error) {
 	d, err := openRecordings(j, o.Against)
 	if err != nil {
 		return nil, fmt.Errorf("verify: %w", err)

@@ -24,7 +24,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// ExportVerification is how what was exported was verified. Verdict, digest and all that the digest is of are those of the plan's Verification.
+// ExportVerification is how what was exported was verified. Verdict, digest and all that the digest is of are those of the plan's
+// Verification.
 type ExportVerification struct {
 	plan.Verification
 	// Share is the part of the integer work that was verified: 1 for all of it, 0 where nothing was compared.
@@ -49,15 +50,16 @@ func engineKnown(p *planning.Planned, profile string) bool {
 	return e.Knows(profile)
 }
 
-// Identity is the SHA-256 of everything that the outcome of a verification depends on and of what it says of itself: model, plan without its
-// verification, the integer program, the version of qwb, profile, backend, samples, verdict.
+// Identity is the SHA-256 of everything that the outcome of a verification depends on and of what it says of itself: model, plan without
+// its verification, the integer program, the version of qwb, profile, backend, samples, verdict.
 func Identity(p *planning.Planned, program *lower.Program, v *plan.Verification) (string, error) {
 	hash, err := p.Plan.Hash()
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.New()
-	for _, part := range []string{"qwb verification 2", p.Digest, hash, lower.Format(program), p.Catalog.Version, v.Verdict, fmt.Sprint(v.Whole),
+	for _, part := range []string{"qwb verification 2", p.Digest, hash, lower.Format(program), p.Catalog.Version, v.Verdict,
+		fmt.Sprint(v.Whole),
 		v.How(false), NumberText(v.Share)} {
 		fmt.Fprintf(sum, "%q\n", part)
 	}
@@ -71,8 +73,8 @@ type wanted struct {
 	samples int // 0: samples.VerifySamples, or as many as there are
 }
 
-// lacking says why the verification in the plan does not stand for what is asked for: empty where it does. A weaker one does not: by another
-// backend or profile, on fewer samples, on made-up ones where the plan has real ones, of another plan, program or version of qwb.
+// lacking says why the verification in the plan does not stand for what is asked for: empty where it does. A weaker one does not: by
+// another backend or profile, on fewer samples, on made-up ones where the plan has real ones, of another plan, program or version of qwb.
 func lacking(p *planning.Planned, w wanted) (string, error) {
 	v := p.Plan.Verification
 	need, own := w.samples, p.Plan.Samples
@@ -175,9 +177,11 @@ func exportable(j *open.Job, p *planning.Planned, v *analysis.Verification, outc
 	case v.Verdict == analysis.VerdictNothing:
 		tensors, operators := withoutIntegers(p.Set)
 		if tensors+operators == 0 {
-			return fault.CheckError{Err: fmt.Errorf("export: the plan changes nothing of the float model, there is nothing to verify; nothing was written (--unverified exports it all the same)")}
+			return fault.CheckError{Err: fmt.Errorf("export: the plan changes nothing of the float model, there is nothing to verify; " +
+				"nothing was written (--unverified exports it all the same)")}
 		}
-		j.Warn("the plan has no operator on integers (%s in fp8, in other formats without integers, or weights alone; %s in fp16 or bf16): nothing could be verified on integers, the simulation alone stands behind the file",
+		j.Warn("the plan has no operator on integers (%s in fp8, in other formats without integers, or weights alone; %s in fp16 or bf16): "+
+			"nothing could be verified on integers, the simulation alone stands behind the file",
 			plain.Count(tensors, "quantized tensor"), plain.Count(operators, "operator"))
 	case !v.Holds():
 		option := ""
@@ -186,7 +190,8 @@ func exportable(j *open.Job, p *planning.Planned, v *analysis.Verification, outc
 		}
 		return Diverged("export", v, fmt.Sprintf("; nothing was written; qwb verify %s%s shows more", option, p.File))
 	case v.Placed != nil && v.Placed.Device != "" && v.Placed.OnDevice == 0:
-		return fault.CheckError{Err: fmt.Errorf("export: no step of the plan runs on %s, all of them ran on the processor: nothing was verified there; nothing was written; export with --backend cpu",
+		return fault.CheckError{Err: fmt.Errorf("export: no step of the plan runs on %s, all of them ran on the processor: "+
+			"nothing was verified there; nothing was written; export with --backend cpu",
 			v.Placed.Device)}
 	default:
 		j.Note("verified on %s: %s", ByWhom(p, outcome), summary(v))
@@ -197,7 +202,8 @@ func exportable(j *open.Job, p *planning.Planned, v *analysis.Verification, outc
 // ByWhom says in words on what data, by what and under whose arithmetic a verification was made.
 func ByWhom(p *planning.Planned, v *plan.Verification) string {
 	e := target.EngineOf(p.Plan.Platform)
-	return fmt.Sprintf("%s of %s data, by %s under profile %s (%s)", plain.Count(v.Samples, "sample"), v.Data, v.Backend, v.Profile, e.Says(v.Profile))
+	return fmt.Sprintf("%s of %s data, by %s under profile %s (%s)", plain.Count(v.Samples, "sample"), v.Data, v.Backend, v.Profile,
+		e.Says(v.Profile))
 }
 
 // withoutIntegers counts the tensors that a plan quantizes, none of which integers are computed with, and the operators in fp16 and bf16.
@@ -234,7 +240,8 @@ func Stamp(in *export.Input, p *planning.Planned, v *plan.Verification) (err err
 func summary(v *analysis.Verification) string {
 	s := fmt.Sprintf("%s: %d of %d integers differ, %d rounding ties", v.Verdict, v.IntegersDifferent, v.IntegersCompared, v.Ties)
 	if len(v.Simulated) > 0 {
-		s += fmt.Sprintf("; %d steps have no integer form and were simulated (%.2f %% of the %s verified)", len(v.Simulated), 100*v.Share.Part(), v.Share.Of)
+		s += fmt.Sprintf("; %d steps have no integer form and were simulated (%.2f %% of the %s verified)", len(v.Simulated),
+			100*v.Share.Part(), v.Share.Of)
 	}
 	if d := v.Placed; d != nil && d.Device != "" {
 		s += fmt.Sprintf("; %d of %d steps on %s", d.OnDevice, d.Steps, d.Device)
@@ -242,22 +249,22 @@ func summary(v *analysis.Verification) string {
 	return s
 }
 
-// verifiesFirst is the error of a verification that an export could not do. Export takes no data of its own; verify does. lacks says why the
-// verification in the plan does not stand.
+// verifiesFirst is the error of a verification that an export could not do. Export takes no data of its own; verify does. lacks says why
+// the verification in the plan does not stand.
 func verifiesFirst(p *planning.Planned, lacks string, err error) error {
 	held := ""
 	if v := p.Plan.Verification; v != nil && analysis.Holds(v.Verdict) {
 		held = " (the verification in the plan does not stand for this: " + lacks + ")"
 	}
 	if errors.Is(err, open.ErrNoData) {
-		return fault.Usagef("export verifies the plan first, and the plan has no data of its own: run qwb verify %s --data D before, or export with --unverified%s",
-			p.File, held)
+		return fault.Usagef("export verifies the plan first, and the plan has no data of its own: run qwb verify %s --data D before, "+
+			"or export with --unverified%s", p.File, held)
 	}
 	return fmt.Errorf("export verifies first (--unverified does without): %w%s", err, held)
 }
 
-// HeldVerdict is the verdict of the verification that a plan holds: unverified where it does not stand for the plan as it is, by whatever backend,
-// and why.
+// HeldVerdict is the verdict of the verification that a plan holds: unverified where it does not stand for the plan as it is, by whatever
+// backend, and why.
 func HeldVerdict(p *planning.Planned) (verdict, lacks string, err error) {
 	v := p.Plan.Verification
 	profile, err := p.ProfileNamed("")
@@ -281,8 +288,8 @@ func NumberText(x *float64) string {
 	return fmt.Sprintf("%g", *x)
 }
 
-// metadata is what an exported file says about its origin: the plan, and how it was verified. qwb.verification holds verdict, share and digest,
-// qwb.verified the rest.
+// metadata is what an exported file says about its origin: the plan, and how it was verified. qwb.verification holds verdict, share and
+// digest, qwb.verified the rest.
 func metadata(p *planning.Planned, v *plan.Verification) ([]onnx.KeyValue, error) {
 	hash, err := p.Plan.Hash()
 	if err != nil {

@@ -61,7 +61,8 @@ func Divergence(v *analysis.Verification) string {
 		s = fmt.Sprintf("%d numbers of the program are not the plan's, ", n) + s
 	}
 	if d := v.First; d != nil {
-		s += fmt.Sprintf("; first at node %q, tensor %q, element %d: %s %v, expected %v by the %s", d.Node, d.Tensor, d.Index, d.What, d.Got, d.Expected, d.ExpectedBy)
+		s += fmt.Sprintf("; first at node %q, tensor %q, element %d: %s %v, expected %v by the %s", d.Node, d.Tensor, d.Index, d.What, d.Got,
+			d.Expected, d.ExpectedBy)
 	}
 	return s
 }
@@ -131,8 +132,10 @@ func Run(ctx context.Context, j *open.Job, o Options) (*analysis.Verification, e
 	return v, nil
 }
 
-// verifyPlan verifies the program of a plan on a data set, the plan's own unless one is given. sums gets hashes of its integers; nil: nobody does.
-func verifyPlan(ctx context.Context, j *open.Job, p *planning.Planned, program *lower.Program, backend program.Backend, o open.DataOptions, sums *verify.Sums) (*analysis.Verification, error) {
+// verifyPlan verifies the program of a plan on a data set, the plan's own unless one is given. sums gets hashes of its integers; nil:
+// nobody does.
+func verifyPlan(ctx context.Context, j *open.Job, p *planning.Planned, program *lower.Program, backend program.Backend, o open.DataOptions,
+	sums *verify.Sums) (*analysis.Verification, error) {
 	for _, w := range program.Warnings {
 		j.Warn("%s", w)
 	}
@@ -212,7 +215,8 @@ func record(p *planning.Planned, program *lower.Program, v *analysis.Verificatio
 
 // outcomeOf is what a plan keeps of a verification of its program.
 func outcomeOf(p *planning.Planned, program *lower.Program, v *analysis.Verification) (out *plan.Verification, err error) {
-	out = &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Data: v.Data, DataHash: v.DataHash, Whole: v.Whole, Verdict: v.Verdict}
+	out = &plan.Verification{Profile: v.Profile, Backend: v.Backend, Samples: v.Samples, Data: v.Data, DataHash: v.DataHash, Whole: v.Whole,
+		Verdict: v.Verdict}
 	if v.Share != nil {
 		share := v.Share.Part()
 		out.Share = &share
@@ -222,4 +226,5 @@ func outcomeOf(p *planning.Planned, program *lower.Program, v *analysis.Verifica
 }
 
 // Figures are what is kept of an outcome: keys of its JSON, see journal.Picked.
-var Figures = journal.Picked[analysis.Verification]("profile backend samples verdict tensors integers_compared integers_different ties max_difference")
+var Figures = journal.Picked[analysis.Verification]("profile backend samples verdict tensors integers_compared " +
+	"integers_different ties max_difference")

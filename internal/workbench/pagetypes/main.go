@@ -61,7 +61,8 @@ func write(w io.Writer) {
 	fmt.Fprint(w, "}\n")
 }
 
-var optionTypes = map[string]string{"flag": "boolean", "count": "number", "number": "number", "text": "string", "list": "string[]", "commas": "string[]",
+var optionTypes = map[string]string{"flag": "boolean", "count": "number", "number": "number", "text": "string", "list": "string[]",
+	"commas": "string[]",
 	"object": "Record<string, string>"}
 
 // names are the types that have been declared.

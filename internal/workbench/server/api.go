@@ -195,7 +195,8 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.ContentLength > maxUpload {
 		unheard(w)
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%s: %d bytes are more than a file may have (%d)", name, r.ContentLength, maxUpload))
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("%s: %d bytes are more than a file may have (%d)", name,
+			r.ContentLength, maxUpload))
 		return
 	}
 	sum, err := s.Roots.list[0].add(name, http.MaxBytesReader(w, r.Body, maxUpload))

@@ -13,9 +13,9 @@ import (
 	"qwb"
 )
 
-// Roots is the store of the files in some folders, and of nothing else: what a request, a plan or a recipe names, and what links lead to, is
-// looked up by os.Root, which goes nowhere else. Names are those of the command line: absolute, or relative to the current folder. A link
-// from one root into another is followed.
+// Roots is the store of the files in some folders, and of nothing else: what a request, a plan or a recipe names, and what links lead to,
+// is looked up by os.Root, which goes nowhere else. Names are those of the command line: absolute, or relative to the current folder. A
+// link from one root into another is followed.
 type Roots struct{ list []root }
 
 type root struct {
@@ -199,8 +199,8 @@ func (r *Roots) Path(name string) (string, bool) {
 }
 
 // besides are files that are read with the checkpoint of a language model without being named.
-var besides = []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer.bin", "tokenizer_config.json", "chat_template.jinja",
-	"model.safetensors", "model.safetensors.index.json"}
+var besides = []string{"config.json", "generation_config.json", "tokenizer.json", "tokenizer.bin", "tokenizer_config.json",
+	"chat_template.jinja", "model.safetensors", "model.safetensors.index.json"}
 
 // linksIn lists the links in a folder that may be read with a file there: all, or those of besides.
 func linksIn(dir *os.Root, folder string, all bool) []string {

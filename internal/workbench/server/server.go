@@ -1,8 +1,8 @@
 // Package server serves a workbench to browsers of this machine: the page and its modules, the methods of the bench as requests with JSON,
 // its events as a stream, files in and out. Who may ask is decided here, and nothing else is:
 //
-//   - only this machine: another address than a loopback one is refused, and so is a request that names another host (a page elsewhere can make
-//     a name of its own point here) or comes from another origin;
+//   - only this machine: another address than a loopback one is refused, and so is a request that names another host (a page elsewhere can
+//     make a name of its own point here) or comes from another origin;
 //   - only who has the token, which is new at every start;
 //   - only POST changes something, with the revision of the plan that the page has seen;
 //   - only files in the roots (Roots).
@@ -52,7 +52,8 @@ func Listen(addr string) (net.Listener, error) {
 		return nil, qwb.Usagef("--addr %s: not an address; give for example 127.0.0.1:8080, or 127.0.0.1:0 for any free port", addr)
 	}
 	if !loopback(host) {
-		return nil, qwb.Usagef("--addr %s: qwb serve is for this machine only: 127.0.0.1, ::1 or localhost; to reach it from another one forward a port (ssh -L)", addr)
+		return nil, qwb.Usagef("--addr %s: qwb serve is for this machine only: 127.0.0.1, ::1 or localhost; "+
+			"to reach it from another one forward a port (ssh -L)", addr)
 	}
 	if host == "localhost" {
 		host = "127.0.0.1"
@@ -140,8 +141,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// foreign says why a request is not one of this page. Host is what the browser believes to be talking to: a name that somebody else made point
-// here is refused, while any port is taken, so that a forwarded one works. Origin and Sec-Fetch-Site say which page asks.
+// foreign says why a request is not one of this page. Host is what the browser believes to be talking to: a name that somebody else made
+// point here is refused, while any port is taken, so that a forwarded one works. Origin and Sec-Fetch-Site say which page asks.
 func foreign(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -163,8 +164,8 @@ func foreign(r *http.Request) string {
 }
 
 // types of the files of the page. Others are not served.
-var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
-	".svg": "image/svg+xml"}
+var types = map[string]string{".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
 func (s *Server) file(w http.ResponseWriter, name string) {
 	kind := types[path.Ext(name)]
