@@ -84,6 +84,67 @@ d = Slice(c, z, all, one) "all"
 e = Slice(d, z, all, two, one) "all too"
 y = Relu(e) "act"
 output y`, ""},
+	{"comparisons, choices and other types", "tflite_int8", `input x: f32[2,3,5,4]
+const w: f32[6,3,1,1] = normal(seed=1, std=0.3); const half: f32[] = 0.5; const two: i64[1] = [2]; const a: i64[] = 1
+t = Conv(x, w) "n"
+g = Greater(t, half) "more"
+l = LessOrEqual(t, half) "less"
+b = Or(g, l) "either"
+c = And(g, b) "both"
+d = Not(c) "not"
+e = Cast(d) {to=1} "number"
+f = Where(d, t, half) "chosen"
+i = Cast(t) {to=6} "whole"
+j = Cast(i) {to=1} "back"
+k, places = TopK(t, two) {axis=1} "largest"
+_, last = TopK(f, two) {axis=-1} "of them"
+m = ArgMax(t) {axis=1, keepdims=1} "most"
+p = ArgMin(t) {axis=3, keepdims=0} "least"
+q = CumSum(t, a) {reverse=1} "sums"
+s = Shape(t) {start=1} "sizes"
+z = Equal(i, i) "same"
+output e, f, j, k, places, last, m, p, q, s, z`, ""},
+	{"windows that the file has in another form", "tflite_int8", `input x: f32[2,4,6,5]
+const w: f32[4,4,1,1] = normal(seed=1, std=0.6); const v: f32[4,3,3,3] = normal(seed=2, std=0.3); const u: f32[4,1,2,2] = normal(seed=3, std=0.4)
+const b: f32[4] = normal(seed=4); const q: f32[4,2,3] = normal(seed=5); const e: i64[8] = [0,0,1,2,0,0,0,3]; const flat: i64[3] = [2,4,30]
+const r: f32[3] = [1, 1, 2]
+t = Conv(x, w) "n"
+a = ConvTranspose(t, v) {group=2, strides=[2,2], pads=[1,0,0,1]} "groups"
+c = ConvTranspose(t, u, b) {group=4, strides=[2,2]} "depthwise"
+d = ConvTranspose(t, v) {group=2, dilations=[2,1], strides=[1,3], output_padding=[0,1]} "far"
+f = Pad(t, e) {mode="edge"} "edge"
+z = Pad(x, e) "zeros in float"
+g = AveragePool(t) {kernel_shape=[3,2], pads=[0,1,2,0]} "uncounted"
+i = Elu(t) {alpha=0.5} "half"
+l = DepthToSpace(t) {blocksize=2, mode="CRD"} "blocks"
+m = Reshape(t, flat) "line"
+o = ConvTranspose(m, q) {strides=[2], pads=[1,0]} "line up"
+p = Resize(m, _, r) {mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"} "twice"
+y = AveragePool(m) {kernel_shape=[4], pads=[2,0], strides=[3]} "line pool"
+output a, c, d, f, g, i, l, o, p, y, z`, "uncounted, half, line pool"},
+	{"functions by formulas", "tflite_int8", `input x: f32[2,3,5,4]
+const w: f32[6,3,1,1] = normal(seed=1, std=0.6); const v: f32[6] = normal(seed=2); const u: f32[6] = normal(seed=3)
+t = Conv(x, w) "n"
+a = Softplus(t) "a"
+c = Softsign(t) "c"
+d = Celu(t) {alpha=2.0} "d"
+e = Selu(t) "e"
+f = Elu(t) {alpha=0.5} "f"
+g = ThresholdedRelu(t) {alpha=0.2} "g"
+h = LpNormalization(t) {axis=1} "h"
+i = LpNormalization(t) {axis=-1, p=1} "i"
+j = InstanceNormalization(t, v, u) "j"
+k = ReduceL2(t) {axes=[1]} "k"
+l = ReduceL1(t) {axes=[2,3], keepdims=0} "l"
+m = ReduceSumSquare(t) {axes=[-1]} "m"
+o = ReduceLogSumExp(t) {axes=[2], keepdims=0} "o"
+p = Sum(t, a, c) "p"
+q = Mean(t, a) "q"
+r = Round(t) "r"
+s = Sin(t) "s"
+y = Sign(t) "y"
+z = Ceil(t) "z"
+output a, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, s, y, z`, ""},
 	{"an output that a layer reads", "ncnn_int8", `input x: f32[1,4,6,6]
 const w: f32[4,4,1,1] = normal(seed=1); const pads: i64[8] = [0,0,1,0,0,0,1,0]
 t = Conv(x, w) "n"

@@ -456,12 +456,24 @@ func (r *recoverer) weights(at string, s *lower.Step, op *lower.Linear, o *tf.Op
 	case o.Op == "DEPTHWISE_CONV_2D":
 		perm = append(identity(len(shape))[1:], 0)
 	case o.Op == "TRANSPOSE_CONV":
-		perm = []int{1, 2, 3, 0}
+		perm = append(identity(len(shape))[1:], 0)
 	}
-	if len(perm) != len(shape) || len(codes) != tensor.Count(shape) {
-		return fmt.Errorf("weights %v for %v of the model", w.Shape, shape)
+	held, group, dilation := shape, 1, []int(nil)
+	if o.Op == "TRANSPOSE_CONV" {
+		if group, dilation = n.Conv().Group, dilationOf(n, len(shape)-2); group < 1 || shape[0]%group != 0 {
+			return fmt.Errorf("weights %v in %d groups", shape, group)
+		}
+		held = zeroedShape(shape, group, dilation)
 	}
-	r.held.Add(&export.Item{At: at, Kind: export.Codes, Ints: restored(codes, permuted(shape, perm), perm)})
+	if len(perm) != len(held) || len(codes) != tensor.Count(held) {
+		return fmt.Errorf("weights %v for %v of the model", w.Shape, held)
+	}
+	if codes = restored(codes, permuted(held, perm), perm); dilation != nil {
+		if codes, err = unzeroed(codes, shape, group, dilation); err != nil {
+			return err
+		}
+	}
+	r.held.Add(&export.Item{At: at, Kind: export.Codes, Ints: codes})
 	scales, zeros, channels := []float32{}, []int32{}, op.Weights.Channels
 	q := w.Quantization
 	if !q.Quantized() || len(q.Scale) != 1 && (len(q.Scale) != channels || q.Axis != row.axis) {
@@ -477,6 +489,17 @@ func (r *recoverer) weights(at string, s *lower.Step, op *lower.Linear, o *tf.Op
 	r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: scales, Stored: func(s float32) float32 { return s * alpha }})
 	r.held.Add(&export.Item{At: at, Kind: export.ZeroPoints, Ints: zeros})
 	return r.bias(at, op, x, q, b)
+}
+
+// dilationOf are the dilations of a convolution over so many axes.
+func dilationOf(n *graph.Node, axes int) []int {
+	list := slices.Repeat([]int{1}, axes)
+	for i, d := range n.AttrInts("dilations") {
+		if i < axes {
+			list[i] = int(d)
+		}
+	}
+	return list
 }
 
 // columns brings the columns of a matrix into the order of the model, where its input is a tensor of several axes that is read as it lies.

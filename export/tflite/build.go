@@ -168,7 +168,7 @@ func permuted(shape, perm []int) []int {
 func where(perm []int, axis int) int { return slices.Index(perm, axis) }
 
 var types = map[tensor.DType]tf.Type{tensor.Float32: tf.Float32, tensor.Int8: tf.Int8, tensor.Int16: tf.Int16, tensor.Int32: tf.Int32,
-	tensor.Int64: tf.Int64, tensor.Bool: tf.Bool}
+	tensor.Int64: tf.Int64, tensor.Bool: tf.Bool, tensor.Uint8: tf.Uint8}
 
 // valueOf describes a tensor of the program without making one of the file.
 func (b *builder) valueOf(id lower.TensorID) (*value, error) {
@@ -177,7 +177,7 @@ func (b *builder) valueOf(id lower.TensorID) (*value, error) {
 	}
 	t := &b.p.Tensors[id]
 	typ, ok := types[t.DType]
-	if !ok {
+	if !ok || typ == tf.Uint8 && t.Encoding != nil {
 		return nil, fmt.Errorf("%q has the type %s, which TensorFlow Lite's kernels do not have%s", t.Name, t.DType, export.ToFloat32(t.DType))
 	}
 	shape, ok := t.Shape.Ints()

@@ -42,7 +42,19 @@ var floats = map[string]floatOp{
 	},
 	"ReduceMean": reduction("MEAN"), "ReduceSum": reduction("SUM"), "GlobalAveragePool": globalMean, "Softmax": softmaxReals,
 	"LogSoftmax": softmaxReals, "Concat": concatReals,
+
+	"Equal": compare("EQUAL"), "Greater": compare("GREATER"), "GreaterOrEqual": compare("GREATER_EQUAL"), "Less": compare("LESS"),
+	"LessOrEqual": compare("LESS_EQUAL"), "And": compare("LOGICAL_AND"), "Or": compare("LOGICAL_OR"), "Not": one("LOGICAL_NOT"),
+	"Cast": cast, "Ceil": one("CEIL"), "Round": one("ROUND"), "Sin": one("SIN"), "Cos": one("COS"), "Sign": one("SIGN"),
+	"ArgMax": argument("ARG_MAX"), "ArgMin": argument("ARG_MIN"), "CumSum": cumulative, "Shape": shapeOf,
+	"Sum": two2("ADD", true), "Mean": mean, "ThresholdedRelu": threshold, "LpNormalization": lpNorm, "InstanceNormalization": instanceNorm,
+	"ReduceProd": reduction("REDUCE_PROD"), "ReduceL1": reducedBy("ABS", "SUM", ""), "ReduceL2": reducedBy("SQUARE", "SUM", "SQRT"),
+	"ReduceSumSquare": reducedBy("SQUARE", "SUM", ""), "ReduceLogSum": reducedBy("", "SUM", "LOG"), "ReduceLogSumExp": logSumExp,
+	"Softplus": softplus, "Mish": mish, "Softsign": softsign, "Celu": celu, "Selu": selu,
 }
+
+// compare is an operator of two inputs that has no activation.
+func compare(name string) floatOp { return two2(name, false) }
 
 func one(name string) floatOp {
 	return func(b *builder, _ *graph.Graph, _ *graph.Node, in []*value, y *value) error {
@@ -114,7 +126,7 @@ func power(b *builder, g *graph.Graph, _ *graph.Node, in []*value, y *value) err
 
 func elu(b *builder, _ *graph.Graph, n *graph.Node, in []*value, y *value) error {
 	if n.Alpha() != 1 {
-		return fmt.Errorf("alpha %g: ELU has 1", n.Alpha())
+		return b.formula(y).exponential(in[0], n.Alpha(), 1, 1)
 	}
 	return b.each("ELU", in, y)
 }

@@ -2,10 +2,13 @@ package tflite
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"qwb/export"
+	"qwb/graph"
 	tf "qwb/graph/tflite"
+	"qwb/quantizer/lower"
 	"qwb/quantizer/tqc"
 )
 
@@ -44,8 +47,40 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 		return nil, err
 	}
 	out.Figure("operators", int64(len(m.Subgraphs[0].Operators)))
-	return nil, out.Write(out.Name(), func(w io.Writer) error {
+	return turnedAxes(in, m), out.Write(out.Name(), func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	})
+}
+
+// turnedAxes says which inputs and outputs of the file have their axes in another order than in the model, as the import of one does.
+func turnedAxes(in *export.Input, m *tf.Model) []tqc.Warning {
+	var list []tqc.Warning
+	g, sub := in.Program.Graph, &m.Subgraphs[0]
+	for _, side := range []struct {
+		what  string
+		ids   []lower.TensorID
+		there []int
+	}{{"input", in.Program.Inputs, sub.Inputs}, {"output", in.Program.Outputs, sub.Outputs}} {
+		for i, id := range side.ids {
+			own, is := g.Value(in.Program.Tensors[id].Value), sub.Tensors[side.there[i]].Shape
+			if s := own.Shape; len(s) == 4 && len(is) == 4 && turned4(s, is) {
+				list = append(list, tqc.Warning{Text: fmt.Sprintf("%s %q has its channels last in the file, %v: the model has %s",
+					side.what, own.Name, is, s)})
+			}
+		}
+	}
+	return list
+}
+
+// turned4 reports whether a shape is another one with its second axis last, and looks otherwise.
+func turned4(model graph.Shape, file []int) bool {
+	other := false
+	for i, a := range last(4) {
+		if d := model[a]; d.Known() && d.N != int64(file[i]) {
+			return false
+		}
+		other = other || model[i].Known() && model[i].N != int64(file[i])
+	}
+	return other
 }

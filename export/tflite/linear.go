@@ -120,9 +120,11 @@ func (b *builder) sum(n *graph.Node, x, y *value, w *weights, lo, hi int32, pref
 		return b.convolution(n, x, y, w, lo, hi, prefer)
 	}
 	gemm := n.Gemm()
-	if gemm.TransA || len(w.codes.Shape) != 2 {
-		return fmt.Errorf("weights of %v, left factor transposed: %v: FULLY_CONNECTED has two axes of weights and none transposed",
-			w.codes.Shape, gemm.TransA)
+	if len(w.codes.Shape) != 2 {
+		return fmt.Errorf("weights of %v: FULLY_CONNECTED has two axes of weights", w.codes.Shape)
+	}
+	if gemm.TransA {
+		x = b.turned(x, []int{1, 0})
 	}
 	k, m := w.codes.Shape[0], w.codes.Shape[1]
 	perm := []int{1, 0}
@@ -199,9 +201,6 @@ func (b *builder) convolution(n *graph.Node, x, y *value, w *weights, lo, hi int
 		return list
 	}
 	if n.Conv().Transposed {
-		if geo.Group != 1 || len(s) != 4 {
-			return fmt.Errorf("group %d of %d axes: TRANSPOSE_CONV has two axes and no groups", geo.Group, len(s))
-		}
 		return b.transposed(geo, x, y, w, lo, hi, prefer)
 	}
 	l, _ := graph.LinearOf(n, graph.WeightInput, s)
@@ -220,44 +219,6 @@ func (b *builder) convolution(n *graph.Node, x, y *value, w *weights, lo, hi int
 	ids[2] = b.biasOf(w, x)
 	b.slid(y, lo, hi, prefer, func(out, a int) {
 		b.op(name, ids, []int{out}, append(options, "fused_activation_function", a)...)
-	})
-	return nil
-}
-
-// transposed writes TRANSPOSE_CONV. Its padding is that of the convolution from its output to its input: where that is not the graph's, the
-// whole reach of the kernel is computed and cut.
-func (b *builder) transposed(geo *graph.Geometry, x, y *value, w *weights, lo, hi int32, prefer int) error {
-	for i := range geo.Dilation {
-		if geo.Dilation[i] != 1 {
-			return fmt.Errorf("dilation %v: TRANSPOSE_CONV has none", geo.Dilation)
-		}
-		if geo.PadEnd[i]+geo.PadBegin[i] < 0 || geo.PadEnd[i] < 0 || geo.OutputPadding[i] > 0 {
-			return fmt.Errorf("output padding has no form in TRANSPOSE_CONV")
-		}
-	}
-	s := w.codes.Shape
-	padding, ok, _ := pads(geo.Out, geo.In, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, tf.Same)
-	out := geo.Out
-	if !ok {
-		padding, out = tf.Valid, make([]int, 2)
-		for i := range out {
-			out[i] = (geo.In[i]-1)*geo.Stride[i] + geo.Kernel[i]
-		}
-	}
-	whole := []int{y.shape[0], out[0], out[1], y.shape[1]}
-	perm := []int{1, 2, 3, 0}
-	ids := []int{b.list("output_shape", whole), b.weight(w, perm, permuted(s, perm), 0), b.read(x, last(4)), b.biasOf(w, x)}
-	b.limited(y, last(4), lo, hi, prefer, false, func(to, _ int) {
-		result := to
-		if !ok {
-			result = b.temporary(y, "whole", whole, y.enc)
-		}
-		b.op("TRANSPOSE_CONV", ids, []int{result}, "padding", padding, "stride_h", geo.Stride[0], "stride_w", geo.Stride[1])
-		if !ok {
-			begin := []int{0, geo.PadBegin[0], geo.PadBegin[1], 0}
-			end := []int{y.shape[0], begin[1] + geo.Out[0], begin[2] + geo.Out[1], y.shape[1]}
-			b.slice(result, to, begin, end, []int{1, 1, 1, 1})
-		}
 	})
 	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
-	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program/steps"
 )
@@ -173,6 +172,9 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 	if isMove(n.Op) {
 		return b.moved(g, n, in, out)
 	}
+	if n.Op == "TopK" {
+		return b.topK(n, in, out)
+	}
 	f, ok := floats[n.Op]
 	if !ok {
 		return fmt.Errorf("the operator has no form in the file")
@@ -200,18 +202,23 @@ func (b *builder) relabel(_ *graph.Graph, n *graph.Node, x *value, out []*value)
 			p[i] = rank - 1 - i
 		}
 	}
-	from := order(rank, []*value{x})
+	b.relabelled(x, p, out[0])
+	return nil
+}
+
+// relabelled makes a value the one whose axes it has in another order.
+func (b *builder) relabelled(x *value, p []int, out *value) {
+	from := order(len(p), []*value{x})
 	if x.konst != nil || x.flat != nil {
 		b.read(x, from)
 	}
-	to := make([]int, rank)
+	to := make([]int, len(p))
 	for j, a := range from {
 		to[j] = where(p, a)
 	}
 	i := b.read(x, from)
-	out[0].perm = to
-	out[0].at[fmt.Sprint(to)] = i
-	return nil
+	out.perm = to
+	out.at[fmt.Sprint(to)] = i
 }
 
 // reshaped is a Reshape and its like: in the stored order if that has the elements where the graph has them, or where the order can wait.
@@ -303,50 +310,6 @@ func (b *builder) parts(g *graph.Graph, n *graph.Node, x *value, out []*value) e
 	return nil
 }
 
-func (b *builder) pad(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
-	y := out[0]
-	mode := n.Pad().Mode
-	if mode != "constant" && mode != "reflect" {
-		return fmt.Errorf("mode %s has no form in the file", mode)
-	}
-	list, err := b.places(g, n, x.shape, 1)
-	if err != nil {
-		return err
-	}
-	first := slices.Index(tensor.Of[int32](list[0].ToRowMajor()), 0)
-	if first < 0 {
-		return fmt.Errorf("a Pad that removes elements has no form in the file")
-	}
-	begin := unravel(first, y.shape)
-	perm := order(len(x.shape), []*value{x})
-	var pads []int
-	for _, a := range perm {
-		end := y.shape[a] - x.shape[a] - begin[a]
-		if end < 0 {
-			return fmt.Errorf("a Pad that removes elements has no form in the file")
-		}
-		pads = append(pads, begin[a], end)
-	}
-	ids := []int{b.read(x, perm), b.list("paddings", pads, len(perm), 2)}
-	switch fill := b.fill(g, n); {
-	case mode == "reflect":
-		b.op("MIRROR_PAD", ids, []int{b.make(y, perm)}, "mode", 0)
-	case x.enc != nil || fill == 0: // of integers the zero point
-		b.op("PAD", ids, []int{b.make(y, perm)})
-	default:
-		b.op("PADV2", append(ids, b.number(y.name+"/fill", fill)), []int{b.make(y, perm)})
-	}
-	return nil
-}
-
-// fill is the number that a Pad of floats puts around.
-func (b *builder) fill(g *graph.Graph, n *graph.Node) float32 {
-	if c := g.Const(n.Input(2)); c != nil && c.DType == tensor.Float32 && c.Len() == 1 {
-		return c.F32()[0]
-	}
-	return n.AttrFloat("value", 0)
-}
-
 func (b *builder) number(name string, x float32) int {
 	return b.tensor(tf.Tensor{Name: name, Type: tf.Float32, Shape: []int{1}, Data: binary.LittleEndian.AppendUint32(nil, math.Float32bits(x))})
 }
@@ -402,80 +365,22 @@ func axesOf(g *graph.Graph, n *graph.Node, rank int) ([]int, error) {
 // blocks is DepthToSpace or SpaceToDepth. TensorFlow Lite's have the channels of a block outermost, as mode DCR.
 func (b *builder) blocks(_ *graph.Graph, n *graph.Node, x *value, out []*value) error {
 	name := "SPACE_TO_DEPTH"
+	in := b.read(x, last(4))
 	if n.Op == "DepthToSpace" {
 		name = "DEPTH_TO_SPACE"
-		if mode := n.AttrStr("mode", "DCR"); mode != "DCR" {
-			return fmt.Errorf("mode %s has no form in the file", mode)
+		if n.AttrStr("mode", "DCR") == "CRD" { // the channels of a block are innermost
+			block := int(n.AttrInt("blocksize", 1) * n.AttrInt("blocksize", 1))
+			list := make([]int, x.shape[1])
+			for i := range list {
+				list[i] = i%max(out[0].shape[1], 1)*block + i/max(out[0].shape[1], 1)
+			}
+			turned := b.temporary(x, "channels", permuted(x.shape, last(4)), x.enc)
+			b.op("GATHER", []int{in, b.list("indices", list)}, []int{turned}, "axis", 3)
+			in = turned
 		}
 	}
-	in := b.read(x, last(4))
 	b.op(name, []int{in}, []int{b.make(out[0], last(4))}, "block_size", int(n.AttrInt("blocksize", 1)))
 	return nil
-}
-
-// resize is a Resize over the two spatial axes: to the nearest for all types, linear for floats.
-func (b *builder) resize(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
-	y := out[0]
-	if len(x.shape) != 4 || x.shape[0] != y.shape[0] || x.shape[1] != y.shape[1] {
-		return fmt.Errorf("from %v to %v: the file resizes two spatial axes", x.shape, y.shape)
-	}
-	mode, by, nearest := n.AttrStr("mode", "nearest"), n.AttrStr("coordinate_transformation_mode", "half_pixel"),
-		n.AttrStr("nearest_mode", "round_prefer_floor")
-	if g.Opset("") < 11 || n.Op == "Upsample" {
-		by, nearest = "asymmetric", "floor"
-	}
-	half, corners := by == "half_pixel" || by == "pytorch_half_pixel" && y.shape[2] > 1 && y.shape[3] > 1, by == "align_corners"
-	name := "RESIZE_BILINEAR"
-	switch {
-	case !half && !corners && by != "asymmetric":
-		return fmt.Errorf("coordinates by %s have no form in the file", by)
-	case mode == "nearest":
-		name = "RESIZE_NEAREST_NEIGHBOR"
-		list, err := b.places(g, n, x.shape, 1)
-		if err != nil {
-			return err
-		}
-		// What TensorFlow Lite computes is compared, so that ways of rounding and scales that are not the quotient of the sizes show.
-		for _, way := range [][2]bool{{corners, half}, {false, true}, {false, false}, {true, false}} {
-			if nearestPlaces(x.shape, y.shape, way[0], way[1], tensor.Of[int32](list[0].ToRowMajor())) {
-				in := b.read(x, last(4))
-				b.op(name, []int{in, b.list("size", y.shape[2:])}, []int{b.make(y, last(4))}, "align_corners", way[0], "half_pixel_centers", way[1])
-				return nil
-			}
-		}
-		return fmt.Errorf("coordinates by %s, rounded by %s, choose other elements than TensorFlow Lite's", by, nearest)
-	case mode != "linear" || x.enc != nil:
-		return fmt.Errorf("mode %s of %s has no form in the file", mode, x.typ)
-	}
-	in := b.read(x, last(4))
-	b.op(name, []int{in, b.list("size", y.shape[2:])}, []int{b.make(y, last(4))}, "align_corners", corners, "half_pixel_centers", half)
-	return nil
-}
-
-// nearestPlaces compares the elements that RESIZE_NEAREST_NEIGHBOR takes with a list.
-func nearestPlaces(x, y []int, corners, half bool, from []int32) bool {
-	at := func(i, in, out int) int {
-		scale, offset := float32(in)/float32(out), float32(0)
-		if corners && out > 1 {
-			scale = float32(in-1) / float32(out-1)
-		}
-		if half {
-			offset = 0.5
-		}
-		v := (float32(i) + offset) * scale
-		k := int(qmath.Down.Round(float64(v)))
-		if corners {
-			k = int(qmath.HalfAwayFromZero.Round(float64(v)))
-		}
-		return max(min(k, in-1), 0)
-	}
-	for i, f := range from {
-		index := unravel(i, y)
-		if int(f) != ((index[0]*x[1]+index[1])*x[2]+at(index[2], x[2], y[2]))*x[3]+at(index[3], x[3], y[3]) {
-			return false
-		}
-	}
-	return true
 }
 
 // gather is a Gather along one axis.

@@ -77,10 +77,14 @@ func order(rank int, in []*value) []int {
 	return identity(rank)
 }
 
-// ranked is v with axes of length 1 in front, to a rank.
+// ranked is v with axes of length 1 in front, to a rank; a constant of one number has no axes where the rank is less than its own.
 func (b *builder) ranked(v *value, rank int) *value {
 	if len(v.shape) == rank || len(v.shape) == 0 {
 		return v
+	}
+	if len(v.shape) > rank {
+		return &value{name: v.name, typ: v.typ, enc: v.enc, shape: []int{}, at: map[string]int{},
+			konst: &tensor.Tensor{DType: v.konst.DType, Shape: []int{}, Data: v.konst.ToRowMajor().Data}}
 	}
 	shape := slices.Concat(slices.Repeat([]int{1}, rank-len(v.shape)), v.shape)
 	w := &value{name: v.name, typ: v.typ, enc: v.enc, shape: shape, at: map[string]int{}}
@@ -273,16 +277,45 @@ func (b *builder) averagePool(n *graph.Node, x, y *value, lo, hi int32, prefer i
 		return err
 	}
 	counts := n.Pool().CountPadding && slices.ContainsFunc(slices.Concat(geo.PadBegin, geo.PadEnd), func(p int) bool { return p != 0 })
-	before := len(b.sub.Operators)
-	in, w := b.window(x, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, geo.Out, nil, counts, false)
-	if !counts && slices.ContainsFunc(b.sub.Operators[before:], func(o tf.Operator) bool { return o.Op == "PAD" }) {
+	if _, ok, _ := pads(geo.In, geo.Out, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, tf.Valid); !counts && !ok {
+		if y.enc == nil {
+			return b.uncounted(n, geo, x, y)
+		}
 		return fmt.Errorf("padding %v, %v that does not count: AVERAGE_POOL_2D has SAME and VALID alone", geo.PadBegin, geo.PadEnd)
 	}
+	in, w := b.window(x, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, geo.Out, nil, counts, false)
 	b.slid(y, lo, hi, prefer, func(out, a int) {
 		b.op("AVERAGE_POOL_2D", []int{in}, []int{out},
 			w.options("filter_height", w.kernel[0], "filter_width", w.kernel[1], "fused_activation_function", a)...)
 	})
 	return nil
+}
+
+// uncounted writes an average of floats that counts padding, times what its window has more than is inside.
+func (b *builder) uncounted(n *graph.Node, geo *graph.Geometry, x, y *value) error {
+	counted := *n
+	counted.Attrs = slices.Clone(n.Attrs)
+	counted.SetAttr(graph.Int("count_include_pad", 1))
+	sum := b.between2(y, "counted", y.shape)
+	if err := b.averagePool(&counted, x, sum, 0, 0, tf.NoActivation); err != nil {
+		return err
+	}
+	shape := append([]int{1, 1}, geo.Out...)
+	factor := tensor.New(tensor.Float32, shape...)
+	for k := range factor.F32() {
+		all, inside := 1, 1
+		for a, o := range unravel(k, geo.Out) {
+			size := 0
+			for i := range geo.Kernel[a] {
+				if at := o*geo.Stride[a] - geo.PadBegin[a] + i*geo.Dilation[a]; at >= 0 && at < geo.In[a] {
+					size++
+				}
+			}
+			all, inside = all*geo.Kernel[a], inside*size
+		}
+		factor.F32()[k] = float32(all) / float32(max(inside, 1))
+	}
+	return b.each("MUL", []*value{sum, b.reals(y.name+"/factor", factor)}, y)
 }
 
 // maxPool writes MAX_POOL_2D; fill is the lowest number, which stands outside.

@@ -137,7 +137,9 @@ func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
 		return t, err
 	}
 	if v.Has(tensorSparsity) {
-		t.Unread = "sparsity"
+		if err := f.dense(&t, v.Child(tensorSparsity)); err != nil {
+			return t, err
+		}
 	}
 	if v.Has(tensorVariants) {
 		t.Unread = "variants"
@@ -160,6 +162,25 @@ func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
 		t.Data = t.Data[:min((n*t.Type.Bits()+7)/8, len(t.Data))]
 	}
 	return t, t.check()
+}
+
+// dense gives a sparse constant its zeros. One of parts of bytes keeps its data as they are.
+func (f *file) dense(t *Tensor, v flatbuffer.View) error {
+	s := sparseOf(v)
+	n, err := t.Elements()
+	size := t.Type.Bits() / 8
+	if f.Err() != nil || err != nil {
+		return errors.Join(f.Err(), err)
+	}
+	if t.Type.Bits()%8 != 0 || size == 0 || t.Data == nil {
+		t.Unread = "sparsity"
+		return nil
+	}
+	if !f.Spend(n * size) {
+		return f.Err()
+	}
+	t.Data, err = s.dense(t.Shape, t.Data, size)
+	return err
 }
 
 func (f *file) operator(v flatbuffer.View) (Operator, error) {

@@ -18,7 +18,7 @@ type Condition struct {
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk,
-	NotOneColumn}
+	NotOneColumn, UnitAlpha, SamePads}
 
 // The conditions by themselves.
 var (
@@ -155,6 +155,14 @@ var (
 			return len(w) != 4 || len(steps) != 2 || len(y) != 4 || w[1].N != 1 || n.Conv().Group == 1 || w[0].N == int64(n.Conv().Group) ||
 				steps[0] != 1 || steps[1] == 1 || w[3].N == 1 || y[3].N != 1
 		}}
+	// UnitAlpha holds for an operator whose alpha is 1.
+	UnitAlpha = Condition{"unit-alpha", "has another alpha than 1", func(_ *graph.Graph, n *graph.Node) bool { return n.Alpha() == 1 }}
+	// SamePads holds for a pool whose padding is that of SAME or VALID, or counts, as far as is known.
+	SamePads = Condition{"same-pads", "has padding that is neither SAME nor VALID, and does not count",
+		func(g *graph.Graph, n *graph.Node) bool {
+			geo, err := graph.PoolGeometry(n, g.Value(n.Inputs[0]).Shape)
+			return err != nil || !UncountedPads.Holds(g, n) || samePads(geo)
+		}}
 	// WinogradShape holds for the convolutions that Winograd's F(2,3) and F(4,3) compute: 3x3, stride 1, no dilation, one group.
 	WinogradShape = Condition{"winograd-shape", "is no 3x3 convolution of stride 1, dilation 1 and one group",
 		func(g *graph.Graph, n *graph.Node) bool {
@@ -184,4 +192,16 @@ func shrinks(g *graph.Graph, n *graph.Node) bool {
 	_, scales, _ := graph.ResizeInputs(g.Opset(n.Domain))
 	factors := g.Const(n.Input(scales))
 	return factors != nil && slices.ContainsFunc(factors.F32(), func(f float32) bool { return f < 1 })
+}
+
+// samePads reports whether the padding of a window is SAME, or VALID.
+func samePads(geo *graph.Geometry) bool {
+	same, valid := true, true
+	for i, in := range geo.In {
+		reach := (geo.Kernel[i]-1)*geo.Dilation[i] + 1
+		total := max((geo.Out[i]-1)*geo.Stride[i]+reach-in, 0)
+		same = same && geo.Out[i] == (in+geo.Stride[i]-1)/geo.Stride[i] && geo.PadBegin[i] == total/2
+		valid = valid && geo.PadBegin[i] == 0 && total == 0
+	}
+	return same || valid
 }

@@ -24,9 +24,9 @@ var TFLiteInt8 = Target{
 		{Type: "MatMul", Role: Weighted, Schemes: denseWeights},
 
 		{Type: "Add", Role: Arithmetic},
-		{Type: "AveragePool", Role: Arithmetic, Align: AlignInput, Overlap: true}, // AVERAGE_POOL_2D has one grid
-		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},                    // so does CONCATENATION
-		{Type: "Elu", Role: Arithmetic},
+		{Type: "AveragePool", Role: Arithmetic, Align: AlignInput, Overlap: true, Needs: []Condition{SamePads}}, // AVERAGE_POOL_2D has one grid
+		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},                                                  // so does CONCATENATION
+		{Type: "Elu", Role: Arithmetic, Needs: []Condition{UnitAlpha}},
 		{Type: "Exp", Role: Arithmetic},
 		{Type: "Gelu", Role: Arithmetic},
 		{Type: "GlobalAveragePool", Role: Arithmetic}, // MEAN

@@ -231,7 +231,7 @@ func TestCarried(t *testing.T) {
 	b := &builder{}
 	x := b.input(1, 2, 2, 3)
 	y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1}, []int{1, 2, 2, 3}, x)
-	z := b.op("CUMSUM", "Cumsum", options{"exclusive": true}, []int{1, 2, 2, 3}, y, b.ints(3))
+	z := b.op("ONE_HOT", "OneHot", options{"axis": 1}, []int{1, 2, 2, 3}, y, b.ints(3))
 	b.s.Operators[1].Unread = ""
 	m := b.model(z)
 	m.Subgraphs[0].Operators = append(m.Subgraphs[0].Operators, tflite.Operator{Op: "CUSTOM", Custom: "Mine", Version: 1, Inputs: []int{z, -1}, Outputs: []int{y}, CustomOptions: []byte{1, 2}})
@@ -239,12 +239,12 @@ func TestCarried(t *testing.T) {
 	g, warnings, err := lift.Graph(m)
 	require.NoError(t, err)
 	require.Len(t, warnings, 2)
-	require.Contains(t, warnings[1].Text, "CUMSUM has no form in ONNX")
-	id, ok := g.LookupNode("t3/CUMSUM")
+	require.Contains(t, warnings[1].Text, "ONE_HOT has no form in ONNX")
+	id, ok := g.LookupNode("t3/ONE_HOT")
 	require.True(t, ok)
 	n := g.Node(id)
 	require.Equal(t, lift.Domain, n.Domain)
-	require.EqualValues(t, 1, n.Attr("exclusive").I)
+	require.EqualValues(t, 1, n.Attr("axis").I)
 	require.Equal(t, "[1,2,2,3]", g.Value(n.Outputs[0]).Shape.String())
 	require.Equal(t, tensor.Float32, g.Value(n.Outputs[0]).DType)
 

@@ -579,13 +579,95 @@ func (l *lifter) argMax() error {
 		return errNoForm
 	}
 	t := &l.s.Tensors[l.op.Outputs[0]]
-	attrs := []graph.Attr{graph.Int("axis", a[0]), graph.Int("keepdims", 0)}
+	op := map[string]string{"ARG_MAX": "ArgMax", "ARG_MIN": "ArgMin"}[l.op.Op]
+	return l.long(0, op, t.Shape, []graph.Attr{graph.Int("axis", a[0]), graph.Int("keepdims", 0)}, x)
+}
+
+// long lifts output k of an operator that gives numbers of 64 bits in ONNX.
+func (l *lifter) long(k int, op string, shape []int, attrs []graph.Attr, x graph.ValueID) error {
+	t := &l.s.Tensors[l.op.Outputs[k]]
 	if t.Type == tflite.Int64 {
-		return l.result(0, plain, "ArgMax", attrs, x)
+		return l.result(k, plain, op, attrs, x)
 	}
-	long, err := l.node("ArgMax", t.Name+"_long", tensor.Int64, t.Shape, attrs, x)
+	long, err := l.node(op, t.Name+"_long", tensor.Int64, shape, attrs, x)
 	if err != nil {
 		return err
 	}
-	return l.result(0, plain, "Cast", []graph.Attr{graph.Int("to", int64(types[t.Type]))}, long)
+	return l.result(k, plain, "Cast", []graph.Attr{graph.Int("to", int64(types[t.Type]))}, long)
+}
+
+// topK lifts TOPK_V2, whose places have 32 bits.
+func (l *lifter) topK() error {
+	k, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	if len(k) != 1 || len(l.op.Outputs) != 2 {
+		return errNoForm
+	}
+	var out [2]graph.ValueID
+	for i, id := range l.op.Outputs {
+		t := &l.s.Tensors[id]
+		d, name := l.dtype(t), t.Name
+		if i == 1 && t.Type != tflite.Int64 {
+			d, name = tensor.Int64, t.Name+"_long"
+		}
+		if out[i], err = l.g.AddValue(graph.Value{Name: l.g.FreshName(name), DType: d, Shape: graph.Static(t.Shape...)}); err != nil {
+			return err
+		}
+	}
+	if _, err := l.g.AddNode(graph.Node{Name: l.g.FreshName(l.s.Tensors[l.op.Outputs[0]].Name), Op: "TopK", Inputs: []graph.ValueID{x, l.list("k", k)},
+		Outputs: out[:]}); err != nil {
+		return err
+	}
+	if err := l.define(l.op.Outputs[0], plain, out[0]); err != nil {
+		return err
+	}
+	if t := &l.s.Tensors[l.op.Outputs[1]]; t.Type != tflite.Int64 {
+		return l.result(1, plain, "Cast", []graph.Attr{graph.Int("to", int64(types[t.Type]))}, out[1])
+	}
+	return l.define(l.op.Outputs[1], plain, out[1])
+}
+
+func (l *lifter) cumSum() error {
+	a, err := l.constants(1)
+	if err != nil {
+		return err
+	}
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	var attrs []graph.Attr
+	for _, name := range []string{"exclusive", "reverse"} {
+		if l.op.Options.Bool(name) {
+			attrs = append(attrs, graph.Int(name, 1))
+		}
+	}
+	return l.result(0, plain, "CumSum", attrs, x, l.list("axis", a))
+}
+
+// sizes lifts SHAPE.
+func (l *lifter) sizes() error {
+	x, err := l.read(l.in(0), plain)
+	if err != nil {
+		return err
+	}
+	return l.long(0, "Shape", l.s.Tensors[l.op.Outputs[0]].Shape, nil, x)
+}
+
+// densify lifts DENSIFY of a constant, which was given its zeros when it was read.
+func (l *lifter) densify() error {
+	t, out := &l.s.Tensors[l.in(0)], &l.s.Tensors[l.op.Outputs[0]]
+	if t.Data == nil {
+		return errNoForm
+	}
+	c := *out
+	c.Data = t.Data
+	l.s.Tensors[l.op.Outputs[0]] = c // its readers find a constant
+	return nil
 }

@@ -69,7 +69,9 @@ func table() map[string]*row {
 		"TRANSPOSE": asInFile((*lifter).transpose), "STRIDED_SLICE": asInFile((*lifter).stridedSlice), "SLICE": asInFile((*lifter).slice),
 		"SPLIT": anyOrder((*lifter).split), "SPLIT_V": anyOrder((*lifter).split), "PACK": asInFile((*lifter).pack),
 		"UNPACK": asInFile((*lifter).unpack),
-		"GATHER": asInFile((*lifter).gather), "ARG_MAX": asInFile((*lifter).argMax),
+		"GATHER": asInFile((*lifter).gather), "ARG_MAX": asInFile((*lifter).argMax), "ARG_MIN": asInFile((*lifter).argMax),
+		"TOPK_V2": asInFile((*lifter).topK), "CUMSUM": asInFile((*lifter).cumSum), "SHAPE": asInFile((*lifter).sizes),
+		"DENSIFY":      anyOrder((*lifter).densify),
 		"TILE":         asInFile(func(l *lifter) error { return l.repeated("Tile", "repeats") }),
 		"BROADCAST_TO": asInFile(func(l *lifter) error { return l.repeated("Expand", "shape") }),
 	}

@@ -31,10 +31,13 @@ func MoveNumbers(ctx context.Context, op *lower.Move, numbers *tensor.Tensor, ot
 	for _, v := range g.Outputs {
 		g.Value(v).DType = tensor.Int32
 	}
-	if node.Op == "Pad" && len(node.Inputs) > 2 && node.Inputs[2] != graph.NoValue {
-		outside := tensor.New(tensor.Int32)
-		tensor.Of[int32](outside)[0] = -1
-		g.SetInput(node.ID, 2, g.AddConst(g.FreshName("outside"), outside))
+	pads := node.Op == "Pad" // whose fill is 0, said or not: places count from 1
+	if pads {
+		node.DropAttr("value")
+		if len(node.Inputs) > 2 && node.Inputs[2] != graph.NoValue {
+			g.SetInput(node.ID, 2, g.AddConst(g.FreshName("outside"), tensor.New(tensor.Int32)))
+		}
+		numbers = counted(numbers, 1)
 	}
 	session, err := exec.New(g, exec.Options{Context: ctx})
 	if err != nil {
@@ -44,7 +47,21 @@ func MoveNumbers(ctx context.Context, op *lower.Move, numbers *tensor.Tensor, ot
 	for i, t := range others {
 		feeds[g.Value(g.Inputs[i+1]).Name] = t
 	}
-	return session.NewRunner().Run(ctx, feeds, nil)
+	out, err := session.NewRunner().Run(ctx, feeds, nil)
+	if err == nil && pads {
+		out[0] = counted(out[0], -1)
+	}
+	return out, err
+}
+
+// counted adds a number to all.
+func counted(t *tensor.Tensor, by int32) *tensor.Tensor {
+	t = t.ToRowMajor()
+	out := tensor.New(tensor.Int32, t.Shape...)
+	for i, x := range tensor.Of[int32](t) {
+		tensor.Of[int32](out)[i] = x + by
+	}
+	return out
 }
 
 // MoveOf describes an output whose elements come from the given places of an input of n elements.
