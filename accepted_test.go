@@ -42,13 +42,16 @@ func smalls() (list []small) {
 			add(fmt.Sprintf("Softmax along %d/%d", axis, rank), s, fmt.Sprintf("y = Softmax(x) {axis=%d}", axis))
 			for _, op := range []string{"ReduceMean", "ReduceMax", "ReduceMin"} {
 				for keep := range 2 {
-					add(fmt.Sprintf("%s along %d, keepdims %d/%d", op, axis, keep, rank), s, fmt.Sprintf("y = %s(x) {axes=[%d], keepdims=%d}", op, axis, keep))
+					add(fmt.Sprintf("%s along %d, keepdims %d/%d", op, axis, keep, rank), s, fmt.Sprintf("y = %s(x) {axes=[%d], keepdims=%d}",
+						op, axis, keep))
 				}
 			}
 			add(fmt.Sprintf("ReduceSum along %d/%d", axis, rank), s, fmt.Sprintf("const a: i64[1] = [%d]\ny = ReduceSum(x, a)", axis))
-			add(fmt.Sprintf("Slice along %d/%d", axis, rank), s, fmt.Sprintf("const b: i64[1] = [0]\nconst e: i64[1] = [1]\nconst a: i64[1] = [%d]\ny = Slice(x, b, e, a)", axis))
+			add(fmt.Sprintf("Slice along %d/%d", axis, rank), s,
+				fmt.Sprintf("const b: i64[1] = [0]\nconst e: i64[1] = [1]\nconst a: i64[1] = [%d]\ny = Slice(x, b, e, a)", axis))
 			add(fmt.Sprintf("Slice with steps along %d/%d", axis, rank), s,
-				fmt.Sprintf("const b: i64[1] = [0]\nconst e: i64[1] = [4]\nconst a: i64[1] = [%d]\nconst s: i64[1] = [2]\ny = Slice(x, b, e, a, s)", axis))
+				fmt.Sprintf("const b: i64[1] = [0]\nconst e: i64[1] = [4]\nconst a: i64[1] = [%d]\nconst s: i64[1] = [2]\ny = Slice(x, b, e, a, s)",
+					axis))
 			add(fmt.Sprintf("Gather along %d/%d", axis, rank), s, fmt.Sprintf("const i: i64[2] = [0, 0]\ny = Gather(x, i) {axis=%d}", axis))
 			add(fmt.Sprintf("Gather of one along %d/%d", axis, rank), s, fmt.Sprintf("const i: i64[] = [0]\ny = Gather(x, i) {axis=%d}", axis))
 			add(fmt.Sprintf("Unsqueeze at %d/%d", axis, rank), s, fmt.Sprintf("const a: i64[1] = [%d]\ny = Unsqueeze(x, a)", axis))
@@ -74,29 +77,35 @@ func smalls() (list []small) {
 				add(fmt.Sprintf("MatMul with bias %s/%d", name, rank), s, text)
 			}
 			add(fmt.Sprintf("MatMul of two/%d", rank), s, "a = Sigmoid(x)\n"+transposed(rank)+"y = MatMul(x, t)")
-			add(fmt.Sprintf("LayerNormalization/%d", rank), s, fmt.Sprintf("const g: f32[%d] = fill(1)\ny = LayerNormalization(x, g) {axis=-1}", last))
+			add(fmt.Sprintf("LayerNormalization/%d", rank), s,
+				fmt.Sprintf("const g: f32[%d] = fill(1)\ny = LayerNormalization(x, g) {axis=-1}", last))
 			pads := make([]string, 2*rank)
 			for i := range pads {
 				pads[i] = fmt.Sprint(i % 2)
 			}
 			for _, mode := range []string{"constant", "edge", "reflect"} {
-				add(fmt.Sprintf("Pad %s/%d", mode, rank), s, fmt.Sprintf("const p: i64[%d] = [%s]\ny = Pad(x, p) {mode=%q}", 2*rank, strings.Join(pads, ", "), mode))
+				add(fmt.Sprintf("Pad %s/%d", mode, rank), s, fmt.Sprintf("const p: i64[%d] = [%s]\ny = Pad(x, p) {mode=%q}", 2*rank,
+					strings.Join(pads, ", "), mode))
 			}
 		}
 	}
 	for _, bias := range []string{"[]", "[1]", "[5]", "[1,5]", "[1,1]"} {
 		for _, trans := range []int{0, 1} {
-			add(fmt.Sprintf("Gemm with C %s, transB %d", bias, trans), "[1,6]", fmt.Sprintf("const w: f32%s = normal(seed=2, std=0.4)\nconst b: f32%s = normal(seed=3, std=0.4)\n"+
-				"y = Gemm(x, w, b) {transB=%d}", []string{"[6,5]", "[5,6]"}[trans], bias, trans))
+			add(fmt.Sprintf("Gemm with C %s, transB %d", bias, trans), "[1,6]",
+				fmt.Sprintf("const w: f32%s = normal(seed=2, std=0.4)\nconst b: f32%s = normal(seed=3, std=0.4)\n"+
+					"y = Gemm(x, w, b) {transB=%d}", []string{"[6,5]", "[5,6]"}[trans], bias, trans))
 		}
 	}
 	for _, c := range []string{"[2,5]", "[2,1]"} {
-		add("Gemm with C "+c, "[2,6]", "const w: f32[6,5] = normal(seed=2, std=0.4)\nconst b: f32"+c+" = normal(seed=3, std=0.4)\ny = Gemm(x, w, b)")
+		add("Gemm with C "+c, "[2,6]", "const w: f32[6,5] = normal(seed=2, std=0.4)\nconst b: f32"+c+" = normal(seed=3, std=0.4)\n"+
+			"y = Gemm(x, w, b)")
 	}
 	for _, attrs := range []string{"alpha=2.0", "beta=2.0", "alpha=2.0, beta=0.5"} {
-		add("Gemm, "+attrs, "[1,6]", "const w: f32[6,5] = normal(seed=2, std=0.4)\nconst b: f32[5] = normal(seed=3, std=0.4)\ny = Gemm(x, w, b) {"+attrs+"}")
+		add("Gemm, "+attrs, "[1,6]", "const w: f32[6,5] = normal(seed=2, std=0.4)\nconst b: f32[5] = normal(seed=3, std=0.4)\n"+
+			"y = Gemm(x, w, b) {"+attrs+"}")
 	}
-	add("Gemm, transA", "[6,1]", "const w: f32[6,5] = normal(seed=2, std=0.4)\nconst b: f32[5] = normal(seed=3, std=0.4)\ny = Gemm(x, w, b) {transA=1}")
+	add("Gemm, transA", "[6,1]", "const w: f32[6,5] = normal(seed=2, std=0.4)\nconst b: f32[5] = normal(seed=3, std=0.4)\n"+
+		"y = Gemm(x, w, b) {transA=1}")
 	for spatial := 1; spatial <= 3; spatial++ {
 		s := shapes[spatial+2]
 		kernel := strings.Repeat(",3", spatial)
@@ -104,28 +113,35 @@ func smalls() (list []small) {
 		twice := func(n int) string { return strings.TrimSuffix(strings.Repeat(fmt.Sprint(n)+", ", 2*spatial), ", ") }
 		for _, group := range []int{1, 2, 3, 6} {
 			for _, out := range []int{6, 12} {
-				for _, attrs := range []string{"", ", pads=[" + twice(1) + "]", ", strides=[" + ones(2) + "]", ", dilations=[" + ones(2) + "], pads=[" + twice(2) + "]",
+				for _, attrs := range []string{"", ", pads=[" + twice(1) + "]", ", strides=[" + ones(2) + "]", ", dilations=[" + ones(2) + "], pads=[" +
+					twice(2) + "]",
 					", pads=[" + twice(1)[:len(twice(1))-1] + "0]", `, auto_pad="SAME_UPPER"`} {
 					add(fmt.Sprintf("Conv of %d axes, %d groups, %d outputs%s", spatial, group, out, attrs), s,
-						fmt.Sprintf("const w: f32[%d,%d%s] = normal(seed=2, std=0.3)\nconst b: f32[%d] = normal(seed=3, std=0.3)\ny = Conv(x, w, b) {group=%d%s}", out, 6/group, kernel, out, group, attrs))
+						fmt.Sprintf("const w: f32[%d,%d%s] = normal(seed=2, std=0.3)\nconst b: f32[%d] = normal(seed=3, std=0.3)\n"+
+							"y = Conv(x, w, b) {group=%d%s}", out, 6/group, kernel, out, group, attrs))
 				}
 				if out == 6 {
-					for _, attrs := range []string{"", ", strides=[" + ones(2) + "]", ", pads=[" + twice(1) + "], strides=[" + ones(2) + "], output_padding=[" + ones(1) + "]"} {
+					for _, attrs := range []string{"", ", strides=[" + ones(2) + "]", ", pads=[" + twice(1) + "], strides=[" + ones(2) +
+						"], output_padding=[" + ones(1) + "]"} {
 						add(fmt.Sprintf("ConvTranspose of %d axes, %d groups%s", spatial, group, attrs), s,
-							fmt.Sprintf("const w: f32[6,%d%s] = normal(seed=2, std=0.3)\nconst b: f32[%d] = normal(seed=3, std=0.3)\ny = ConvTranspose(x, w, b) {group=%d%s}", 6/group, kernel, 6/group*group, group, attrs))
+							fmt.Sprintf("const w: f32[6,%d%s] = normal(seed=2, std=0.3)\nconst b: f32[%d] = normal(seed=3, std=0.3)\n"+
+								"y = ConvTranspose(x, w, b) {group=%d%s}", 6/group, kernel, 6/group*group, group, attrs))
 					}
 				}
 			}
 		}
 		for _, op := range []string{"MaxPool", "AveragePool"} {
-			for _, attrs := range []string{"", ", strides=[" + ones(2) + "]", ", pads=[" + twice(1) + "]", ", strides=[" + ones(2) + "], ceil_mode=1", `, auto_pad="SAME_UPPER", strides=[` + ones(2) + "]"} {
+			for _, attrs := range []string{"", ", strides=[" + ones(2) + "]", ", pads=[" + twice(1) + "]",
+				", strides=[" + ones(2) + "], ceil_mode=1", `, auto_pad="SAME_UPPER", strides=[` + ones(2) + "]"} {
 				add(fmt.Sprintf("%s of %d axes%s", op, spatial, attrs), s, fmt.Sprintf("y = %s(x) {kernel_shape=[%s]%s}", op, ones(3), attrs))
 			}
 		}
-		add(fmt.Sprintf("AveragePool of %d axes, padding counts", spatial), s, fmt.Sprintf("y = AveragePool(x) {kernel_shape=[%s], pads=[%s], count_include_pad=1}", ones(3), twice(1)))
+		add(fmt.Sprintf("AveragePool of %d axes, padding counts", spatial), s,
+			fmt.Sprintf("y = AveragePool(x) {kernel_shape=[%s], pads=[%s], count_include_pad=1}", ones(3), twice(1)))
 		add(fmt.Sprintf("GlobalAveragePool of %d axes", spatial), s, "y = GlobalAveragePool(x)")
 		add(fmt.Sprintf("GlobalMaxPool of %d axes", spatial), s, "y = GlobalMaxPool(x)")
-		add(fmt.Sprintf("PRelu of %d axes", spatial), s, "const a: f32[6"+strings.Repeat(",1", spatial)+"] = normal(seed=2, std=0.3)\ny = PRelu(x, a)")
+		add(fmt.Sprintf("PRelu of %d axes", spatial), s, "const a: f32[6"+strings.Repeat(",1", spatial)+"] = normal(seed=2, std=0.3)\n"+
+			"y = PRelu(x, a)")
 		add(fmt.Sprintf("BatchNormalization of %d axes", spatial), s, "const a: f32[6] = fill(1.5)\ny = BatchNormalization(x, a, a, a, a)")
 		add(fmt.Sprintf("InstanceNormalization of %d axes", spatial), s, "const a: f32[6] = fill(1.5)\ny = InstanceNormalization(x, a, a)")
 		for _, mode := range []string{"nearest", "linear", "cubic"} {
@@ -133,7 +149,8 @@ func smalls() (list []small) {
 				for _, factor := range []string{"2", "0.5", "1.5"} {
 					scales := "1, 1" + strings.Repeat(", "+factor, spatial)
 					add(fmt.Sprintf("Resize of %d axes, %s, %s, %s times", spatial, mode, place, factor), s,
-						fmt.Sprintf("const s: f32[%d] = [%s]\ny = Resize(x, _, s) {mode=%q, coordinate_transformation_mode=%q}", spatial+2, scales, mode, place))
+						fmt.Sprintf("const s: f32[%d] = [%s]\ny = Resize(x, _, s) {mode=%q, coordinate_transformation_mode=%q}", spatial+2, scales,
+							mode, place))
 				}
 			}
 		}
@@ -151,7 +168,8 @@ func smalls() (list []small) {
 	add("TopK", "[1,6]", "const k: i64[1] = [3]\ny, i = TopK(x, k)\noutput i")
 	add("ArgMax", "[1,6]", "y = ArgMax(x) {axis=1}")
 	add("Equal", "[1,6]", "const z: f32[] = [0]\nc = Equal(x, z)\ny = Cast(c) {to=1}")
-	add("LSTM", "[4,1,6]", "const w: f32[1,20,6] = normal(seed=2, std=0.3)\nconst r: f32[1,20,5] = normal(seed=3, std=0.3)\ny = LSTM(x, w, r) {hidden_size=5}")
+	add("LSTM", "[4,1,6]", "const w: f32[1,20,6] = normal(seed=2, std=0.3)\nconst r: f32[1,20,5] = normal(seed=3, std=0.3)\n"+
+		"y = LSTM(x, w, r) {hidden_size=5}")
 	add("Pow", "[1,6]", "const z: f32[] = [2]\ny = Pow(x, z)")
 	return list
 }
@@ -165,7 +183,8 @@ func front(shape string) string {
 	case len(dims) == 2:
 		return fmt.Sprintf("input in: f32%s\nconst w0: f32[%s,%s] = normal(seed=9, std=0.4)\nx = MatMul(in, w0)\n", shape, dims[1], dims[1])
 	}
-	return fmt.Sprintf("input in: f32%s\nconst w0: f32[%s,%s%s] = normal(seed=9, std=0.4)\nx = Conv(in, w0)\n", shape, dims[1], dims[1], strings.Repeat(",1", len(dims)-2))
+	return fmt.Sprintf("input in: f32%s\nconst w0: f32[%s,%s%s] = normal(seed=9, std=0.4)\nx = Conv(in, w0)\n", shape, dims[1], dims[1],
+		strings.Repeat(",1", len(dims)-2))
 }
 
 // transposed is the line that makes t of a, whose last two axes change places.
@@ -183,7 +202,8 @@ func transposed(rank int) string {
 func TestWhatIsAcceptedIsExported(t *testing.T) {
 	const part = 29 // of the networks is tried on each platform, another on each
 	all := longtest.Wanted(t)
-	for k, platform := range []string{"trt_int8", "onnxruntime", "openvino_int8", "pow2_int8", "tflite_int8", "tflite_16x8", "ncnn_int8", "mnn_int8", "espdl_int8",
+	for k, platform := range []string{"trt_int8", "onnxruntime", "openvino_int8", "pow2_int8", "tflite_int8", "tflite_16x8", "ncnn_int8",
+		"mnn_int8", "espdl_int8",
 		"espdl_int16", "xint8", "nxp_int8"} {
 		t.Run(platform, func(t *testing.T) {
 			for i, s := range smalls() {
@@ -195,8 +215,8 @@ func TestWhatIsAcceptedIsExported(t *testing.T) {
 	}
 }
 
-// refusedStill are accepted, and refused when the file is read back: a Softmax along the height of a picture, whose axis the reader of .tflite
-// does not turn back.
+// refusedStill are accepted, and refused when the file is read back: a Softmax along the height of a picture, whose axis the reader of
+// .tflite does not turn back.
 var refusedStill = []string{"tflite_int8: Softmax along 2/4", "tflite_int8: Softmax along -2/4"}
 
 func accepted(t *testing.T, platform string, s small) {
@@ -204,7 +224,8 @@ func accepted(t *testing.T, platform string, s small) {
 	ctx := context.Background()
 	p := placeOf(t, s.text)
 	zero := 0.0
-	_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, BorderCost: &zero, Data: DataOptions{Paths: []string{"synthetic:2"}}})
+	_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, BorderCost: &zero,
+		Data: DataOptions{Paths: []string{"synthetic:2"}}})
 	if err != nil {
 		t.Errorf("%s: %s: calibrate: %v", platform, s.name, err)
 		return

@@ -19,7 +19,8 @@ func TestBadPlanIsToldWhatIsKnown(t *testing.T) {
 	told := func(r *analysis.Report) string {
 		return planning.WhatHelps(j, r, "qwb analyze", DataOptions{Paths: []string{"my data"}})
 	}
-	const search = "a search over all operators finds which operators to keep in float: qwb dispatch m.plan.json --auto --max-nsr 0.05 --data 'my data'"
+	const search = "a search over all operators finds which operators to keep in float: qwb dispatch m.plan.json " +
+		"--auto --max-nsr 0.05 --data 'my data'"
 	require.Equal(t, "qwb analyze looks for the cause and for a cure; if it finds none, "+search, told(nil))
 	require.Equal(t, "qwb analyze --layerwise looks for the cause and for a cure; if it finds none, "+search, told(&analysis.Report{}))
 	r := &analysis.Report{Layerwise: []analysis.LayerError{}, Advice: []analysis.Advice{{Cause: "few-samples"}}}
@@ -51,7 +52,8 @@ func TestWarningOfBadPlan(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "this plan is bad: NSR 0.300 ± 0.020 of the outputs (8 samples); above 0.1 predictions get worse. Then.", w.Text)
 	w, _ = planning.BadPlan(analysis.Estimate{Mean: 0.3, Error: 0.02, N: 8}, "scores", false, "8 samples", "Then.")
-	require.Equal(t, "this plan is bad: NSR 0.300 ± 0.020 of part scores of the outputs (8 samples); above 0.1 predictions get worse. Then.", w.Text)
+	require.Equal(t, "this plan is bad: NSR 0.300 ± 0.020 of part scores of the outputs (8 samples); above 0.1 predictions get worse. Then.",
+		w.Text)
 	w, _ = planning.BadPlan(analysis.Estimate{Mean: 0.3, Error: 0.02, N: 8}, "", true, "8 samples", "Then.")
 	require.Contains(t, w.Text, "0.300 ± 0.020 of the elements of the outputs, which are integers, differ")
 	_, ok = planning.BadPlan(analysis.Estimate{Mean: 0.11, Error: 0.02, N: 8}, "", false, "", "")
@@ -71,7 +73,8 @@ func TestAdviceThatDoesNotHelpIsNotGiven(t *testing.T) {
 		"worse": {All: true, Words: []string{"observer=percentile(0.5)"}}, "fails": {All: true, Words: []string{"observer=none-such"}},
 		"better": {All: true, Words: []string{"domain=fp32"}}}}
 	a.Predicted = map[string]float64{"better": 0.5}
-	r := &analysis.Report{Advice: []analysis.Advice{{Command: "worse"}, {Command: "look at the data"}, {Command: "fails"}, {Command: "worse", Others: []string{"fails", "better"}}}}
+	r := &analysis.Report{Advice: []analysis.Advice{{Command: "worse"}, {Command: "look at the data"}, {Command: "fails"},
+		{Command: "worse", Others: []string{"fails", "better"}}}}
 	require.NoError(t, a.Try(ctx, set, r))
 	require.Len(t, r.Advice, 2)
 	require.Equal(t, "look at the data", r.Advice[0].Command)

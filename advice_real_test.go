@@ -15,8 +15,8 @@ import (
 	"qwb/quantizer/program/cpu"
 )
 
-// What was found by hand in trained networks is found without help: the mean shift of mobilenet_v1's weights, and the depthwise convolutions of a
-// text recogniser whose channels differ in range. Three networks that lose little are left alone.
+// What was found by hand in trained networks is found without help: the mean shift of mobilenet_v1's weights, and the depthwise
+// convolutions of a text recogniser whose channels differ in range. Three networks that lose little are left alone.
 func TestAdviceOnTrainedNetworks(t *testing.T) {
 	longtest.Need(t, "trained networks")
 	root := graphtest.TestData(t)
@@ -25,8 +25,10 @@ func TestAdviceOnTrainedNetworks(t *testing.T) {
 		cause                             string   // "" for none
 		nodes                             []string // among those of the advice
 	}{
-		{"classifiers/mobilenet_v1_1.0_224.onnx", "pets/calibration", "imagenet-inception", "onnxruntime", advise.MeanShift.Name, []string{"depthwise_conv_2d_1", "conv_2d_2", "conv_2d_24"}},
-		{"ocr/en_PP-OCRv4_rec.onnx", "ocr", "lines.yaml", "trt_int8", advise.Depthwise.Name, []string{"p2o.Conv.1", "p2o.Conv.3", "p2o.Conv.5", "p2o.Conv.7", "p2o.Conv.9"}},
+		{"classifiers/mobilenet_v1_1.0_224.onnx", "pets/calibration", "imagenet-inception", "onnxruntime", advise.MeanShift.Name,
+			[]string{"depthwise_conv_2d_1", "conv_2d_2", "conv_2d_24"}},
+		{"ocr/en_PP-OCRv4_rec.onnx", "ocr", "lines.yaml", "trt_int8", advise.Depthwise.Name, []string{"p2o.Conv.1", "p2o.Conv.3", "p2o.Conv.5",
+			"p2o.Conv.7", "p2o.Conv.9"}},
 		{"classifiers/squeezenet1.0.onnx", "pets/calibration", "imagenet-caffe", "onnxruntime", "", nil},
 		{"mlperf-tiny/pretrainedResnet.onnx", "cifar10/calibration_500.bin", "none", "onnxruntime", "", nil},
 		{"mlperf-tiny/pretrainedResnet_large_float.onnx", "cifar10/calibration_500.bin", "none", "onnxruntime", "", nil},
@@ -36,7 +38,8 @@ func TestAdviceOnTrainedNetworks(t *testing.T) {
 			p := &Project{Model: filepath.Join(root, "models", filepath.FromSlash(c.model)), Plan: "m" + PlanSuffix,
 				Catalog: Catalog{Backends: []program.Backend{program.Reference, cpu.Backend}}}
 			put(t, p.job().Files(), "lines.yaml", []byte("resize: {size: [48, 320]}\nchannel_order: bgr\nmean: 127.5\nstd: 127.5\n"))
-			o := CalibrateOptions{Platform: c.platform, Data: DataOptions{Paths: []string{filepath.Join(root, "data", filepath.FromSlash(c.data))}, Preprocess: c.preprocess, Samples: 48}, Threads: 2}
+			o := CalibrateOptions{Platform: c.platform, Data: DataOptions{Paths: []string{filepath.Join(root, "data", filepath.FromSlash(c.data))},
+				Preprocess: c.preprocess, Samples: 48}, Threads: 2}
 			_, _, err := p.Calibrate(context.Background(), o)
 			require.NoError(t, err)
 			a := AnalyzeOptions{Data: DataOptions{Samples: 6}}

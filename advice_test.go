@@ -22,12 +22,14 @@ func admit(t *testing.T, a advisetest.Patient) *Project {
 	for name, b := range a.Files(t) {
 		store.Write(name, b)
 	}
-	p := &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+	p := &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store,
+		Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 	free := 0.0
 	if a.Platform == "" {
 		a.Platform = "onnxruntime"
 	}
-	o := CalibrateOptions{Platform: a.Platform, BorderCost: &free, PerTensor: a.PerTensor, Data: DataOptions{Paths: []string{"m"}, Samples: a.Only}, Threads: 2}
+	o := CalibrateOptions{Platform: a.Platform, BorderCost: &free, PerTensor: a.PerTensor,
+		Data: DataOptions{Paths: []string{"m"}, Samples: a.Only}, Threads: 2}
 	_, _, err := p.Calibrate(context.Background(), o)
 	require.NoError(t, err)
 	if len(a.Set) > 0 {
@@ -46,8 +48,8 @@ func adviceOf(t *testing.T, p *Project, try bool) *analysis.Report {
 	return r
 }
 
-// Each of twelve illnesses is found and named, at the operator that has it, and the command that is advised makes the outputs better as it was
-// predicted to.
+// Each of twelve illnesses is found and named, at the operator that has it, and the command that is advised makes the outputs better as it
+// was predicted to.
 func TestIllnessesAreFound(t *testing.T) {
 	require.Len(t, advisetest.Patients, 12)
 	for i, a := range advisetest.Patients {

@@ -78,7 +78,8 @@ func TestAnyTenCommands(t *testing.T) {
 				case 1:
 					what = "set " + pick("conv1", "conv2:in0", "*", "input:*") + " observer=" + pick("minmax", "kl", "percentile(0.99)", "auto")
 				case 2:
-					what = "set " + pick("conv1:in0", "gemm:in0", "conv2:weight", "add:in0") + " scale=" + pick("0.02", "0.5") + " zero_point=" + pick("0", "3")
+					what = "set " + pick("conv1:in0", "gemm:in0", "conv2:weight", "add:in0") + " scale=" + pick("0.02", "0.5") + " zero_point=" +
+						pick("0", "3")
 				case 3:
 					what = "set " + pick("conv1", "type:Conv") + " per_tensor=true"
 				case 4:
@@ -208,7 +209,8 @@ func forcedSearch(t *testing.T, p *Project) DispatchOptions {
 func TestEvidenceGoesStale(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: new(float64),
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	_, _, err = p.Dispatch(ctx, DispatchOptions{Selectors: []string{"gemm"}, Threads: 1})
 	require.NoError(t, err)
@@ -271,13 +273,15 @@ func TestSetRefuses(t *testing.T) {
 	require.NoError(t, err)
 	before := string(get(t, p, p.Plan))
 	for words, want := range map[string]string{
-		"nothing domain=fp32":                                          `selector "nothing" matches no node`,
-		"conv1 weights=nf4-sym-channel":                                "weights of Conv cannot be nf4-sym-channel: one of int8-sym-channel",
-		"conv1:in0 activations=e4m3-sym-tensor observer=kl":            "kl: it compares codes that lie evenly",
-		"conv1:in0 activations=int8-sym-dynamic-tensor observer=kl":    "scales of int8-sym-dynamic-tensor are computed at run time",
-		"conv1:in0 activations=int8-sym-dynamic-token":                 "along which scales of tokens vary",
-		"conv1 activations=int12-sym-tensor":                           "activations of Conv cannot be int12-sym-tensor: one of uint8-asym-tensor",
-		"max:out0 observer=kl":                                         "max:out0 is PASSIVE: it takes the scale of relu2:out0; decide about that one",
+		"nothing domain=fp32":                                       `selector "nothing" matches no node`,
+		"conv1 weights=nf4-sym-channel":                             "weights of Conv cannot be nf4-sym-channel: one of int8-sym-channel",
+		"conv1:in0 activations=e4m3-sym-tensor observer=kl":         "kl: it compares codes that lie evenly",
+		"conv1:in0 activations=int8-sym-dynamic-tensor observer=kl": "scales of int8-sym-dynamic-tensor are computed at run time",
+		"conv1:in0 activations=int8-sym-dynamic-token":              "along which scales of tokens vary",
+		"conv1 activations=int12-sym-tensor": "activations of Conv cannot be int12-sym-tensor: " +
+			"one of uint8-asym-tensor",
+		"max:out0 observer=kl": "max:out0 is PASSIVE: it takes the scale of relu2:out0; " +
+			"decide about that one",
 		"conv1:in0 scale=0.5":                                          "decide zero_point with the scale",
 		"conv1:weight scale=0.5;0.5":                                   "2 scales, wanted 16",
 		"conv1:in0 zero_point=3":                                       "a zero point without a scale",
@@ -287,7 +291,8 @@ func TestSetRefuses(t *testing.T) {
 		"conv1 align=banana":                                           `unknown alignment "banana": one of none, output, input, large`,
 		"conv1 align=output":                                           "scales of Conv cannot be aligned as output: one of none",
 		"concat align=output":                                          "it changes nothing: none of its tensors can share a scale here",
-		"conv1 align=none":                                             "it changes nothing: onnxruntime has nothing there that this property applies to",
+		"conv1 align=none": "it changes nothing: onnxruntime has nothing " +
+			"there that this property applies to",
 	} {
 		f := strings.Fields(words)
 		_, _, err := p.Set(ctx, f[0], f[1:], 1)
@@ -322,7 +327,8 @@ output y: f32[1,4,1,1]
 `)}).Write(&model))
 	p.job().Files().(*Memory).Write(p.Model, model.Bytes())
 	zero := 0.0
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero,
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	scales := func() (list [3]float32) {
 		x, _, err := p.Explain(ctx, "add")

@@ -86,7 +86,8 @@ func TestPlanOfSomebodyElseIsKept(t *testing.T) {
 		mine.Events = &listener{at: func(string, int) { put(t, p.job().Files(), "m.plan.json", other) }}
 		_, warnings, err := mine.Export(context.Background(), ExportOptions{Platform: "trt_int8", Out: "o.onnx"})
 		require.NoError(t, err)
-		require.Contains(t, fmt.Sprint(warnings), "the verification could not be written into the plan: plan: m.plan.json was changed by somebody else")
+		require.Contains(t, fmt.Sprint(warnings), "the verification could not be written into the plan: plan: "+
+			"m.plan.json was changed by somebody else")
 		require.Equal(t, string(other), string(get(t, p, "m.plan.json")))
 	})
 }
@@ -191,7 +192,8 @@ func TestTunedValuesMustBeThePlans(t *testing.T) {
 		calibrateOn(t, p, "m")
 		plan := get(t, p, "m.plan.json")
 		name := overlay.FileName("m.plan.json", store.Sum([]byte("x")))
-		tuned := strings.NewReplacer(`"decisions": [`, `"decisions": [{"by":"tune","method":"bias","overlay":"sha256:`+store.Sum([]byte("x"))+`"},`, `"steps": [2]`, `"steps": [3]`).Replace(string(plan))
+		tuned := strings.NewReplacer(`"decisions": [`, `"decisions": [{"by":"tune","method":"bias","overlay":"sha256:`+store.Sum([]byte("x"))+
+			`"},`, `"steps": [2]`, `"steps": [3]`).Replace(string(plan))
 		put(t, p.job().Files(), "m.plan.json", []byte(tuned))
 		ctx := context.Background()
 		refused := func(want string) {

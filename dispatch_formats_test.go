@@ -48,7 +48,8 @@ func searchable(t *testing.T, platform string, n int) *Project {
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(5000+i), 1, 3, 8, 8)))
 		p.job().Files().(*Memory).Write(fmt.Sprintf("more/%03d.npy", i), b.Bytes())
 	}
-	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: platform, BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: platform, BorderCost: new(float64),
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	return p
 }
@@ -99,7 +100,8 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 	require.Len(t, all, 3*3*3*3*3)
 	before := get(t, p, p.Plan)
 	for _, share := range []float64{0.7, 0.85, 1} {
-		o := DispatchOptions{Formats: formats, Costing: bytes, MaxCost: &CostLimit{At: share, Share: true}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
+		o := DispatchOptions{Formats: formats, Costing: bytes, MaxCost: &CostLimit{At: share, Share: true},
+			Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
 		r, _, err := p.Dispatch(ctx, o)
 		require.NoError(t, err)
 		limit := share * float64(r.Cost.Before.TotalBytes())
@@ -150,12 +152,14 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 		asIs = x.loss
 	}
 	for _, factor := range []float64{8, 0.5} {
-		o := DispatchOptions{Formats: formats, Costing: bytes, Budget: &Budget{Name: "nsr", At: factor * asIs}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
+		o := DispatchOptions{Formats: formats, Costing: bytes, Budget: &Budget{Name: "nsr", At: factor * asIs},
+			Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
 		r, _, err := p.Dispatch(ctx, o)
 		require.NoError(t, err)
 		require.True(t, r.Claimed)
 		require.LessOrEqual(t, *r.HeldOut.Upper, factor*asIs)
-		t.Logf("%g times the loss: %d bytes, were %d, held out %g", factor, r.Cost.After.TotalBytes(), r.Cost.Before.TotalBytes(), r.HeldOut.Value)
+		t.Logf("%g times the loss: %d bytes, were %d, held out %g", factor, r.Cost.After.TotalBytes(), r.Cost.Before.TotalBytes(),
+			r.HeldOut.Value)
 		require.Equal(t, factor > 1, r.Cost.After.TotalBytes() < r.Cost.Before.TotalBytes())
 		best := math.Inf(1) // hardly more expensive than one that would meet a third of the budget: the rest is for chance
 		for _, x := range all {
@@ -173,10 +177,12 @@ func TestDispatchInFormatsRefuses(t *testing.T) {
 	ctx := context.Background()
 	p := searchable(t, "onnxruntime", 60)
 	before := get(t, p, p.Plan)
-	o := DispatchOptions{Formats: []string{"int4"}, Costing: Costing{What: "bytes"}, MaxCost: &CostLimit{At: 100}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
+	o := DispatchOptions{Formats: []string{"int4"}, Costing: Costing{What: "bytes"}, MaxCost: &CostLimit{At: 100},
+		Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
 	r, _, err := p.Dispatch(ctx, o)
 	require.ErrorAs(t, err, new(CheckError))
-	require.Regexp(t, `no choice of formats costs at most 0\.1 KB: no choice meets the bound: \d+ at least; the plan is unchanged`, err.Error())
+	require.Regexp(t, `no choice of formats costs at most 0\.1 KB: no choice meets the bound: \d+ at least; the plan is unchanged`,
+		err.Error())
 	require.False(t, r.Claimed)
 	o.MaxCost, o.Data.Paths = &CostLimit{At: 0.8, Share: true}, []string{"m"}
 	_, _, err = p.Dispatch(ctx, o)
@@ -198,10 +204,12 @@ func TestDispatchInFormatsRefuses(t *testing.T) {
 func TestDispatchInAllFormats(t *testing.T) {
 	ctx := context.Background()
 	p := searchable(t, "formats.yaml", 60)
-	put(t, p.job().Files(), "device.yaml", []byte("name: d\ngops: {int4: 8, int8: 4, int16: 2, fp16: 2, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n"))
+	put(t, p.job().Files(), "device.yaml", []byte("name: d\ngops: {int4: 8, int8: 4, int16: 2, fp16: 2, fp32: 1}\n"+
+		"read: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n"))
 	for what, at := range map[string]float64{"macs": 0.001, "bytes": 0.03, "time": 0.001} {
-		o := DispatchOptions{Formats: []string{"fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3"}, Costing: Costing{What: what}, DeviceFile: "device.yaml",
-			Budget: &Budget{Name: "nsr", At: at}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
+		o := DispatchOptions{Formats: []string{"fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3"}, Costing: Costing{What: what},
+			DeviceFile: "device.yaml",
+			Budget:     &Budget{Name: "nsr", At: at}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
 		r, _, err := p.Dispatch(ctx, o)
 		require.NoError(t, err)
 		require.True(t, r.Claimed, what)

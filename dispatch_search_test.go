@@ -23,7 +23,8 @@ func searching(t *testing.T, n int) *Project {
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(5000+i), 1, 3, 8, 8)))
 		p.Store.(*Memory).Write(fmt.Sprintf("m.other/%03d.npy", i), b.Bytes())
 	}
-	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Observer: tqc.ObserverMinMax, PerTensor: true, Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
+	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Observer: tqc.ObserverMinMax, PerTensor: true,
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
 	require.NoError(t, err)
 	return p
 }
@@ -35,13 +36,14 @@ func nsrBudget(at float64) DispatchOptions {
 // otherNSR is the plan's error on samples that no search saw.
 func otherNSR(t *testing.T, p *Project) analysis.OutputError {
 	t.Helper()
-	r, _, err := p.Analyze(context.Background(), AnalyzeOptions{Data: DataOptions{Paths: []string{"m.other"}}, Config: analysis.Config{Outputs: true, Threads: 2}})
+	r, _, err := p.Analyze(context.Background(), AnalyzeOptions{Data: DataOptions{Paths: []string{"m.other"}},
+		Config: analysis.Config{Outputs: true, Threads: 2}})
 	require.NoError(t, err)
 	return r.Outputs[0]
 }
 
-// A budget that the plan meets as it is needs one evaluation and changes nothing. A smaller one is met by a set of operators that is found on
-// the one half, confirmed on the other, and holds on samples that neither saw.
+// A budget that the plan meets as it is needs one evaluation and changes nothing. A smaller one is met by a set of operators that is found
+// on the one half, confirmed on the other, and holds on samples that neither saw.
 func TestSearchClaimsWhatHolds(t *testing.T) {
 	ctx := context.Background()
 	p := searching(t, 160)

@@ -93,7 +93,8 @@ func TestDoctorTakesFloatOperatorsForWhatTheyAre(t *testing.T) {
 		free := 0.0
 		p := &Project{Model: "m.onnx", Plan: platform + PlanSuffix, Store: storedNetwork(t, floatInside),
 			Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
-		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: platform, Data: DataOptions{Paths: []string{"m"}}, BorderCost: &free})
+		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: platform, Data: DataOptions{Paths: []string{"m"}},
+			BorderCost: &free})
 		require.NoError(t, err, platform)
 		require.NotEmpty(t, doctored(t, p, "float inside", platform))
 	}
@@ -110,7 +111,8 @@ func TestDoctorFindsNothingInWhatWasExported(t *testing.T) {
 			if i%4 != 0 && !longtest.Wanted(t) {
 				continue
 			}
-			p := &Project{Model: "m.onnx", Plan: platform + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: formats}}
+			p := &Project{Model: "m.onnx", Plan: platform + PlanSuffix, Store: store,
+				Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: formats}}
 			r, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, Data: DataOptions{Paths: []string{"m"}}, BorderCost: &free})
 			require.NoError(t, err, platform)
 			if r.IntegerShare == nil || *r.IntegerShare == 0 {
@@ -159,7 +161,8 @@ func doctored(t *testing.T, p *Project, name, platform string) (written []string
 		out := fmt.Sprintf("%s.%s.%s%s", name, platform, f.Name, f.Ext)
 		r, _, err := p.Export(ctx, ExportOptions{Format: f.Name, Out: out, Unverified: true})
 		if err != nil { // what a format cannot hold it says, and writes nothing
-			require.False(t, errors.As(err, new(CheckError)) || strings.Contains(err.Error(), "would break rules"), "%s %s: %v", platform, f.Name, err)
+			require.False(t, errors.As(err, new(CheckError)) || strings.Contains(err.Error(), "would break rules"), "%s %s: %v",
+				platform, f.Name, err)
 			continue
 		}
 		found, _, err := p.DoctorFile(ctx, DoctorFileOptions{File: r.File, Platform: platform, Format: f.Name})

@@ -80,7 +80,8 @@ func placeSpread(t *testing.T, text string, n int) *Project {
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100+i), 1, 3, 8, 8)))
 		store.Write(fmt.Sprintf("m/%02d.npy", i), b.Bytes())
 	}
-	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store,
+		Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 }
 
 // Equalization per tensor lowers the error on held-out samples, and its plan verifies, exports, is undone and done again; threads change no
@@ -91,7 +92,8 @@ func TestEqualize(t *testing.T) {
 	for i, threads := range []int{1, 3} {
 		p := placeUnequal(t, 48)
 		store := p.Store.(*Memory)
-		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}}, Threads: threads})
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}},
+			Threads: threads})
 		require.NoError(t, err)
 		before := content(t, store, p.Plan)
 		r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"equalize"}, Threads: threads})
@@ -161,7 +163,8 @@ func TestInterruptedBehindEqualize(t *testing.T) {
 			require.NoError(t, os.WriteFile(name, content(t, store, name), 0o644))
 		}
 		p := &Project{Model: "m.onnx", Plan: "m.plan.json", Catalog: Catalog{Version: "0.0.0", Now: time.Now}}
-		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true,
+			Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 		require.NoError(t, err)
 		return p
 	}
@@ -201,7 +204,8 @@ func TestTuningMovesNothingToFP32UnlessAllowed(t *testing.T) {
 	for _, allow := range []bool{false, true} {
 		p := placeSpread(t, strings.Replace(unequal, `r1 = Relu(c1)`, `r1 = Clip(c1, lo, hi) "first"`, 1), 48)
 		cost := 5.0
-		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", BorderCost: &cost, PerTensor: true, Data: DataOptions{Paths: []string{"m"}}})
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", BorderCost: &cost, PerTensor: true,
+			Data: DataOptions{Paths: []string{"m"}}})
 		require.NoError(t, err)
 		r, warnings, err := p.Tune(ctx, TuneOptions{Methods: []string{"auto"}, AllowFP32: allow})
 		require.NoError(t, err)

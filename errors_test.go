@@ -65,11 +65,12 @@ func TestDescribe(t *testing.T) {
 			_, _, err := p.Analyze(done, qwb.AnalyzeOptions{})
 			return err
 		}, nil, qwb.Fault{Kind: qwb.KindCanceled}},
-		{"a check that does not hold", func() error { return fmt.Errorf("export: %w", qwb.Checkf("it differs")) }, new(qwb.CheckError), qwb.Fault{Kind: qwb.KindCheck}},
+		{"a check that does not hold", func() error { return fmt.Errorf("export: %w", qwb.Checkf("it differs")) }, new(qwb.CheckError),
+			qwb.Fault{Kind: qwb.KindCheck}},
 		{"changed meanwhile", func() error { return fmt.Errorf("set: %w", &qwb.ChangedError{Name: "m.plan.json"}) }, new(*qwb.ChangedError),
 			qwb.Fault{Kind: qwb.KindChanged, File: "m.plan.json"}},
-		{"too large", func() error { return &qwb.NodeError{Stage: "execute", Node: "n", Op: "Conv", Err: &exec.MemoryError{}} }, new(*qwb.MemoryError),
-			qwb.Fault{Kind: qwb.KindMemory, Stage: "execute", Node: "n", Op: "Conv"}},
+		{"too large", func() error { return &qwb.NodeError{Stage: "execute", Node: "n", Op: "Conv", Err: &exec.MemoryError{}} },
+			new(*qwb.MemoryError), qwb.Fault{Kind: qwb.KindMemory, Stage: "execute", Node: "n", Op: "Conv"}},
 		{"anything else", func() error { return errors.New("two\nlines") }, nil, qwb.Fault{Kind: qwb.KindFailed, Message: "two; lines"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,7 +87,8 @@ func TestDescribe(t *testing.T) {
 			require.Equal(t, c.want, got, "%v", err)
 		})
 	}
-	b, err := json.Marshal(qwb.Describe(&graph.FileError{Stage: "load", File: "m.onnx", Err: &decision.Error{Number: 1, Err: errors.New("x")}}))
+	b, err := json.Marshal(qwb.Describe(&graph.FileError{Stage: "load", File: "m.onnx",
+		Err: &decision.Error{Number: 1, Err: errors.New("x")}}))
 	require.NoError(t, err)
 	require.JSONEq(t, `{"kind":"decision","stage":"load","file":"m.onnx","message":"load: m.onnx: decision #1 (): x"}`, string(b))
 }

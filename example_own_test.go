@@ -134,7 +134,8 @@ func network(store *qwb.Memory) {
 	}
 	node := func(op, domain string, out string, attrs []graph.Attr, in ...graph.ValueID) graph.ValueID {
 		y := value(out, 1, 4, 8, 8)
-		if _, err := g.AddNode(graph.Node{Name: out + "_" + op, Op: op, Domain: domain, Attrs: attrs, Inputs: in, Outputs: []graph.ValueID{y}}); err != nil {
+		if _, err := g.AddNode(graph.Node{Name: out + "_" + op, Op: op, Domain: domain, Attrs: attrs, Inputs: in,
+			Outputs: []graph.ValueID{y}}); err != nil {
 			log.Fatal(err)
 		}
 		return y
@@ -172,7 +173,8 @@ func Example_own() {
 	}
 	fmt.Println("operators that cannot be computed:", len(inspection.Unsupported))
 
-	if _, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "acme_npu", Data: qwb.DataOptions{Paths: []string{"inputs"}}}); err != nil {
+	if _, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "acme_npu",
+		Data: qwb.DataOptions{Paths: []string{"inputs"}}}); err != nil {
 		log.Fatal(err)
 	}
 	for _, node := range []string{"b_Flip", "d_Swoosh"} {

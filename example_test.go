@@ -44,7 +44,8 @@ func Example() {
 func ExampleProject_Set() {
 	ctx := context.Background()
 	p := &qwb.Project{Model: "glyphs.onnx", Plan: "glyphs.plan.json", Store: glyphs(), Catalog: qwb.Standard("1.0")}
-	if _, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "onnxruntime", Data: qwb.DataOptions{Paths: []string{"pictures"}}}); err != nil {
+	if _, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "onnxruntime",
+		Data: qwb.DataOptions{Paths: []string{"pictures"}}}); err != nil {
 		log.Fatal(err)
 	}
 	report, _, err := p.Analyze(ctx, qwb.AnalyzeOptions{Config: analysis.Config{Layerwise: true}})

@@ -35,7 +35,8 @@ func mixed(t *testing.T, p *Project, formats ...string) (*planning.Change, *sear
 func computing(c *planning.Change) (nodes []graph.NodeID) {
 	order, _ := c.Planned.Graph.Order()
 	for _, id := range order {
-		if sp := c.Planned.Graph.Node(id).Spec(); sp != nil && sp.Kind == graph.KindComputing && c.Was.Set.Domains[id] == tqc.DomainInt && c.Was.Set.Fused[id] == graph.NoNode {
+		if sp := c.Planned.Graph.Node(id).Spec(); sp != nil && sp.Kind == graph.KindComputing && c.Was.Set.Domains[id] == tqc.DomainInt &&
+			c.Was.Set.Fused[id] == graph.NoNode {
 			nodes = append(nodes, id)
 		}
 	}
@@ -107,7 +108,8 @@ left: int8; fp32 [left domain=fp32]; fp16 [left domain=fp16]; e4m3 [left weights
 right: int8; fp32 [right domain=fp32]; fp16 [right domain=fp16]; e4m3 [right weights=e4m3-sym-tensor activations=e4m3-sym-tensor]
 hidden: int8; fp32 [hidden domain=fp32]; fp16 [hidden domain=fp16]; int4 [hidden weights=int4-sym-g64]; e4m3 [hidden weights=e4m3-sym-tensor activations=e4m3-sym-tensor]
 head: int8; fp32 [head domain=fp32]; fp16 [head domain=fp16]; int4 [head weights=int4-sym-g64]; e4m3 [head weights=e4m3-sym-tensor activations=e4m3-sym-tensor]`}} {
-		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: c.platform, BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: c.platform, BorderCost: new(float64),
+			Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 		require.NoError(t, err)
 		_, m := mixed(t, p, "fp32", "fp16", "int16", "int8", "int4", "e4m3")
 		require.Equal(t, strings.TrimPrefix(c.want, "\n"), describe(m), c.platform)
@@ -131,7 +133,8 @@ func TestDecidedOperatorsKeepTheirFormat(t *testing.T) {
 	formatsPlatform(t, p)
 	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
-	for selector, word := range map[string]string{"stem": "domain=int", "left": "activations=int16-sym-tensor", "hidden": "weights=int8-sym-tensor", "head:weight": "scale=0.01"} {
+	for selector, word := range map[string]string{"stem": "domain=int", "left": "activations=int16-sym-tensor",
+		"hidden": "weights=int8-sym-tensor", "head:weight": "scale=0.01"} {
 		words := []string{word}
 		if word == "scale=0.01" {
 			words = []string{"scale=" + strings.TrimSuffix(strings.Repeat("0.01;", 10), ";")}
@@ -165,7 +168,8 @@ func TestMixtureDerives(t *testing.T) {
 	ctx := context.Background()
 	p := placeOf(t, joined)
 	formatsPlatform(t, p)
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", BorderCost: new(float64),
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	c, m := mixed(t, p, "fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3")
 	base := c.Planned.Plan.Decisions
@@ -218,15 +222,18 @@ func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 	ctx := context.Background()
 	p := placeOf(t, joined)
 	formatsPlatform(t, p)
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", BorderCost: new(float64), Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "formats.yaml", BorderCost: new(float64),
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
-	device, err := analysis.ParseDevice([]byte("name: d\ngops: {int8: 4, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\noverhead_us: 1\n"))
+	device, err := analysis.ParseDevice([]byte("name: d\ngops: {int8: 4, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n" +
+		"overhead_us: 1\n"))
 	require.NoError(t, err)
 	c, m := mixed(t, p, "fp32", "fp16", "int16", "int4", "weights=int4-sym-g3")
 	base := c.Planned.Plan.Decisions
 	asked := map[string]int{}
 	for _, what := range []Costing{{What: "macs"}, {What: "bytes"}, {What: "time", Device: device}} {
-		units, err := m.Measured(ctx, base, what, func(_ context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error) {
+		units, err := m.Measured(ctx, base, what, func(_ context.Context, format string,
+			out *planning.Derived) (map[graph.NodeID][]float64, error) {
 			asked[format]++
 			losses := map[graph.NodeID][]float64{}
 			for i, id := range computing(c) {

@@ -22,10 +22,11 @@ import (
 
 // everyFormat are the schemes that the platform of these tests takes beside those of onnxruntime.
 var everyFormat = struct{ weights, activations []string }{
-	weights: []string{"int2-sym-g4", "int4-sym-g3", "int12-sym-channel", "e4m3-sym-g4", "e5m2-sym-channel-pow2", "e2m1-sym-tensor", "e2m1-sym-channel", "nf4-sym-channel",
+	weights: []string{"int2-sym-g4", "int4-sym-g3", "int12-sym-channel", "e4m3-sym-g4", "e5m2-sym-channel-pow2", "e2m1-sym-tensor",
+		"e2m1-sym-channel", "nf4-sym-channel",
 		"nf4-sym-g64", "int8-sym-mx32", "e4m3-sym-mx32ceil", "e5m2-sym-mx32", "e2m1-sym-mx32", "e2m1-sym-mx32ceil", "e2m1-sym-nv16"},
-	activations: []string{"e2m1-sym-tensor", "nf4-sym-tensor", "e4m3-sym-tensor-pow2", "e4m3-sym-dynamic-tensor", "uint16-asym-dynamic-tensor", "int8-sym-g4", "uint8-asym-g4",
-		"nf4-sym-g64", "int8-sym-mx32", "e4m3-sym-mx32", "e5m2-sym-mx32ceil", "e2m1-sym-mx32", "e2m1-sym-nv16"},
+	activations: []string{"e2m1-sym-tensor", "nf4-sym-tensor", "e4m3-sym-tensor-pow2", "e4m3-sym-dynamic-tensor", "uint16-asym-dynamic-tensor",
+		"int8-sym-g4", "uint8-asym-g4", "nf4-sym-g64", "int8-sym-mx32", "e4m3-sym-mx32", "e5m2-sym-mx32ceil", "e2m1-sym-mx32", "e2m1-sym-nv16"},
 }
 
 // formatsPlatform writes formats.yaml: onnxruntime with every format and without the rules of an engine.
@@ -118,8 +119,8 @@ func simulatedNSR(t *testing.T, p *Project, threads int) float64 {
 	return r.Outputs[0].NSR
 }
 
-// Floats of less precision are domains: the simulation rounds, more the fewer bits there are, what is computed together goes along, the plan keeps
-// it, and so do programs and files, as tensors of that type or rounded by Casts, unless told otherwise.
+// Floats of less precision are domains: the simulation rounds, more the fewer bits there are, what is computed together goes along, the
+// plan keeps it, and so do programs and files, as tensors of that type or rounded by Casts, unless told otherwise.
 func TestFloatDomainsAreDecided(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
@@ -187,8 +188,8 @@ func TestFloatDomainsAreDecided(t *testing.T) {
 	}
 }
 
-// A target has a precision for its float operators: they have that domain unless somebody decided otherwise, or numbers would overflow. What is decided
-// against that is a warning.
+// A target has a precision for its float operators: they have that domain unless somebody decided otherwise, or numbers would overflow.
+// What is decided against that is a warning.
 func TestTargetsHaveFloatDomains(t *testing.T) {
 	ctx := context.Background()
 	p := placeOf(t, `
@@ -219,7 +220,8 @@ output l: f32[1,64]
 		}
 		return list
 	}
-	require.Equal(t, map[string]string{"flatten": "FP16", "gemm": "FP16", "scale": "FP32", "root": "FP32", "less": "FP16", "exp": "FP16"}, domains())
+	require.Equal(t, map[string]string{"flatten": "FP16", "gemm": "FP16", "scale": "FP32", "root": "FP32", "less": "FP16", "exp": "FP16"},
+		domains())
 	for _, n := range planIn(t, p).Nodes {
 		if n.Name == "scale" {
 			require.Regexp(t, `; fp32: "m" has \d+, with too little room below the end of fp16$`, n.Why)
@@ -232,7 +234,8 @@ output l: f32[1,64]
 	require.Contains(t, fmt.Sprint(warnings, planIn(t, p).Warnings), `scale is decided to be fp16, which holds numbers up to 65504; "m" has`)
 	_, _, err = p.Set(ctx, "exp", []string{"domain=fp32"}, 1)
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"flatten": "FP16", "gemm": "FP16", "scale": "FP16", "root": "FP32", "less": "FP16", "exp": "FP32"}, domains())
+	require.Equal(t, map[string]string{"flatten": "FP16", "gemm": "FP16", "scale": "FP16", "root": "FP32", "less": "FP16", "exp": "FP32"},
+		domains())
 	_, _, err = p.Export(ctx, ExportOptions{Platform: "half", Out: "q.onnx", Unverified: true})
 	require.NoError(t, err)
 }

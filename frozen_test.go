@@ -15,17 +15,18 @@ import (
 
 // coarser is a method that gives every weight scales twice as large, and the weights that lie on them.
 var coarser = &tune.Method{Name: "coarser", Run: func(ctx context.Context, b *tune.Bench) (*tune.Report, error) {
-	return b.Sweep(ctx, &tune.Proposer{Name: "coarser", Trials: 1, Propose: func(_ context.Context, l *tune.LayerBench) ([]tune.Proposal, error) {
-		p := tqc.Params{ZeroPoint: l.Set.Params(l.Slot).ZeroPoint}
-		for _, s := range l.Set.Params(l.Slot).Scale {
-			p.Scale = append(p.Scale, 2*s)
-		}
-		w := l.Weight.ToRowMajor().Clone()
-		for i := range w.F32() {
-			w.F32()[i] *= 0.5
-		}
-		return []tune.Proposal{{By: "coarser", Params: &p, Weight: w}}, nil
-	}})
+	return b.Sweep(ctx, &tune.Proposer{Name: "coarser", Trials: 1,
+		Propose: func(_ context.Context, l *tune.LayerBench) ([]tune.Proposal, error) {
+			p := tqc.Params{ZeroPoint: l.Set.Params(l.Slot).ZeroPoint}
+			for _, s := range l.Set.Params(l.Slot).Scale {
+				p.Scale = append(p.Scale, 2*s)
+			}
+			w := l.Weight.ToRowMajor().Clone()
+			for i := range w.F32() {
+				w.F32()[i] *= 0.5
+			}
+			return []tune.Proposal{{By: "coarser", Params: &p, Weight: w}}, nil
+		}})
 }}
 
 // coarsen tunes a plan by that method and keeps it by force.

@@ -15,8 +15,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// A calibration whose observer loses says which one does better, and by how much: what planning.KeptLosses measures of both plans. It changes nothing, and
-// the better observer gets no hint.
+// A calibration whose observer loses says which one does better, and by how much: what planning.KeptLosses measures of both plans. It
+// changes nothing, and the better observer gets no hint.
 func TestHint(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
@@ -49,7 +49,8 @@ func TestHint(t *testing.T) {
 	require.Nil(t, another.Hint)
 	require.Equal(t, r.Hint.Other.NSR, losses())
 	require.NotEqual(t, before, string(get(t, p, p.Plan)))
-	require.Equal(t, "hint: with --observer kl the NSR of the outputs is 0.50 instead of 0.70, on the 8 samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
+	require.Equal(t, "hint: with --observer kl the NSR of the outputs is 0.50 instead of 0.70, "+
+		"on the 8 samples that the statistics keep (no data needed; qwb sweep compares on held-out samples)",
 		func() string {
 			h := *r.Hint
 			h.Observer, h.Plan.NSR, h.Other.NSR, h.Plan.NSRError, h.Other.NSRError = tqc.ObserverKL, 0.7, 0.5, nil, nil
@@ -78,7 +79,8 @@ func TestHintOfManyTensors(t *testing.T) {
 	}
 	heard := &listener{}
 	p := &Project{Model: "m.onnx", Plan: "m.plan.json", Store: store, Events: heard}
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Observer: tqc.ObserverMinMax, Data: DataOptions{Paths: []string{"d"}}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Observer: tqc.ObserverMinMax,
+		Data: DataOptions{Paths: []string{"d"}}, Threads: 1})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(heard.details, "\n"), "hint: kl is not tried")
 }

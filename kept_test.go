@@ -16,7 +16,8 @@ import (
 func TestKeptLosses(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", Observer: tqc.ObserverMinMax, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", Observer: tqc.ObserverMinMax,
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	for range 2 {
 		j := p.job()

@@ -34,7 +34,8 @@ func place(t *testing.T, store *Memory, name string, seed int) *Project {
 		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100*seed+i), 1, 3, 8, 8)))
 		store.Write(fmt.Sprintf("%s/%02d.npy", name, i), b.Bytes())
 	}
-	return &Project{Model: name + ".onnx", Plan: name + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+	return &Project{Model: name + ".onnx", Plan: name + PlanSuffix, Store: store,
+		Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 }
 
 // work calibrates a project, sends an operator to float, verifies and exports it as ONNX and C.
@@ -118,7 +119,8 @@ func TestWarningsAreValues(t *testing.T) {
 	p := place(t, store, "m", 3)
 	heard := &listener{}
 	p.Events = heard
-	r, warnings, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"synthetic:2"}}, Threads: 1})
+	r, warnings, err := p.Calibrate(context.Background(),
+		CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"synthetic:2"}}, Threads: 1})
 	require.NoError(t, err)
 	require.Contains(t, fmt.Sprint(warnings), "synthetic")
 	require.Equal(t, heard.warnings, warnings)

@@ -31,7 +31,8 @@ func TestVersion1IsBroughtOver(t *testing.T) {
 	for name, want := range map[string][]string{
 		"auto":   {"calibrate: observer=auto per_tensor=false", "target: dispatcher=conservative border_cost=26", "user: gemm domain=fp32"},
 		"search": {"calibrate: observer=auto per_tensor=false", "search: nsr 4e-05: "},
-		"edited": {"calibrate: observer=minmax per_tensor=true", "target: dispatcher=conservative border_cost=64", "user: conv1:in0 scale=0.0625 zero_point=0"},
+		"edited": {"calibrate: observer=minmax per_tensor=true", "target: dispatcher=conservative border_cost=64",
+			"user: conv1:in0 scale=0.0625 zero_point=0"},
 	} {
 		p := version1(t, name, true)
 		before := planIn(t, p)
@@ -62,7 +63,8 @@ func TestVersion1IsBroughtOver(t *testing.T) {
 			a, b := &before.Nodes[i], &after.Nodes[i]
 			require.Equal(t, a.Domain, b.Domain, a.Name)
 			for k := range a.Slots {
-				require.Equal(t, []any{a.Slots[k].State, a.Slots[k].Scale, a.Slots[k].ZeroPoint, a.Slots[k].Root}, []any{b.Slots[k].State, b.Slots[k].Scale, b.Slots[k].ZeroPoint, b.Slots[k].Root},
+				require.Equal(t, []any{a.Slots[k].State, a.Slots[k].Scale, a.Slots[k].ZeroPoint, a.Slots[k].Root},
+					[]any{b.Slots[k].State, b.Slots[k].Scale, b.Slots[k].ZeroPoint, b.Slots[k].Root},
 					"%s: %s:%s", name, a.Name, a.Slots[k].At)
 			}
 		}

@@ -14,7 +14,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// oddNetworks are kinds that random networks found: each is calibrated and exported, and where the engine is wrong the operator stays float.
+// oddNetworks are kinds that random networks found: each is calibrated and exported, and where the engine is wrong the operator stays
+// float.
 var oddNetworks = []struct{ name, platform, text, float string }{
 	{"a constant on the left of a product", "tflite_int8", `input x: f32[1,4,6,9]
 const c: f32[3,6] = normal(seed=1)

@@ -42,8 +42,10 @@ type drawnFile struct {
 }
 
 // networkFormats are the platforms and formats of the random networks.
-var networkFormats = [][2]string{{"onnxruntime", "onnx"}, {"onnxruntime", "qoperator"}, {"openvino_int8", "onnx"}, {"tflite_int8", "tflite"}, {"ncnn_int8", "ncnn"},
-	{"trt_int8", "onnx"}, {"pow2_int8", "onnx"}, {"tflite_16x8", "tflite"}, {"espdl_int8", "espdl"}, {"qnn", ""}, {"mnn_int8", ""}, {"xint8", ""}, {"trt_fp8", ""}, {"nxp_int8", ""}}
+var networkFormats = [][2]string{{"onnxruntime", "onnx"}, {"onnxruntime", "qoperator"}, {"openvino_int8", "onnx"},
+	{"tflite_int8", "tflite"}, {"ncnn_int8", "ncnn"},
+	{"trt_int8", "onnx"}, {"pow2_int8", "onnx"}, {"tflite_16x8", "tflite"}, {"espdl_int8", "espdl"}, {"qnn", ""}, {"mnn_int8", ""},
+	{"xint8", ""}, {"trt_fp8", ""}, {"nxp_int8", ""}}
 
 // throughDrawn calibrates a network for a platform, exports it and reads it back. The files lie in the store, named after the platform.
 func throughDrawn(g *graph.Graph, seed uint64, platform, format string, outputs bool) (f drawnFile, files *Memory, err error) {
@@ -123,12 +125,12 @@ func throughDrawn(g *graph.Graph, seed uint64, platform, format string, outputs 
 	return f, files, err
 }
 
-// formsOf are the formats that say themselves what they have no form for, and the words of such refusals. Formats that hold any network refuse
-// none.
+// formsOf are the formats that say themselves what they have no form for, and the words of such refusals. Formats that hold any network
+// refuse none.
 var formsOf = map[string]string{"tflite": "export tflite: ", "ncnn": "export ncnn: ", "espdl": "espdl", "qoperator": "QOperator form"}
 
-// Networks made by chance are calibrated for every kind of platform, exported, and read back: whatever calibrate takes is exported, or has no
-// form in the format.
+// Networks made by chance are calibrated for every kind of platform, exported, and read back: whatever calibrate takes is exported, or has
+// no form in the format.
 func TestRandomNetworks(t *testing.T) {
 	n := 60
 	if longtest.Wanted(t) {
@@ -243,7 +245,8 @@ func TestDrawnNetworks(t *testing.T) {
 func keep(folder string, files *store.Memory, written map[string]bool) {
 	_ = os.MkdirAll(folder, 0o700)
 	for _, name := range files.Names() {
-		if written[name] || strings.HasPrefix(name, "run") || strings.HasPrefix(name, "data/") || strings.HasSuffix(name, ".stats") || strings.HasSuffix(name, ".json") {
+		if written[name] || strings.HasPrefix(name, "run") || strings.HasPrefix(name, "data/") || strings.HasSuffix(name, ".stats") ||
+			strings.HasSuffix(name, ".json") {
 			continue
 		}
 		content, _ := files.Read(name)

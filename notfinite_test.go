@@ -56,7 +56,8 @@ func quiet(t *testing.T, text string, by float32) *Project {
 func TestNaNInKeptSamplesEndsAVerification(t *testing.T) {
 	ctx, zero := context.Background(), 0.0
 	p := quiet(t, deviation, 100)
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero, Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero,
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
 	require.NoError(t, err)
 	_, _, err = p.Set(ctx, "square,square of mean", []string{"domain=int"}, 1)
 	require.NoError(t, err)
@@ -76,8 +77,8 @@ func TestNaNInKeptSamplesEndsAVerification(t *testing.T) {
 	require.Contains(t, fmt.Sprint(warnings), "this plan is bad: it gives NaN")
 }
 
-// A root of a variance that is written out is float, and has no NaN. On integers it has, and every command that runs the plan names the root, what it
-// reads, and the command that mends it: that of pow2_int8 quantizes behind the root, where NaN was a code before.
+// A root of a variance that is written out is float, and has no NaN. On integers it has, and every command that runs the plan names the
+// root, what it reads, and the command that mends it: that of pow2_int8 quantizes behind the root, where NaN was a code before.
 func TestNaNIsFoundWhereItIsMade(t *testing.T) {
 	ctx, zero := context.Background(), 0.0
 	for _, platform := range []string{"onnxruntime", "pow2_int8"} {
@@ -97,7 +98,8 @@ func TestNaNIsFoundWhereItIsMade(t *testing.T) {
 			require.NoError(t, err)
 			said := func(text string) {
 				t.Helper()
-				for _, part := range []string{"Sqrt of -", "where the float network does not", "a difference of numbers that were rounded", "qwb set m.plan.json '", "domain=fp32 mends it"} {
+				for _, part := range []string{"Sqrt of -", "where the float network does not", "a difference of numbers that were rounded",
+					"qwb set m.plan.json '", "domain=fp32 mends it"} {
 					require.Contains(t, text, part)
 				}
 			}
@@ -166,8 +168,8 @@ y = Conv(r, wo) "last"
 output y: f32[1,4,1,1]
 `
 
-// An infinite number that becomes the largest code fails nothing by itself: it is found by every command that runs the plan, and only where it gets into a code. A
-// sweep has no row for such a plan and says how it is mended.
+// An infinite number that becomes the largest code fails nothing by itself: it is found by every command that runs the plan, and only where
+// it gets into a code. A sweep has no row for such a plan and says how it is mended.
 func TestInfinityIsFoundWhereItIsMade(t *testing.T) {
 	ctx, zero := context.Background(), 0.0
 	p := quiet(t, inverse, 1000)
@@ -176,7 +178,8 @@ func TestInfinityIsFoundWhereItIsMade(t *testing.T) {
 	require.NoError(t, err)
 	said := func(text string) {
 		t.Helper()
-		for _, part := range []string{"inverse (Reciprocal)", "an infinite number where the float network does not", "division by 0", "domain=fp32 mends it"} {
+		for _, part := range []string{"inverse (Reciprocal)", "an infinite number where the float network does not", "division by 0",
+			"domain=fp32 mends it"} {
 			require.Contains(t, text, part)
 		}
 	}
@@ -189,11 +192,13 @@ func TestInfinityIsFoundWhereItIsMade(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(warnings, func(w tqc.Warning) bool { return w.Node == "inverse" }), warnings)
 
-	r, _, err := p.Sweep(ctx, SweepOptions{Data: o, Platforms: []string{"pow2_int8"}, Observers: []tqc.Observer{"minmax"}, Fresh: true, Force: true, Threads: 1, Batch: 1})
+	r, _, err := p.Sweep(ctx, SweepOptions{Data: o, Platforms: []string{"pow2_int8"}, Observers: []tqc.Observer{"minmax"}, Fresh: true,
+		Force: true, Threads: 1, Batch: 1})
 	require.Nil(t, r)
 	require.ErrorAs(t, err, new(CheckError))
 	said(err.Error())
-	require.Contains(t, err.Error(), "qwb calibrate m.onnx --data m --platform pow2_int8 --observer minmax && qwb set m.plan.json conv domain=fp32 mends it")
+	require.Contains(t, err.Error(), "qwb calibrate m.onnx --data m --platform pow2_int8 --observer minmax && qwb "+
+		"set m.plan.json conv domain=fp32 mends it")
 
 	masked := quiet(t, strings.Replace(inverse, `y = Conv(r,`, `
 const lo: f32[] = [0]

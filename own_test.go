@@ -19,13 +19,14 @@ func own(t *testing.T) (*qwb.Project, *qwb.Memory) {
 	store := new(qwb.Memory)
 	network(store)
 	p := &qwb.Project{Model: "net.onnx", Plan: "net.plan.json", Store: store, Catalog: acme()}
-	_, _, err := p.Calibrate(context.Background(), qwb.CalibrateOptions{Platform: "acme_npu", Data: qwb.DataOptions{Paths: []string{"inputs"}}})
+	_, _, err := p.Calibrate(context.Background(), qwb.CalibrateOptions{Platform: "acme_npu",
+		Data: qwb.DataOptions{Paths: []string{"inputs"}}})
 	require.NoError(t, err)
 	return p, store
 }
 
-// Every stage takes operators, observers and platforms that a program brings along, and the exported model is computed by a program that has
-// the operators: as the plan's simulation, with the operators as they were.
+// Every stage takes operators, observers and platforms that a program brings along, and the exported model is computed by a program that
+// has the operators: as the plan's simulation, with the operators as they were.
 func TestOwn(t *testing.T) {
 	ctx := context.Background()
 	p, store := own(t)

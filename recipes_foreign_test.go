@@ -17,7 +17,8 @@ func made(t *testing.T, name, text string) (string, error) {
 	if text != "" {
 		put(t, p.job().Files(), name[strings.IndexByte(name, ':')+1:], []byte(text))
 	}
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Recipes: []string{name}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}},
+		Recipes: []string{name}, Threads: 1})
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +38,8 @@ func made(t *testing.T, name, text string) (string, error) {
 
 func TestForeignRecipes(t *testing.T) {
 	p := place(t, new(Memory), "m", 3)
-	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"m"}}, Recipes: []string{"preset:x86"}, Threads: 1})
+	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"m"}},
+		Recipes: []string{"preset:x86"}, Threads: 1})
 	require.NoError(t, err, "a target without a reduced range")
 	for _, c := range []struct{ name, text, want, fails string }{
 		{"preset:qnnpack", "", "observer=mse reduce_range=false per_tensor=true", ""},
@@ -53,16 +55,19 @@ func TestForeignRecipes(t *testing.T) {
 		{"nncf:s.json", "{\n\"name\": []}", "", `s.json:2: unknown key "name"`},
 		{"nncf:s.json", "{\"preset\": \"mixed\",\n\"ignored_scope\": {\n\"name\": []}}", "", `s.json:3: unknown key "name"`},
 		{"nncf:s.json", `{"subset_size": 10, "ignored_scope": {"names": ["Gemm_nncf_77"]}}`, "", "matches no operator"},
-		{"ort:o.json", `{"nodes_to_exclude": ["conv1", "nosuch"], "per_channel": false, "calibrate_method": "CalibrationMethod.Percentile", "extra_options": {"CalibPercentile": 99.9, "AddQDQPairToWeight": true}}`,
+		{"ort:o.json", `{"nodes_to_exclude": ["conv1", "nosuch"], "per_channel": false, "calibrate_method": "CalibrationMethod.Percentile", ` +
+			`"extra_options": {"CalibPercentile": 99.9, "AddQDQPairToWeight": true}}`,
 			"observer=onnxruntime/percentile(0.999) per_tensor=true\nonnxruntime nodes_to_exclude: conv1 domain=fp32", ""},
 		{"ort:o.json", `{"op_types_to_quantize": ["Conv"]}`, "onnxruntime op_types_to_quantize: FLOATS domain=fp32", ""},
-		{"ort:o.json", `{"activation_type": "QInt16", "extra_options": {"ActivationSymmetric": true}}`, "onnxruntime activation_type: * activations=int16-sym-tensor", ""},
+		{"ort:o.json", `{"activation_type": "QInt16", "extra_options": {"ActivationSymmetric": true}}`,
+			"onnxruntime activation_type: * activations=int16-sym-tensor", ""},
 		{"ort:o.json", `{"activation_type": "QUInt8", "weight_type": "QInt8"}`, "", ""},
 		{"ort:o.json", `{"activation_type": "QFloat8"}`, "", `o.json: activation_type "QFloat8": one of QInt8`},
 		{"ort:o.json", `{"calibrate_method": "Distribution"}`, "", `o.json: calibrate_method "Distribution"`},
 		{"ort:o.json", `{"nodes_to_excude": ["conv1"]}`, "", `o.json:1: unknown key "nodes_to_excude"`},
 		{"ort:o.json", `{"x": [{"scale": 0.5, "zero_point": 3}]}`, "onnxruntime TensorQuantOverrides: input:x scale=0.5 zero_point=3", ""},
-		{"ort:o.json", `{"extra_options": {"TensorQuantOverrides": {"x": [{"rmin": -1.0, "rmax": 1.55}]}}}`, "onnxruntime TensorQuantOverrides: input:x scale=0.01 zero_point=100", ""},
+		{"ort:o.json", `{"extra_options": {"TensorQuantOverrides": {"x": [{"rmin": -1.0, "rmax": 1.55}]}}}`,
+			"onnxruntime TensorQuantOverrides: input:x scale=0.01 zero_point=100", ""},
 		{"ort:o.json", `{"x": [{"scale": 0.5}]}`, "", "o.json: TensorQuantOverrides: x: scale and zero_point are given together"},
 		{"ort:o.json", `{"x": [{"scal": 0.5}]}`, "", `o.json:1: unknown key "scal"`},
 		{"nncf:none.json", "", "", "none.json"},

@@ -107,7 +107,8 @@ func TestRecipeAppliedTwice(t *testing.T) {
 
 	elsewhere := placeFiles(t, 48)
 	put(t, OS{}, "r.yaml", []byte(wholeRecipe))
-	_, _, err = elsewhere.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"data"}}, Recipes: []string{"r.yaml"}, Threads: 7})
+	_, _, err = elsewhere.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"data"}},
+		Recipes: []string{"r.yaml"}, Threads: 7})
 	require.NoError(t, err)
 	for name, b := range first {
 		if !strings.HasSuffix(name, ".bak") {

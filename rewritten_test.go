@@ -33,7 +33,8 @@ func placeClipped(t *testing.T, store *Memory) *Project {
 	var b bytes.Buffer
 	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, text)}).Write(&b))
 	store.Write("m.onnx", b.Bytes())
-	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store, Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store,
+		Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
 }
 
 // step multiplies the channels of conv1 by factors from 1/2 to 2.
@@ -59,7 +60,8 @@ func rewriteBy(t *testing.T, p *Project, s rewrite.Step) {
 		if err != nil {
 			return nil, err
 		}
-		b.Reference, b.Steps, b.Graph, b.Set, b.Frozen, b.Simulate, b.Sums = next.Reference, next.Steps, next.Graph, next.Set, next.Frozen, next.Simulate, next.Sums
+		b.Reference, b.Steps, b.Graph, b.Set, b.Frozen, b.Simulate, b.Sums = next.Reference, next.Steps, next.Graph, next.Set, next.Frozen,
+			next.Simulate, next.Sums
 		return &tune.Report{Layers: []tune.Layer{{Node: s.At, Kept: true}}}, nil
 	}}
 	r := &TuneResult{}
@@ -74,7 +76,8 @@ func rewriteBy(t *testing.T, p *Project, s rewrite.Step) {
 
 func calibrated3(t *testing.T, p *Project) {
 	t.Helper()
-	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "onnxruntime",
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 }
 
@@ -125,7 +128,8 @@ func TestRewrittenPlan(t *testing.T) {
 		require.Empty(t, planned.Stale)
 		id, _ := planned.Reference.LookupNode("conv1")
 		first, _ := planned.Loaded.LookupNode("conv1")
-		w, was := planned.Reference.Const(planned.Reference.Node(id).Input(1)).F32(), planned.Loaded.Const(planned.Loaded.Node(first).Input(1)).F32()
+		w, was := planned.Reference.Const(planned.Reference.Node(id).Input(1)).F32(),
+			planned.Loaded.Const(planned.Loaded.Node(first).Input(1)).F32()
 		require.InEpsilon(t, 0.5, w[0]/was[0], 1e-6)
 		require.InEpsilon(t, 2, w[len(w)-1]/was[len(was)-1], 1e-6)
 		require.NoError(t, planned.Close())
@@ -296,7 +300,9 @@ func TestBrokenSteps(t *testing.T) {
 	calibrated3(t, p)
 	kinds := rewrite.Kinds
 	t.Cleanup(func() { rewrite.Kinds = kinds })
-	rewrite.Kinds = append(kinds[:len(kinds):len(kinds)], &rewrite.Kind{Name: "later", Apply: func(*graph.Graph, *rewrite.Step) error { return nil }})
+	rewrite.Kinds = append(kinds[:len(kinds):len(kinds)], &rewrite.Kind{Name: "later", Apply: func(*graph.Graph, *rewrite.Step) error {
+		return nil
+	}})
 	rewriteBy(t, p, rewrite.Step{Kind: "later", At: "conv1"})
 	planned, _, err := p.OpenPlan()
 	require.NoError(t, err)

@@ -129,7 +129,8 @@ func TestOutcomesAreNoHindrance(t *testing.T) {
 			require.Equal(t, map[int]string{2: "analyze"}, list, "a line behind half a line is a line")
 		}
 	}
-	require.Error(t, journal.KeepOutcome(OS{}, name, Outcome{State: "x", Command: "eval", Figures: journal.Object(strings.Repeat("x", journal.MaxOutcome))}))
+	require.Error(t, journal.KeepOutcome(OS{}, name, Outcome{State: "x", Command: "eval",
+		Figures: journal.Object(strings.Repeat("x", journal.MaxOutcome))}))
 }
 
 // Many at once, and many: no line is torn or lost, and the file stays small.
@@ -139,7 +140,8 @@ func TestOutcomesOfMany(t *testing.T) {
 	for i := range 8 {
 		wait.Go(func() {
 			for k := range 50 {
-				require.NoError(t, journal.KeepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(i, "-", k), Figures: journal.Object(struct{}{})}))
+				require.NoError(t, journal.KeepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(i, "-", k),
+					Figures: journal.Object(struct{}{})}))
 			}
 		})
 	}
@@ -160,6 +162,7 @@ func TestOutcomesOfMany(t *testing.T) {
 }
 
 func TestOutcomeText(t *testing.T) {
-	o := Outcome{Command: "eval", Figures: json.RawMessage(`{"data":["a","b"],"mode":"sim","n":500,"top1":400,"drop":0.41234,"drop_error":0.2,"confirmed":true}`)}
+	o := Outcome{Command: "eval",
+		Figures: json.RawMessage(`{"data":["a","b"],"mode":"sim","n":500,"top1":400,"drop":0.41234,"drop_error":0.2,"confirmed":true}`)}
 	require.Equal(t, "eval: data a b, mode sim, n 500, top1 400, drop 0.41 ± 0.20 pp, confirmed true", o.String())
 }

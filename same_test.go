@@ -85,7 +85,8 @@ func TestNodeOrderOfSqueezenetChangesNothing(t *testing.T) {
 		t.Skip("QWB_TESTDATA is not set: no trained models")
 	}
 	t.Chdir(t.TempDir())
-	shuffledSame(t, filepath.Join(dir, "models", "classifiers", "squeezenet1.0.onnx"), []string{filepath.Join(dir, "data", "pets", "calibration")}, "imagenet-caffe", 2)
+	shuffledSame(t, filepath.Join(dir, "models", "classifiers", "squeezenet1.0.onnx"),
+		[]string{filepath.Join(dir, "data", "pets", "calibration")}, "imagenet-caffe", 2)
 }
 
 // shuffledSame calibrates and exports a model with its nodes stored in several orders.

@@ -70,11 +70,13 @@ func names(t *testing.T, p *Project) (list []string) {
 func TestSweep(t *testing.T) {
 	ctx := context.Background()
 	p := placeMany(t, "m", 60)
-	o := SweepOptions{Data: DataOptions{Paths: []string{"m.many"}}, Platforms: []string{"trt_int8", "onnxruntime"}, Granularities: []string{"channel", "tensor"},
-		Observers: []tqc.Observer{"minmax", "percentile(0.99)", "kl", "acme/never"}, Threads: 1}
-	p.Catalog.Observers = []*observers.Method{{Name: "acme/never", Range: func(*observers.State, tqc.Config, float64) (observers.Range, []tqc.Warning, error) {
-		return observers.Range{}, nil, errors.New("never")
-	}}}
+	o := SweepOptions{Data: DataOptions{Paths: []string{"m.many"}}, Platforms: []string{"trt_int8", "onnxruntime"},
+		Granularities: []string{"channel", "tensor"},
+		Observers:     []tqc.Observer{"minmax", "percentile(0.99)", "kl", "acme/never"}, Threads: 1}
+	p.Catalog.Observers = []*observers.Method{{Name: "acme/never",
+		Range: func(*observers.State, tqc.Config, float64) (observers.Range, []tqc.Warning, error) {
+			return observers.Range{}, nil, errors.New("never")
+		}}}
 	r, _, err := p.Sweep(ctx, o)
 	require.NoError(t, err)
 	require.Len(t, r.Rows, 12)
@@ -91,7 +93,8 @@ func TestSweep(t *testing.T) {
 		}
 		half := *p
 		half.Plan = "half" + PlanSuffix
-		_, _, err := half.Calibrate(ctx, CalibrateOptions{Platform: row.Platform, Observer: row.Observer, PerTensor: row.Granularity == GranularityTensor, Fresh: true, Data: DataOptions{Paths: []string{"m.fit"}}})
+		_, _, err := half.Calibrate(ctx, CalibrateOptions{Platform: row.Platform, Observer: row.Observer,
+			PerTensor: row.Granularity == GranularityTensor, Fresh: true, Data: DataOptions{Paths: []string{"m.fit"}}})
 		require.NoError(t, err)
 		a, _, err := half.Analyze(ctx, AnalyzeOptions{Data: DataOptions{Paths: []string{"m.held"}}, Config: analysis.Config{Outputs: true}})
 		require.NoError(t, err)
@@ -107,7 +110,8 @@ func TestSweep(t *testing.T) {
 	plain := *p
 	plain.Plan = "plain" + PlanSuffix
 	best := r.Rows[0]
-	_, _, err = plain.Calibrate(ctx, CalibrateOptions{Platform: best.Platform, Observer: best.Observer, PerTensor: best.Granularity == GranularityTensor, Data: o.Data})
+	_, _, err = plain.Calibrate(ctx, CalibrateOptions{Platform: best.Platform, Observer: best.Observer,
+		PerTensor: best.Granularity == GranularityTensor, Data: o.Data})
 	require.NoError(t, err)
 	a, b := planIn(t, p), planIn(t, &plain)
 	require.Equal(t, b.Nodes, a.Nodes)
@@ -137,13 +141,15 @@ func TestSweepLabelled(t *testing.T) {
 		fmt.Fprintf(&labels, "%03d.npy\t%d\n", i, i%10)
 	}
 	p.Store.(*Memory).Write("labels.tsv", labels.Bytes())
-	o := SweepOptions{Data: DataOptions{Paths: []string{"m.many"}, Labels: "labels.tsv"}, Platforms: []string{"trt_int8"}, Observers: []tqc.Observer{"minmax", "percentile(0.9)"}}
+	o := SweepOptions{Data: DataOptions{Paths: []string{"m.many"}, Labels: "labels.tsv"}, Platforms: []string{"trt_int8"},
+		Observers: []tqc.Observer{"minmax", "percentile(0.9)"}}
 	r, _, err := p.Sweep(ctx, o)
 	require.NoError(t, err)
 	for _, row := range r.Rows {
 		half := *p
 		half.Plan = "half" + PlanSuffix
-		_, _, err := half.Calibrate(ctx, CalibrateOptions{Platform: row.Platform, Observer: row.Observer, Fresh: true, Data: DataOptions{Paths: []string{"m.fit"}}})
+		_, _, err := half.Calibrate(ctx, CalibrateOptions{Platform: row.Platform, Observer: row.Observer, Fresh: true,
+			Data: DataOptions{Paths: []string{"m.fit"}}})
 		require.NoError(t, err)
 		a, _, err := half.Eval(ctx, EvalOptions{Mode: "sim", Data: DataOptions{Paths: []string{"m.held"}, Labels: "labels.tsv"}})
 		require.NoError(t, err)
@@ -224,7 +230,8 @@ func TestSweepFormatsAndCosts(t *testing.T) {
 	ctx := context.Background()
 	p := placeMany(t, "m", 60)
 	p.Store.(*Memory).Write("d.yaml", []byte("name: d\ngops: {int8: 4, fp32: 1}\nread: [{bytes: 1, gbps: 1}]\nborder_ns: 1\noverhead_us: 1\n"))
-	o := SweepOptions{Data: DataOptions{Paths: []string{"m.many"}}, Platforms: []string{"onnxruntime"}, Observers: []tqc.Observer{"robust"}, Device: "d.yaml",
+	o := SweepOptions{Data: DataOptions{Paths: []string{"m.many"}}, Platforms: []string{"onnxruntime"}, Observers: []tqc.Observer{"robust"},
+		Device:  "d.yaml",
 		Formats: []string{"default", "domain=fp32", "weights=int3-sym-channel"}}
 	r, _, err := p.Sweep(ctx, o)
 	require.NoError(t, err)

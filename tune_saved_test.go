@@ -56,7 +56,8 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 	o.Threads = 7
 	again, _, err := p.Tune(ctx, o)
 	require.NoError(t, err)
-	require.Equal(t, fmt.Sprintf("continuing the interrupted run: %d methods and 2 operators of the next are done", len(saved.Reports)), heard.notes[0])
+	require.Equal(t, fmt.Sprintf("continuing the interrupted run: %d methods and 2 operators of the next are done", len(saved.Reports)),
+		heard.notes[0])
 	require.Equal(t, r.Methods, again.Methods)
 	require.Equal(t, string(plan), string(read(t, "m.plan.json")))
 	require.Equal(t, values, read(t, again.Overlay))

@@ -11,8 +11,8 @@ import (
 	"qwb/analysis"
 )
 
-// TestAViewSumsAPlanUp: figures of earlier commands, cost, network, and what is advised for operators stand in one value. Before anything was
-// measured it names the commands that do, and it has no figure that nobody measured.
+// TestAViewSumsAPlanUp: figures of earlier commands, cost, network, and what is advised for operators stand in one value. Before anything
+// was measured it names the commands that do, and it has no figure that nobody measured.
 func TestAViewSumsAPlanUp(t *testing.T) {
 	ctx := context.Background()
 	p, _ := own(t)

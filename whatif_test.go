@@ -9,12 +9,13 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// What is said of a decision is what setting it then gives: the figures of tensors to the bit, the error that was measured, the command; and
-// nothing is written.
+// What is said of a decision is what setting it then gives: the figures of tensors to the bit, the error that was measured, the command;
+// and nothing is written.
 func TestWhatIfIsWhatComesOfIt(t *testing.T) {
 	ctx := context.Background()
 	p := place(t, new(Memory), "m", 3)
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Observer: tqc.ObserverMinMax, Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Observer: tqc.ObserverMinMax,
+		Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
 	require.NoError(t, err)
 	analyze := AnalyzeOptions{Config: analysis.Config{Outputs: true, Layerwise: true}}
 	first, _, err := p.Analyze(ctx, analyze)
@@ -63,8 +64,8 @@ func TestWhatIfRefuses(t *testing.T) {
 	p := place(t, new(Memory), "m", 2)
 	calibrateOn(t, p, "m")
 	for _, c := range [][]string{
-		{"conv1:in0", "lo=1"}, {"conv1:in0", "lo=2", "hi=1"}, {"conv1:in0", "lo=0", "hi=1", "observer=kl"}, {"conv1", "lo=0", "hi=1"}, {"conv1:weight", "lo=0", "hi=1"},
-		{"conv1:in0", "lo=x", "hi=1"}, {"none:in0", "lo=0", "hi=1"}, {"conv1:in0", "colour=red"}, {"conv1:in0"},
+		{"conv1:in0", "lo=1"}, {"conv1:in0", "lo=2", "hi=1"}, {"conv1:in0", "lo=0", "hi=1", "observer=kl"}, {"conv1", "lo=0", "hi=1"},
+		{"conv1:weight", "lo=0", "hi=1"}, {"conv1:in0", "lo=x", "hi=1"}, {"none:in0", "lo=0", "hi=1"}, {"conv1:in0", "colour=red"}, {"conv1:in0"},
 	} {
 		_, _, err := p.WhatIf(ctx, WhatIfOptions{Select: c[0], Properties: c[1:]})
 		require.Error(t, err, c)

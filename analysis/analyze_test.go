@@ -49,7 +49,8 @@ output y, r3
 func samplesOf(n int, shape ...int) *exec.InMemory {
 	s := &exec.InMemory{}
 	for i := range n {
-		s.Samples = append(s.Samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(100+i), shape...)}})
+		s.Samples = append(s.Samples, &exec.Sample{Name: fmt.Sprint(i),
+			Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(100+i), shape...)}})
 	}
 	return s
 }
@@ -89,7 +90,8 @@ func extents(t testing.TB, g *graph.Graph, data *exec.InMemory) map[graph.ValueI
 
 // quantized configures a graph with the forced nodes in float. Biases stay float: what borrows a product of scales is
 // calibration's business.
-func quantized(t testing.TB, g *graph.Graph, tgt *target.Target, ranges map[graph.ValueID]observers.Extent, narrow float64, forced ...graph.NodeID) (*sim.Simulator, *dispatch.Assignment) {
+func quantized(t testing.TB, g *graph.Graph, tgt *target.Target, ranges map[graph.ValueID]observers.Extent, narrow float64,
+	forced ...graph.NodeID) (*sim.Simulator, *dispatch.Assignment) {
 	t.Helper()
 	a, err := dispatch.Assign(g, tgt, dispatch.Options{Forced: []dispatch.Forced{dispatch.Forced{Nodes: forced, Who: dispatch.BySearch}}})
 	require.NoError(t, err)

@@ -40,7 +40,8 @@ func TestGuardedIsBonettAndPrice(t *testing.T) {
 	lost, won := 7.0/102, 3.0/102
 	require.InDelta(t, lost-won, e.Mean, 1e-12)
 	require.InDelta(t, math.Sqrt((lost+won-(lost-won)*(lost-won))/101), e.Error, 1e-12) // over n-1: the sample's own variance
-	require.Greater(t, Guarded(make([]float64, 40), 1).Upper(0.05), 0.05)               // nothing happened in 40 samples: 5 points are possible
+	// nothing happened in 40 samples: 5 points are possible
+	require.Greater(t, Guarded(make([]float64, 40), 1).Upper(0.05), 0.05)
 }
 
 // Of answers of which 1.5 % become wrong and 0.7 % right, claims that the drop is below a limit at the truth are wrong in at most 5 %.

@@ -18,8 +18,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// costNet has, of one sample: conv1 of 8*3*9*64 = 13,824 multiply-accumulates with 216 weights and 8 biases, conv2 of 16*8*64 = 8,192 with 128
-// and 16, and gemm of 10*16 = 160 with 160 and 10.
+// costNet has, of one sample: conv1 of 8*3*9*64 = 13,824 multiply-accumulates with 216 weights and 8 biases, conv2 of 16*8*64 = 8,192 with
+// 128 and 16, and gemm of 10*16 = 160 with 160 and 10.
 const costNet = `opset 17
 input x: f32[N,3,8,8]
 const w1: f32[8,3,3,3] = normal(seed=1); const b1: f32[8] = normal(seed=2)
@@ -72,7 +72,8 @@ func TestCost(t *testing.T) {
 		borders  int
 	}{
 		// Codes, and a scale of 4 bytes for each channel; biases of 4 bytes.
-		{"onnxruntime", nil, map[string]int64{"int8": 22176}, map[string]int64{"int8": 216 + 32 + 128 + 64 + 160 + 40, "int32": 4 * 34}, 22176, 2},
+		{"onnxruntime", nil, map[string]int64{"int8": 22176}, map[string]int64{"int8": 216 + 32 + 128 + 64 + 160 + 40, "int32": 4 * 34}, 22176,
+			2},
 		// Half of the codes; the arithmetic stays that of the activations.
 		{"onnxruntime", map[string]string{"conv1": "weights=int4-sym-channel"}, map[string]int64{"int8": 22176},
 			map[string]int64{"int4": 108 + 32, "int8": 128 + 64 + 160 + 40, "int32": 4 * 34}, 22176, 2},
@@ -200,7 +201,8 @@ func TestSpeeds(t *testing.T) {
 		require.InEpsilon(t, 2*8192/c.speed+2*(13824+160)/c.rest, s*1e9, 1e-2, "%s, %s", c.gops, c.words)
 	}
 	_, err := at("int8: 4", "domain=fp32")
-	require.EqualError(t, err, `cost: node "conv2" (Conv, f32[N,8,8,8], f32[16,8,1,1], f32[16]): device "box" has no speed for fp32, nor for a format that could take its place`)
+	require.EqualError(t, err, `cost: node "conv2" (Conv, f32[N,8,8,8], f32[16,8,1,1], f32[16]): device "box" has no speed for fp32, `+
+		`nor for a format that could take its place`)
 }
 
 func TestDeviceFileMistakes(t *testing.T) {

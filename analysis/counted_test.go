@@ -26,8 +26,10 @@ s = Conv(r, w2) {pads=[1,1,1,1]}
 // Whatever an output was chosen from and by stands for it, and only where how much of it there is depends on the numbers.
 func TestJudgedBy(t *testing.T) {
 	for _, c := range []struct{ name, text, judged, instead string }{
-		{"Compress", "const t: f32[] = 0.2\ng = Greater(s, t)\nconst flat: i64[1] = [-1]\ngf = Reshape(g, flat)\ny = Compress(s, gf)\noutput y", "s", "y"},
-		{"NonZero and Gather", "const t: f32[] = 0.2\ng = Greater(s, t)\nn = NonZero(g)\nm = Transpose(n)\ny = GatherND(s, m)\noutput y\noutput n", "s", "y n"},
+		{"Compress", "const t: f32[] = 0.2\ng = Greater(s, t)\nconst flat: i64[1] = [-1]\ngf = Reshape(g, flat)\ny = Compress(s, gf)\noutput y",
+			"s", "y"},
+		{"NonZero and Gather", "const t: f32[] = 0.2\ng = Greater(s, t)\nn = NonZero(g)\nm = Transpose(n)\ny = GatherND(s, m)\noutput y\n" +
+			"output n", "s", "y n"},
 		{"NonMaxSuppression", `const b: i64[3] = [1, 72, 4]
 const k: i64[3] = [1, 1, 288]
 boxes = Reshape(s, b)
@@ -40,10 +42,14 @@ const least: f32[1] = [0.1]
 y = NonMaxSuppression(boxes, scores, most, iou, least)
 output y
 output s`, "s boxes scores", " y y"},
-		{"TopK of as many as there are", "const t: f32[] = 0.2\ng = Greater(s, t)\ngi = Cast(g) {to=7}\nk = ReduceSum(gi) {keepdims=0}\nconst one: i64[1] = [1]\nkk = Reshape(k, one)\nconst flat: i64[1] = [-1]\nsf = Reshape(s, flat)\nv, i = TopK(sf, kk)\noutput v\noutput i", "sf s", "v i v i"},
-		{"TopK of five", "const kk: i64[1] = [5]\nconst flat: i64[1] = [-1]\nsf = Reshape(s, flat)\nv, i = TopK(sf, kk)\noutput v\noutput i", "v i", ""},
+		{"TopK of as many as there are", "const t: f32[] = 0.2\ng = Greater(s, t)\ngi = Cast(g) {to=7}\nk = ReduceSum(gi) {keepdims=0}\n" +
+			"const one: i64[1] = [1]\nkk = Reshape(k, one)\nconst flat: i64[1] = [-1]\nsf = Reshape(s, flat)\nv, i = TopK(sf, kk)\noutput v\n" +
+			"output i", "sf s", "v i v i"},
+		{"TopK of five", "const kk: i64[1] = [5]\nconst flat: i64[1] = [-1]\nsf = Reshape(s, flat)\nv, i = TopK(sf, kk)\noutput v\noutput i",
+			"v i", ""},
 		{"a reshape by the shape", "n = Shape(s)\ny = Reshape(s, n)\noutput y", "y", ""},
-		{"nothing but a mean behind it", "const t: f32[] = 0.2\ng = Greater(s, t)\nconst flat: i64[1] = [-1]\ngf = Reshape(g, flat)\nz = Compress(s, gf)\ny = ReduceMean(z) {keepdims=0}\noutput y", "y", ""},
+		{"nothing but a mean behind it", "const t: f32[] = 0.2\ng = Greater(s, t)\nconst flat: i64[1] = [-1]\ngf = Reshape(g, flat)\n" +
+			"z = Compress(s, gf)\ny = ReduceMean(z) {keepdims=0}\noutput y", "y", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := graphtest.Parse(t, countedHead+c.text)
@@ -83,7 +89,8 @@ func TestCountedOutputIsMeasuredInFront(t *testing.T) {
 	require.NoError(t, err)
 	require.InDelta(t, want.Outputs[0].NSR, losses.Estimate().Mean, 1e-12)
 
-	runs, err := CompareRuns(context.Background(), samples(), []Entrant{{Name: "a", Graph: g, Simulator: q, Float: g}, {Name: "b", Graph: g, Simulator: q, Float: g}}, RunsConfig{})
+	runs, err := CompareRuns(context.Background(), samples(), []Entrant{{Name: "a", Graph: g, Simulator: q, Float: g},
+		{Name: "b", Graph: g, Simulator: q, Float: g}}, RunsConfig{})
 	require.NoError(t, err)
 	require.InDelta(t, want.Outputs[0].NSR, NewEstimate(runs.All[0].Losses).Mean, 1e-12)
 	session, err := exec.New(g, exec.Options{})
@@ -96,7 +103,8 @@ func TestCountedOutputIsMeasuredInFront(t *testing.T) {
 	forward = func(context.Context, int, *exec.Sample) ([]*tensor.Tensor, error) { // integers, which give another number of elements
 		return []*tensor.Tensor{tensor.FromF32([]float32{1, 2}, 2)}, nil
 	}
-	runs, err = CompareRuns(context.Background(), samples(), []Entrant{{Name: "a", Graph: g, Simulator: q, Forward: forward, Float: g}}, RunsConfig{Layers: 2})
+	runs, err = CompareRuns(context.Background(), samples(), []Entrant{{Name: "a", Graph: g, Simulator: q, Forward: forward, Float: g}},
+		RunsConfig{Layers: 2})
 	require.NoError(t, err)
 	require.InDelta(t, want.Outputs[0].NSR, NewEstimate(runs.All[0].Losses).Mean, 1e-12)
 	require.Equal(t, []string{"s"}, runs.Figures(nil, nil).At)

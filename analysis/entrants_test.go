@@ -81,7 +81,9 @@ func TestCompareRunsAnswersAsEval(t *testing.T) {
 	require.NoError(t, err)
 	var first *Comparison
 	for threads := range 3 {
-		runs, err := CompareRuns(context.Background(), again(), []Entrant{{Name: "fp32", Graph: g, Float: g}, {Name: "sim", Graph: g, Simulator: q, Float: g}, {Name: "sim again", Graph: g, Simulator: q, Float: g}},
+		runs, err := CompareRuns(context.Background(), again(),
+			[]Entrant{{Name: "fp32", Graph: g, Float: g}, {Name: "sim", Graph: g, Simulator: q, Float: g},
+				{Name: "sim again", Graph: g, Simulator: q, Float: g}},
 			RunsConfig{Metric: m, Scorer: s, Layers: 100, Threads: threads})
 		require.NoError(t, err)
 		c := runs.Figures(m, s)
@@ -125,8 +127,9 @@ func TestCompareRunsTellsApart(t *testing.T) {
 	require.NoError(t, err)
 	s, err := m.Open(task.Labels{Float: true})
 	require.NoError(t, err)
-	runs, err := CompareRuns(context.Background(), &exec.InMemory{Samples: data.Samples}, []Entrant{{Name: "fine", Graph: g, Simulator: fine, Float: g}, {Name: "coarse", Graph: h, Simulator: coarse, Float: g},
-		{Name: "recorded", Forward: recorded, Float: g}}, RunsConfig{Metric: m, Scorer: s, Layers: 24, Threads: 2})
+	runs, err := CompareRuns(context.Background(), &exec.InMemory{Samples: data.Samples},
+		[]Entrant{{Name: "fine", Graph: g, Simulator: fine, Float: g}, {Name: "coarse", Graph: h, Simulator: coarse, Float: g},
+			{Name: "recorded", Forward: recorded, Float: g}}, RunsConfig{Metric: m, Scorer: s, Layers: 24, Threads: 2})
 	require.NoError(t, err)
 	require.False(t, runs.Centred, "one shows its outputs only")
 	c := runs.Figures(m, s)
@@ -139,9 +142,10 @@ func TestCompareRunsTellsApart(t *testing.T) {
 	require.Equal(t, runs.All[0].Losses, runs.All[2].Losses)
 	require.Empty(t, c.Pairs[1].Layers, "of outputs alone there are none")
 
-	_, err = CompareRuns(context.Background(), &exec.InMemory{Samples: data.Samples}, []Entrant{{Name: "short", Float: g, Forward: func(context.Context, int, *exec.Sample) ([]*tensor.Tensor, error) {
-		return []*tensor.Tensor{tensor.New(tensor.Float32, 1, 5)}, nil
-	}}}, RunsConfig{})
+	_, err = CompareRuns(context.Background(), &exec.InMemory{Samples: data.Samples},
+		[]Entrant{{Name: "short", Float: g, Forward: func(context.Context, int, *exec.Sample) ([]*tensor.Tensor, error) {
+			return []*tensor.Tensor{tensor.New(tensor.Float32, 1, 5)}, nil
+		}}}, RunsConfig{})
 	require.ErrorContains(t, err, "short: output \"y\": cannot compare f32[1,5] with f32[1,6]")
 	var none *sim.Simulator
 	_, err = CompareRuns(context.Background(), &exec.InMemory{}, []Entrant{{Name: "a", Graph: g, Simulator: none, Float: g}}, RunsConfig{})

@@ -14,8 +14,8 @@ import (
 	"qwb/quantizer/target"
 )
 
-// What runs a graph otherwise than the evaluator does is judged alike: a simulation that is run as if it were an engine has the losses of the
-// simulation, class scores included.
+// What runs a graph otherwise than the evaluator does is judged alike: a simulation that is run as if it were an engine has the losses of
+// the simulation, class scores included.
 func TestLossesOfAnythingThatRuns(t *testing.T) {
 	const net = `opset 13
 input x: f32[1,16,6,6]

@@ -15,8 +15,9 @@ func TestGate(t *testing.T) {
 		want   string
 		note   string
 	}{
-		"below, and shown":             {Estimate{0.2, 0.1, 500}, false, GatePassed, ""},
-		"below, not shown":             {Estimate{0.8, 0.4, 500}, false, GateNoted, "undecided: 0.80 pp ± 0.40 pp against 1.00 pp; 500 samples decide differences of about 0.66 pp; about 7686"},
+		"below, and shown": {Estimate{0.2, 0.1, 500}, false, GatePassed, ""},
+		"below, not shown": {Estimate{0.8, 0.4, 500}, false, GateNoted, "undecided: 0.80 pp ± 0.40 pp against 1.00 pp; " +
+			"500 samples decide differences of about 0.66 pp; about 7686"},
 		"below, one sample":            {Estimate{0.8, math.Inf(1), 1}, false, GateNoted, "one sample shows nothing"},
 		"below, strictly":              {Estimate{0.8, 0.4, 500}, true, GateNoted, "would"},
 		"at the limit":                 {Estimate{1, 0, 500}, false, GatePassed, ""},
@@ -32,7 +33,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// A change that costs exactly what the limit allows is failed by chance about once in twenty times; one that costs two points more is found.
+// A change that costs exactly what the limit allows is failed by chance about once in twenty times; one that costs two points more is
+// found.
 func TestGateErrsOnceInTwenty(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 4))
 	failed := func(drop float64) (n int) {
@@ -71,7 +73,8 @@ func TestGateDoesNotTakeNoChangeForCertainty(t *testing.T) {
 	}
 	got := Gate("drop", NewEstimate(answers(12)), 100, 1, "pp", false)
 	require.Equal(t, GateNoted, got.Verdict)
-	require.Equal(t, "undecided: 0.00 pp ± 0.00 pp against 1.00 pp; 12 samples decide differences of about 18.56 pp; about 277 samples would decide this one", got.Note)
+	require.Equal(t, "undecided: 0.00 pp ± 0.00 pp against 1.00 pp; 12 samples decide differences of about 18.56 pp; "+
+		"about 277 samples would decide this one", got.Note)
 	near := Gate("drop", NewEstimate(answers(120, 100)), 100, 0.84, "pp", false)
 	require.NotContains(t, near.Note, "would decide", "near the limit the number is beyond all bounds")
 	require.Contains(t, near.Note, "undecided: 0.83 pp ± 0.83 pp against 0.84 pp; 120 samples decide differences of about ")

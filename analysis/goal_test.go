@@ -47,8 +47,8 @@ func drawn(rng *rand.Rand, n int, b, c float64) []float64 {
 	return x
 }
 
-// A plan whose drop is just above the budget is claimed as it is, or by the fixed sequence of candidates on the held-out half, in no more than
-// one of twenty cases, also when the fitting half decides which of the two is tried.
+// A plan whose drop is just above the budget is claimed as it is, or by the fixed sequence of candidates on the held-out half, in no more
+// than one of twenty cases, also when the fitting half decides which of the two is tried.
 func TestClaimsOfDropsAboveTheBudget(t *testing.T) {
 	const trials = 4000
 	for _, flips := range []float64{0.012, 0.03, 0.1} {

@@ -18,12 +18,13 @@ func TestHeadlines(t *testing.T) {
 	centred := func(x float64) *NSR { return &NSR{NSR: x} }
 	require.Equal(t, []string{
 		"scores (4..11 of axis 1 of y): no signal left: NSR 1.2, all values are one",
-		"output p: the two errors contradict each other: NSR 0.5 of the class scores, 0.001 of the probabilities; the class changes in 3 of 16 rows",
+		"output p: the two errors contradict each other: NSR 0.5 of the class scores, 0.001 of the probabilities; " +
+			"the class changes in 3 of 16 rows",
 		"output q: the class changes in 1 of 16 rows",
 		"output n: no signal in these samples, its error does not count",
 	}, Headlines([]OutputError{
-		{Output: "y", Slices: []SliceError{{Name: "scores", Output: "y", Axis: 1, From: 4, To: 12, NSR: 1.2, Levels: 1, Finding: SignalLost, Part: true},
-			{Name: "y[:,0]", Output: "y", Axis: 1, From: 0, To: 1, Finding: SignalNone}}},
+		{Output: "y", Slices: []SliceError{{Name: "scores", Output: "y", Axis: 1, From: 4, To: 12, NSR: 1.2, Levels: 1,
+			Finding: SignalLost, Part: true}, {Name: "y[:,0]", Output: "y", Axis: 1, From: 0, To: 1, Finding: SignalNone}}},
 		{Output: "p", Error: Error{NSR: 0.001}, Centred: centred(0.5), Rows: 16, ClassesChanged: 3},
 		{Output: "q", Error: Error{NSR: 0.001}, Centred: centred(0.002), Rows: 16, ClassesChanged: 1},
 		{Output: "r", Error: Error{NSR: 0.001}, Centred: centred(0.002), Rows: 16},
@@ -44,7 +45,8 @@ output y
 `, map[string]float32{"z": 2})
 	data := &exec.InMemory{}
 	for i := range 6 {
-		data.Samples = append(data.Samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(i), 1, 4, 8)}})
+		data.Samples = append(data.Samples, &exec.Sample{Name: fmt.Sprint(i),
+			Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(i), 1, 4, 8)}})
 	}
 	again := func() exec.Iterator { return &exec.InMemory{Samples: data.Samples} }
 	ctx := context.Background()
@@ -59,7 +61,8 @@ output y
 	r, err = ev.Accuracy(ctx, q)
 	require.NoError(t, err)
 	require.Equal(t, want, r.Headlines)
-	runs, err := CompareRuns(ctx, again(), []Entrant{{Name: "a", Graph: g, Float: g, Simulator: q}, {Name: "b", Graph: g, Float: g, Simulator: q}}, RunsConfig{Threads: 2})
+	runs, err := CompareRuns(ctx, again(), []Entrant{{Name: "a", Graph: g, Float: g, Simulator: q},
+		{Name: "b", Graph: g, Float: g, Simulator: q}}, RunsConfig{Threads: 2})
 	require.NoError(t, err)
 	require.Equal(t, want, runs.Figures(nil, nil).Runs[0].Headlines)
 }

@@ -92,7 +92,8 @@ output l, m`
 
 // Numbers stand to the right, names to the left and shortened; operators beyond a screen are summed up unless all is asked for.
 func TestInspectText(t *testing.T) {
-	r := &analysis.Inspection{Model: "m.onnx", Open: 3, Inputs: []analysis.ValueInfo{{Name: strings.Repeat("n", 200), DType: "f32", Shape: []any{int64(1), "T"}}}}
+	r := &analysis.Inspection{Model: "m.onnx", Open: 3,
+		Inputs: []analysis.ValueInfo{{Name: strings.Repeat("n", 200), DType: "f32", Shape: []any{int64(1), "T"}}}}
 	for i := range 30 {
 		op := analysis.OpCount{Op: fmt.Sprintf("Op%02d", i), Version: 17, Count: i + 1, Bytes: int64(1000 * i)}
 		if i == 7 {
@@ -102,7 +103,8 @@ func TestInspectText(t *testing.T) {
 	}
 	short, all := reported(t, r, false), reported(t, r, true)
 	require.Contains(t, short, "depend on open dimensions")
-	require.Contains(t, short, "  op         version  count   MACs  share  bytes\n  Op07            17      8  ≥4.1k      -     7k\n", "most work first, on the right")
+	require.Contains(t, short, "  op         version  count   MACs  share  bytes\n  Op07            17      8  ≥4.1k      -     7k\n",
+		"most work first, on the right")
 	require.Less(t, strings.Index(short, "Op07"), strings.Index(short, "Op29"))
 	require.Less(t, strings.Index(short, "Op29"), strings.Index(short, "Op28"))
 	require.Contains(t, short, "14 others")

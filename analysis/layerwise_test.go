@@ -111,12 +111,13 @@ func repeated(t *testing.T, g *graph.Graph, q *sim.Simulator, data *exec.InMemor
 		for _, sample := range data.Samples {
 			runs := func(hooks *exec.Hooks) ([]*tensor.Tensor, *tensor.Tensor) {
 				own := []*tensor.Tensor{}
-				out, err := s.NewRunner().Run(context.Background(), sample.Feeds, looking(hooks, func(graph.ValueID) bool { return true }, func(n *graph.Node, i int, x *tensor.Tensor) error {
-					if n.Outputs[i] == grp.output {
-						own = append(own, x.Clone())
-					}
-					return nil
-				}))
+				out, err := s.NewRunner().Run(context.Background(), sample.Feeds, looking(hooks, func(graph.ValueID) bool { return true },
+					func(n *graph.Node, i int, x *tensor.Tensor) error {
+						if n.Outputs[i] == grp.output {
+							own = append(own, x.Clone())
+						}
+						return nil
+					}))
 				require.NoError(t, err)
 				require.Len(t, own, 1)
 				return out, own[0]
@@ -176,7 +177,8 @@ func TestLayerwiseEqualsNaiveRepetitionAtLessCost(t *testing.T) {
 						r := analyze(t, g, q, data, Config{Layerwise: true, Split: true, Memory: memory})
 						require.Len(t, r.Layerwise, len(want))
 						for i, l := range r.Layerwise {
-							got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation, Read: l.Read}
+							got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight,
+								Activation: l.Activation, Read: l.Read}
 							require.Equal(t, want[i], got)
 							require.Positive(t, l.Local, l.Node)
 						}
@@ -252,7 +254,8 @@ func TestInfiniteValuesAreRefusedNotReported(t *testing.T) {
 	bad := graphtest.Normal(1, 1, 8, 10, 10)
 	bad.F32()[5] = float32(math.Inf(1))
 	for _, cfg := range []Config{{Layerwise: true}, {Graphwise: true}, {Outputs: true}} {
-		_, err := Analyze(context.Background(), g, q, &exec.InMemory{Samples: []*exec.Sample{{Name: "bad", Feeds: map[string]*tensor.Tensor{"x": bad}}}}, cfg)
+		_, err := Analyze(context.Background(), g, q,
+			&exec.InMemory{Samples: []*exec.Sample{{Name: "bad", Feeds: map[string]*tensor.Tensor{"x": bad}}}}, cfg)
 		require.ErrorContains(t, err, "analyze: sample bad")
 		require.ErrorContains(t, err, "not finite")
 	}

@@ -44,12 +44,14 @@ func explained(t *testing.T, network, platform, profile string) *analysis.Explan
 	return explainedOn(t, g, set, platform, profile, feeds)
 }
 
-func explainedOn(t *testing.T, g *graph.Graph, set *tqc.Set, platform, profile string, feeds ...map[string]*tensor.Tensor) *analysis.Explanation {
+func explainedOn(t *testing.T, g *graph.Graph, set *tqc.Set, platform, profile string,
+	feeds ...map[string]*tensor.Tensor) *analysis.Explanation {
 	return explainedFrom(t, nil, g, set, platform, profile, feeds...)
 }
 
 // explainedFrom is explainedOn for a tuned graph; reference is the one before.
-func explainedFrom(t *testing.T, reference, g *graph.Graph, set *tqc.Set, platform, profile string, feeds ...map[string]*tensor.Tensor) *analysis.Explanation {
+func explainedFrom(t *testing.T, reference, g *graph.Graph, set *tqc.Set, platform, profile string,
+	feeds ...map[string]*tensor.Tensor) *analysis.Explanation {
 	t.Helper()
 	tg, err := target.Find(platform)
 	require.NoError(t, err)
@@ -123,7 +125,8 @@ func TestProfilesHaveAPartOfTheirOwn(t *testing.T) {
 func deep(layers int) string {
 	text := "input x: f32[1,6,8,8]\n"
 	for i := range layers {
-		text += fmt.Sprintf("const w%d: f32[6,6,3,3] = normal(seed=%d, std=0.19)\nconst b%d: f32[6] = normal(seed=%d, std=0.3)\n", i, 10+i, i, 50+i)
+		text += fmt.Sprintf("const w%d: f32[6,6,3,3] = normal(seed=%d, std=0.19)\nconst b%d: f32[6] = normal(seed=%d, std=0.3)\n", i,
+			10+i, i, 50+i)
 	}
 	at := "x"
 	for i := range layers {
@@ -221,7 +224,8 @@ output y
 
 // requireRepaired corrects the bias of the only convolution by the shift of its outputs, for inputs of a mean: the weights' part falls to
 // the noise, and the correction is not the bias's error.
-func requireRepaired(t *testing.T, before *analysis.Explanation, g *graph.Graph, set *tqc.Set, mean float32, feeds []map[string]*tensor.Tensor) {
+func requireRepaired(t *testing.T, before *analysis.Explanation, g *graph.Graph, set *tqc.Set, mean float32,
+	feeds []map[string]*tensor.Tensor) {
 	t.Helper()
 	tuned := g.Clone()
 	id, _ := g.LookupNode("conv")

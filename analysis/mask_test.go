@@ -28,17 +28,19 @@ func TestMaskedScoresDoNotHideOthers(t *testing.T) {
 		require.InDelta(t, 0.01, loss([]float32{1.1, mask, -2.2, mask, 3.3, 1.1}, []float32{1, mask, -2, mask, 3, 1}), 1e-6, "%g", mask)
 	}
 	require.InDelta(t, 0.01, loss([]float32{1.1, inf, -2.2, inf, 3.3, 1.1}, []float32{1, inf, -2, inf, 3, 1}), 1e-6)
-	require.Greater(t, loss([]float32{1, -4, -2, -4, 3, 1}, []float32{1, inf, -2, inf, 3, 1}), 0.1, "the quantized network shows what is masked")
+	require.Greater(t, loss([]float32{1, -4, -2, -4, 3, 1}, []float32{1, inf, -2, inf, 3, 1}), 0.1,
+		"the quantized network shows what is masked")
 	require.Less(t, loss([]float32{1, -40, -2, -40, 3, 1}, []float32{1, inf, -2, inf, 3, 1}), 0.01, "so far below that it does not matter")
 	require.Greater(t, loss([]float32{1, -20, -2, -20, 3, 1}, []float32{1, -1e9, -2, -1e9, 3, 1}), 0.9, "a number may be meant")
-	require.InDelta(t, 0.04, loss([]float32{8000, -2.4e4, -1.6e4, 0, 0, 0}, []float32{1e4, -3e4, -2e4, 0, 0, 0}), 1e-6, "large numbers are no masks")
+	require.InDelta(t, 0.04, loss([]float32{8000, -2.4e4, -1.6e4, 0, 0, 0}, []float32{1e4, -3e4, -2e4, 0, 0, 0}), 1e-6,
+		"large numbers are no masks")
 	_, err := j.Losses(&Verdict{scores: make([]*tensor.Tensor, 1), outputs: []*tensor.Tensor{tensor.FromF32([]float32{inf, 1}, 1, 2)}},
 		&Verdict{scores: make([]*tensor.Tensor, 1), outputs: []*tensor.Tensor{tensor.FromF32([]float32{2, 1}, 1, 2)}})
 	require.ErrorIs(t, err, ErrNotFinite, "that is no mask of float")
 }
 
-// The scores in front of a Softmax are an output beside the probabilities: what no Softmax sees does not count there either, and rows have the
-// losses of both.
+// The scores in front of a Softmax are an output beside the probabilities: what no Softmax sees does not count there either, and rows have
+// the losses of both.
 func TestMaskedScoresThatAreAnOutputToo(t *testing.T) {
 	g, q := rounding(t, `graph m
 opset 13

@@ -16,7 +16,8 @@ import (
 // that only pass values on, and up to three outputs. Every tensor but those behind the pools is [1,16,6,6].
 func randomNet(rng *rand.Rand) string {
 	var b strings.Builder
-	b.WriteString("graph random\nopset 13\ninput x: f32[1,16,6,6]\nconst lo: f32[] = -0.5\nconst hi: f32[] = 1\nconst flat: i64[3] = [1,16,36]\nconst square: i64[4] = [1,16,6,6]\nconst half: f32[] = 0.5\n")
+	b.WriteString("graph random\nopset 13\ninput x: f32[1,16,6,6]\nconst lo: f32[] = -0.5\nconst hi: f32[] = 1\n" +
+		"const flat: i64[3] = [1,16,36]\nconst square: i64[4] = [1,16,6,6]\nconst half: f32[] = 0.5\n")
 	values := []string{"x"}
 	n := 0
 	node := func(format string, args ...any) string {
@@ -101,7 +102,8 @@ func TestLayerwiseOfRandomGraphsEqualsNaiveRepetition(t *testing.T) {
 				r := analyze(t, g, q, data, cfg)
 				require.Len(t, r.Layerwise, len(want))
 				for k, l := range r.Layerwise {
-					got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight, Activation: l.Activation, Read: l.Read}
+					got := LayerError{Node: l.Node, Error: l.Error, Spread: l.Spread, Local: l.Local, Clip: l.Clip, Round: l.Round, Weight: l.Weight,
+						Activation: l.Activation, Read: l.Read}
 					if l.Bounded > 0 { // estimated, as far as the outputs
 						require.LessOrEqual(t, got.NSR, 10*want[k].NSR, text)
 						require.GreaterOrEqual(t, got.NSR, want[k].NSR/10, text)

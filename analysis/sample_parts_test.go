@@ -12,8 +12,8 @@ import (
 	"qwb/internal/graphtest"
 )
 
-// The loss of a sample is that of the part that loses most in it, over the mean square of the part in all samples; where a whole output loses more
-// it is that.
+// The loss of a sample is that of the part that loses most in it, over the mean square of the part in all samples; where a whole output
+// loses more it is that.
 func TestLossOfSamplesByPart(t *testing.T) {
 	g := graphtest.Parse(t, "input x: f32[1,4]\ninput z: f32[1,4]\na = Relu(x)\nb = Relu(z)\ny = Concat(a, b) {axis=1} \"join\"\noutput y\n")
 	require.Empty(t, graph.InferShapes(g))

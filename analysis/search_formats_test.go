@@ -13,8 +13,8 @@ import (
 	"qwb/analysis/assign"
 )
 
-// mixture is a search problem of three formats, the second cheaper than the first and the third exact, whose outcomes are known without running
-// anything: errors of neighbours add to each other, and a change between integers and float costs something.
+// mixture is a search problem of three formats, the second cheaper than the first and the third exact, whose outcomes are known without
+// running anything: errors of neighbours add to each other, and a change between integers and float costs something.
 type mixture struct {
 	SearchConfig
 	border float64

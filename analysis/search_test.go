@@ -68,7 +68,8 @@ func interacting(seed uint64, n int, share float64) *problem {
 	units := make([]assign.Unit, n)
 	for i := range units {
 		macs := float64(100 + rng.IntN(900))
-		units[i] = assign.Unit{Name: string(rune('a' + i)), Options: []assign.Option{{Name: "int8", Error: math.Exp(rng.NormFloat64() * 1.5)}, {Name: "fp32", Cost: macs}}}
+		units[i] = assign.Unit{Name: string(rune('a' + i)), Options: []assign.Option{{Name: "int8", Error: math.Exp(rng.NormFloat64() * 1.5)},
+			{Name: "fp32", Cost: macs}}}
 	}
 	return newProblem(units, func(start float64) float64 { return share * start }, func(set []int) (e float64, macs int64, borders int) {
 		in := make([]bool, n)
@@ -122,7 +123,8 @@ func TestSearchAgainstExhaustiveOptimumOfTwelveOperators(t *testing.T) {
 		evaluations += len(res.Points)
 		worst = max(worst, float64(claimed(t, res).MACs)/float64(want))
 	}
-	t.Logf("optimal in %d of %d problems, at worst %.3f times the optimum's work, %.1f evaluations each", optimal, problems, worst, float64(evaluations)/problems)
+	t.Logf("optimal in %d of %d problems, at worst %.3f times the optimum's work, %.1f evaluations each", optimal, problems, worst,
+		float64(evaluations)/problems)
 	require.GreaterOrEqual(t, optimal, problems*95/100)
 	require.Less(t, worst, 1.05)
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // headed builds a network of two 1x1 convolutions over one input; more puts operators behind a (4 channels) and b (8 channels).
-func headed(t *testing.T, more func(g *graph.Graph, add func(op, out string, in []graph.ValueID, attrs ...graph.Attr) graph.ValueID, a, b graph.ValueID) graph.ValueID) *graph.Graph {
+func headed(t *testing.T, more func(g *graph.Graph, add func(op, out string, in []graph.ValueID, attrs ...graph.Attr) graph.ValueID, a,
+	b graph.ValueID) graph.ValueID) *graph.Graph {
 	g := graph.New("test", 13)
 	value := func(name string) graph.ValueID {
 		v, err := g.AddValue(graph.Value{Name: name, DType: tensor.Float32})
@@ -130,8 +131,8 @@ func sliced(t *testing.T, parts []Slice, shape []int, q, f [][]float32) (*Judge,
 }
 
 func TestSliceWithoutSignalIsFound(t *testing.T) {
-	parts := []Slice{{Name: "boxes", Axis: 1, From: 0, To: 2, Period: 4, Part: true}, {Name: "scores", Axis: 1, From: 2, To: 3, Period: 4, Part: true, Share: true},
-		{Name: "flag", Axis: 1, From: 3, To: 4, Period: 4, Part: true, Share: true}}
+	parts := []Slice{{Name: "boxes", Axis: 1, From: 0, To: 2, Period: 4, Part: true}, {Name: "scores", Axis: 1, From: 2, To: 3, Period: 4,
+		Part: true, Share: true}, {Name: "flag", Axis: 1, From: 3, To: 4, Period: 4, Part: true, Share: true}}
 	var q, f [][]float32
 	for i := range 16 {
 		x := float32(i)
@@ -141,7 +142,8 @@ func TestSliceWithoutSignalIsFound(t *testing.T) {
 	j, all := sliced(t, parts, []int{1, 4}, q, f)
 	list := j.list(all)
 	assert.Equal(t, []string{"", SignalLost, SignalNone}, []string{list[0].Finding, list[1].Finding, list[2].Finding})
-	assert.Equal(t, []bool{true, true, false}, []bool{list[0].Judged, list[1].Judged, list[2].Judged}, "a flag that is 0 in float does not count")
+	assert.Equal(t, []bool{true, true, false}, []bool{list[0].Judged, list[1].Judged, list[2].Judged},
+		"a flag that is 0 in float does not count")
 	assert.InDelta(t, 1, list[1].NSR, 1e-3)
 	assert.Less(t, list[0].NSR, 1e-4)
 	assert.Equal(t, 1, list[1].Levels)
@@ -223,7 +225,8 @@ func TestInfinitiesAtTheSamePlacesAreEqual(t *testing.T) {
 
 func TestEvaluatorJudgesPartsByTheSameForAllThreads(t *testing.T) {
 	type ids = []graph.ValueID
-	g := headed(t, func(g *graph.Graph, add func(op, out string, in []graph.ValueID, attrs ...graph.Attr) graph.ValueID, a, b graph.ValueID) graph.ValueID {
+	g := headed(t, func(g *graph.Graph, add func(op, out string, in []graph.ValueID, attrs ...graph.Attr) graph.ValueID, a,
+		b graph.ValueID) graph.ValueID {
 		big := g.AddConst("big", tensor.FromF32([]float32{1000}, 1))
 		return add("Concat", "y", ids{add("Mul", "boxes", ids{a, big}), add("Sigmoid", "scores", ids{b})}, graph.Int("axis", 1))
 	})

@@ -33,13 +33,17 @@ func TestStructures(t *testing.T) {
 		want    []string
 		both    int
 	}{
-		"the same":        {nil, nil, 12},
-		"only in one":     {[]string{"r1 = Relu(c1)", "k = Abs(c1)\nr1 = Relu(k)"}, []string{"only_b:  | Abs k: "}, 12},
-		"another name":    {[]string{"c2 = Conv(r1, w2)", "other = Conv(r1, w2)", "Add(c2, r1)", "Add(other, r1)"}, []string{"renamed: Conv c2 | Conv other: the same operator under another name"}, 12},
-		"another type":    {[]string{"r2 = Relu(s)", "r2 = HardSwish(s)"}, []string{"form: Relu r2 | HardSwish r2: the same name, another type"}, 11},
-		"several for one": {[]string{"r2 = Relu(s)", "u = Sigmoid(s)\nv = Mul(s, u)", "Conv(r2, w3)", "Conv(v, w3)", "Concat(r2, r3)", "Concat(v, r3)"}, []string{"form: Relu r2 | Sigmoid u, Mul v: other operators in the same place"}, 11},
+		"the same":    {nil, nil, 12},
+		"only in one": {[]string{"r1 = Relu(c1)", "k = Abs(c1)\nr1 = Relu(k)"}, []string{"only_b:  | Abs k: "}, 12},
+		"another name": {[]string{"c2 = Conv(r1, w2)", "other = Conv(r1, w2)", "Add(c2, r1)", "Add(other, r1)"},
+			[]string{"renamed: Conv c2 | Conv other: the same operator under another name"}, 12},
+		"another type": {[]string{"r2 = Relu(s)", "r2 = HardSwish(s)"}, []string{"form: Relu r2 | HardSwish r2: the same name, another type"},
+			11},
+		"several for one": {[]string{"r2 = Relu(s)", "u = Sigmoid(s)\nv = Mul(s, u)", "Conv(r2, w3)", "Conv(v, w3)", "Concat(r2, r3)",
+			"Concat(v, r3)"}, []string{"form: Relu r2 | Sigmoid u, Mul v: other operators in the same place"}, 11},
 		"other sizes": {[]string{"f32[16,16,1,1]", "f32[24,16,1,1]", "f32[8,32,1,1]", "f32[8,40,1,1]"},
-			[]string{"form: Conv c3 | Conv c3: input 2 has 16×16×1×1 in A, 24×16×1×1 in B", "form: Conv c4 | Conv c4: input 2 has 8×32×1×1 in A, 8×40×1×1 in B"}, 10},
+			[]string{"form: Conv c3 | Conv c3: input 2 has 16×16×1×1 in A, 24×16×1×1 in B",
+				"form: Conv c4 | Conv c4: input 2 has 8×32×1×1 in A, 8×40×1×1 in B"}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := graphtest.Parse(t, residualNet), graphtest.Parse(t, strings.NewReplacer(c.replace...).Replace(residualNet))
@@ -73,9 +77,11 @@ func TestStructuresOfOtherFusing(t *testing.T) {
 
 func TestNetworksWithNothingInCommon(t *testing.T) {
 	a := graphtest.Parse(t, residualNet)
-	b := graphtest.Parse(t, "graph other\nopset 13\ninput x: f32[1,4]\nconst w: f32[4,4] = normal(seed=1, std=0.1)\nc1 = Gemm(x, w)\nq = Tanh(c1)\ny = Exp(q)\noutput y")
+	b := graphtest.Parse(t, "graph other\nopset 13\ninput x: f32[1,4]\nconst w: f32[4,4] = normal(seed=1, std=0.1)\nc1 = Gemm(x, w)\n"+
+		"q = Tanh(c1)\ny = Exp(q)\noutput y")
 	s, err := Structures(Configured{Graph: a}, Configured{Graph: b})
 	require.NoError(t, err)
 	assert.False(t, s.Comparable)
-	assert.Equal(t, "the two networks are too different to be compared operator by operator: 0 of 12 and 3 operators are in both", s.Different())
+	assert.Equal(t, "the two networks are too different to be compared operator by operator: 0 of 12 and 3 operators are in both",
+		s.Different())
 }

@@ -18,10 +18,11 @@ func chain(n int) string {
 	b.WriteString("graph chain\nopset 13\ninput x: f32[1,16,20,20]\nconst w: f32[16,16,3,3] = normal(seed=1, std=0.15)\n")
 	b.WriteString("big = Conv(x, w) {pads=[1,1,1,1]}\nv0 = MaxPool(big) {kernel_shape=[4,4], strides=[4,4]}\n")
 	for i := range n {
-		fmt.Fprintf(&b, "const w%d: f32[16,16,3,3] = normal(seed=%d, std=0.12)\nc%d = Conv(v%d, w%d) {pads=[1,1,1,1]}\nr%d = Relu(c%d)\nv%d = Add(r%d, v%d)\n",
-			i, i+2, i, i, i, i, i, i+1, i, i)
+		fmt.Fprintf(&b, "const w%d: f32[16,16,3,3] = normal(seed=%d, std=0.12)\nc%d = Conv(v%d, w%d) {pads=[1,1,1,1]}\nr%d = Relu(c%d)\n"+
+			"v%d = Add(r%d, v%d)\n", i, i+2, i, i, i, i, i, i+1, i, i)
 	}
-	fmt.Fprintf(&b, "g = GlobalAveragePool(v%d)\nf = Flatten(g)\nconst wf: f32[5,16] = normal(seed=99, std=0.4)\ny = Gemm(f, wf) {transB=1}\ns = Softmax(y) {axis=1}\noutput s\n", n)
+	fmt.Fprintf(&b, "g = GlobalAveragePool(v%d)\nf = Flatten(g)\nconst wf: f32[5,16] = normal(seed=99, std=0.4)\n"+
+		"y = Gemm(f, wf) {transB=1}\ns = Softmax(y) {axis=1}\noutput s\n", n)
 	return b.String()
 }
 
@@ -70,7 +71,9 @@ func TestTails(t *testing.T) {
 func TestRestartsGoThroughTheTailTogether(t *testing.T) {
 	const convs = stageBatch + 5
 	text := strings.ReplaceAll(chain(convs), "kernel_shape=[4,4], strides=[4,4]", "kernel_shape=[2,2], strides=[2,2]") // 100 positions
-	text = strings.Replace(text, fmt.Sprintf("g = GlobalAveragePool(v%d)", convs), fmt.Sprintf("p = MaxPool(v%d) {kernel_shape=[2,2], strides=[2,2]}\nconst we: f32[16,16,3,3] = normal(seed=98, std=0.12)\ne = Conv(p, we) {pads=[1,1,1,1]}\ng = GlobalAveragePool(e)", convs), 1)
+	text = strings.Replace(text, fmt.Sprintf("g = GlobalAveragePool(v%d)", convs),
+		fmt.Sprintf("p = MaxPool(v%d) {kernel_shape=[2,2], strides=[2,2]}\nconst we: f32[16,16,3,3] = normal(seed=98, std=0.12)\n"+
+			"e = Conv(p, we) {pads=[1,1,1,1]}\ng = GlobalAveragePool(e)", convs), 1)
 	data := samplesOf(2, 1, 16, 20, 20)
 	tgt := target.TRTInt8
 	tgt.BorderCost = 0 // everything is small here

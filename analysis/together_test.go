@@ -43,7 +43,8 @@ func rounding(t *testing.T, text string, steps map[string]float32) (*graph.Graph
 		require.True(t, ok)
 		set.Domains[id] = tqc.DomainInt
 		slot := set.Output(id, 0)
-		require.NoError(t, set.Configure(slot, tqc.Config{Policy: tqc.Linear | tqc.PerTensor | tqc.Symmetric, Format: qmath.Format{Bits: 16, QMin: -32767, QMax: 32767}}))
+		require.NoError(t, set.Configure(slot, tqc.Config{Policy: tqc.Linear | tqc.PerTensor | tqc.Symmetric,
+			Format: qmath.Format{Bits: 16, QMin: -32767, QMax: 32767}}))
 		require.NoError(t, set.Render(slot, tqc.Params{Scale: []float32{step}, ZeroPoint: []int32{0}}))
 	}
 	q, err := sim.New(g, set, sim.Options{})
@@ -51,8 +52,8 @@ func rounding(t *testing.T, text string, steps map[string]float32) (*graph.Graph
 	return g, q
 }
 
-// Values of 0.55 to 0.65 are rounded to 1. With one of the factors their product stays below what is let through, with both it does not. The other
-// rows make a small error each.
+// Values of 0.55 to 0.65 are rounded to 1. With one of the factors their product stays below what is let through, with both it does not.
+// The other rows make a small error each.
 func TestTogetherFindsThePair(t *testing.T) {
 	data := &exec.InMemory{}
 	for i := range 3 {
@@ -73,7 +74,8 @@ func TestTogetherFindsThePair(t *testing.T) {
 func TestRowsThatAddUpAreNotApart(t *testing.T) {
 	data := &exec.InMemory{}
 	for i := range 3 {
-		data.Samples = append(data.Samples, &exec.Sample{Name: fmt.Sprint(i), Feeds: map[string]*tensor.Tensor{"x": graphtest.Uniform(uint64(i), 0.9, 2, 1, 64)}})
+		data.Samples = append(data.Samples, &exec.Sample{Name: fmt.Sprint(i),
+			Feeds: map[string]*tensor.Tensor{"x": graphtest.Uniform(uint64(i), 0.9, 2, 1, 64)}})
 	}
 	g, q := rounding(t, pairNet, map[string]float32{"a": 1. / 64, "b": 1. / 64, "y": 1. / 64})
 	r := analyze(t, g, q, data, Config{Layerwise: true, Outputs: true})
@@ -113,8 +115,8 @@ func TestRowsAreBoundedWhereTheyAreSmall(t *testing.T) {
 	require.Greater(t, r.Layerwise[0].NSR, 0.01)
 }
 
-// What clipping and what weights make of an operator's error is measured on two samples of sixteen, and is near what it is on all of them; the
-// error itself is that of all.
+// What clipping and what weights make of an operator's error is measured on two samples of sixteen, and is near what it is on all of them;
+// the error itself is that of all.
 func TestSharesOfTheLocalErrorAreThoseOfAllSamples(t *testing.T) {
 	data := samplesOf(16, 1, 8, 10, 10)
 	for _, tgt := range []*target.Target{&target.TRTInt8, &target.ONNXRuntime} {

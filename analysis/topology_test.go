@@ -160,10 +160,13 @@ func TestBlocksAreCalledByTheirScope(t *testing.T) {
 }
 
 func TestAttentionIsABlockWithWhatLeadsToIt(t *testing.T) {
-	text := "input x: f32[1,4,8]\ninput mask: f32[1,4,4]\nconst w: f32[8,8] = normal(seed=1)\nconst half: f32[] = 0.5\nm = Neg(mask)\nh0 = MatMul(x, w)\n"
+	text := "input x: f32[1,4,8]\ninput mask: f32[1,4,4]\nconst w: f32[8,8] = normal(seed=1)\nconst half: f32[] = 0.5\nm = Neg(mask)\n" +
+		"h0 = MatMul(x, w)\n"
 	for i := range 2 {
-		text += fmt.Sprintf("q%[1]d = MatMul(h%[1]d, w)\nk%[1]d = MatMul(h%[1]d, w)\nkt%[1]d = Transpose(k%[1]d) {perm=[0,2,1]}\nv%[1]d = MatMul(h%[1]d, w)\n"+
-			"s%[1]d = MatMul(q%[1]d, kt%[1]d)\nd%[1]d = Mul(s%[1]d, half)\nb%[1]d = Add(d%[1]d, m)\np%[1]d = Softmax(b%[1]d)\ny%[1]d = MatMul(p%[1]d, v%[1]d)\nh%[2]d = MatMul(y%[1]d, w)\n", i, i+1)
+		text += fmt.Sprintf("q%[1]d = MatMul(h%[1]d, w)\nk%[1]d = MatMul(h%[1]d, w)\nkt%[1]d = Transpose(k%[1]d) {perm=[0,2,1]}\n"+
+			"v%[1]d = MatMul(h%[1]d, w)\n"+
+			"s%[1]d = MatMul(q%[1]d, kt%[1]d)\nd%[1]d = Mul(s%[1]d, half)\nb%[1]d = Add(d%[1]d, m)\np%[1]d = Softmax(b%[1]d)\n"+
+			"y%[1]d = MatMul(p%[1]d, v%[1]d)\nh%[2]d = MatMul(y%[1]d, w)\n", i, i+1)
 	}
 	blocks, top := blocksOf(t, text+"output h2\n")
 	require.Len(t, blocks, 2)

@@ -24,8 +24,10 @@ const w: f32[2,1,1,1] = [1, 2]
 y = Conv(x, w) {group=2}
 output y: f32[1,2,2,2]`)
 	stats := run(t, g, []*exec.Sample{
-		sampleOf("a", []float32{1, 2, 3, 4, 0, 0, -127, 5}, 1, 2, 2, 2), sampleOf("b", []float32{-12.7, 0, 0, 0, 1, 1, 1, 1}, 1, 2, 2, 2)}, calib.Config{})
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Axis: 1, Observer: tqc.ObserverAuto}
+		sampleOf("a", []float32{1, 2, 3, 4, 0, 0, -127, 5}, 1, 2, 2, 2), sampleOf("b", []float32{-12.7, 0, 0, 0, 1, 1, 1, 1}, 1, 2, 2, 2)},
+		calib.Config{})
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Axis: 1,
+		Observer: tqc.ObserverAuto}
 	with := func(c tqc.Config) (*tqc.Params, *calib.Outcome, error) {
 		set := tqc.NewSet(g)
 		sl := slotOf(t, g, set, "y", tqc.Input, 0)
@@ -67,13 +69,15 @@ output y: f32[8,4]`)
 	}
 	v[63] = 500
 	stats := run(t, g, []*exec.Sample{sampleOf("a", v, 1, 64)}, calib.Config{})
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: tqc.ObserverAuto}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
+		Observer: tqc.ObserverAuto}
 	choose := func(moved bool) calib.Choice {
 		set := tqc.NewSet(g)
 		root := slotOf(t, g, set, "r", tqc.Output, 0).ID
 		require.NoError(t, set.Configure(root, cfg))
 		if moved {
-			for _, sl := range []*tqc.Slot{slotOf(t, g, set, "f", tqc.Input, 0), slotOf(t, g, set, "f", tqc.Output, 0), slotOf(t, g, set, "y", tqc.Input, 0)} {
+			for _, sl := range []*tqc.Slot{slotOf(t, g, set, "f", tqc.Input, 0), slotOf(t, g, set, "f", tqc.Output, 0),
+				slotOf(t, g, set, "y", tqc.Input, 0)} {
 				require.NoError(t, set.Configure(sl.ID, cfg))
 			}
 			require.NoError(t, set.Dominate(slotOf(t, g, set, "f", tqc.Input, 0).ID, root))
@@ -152,9 +156,11 @@ output y: f32[1,1,2,2]
 output q: f32[1,1,2,2]`)
 	inf := float32(math.Inf(1))
 	stats := run(t, parse(t, "input x: f32[1,1,2,2]\nz = Relu(x)\noutput z: f32[1,1,2,2]"),
-		[]*exec.Sample{sampleOf("a", []float32{0, -1, -inf, -3}, 1, 1, 2, 2), sampleOf("b", []float32{0, -1, -2, -3}, 1, 1, 2, 2)}, calib.Config{})
+		[]*exec.Sample{sampleOf("a", []float32{0, -1, -inf, -3}, 1, 1, 2, 2), sampleOf("b", []float32{0, -1, -2, -3}, 1, 1, 2, 2)},
+		calib.Config{})
 	set := tqc.NewSet(g)
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: tqc.ObserverMinMax}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
+		Observer: tqc.ObserverMinMax}
 	for _, n := range []string{"y", "q"} {
 		require.NoError(t, set.Configure(slotOf(t, g, set, n, tqc.Input, 0).ID, cfg))
 	}

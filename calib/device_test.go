@@ -34,7 +34,8 @@ func requireSame(t *testing.T, d *cuda.Device, g *graph.Graph, samples []*exec.S
 	before := d.PoolStats().Buffers
 	got := run(t, g, samples, cfg)
 	require.Equal(t, before, d.PoolStats().Buffers, "all memory was given back")
-	require.Equal(t, calib.Check{Sample: samples[0].Name, Tensors: len(want.Names()), Equal: len(want.Names()), Different: []calib.Difference{}}, check)
+	require.Equal(t, calib.Check{Sample: samples[0].Name, Tensors: len(want.Names()), Equal: len(want.Names()),
+		Different: []calib.Difference{}}, check)
 	for _, name := range want.Names() {
 		require.NotNil(t, got.Tensor(name), name)
 		a, _ := want.Tensor(name).State.MarshalBinary()
@@ -96,12 +97,15 @@ func TestDeviceShapes(t *testing.T) {
 			samples []*exec.Sample
 			cfg     calib.Config
 		}{
-			"values of all kinds": {"opset 17\ninput x: f32[1,5,7]\ny = Relu(x)\nz = Clip(y, lo, hi)\nconst lo: f32[] = 0\nconst hi: f32[] = 6\noutput z",
-				wild(1, 1, 5, 7), calib.Config{}},
-			"vectors":                     {"opset 17\ninput x: f32[N]\ny = Relu(x)\noutput y", wild(2, 33), calib.Config{}},
-			"rows that are the whole":     {"opset 11\ninput x: f32[1,4,3,2]\ny = Softmax(x) {axis=1}\noutput y", normal(3, 1, 4, 3, 2), calib.Config{Batch: 2}},
-			"flattened rows":              {"opset 11\ninput x: f32[2,4,3,2]\ny = Softmax(x) {axis=2}\noutput y", normal(4, 2, 4, 3, 2), calib.Config{}},
-			"rows of channels":            {"opset 17\ninput x: f32[1,4,3,2]\ny = Softmax(x) {axis=1}\noutput y", normal(5, 1, 4, 3, 2), calib.Config{}},
+			"values of all kinds": {"opset 17\ninput x: f32[1,5,7]\ny = Relu(x)\nz = Clip(y, lo, hi)\nconst lo: f32[] = 0\nconst hi: f32[] = 6\n" +
+				"output z", wild(1, 1, 5, 7), calib.Config{}},
+			"vectors": {"opset 17\ninput x: f32[N]\ny = Relu(x)\noutput y", wild(2, 33), calib.Config{}},
+			"rows that are the whole": {"opset 11\ninput x: f32[1,4,3,2]\ny = Softmax(x) {axis=1}\noutput y", normal(3, 1, 4, 3, 2),
+				calib.Config{Batch: 2}},
+			"flattened rows": {"opset 11\ninput x: f32[2,4,3,2]\ny = Softmax(x) {axis=2}\noutput y", normal(4, 2, 4, 3, 2),
+				calib.Config{}},
+			"rows of channels": {"opset 17\ninput x: f32[1,4,3,2]\ny = Softmax(x) {axis=1}\noutput y", normal(5, 1, 4, 3, 2),
+				calib.Config{}},
 			"rows behind a convolution":   {softmaxOf(17, "axis=1"), normal(6, 1, 3, 5, 5), calib.Config{Batch: 2}},
 			"flattened behind one":        {softmaxOf(11, "axis=2"), normal(7, 1, 3, 5, 5), calib.Config{}},
 			"the last axis behind one":    {softmaxOf(17, "axis=-1"), normal(8, 1, 3, 5, 5), calib.Config{}},
@@ -111,7 +115,8 @@ func TestDeviceShapes(t *testing.T) {
 			"shapes that are not always the same": {"opset 17\ninput x: f32[1,2,L]\ny = Relu(x)\noutput y",
 				append(normal(11, 1, 2, 3), normal(21, 1, 2, 70)...), calib.Config{}},
 			"no rows to tell": {"opset 17\ninput x: f32[4,1]\ny = Softmax(x)\noutput y", normal(12, 4, 1), calib.Config{}},
-			"integers beside": {"opset 17\ninput x: f32[1,6]\ni = Shape(x)\nf = Cast(i) {to=1}\ny = Mul(x, m)\nm = ReduceMax(f) {axes=[0]}\noutput y", normal(13, 1, 6), calib.Config{}},
+			"integers beside": {"opset 17\ninput x: f32[1,6]\ni = Shape(x)\nf = Cast(i) {to=1}\ny = Mul(x, m)\nm = ReduceMax(f) {axes=[0]}\n" +
+				"output y", normal(13, 1, 6), calib.Config{}},
 		} {
 			t.Run(name, func(t *testing.T) { requireSame(t, d, parse(t, c.text), c.samples, c.cfg) })
 		}
@@ -182,7 +187,8 @@ func TestDeviceErrors(t *testing.T) {
 				_, want := calib.Run(context.Background(), g, &list{samples: c.samples}, calib.Config{Batch: c.batch})
 				require.Error(t, want)
 				before := d.PoolStats().Buffers
-				stats, err := calib.Run(context.Background(), g, &list{samples: c.samples}, calib.Config{Batch: c.batch, Device: gpu.On(d), Check: new(calib.Check)})
+				stats, err := calib.Run(context.Background(), g, &list{samples: c.samples},
+					calib.Config{Batch: c.batch, Device: gpu.On(d), Check: new(calib.Check)})
 				require.Nil(t, stats)
 				require.EqualError(t, err, want.Error())
 				require.Equal(t, before, d.PoolStats().Buffers)
@@ -275,7 +281,8 @@ func TestCheckFindsAnotherForward(t *testing.T) {
 	check := new(calib.Check)
 	samples := []*exec.Sample{sampleOf("one", []float32{-2, 1, 2, 4}, 1, 4)}
 	run(t, of("[1, 1, 1, 1]"), samples, calib.Config{Device: other, Check: check, Warn: func(w tqc.Warning) { warned = append(warned, w) }})
-	require.Equal(t, &calib.Check{Sample: "one", Tensors: 3, Equal: 2, Different: []calib.Difference{{Tensor: "y", Extremes: 0.2, Moved: 0.25}}}, check)
+	require.Equal(t, &calib.Check{Sample: "one", Tensors: 3, Equal: 2,
+		Different: []calib.Difference{{Tensor: "y", Extremes: 0.2, Moved: 0.25}}}, check)
 	require.Len(t, warned, 1)
 	require.Equal(t, "y", warned[0].Node)
 	require.Equal(t, "the device's statistics of 1 of 3 tensors differ from the processor's on the first sample; here, the most: "+
@@ -315,8 +322,8 @@ g = Gemm(f, w6) {transA=1} "g"
 output c2, t, q, g
 `
 
-// Gram statistics of a device are those of the processor, every byte: of inputs of several shapes, of some that are not finite, and however often
-// the run is stopped and goes on.
+// Gram statistics of a device are those of the processor, every byte: of inputs of several shapes, of some that are not finite, and however
+// often the run is stopped and goes on.
 func TestDeviceGrams(t *testing.T) {
 	g := parse(t, gramNet)
 	stats := func(samples []*exec.Sample) *calib.Stats { return run(t, g, samples, calib.Config{MinMaxOnly: true}) }

@@ -65,9 +65,11 @@ var maskForms = []struct{ name, declare, apply string }{
 	{"Add, then Max", additive() + "\nconst least: f32[] = -3.4e38", "m0 = Add(s, mask)\nms = Max(m0, least)"},
 	{"Where", keep() + "\nconst low: f32[] = LOW", "ms = Where(keep, s, low)"},
 	{"Where the other way", keep() + "\nconst low: f32[] = LOW", "no = Not(keep)\nms = Where(no, low, s)"},
-	{"Where of constants, Add", keep() + "\nconst low: f32[] = LOW\nconst none: f32[] = 0", "mask = Where(keep, none, low)\nms = Add(s, mask)"},
+	{"Where of constants, Add", keep() + "\nconst low: f32[] = LOW\nconst none: f32[] = 0",
+		"mask = Where(keep, none, low)\nms = Add(s, mask)"},
 	{"input, Add", "input m: f32[1,6,6]", "ms = Add(s, m)"},
-	{"input, (1 - m) * low", "input m: f32[1,6,6]\nconst one: f32[] = 1\nconst low: f32[] = LOW", "n = Sub(one, m)\nmask = Mul(n, low)\nms = Add(s, mask)"},
+	{"input, (1 - m) * low", "input m: f32[1,6,6]\nconst one: f32[] = 1\nconst low: f32[] = LOW",
+		"n = Sub(one, m)\nmask = Mul(n, low)\nms = Add(s, mask)"},
 	{"input, (1 - m) * low, and a bias by row", "input m: f32[1,6,6]\nconst one: f32[] = 1\nconst low: f32[] = LOW\n" +
 		"const row: f32[6,1] = [0, -8, -16, 0, -30, 0]", "n = Sub(one, m)\nmn = Mul(n, low)\nmask = Add(mn, row)\nms = Add(s, mask)"},
 	{"input, boolean", "input m: bool[1,6,6]\nconst low: f32[] = LOW", "ms = Where(m, s, low)"},
@@ -105,8 +107,8 @@ func maskSamples(form string, low float32, n int) []*exec.Sample {
 	return out
 }
 
-// A number that means "not this one" takes no levels from the others and is not seen: in every row the probabilities of masked entries sum to
-// less than 1/512, and the error of the rest is that of a network without a mask, on all targets with all observers.
+// A number that means "not this one" takes no levels from the others and is not seen: in every row the probabilities of masked entries sum
+// to less than 1/512, and the error of the rest is that of a network without a mask, on all targets with all observers.
 func TestMasks(t *testing.T) {
 	lows := map[string]float32{"-1e4": -1e4, "-1e9": -1e9, "-3.4e38": -3.4e38, "-inf": float32(math.Inf(-1))}
 	for _, form := range maskForms {

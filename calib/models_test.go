@@ -34,7 +34,8 @@ func TestRealModel(t *testing.T) {
 	_, err = passes.Run(context.Background(), g, passes.Normalize)
 	require.NoError(t, err)
 	open := func(n int) *data.Set {
-		set, _, err := data.Open([]string{testdata(t, "data", "cifar10", "calibration_500.bin")}, data.SpecOf(g), data.Options{Samples: n, Seed: 1, Ahead: 2})
+		set, _, err := data.Open([]string{testdata(t, "data", "cifar10", "calibration_500.bin")}, data.SpecOf(g),
+			data.Options{Samples: n, Seed: 1, Ahead: 2})
 		require.NoError(t, err)
 		return set
 	}

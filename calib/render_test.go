@@ -51,7 +51,8 @@ func TestRenderEverything(t *testing.T) {
 			quantizing := 0
 			for i := range set.NumSlots() {
 				sl := set.Slot(tqc.SlotID(i))
-				require.NotContains(t, []tqc.State{tqc.Initial, tqc.PassiveInit}, sl.State(), "%s %s: %s of node %s", platform, o, sl.Kind, g.Node(sl.Node).Name)
+				require.NotContains(t, []tqc.State{tqc.Initial, tqc.PassiveInit}, sl.State(), "%s %s: %s of node %s", platform, o, sl.Kind,
+					g.Node(sl.Node).Name)
 				if sl.State().Quantizes() {
 					quantizing++
 				}
@@ -115,7 +116,8 @@ s = Sub(a, b)
 y = Conv(s, w)
 output y: f32[1,2,2,2]`)
 	set := tqc.NewSet(g)
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127}, Observer: tqc.ObserverMinMax}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
+		Observer: tqc.ObserverMinMax}
 	sub := slotOf(t, g, set, "s", tqc.Output, 0)
 	for _, n := range []string{"a", "b"} { // both inputs borrow the scale of the difference, which is all zeros
 		sl := slotOf(t, g, set, n, tqc.Output, 0)
@@ -318,7 +320,8 @@ func TestRenderRefuses(t *testing.T) {
 	empty := run(t, g, nil, calib.Config{})
 	for want, f := range map[string]func() error{
 		`unknown observer "best"`: func() error {
-			_, err := calib.Render(context.Background(), g, configure(t, g, "trt_int8", quantizer.Options{}), stats, calib.RenderConfig{Observer: "best"})
+			_, err := calib.Render(context.Background(), g, configure(t, g, "trt_int8", quantizer.Options{}), stats,
+				calib.RenderConfig{Observer: "best"})
 			return err
 		},
 		"percentile 2": func() error {
@@ -331,7 +334,8 @@ func TestRenderRefuses(t *testing.T) {
 			return err
 		},
 		"isotone": func() error {
-			_, err := calib.Render(context.Background(), g, configure(t, g, "trt_int8", quantizer.Options{}), stats, calib.RenderConfig{Observer: tqc.ObserverIsotone})
+			_, err := calib.Render(context.Background(), g, configure(t, g, "trt_int8", quantizer.Options{}), stats,
+				calib.RenderConfig{Observer: tqc.ObserverIsotone})
 			return err
 		},
 	} {
@@ -357,7 +361,8 @@ func TestObserverParameter(t *testing.T) {
 	scale := func(o tqc.Observer, cfg calib.RenderConfig, node string, i int) []float32 {
 		set := configure(t, g, "onnxruntime", quantizer.Options{})
 		for id := range tqc.SlotID(set.NumSlots()) {
-			if sl := set.Slot(id); o != "" && sl.State() == tqc.Initial && sl.Config.Observer != tqc.ObserverFixed && sl.Config.Observer != tqc.ObserverNone {
+			if sl := set.Slot(id); o != "" && sl.State() == tqc.Initial && sl.Config.Observer != tqc.ObserverFixed &&
+				sl.Config.Observer != tqc.ObserverNone {
 				sl.Config.Observer = o
 			}
 		}
@@ -375,11 +380,12 @@ func TestObserverParameter(t *testing.T) {
 		}
 	}
 	for i := range 2 {
-		plain, same, narrow, all := scale("percentile", calib.RenderConfig{}, node, i), scale("percentile(0.9999)", calib.RenderConfig{}, node, i),
-			scale("percentile(0.9)", calib.RenderConfig{}, node, i), scale("minmax", calib.RenderConfig{}, node, i)
+		plain, same, narrow, all := scale("percentile", calib.RenderConfig{}, node, i), scale("percentile(0.9999)",
+			calib.RenderConfig{}, node, i), scale("percentile(0.9)", calib.RenderConfig{}, node, i), scale("minmax", calib.RenderConfig{}, node, i)
 		require.Equal(t, plain, same, "input %d: 0.9999 is the default", i)
 		require.Less(t, narrow[0], plain[0], "input %d", i)
 		require.LessOrEqual(t, plain[0], all[0]*1.01, "input %d", i)
 	}
-	require.Equal(t, scale("percentile(0.9)", calib.RenderConfig{}, node, 0), scale("", calib.RenderConfig{Observer: "percentile(0.9)"}, node, 0))
+	require.Equal(t, scale("percentile(0.9)", calib.RenderConfig{}, node, 0),
+		scale("", calib.RenderConfig{Observer: "percentile(0.9)"}, node, 0))
 }

@@ -151,7 +151,8 @@ output r: f32[1,4]`)
 		require.Nil(t, stats)
 		require.EqualError(t, err, `calibrate: sample "bad0.png": node "root" (Sqrt, f32[1,4]): output "r": 2 of 4 values are NaN`)
 	}
-	_, err := calib.Run(context.Background(), g, &list{samples: []*exec.Sample{sampleOf("in.npy", []float32{1, nan, 0, 0}, 1, 4)}}, calib.Config{})
+	_, err := calib.Run(context.Background(), g, &list{samples: []*exec.Sample{sampleOf("in.npy", []float32{1, nan, 0, 0}, 1, 4)}},
+		calib.Config{})
 	require.EqualError(t, err, `calibrate: sample "in.npy": graph input "x": 1 of 4 values are NaN`)
 
 	// An infinite number becomes NaN behind it: the sample is to blame, not the operator.
@@ -159,8 +160,10 @@ output r: f32[1,4]`)
 input x: f32[1,4]
 d = Sub(x, x) "difference"
 output d: f32[1,4]`)
-	_, err = calib.Run(context.Background(), less, &list{samples: []*exec.Sample{sampleOf("in.npy", []float32{1, 2, float32(math.Inf(-1)), 0}, 1, 4)}}, calib.Config{})
-	require.EqualError(t, err, `calibrate: sample "in.npy": element [0 2] of input "x" is infinite; behind it: node "difference" (Sub, f32[1,4], f32[1,4]): output "d": 1 of 4 values are NaN`)
+	_, err = calib.Run(context.Background(), less,
+		&list{samples: []*exec.Sample{sampleOf("in.npy", []float32{1, 2, float32(math.Inf(-1)), 0}, 1, 4)}}, calib.Config{})
+	require.EqualError(t, err, `calibrate: sample "in.npy": element [0 2] of input "x" is infinite; behind it: node "difference" (Sub, `+
+		`f32[1,4], f32[1,4]): output "d": 1 of 4 values are NaN`)
 
 	stats := run(t, g, []*exec.Sample{sampleOf("inf", []float32{1, float32(math.Inf(1)), 0, 0}, 1, 4)}, calib.Config{})
 	_, pos := stats.Tensor("r").State.Inf()

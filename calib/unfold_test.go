@@ -66,7 +66,8 @@ func TestUnfoldIsTheOperator(t *testing.T) {
 					group := o / (channels / u.Groups)
 					var sum float64
 					for k := range u.K {
-						sum += float64(rows.Codes[base+rows.Offset[group*u.K+k]]) * f.Step * weightAt(g.Node(id).Op, g.Node(id).AttrInt("transB", 0) != 0, weight, u, channels, group, o, k)
+						sum += float64(rows.Codes[base+rows.Offset[group*u.K+k]]) * f.Step * weightAt(g.Node(id).Op, g.Node(id).AttrInt("transB", 0) != 0,
+							weight, u, channels, group, o, k)
 					}
 					at := (r/inner*channels+o)*inner + r%inner
 					require.InDelta(t, want.F32()[at], sum, 1e-3*math.Sqrt(float64(u.K)), "%s, %v: row %d, channel %d", op, in.Layout, r, o)

@@ -90,10 +90,13 @@ func TestSuits(t *testing.T) {
 	require.NoError(t, err)
 	for want, w := range map[string]export.AsWhole{
 		"": {Narrow: true, Bits: []int{8, 16}},
-		"quantized: nothing in this file is quantized: it runs in float":                                                       {Platform: "tflite_int8"},
-		"platform: it was written for espdl_int8, and a file for one chip is wrong on another":                                 {Narrow: true, Exact: true, Platform: "espdl_int8", Bits: []int{16}},
-		"platform: it has integers of 8 bits between operators, and was written for tflite_int8; those of tflite_16x8 have 16": {Narrow: true, Platform: "tflite_int8", Bits: []int{8}},
-		"platform: it has integers of 8 bits between operators; those of tflite_16x8 have 16":                                  {Narrow: true, Bits: []int{8}},
+		"quantized: nothing in this file is " +
+			"quantized: it runs in float": {Platform: "tflite_int8"},
+		"platform: it was written for espdl_int8, and a file for one chip is wrong on another": {Narrow: true,
+			Exact: true, Platform: "espdl_int8", Bits: []int{16}},
+		"platform: it has integers of 8 bits between operators, and was written for tflite_int8; those of tflite_16x8 have 16": {Narrow: true,
+			Platform: "tflite_int8", Bits: []int{8}},
+		"platform: it has integers of 8 bits between operators; those of tflite_16x8 have 16": {Narrow: true, Bits: []int{8}},
 	} {
 		var got string
 		for _, f := range w.Suits(wide) {

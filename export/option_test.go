@@ -19,7 +19,8 @@ var sample = export.Format{Name: "sample", From: export.Program, Options: []expo
 func TestOptions(t *testing.T) {
 	v, err := sample.Resolve(nil)
 	require.NoError(t, err)
-	require.Equal(t, export.Values{"batch": int64(1), "group": int64(0), "weights": "int8", "size": map[string]int64{}, "title": "", "profile": ""}, v)
+	require.Equal(t, export.Values{"batch": int64(1), "group": int64(0), "weights": "int8", "size": map[string]int64{}, "title": "",
+		"profile": ""}, v)
 	v, err = sample.Resolve(map[string]string{"batch": "4", "weights": "int4", "size": "H=96,W=64", "title": "a b", "profile": "ort"})
 	require.NoError(t, err)
 	require.Equal(t, int64(4), v.Whole("batch"))
@@ -47,10 +48,12 @@ func TestOptions(t *testing.T) {
 }
 
 func TestFormatsAreFoundByPlatform(t *testing.T) {
-	formats := []export.Format{{Name: "onnx", From: export.Plan}, {Name: "c", From: export.Program}, {Name: "tflite", From: export.Plan, Targets: []string{"tflite_int8"}},
+	formats := []export.Format{{Name: "onnx", From: export.Plan}, {Name: "c", From: export.Program},
+		{Name: "tflite", From: export.Plan, Targets: []string{"tflite_int8"}},
 		{Name: "onnx", From: export.Checkpoint}, {Name: "gguf", From: export.Checkpoint}}
 	for _, c := range []struct{ platform, name, want string }{
-		{"trt_int8", "", "onnx"}, {"tflite_int8", "", "tflite"}, {"tflite_int8", "onnx", "onnx"}, {"trt_int8", "c", "c"}, {"", "tflite", "tflite"},
+		{"trt_int8", "", "onnx"}, {"tflite_int8", "", "tflite"}, {"tflite_int8", "onnx", "onnx"}, {"trt_int8", "c", "c"},
+		{"", "tflite", "tflite"},
 	} {
 		f, err := export.ForPlatform(formats, c.platform, c.name)
 		require.NoError(t, err)

@@ -66,7 +66,8 @@ func TestFilesGetTheirNamesTogether(t *testing.T) {
 	require.Equal(t, "weights", string(b))
 	files, err := out.Commit()
 	require.NoError(t, err)
-	require.Equal(t, []export.File{{Path: filepath.Join(dir, "m.param"), SHA256: sum("layers")}, {Path: filepath.Join(dir, "m.bin"), SHA256: sum("weights")},
+	require.Equal(t, []export.File{{Path: filepath.Join(dir, "m.param"), SHA256: sum("layers")},
+		{Path: filepath.Join(dir, "m.bin"), SHA256: sum("weights")},
 		{Path: filepath.Join(dir, "m.data", "0"), SHA256: sum("more")}}, files, "the one that the user named is the first")
 	require.Equal(t, map[string]string{"m.param": "layers", "m.bin": "weights", "m.data/0": "more"}, content(t, dir))
 	info, err := os.Stat(files[0].Path)
@@ -130,7 +131,8 @@ func TestNamesOfFiles(t *testing.T) {
 	require.ErrorContains(t, err, filepath.Join(dir, "no", "a")+": no such file")
 	failed := f.NewOutput(filepath.Join(dir, "b"), nil)
 	defer failed.Discard()
-	require.ErrorContains(t, failed.Write("b", func(io.Writer) error { return errors.New("too large") }), filepath.Join(dir, "b")+": too large")
+	require.ErrorContains(t, failed.Write("b", func(io.Writer) error { return errors.New("too large") }),
+		filepath.Join(dir, "b")+": too large")
 }
 
 // memory is a stage that is no file system.

@@ -124,7 +124,8 @@ func TestInferUsesRecordedTypesLast(t *testing.T) {
 	errs := InferShapes(g)
 	require.Len(t, errs, 2)
 	require.ErrorIs(t, errs[0], ErrTypeConflict)
-	require.EqualError(t, errs[0], `infer shapes: node "d" (Relu, f32[N,4]): output "d": recorded type differs from the inferred one: f32[8,5], not f32[N,4]`)
+	require.EqualError(t, errs[0], `infer shapes: node "d" (Relu, f32[N,4]): output "d": recorded type differs from the inferred one: `+
+		`f32[8,5], not f32[N,4]`)
 	require.ErrorContains(t, errs[1], `i64[?], not i64[2,?]`)
 	for name, want := range map[string]string{
 		"a": "f32[N,4]",                  // what follows counts: the batch stays symbolic
@@ -277,9 +278,12 @@ func TestConvGeometryResolvesPadding(t *testing.T) {
 func FuzzInfer(f *testing.F) {
 	f.Add(everything)
 	f.Add(twoBranches)
-	f.Add("input x: f32[N,3,8,8]; const w: f32[4,3,3,3] = fill(1); c = Conv(x, w) {auto_pad=\"SAME_LOWER\", strides=[2,2]}; s = Shape(c); y = Reshape(c, s)")
-	f.Add("const p: i64[2] = [1, -1]; input x: f32[2,H]; y = Reshape(x, p); z = Slice(x, p, p, p, p); q, r = Split(x, p); t = Transpose(y) {perm=[1,0]}")
-	f.Add("input x: f32[2,3]; e = Einsum(x, x) {equation=\"...ij,kj->...ik\"}; g = Gemm(x, x) {transB=1}; k, l = TopK(x, x); m = MaxPool(x) {kernel_shape=[2]}")
+	f.Add("input x: f32[N,3,8,8]; const w: f32[4,3,3,3] = fill(1); c = Conv(x, w) {auto_pad=\"SAME_LOWER\", strides=[2,2]}; s = Shape(c); " +
+		"y = Reshape(c, s)")
+	f.Add("const p: i64[2] = [1, -1]; input x: f32[2,H]; y = Reshape(x, p); z = Slice(x, p, p, p, p); q, r = Split(x, p); " +
+		"t = Transpose(y) {perm=[1,0]}")
+	f.Add("input x: f32[2,3]; e = Einsum(x, x) {equation=\"...ij,kj->...ik\"}; g = Gemm(x, x) {transB=1}; k, l = TopK(x, x); " +
+		"m = MaxPool(x) {kernel_shape=[2]}")
 	f.Fuzz(func(t *testing.T, text string) {
 		g, err := parse(text, 1<<12)
 		if err != nil || strings.Count(text, "(") > 50 {

@@ -23,7 +23,8 @@ var (
 		"direction": {"bidirectional", "reverse"}, "keep_aspect_ratio_policy": {"stretch", "not_larger", "not_smaller", "x"},
 		"coordinate_transformation_mode": {"tf_crop_and_resize", "asymmetric"},
 		"equation":                       {"ij,jk->ik", "...i->...", "ii", "", "->", "a...b,...->ba", "i,i", "i..j"}}
-	extremes = []int64{0, 1, 1, 2, 2, 3, 4, 6, -1, -1, -2, 7, 1 << 31, 1 << 40, math.MaxInt64, math.MinInt64, math.MaxInt32, -1 << 31, 1<<62 + 1}
+	extremes = []int64{0, 1, 1, 2, 2, 3, 4, 6, -1, -1, -2, 7, 1 << 31, 1 << 40, math.MaxInt64, math.MinInt64, math.MaxInt32,
+		-1 << 31, 1<<62 + 1}
 )
 
 // TestInferNeverPanics runs every operator on random inputs and attributes, most of them nonsense. What is accepted must be

@@ -20,10 +20,12 @@ func TestInferShapeComputations(t *testing.T) {
 	`
 	for _, c := range []struct{ name, text, want string }{
 		{"one more", `more = Add(t, v1); c = Concat(n, more, v8) {axis=0}; y = ConstantOfShape(c)`, `f32[N,"(T+1)",8]`},
-		{"half", `two = Identity(i2); h = Div(ts, two); u = Unsqueeze(h, v0); c = Concat(n, u) {axis=0}; y = ConstantOfShape(c)`, `f32[N,"(T/2)"]`},
+		{"half", `two = Identity(i2); h = Div(ts, two); u = Unsqueeze(h, v0); c = Concat(n, u) {axis=0}; y = ConstantOfShape(c)`,
+			`f32[N,"(T/2)"]`},
 		{"twice the half", `const two: i64[1] = [2]; h = Div(t, two); d = Mul(h, two); y = ConstantOfShape(d)`, `f32["2*(T/2)"]`},
 		{"half of twice", `const two: i64[1] = [2]; d = Mul(t, two); h = Div(d, two); y = ConstantOfShape(h)`, `f32[T]`},
-		{"a float quotient is not rounded", `const two: f32[1] = [2]; f = Cast(t) {to=1}; h = Div(f, two); d = Mul(h, two); i = Cast(d) {to=7}; y = ConstantOfShape(i)`, `f32[?]`},
+		{"a float quotient is not rounded", `const two: f32[1] = [2]; f = Cast(t) {to=1}; h = Div(f, two); d = Mul(h, two); ` +
+			`i = Cast(d) {to=7}; y = ConstantOfShape(i)`, `f32[?]`},
 		{"a range", `last = Add(ts, i1); y = Range(i0, last, i1)`, `i64["(T+1)"]`},
 		{"positions behind others", `input p: f32[N,P,8]; ps = Shape(p); q = Gather(ps, i1); e = Add(q, ts); y = Range(q, e, i1)`, `i64[T]`},
 		{"a table of positions", `const table: f32[512,8] = fill(1); q = Slice(table, v0, t, v0); y = Add(x, q)`, "f32[N,T,8]"},
@@ -33,7 +35,8 @@ func TestInferShapeComputations(t *testing.T) {
 		{"heads", `const sh: i64[4] = [0,0,2,4]; a = Reshape(x, sh); b = Transpose(a) {perm=[0,2,1,3]}; k = Transpose(a) {perm=[0,2,3,1]}
 			m = MatMul(b, k); f = Softmax(m); w = MatMul(f, b); o = Transpose(w) {perm=[0,2,1,3]}
 			back = Concat(n, t, minus) {axis=0}; y = Reshape(o, back)`, "f32[N,T,8]"},
-		{"twice as large", `const sc: f32[1] = [2]; f = Cast(t) {to=1}; m = Mul(f, sc); fl = Floor(m); i = Cast(fl) {to=7}; y = ConstantOfShape(i)`, `f32["2*T"]`},
+		{"twice as large", `const sc: f32[1] = [2]; f = Cast(t) {to=1}; m = Mul(f, sc); fl = Floor(m); i = Cast(fl) {to=7}; ` +
+			`y = ConstantOfShape(i)`, `f32["2*T"]`},
 		{"a size that is not -1", `is = Equal(t, minus); w = Where(is, v1, t); y = ConstantOfShape(w)`, "f32[T]"},
 		{"a difference may be -1", `d = Sub(t, v8); is = Equal(d, minus); w = Where(is, v1, d); y = ConstantOfShape(w)`, "f32[?]"},
 		{"all elements", `z = Size(x); u = Unsqueeze(z, v0); y = Reshape(x, u)`, `f32["8*N*T"]`},
@@ -67,7 +70,8 @@ func TestInferBatchedScan(t *testing.T) {
 // TestSymbolsComputeAsTheirNumbers compares expressions of names with the same expressions of numbers.
 func TestSymbolsComputeAsTheirNumbers(t *testing.T) {
 	sizes := map[string]int64{"H": 7, "W": 5, "N": 2, "past": 3}
-	atoms := []Elem{symbol("H"), symbol("W"), symbol("N"), known(2), known(3), symbol("(H+1)"), symbol("2*W"), symbol("past + 1"), symbol("((H+1)/2)"), symbol("(W-1)")}
+	atoms := []Elem{symbol("H"), symbol("W"), symbol("N"), known(2), known(3), symbol("(H+1)"), symbol("2*W"), symbol("past + 1"),
+		symbol("((H+1)/2)"), symbol("(W-1)")}
 	ops := []struct {
 		name  string
 		elem  func(a, b Elem) Elem
@@ -105,7 +109,8 @@ func TestSymbolsComputeAsTheirNumbers(t *testing.T) {
 }
 
 func TestSymbolsOfHostileModels(t *testing.T) {
-	for _, s := range []string{strings.Repeat("(", 1<<20), strings.Repeat("a*", 1<<20), strings.Repeat("(a+b)*", 10) + "1", "()", "(", ")", "*", "+", "-", "(/0)",
+	for _, s := range []string{strings.Repeat("(", 1<<20), strings.Repeat("a*", 1<<20), strings.Repeat("(a+b)*", 10) + "1", "()", "(", ")",
+		"*", "+", "-", "(/0)",
 		"(a/0)", "9223372036854775807*a", "(a+9223372036854775807)", "a - ", "((((a", "1 + ", "(a)(b)"} {
 		e := symbol(s)
 		if len(s) > maxSymbol {

@@ -55,7 +55,8 @@ func TestPassive(t *testing.T) {
 		"Pad(x, p)": true, "Pad(x, p, zero)": true, "Pad(x, p, one)": false, "Pad(x, p, free)": false,
 		"Pad(x, p, one) {mode=\"reflect\"}": true, "Pad(x) {pads=[0, 0, 1, 1], value=2.0}": false, "my::Op(x)": false,
 	} {
-		g := parsed(t, "input x: f32[1,1,4,4]; input p: i64[4]; input s: f32[4]; input free: f32[]; const zero: f32[] = 0; const one: f32[] = 1; y = "+call+"; output y")
+		g := parsed(t, "input x: f32[1,1,4,4]; input p: i64[4]; input s: f32[4]; input free: f32[]; const zero: f32[] = 0; const one: "+
+			"f32[] = 1; y = "+call+"; output y")
 		id, _ := g.LookupNode("y")
 		require.Equal(t, want, g.Passive(id), call)
 	}

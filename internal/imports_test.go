@@ -22,7 +22,8 @@ import (
 // Do not edit this list to make a build pass: move the code, or argue for the change in RATIONALE.md.
 var layers = []string{
 	"kernels/elementary internal/longtest",
-	"kernels/qmath kernels/cpu graph/tensor internal/testrun internal/typecheck internal/file internal/flatbuffer internal/plain internal/strictjson internal/strictyaml reports/layout reports/page",
+	"kernels/qmath kernels/cpu graph/tensor internal/testrun internal/typecheck internal/file internal/flatbuffer internal/plain " +
+		"internal/strictjson internal/strictyaml reports/layout reports/page",
 	"kernels/ref internal/filetest",
 	"kernels",
 	"kernels/kerneltest",
@@ -54,7 +55,8 @@ var layers = []string{
 	"analysis export calib/tune/round",
 	"export/language/weights export/table analysis/language",
 	"internal/weightstest internal/exporttest",
-	"calib/tune analysis/verify analysis/advise analysis/tensors analysis/language/groupsums export/* export/cprogram/... export/language/* reports",
+	"calib/tune analysis/verify analysis/advise analysis/tensors analysis/language/groupsums export/* export/cprogram/... " +
+		"export/language/* reports",
 	"export/qoperator",
 	"export/trt",
 	"export/all reports/png",
@@ -95,17 +97,19 @@ var never = [][2]string{
 }
 
 // core is what every program that uses package qwb is made of, a page in a browser too. A GPU is no part of it: what runs there comes to it
-// by interfaces (program.Backend, calib.Device, decode.Device) from whoever has the GPU. Nor is what draws charts, which brings fonts along.
+// by interfaces (program.Backend, calib.Device, decode.Device) from whoever has the GPU. Nor is what draws charts, which brings fonts
+// along.
 var core = []string{".", "export/all", "quantizer/program/cpu", "reports", "internal/workbench"}
 
 // outside is what core never imports, however far away.
-var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu", "reports/png", "graph/onnx/onnxgo"}
+var outside = []string{"kernels/cuda", "graph/device", "graph/language/decode/gpu", "quantizer/program/gpu", "calib/gpu", "internal/gpu",
+	"reports/png", "graph/onnx/onnxgo"}
 
 // ofTheProcess are packages of the standard library that change or end the whole process: libraries leave it to cmd.
 var ofTheProcess = []string{"flag", "log", "os/signal", "runtime/debug"}
 
-// templates call methods by names that only the run knows: with one of them the linker keeps every exported method of every type, a tenth of
-// the binary.
+// templates call methods by names that only the run knows: with one of them the linker keeps every exported method of every type, a tenth
+// of the binary.
 var templates = []string{"text/template", "html/template"}
 
 // thirdParty says which packages may import which modules; everything else imports the standard library only.
@@ -129,7 +133,8 @@ var thirdParty = map[string][]string{
 	"internal/drivertest": {"github.com/stretchr/testify", "github.com/ebitengine/purego"},
 
 	"internal/graphtest": {"github.com/stretchr/testify"},
-	"cmd":                {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term", "golang.org/x/sys"},
+	"cmd": {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term",
+		"golang.org/x/sys"},
 	"internal/bench/cmd": {"github.com/spf13/cobra"},
 	"export/sidecar":     {"github.com/goccy/go-yaml"},
 	"quantizer/decision": {"github.com/goccy/go-yaml"},
@@ -319,7 +324,8 @@ func parseSources(t *testing.T) map[string][]*ast.File {
 			return err
 		}
 		name := d.Name()
-		if d.IsDir() && file != ".." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata" || name == "examples") {
+		if d.IsDir() && file != ".." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata" ||
+			name == "examples") {
 			return filepath.SkipDir
 		}
 		if d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {

@@ -38,7 +38,8 @@ func TestMergeMarkersAreFound(t *testing.T) {
 			require.Equal(t, 2, mergeMarker([]byte("text\n"+line+end)), "%q", line)
 		}
 	}
-	for _, text := range []string{"", "text\n=======\n", " " + ours + " HEAD\n", "a " + theirs + " b\n", theirs + ">\n", "<<<<<< x\n", "\x00\n" + ours + " HEAD\n"} {
+	for _, text := range []string{"", "text\n=======\n", " " + ours + " HEAD\n", "a " + theirs + " b\n", theirs + ">\n", "<<<<<< x\n",
+		"\x00\n" + ours + " HEAD\n"} {
 		require.Zero(t, mergeMarker([]byte(text)), "%q", text)
 	}
 }

@@ -10,8 +10,8 @@ import (
 var plainMath = []string{"kernels/elementary", "kernels/cuda", "kernels/kerneltest", "reports", "internal/demo/train"}
 
 // opens may open files by the system's own call: the opener of all others, and what opens files of the system, of the build or of a test.
-var opens = []string{"internal/file", "internal/filetest", "internal/drivertest", "graph/exec", "internal/graphtest", "internal/exporttest", "internal/testrun", "internal/bench",
-	"kernels/cuda/gen", "kernels/_asm", "cmd/qwb-page", "examples"}
+var opens = []string{"internal/file", "internal/filetest", "internal/drivertest", "graph/exec", "internal/graphtest", "internal/exporttest",
+	"internal/testrun", "internal/bench", "kernels/cuda/gen", "kernels/_asm", "cmd/qwb-page", "examples"}
 
 // forbidden lists calls that belong in one place only: who may make them, and what to do instead.
 var forbidden = []struct {
@@ -39,7 +39,8 @@ var forbidden = []struct {
 	{"fmt.Print", []string{}, "write to the writer of the command"},
 	{"fmt.Println", []string{}, "write to the writer of the command"},
 	{"fmt.Printf", []string{}, "write to the writer of the command"},
-	{"os.Exit", []string{"cmd", "internal/demo/train", "internal/testrun", "internal/typecheck", "internal/workbench/pagetypes", "kernels/cuda/gen"}, "return an error"},
+	{"os.Exit", []string{"cmd", "internal/demo/train", "internal/testrun", "internal/typecheck", "internal/workbench/pagetypes",
+		"kernels/cuda/gen"}, "return an error"},
 	{"time.Now", []string{"cmd", "internal/bench/cmd"}, "let cmd measure time"},
 }
 

@@ -70,7 +70,8 @@ func publicPackages(t *testing.T) []string {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if file != ".." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata" || name == "examples" || name == "internal" || name == "cmd") {
+			if file != ".." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata" || name == "examples" ||
+				name == "internal" || name == "cmd") {
 				return filepath.SkipDir
 			}
 			return nil
@@ -199,8 +200,8 @@ func shown(d ast.Decl, only map[string]bool) (list []ast.Node) {
 	return list
 }
 
-// What stable packages export is made of stable packages, and of those that reached gives a reason for. What package qwb has a name for counts where
-// it is declared.
+// What stable packages export is made of stable packages, and of those that reached gives a reason for. What package qwb has a name for
+// counts where it is declared.
 func TestSurface(t *testing.T) {
 	found, aliases := map[string]bool{}, named(t)
 	dirs := slices.Clone(stable)

@@ -54,5 +54,6 @@ func TestBatch(t *testing.T) {
 		})
 	}
 	grouped := square(8, 4, 4, 3, 1, 1)
-	require.False(t, kernels.Select(cpu.Features{}).PackConvF32(make([]float32, grouped.WeightLen()), grouped).Batches(grouped), "it is padded")
+	require.False(t, kernels.Select(cpu.Features{}).PackConvF32(make([]float32, grouped.WeightLen()), grouped).Batches(grouped),
+		"it is padded")
 }

@@ -35,12 +35,12 @@ var resnet50 = []struct {
 }{
 	{1, square(224, 3, 64, 7, 2, 1)},
 	{1, square(56, 64, 64, 1, 1, 1)}, {3, square(56, 64, 64, 3, 1, 1)}, {4, square(56, 64, 256, 1, 1, 1)}, {2, square(56, 256, 64, 1, 1, 1)},
-	{1, square(56, 256, 128, 1, 1, 1)}, {1, square(56, 128, 128, 3, 2, 1)}, {3, square(28, 128, 128, 3, 1, 1)}, {4, square(28, 128, 512, 1, 1, 1)},
-	{3, square(28, 512, 128, 1, 1, 1)}, {1, square(56, 256, 512, 1, 2, 1)},
-	{1, square(28, 512, 256, 1, 1, 1)}, {1, square(28, 256, 256, 3, 2, 1)}, {5, square(14, 256, 256, 3, 1, 1)}, {6, square(14, 256, 1024, 1, 1, 1)},
-	{5, square(14, 1024, 256, 1, 1, 1)}, {1, square(28, 512, 1024, 1, 2, 1)},
-	{1, square(14, 1024, 512, 1, 1, 1)}, {1, square(14, 512, 512, 3, 2, 1)}, {2, square(7, 512, 512, 3, 1, 1)}, {3, square(7, 512, 2048, 1, 1, 1)},
-	{2, square(7, 2048, 512, 1, 1, 1)}, {1, square(14, 1024, 2048, 1, 2, 1)},
+	{1, square(56, 256, 128, 1, 1, 1)}, {1, square(56, 128, 128, 3, 2, 1)}, {3, square(28, 128, 128, 3, 1, 1)},
+	{4, square(28, 128, 512, 1, 1, 1)}, {3, square(28, 512, 128, 1, 1, 1)}, {1, square(56, 256, 512, 1, 2, 1)},
+	{1, square(28, 512, 256, 1, 1, 1)}, {1, square(28, 256, 256, 3, 2, 1)}, {5, square(14, 256, 256, 3, 1, 1)},
+	{6, square(14, 256, 1024, 1, 1, 1)}, {5, square(14, 1024, 256, 1, 1, 1)}, {1, square(28, 512, 1024, 1, 2, 1)},
+	{1, square(14, 1024, 512, 1, 1, 1)}, {1, square(14, 512, 512, 3, 2, 1)}, {2, square(7, 512, 512, 3, 1, 1)},
+	{3, square(7, 512, 2048, 1, 1, 1)}, {2, square(7, 2048, 512, 1, 1, 1)}, {1, square(14, 1024, 2048, 1, 2, 1)},
 }
 
 func macs(s kernels.ConvShape) float64 {
@@ -69,14 +69,17 @@ func fill(s []float32, seed uint32) {
 func BenchmarkConv(b *testing.B) {
 	eachTable(b, func(b *testing.B, t *kernels.Table) {
 		for _, c := range resnet50 {
-			b.Run(fmt.Sprintf("h=%d/c=%d/m=%d/k=%d/stride=%d", c.s.H, c.s.C, c.s.M, c.s.KH, c.s.StrideH), func(b *testing.B) { benchConv(b, t, c.s) })
+			b.Run(fmt.Sprintf("h=%d/c=%d/m=%d/k=%d/stride=%d", c.s.H, c.s.C, c.s.M, c.s.KH, c.s.StrideH), func(b *testing.B) {
+				benchConv(b, t, c.s)
+			})
 		}
 	})
 }
 
 func BenchmarkDepthwise(b *testing.B) {
 	eachTable(b, func(b *testing.B, t *kernels.Table) {
-		for _, s := range []kernels.ConvShape{square(112, 32, 32, 3, 1, 32), square(56, 128, 128, 3, 1, 128), square(14, 512, 512, 3, 1, 512), square(7, 1024, 1024, 3, 1, 1024)} {
+		for _, s := range []kernels.ConvShape{square(112, 32, 32, 3, 1, 32), square(56, 128, 128, 3, 1, 128), square(14, 512, 512, 3, 1, 512),
+			square(7, 1024, 1024, 3, 1, 1024)} {
 			b.Run(fmt.Sprintf("h=%d/c=%d/k=%d", s.H, s.C, s.KH), func(b *testing.B) { benchConv(b, t, s) })
 		}
 	})

@@ -15,6 +15,7 @@ func TestSumsLayout(t *testing.T) {
 		t.Skip("assembly exists for 64-bit processors only")
 	}
 	var s sums
-	assert.Equal(t, []uintptr{0, 8, 16, 24, 32}, []uintptr{unsafe.Offsetof(s.x), unsafe.Offsetof(s.y), unsafe.Offsetof(s.z), unsafe.Offsetof(s.n), unsafe.Offsetof(s.lanes)})
+	assert.Equal(t, []uintptr{0, 8, 16, 24, 32}, []uintptr{unsafe.Offsetof(s.x), unsafe.Offsetof(s.y), unsafe.Offsetof(s.z),
+		unsafe.Offsetof(s.n), unsafe.Offsetof(s.lanes)})
 	assert.Zero(t, ref.CompareBlock%rowLanes, "blocks begin with lane 0")
 }

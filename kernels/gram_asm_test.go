@@ -13,6 +13,7 @@ func TestGramLayout(t *testing.T) {
 		t.Skip("assembly exists for 64-bit processors only")
 	}
 	var g gramTile
-	assert.Equal(t, []uintptr{0, 8, 16, 24}, []uintptr{unsafe.Offsetof(g.a), unsafe.Offsetof(g.b), unsafe.Offsetof(g.dst), unsafe.Offsetof(g.pairs)})
+	assert.Equal(t, []uintptr{0, 8, 16, 24}, []uintptr{unsafe.Offsetof(g.a), unsafe.Offsetof(g.b), unsafe.Offsetof(g.dst),
+		unsafe.Offsetof(g.pairs)})
 	assert.Equal(t, 32, GramLanes)
 }

@@ -16,7 +16,8 @@ func TestGroupsDoNotAllocate(t *testing.T) {
 	}
 	for name, size := range map[string]int{"panels": 32, "plain": 32, "classes": 20} {
 		table := kernels.Select(cpu.Detect())
-		g, err := table.PackGroups(nil, kernels.GroupMatrix{Rows: 40, Cols: 64, Size: size, Plain: name == "plain", Read: func([]int8, []float32, int) {}})
+		g, err := table.PackGroups(nil, kernels.GroupMatrix{Rows: 40, Cols: 64, Size: size, Plain: name == "plain",
+			Read: func([]int8, []float32, int) {}})
 		assert.NoError(t, err)
 		x, dst, rows := make([]float32, 3*64), make([]float32, 3*40), new(kernels.GroupRows)
 		products := []kernels.GroupsProduct{{Matrix: g, Dst: dst}}

@@ -68,7 +68,8 @@ func factors8(n, k int) []float32 {
 
 func BenchmarkInt8Gemm(b *testing.B) {
 	eachIntegerTable(b, func(b *testing.B, t *kernels.Table) {
-		for _, size := range [][3]int{{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {1, 1000, 2048}} {
+		for _, size := range [][3]int{{512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 768, 768}, {128, 3072, 768},
+			{128, 768, 3072}, {1, 1000, 2048}} {
 			m, n, k := size[0], size[1], size[2]
 			x, packed := bytes8(m*k, 1), t.PackGemmU8S8(weights8(k*n, 2), k, n, n, false)
 			shift := kernels.Shift{Mul: make([]int32, n), Exp: make([]int8, n), Zero: 128}
@@ -111,7 +112,9 @@ func BenchmarkInt8Conv(b *testing.B) {
 				all = append(all, f)
 			}
 			total += macs(c.s) * float64(c.times)
-			b.Run(fmt.Sprintf("h=%d/c=%d/m=%d/k=%d/stride=%d", c.s.H, c.s.C, c.s.M, c.s.KH, c.s.StrideH), func(b *testing.B) { measure(b, macs(c.s), f) })
+			b.Run(fmt.Sprintf("h=%d/c=%d/m=%d/k=%d/stride=%d", c.s.H, c.s.C, c.s.M, c.s.KH, c.s.StrideH), func(b *testing.B) {
+				measure(b, macs(c.s), f)
+			})
 		}
 		b.Run("net=resnet50", func(b *testing.B) {
 			measure(b, total, func() {
@@ -125,7 +128,8 @@ func BenchmarkInt8Conv(b *testing.B) {
 
 // BenchmarkInt8Depthwise runs the depthwise convolutions of MobileNetV2.
 func BenchmarkInt8Depthwise(b *testing.B) {
-	shapes := []kernels.ConvShape{square(112, 32, 32, 3, 1, 32), square(112, 96, 96, 3, 2, 96), square(56, 144, 144, 3, 1, 144), square(56, 144, 144, 3, 2, 144),
+	shapes := []kernels.ConvShape{square(112, 32, 32, 3, 1, 32), square(112, 96, 96, 3, 2, 96), square(56, 144, 144, 3, 1, 144),
+		square(56, 144, 144, 3, 2, 144),
 		square(28, 192, 192, 3, 1, 192), square(28, 192, 192, 3, 2, 192), square(14, 384, 384, 3, 1, 384), square(14, 576, 576, 3, 1, 576),
 		square(14, 576, 576, 3, 2, 576), square(7, 960, 960, 3, 1, 960), square(28, 240, 240, 5, 1, 240)}
 	eachIntegerTable(b, func(b *testing.B, t *kernels.Table) {

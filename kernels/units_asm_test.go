@@ -13,6 +13,8 @@ func TestUnitsLayout(t *testing.T) {
 		t.Skip("assembly exists for 64-bit processors only")
 	}
 	var u unitsTile
-	assert.Equal(t, []uintptr{0, 8, 16, 24, 32, 40, 48, 52, 56}, []uintptr{unsafe.Offsetof(u.x), unsafe.Offsetof(u.sums), unsafe.Offsetof(u.rows),
-		unsafe.Offsetof(u.cols), unsafe.Offsetof(u.stride), unsafe.Offsetof(u.scale), unsafe.Offsetof(u.lo), unsafe.Offsetof(u.hi), unsafe.Offsetof(u.odd)})
+	assert.Equal(t, []uintptr{0, 8, 16, 24, 32, 40, 48, 52, 56}, []uintptr{unsafe.Offsetof(u.x), unsafe.Offsetof(u.sums),
+		unsafe.Offsetof(u.rows),
+		unsafe.Offsetof(u.cols), unsafe.Offsetof(u.stride), unsafe.Offsetof(u.scale), unsafe.Offsetof(u.lo), unsafe.Offsetof(u.hi),
+		unsafe.Offsetof(u.odd)})
 }

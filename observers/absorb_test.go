@@ -32,7 +32,8 @@ func tableOf(octaves int, values ...float32) Table {
 
 // countsOf observes x of shape [outer, channels, inner] along axis 1, and rows along axis 2.
 func countsOf(octaves, channels, inner int, values []float32) Counts {
-	c := Counts{Table: tableOf(octaves, values...), Extent: NoExtent, Channels: slices.Repeat([]Extent{NoExtent}, channels), Rows: &RowCounts{}}
+	c := Counts{Table: tableOf(octaves, values...), Extent: NoExtent, Channels: slices.Repeat([]Extent{NoExtent}, channels),
+		Rows: &RowCounts{}}
 	for i, v := range values {
 		switch {
 		case v != v:

@@ -212,7 +212,8 @@ func TestGramRefuses(t *testing.T) {
 	require.ErrorContains(t, one(1, 2, x, y).Merge(one(1, 2, x, qmath.Fixed{})), "steps")
 	require.ErrorContains(t, one(1, 2, x, x).Merge(one(2, 2, x, x)), "groups")
 	open := one(1, 2, x, qmath.Fixed{})
-	open.Add(kernels.Select(cpu.Features{}), nil).Rows(&GramRows{Codes: []int16{1, 2}, Base: []int32{0}, Offset: []int32{0, 1}, Finite: true}, nil)
+	open.Add(kernels.Select(cpu.Features{}), nil).Rows(&GramRows{Codes: []int16{1, 2}, Base: []int32{0}, Offset: []int32{0, 1}, Finite: true},
+		nil)
 	require.ErrorContains(t, one(1, 2, x, qmath.Fixed{}).Merge(open), "still added")
 	_, err := open.MarshalBinary()
 	require.Error(t, err)

@@ -21,12 +21,14 @@ func TestLimitedIsTwoStates(t *testing.T) {
 		"wide":   func() float32 { return float32(rng.NormFloat64() * math.Exp2(rng.NormFloat64()*12)) },
 		"low":    func() float32 { return -float32(math.Exp2(rng.Float64() * 40)) },
 		"any": func() float32 {
-			return [...]float32{0, float32(math.Copysign(0, -1)), 1e-40, -1e-42, 6, 5.999, 6.0001, -1, inf, -inf, 3e38, 1e-30, float32(math.NaN())}[rng.IntN(13)]
+			return [...]float32{0, float32(math.Copysign(0, -1)), 1e-40, -1e-42, 6, 5.999, 6.0001, -1, inf, -inf, 3e38, 1e-30,
+				float32(math.NaN())}[rng.IntN(13)]
 		},
 	}
 	followed, parted := 0, 0
 	for name, draw := range draws {
-		for _, b := range [][2]float32{{0, inf}, {0, 6}, {-1, 1}, {-inf, 2}, {0.5, 0.75}, {-3, -2}, {0, 1e-41}, {1e-20, 1e20}, {-inf, inf}, {5, 5}} {
+		for _, b := range [][2]float32{{0, inf}, {0, 6}, {-1, 1}, {-inf, 2}, {0.5, 0.75}, {-3, -2}, {0, 1e-41}, {1e-20, 1e20},
+			{-inf, inf}, {5, 5}} {
 			for _, few := range []bool{false, true} {
 				fresh := New
 				if few {

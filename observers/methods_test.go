@@ -136,7 +136,8 @@ func TestExpectedErrorAgainstValues(t *testing.T) {
 					q, err := quantizerOf(r, cfg.Scheme())
 					require.NoError(t, err)
 					want := squaredError(t, v, r, cfg)
-					require.InEpsilon(t, want, pos.error(q.scale, q.pos, math.Inf(1), 0, math.Inf(1))+neg.error(q.scale, q.neg, math.Inf(1), 0, math.Inf(1)), 0.01, "%s*%g %d bits %g", d.name, size, bits, f)
+					require.InEpsilon(t, want, pos.error(q.scale, q.pos, math.Inf(1), 0, math.Inf(1))+neg.error(q.scale, q.neg, math.Inf(1), 0,
+						math.Inf(1)), 0.01, "%s*%g %d bits %g", d.name, size, bits, f)
 				}
 			}
 		}

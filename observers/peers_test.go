@@ -75,8 +75,8 @@ func goldens(t *testing.T) (list []golden) {
 	return list
 }
 
-// peerBounds is by how much a range may differ from the tool's on the made-up values, as a share of its larger end: nothing where the choice
-// does not depend on bins, two bins of the tool or one of the state otherwise.
+// peerBounds is by how much a range may differ from the tool's on the made-up values, as a share of its larger end: nothing where the
+// choice does not depend on bins, two bins of the tool or one of the state otherwise.
 var peerBounds = map[tqc.Observer]float64{
 	"onnxruntime/entropy":       1e-7,
 	"onnxruntime/entropy(2048)": 2.0 / 1024,

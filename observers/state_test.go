@@ -255,7 +255,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	for _, h := range []*histogram{st.hist, st.rows.second, st.rows.gap} {
 		h.increase(0, 1<<40)
 	}
-	total := bytes(st.hist) + bytes(st.rows.second) + bytes(st.rows.gap) + 4*(cap(st.low)+cap(st.high)) + 4*(cap(st.work.lo)+cap(st.work.hi)) + int(unsafe.Sizeof(*st.work.meter))
+	total := bytes(st.hist) + bytes(st.rows.second) + bytes(st.rows.gap) + 4*(cap(st.low)+cap(st.high)) + 4*(cap(st.work.lo)+cap(st.work.hi)) +
+		int(unsafe.Sizeof(*st.work.meter))
 	require.Less(t, total, MaxMemory)
 	require.Greater(t, total, MaxMemory/2, "the input should exercise the bound")
 }

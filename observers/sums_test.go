@@ -69,7 +69,9 @@ func TestWindowsAddWhatExactSumsAdd(t *testing.T) {
 	for _, limits := range []Limits{NoLimits, {0, float32(math.Inf(1))}, {0, 6}, {-0.1, 0.3}, {1, 2}} {
 		for _, spread := range []int{2, 60} {
 			var got, want [n]Exact
-			w := NewWindow(kernels.Select(cpu.Detect()), n, func(p int, v float32) { got[p].Add(v) }, func(p int, m int64, e int) { got[p].AddScaled(m, e) })
+			w := NewWindow(kernels.Select(cpu.Detect()), n, func(p int, v float32) {
+				got[p].Add(v)
+			}, func(p int, m int64, e int) { got[p].AddScaled(m, e) })
 			for piece := range 40 {
 				data := make([]float32, n*r.IntN(30))
 				largest := float32(0)

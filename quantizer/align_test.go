@@ -64,11 +64,12 @@ func TestAlignment(t *testing.T) {
 			"relu INT8 (with right) in0=OVERLAPPED<relu.out0 out0=INITIAL",
 			"sub INT8 in0=OVERLAPPED<left.out0 in1=OVERLAPPED<relu.out0 out0=INITIAL",
 		}},
-		{"large: the second branch, with what is fused behind it, takes the scale of the first", residual, row("Sub", target.AlignLarge, false), []string{
-			"left INT8 in0=INITIAL in1=INITIAL/channel0 out0=INITIAL",
-			"relu INT8 (with right) in0=OVERLAPPED<left.out0 out0=PASSIVE_INIT<left.out0",
-			"sub INT8 in0=OVERLAPPED<left.out0 in1=OVERLAPPED<left.out0 out0=INITIAL",
-		}},
+		{"large: the second branch, with what is fused behind it, takes the scale of the first", residual,
+			row("Sub", target.AlignLarge, false), []string{
+				"left INT8 in0=INITIAL in1=INITIAL/channel0 out0=INITIAL",
+				"relu INT8 (with right) in0=OVERLAPPED<left.out0 out0=PASSIVE_INIT<left.out0",
+				"sub INT8 in0=OVERLAPPED<left.out0 in1=OVERLAPPED<left.out0 out0=INITIAL",
+			}},
 		{"output: both branches take that of the result", residual, row("Sub", target.AlignOutput, false), []string{
 			"left INT8 in0=INITIAL in1=INITIAL/channel0 out0=PASSIVE_INIT<sub.out0",
 			"relu INT8 (with right) in0=OVERLAPPED<sub.out0 out0=PASSIVE_INIT<sub.out0",

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// written is a figure and how it is written: as a measured value, an error, a cosine, a share, of what is whole a number of operations, and with an error.
+// written is a figure and how it is written: as a measured value, an error, a cosine, a share, of what is whole a number of operations, and
+// with an error.
 type written struct {
 	Value  float64 `json:"value"`
 	Number string  `json:"number"`
@@ -23,15 +24,16 @@ type written struct {
 	Both  string  `json:"withError"`
 }
 
-// TestFiguresOfPages: the table that a test in a browser holds reports/page/format.js against is how figures are written here. Halves, powers
-// of ten and the ends of the notations are in it. QWB_REWRITE=1 writes it.
+// TestFiguresOfPages: the table that a test in a browser holds reports/page/format.js against is how figures are written here. Halves,
+// powers of ten and the ends of the notations are in it. QWB_REWRITE=1 writes it.
 func TestFiguresOfPages(t *testing.T) {
 	const file = "page/testdata/figures.json"
 	write := func(x, e float64) written {
 		return written{x, Number(x), small(x), cosine(x), percent(x), count(int64(x)), e, WithError(x, &e)}
 	}
 	if os.Getenv("QWB_REWRITE") != "" {
-		values := []float64{0, 1, 2.0625, 0.5, 0.125, 3.25, 2.5, 12.5, 1e-4, 9.9995e-5, 99999.5, 1e5, -2.0625, 99995, 94994.9999, 5e-324, 1.25e-5, 1024.5, 999.95, 999_499, 999_500, 999_949, 1e9 - 1, 2.5e6, 12_345}
+		values := []float64{0, 1, 2.0625, 0.5, 0.125, 3.25, 2.5, 12.5, 1e-4, 9.9995e-5, 99999.5, 1e5, -2.0625, 99995, 94994.9999, 5e-324, 1.25e-5,
+			1024.5, 999.95, 999_499, 999_500, 999_949, 1e9 - 1, 2.5e6, 12_345}
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range 175 {
 			x := math.Exp(r.Float64()*50 - 30)
@@ -63,8 +65,10 @@ func TestFiguresWithTheirErrors(t *testing.T) {
 	for _, w := range []struct {
 		x, e float64
 		want string
-	}{{0.04351, 0.024, "0.044 ± 0.024"}, {0.1115, 0.031, "0.112 ± 0.031"}, {0.0606, 0.0054, "0.0606 ± 0.0054"}, {1234, 560, "1230 ± 560"}, {4.351e-5, 2.4e-6, "4.35e-05 ± 2.4e-06"},
-		{1e-9, 0.05, "0.000 ± 0.050"}, {-1e-9, 0.05, "0.000 ± 0.050"}, {0.5, 1e-12, "0.5 ± 1.0e-12"}, {0.5, 0, "0.5 ± 0"}, {0.25, 0.0996, "0.25 ± 0.10"}, {234567, 5600, "2.346e+05 ± 5.6e+03"},
+	}{{0.04351, 0.024, "0.044 ± 0.024"}, {0.1115, 0.031, "0.112 ± 0.031"}, {0.0606, 0.0054, "0.0606 ± 0.0054"}, {1234, 560,
+		"1230 ± 560"}, {4.351e-5, 2.4e-6, "4.35e-05 ± 2.4e-06"},
+		{1e-9, 0.05, "0.000 ± 0.050"}, {-1e-9, 0.05, "0.000 ± 0.050"}, {0.5, 1e-12, "0.5 ± 1.0e-12"}, {0.5, 0, "0.5 ± 0"},
+		{0.25, 0.0996, "0.25 ± 0.10"}, {234567, 5600, "2.346e+05 ± 5.6e+03"},
 		{0, 2e-6, "0 ± 2.0e-06"}, {0.5, math.Inf(1), "0.5 ± +Inf"}} {
 		require.Equal(t, w.want, WithError(w.x, &w.e))
 	}

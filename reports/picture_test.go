@@ -12,7 +12,8 @@ import (
 
 // twoBlocks is stem, a block of two operators in a block with a third, and a skip around both.
 func twoBlocks() *analysis.Topology {
-	t := &analysis.Topology{Blocks: []analysis.Block{{Name: "outer", Kind: "scope", Parent: -1, Repeat: 1}, {Name: "inner", Kind: "residual", Parent: 0, Repeat: 1}}}
+	t := &analysis.Topology{Blocks: []analysis.Block{{Name: "outer", Kind: "scope", Parent: -1, Repeat: 1},
+		{Name: "inner", Kind: "residual", Parent: 0, Repeat: 1}}}
 	for i, block := range []int{-1, -1, 1, 1, 0, -1, -1} {
 		t.Nodes = append(t.Nodes, analysis.TopologyNode{Name: fmt.Sprint("n", i), Op: "Conv", Block: block, Fused: -1})
 	}

@@ -38,7 +38,8 @@ func report(n int) *analysis.Report {
 
 // view is what the page shows of a report.
 func view(r *analysis.Report) *View {
-	return &View{Version: "1.0", Title: r.Model, Model: r.Model, Plan: r.Plan, Platform: r.Platform, Report: r, Verdict: &Verdict{Work: []Work{}}, Nodes: []NodeFigures{}}
+	return &View{Version: "1.0", Title: r.Model, Model: r.Model, Plan: r.Plan, Platform: r.Platform, Report: r,
+		Verdict: &Verdict{Work: []Work{}}, Nodes: []NodeFigures{}}
 }
 
 func render(t *testing.T, r *analysis.Report) string {
@@ -122,8 +123,10 @@ func TestTextPutsTheWorstLayerFirst(t *testing.T) {
 
 func TestSearchTextNamesTheOperators(t *testing.T) {
 	off := 0.05
-	ranking := []analysis.LayerError{{Node: "conv1", MACs: 10, Error: analysis.Error{NSR: 0.5}, Ranks: [2]int{1, 2}}, {Node: "conv2", MACs: 20, Error: analysis.Error{NSR: 0.6}, Ranks: [2]int{1, 1}}}
-	points := []analysis.Point{{FP32: []string{}, Metric: 1, Pareto: true}, {FP32: []string{"conv1"}, MACs: 10, Borders: 2, Metric: 0.1, Error: &off, Met: true, Pareto: true}}
+	ranking := []analysis.LayerError{{Node: "conv1", MACs: 10, Error: analysis.Error{NSR: 0.5}, Ranks: [2]int{1, 2}},
+		{Node: "conv2", MACs: 20, Error: analysis.Error{NSR: 0.6}, Ranks: [2]int{1, 1}}}
+	points := []analysis.Point{{FP32: []string{}, Metric: 1, Pareto: true}, {FP32: []string{"conv1"}, MACs: 10, Borders: 2, Metric: 0.1,
+		Error: &off, Met: true, Pareto: true}}
 	var b strings.Builder
 	require.NoError(t, SearchText(&b, "NSR", ranking, points))
 	require.Regexp(t, `(?s)\n +1  conv2 +0.60 .*\n +1-2  conv1 +0.50 .*\n +1 operator +10 +2 +0.100 ± 0.050  met`, b.String())
@@ -136,9 +139,11 @@ func TestSearchTextNamesTheOperators(t *testing.T) {
 func settings() []analysis.NodeSetting {
 	return []analysis.NodeSetting{
 		{Node: "block/000/<conv>", Op: "Conv", Domain: "INT8", Why: "target: weighted", Slots: []analysis.SlotSetting{
-			{At: "in0", Tensor: "x", State: "ACTIVATED", Scheme: "uint8 asymmetric per-tensor", Scales: 1, Scale: [2]float32{0.25, 0.25}, ZeroPoint: [2]int32{7, 7}, Method: "mse"},
+			{At: "in0", Tensor: "x", State: "ACTIVATED", Scheme: "uint8 asymmetric per-tensor", Scales: 1, Scale: [2]float32{0.25, 0.25},
+				ZeroPoint: [2]int32{7, 7}, Method: "mse"},
 			{At: "in1", Tensor: "w", State: "ACTIVATED", Scheme: "int8 symmetric per-channel", Scales: 3, Scale: [2]float32{0.5, 2}},
-			{At: "out0", Tensor: "y", State: "PASSIVE", Scheme: "uint8 asymmetric per-tensor", Root: "next:in0", Scales: 1, Scale: [2]float32{1, 1}}}},
+			{At: "out0", Tensor: "y", State: "PASSIVE", Scheme: "uint8 asymmetric per-tensor", Root: "next:in0", Scales: 1,
+				Scale: [2]float32{1, 1}}}},
 		{Node: "softmax", Op: "Softmax", Domain: "FP32", Why: "user: type:Softmax"},
 	}
 }
@@ -189,7 +194,8 @@ func TestThresholdsBeyondTheValuesAreDrawn(t *testing.T) {
 func TestDiffBeginsWithTheSummary(t *testing.T) {
 	r := &analysis.DiffResult{Nodes: 60, Slots: 240, Scales: 50, Domains: 1}
 	for i := range 50 {
-		r.Differences = append(r.Differences, analysis.Difference{Node: fmt.Sprintf("n%d", i), Op: "Conv", At: "in0", What: analysis.DiffScale, A: "1", B: "2", Count: 1, Of: 1,
+		r.Differences = append(r.Differences, analysis.Difference{Node: fmt.Sprintf("n%d", i), Op: "Conv", At: "in0", What: analysis.DiffScale,
+			A: "1", B: "2", Count: 1, Of: 1,
 			Largest: float64(i)})
 	}
 	r.Differences = append(r.Differences, analysis.Difference{Node: "soft", Op: "Softmax", What: analysis.DiffDomain, A: "INT8", B: "FP32"})
@@ -211,7 +217,8 @@ func TestDiffBeginsWithTheSummary(t *testing.T) {
 func TestADropWithinItsErrorSaysSo(t *testing.T) {
 	text := func(drop, err float64) string {
 		var b strings.Builder
-		require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "sim", N: 120, Counts: &analysis.Counts{Top1: 95}, Change: &analysis.Change{FloatTop1: 97, Drop: drop, DropError: err}, Flipped: &analysis.Flipped{Flips: 4}}))
+		require.NoError(t, AccuracyText(&b, &analysis.Accuracy{Mode: "sim", N: 120, Counts: &analysis.Counts{Top1: 95},
+			Change: &analysis.Change{FloatTop1: 97, Drop: drop, DropError: err}, Flipped: &analysis.Flipped{Flips: 4}}))
 		return b.String()
 	}
 	require.Contains(t, text(1.67, 1.66), "top-1 drop from fp32: 1.67 ± 1.66 pp (not significant); 4 of 120 predictions changed")
@@ -238,11 +245,14 @@ func TestStepsByTheReferenceAreNamed(t *testing.T) {
 func TestOneNSRIsCompared(t *testing.T) {
 	e, f := 0.0054, 0.031
 	centred := func(x float64) *analysis.NSR { return &analysis.NSR{NSR: x, Spread: analysis.Spread{NSRError: &e}} }
-	r := &analysis.Report{Outputs: []analysis.OutputError{{Output: "y", Error: analysis.Error{NSR: 0.1115}, Spread: analysis.Spread{NSRError: &f}, Centred: centred(0.0606)}},
-		Layerwise: []analysis.LayerError{{Node: "a", Error: analysis.Error{NSR: 0.09}, Ranks: [2]int{1, 2}, Centred: centred(0.01), CentredRanks: &[2]int{2, 2}},
+	r := &analysis.Report{Outputs: []analysis.OutputError{{Output: "y", Error: analysis.Error{NSR: 0.1115},
+		Spread: analysis.Spread{NSRError: &f}, Centred: centred(0.0606)}},
+		Layerwise: []analysis.LayerError{{Node: "a", Error: analysis.Error{NSR: 0.09}, Ranks: [2]int{1, 2}, Centred: centred(0.01),
+			CentredRanks: &[2]int{2, 2}},
 			{Node: "b", Error: analysis.Error{NSR: 0.02}, Ranks: [2]int{1, 2}, Centred: centred(0.0276), CentredRanks: &[2]int{1, 1}}}}
 	var b bytes.Buffer
 	require.NoError(t, Text(&b, r, false))
 	require.Contains(t, b.String(), "whole network quantized: NSR 0.0606 ± 0.0054 (noise-to-signal ratio of the class scores")
-	require.Regexp(t, `(?s)NSR +plain NSR.*\n +y +0.0606 ± 0.0054 +0.112 ± 0.031 .*\n +1 +b +0.0276 ± 0.0054 .*\n +2 +a +0.0100 ± 0.0054`, b.String())
+	require.Regexp(t, `(?s)NSR +plain NSR.*\n +y +0.0606 ± 0.0054 +0.112 ± 0.031 .*\n +1 +b +0.0276 ± 0.0054 .*\n +2 +a +0.0100 ± 0.0054`,
+		b.String())
 }

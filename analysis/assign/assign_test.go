@@ -240,11 +240,13 @@ func TestEdges(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Solution{Choice: []int{}}, s)
 	// No bound: the cheapest of all; of equals the one that stands first.
-	s, err = MinCost(t.Context(), []Unit{{Options: []Option{{Name: "a", Error: 5, Cost: 1}, {Name: "b", Error: 5, Cost: 1}, {Name: "c", Error: 4, Cost: 2}}}}, math.Inf(1))
+	s, err = MinCost(t.Context(),
+		[]Unit{{Options: []Option{{Name: "a", Error: 5, Cost: 1}, {Name: "b", Error: 5, Cost: 1}, {Name: "c", Error: 4, Cost: 2}}}}, math.Inf(1))
 	require.NoError(t, err)
 	require.Equal(t, Solution{Choice: []int{0}, Error: 5, Cost: 1}, s)
 	// A bound that the sum just meets, with numbers that are no sums of powers of two.
-	tenth := []Unit{{Options: []Option{{Name: "a", Error: 0.1, Cost: 1}, {Name: "b", Error: 0, Cost: 2}}}, {Options: []Option{{Name: "a", Error: 0.2, Cost: 1}, {Name: "b", Error: 0, Cost: 2}}}}
+	tenth := []Unit{{Options: []Option{{Name: "a", Error: 0.1, Cost: 1}, {Name: "b", Error: 0, Cost: 2}}},
+		{Options: []Option{{Name: "a", Error: 0.2, Cost: 1}, {Name: "b", Error: 0, Cost: 2}}}}
 	s, err = MinCost(t.Context(), tenth, 0.3)
 	require.NoError(t, err)
 	require.Equal(t, []int{0, 0}, s.Choice)

@@ -19,7 +19,8 @@ import (
 )
 
 // languageShape has grouped-query attention, and rows that groups of 8 divide.
-var languageShape = checkpoint.Config{Family: checkpoint.Llama, Dim: 16, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 4, Vocab: 40, Context: 64,
+var languageShape = checkpoint.Config{Family: checkpoint.Llama, Dim: 16, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 4,
+	Vocab: 40, Context: 64,
 	NormEps: 1e-5, RopeTheta: 10000, Tied: true, BOS: 1}
 
 // languageModel has random weights, a function of the seed. edit may change the elements of a part.
@@ -165,7 +166,8 @@ func TestEvalText(t *testing.T) {
 	}
 	n := float64(tokens)
 	require.Equal(t, []int{len(want), tokens, flips, 0}, []int{first.Sequences, first.Tokens, first.Flips, first.Cut})
-	require.InDeltaSlice(t, []float64{nll / n, math.Exp(nll / n), floats / n, math.Exp(floats / n), (nll - floats) / n, kl / n, float64(flips) / n},
+	require.InDeltaSlice(t, []float64{nll / n, math.Exp(nll / n), floats / n, math.Exp(floats / n), (nll - floats) / n, kl / n,
+		float64(flips) / n},
 		[]float64{first.MeanNLL, first.Perplexity, first.FloatMeanNLL, first.FloatPerplexity, first.NLLChange, first.KL, first.FlipRate}, 1e-9)
 	require.Positive(t, first.KL)
 	require.Positive(t, first.Flips, "4 bits change something, else this test says nothing")
@@ -200,7 +202,8 @@ func TestEvalTextFails(t *testing.T) {
 	}
 	assert.ErrorContains(t, run(ctx, each(nil), language.Config{}), "there is no text")
 	assert.ErrorContains(t, run(ctx, each(passages(1, 20, 1)), language.Config{}), "line 2: 1 tokens")
-	assert.ErrorContains(t, run(ctx, each(passages(1, 20, 66)), language.Config{}), "line 1 to line 2: decode: sequence 1: position 64 is beyond the context of 64")
+	assert.ErrorContains(t, run(ctx, each(passages(1, 20, 66)), language.Config{}),
+		"line 1 to line 2: decode: sequence 1: position 64 is beyond the context of 64")
 	broken := errors.New("broken")
 	assert.ErrorIs(t, run(ctx, func(context.Context) (*language.Passage, error) { return nil, broken }, language.Config{}), broken)
 	assert.ErrorIs(t, run(ctx, each(passages(1, 20)), language.Config{Each: func(language.Score) error { return broken }}), broken)

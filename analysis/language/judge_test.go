@@ -40,7 +40,8 @@ func TestJudge(t *testing.T) {
 			}
 		}
 	})
-	forms := map[checkpoint.Role]decode.Weights{checkpoint.Classifier: {Float: true}, checkpoint.Embedding: {Float: true}, checkpoint.Key: coarse}
+	forms := map[checkpoint.Role]decode.Weights{checkpoint.Classifier: {Float: true}, checkpoint.Embedding: {Float: true},
+		checkpoint.Key: coarse}
 	cfg := language.JudgeConfig{Model: engine, Name: "finer", Roles: []checkpoint.Role{checkpoint.Embedding, checkpoint.Key, checkpoint.Down},
 		Texts: func() (language.Passages, error) { return each(texts), nil },
 		Try: func(ctx context.Context, p checkpoint.Part) (func(), error) {

@@ -25,7 +25,9 @@ func outlier(part checkpoint.Part) func(p checkpoint.Part, x []float32) {
 func layersConfig(t *testing.T, m *checkpoint.Model, w decode.Weights) language.LayersConfig {
 	t.Helper()
 	e := languageEngine(t, m, decode.Weights{})
-	cfg := language.LayersConfig{Model: e, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) { return e.Replace(ctx, m, p, w) }}
+	cfg := language.LayersConfig{Model: e, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
+		return e.Replace(ctx, m, p, w)
+	}}
 	for _, p := range m.Parts() {
 		if !p.Role.Vector() {
 			cfg.Parts = append(cfg.Parts, p)

@@ -141,11 +141,14 @@ func TestMetricsAgainstOracles(t *testing.T) {
 			})
 		}
 	}
-	agrees(t, g.Numbers.Spearman, "spearman", files("l", table(g.Numbers.Labels, func(x float64) string { return fmt.Sprint(x) })), len(g.Numbers.Labels),
+	agrees(t, g.Numbers.Spearman, "spearman", files("l", table(g.Numbers.Labels, func(x float64) string { return fmt.Sprint(x) })),
+		len(g.Numbers.Labels),
 		func(k, i int) (task.Sample, []*tensor.Tensor) {
 			return task.Sample{Name: fmt.Sprint(i)}, row(g.Numbers.Answers[k][i])
 		})
-	agrees(t, g.Embeddings.Cosine, "cosine", files("l", table(g.Embeddings.Labels, func(x []float64) string { return strings.Trim(fmt.Sprint(x), "[]") })),
+	agrees(t, g.Embeddings.Cosine, "cosine", files("l", table(g.Embeddings.Labels, func(x []float64) string {
+		return strings.Trim(fmt.Sprint(x), "[]")
+	})),
 		len(g.Embeddings.Labels), func(k, i int) (task.Sample, []*tensor.Tensor) {
 			return task.Sample{Name: fmt.Sprint(i)}, row(g.Embeddings.Answers[k][i]...)
 		})

@@ -48,9 +48,10 @@ func TestAgreement(t *testing.T) {
 		float, other []*tensor.Tensor
 		best, worse  float64
 	}{
-		"top1":      {row(1, 2, 3), row(1, 3, 2), 1, 0},
-		"f1":        {row(1, 2, 3), row(1, 3, 2), 1, 0},
-		"miou":      {[]*tensor.Tensor{tensor.FromI64([]int64{0, 1, 1, 1}, 2, 2)}, []*tensor.Tensor{tensor.FromI64([]int64{0, 1, 1, 0}, 2, 2)}, 1, (0.5 + 2.0/3) / 2},
+		"top1": {row(1, 2, 3), row(1, 3, 2), 1, 0},
+		"f1":   {row(1, 2, 3), row(1, 3, 2), 1, 0},
+		"miou": {[]*tensor.Tensor{tensor.FromI64([]int64{0, 1, 1, 1}, 2, 2)}, []*tensor.Tensor{tensor.FromI64([]int64{0, 1, 1, 0}, 2, 2)}, 1,
+			(0.5 + 2.0/3) / 2},
 		"map":       {boxes(0), boxes(20.0 / 9), 1, 0.7},
 		"map50":     {boxes(0), boxes(20), 1, 0},
 		"voc-map":   {boxes(0), boxes(20), 1, 0},
@@ -123,7 +124,8 @@ func TestMasks(t *testing.T) {
 	r, err := s.Record(task.Sample{Name: "folder/a.jpg"}, answer)
 	require.NoError(t, err)
 	require.InDelta(t, 0.25, s.Score([]task.Record{r}), 1e-12)
-	for name, want := range map[string]string{"colours.jpg": "colours.png: has colours", "broken": "mask m/broken.png: ", "none": "no mask none.png in m"} {
+	for name, want := range map[string]string{"colours.jpg": "colours.png: has colours", "broken": "mask m/broken.png: ",
+		"none": "no mask none.png in m"} {
 		_, err := s.Record(task.Sample{Name: name}, answer)
 		require.ErrorContains(t, err, want)
 	}
@@ -174,7 +176,8 @@ func TestOutputsOfAnotherForm(t *testing.T) {
 	half := []*tensor.Tensor{tensor.New(tensor.Float16, 1, 4)}
 	nan := row(float32(math.NaN()), 1)
 	for name, want := range map[string]string{
-		"auc": "float32", "miou": "map of classes is", "map": "float32", "cer": "read by CTC", "qa-f1": "float32", "spearman": "float32", "cosine": "float32",
+		"auc": "float32", "miou": "map of classes is", "map": "float32", "cer": "read by CTC", "qa-f1": "float32", "spearman": "float32",
+		"cosine": "float32",
 	} {
 		_, s := open(t, name, task.Labels{Float: true, Alphabet: []string{"", "a", "b"}})
 		_, err := s.Record(task.Sample{Float: half}, half)

@@ -90,8 +90,8 @@ type opaque struct{ task.Scorer }
 func TestDifference(t *testing.T) {
 	m, s := open(t, "top1", task.Labels{})
 	right, wrong := task.Ranked{}, task.Ranked{Rank: 1}
-	require.Equal(t, []float64{100, 0, -100, 0}, task.Difference(s, []task.Record{right, right, wrong, wrong}, []task.Record{wrong, right, right, wrong}, m),
-		"of a mean, what each sample loses")
+	require.Equal(t, []float64{100, 0, -100, 0}, task.Difference(s, []task.Record{right, right, wrong, wrong},
+		[]task.Record{wrong, right, right, wrong}, m), "of a mean, what each sample loses")
 	require.Empty(t, task.Difference(s, nil, nil, m))
 
 	// Of a quotient: the pseudo-values, by the quick way and by leaving samples out one at a time, and the error known from theory.

@@ -32,7 +32,8 @@ func TestDigitsSumToTheInteger(t *testing.T) {
 // Whatever the codes are, the factors are cut so that float32 sums of their digits, in any order, are the integer sums.
 func TestSumsOfDigitsAreExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, c := range []struct{ terms, left, right int32 }{{9, 255, 127}, {64, 255, 127}, {4608, 255, 127}, {4608, 255, 255}, {300, 65535, 127}, {4608, 65535, 255}, {30000, 255, 127}} {
+	for _, c := range []struct{ terms, left, right int32 }{{9, 255, 127}, {64, 255, 127}, {4608, 255, 127}, {4608, 255, 255},
+		{300, 65535, 127}, {4608, 65535, 255}, {30000, 255, 127}} {
 		left, right := make([]int32, c.terms), make([]int32, c.terms)
 		for i := range left { // the worst case, with a few others
 			left[i], right[i] = c.left, c.right

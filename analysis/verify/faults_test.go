@@ -55,12 +55,13 @@ var faults = []struct {
 		op.Scales[0].ZeroPoint++
 		return s
 	}},
-	{name: "swapped table bytes", network: "resnet", platform: "onnxruntime", profile: "ort", plant: func(t *testing.T, l *lowered) *lower.Step {
-		s, op := step[*lower.Table](t, l, nil)
-		codes := op.Codes.Data.([]uint8)
-		codes[0], codes[255] = codes[255], codes[0]
-		return s
-	}, quiet: true},
+	{name: "swapped table bytes", network: "resnet", platform: "onnxruntime", profile: "ort",
+		plant: func(t *testing.T, l *lowered) *lower.Step {
+			s, op := step[*lower.Table](t, l, nil)
+			codes := op.Codes.Data.([]uint8)
+			codes[0], codes[255] = codes[255], codes[0]
+			return s
+		}, quiet: true},
 	{name: "dropped bias", network: "mobilenet", platform: "onnxruntime", profile: "ort", plant: func(t *testing.T, l *lowered) *lower.Step {
 		s, op := step[*lower.Linear](t, l, nil)
 		op.Bias = nil
@@ -95,11 +96,12 @@ var faults = []struct {
 			l.p.Tensors[s.Outputs[0]].Encoding.Scale *= 1.5
 			return s
 		}},
-	{name: "scale of a sum", network: "resnet", platform: "onnxruntime", profile: "tflite2", plant: func(t *testing.T, l *lowered) *lower.Step {
-		s, op := step[*lower.Sum](t, l, nil)
-		op.Sum.MA.M -= 1 << 26
-		return s
-	}},
+	{name: "scale of a sum", network: "resnet", platform: "onnxruntime", profile: "tflite2",
+		plant: func(t *testing.T, l *lowered) *lower.Step {
+			s, op := step[*lower.Sum](t, l, nil)
+			op.Sum.MA.M -= 1 << 26
+			return s
+		}},
 	{name: "input zero point of a mean", network: "mobilenet", platform: "onnxruntime", profile: "ort",
 		plant: func(t *testing.T, l *lowered) *lower.Step {
 			s, op := step[*lower.Average](t, l, nil)

@@ -58,9 +58,10 @@ func TestFormatsWithoutIntegersAreIslands(t *testing.T) {
 	}{
 		"int16 weights": {weights(per(tqc.PerChannel, tqc.Symmetric|tqc.Linear, qmath.IntegerFormat(16, false)), 1.0/256), []string{"expand3"},
 			"weights of int16 (-32768 to 32767) are wider than 8 bits"},
-		"e4m3 weights": {weights(per(tqc.PerChannel, tqc.Symmetric|tqc.Floating, qmath.FormatOf(qmath.FloatE4M3)), 127.0/448), []string{"expand3"},
-			"weights are e4m3: floating-point numbers, which integers do not stand for"},
-		"e2m1 weights": {weights(per(tqc.PerChannel, tqc.Symmetric|tqc.Floating, qmath.FormatOf(qmath.FloatE2M1)), 127.0/6), []string{"expand3"}, "weights are e2m1"},
+		"e4m3 weights": {weights(per(tqc.PerChannel, tqc.Symmetric|tqc.Floating, qmath.FormatOf(qmath.FloatE4M3)), 127.0/448),
+			[]string{"expand3"}, "weights are e4m3: floating-point numbers, which integers do not stand for"},
+		"e2m1 weights": {weights(per(tqc.PerChannel, tqc.Symmetric|tqc.Floating, qmath.FormatOf(qmath.FloatE2M1)), 127.0/6), []string{"expand3"},
+			"weights are e2m1"},
 		"nf4 weights": {weights(per(tqc.PerChannel, tqc.Symmetric|tqc.Floating, qmath.FormatOf(qmath.BookNF4)), 127), []string{"expand3"},
 			"weights are the code book nf4"},
 		"e4m3 activations": {activation(per(tqc.PerTensor, tqc.Symmetric|tqc.Floating, qmath.FormatOf(qmath.FloatE4M3)), 255.0/448),
@@ -123,7 +124,8 @@ func plantFormat(op *lower.Simulated) {
 // A mean of more codes of 16 bits than 32 bits hold has no integer form: it is simulated, and everything else is compared.
 func TestMeansOfManyWordsAreIslands(t *testing.T) {
 	tg := target.ONNX
-	tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.IntegerFormat(16, true), Observer: tqc.ObserverMinMax}
+	tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.IntegerFormat(16, true),
+		Observer: tqc.ObserverMinMax}
 	l := prepared(t, `
 input x: f32[1,2,190,190]
 const w: f32[3,2,1,1] = normal(seed=1, std=0.5)
@@ -144,8 +146,8 @@ output y
 	require.Contains(t, v.Simulated[0].Why, "average of 36100 codes; between 1 and 32768 fit into int32")
 }
 
-// Float operators of less precision are rounded by Casts of the program, which are held to the domains of the plan: a program without one of
-// them, or with one in another place, is not the plan's.
+// Float operators of less precision are rounded by Casts of the program, which are held to the domains of the plan: a program without one
+// of them, or with one in another place, is not the plan's.
 func TestRoundingOfIslands(t *testing.T) {
 	text := `
 input x: f32[2,4,6,6]
@@ -209,7 +211,8 @@ output y
 			id, _ := g.LookupNode("tanh")
 			out, err := g.AddValue(graph.Value{Name: "planted", DType: tensor.Float32, Shape: g.Value(g.Node(id).Inputs[0]).Shape})
 			require.NoError(t, err)
-			_, err = g.AddNode(graph.Node{Name: "planted", Op: "Cast", Attrs: []graph.Attr{graph.Int("to", int64(tensor.Float32))}, Inputs: []graph.ValueID{g.Node(id).Inputs[0]}, Outputs: []graph.ValueID{out}})
+			_, err = g.AddNode(graph.Node{Name: "planted", Op: "Cast", Attrs: []graph.Attr{graph.Int("to", int64(tensor.Float32))},
+				Inputs: []graph.ValueID{g.Node(id).Inputs[0]}, Outputs: []graph.ValueID{out}})
 			require.NoError(t, err)
 			g.SetInput(id, 0, out)
 		},

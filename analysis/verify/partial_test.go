@@ -84,7 +84,8 @@ func TestPartial(t *testing.T) {
 		"16 bits, residual":  {text: networkText("resnet"), node: "block", change: widened, why: "wider than 8 bits"},
 		"groups, Gemm":       {text: networkText("mobilenet"), node: "fc", change: grouped(0), why: "in groups of"},
 		"groups, Conv":       {text: networkText("squeezenet"), node: "expand3", change: grouped(1), why: "in groups of"},
-		"no family":          {text: sines, node: "sine", ops: []target.Op{{Type: "Sin", Role: target.Arithmetic}}, why: "Sin has no integer form"},
+		"no family": {text: sines, node: "sine", ops: []target.Op{{Type: "Sin", Role: target.Arithmetic}},
+			why: "Sin has no integer form"},
 	} {
 		for _, base := range []target.Target{target.ONNXRuntime, target.TRTInt8, target.ONNX} {
 			t.Run(name+"/"+base.Name, func(t *testing.T) {

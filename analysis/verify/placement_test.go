@@ -50,7 +50,8 @@ func TestPlacementsAndAlignmentsHold(t *testing.T) {
 	}
 	networks := maps.Clone(lowertest.Networks)
 	networks["chain"] = chain
-	for name, tg := range map[string]*target.Target{"all inputs": inputs, "large": align(target.AlignLarge, true), "input": align(target.AlignInput, false),
+	for name, tg := range map[string]*target.Target{"all inputs": inputs, "large": align(target.AlignLarge, true),
+		"input":  align(target.AlignInput, false),
 		"output": align(target.AlignOutput, true), "openvino_int8": &target.OpenVINO, "pow2_int8": &target.Pow2} {
 		profile, err := qmath.ProfileNamed(tg.Profile)
 		require.NoError(t, err)

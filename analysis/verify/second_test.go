@@ -47,7 +47,8 @@ func methods(t *testing.T) map[string]bool {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
 		require.NoError(t, err)
 		for _, d := range f.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.IsExported() && !slices.Contains([]string{"Name", "String", "Error", "Unwrap", "Counts"}, f.Name.Name) {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil && f.Name.IsExported() &&
+				!slices.Contains([]string{"Name", "String", "Error", "Unwrap", "Counts"}, f.Name.Name) {
 				names[f.Name.Name] = true
 			}
 		}

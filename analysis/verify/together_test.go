@@ -40,7 +40,8 @@ func (l *lowered) verifyOn(t *testing.T, s *samples, b program.Backend, threads 
 	t.Helper()
 	simulator, err := sim.New(l.g, l.set, sim.Options{})
 	require.NoError(t, err)
-	v, err := verify.Run(context.Background(), &samples{feeds: s.feeds}, verify.Config{Set: l.set, Program: l.p, Backend: b, Simulator: simulator, Threads: threads})
+	v, err := verify.Run(context.Background(), &samples{feeds: s.feeds}, verify.Config{Set: l.set, Program: l.p, Backend: b,
+		Simulator: simulator, Threads: threads})
 	require.NoError(t, err)
 	return v
 }

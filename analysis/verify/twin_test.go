@@ -51,7 +51,8 @@ func twinOf(t *testing.T, exponent string, sums bool, change func(p *lower.Progr
 	var s *verify.Sums
 	if sums {
 		s = &verify.Sums{}
-		_, err := verify.Run(context.Background(), &samples{feeds: list}, verify.Config{Set: own.set, Program: own.p, Backend: cpu.Backend, Threads: 2, Sums: s})
+		_, err := verify.Run(context.Background(), &samples{feeds: list}, verify.Config{Set: own.set, Program: own.p, Backend: cpu.Backend,
+			Threads: 2, Sums: s})
 		require.NoError(t, err)
 	}
 	return verify.Twin(context.Background(), own.p, other.p, s, &samples{feeds: list}, 2, cpu.Backend, 2)
@@ -147,7 +148,8 @@ func TestOtherProgramsAreNotTheSame(t *testing.T) {
 		other, err := compile(t, joins, "onnxruntime", "ort")
 		require.NoError(t, err)
 		change(other.p)
-		r, err := verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1, cpu.Backend, 1)
+		r, err := verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1,
+			cpu.Backend, 1)
 		require.Equal(t, what == "nothing", r.Same, what)
 		if what == "nothing" {
 			require.NoError(t, err, what)

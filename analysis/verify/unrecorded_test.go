@@ -30,6 +30,7 @@ func TestAnUnrecordedTieStaysOpen(t *testing.T) {
 	assert.Zero(t, read.off(0, 2))
 	assert.InDelta(t, 0.5, read.off(0, 4), 1e-12)
 
-	a.leaveOpen(6, &exact{value: []float64{2.4, 7}, round: qmath.HalfEven, hi: 255, bound: bound}, &tensor.Tensor{DType: tensor.Uint8, Shape: []int{2}, Data: []uint8{2, 7}})
+	a.leaveOpen(6, &exact{value: []float64{2.4, 7}, round: qmath.HalfEven, hi: 255, bound: bound},
+		&tensor.Tensor{DType: tensor.Uint8, Shape: []int{2}, Data: []uint8{2, 7}})
 	assert.NotContains(t, a.open, lower.TensorID(6))
 }

@@ -93,7 +93,8 @@ output y: f32[2]
 	x := func(a, b float32) map[string]*tensor.Tensor {
 		return map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{a, b}, 2)}
 	}
-	require.Equal(t, []string{"its condition is true in all of 2 samples: the other branch was never run; record samples that take it: ranges behind " +
+	require.Equal(t, []string{"its condition is true in all of 2 samples: the other branch was never run; record samples that take it: " +
+		"ranges behind " +
 		"it are those of one branch; if it never is taken, fix what decides it (qwb bind)"}, examined(t, branches, x(1, 2), x(3, -1)))
 	require.Empty(t, examined(t, branches, x(1, 2), x(-3, 1)))
 }
@@ -110,7 +111,8 @@ output y: f32[M,2]
 	feeds := func(rows int, a float32) map[string]*tensor.Tensor {
 		return map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{a, -a}, 1, 2), "h": tensor.New(tensor.Float32, rows, 2)}
 	}
-	for rows, want := range []string{"the input has no element in any of 2 samples: none of its numbers was seen", "the input is constant in 2 of 2 samples (first: a)"} {
+	for rows, want := range []string{"the input has no element in any of 2 samples: none of its numbers was seen",
+		"the input is constant in 2 of 2 samples (first: a)"} {
 		got := examined(t, state, feeds(rows, 1), feeds(rows, 2))
 		require.Len(t, got, 1)
 		require.Contains(t, got[0], want)

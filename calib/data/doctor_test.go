@@ -58,7 +58,8 @@ func TestConstantAndRepeatedSamples(t *testing.T) {
 func TestRulesOfThumb(t *testing.T) {
 	pixels := NewDoctor(input("x", 1, 3, 16, 16), nil, nil)
 	pixels.Observe(sample("a", ramp(0, 1, 1, 16, 16)))
-	require.Equal(t, []string{"the input holds whole numbers from 0 to 255, pixels that were not normalised: right only for a model trained on those"}, texts(pixels.Warnings()))
+	require.Equal(t, []string{"the input holds whole numbers from 0 to 255, pixels that were not normalised: " +
+		"right only for a model trained on those"}, texts(pixels.Warnings()))
 
 	unit := [3]float32{1, 1, 1}
 	require.Empty(t, examine(nil, nil, [3]float32{}, unit))
@@ -93,7 +94,8 @@ func trained(t *testing.T, mean, std [3]float32) *graph.Graph {
 	ones := g.AddConst("ones", tensor.New(tensor.Float32, out))
 	_, err := g.AddNode(graph.Node{Name: "conv", Op: "Conv", Inputs: []graph.ValueID{x, g.AddConst("w", w)}, Outputs: []graph.ValueID{y}})
 	require.NoError(t, err)
-	_, err = g.AddNode(graph.Node{Name: "bn", Op: "BatchNormalization", Inputs: []graph.ValueID{y, ones, ones, g.AddConst("mean", mu), g.AddConst("var", v)}, Outputs: []graph.ValueID{z}})
+	_, err = g.AddNode(graph.Node{Name: "bn", Op: "BatchNormalization", Inputs: []graph.ValueID{y, ones, ones, g.AddConst("mean", mu),
+		g.AddConst("var", v)}, Outputs: []graph.ValueID{z}})
 	require.NoError(t, err)
 	g.Outputs = []graph.ValueID{z}
 	return g
@@ -111,7 +113,8 @@ func TestBatchNormalizationIsEvidence(t *testing.T) {
 	require.Contains(t, found[0], "times the spread")
 	require.Empty(t, examine(trained(t, [3]float32{50, 50, 50}, [3]float32{60, 60, 60}), nil, [3]float32{50, 50, 50}, [3]float32{60, 60, 60}),
 		"a model trained on such inputs says so: no rule of thumb speaks against it")
-	require.Empty(t, examine(trained(t, [3]float32{}, [3]float32{1, 1, 1}), nil, [3]float32{}, [3]float32{1, 1, 1}), "nothing tells the order here")
+	require.Empty(t, examine(trained(t, [3]float32{}, [3]float32{1, 1, 1}), nil, [3]float32{}, [3]float32{1, 1, 1}),
+		"nothing tells the order here")
 }
 
 func TestOverlap(t *testing.T) {
@@ -134,7 +137,8 @@ func TestDoctorOnARealModel(t *testing.T) {
 	m, _, err := onnx.Open(root + "/models/classifiers/mobilenetv2_0.35_catdog.onnx")
 	require.NoError(t, err)
 	spec := SpecOf(m.Graph)
-	for name, want := range map[string]string{"right": "", "bgr": "red and blue look exchanged", "imagenet-torch": "is the input normalised", "imagenet-caffe": "is the input normalised"} {
+	for name, want := range map[string]string{"right": "", "bgr": "red and blue look exchanged", "imagenet-torch": "is the input normalised",
+		"imagenet-caffe": "is the input normalised"} {
 		preset := name
 		if name == "right" || name == "bgr" {
 			preset = "imagenet-inception"

@@ -14,7 +14,8 @@ func TestLabels(t *testing.T) {
 	require.Equal(t, -1, set.Label(1))
 	require.Equal(t, 1, set.Label(2), "found by its base name")
 	require.EqualError(t, set.RequireLabels(), "data: 1 of 3 samples have no label (first: c.png)")
-	require.ErrorContains(t, openError(f, input("x", 1, 3, 3, 4), Options{Labels: "l.tsv", LabelOffset: -1}, "d"), "negative (-1 with the label offset)")
+	require.ErrorContains(t, openError(f, input("x", 1, 3, 3, 4), Options{Labels: "l.tsv", LabelOffset: -1}, "d"),
+		"negative (-1 with the label offset)")
 	require.ErrorContains(t, openError(f, input("x", 1, 3, 3, 4), Options{Labels: "none.tsv"}, "d"), "labels none.tsv: file does not exist")
 	f["empty.tsv"] = []byte("file\tindex\n")
 	require.ErrorContains(t, openError(f, input("x", 1, 3, 3, 4), Options{Labels: "empty.tsv"}, "d"), "labels empty.tsv: it holds no labels")

@@ -28,11 +28,11 @@ func TestValuesThatAreNotFinite(t *testing.T) {
 	inf := float32(math.Inf(1))
 	fine := func(name string) *exec.Sample { return sample(name, tensor.FromF32([]float32{0, 1, 2, 3}, 1, 2, 2)) }
 	bad := sample("bad", tensor.FromF32([]float32{0, 1, inf, 3}, 1, 2, 2))
-	require.Equal(t, []string{`hint not-finite x: values are not finite in 1 of 2 samples (first: sample bad, element [0 1 0] of input "x" is infinite)`},
-		found(input("x", 1, 2, 2), fine("a"), bad))
+	require.Equal(t, []string{`hint not-finite x: values are not finite in 1 of 2 samples (first: sample bad, ` +
+		`element [0 1 0] of input "x" is infinite)`}, found(input("x", 1, 2, 2), fine("a"), bad))
 	nan := sample("none", tensor.FromF32([]float32{0, inf, 2, float32(math.NaN())}, 1, 2, 2))
-	require.Equal(t, []string{`fault not-finite x: values are not finite in 2 of 3 samples (first: sample none, element [0 1 1] of input "x" is NaN)`},
-		found(input("x", 1, 2, 2), fine("a"), bad, nan))
+	require.Equal(t, []string{`fault not-finite x: values are not finite in 2 of 3 samples (first: sample none, ` +
+		`element [0 1 1] of input "x" is NaN)`}, found(input("x", 1, 2, 2), fine("a"), bad, nan))
 	mask := func(name string, at int) *exec.Sample {
 		x := []float32{0, 0, 0, float32(at)}
 		x[at] = -inf
@@ -60,7 +60,8 @@ func TestInputsThatShowNothing(t *testing.T) {
 		found(InputSpec{{Name: "x", DType: tensor.Bool, Shape: input("x", 2)[0].Shape}}, truth("a", true, true), truth("b", true, true, true)))
 
 	past := func(name string, n int) *exec.Sample { return sample(name, tensor.New(tensor.Float32, 1, n, 4)) }
-	require.Contains(t, found(input("x", 1, -1, 4), past("a", 0), past("b", 0)), "fault empty x: the input has no element in any of 2 samples: none of its numbers was seen")
+	require.Contains(t, found(input("x", 1, -1, 4), past("a", 0), past("b", 0)), "fault empty x: the input has no element in any of 2 "+
+		"samples: none of its numbers was seen")
 	require.NotContains(t, fmt.Sprint(found(input("x", 1, -1, 4), past("a", 0), past("b", 2))), "empty")
 }
 
@@ -72,5 +73,6 @@ func TestOutlyingSample(t *testing.T) {
 	}
 	require.Empty(t, found(input("x", 1, 4), list...))
 	list = append(list, sample("far", tensor.FromF32([]float32{-1e30, 0, 1, 2}, 1, 4)))
-	require.Contains(t, fmt.Sprint(found(input("x", 1, 4), list...)), "hint outlier x: sample far reaches 1e+30, 2.5e+29 times as far as any other")
+	require.Contains(t, fmt.Sprint(found(input("x", 1, 4), list...)),
+		"hint outlier x: sample far reaches 1e+30, 2.5e+29 times as far as any other")
 }

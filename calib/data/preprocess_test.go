@@ -85,7 +85,8 @@ func TestInputsThatTakeNoPictures(t *testing.T) {
 		{[]int{1, 3, 8, 8, 8}, plan.Preprocess{}, "takes no pictures"},
 		{[]int{1, 1, 8, 8}, plan.Preprocess{Mean: plan.Channels{1, 2, 3}}, "mean has 3 values, the model's input has 1 channels"},
 		{[]int{1, 3, 8, 8}, plan.Preprocess{Std: plan.Channels{1, 2}}, "std has 2 values"},
-		{[]int{1, 3, 8, 8}, plan.Preprocess{CenterCrop: &plan.Size{8, 9}}, "leaves pictures of 8x9 (height x width), input x f32[1,3,8,8] takes 8x8"},
+		{[]int{1, 3, 8, 8}, plan.Preprocess{CenterCrop: &plan.Size{8, 9}},
+			"leaves pictures of 8x9 (height x width), input x f32[1,3,8,8] takes 8x8"},
 		{[]int{1, 3, 8, -1}, plan.Preprocess{Resize: &plan.Resize{Size: &plan.Size{7, 9}}}, "takes 8xany"},
 		{[]int{1, 3, 8, 8}, plan.Preprocess{Scale: -1e99}, "preprocessing: scale"},
 	} {

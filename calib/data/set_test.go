@@ -39,12 +39,13 @@ func TestFolderErrors(t *testing.T) {
 		path string
 		want string
 	}{
-		"missing":     {tree{}, "d", "data: d: file does not exist"},
-		"no samples":  {tree{"d/a.txt": nil, "d/b.md": nil}, "d", "data: d: no image or other sample among the files in the folder (2)"},
-		"fake":        {tree{"d/a.png": good, "d/b.jpg": []byte("GIF89a")}, "d", "data: d: b.jpg: named as an image, but"},
-		"empty file":  {tree{"d/b.jpg": nil}, "d", "data: d: b.jpg: named as an image, but"},
-		"cut":         {tree{"d/a.png": good, "d/b.png": good[:len(good)-20]}, "d", "data: d: b.png: PNG: png: invalid format: unexpected EOF"},
-		"wrong size":  {tree{"d/a.png": pngFile(5, 3, 0)}, "d", "a.png: the picture of 3x5 (height x width) is 3x5 after preprocessing, input x f32[1,3,3,4] takes 3x4"},
+		"missing":    {tree{}, "d", "data: d: file does not exist"},
+		"no samples": {tree{"d/a.txt": nil, "d/b.md": nil}, "d", "data: d: no image or other sample among the files in the folder (2)"},
+		"fake":       {tree{"d/a.png": good, "d/b.jpg": []byte("GIF89a")}, "d", "data: d: b.jpg: named as an image, but"},
+		"empty file": {tree{"d/b.jpg": nil}, "d", "data: d: b.jpg: named as an image, but"},
+		"cut":        {tree{"d/a.png": good, "d/b.png": good[:len(good)-20]}, "d", "data: d: b.png: PNG: png: invalid format: unexpected EOF"},
+		"wrong size": {tree{"d/a.png": pngFile(5, 3, 0)}, "d", "a.png: the picture of 3x5 (height x width) is 3x5 after preprocessing, " +
+			"input x f32[1,3,3,4] takes 3x4"},
 		"other file":  {tree{"a.txt": []byte("hi")}, "a.txt", "neither image, npy"},
 		"cut single":  {tree{"b.png": good[:50]}, "b.png", "b.png"},
 		"no synth":    {tree{}, "synthetic", "synthetic:N"},

@@ -15,7 +15,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-var tokensInput = data.InputSpec{{Name: "input_ids", DType: tensor.Int64, Shape: graph.Shape{{N: -1, Symbol: "batch"}, {N: -1, Symbol: "sequence"}}}}
+var tokensInput = data.InputSpec{{Name: "input_ids", DType: tensor.Int64,
+	Shape: graph.Shape{{N: -1, Symbol: "batch"}, {N: -1, Symbol: "sequence"}}}}
 
 // letters are tokens for tests: 1, and then the bytes.
 func letters(line string) ([]int64, error) {
@@ -79,6 +80,7 @@ func TestTextThatIsNoData(t *testing.T) {
 	assert.ErrorContains(t, open(tokensInput, "a\n", data.Options{}), "neither image")
 	assert.ErrorContains(t, open(tokensInput, "\n \n", data.Options{Text: letters}), "there is no line with text")
 	assert.ErrorContains(t, open(tokensInput, "a!\n", data.Options{Text: letters}), "no token for !")
-	assert.ErrorContains(t, open(floats, "a\n", data.Options{Text: letters}), "text feeds models that take int64 [batch,sequence], this one takes x f32[1,4]")
+	assert.ErrorContains(t, open(floats, "a\n", data.Options{Text: letters}), "text feeds models that take int64 [batch,sequence], "+
+		"this one takes x f32[1,4]")
 	assert.ErrorContains(t, open(append(tokensInput, floats...), "a\n", data.Options{Text: letters}), "text files feed models with one input")
 }

@@ -41,9 +41,11 @@ func TestNpyRows(t *testing.T) {
 		}
 	}
 	for _, dims := range [][]int{{1, 4}, {2, 3}, {1, 1, 3}} {
-		require.ErrorContains(t, openError(tree{"a.npy": npyFile(ramp(0, 5, 3))}, input("x", dims...), Options{}, "a.npy"), "f32[5,3] does not fit input x f32")
+		require.ErrorContains(t, openError(tree{"a.npy": npyFile(ramp(0, 5, 3))}, input("x", dims...), Options{}, "a.npy"),
+			"f32[5,3] does not fit input x f32")
 	}
-	require.ErrorContains(t, openError(tree{"a.npy": npyFile(tensor.New(tensor.Float32, 0, 3))}, input("x", 1, 3), Options{}, "a.npy"), "no samples")
+	require.ErrorContains(t, openError(tree{"a.npy": npyFile(tensor.New(tensor.Float32, 0, 3))}, input("x", 1, 3), Options{}, "a.npy"),
+		"no samples")
 	b := npyFile(ramp(0, 5, 3))
 	require.ErrorContains(t, openError(tree{"a.npy": b[:len(b)-1]}, input("x", 1, 3), Options{}, "a.npy"), "takes 60 bytes, 59 are there")
 }
@@ -56,7 +58,8 @@ func TestRowsThatDoNotLieTogether(t *testing.T) {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 	}
 	want, _ := open(t, tree{"a.npy": npyFile(ramp(0, 2, 3))}, input("x", 1, 3), Options{}, "a.npy")
-	for name, f := range map[string]tree{"a.npy": {"a.npy": b}, "a.npz": {"a.npz": npzFile(map[string]*tensor.Tensor{"arr_0": ramp(0, 2, 3)})}} {
+	for name, f := range map[string]tree{"a.npy": {"a.npy": b},
+		"a.npz": {"a.npz": npzFile(map[string]*tensor.Tensor{"arr_0": ramp(0, 2, 3)})}} {
 		got, _ := open(t, f, input("x", 1, 3), Options{Ahead: 2}, name)
 		for i, s := range all(t, got) {
 			require.Equal(t, all(t, want)[i].Hash, s.Hash, name)
@@ -65,7 +68,8 @@ func TestRowsThatDoNotLieTogether(t *testing.T) {
 }
 
 func TestNpz(t *testing.T) {
-	spec := InputSpec{{Name: "ids", DType: tensor.Int64, Shape: graph.Shape{{N: -1}, {N: 3}}}, {Name: "state", DType: tensor.Float32, Shape: graph.Static(2, 1, 2)}}
+	spec := InputSpec{{Name: "ids", DType: tensor.Int64, Shape: graph.Shape{{N: -1}, {N: 3}}},
+		{Name: "state", DType: tensor.Float32, Shape: graph.Static(2, 1, 2)}}
 	ids := tensor.FromI64([]int64{1, 2, 3}, 1, 3)
 	f := tree{"d/b.npz": npzFile(map[string]*tensor.Tensor{"ids": ids, "state": ramp(0, 2, 1, 2), "extra": ramp(0, 1)}),
 		"d/a.npz": npzFile(map[string]*tensor.Tensor{"ids": ids, "state": ramp(9, 2, 1, 2)})}
@@ -77,7 +81,8 @@ func TestNpz(t *testing.T) {
 	require.Equal(t, `array "extra" in b.npz fits no input of the model and was ignored`, w[0].Text)
 
 	f = tree{"a.npz": npzFile(map[string]*tensor.Tensor{"ids": ids, "hidden": ramp(0, 2, 1, 2)})}
-	require.ErrorContains(t, openError(f, spec, Options{}, "a.npz"), `no array "state" (there are hidden, ids; the model takes ids i64[?,3], state f32[2,1,2])`)
+	require.ErrorContains(t, openError(f, spec, Options{}, "a.npz"),
+		`no array "state" (there are hidden, ids; the model takes ids i64[?,3], state f32[2,1,2])`)
 	f = tree{"a.npz": npzFile(map[string]*tensor.Tensor{"ids": tensor.FromI64(make([]int64, 6), 2, 3), "state": ramp(0, 2, 1, 2)})}
 	require.ErrorContains(t, openError(f, spec, Options{}, "a.npz"), "1 samples for input state f32[2,1,2], 2 for others")
 }
@@ -106,7 +111,8 @@ func TestArraysWithChannelsLast(t *testing.T) {
 	require.Empty(t, w)
 	f = tree{"a.npz": npzFile(map[string]*tensor.Tensor{"p": ramp(0, 1, 3), "q": ramp(0, 1, 3)})}
 	require.ErrorContains(t, openError(f, input("x", 1, 3), Options{}, "a.npz"), `no array "x" (there are p, q`)
-	require.ErrorContains(t, openError(tree{"a.npy": npyFile(ramp(0, 2, 3, 1, 5))}, input("x", 1, 4, 3, 1), Options{}, "a.npy"), "f32[2,3,1,5] does not fit")
+	require.ErrorContains(t, openError(tree{"a.npy": npyFile(ramp(0, 2, 3, 1, 5))}, input("x", 1, 4, 3, 1), Options{}, "a.npy"),
+		"f32[2,3,1,5] does not fit")
 }
 
 func TestConversions(t *testing.T) {
@@ -168,7 +174,8 @@ func TestRaw(t *testing.T) {
 	list := all(t, set)
 	require.Equal(t, []string{"a.bin#000000", "a.bin#000001"}, names(list))
 	require.Equal(t, ramp(6, 1, 2, 3), list[1].Feeds["x"])
-	require.ErrorContains(t, openError(tree{"a.bin": b[:47]}, input("x", 1, 2, 3), Options{}, "a.bin"), "47 bytes are no multiple of the 24 of input x f32[1,2,3]")
+	require.ErrorContains(t, openError(tree{"a.bin": b[:47]}, input("x", 1, 2, 3), Options{}, "a.bin"),
+		"47 bytes are no multiple of the 24 of input x f32[1,2,3]")
 	require.ErrorContains(t, openError(tree{"a.bin": nil}, input("x", 1, 2, 3), Options{}, "a.bin"), "0 bytes")
 	require.ErrorContains(t, openError(tree{"a.bin": b}, input("x", 1, -1), Options{}, "a.bin"), "open dimensions")
 	ids := InputSpec{{Name: "x", DType: tensor.Int32, Shape: graph.Static(1, 2)}}
@@ -223,8 +230,10 @@ func TestMNIST(t *testing.T) {
 	require.ErrorContains(t, openError(tree{"i": gz(images[:20])}, input("x", 1, 1, 2, 3), Options{}, "i"), "too few for 2 pictures of 2x3")
 	require.ErrorContains(t, openError(tree{"i": images[:9]}, input("x", 1, 1, 2, 3), Options{}, "i"), "cut off")
 	require.ErrorContains(t, openError(tree{"i": idx(nil, 1<<20, 1<<10, 1<<10)}, input("x", 1, 1, 2, 3), Options{}, "i"), "elements")
-	require.ErrorContains(t, openError(tree{"i": images, "l": idx([]byte{1}, 1)}, input("x", 1, 1, 2, 3), Options{Labels: "l"}, "i"), "1 labels for 2 pictures")
-	require.ErrorContains(t, openError(tree{"a.png": pngFile(3, 2, 0), "l": labels}, input("x", 1, 3, 2, 3), Options{Labels: "l"}, "a.png"), "exactly one file of MNIST images")
+	require.ErrorContains(t, openError(tree{"i": images, "l": idx([]byte{1}, 1)}, input("x", 1, 1, 2, 3), Options{Labels: "l"}, "i"),
+		"1 labels for 2 pictures")
+	require.ErrorContains(t, openError(tree{"a.png": pngFile(3, 2, 0), "l": labels}, input("x", 1, 3, 2, 3), Options{Labels: "l"}, "a.png"),
+		"exactly one file of MNIST images")
 }
 
 // proto encodes a float TensorProto: dims (1), data_type (2), name (8), raw_data (9).
@@ -267,11 +276,13 @@ func TestONNXTestData(t *testing.T) {
 	require.ErrorContains(t, openError(f, input("a", 1, 2), Options{}, "m"), "input_1.pb: the model takes 1 inputs")
 	f = tree{"t/input_0.pb": proto("a", ramp(0, 3))}
 	require.ErrorContains(t, openError(f, input("a", 1, 2), Options{}, "t"), "input_0.pb: f32[3] does not fit input a f32[1,2]")
-	require.ErrorContains(t, openError(tree{"t/input_0.pb": []byte("\xff\xff")}, input("a", 1, 2), Options{}, "t"), "input_0.pb: not an ONNX tensor")
+	require.ErrorContains(t, openError(tree{"t/input_0.pb": []byte("\xff\xff")}, input("a", 1, 2), Options{}, "t"),
+		"input_0.pb: not an ONNX tensor")
 }
 
 func TestSynthetic(t *testing.T) {
-	spec := append(input("x", -1, 3, -1, -1), Input{Name: "ids", DType: tensor.Int64, Shape: graph.Static(1, 50)}, Input{Name: "m", DType: tensor.Bool, Shape: graph.Static(4)})
+	spec := append(input("x", -1, 3, -1, -1), Input{Name: "ids", DType: tensor.Int64, Shape: graph.Static(1, 50)},
+		Input{Name: "m", DType: tensor.Bool, Shape: graph.Static(4)})
 	set, w := open(t, nil, spec, Options{Seed: 1}, "synthetic:3")
 	require.Len(t, w, 1)
 	require.Contains(t, w[0].Text, "3 samples are synthetic noise")

@@ -23,8 +23,8 @@ func inTurns(t *testing.T, n int) (*Bench, map[string]bool) {
 	return b, added
 }
 
-// Few samples are judged by what the other half fitted: the error after is that of two networks, on the half that neither has seen, and what is
-// kept is fitted on all samples and good for others.
+// Few samples are judged by what the other half fitted: the error after is that of two networks, on the half that neither has seen, and
+// what is kept is fitted on all samples and good for others.
 func TestHalvesTakeTurns(t *testing.T) {
 	ctx := context.Background()
 	b, added := inTurns(t, 24)

@@ -75,8 +75,8 @@ func TestWaysOfEqualization(t *testing.T) {
 	require.Equal(t, []string{"c1", "c2", "c3"}, at, "c4 goes with c3, c5 ends")
 }
 
-// After equalization the ranges of a channel on both sides are equal, relative to the tensors' (Nagel et al. 2019, equation 11), and no channel
-// of no range has moved.
+// After equalization the ranges of a channel on both sides are equal, relative to the tensors' (Nagel et al. 2019, equation 11), and no
+// channel of no range has moved.
 func TestEqualizedRanges(t *testing.T) {
 	g := chainGraph(t)
 	e := equalizerOf(t, g, false)

@@ -52,19 +52,20 @@ var allKinds = fourBits(target.TRTInt8, tqc.Symmetric|tqc.PerChannel|tqc.Linear)
 // atEach calls f behind the prefix of every operator whose weight can be tuned.
 func atEach(t *testing.T, b *Bench, f func(l *LayerBench, x *rounding)) (n int) {
 	t.Helper()
-	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
-		x, err := l.rounding(ctx)
-		require.NoError(t, err)
-		f(l, x)
-		n++
-		return nil, nil
-	}})
+	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1,
+		Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+			x, err := l.rounding(ctx)
+			require.NoError(t, err)
+			f(l, x)
+			n++
+			return nil, nil
+		}})
 	require.NoError(t, err)
 	return n
 }
 
-// missed is the sum of squares, over the fitting samples, of what an operator without bias computes in float with its own weight, less what it
-// computes with weight from the quantized inputs; less the mean of each channel if centred. With same both read the quantized inputs.
+// missed is the sum of squares, over the fitting samples, of what an operator without bias computes in float with its own weight, less what
+// it computes with weight from the quantized inputs; less the mean of each channel if centred. With same both read the quantized inputs.
 func missed(t *testing.T, l *LayerBench, weight *tensor.Tensor, same, centred bool) float64 {
 	t.Helper()
 	q, err := alone(l.Graph, l.Node, map[int]*tensor.Tensor{graph.WeightInput: weight})
@@ -214,7 +215,8 @@ func TestGPTQAndRidgeLowerTheErrorOfUnseenSamples(t *testing.T) {
 
 // Scales of groups along the inputs, and where a bias limits a scale.
 func TestMatrixOfGroups(t *testing.T) {
-	c := &tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -7, QMax: 7}, Axis: 0, GroupSize: 4}
+	c := &tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -7, QMax: 7}, Axis: 0,
+		GroupSize: 4}
 	m := matrix{graph.Linear{Groups: 1, Out: 3, In: 6, Taps: 1, Stack: 1}} // MatMul [6, 3], two groups down
 	p := &tqc.Params{Scale: []float32{1, 2, 3, 4, 5, 6}, ZeroPoint: make([]int32, 6)}
 	g := m.grids(0, []int{6, 3}, c, p)

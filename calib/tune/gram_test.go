@@ -17,44 +17,45 @@ import (
 func grams(t *testing.T, threads int, memory int64) (list []*observers.Gram, h, cross []float64) {
 	b, _ := bench(t, &target.ONNXRuntime, 6, 16)
 	b.Threads, b.Memory = threads, memory
-	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1, Float: true, Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
-		g, err := l.Gram(ctx)
-		require.NoError(t, err)
-		again, err := l.Gram(ctx)
-		require.NoError(t, err)
-		require.Same(t, g, again)
-		list = append(list, g)
-		if g == nil {
-			return nil, nil
-		}
-		u, err := calib.NewUnfold(l.Graph, l.Node)
-		require.NoError(t, err)
-		var sumH, sumCross float64
-		err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
-			rows, err := u.Rows(xq, g.X, nil)
+	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1, Float: true,
+		Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+			g, err := l.Gram(ctx)
 			require.NoError(t, err)
-			for _, base := range rows.Base {
-				for _, off := range rows.Offset {
-					q := float64(rows.Codes[base+off]) * g.X.Step
-					sumH += q * q
-				}
+			again, err := l.Gram(ctx)
+			require.NoError(t, err)
+			require.Same(t, g, again)
+			list = append(list, g)
+			if g == nil {
+				return nil, nil
 			}
-			if g.F.Step > 0 {
-				other, err := u.Rows(xf, g.F, nil)
+			u, err := calib.NewUnfold(l.Graph, l.Node)
+			require.NoError(t, err)
+			var sumH, sumCross float64
+			err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
+				rows, err := u.Rows(xq, g.X, nil)
 				require.NoError(t, err)
-				require.Zero(t, other.Limited)
-				for r, base := range rows.Base {
-					for i, off := range rows.Offset {
-						q, f := float64(rows.Codes[base+off])*g.X.Step, float64(other.Codes[other.Base[r]+other.Offset[i]])*g.F.Step
-						sumCross += (f - q) * q
+				for _, base := range rows.Base {
+					for _, off := range rows.Offset {
+						q := float64(rows.Codes[base+off]) * g.X.Step
+						sumH += q * q
 					}
 				}
-			}
-			return nil
-		})
-		h, cross = append(h, sumH), append(cross, sumCross)
-		return nil, err
-	}})
+				if g.F.Step > 0 {
+					other, err := u.Rows(xf, g.F, nil)
+					require.NoError(t, err)
+					require.Zero(t, other.Limited)
+					for r, base := range rows.Base {
+						for i, off := range rows.Offset {
+							q, f := float64(rows.Codes[base+off])*g.X.Step, float64(other.Codes[other.Base[r]+other.Offset[i]])*g.F.Step
+							sumCross += (f - q) * q
+						}
+					}
+				}
+				return nil
+			})
+			h, cross = append(h, sumH), append(cross, sumCross)
+			return nil, err
+		}})
 	require.NoError(t, err)
 	return list, h, cross
 }

@@ -84,7 +84,8 @@ func rewritable(t *testing.T, g *graph.Graph, platform *target.Target, shape ...
 			return set
 		}
 		Prepare(g, configure())
-		return &Bench{Steps: steps, Reference: g, Graph: g.Clone(), Set: configure(), Fit: inputs(2000, 16, shape...), Held: inputs(3000, 24, shape...),
+		return &Bench{Steps: steps, Reference: g, Graph: g.Clone(), Set: configure(), Fit: inputs(2000, 16, shape...),
+			Held: inputs(3000, 24, shape...),
 			Simulate: func(h *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
 				return sim.New(h, set, sim.Options{Runs: g, Constants: shared})
 			},
@@ -295,7 +296,8 @@ func TestSplitHalvesLargeWeights(t *testing.T) {
 			require.NoError(t, err)
 			require.Zero(t, reports[0].Kept)
 			require.Empty(t, b.Steps)
-			require.Regexp(t, `split: 1 of 1 changes are left out: all of them cost [\d.]+ times the work and [\d.]+ times the bytes of the model; --max-work`, said[0])
+			require.Regexp(t, `split: 1 of 1 changes are left out: all of them cost [\d.]+ times the work and [\d.]+ `+
+				`times the bytes of the model; --max-work`, said[0])
 			require.Regexp(t, "--max-(work|bytes) [0-9]+ allows it", reports[0].Layers[0].Why)
 			b = rewritable(t, g, &coarse, 1, 4, 12, 12)
 			b.Say = func(text string) { said = append(said, text) }

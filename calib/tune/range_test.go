@@ -18,8 +18,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// The sums of squares by element are what perturbing that element alone does to the output: with an input x of one operator, the squared output
-// of a weight that is 1 at one element and 0 elsewhere is the sum of x^2 that the element is multiplied by.
+// The sums of squares by element are what perturbing that element alone does to the output: with an input x of one operator, the squared
+// output of a weight that is 1 at one element and 0 elsewhere is the sum of x^2 that the element is multiplied by.
 func TestSquaresAreThoseOfTheOutput(t *testing.T) {
 	for name, text := range map[string]string{
 		"conv": `opset 13
@@ -126,9 +126,11 @@ func TestRangesLowerTheError(t *testing.T) {
 	require.LessOrEqual(t, scales, r.Kept, "a correction of the bias alone may be best")
 }
 
-// Every scheme keeps its own: powers of two stay powers of two, zero points of symmetric weights 0, groups their number, and integer biases fit.
+// Every scheme keeps its own: powers of two stay powers of two, zero points of symmetric weights 0, groups their number, and integer biases
+// fit.
 func TestRangesKeepTheScheme(t *testing.T) {
-	for _, text := range []string{"int4-sym-channel", "int4-sym-tensor", "int4-sym-channel-pow2", "int4-sym-tensor-pow2", "uint4-asym-channel"} {
+	for _, text := range []string{"int4-sym-channel", "int4-sym-tensor", "int4-sym-channel-pow2", "int4-sym-tensor-pow2",
+		"uint4-asym-channel"} {
 		t.Run(text, func(t *testing.T) {
 			s, err := tqc.ParseScheme(text)
 			require.NoError(t, err)

@@ -177,10 +177,11 @@ func TestSweepRefusesWhatIsNoWeight(t *testing.T) {
 		"2 numbers for a bias": {Bias: []float64{1, 2}},
 	} {
 		b, _ := bench(t, &target.TRTInt8, 2, 2)
-		_, err := b.Sweep(context.Background(), &Proposer{Name: "wrong", Trials: 1, Propose: func(context.Context, *LayerBench) ([]Proposal, error) {
-			p.By = "wrong"
-			return []Proposal{p}, nil
-		}})
+		_, err := b.Sweep(context.Background(), &Proposer{Name: "wrong", Trials: 1,
+			Propose: func(context.Context, *LayerBench) ([]Proposal, error) {
+				p.By = "wrong"
+				return []Proposal{p}, nil
+			}})
 		require.ErrorContains(t, err, "wrong")
 		require.ErrorContains(t, err, name)
 	}

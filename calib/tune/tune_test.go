@@ -59,7 +59,8 @@ func sampleList(from, n int) []*exec.Sample {
 		for k := range x.F32() {
 			x.F32()[k] = x.F32()[k]*0.5 + 0.7
 		}
-		list = append(list, &exec.Sample{Name: fmt.Sprint(i), Hash: sha256.Sum256([]byte{byte(i), byte(from)}), Feeds: map[string]*tensor.Tensor{"x": x}})
+		list = append(list, &exec.Sample{Name: fmt.Sprint(i), Hash: sha256.Sum256([]byte{byte(i), byte(from)}),
+			Feeds: map[string]*tensor.Tensor{"x": x}})
 	}
 	return list
 }
@@ -137,7 +138,9 @@ func TestBiasCorrectionLowersTheErrorOfUnseenSamples(t *testing.T) {
 			}
 
 			// What was measured is what an evaluator of its own finds.
-			ev, err := analysis.NewEvaluator(context.Background(), b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, 1, 0)
+			ev, err := analysis.NewEvaluator(context.Background(), b.Reference, func() exec.Iterator {
+				return &exec.InMemory{Samples: b.Held}
+			}, 1, 0)
 			require.NoError(t, err)
 			q, err := b.Simulate(b.Graph, b.Set, nil)
 			require.NoError(t, err)

@@ -25,7 +25,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a page has for what a test waits for: so long that a machine which is busy decides nothing. Runs of models are among it.
+// patience is how long a page has for what a test waits for: so long that a machine which is busy decides nothing. Runs of models are among
+// it.
 const patience = 10 * time.Minute
 
 // answer is how long the browser has for one thing that it is asked.
@@ -41,7 +42,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 func run(m *testing.M) int {
 	path := chromium()
 	if path == "" {
-		fmt.Println("SKIP: there is no Chromium here, the tests in a browser were not run (apt-get install chromium, or name one in QWB_CHROMIUM)")
+		fmt.Println("SKIP: there is no Chromium here, the tests in a browser were not run (apt-get install chromium, " +
+			"or name one in QWB_CHROMIUM)")
 		return 0
 	}
 	dir, err := os.MkdirTemp("", "qwb-browsertest-*")
@@ -212,8 +214,10 @@ func (p *tab) sized(l look) chromedp.Action[chromedp.Void] {
 	if l.dark {
 		scheme = "dark"
 	}
-	return chromedp.Steps(ask(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: l.height, DeviceScaleFactor: 1}),
-		ask(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}}}))
+	return chromedp.Steps(ask(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: l.width, Height: l.height,
+		DeviceScaleFactor: 1}), ask(emulation.SetEmulatedMedia,
+		emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme},
+			{Name: "prefers-reduced-motion", Value: "reduce"}}}))
 }
 
 func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
@@ -241,7 +245,8 @@ func (p *tab) js(expression string, into any) {
 func (p *tab) try(expression string, into any) error {
 	ctx, stop := context.WithTimeout(p.ctx, answer)
 	defer stop()
-	text, err := chromedp.Run(ctx, chromedp.Evaluate[[]byte]("(async () => {"+tools+"return ("+expression+");})()", chromedp.EvalAwaitPromise, chromedp.EvalAsValue))
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[[]byte]("(async () => {"+tools+"return ("+expression+");})()", chromedp.EvalAwaitPromise,
+		chromedp.EvalAsValue))
 	if err == nil && into != nil {
 		err = json.Unmarshal(text, into)
 	}
@@ -261,7 +266,8 @@ func (p *tab) until(expression string) {
 	var shown string
 	_ = p.try("text()", &shown)
 	var asked []string
-	_ = p.try(`performance.getEntriesByType("resource").filter((e) => /api/.test(e.name)).map((e) => Math.round(e.startTime) + " ms " + new URL(e.name).pathname + " " + e.responseStatus)`, &asked)
+	_ = p.try(`performance.getEntriesByType("resource").filter((e) => /api/.test(e.name)).map((e) => Math.round(e.startTime) + " ms " + new `+
+		`URL(e.name).pathname + " " + e.responseStatus)`, &asked)
 	p.shoot("failed-" + strings.ReplaceAll(p.t.Name(), "/", "-"))
 	p.t.Fatalf("this never came true: %s (%v)\nthe page asked %s and shows:\n%s", expression, last, strings.Join(asked, ", "), shown)
 }
@@ -303,7 +309,8 @@ func (p *tab) choose(css, name, value string) {
 	p.t.Helper()
 	at := fmt.Sprintf("one(%s, %s)", quoted(css), quoted(name))
 	p.until(at)
-	p.js(fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", {bubbles: true})); return e.value; })(%s)`, quoted(value), at), nil)
+	p.js(fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", `+
+		`{bubbles: true})); return e.value; })(%s)`, quoted(value), at), nil)
 }
 
 // drag pulls an element by so many pixels, with a real mouse.
@@ -360,8 +367,10 @@ func (p *tab) nameless() (list []string, count int) {
 			continue
 		}
 		switch role := value(n.Role); role {
-		case "button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "slider", "tab", "tabpanel", "treeitem", "tree", "option", "table", "grid", "img", "image", "figure",
-			"region", "dialog", "navigation", "separator", "spinbutton", "listbox", "application", "graphics-document", "switch", "menuitem", "progressbar":
+		case "button", "link", "textbox", "searchbox", "combobox", "checkbox", "radio", "slider", "tab", "tabpanel", "treeitem", "tree", "option",
+			"table", "grid", "img", "image", "figure",
+			"region", "dialog", "navigation", "separator", "spinbutton", "listbox", "application", "graphics-document", "switch", "menuitem",
+			"progressbar":
 			count++
 			if strings.TrimSpace(value(n.Name)) == "" {
 				list = append(list, fmt.Sprintf("%s (node %d)", role, n.BackendDOMNodeID))

@@ -26,8 +26,10 @@ func TestClassNames(t *testing.T) {
 	p.choose("input[type=text]", "Labels", "labels.tsv")
 	p.click(".part button", "Find changed predictions")
 	name := `/^<img src=x onerror=alert\([0-9]+\)>\\u202esign[0-9]+ \([0-9]+\)$/`
-	p.until(`all("ul.samples .sample").length > 0 && [...all("ul.samples .sample table")[0].querySelectorAll("td:nth-child(2)")].every((c) => ` + name + `.test(c.firstChild.textContent))`)
-	p.until(`all("table.results", "Which class became which")[0].querySelectorAll("tbody tr").length > 0 && ` + name + `.test(all("table.results", "Which class became which")[0].querySelector("tbody th").textContent)`)
+	p.until(`all("ul.samples .sample").length > 0 && [...all("ul.samples .sample ` +
+		`table")[0].querySelectorAll("td:nth-child(2)")].every((c) => ` + name + `.test(c.firstChild.textContent))`)
+	p.until(`all("table.results", "Which class became which")[0].querySelectorAll("tbody tr").length > 0 && ` + name +
+		`.test(all("table.results", "Which class became which")[0].querySelector("tbody th").textContent)`)
 	p.until(`/label: <img src=x/.test(text()) && !document.querySelector("ul.samples img, main img") && !/names.txt has/.test(text())`)
 	p.looked("classes")
 

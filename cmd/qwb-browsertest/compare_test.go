@@ -15,7 +15,8 @@ import (
 	"qwb/internal/demo"
 )
 
-// TestATensorOfTwoPlans: a click on a row of Compare draws the tensor in both plans over one axis, with the figures that the command line has.
+// TestATensorOfTwoPlans: a click on a row of Compare draws the tensor in both plans over one axis, with the figures that the command line
+// has.
 func TestATensorOfTwoPlans(t *testing.T) {
 	dir := planned(t)
 	command(t, dir, "calibrate", "glyphs.onnx", "--data", "data", "--platform", "trt_int8", "--observer", "kl", "-o", "kl.plan.json")
@@ -32,10 +33,13 @@ func TestATensorOfTwoPlans(t *testing.T) {
 		if d.What != "scale" || d.At != "in0" {
 			continue
 		}
-		p.js(fmt.Sprintf(`all("table.results tbody tr").find((r) => r.textContent.includes(%s) && r.textContent.includes("in0")).querySelector("button").click(), true`, quoted(d.Node)), nil)
+		p.js(fmt.Sprintf(`all("table.results tbody tr").find((r) => r.textContent.includes(%s) && `+
+			`r.textContent.includes("in0")).querySelector("button").click(), true`, quoted(d.Node)), nil)
 		p.until(fmt.Sprintf(`one(".pair svg[role=img]", /A: .* levels .* apart. B: .* levels .* apart/) && one("h4", %s)`, quoted(d.Node+":in0")))
-		p.until(`document.querySelectorAll(".pair line.side-A").length === 2 && document.querySelectorAll(".pair line.side-B").length === 2 && document.querySelectorAll(".pair .area").length === 1`)
-		p.until(fmt.Sprintf(`all(".result table.results tr").some((r) => /^scale/.test(r.textContent) && r.cells[1].title === %q && r.cells[2].title === %q)`, d.A, d.B))
+		p.until(`document.querySelectorAll(".pair line.side-A").length === 2 && document.querySelectorAll(".pair line.side-B").length === 2 && ` +
+			`document.querySelectorAll(".pair .area").length === 1`)
+		p.until(fmt.Sprintf(`all(".result table.results tr").some((r) => /^scale/.test(r.textContent) && r.cells[1].title === %q && `+
+			`r.cells[2].title === %q)`, d.A, d.B))
 		p.show(`document.querySelector(".pair")`)
 		p.looked("pair")
 		p.click("button", "in1")
@@ -47,8 +51,8 @@ func TestATensorOfTwoPlans(t *testing.T) {
 	t.Fatal("the two plans have the same scales")
 }
 
-// TestTwoStructures: two plans of different networks say which operators only one of them has, in words, in a table and as colours; networks with
-// nothing in common say so.
+// TestTwoStructures: two plans of different networks say which operators only one of them has, in words, in a table and as colours;
+// networks with nothing in common say so.
 func TestTwoStructures(t *testing.T) {
 	dir := planned(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.onnx"), changed(t), 0o600))
@@ -61,7 +65,8 @@ func TestTwoStructures(t *testing.T) {
 	p.until(`/\(1 under another name\); 0 only in A; 1 only in B; in both under another form: [0-9] of A, [0-9] of B\./.test(text())`)
 	row := func(words string) {
 		t.Helper()
-		p.until(fmt.Sprintf(`all("table.results tbody tr").some((r) => [...r.cells].map((c) => c.textContent).join("|").startsWith(%s))`, quoted(words)))
+		p.until(fmt.Sprintf(`all("table.results tbody tr").some((r) => [...r.cells].map((c) => c.textContent).join("|").startsWith(%s))`,
+			quoted(words)))
 	}
 	row("other form|mix_swish|HardSwish|mix_swish|Relu|the same name, another type")
 	row("only in B|–|–|<b>extra</b>|Abs")
@@ -76,7 +81,8 @@ func TestTwoStructures(t *testing.T) {
 
 	p.choose("input[type=text]", "B", "tiny.onnx")
 	p.click(".part button", "Show differing settings")
-	p.until(`/The two networks are too different to be compared operator by operator: 0 of [0-9]+ and 2 operators are in both\./.test(text()) && !document.querySelector(".networks, table.results")`)
+	p.until(`/The two networks are too different to be compared operator by operator: ` +
+		`0 of [0-9]+ and 2 operators are in both\./.test(text()) && !document.querySelector(".networks, table.results")`)
 	p.looked("different")
 }
 
@@ -119,7 +125,8 @@ func tiny(t *testing.T) []byte {
 	x, y, z := add(in.Name), add("y"), add("z")
 	g.Inputs, g.Outputs = []graph.ValueID{x}, []graph.ValueID{z}
 	for i, op := range []string{"Tanh", "Exp"} {
-		_, err := g.AddNode(graph.Node{Name: op, Op: op, Inputs: []graph.ValueID{[]graph.ValueID{x, y}[i]}, Outputs: []graph.ValueID{[]graph.ValueID{y, z}[i]}})
+		_, err := g.AddNode(graph.Node{Name: op, Op: op, Inputs: []graph.ValueID{[]graph.ValueID{x, y}[i]},
+			Outputs: []graph.ValueID{[]graph.ValueID{y, z}[i]}})
 		require.NoError(t, err)
 	}
 	var b bytes.Buffer

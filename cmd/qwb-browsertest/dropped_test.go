@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReportsThatAreDropped: a report is shown beside what is open, with the figures of its file; nothing of it is uploaded, run or kept. The
-// page without a server has the same views.
+// TestReportsThatAreDropped: a report is shown beside what is open, with the figures of its file; nothing of it is uploaded, run or kept.
+// The page without a server has the same views.
 func TestReportsThatAreDropped(t *testing.T) {
 	dir := planned(t)
 	printed := command(t, dir, "analyze", "glyphs.plan.json", "--samples", "8", "--html", "r.html", "--json")
@@ -47,7 +47,8 @@ func TestReportsThatAreDropped(t *testing.T) {
 		network       bool
 	}{{"elsewhere.html", string(htmlFile), true}, {"elsewhere.json", printed, false}} {
 		drop(x.name, x.content)
-		p.until(of(x.name) + ` && one(".view-report .headline").textContent.includes("NSR") && all(".view-report table.rows tbody tr[data-i]").length > 5`)
+		p.until(of(x.name) + ` && one(".view-report .headline").textContent.includes("NSR") && all(".view-report table.rows tbody ` +
+			`tr[data-i]").length > 5`)
 		var canvas bool
 		p.js(`Boolean(one(".view-report canvas.graph-canvas, .view-report .network canvas"))`, &canvas)
 		assert.Equal(t, x.network, canvas, x.name)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestJobsShowTheFiguresOfTheCommands runs what the views run and finds in each result the figures that the command line prints. After the page
-// is loaded again the results are still there.
+// TestJobsShowTheFiguresOfTheCommands runs what the views run and finds in each result the figures that the command line prints. After the
+// page is loaded again the results are still there.
 func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 	dir := planned(t)
 	p := open(t, serve(t, dir, "glyphs.plan.json").url, desk)
@@ -33,7 +33,8 @@ func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 		FloatTop1      int `json:"float_top1"`
 	}
 	figures(&eval, "eval", "glyphs.plan.json", "--data", "data", "--labels", "labels.tsv", "--mode", "int8")
-	p.until(fmt.Sprintf(`/correct in float\s+%d of %d/.test(text()) && /correct on integers\s+%d of %d/.test(text())`, eval.FloatTop1, eval.N, eval.Top1, eval.N))
+	p.until(fmt.Sprintf(`/correct in float\s+%d of %d/.test(text()) && /correct on integers\s+%d of %d/.test(text())`, eval.FloatTop1, eval.N,
+		eval.Top1, eval.N))
 	if eval.Flips > 0 {
 		p.until(`all("ul.samples canvas").length > 0`)
 		p.click("ul.samples button", "Error by operator")
@@ -74,7 +75,9 @@ func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 	p.until(`/OK: 0 of [0-9,]+ integers differ/.test(text())`)
 	p.until(`one(".view-verify p.warn", "The plan has changed since")`)
 
-	p.js(`window.fetch = ((plain) => async (...a) => { const r = await plain(...a); await new Promise((later) => setTimeout(later, 300)); return r; })(window.fetch), true`, nil) // answers come after events
+	// answers come after events
+	p.js(`window.fetch = ((plain) => async (...a) => { const r = await plain(...a); await new Promise((later) => setTimeout(later, 300)); `+
+		`return r; })(window.fetch), true`, nil)
 	p.choose("input[type=text]", "Samples", "nowhere")
 	p.click(".part button", "Verify$")
 	p.until(`one(".message p", /verify failed/) && /nowhere.*below is the result of an earlier run/.test(text())`)

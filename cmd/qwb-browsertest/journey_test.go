@@ -66,8 +66,8 @@ func inForce(t *testing.T, dir string) (list []map[string]any) {
 	return list
 }
 
-// TestFromAModelToAFile is what somebody does who comes with a model: drop it, calibrate, look, drag a threshold, keep an operator in float,
-// take that back, export. The file has the bytes that the command line writes.
+// TestFromAModelToAFile is what somebody does who comes with a model: drop it, calibrate, look, drag a threshold, keep an operator in
+// float, take that back, export. The file has the bytes that the command line writes.
 func TestFromAModelToAFile(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	pictures(t, dir, 48)
@@ -186,15 +186,16 @@ func TestHostileNames(t *testing.T) {
 	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
 	p.shoot("hostile")
 	var foreign []string
-	p.js(`[...document.querySelectorAll("script, img, iframe, object, embed, link, a[href]")].map((e) => e.src || e.href || e.tagName).filter((u) => u && !String(u).startsWith(location.origin))`, &foreign)
+	p.js(`[...document.querySelectorAll("script, img, iframe, object, embed, link, `+
+		`a[href]")].map((e) => e.src || e.href || e.tagName).filter((u) => u && !String(u).startsWith(location.origin))`, &foreign)
 	assert.Empty(t, foreign)
 	var scripts int
 	p.js(`document.querySelectorAll("script").length`, &scripts)
 	assert.Equal(t, 1, scripts, "that of the page itself")
 }
 
-// TestKilledAndStartedAgain: a server that is killed in the middle of a job loses no decision; the page says that it is gone, and that of the
-// next start has all of them.
+// TestKilledAndStartedAgain: a server that is killed in the middle of a job loses no decision; the page says that it is gone, and that of
+// the next start has all of them.
 func TestKilledAndStartedAgain(t *testing.T) {
 	dir := planned(t)
 	s := serve(t, dir, "glyphs.plan.json")

@@ -25,8 +25,10 @@ func large(t *testing.T, file string) {
 	b.WriteString("graph large\nopset 17\ninput x: f32[1,4,4,4]\n")
 	in := "x"
 	for i := range 1250 {
-		fmt.Fprintf(&b, "const wa%d: f32[4,4,1,1] = normal(seed=%d, std=0.5)\nconst wb%d: f32[4,4,1,1] = normal(seed=%d, std=0.05)\n", i, 2*i, i, 2*i+1)
-		fmt.Fprintf(&b, "a%d = Conv(%s, wa%d) \"block%d/expand\"\nr%d = Relu(a%d) \"block%d/relu\"\nb%d = Conv(r%d, wb%d) \"block%d/project\"\ny%d = Add(%s, b%d) \"block%d/add\"\n", i, in, i, i, i, i, i, i, i, i, i, i, in, i, i)
+		fmt.Fprintf(&b, "const wa%d: f32[4,4,1,1] = normal(seed=%d, std=0.5)\nconst wb%d: f32[4,4,1,1] = normal(seed=%d, std=0.05)\n", i,
+			2*i, i, 2*i+1)
+		fmt.Fprintf(&b, "a%d = Conv(%s, wa%d) \"block%d/expand\"\nr%d = Relu(a%d) \"block%d/relu\"\n"+
+			"b%d = Conv(r%d, wb%d) \"block%d/project\"\ny%d = Add(%s, b%d) \"block%d/add\"\n", i, in, i, i, i, i, i, i, i, i, i, i, in, i, i)
 		in = fmt.Sprintf("y%d", i)
 	}
 	fmt.Fprintf(&b, "output %s\n", in)
@@ -36,20 +38,22 @@ func large(t *testing.T, file string) {
 	require.NoError(t, (&onnx.Model{Graph: g}).Save(file, onnx.SaveOptions{}))
 }
 
-// TestAThousandBlocks: a network of 5,000 operators can be used, in the report and in the live page. What it takes is logged; the limits are those
-// of a loaded machine, several times what an idle one needs.
+// TestAThousandBlocks: a network of 5,000 operators can be used, in the report and in the live page. What it takes is logged; the limits
+// are those of a loaded machine, several times what an idle one needs.
 func TestAThousandBlocks(t *testing.T) {
 	dir := t.TempDir()
 	large(t, filepath.Join(dir, "large.onnx"))
 	command(t, dir, "calibrate", "large.onnx", "--data", "synthetic:2", "--platform", "trt_int8")
 	command(t, dir, "analyze", "large.plan.json", "--graphwise", "--statistical", "--samples", "2", "--html", "r.html")
-	for name, url := range map[string]string{"report": "file://" + filepath.ToSlash(filepath.Join(dir, "r.html")), "live": serve(t, dir, "large.plan.json").url} {
+	for name, url := range map[string]string{"report": "file://" + filepath.ToSlash(filepath.Join(dir, "r.html")),
+		"live": serve(t, dir, "large.plan.json").url} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, url, desk)
 			if name == "live" {
 				p.operators()
 			}
-			p.until(`all("table.rows tbody tr[data-i]").length > 5 && one(".graph-canvas") && /5,?000 operators/.test(text()) && performance.getEntriesByName("first-contentful-paint").length > 0`)
+			p.until(`all("table.rows tbody tr[data-i]").length > 5 && one(".graph-canvas") && /5,?000 operators/.test(text()) && ` +
+				`performance.getEntriesByName("first-contentful-paint").length > 0`)
 			var first, filter float64
 			p.js(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &first)
 			// From the letter typed to the picture after it, as often as there are letters.
@@ -80,7 +84,8 @@ func TestAThousandBlocks(t *testing.T) {
 				return took.sort((a, b) => a - b); })()`, &frames)
 			var heap float64
 			p.js(`performance.memory.usedJSHeapSize`, &heap)
-			t.Logf("first paint %.0f ms, filter at most %.0f ms, a picture while panning %.0f ms (median; worst %.0f), JavaScript heap %.0f MB, renderer %d MB", first, filter, frames[30], frames[59], heap/1e6, p.resident()>>20)
+			t.Logf("first paint %.0f ms, filter at most %.0f ms, a picture while panning %.0f ms (median; worst %.0f), JavaScript heap %.0f MB, "+
+				"renderer %d MB", first, filter, frames[30], frames[59], heap/1e6, p.resident()>>20)
 			assert.Less(t, first, 5000.0)
 			assert.Less(t, filter, 300.0)
 			assert.Less(t, frames[30], 100.0)

@@ -29,7 +29,8 @@ func real(t *testing.T) (dir, plan string, args []string) {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "mobilenet_v1.onnx"), model, 0o600))
 	pictures := filepath.Join(data, "data", "pets", "calibration")
-	command(t, dir, "calibrate", "mobilenet_v1.onnx", "--data", pictures, "--preprocess", "imagenet-inception", "--platform", "trt_int8", "--observer", "mse", "--samples", "16")
+	command(t, dir, "calibrate", "mobilenet_v1.onnx", "--data", pictures, "--preprocess", "imagenet-inception", "--platform", "trt_int8",
+		"--observer", "mse", "--samples", "16")
 	return dir, "mobilenet_v1.plan.json", []string{"--root", dir, "--root", pictures}
 }
 
@@ -74,7 +75,8 @@ func TestWhyDidItLose(t *testing.T) {
 	p.until(nsr + " > 0")
 	var before, after float64
 	p.js(nsr, &before)
-	p.until(`/^\s*(\[?.?\]?\s*)?\d*\s*depthwise_conv_2d_1\b/m.test(all("[role=grid] [role=row], .tablehost tbody tr")[0].innerText) || /depthwise_conv_2d_1\b/.test(all("[role=grid] [role=row], .tablehost tbody tr")[1].innerText)`)
+	p.until(`/^\s*(\[?.?\]?\s*)?\d*\s*depthwise_conv_2d_1\b/m.test(all("[role=grid] [role=row], ` +
+		`.tablehost tbody tr")[0].innerText) || /depthwise_conv_2d_1\b/.test(all("[role=grid] [role=row], .tablehost tbody tr")[1].innerText)`)
 	p.shoot("walk-1-worst")
 	p.click("[role=tab]", "Advice")
 	p.until(`/depthwise_conv_2d_1/.test(one("[role=tabpanel]").innerText)`)

@@ -11,13 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheNetworkByKeyboard follows tensors, searches, zooms and prints without a mouse. What is drawn is held as the pixels of the canvas: the
-// same view is the same picture.
+// TestTheNetworkByKeyboard follows tensors, searches, zooms and prints without a mouse. What is drawn is held as the pixels of the canvas:
+// the same view is the same picture.
 func TestTheNetworkByKeyboard(t *testing.T) {
 	p := open(t, serve(t, planned(t), "glyphs.plan.json").url, desk)
 	p.until(`one(".graph-canvas")`)
 	press := func(key string) {
-		p.js(fmt.Sprintf(`document.querySelector(".graph-canvas").dispatchEvent(new KeyboardEvent("keydown", {key: %s, bubbles: true})), new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => f(1))))`, quoted(key)), nil)
+		p.js(fmt.Sprintf(`document.querySelector(".graph-canvas").dispatchEvent(new KeyboardEvent("keydown", {key: %s, bubbles: true})), `+
+			`new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => f(1))))`, quoted(key)), nil)
 	}
 	read := func(expression string) (s string) {
 		p.js(expression, &s)
@@ -103,7 +104,8 @@ func TestUndoWaitsForItself(t *testing.T) {
 	}
 	p := open(t, serve(t, dir, "glyphs.plan.json").url, desk)
 	p.click("button", "↶ Undo")
-	p.js(`one("button", "↶ Undo").click(), document.dispatchEvent(new KeyboardEvent("keydown", {key: "z", ctrlKey: true, bubbles: true})), true`, nil)
+	p.js(`one("button", "↶ Undo").click(), document.dispatchEvent(new KeyboardEvent("keydown", {key: "z", ctrlKey: true, bubbles: `+
+		`true})), true`, nil)
 	p.until(`all("button", "↶ Undo").some((b) => !b.disabled)`)
 	var said string
 	p.js(`text()`, &said)

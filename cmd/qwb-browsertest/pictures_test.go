@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPicturesOfTheDocs makes the pictures of docs/ anew, after real jobs on MobileNetV1, the demo and a language model, where QWB_PICTURES names
-// a folder for them. No photograph is on them: what shows samples shows those of the demo.
+// TestPicturesOfTheDocs makes the pictures of docs/ anew, after real jobs on MobileNetV1, the demo and a language model, where QWB_PICTURES
+// names a folder for them. No photograph is on them: what shows samples shows those of the demo.
 func TestPicturesOfTheDocs(t *testing.T) {
 	data := os.Getenv("QWB_TESTDATA")
 	if os.Getenv("QWB_PICTURES") == "" || data == "" {
@@ -134,7 +134,8 @@ func picturesOfMobileNet(t *testing.T) {
 	p.draw("workbench-export")
 
 	p.view("Compare")
-	command(t, dir, "calibrate", "mobilenet_v1.onnx", "--data", args[3], "--preprocess", "imagenet-inception", "--platform", "trt_int8", "--observer", "kl", "--samples", "16", "-o", "kl.plan.json")
+	command(t, dir, "calibrate", "mobilenet_v1.onnx", "--data", args[3], "--preprocess", "imagenet-inception", "--platform", "trt_int8",
+		"--observer", "kl", "--samples", "16", "-o", "kl.plan.json")
 	p.choose("input[type=text]", "B", "kl.plan.json")
 	p.click(".part button", "Compare$")
 	p.until(`document.querySelector(".differs")`)
@@ -157,9 +158,12 @@ func TestTheLanguageView(t *testing.T) {
 		t.Skip("QWB_TESTDATA is not set: no real models")
 	}
 	p := withLanguageModel(t, data)
-	p.until(`[...document.querySelectorAll(".strip p")].map((l) => l.textContent).join("|").startsWith("line 1 Once upon a time there was Lily. One day")`)
-	p.until(`[...document.querySelectorAll(".strip .token")].every((e) => e.style.background && /^NLL .* in float, .* quantized: change .* nats; KL/.test(e.title))`)
-	p.until(`new Set([...document.querySelectorAll(".strip .token")].map((e) => e.style.background)).size > 10 && document.querySelector(".strip .token.flip")`)
+	p.until(`[...document.querySelectorAll(".strip p")].map((l) => l.textContent).join("|").startsWith("line 1 Once ` +
+		`upon a time there was Lily. One day")`)
+	p.until(`[...document.querySelectorAll(".strip .token")].every((e) => e.style.background && /^NLL .* in float, .* quantized: ` +
+		`change .* nats; KL/.test(e.title))`)
+	p.until(`new Set([...document.querySelectorAll(".strip .token")].map((e) => e.style.background)).size > 10 && ` +
+		`document.querySelector(".strip .token.flip")`)
 	p.until(`(() => { // the table has the same figures, the largest first
 		const rows = [...all("table.results", "Tokens, the largest change first")[0].querySelectorAll("tbody tr")], of = (r) => Math.abs(Number(r.cells[4].title));
 		return rows.length === 15 && rows.every((r, i) => of(r) > 0 && (!i || of(r) <= of(rows[i - 1])) && Math.abs(Number(r.cells[3].title) - Number(r.cells[2].title) - Number(r.cells[4].title)) < 1e-9);
@@ -219,7 +223,8 @@ func (p *tab) show(element string) {
 func (p *tab) draw(name string) {
 	p.t.Helper()
 	p.do(chromedp.Sleep(300e6)) // what is drawn a frame later
-	p.js(`document.activeElement.blur(), [...document.querySelectorAll(".message button")].filter(visible).forEach((b) => b.click()), true`, nil)
+	p.js(`document.activeElement.blur(), [...document.querySelectorAll(".message button")].filter(visible).forEach((b) => b.click()), true`,
+		nil)
 	ctx, stop := context.WithTimeout(p.ctx, answer)
 	defer stop()
 	shot, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())

@@ -54,12 +54,13 @@ func analysed(t *testing.T) (file string, r *struct{ Layerwise []layer }) {
 	t.Helper()
 	dir := planned(t)
 	r = new(struct{ Layerwise []layer })
-	require.NoError(t, json.Unmarshal([]byte(command(t, dir, "analyze", "glyphs.plan.json", "--samples", "8", "--html", "r.html", "--json")), r))
+	require.NoError(t, json.Unmarshal([]byte(command(t, dir, "analyze", "glyphs.plan.json", "--samples", "8", "--html", "r.html", "--json")),
+		r))
 	return "file://" + filepath.ToSlash(filepath.Join(dir, "r.html")), r
 }
 
-// TestTheReportIsOneFile opens it from disk: verdict, network, table and panel are there, linked, every control has a name, and no figure in the
-// table differs from --json.
+// TestTheReportIsOneFile opens it from disk: verdict, network, table and panel are there, linked, every control has a name, and no figure
+// in the table differs from --json.
 func TestTheReportIsOneFile(t *testing.T) {
 	file, r := analysed(t)
 	p := open(t, file, desk)
@@ -70,14 +71,16 @@ func TestTheReportIsOneFile(t *testing.T) {
 		p.choose("input", "Filter", l.Node)
 		p.until(fmt.Sprintf(`document.querySelector("table.rows tbody tr[data-i] bdi").textContent === %s`, quoted(l.Node)))
 		var title string
-		p.js(`[...document.querySelectorAll("table.rows tbody tr[data-i]")].find((tr) => tr.querySelector("bdi").textContent === `+quoted(l.Node)+`).querySelector("td:has(.meter)").title`, &title)
+		p.js(`[...document.querySelectorAll("table.rows tbody tr[data-i]")].find((tr) => tr.querySelector("bdi").textContent === `+quoted(l.Node)+
+			`).querySelector("td:has(.meter)").title`, &title)
 		var nsr, spread float64
 		_, err := fmt.Sscanf(title, "%g ± %g", &nsr, &spread)
 		require.NoError(t, err, title)
 		assert.Equal(t, l.NSR, nsr)
 		assert.Equal(t, l.NSRError, spread)
 		p.js(`document.querySelector("table.rows tbody tr[data-i]").click(), true`, nil)
-		p.until(fmt.Sprintf(`document.querySelector(".layer h2").textContent === %[1]s && location.hash === "#node=" + encodeURIComponent(%[1]s)`, quoted(l.Node)))
+		p.until(fmt.Sprintf(`document.querySelector(".layer h2").textContent === %[1]s && location.hash === "#node=" + encodeURIComponent(%[1]s)`,
+			quoted(l.Node)))
 	}
 	p.choose("input", "Filter", "nsr>1e9")
 	p.until(`text().includes("No operator passes the filter")`)
@@ -101,7 +104,8 @@ func TestTheReportFitsSmallAndDark(t *testing.T) {
 	assert.Less(t, light, 150.0)
 }
 
-// TestTheReportInTheOrderOfTheNetwork: one bar for each operator with the error up to it, as --json has it, and a click selects the operator.
+// TestTheReportInTheOrderOfTheNetwork: one bar for each operator with the error up to it, as --json has it, and a click selects the
+// operator.
 func TestTheReportInTheOrderOfTheNetwork(t *testing.T) {
 	file, r := analysed(t)
 	p := open(t, file, desk)
@@ -114,11 +118,12 @@ func TestTheReportInTheOrderOfTheNetwork(t *testing.T) {
 		}), "%s is not in %q", l.Node, names)
 	}
 	p.js(`document.querySelector("svg.bars g:nth-of-type(3)").dispatchEvent(new MouseEvent("click", {bubbles: true})), true`, nil)
-	p.until(`document.querySelector(".layer h2").textContent === document.querySelector("svg.bars g:nth-of-type(3) title").textContent.split(": NSR")[0]`)
+	p.until(`document.querySelector(".layer h2").textContent === document.querySelector("svg.bars g:nth-of-type(3) ` +
+		`title").textContent.split(": NSR")[0]`)
 }
 
-// TestTheReportOnPaper: it is light although the screen is dark, the network fits on one page in the colours of its legend, nothing runs out of the
-// page, and what is made for paper is gone afterwards.
+// TestTheReportOnPaper: it is light although the screen is dark, the network fits on one page in the colours of its legend, nothing runs
+// out of the page, and what is made for paper is gone afterwards.
 func TestTheReportOnPaper(t *testing.T) {
 	file, _ := analysed(t)
 	p := open(t, file, look{760, 1060, true}) // a page of A4 within its margins
@@ -127,7 +132,8 @@ func TestTheReportOnPaper(t *testing.T) {
 	var screen, paper, light string
 	p.js(legend, &screen)
 	p.js(`dispatchEvent(new Event("beforeprint")), true`, nil)
-	p.do(ask(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}))
+	p.do(ask(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print",
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}))
 	var size []float64
 	p.js(`((b) => [b.width, b.height])(document.querySelector("canvas.graph-paper").getBoundingClientRect())`, &size)
 	assert.LessOrEqual(t, size[0], 760.0)
@@ -163,9 +169,11 @@ func TestTheReportOnPaper(t *testing.T) {
 	assert.Equal(t, []int{0, 1}, printed[1:], "buttons, networks")
 }
 
-// TestHostileNamesAreText: names that are markup, commands of a terminal or turn the direction of writing are shown as text, and nothing runs.
+// TestHostileNamesAreText: names that are markup, commands of a terminal or turn the direction of writing are shown as text, and nothing
+// runs.
 func TestHostileNamesAreText(t *testing.T) {
-	names := []string{`</script><script>alert(1)</script>`, `"><img src=x onerror=alert(2)>`, "\u202egnp.exe", "a\x1b[31mb", "\u2028", "{{7*7}}", "javascript:alert(3)"}
+	names := []string{`</script><script>alert(1)</script>`, `"><img src=x onerror=alert(2)>`, "\u202egnp.exe", "a\x1b[31mb", "\u2028",
+		"{{7*7}}", "javascript:alert(3)"}
 	file, r := analysed(t)
 	path := strings.TrimPrefix(file, "file://")
 	text, err := os.ReadFile(path)

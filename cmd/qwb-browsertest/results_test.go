@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestResultsOfEveryView runs what every view runs, on the demo, and looks at what comes of it in light, in dark and at 500 pixels: nothing runs
-// out of its view, everything that can be used has a name.
+// TestResultsOfEveryView runs what every view runs, on the demo, and looks at what comes of it in light, in dark and at 500 pixels: nothing
+// runs out of its view, everything that can be used has a name.
 func TestResultsOfEveryView(t *testing.T) {
 	dir := planned(t)
 	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=mse") // so that some predictions change
@@ -109,7 +109,9 @@ func (p *tab) looked(name string) {
 		assert.Empty(p.t, out, "%s, %s: wider than its place", name, how)
 		if os.Getenv("QWB_SCREENSHOTS") != "" { // all of it, not only what the window has room for
 			var high int64
-			p.js(`Math.min(5000, Math.max(document.documentElement.scrollHeight, innerHeight + Math.max(0, ...[...document.querySelectorAll("main .view, main .side [role=tabpanel]")].filter(visible).map((e) => e.scrollHeight - e.clientHeight))))`, &high)
+			p.js(`Math.min(5000, Math.max(document.documentElement.scrollHeight, innerHeight + Math.max(0, `+
+				`...[...document.querySelectorAll("main .view, main .side [role=tabpanel]")].filter(visible).map((e) `+
+				`=> e.scrollHeight - e.clientHeight))))`, &high)
 			p.do(p.sized(look{l.width, high, l.dark}), chromedp.Sleep(250e6))
 			p.shoot(fmt.Sprintf("result-%s-%s", name, how))
 		}

@@ -16,8 +16,8 @@ import (
 	"qwb/internal/demo"
 )
 
-// TestFilesOfAModelWithoutAServer drops models of several files on the page of a folder, and what it does not read: a model whose weights come
-// later, a folder that has both, a model of PNNX, checkpoints of language models.
+// TestFilesOfAModelWithoutAServer drops models of several files on the page of a folder, and what it does not read: a model whose weights
+// come later, a folder that has both, a model of PNNX, checkpoints of language models.
 func TestFilesOfAModelWithoutAServer(t *testing.T) {
 	dir := t.TempDir()
 	goTool(t, "run", "./cmd/qwb-page", "-o", dir)
@@ -62,7 +62,8 @@ func TestFilesOfAModelWithoutAServer(t *testing.T) {
 				if (name.includes("/")) Object.defineProperty(f, "webkitRelativePath", {value: name}); return f; };
 			const list = [];`
 		for _, name := range names {
-			script += `list.push(add(` + quoted(name) + `, ` + quoted(base64.StdEncoding.EncodeToString(files[name[strings.LastIndex(name, "/")+1:]])) + `));`
+			script += `list.push(add(` + quoted(name) + `, ` +
+				quoted(base64.StdEncoding.EncodeToString(files[name[strings.LastIndex(name, "/")+1:]])) + `));`
 		}
 		p.js(script+`for (const f of list) d.items.add(f);
 			Object.defineProperty(i, "files", {value: list, configurable: true}); return i.dispatchEvent(new Event("change")); })()`, nil)
@@ -82,10 +83,12 @@ func TestFilesOfAModelWithoutAServer(t *testing.T) {
 	p.until(opened + ` && text().includes("net.onnx")`)
 
 	p = open(t, host.URL+"/index.html", look{500, 900, true})
-	for name, content := range map[string]string{"small.gguf": "GGUF\x03\x00\x00\x00", "model.safetensors": "\x20\x00\x00\x00\x00\x00\x00\x00{\"a\":{}}                        "} {
+	for name, content := range map[string]string{"small.gguf": "GGUF\x03\x00\x00\x00",
+		"model.safetensors": "\x20\x00\x00\x00\x00\x00\x00\x00{\"a\":{}}                        "} {
 		files[name] = []byte(content)
 		drop(p, name)
-		p.until(`text().includes(` + quoted(name+": this is a checkpoint of a language model") + `) && text().includes("ONNX, TensorFlow Lite or PNNX")`)
+		p.until(`text().includes(` + quoted(name+": this is a checkpoint of a language model") +
+			`) && text().includes("ONNX, TensorFlow Lite or PNNX")`)
 	}
 	p.shoot("static-language-refused")
 }

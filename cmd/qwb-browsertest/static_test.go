@@ -22,8 +22,8 @@ func goTool(t *testing.T, args ...string) {
 	require.NoErrorf(t, err, "%s", out)
 }
 
-// TestTheDemoWithoutAServer does the demo in the page that is one file, opened from disk, and holds plan, statistics and export to those of a
-// command line without assembly, byte for byte.
+// TestTheDemoWithoutAServer does the demo in the page that is one file, opened from disk, and holds plan, statistics and export to those of
+// a command line without assembly, byte for byte.
 func TestTheDemoWithoutAServer(t *testing.T) {
 	dir := t.TempDir()
 	goTool(t, "run", "./cmd/qwb-page", "-o", dir)
@@ -42,8 +42,10 @@ func TestTheDemoWithoutAServer(t *testing.T) {
 	p.until("!" + leaves)
 	p.view("Export")
 	// What the page saves is a Blob, by an address that is made for it.
-	p.js(`(() => { window.saved = []; const make = URL.createObjectURL; URL.createObjectURL = (b) => { saved.push(b); return make.call(URL, b); }; return true; })()`, nil)
-	base64Of := `(async (b) => { let s = ""; for (const x of new Uint8Array(await b.arrayBuffer())) s += String.fromCharCode(x); return btoa(s); })`
+	p.js(`(() => { window.saved = []; const make = URL.createObjectURL; URL.createObjectURL = (b) => { saved.push(b); return make.call(URL, `+
+		`b); }; return true; })()`, nil)
+	base64Of := `(async (b) => { let s = ""; for (const x of new Uint8Array(await b.arrayBuffer())) s += String.fromCharCode(x); ` +
+		`return btoa(s); })`
 	p.click("main button", "Export")
 	p.until(`text().includes("Written and verified")`)
 	p.click("table button", "qwb-demo/glyphs")
@@ -61,7 +63,8 @@ func TestTheDemoWithoutAServer(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		return os.WriteFile(file, content, 0o600)
 	}))
-	for _, line := range [][]string{{"calibrate", "qwb-demo/glyphs.onnx", "--platform", "trt_int8", "--data", "qwb-demo/data/calibration", "-o", "qwb-demo/glyphs.plan.json"},
+	for _, line := range [][]string{{"calibrate", "qwb-demo/glyphs.onnx", "--platform", "trt_int8", "--data", "qwb-demo/data/calibration",
+		"-o", "qwb-demo/glyphs.plan.json"},
 		{"export", "qwb-demo/glyphs.plan.json", "-o", "qwb-demo/own.onnx"}} {
 		c := exec.Command(plain, line...)
 		c.Dir = dir

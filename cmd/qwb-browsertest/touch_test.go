@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheNetworkByTouch: one finger moves the network, two zoom it, a tap selects an operator. What is drawn is held as the pixels of the canvas.
+// TestTheNetworkByTouch: one finger moves the network, two zoom it, a tap selects an operator. What is drawn is held as the pixels of the
+// canvas.
 func TestTheNetworkByTouch(t *testing.T) {
 	p := open(t, serve(t, planned(t), "glyphs.plan.json").url, look{500, 900, false})
 	p.do(ask(emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true, MaxTouchPoints: 2}))
@@ -25,7 +26,8 @@ func TestTheNetworkByTouch(t *testing.T) {
 		p.do(ask(input.DispatchTouchEvent, e))
 	}
 	drawn := func() (s string) {
-		p.js(`new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => f(document.querySelector(".graph-canvas").toDataURL()))))`, &s)
+		p.js(`new Promise((f) => requestAnimationFrame(() => requestAnimationFrame(() => `+
+			`f(document.querySelector(".graph-canvas").toDataURL()))))`, &s)
 		return s
 	}
 	var scrolled [2]float64

@@ -25,7 +25,8 @@ func TestAdviceRunsAsItStands(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 				write(t, name, b)
 			}
-			args := []string{"calibrate", "m.onnx", "--data", "m", "--border-cost", "0", "--platform", "onnxruntime", "--samples", fmt.Sprint(p.Only)}
+			args := []string{"calibrate", "m.onnx", "--data", "m", "--border-cost", "0", "--platform", "onnxruntime", "--samples",
+				fmt.Sprint(p.Only)}
 			if p.Platform != "" {
 				args = append(args, "--platform", p.Platform)
 			}

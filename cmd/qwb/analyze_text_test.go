@@ -21,7 +21,8 @@ func TestAnalyzeText(t *testing.T) {
 	o := done(t, append(args, "--json")...).object(t)
 	require.Len(t, o["layerwise"], 1+2*7)
 	for _, m := range parts(t, o, "layerwise[]") {
-		for _, k := range []string{"node", "op", "nsr", "mse", "cosine", "kl", "kl_error", "nll_change", "nll_change_error", "flips", "flip_rate", "parameters"} {
+		for _, k := range []string{"node", "op", "nsr", "mse", "cosine", "kl", "kl_error", "nll_change", "nll_change_error", "flips", "flip_rate",
+			"parameters"} {
 			require.NotNil(t, m[k], k)
 		}
 	}

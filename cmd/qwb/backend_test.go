@@ -27,7 +27,8 @@ func TestBackendPTX(t *testing.T) {
 
 	write(t, "labels.tsv", []byte("00.npy\t3\n01.npy\t1\n02.npy\t0\n03.npy\t9\n"))
 	eval := func(backend string, more ...string) map[string]any {
-		o := done(t, append([]string{"eval", "m.plan.json", "--labels", "labels.tsv", "--mode", "int8", "--backend", backend, "--json"}, more...)...).object(t)
+		o := done(t, append([]string{"eval", "m.plan.json", "--labels", "labels.tsv", "--mode", "int8", "--backend", backend, "--json"},
+			more...)...).object(t)
 		require.Equal(t, backend, o["backend"])
 		delete(o, "backend")
 		delete(o, "seconds")
@@ -45,7 +46,8 @@ func TestBackendPTX(t *testing.T) {
 	fails(t, exitUsage, "unknown backend", "eval", "m.plan.json", "--data", "none", "--mode", "int8", "--backend", "gpu")
 	fails(t, exitUsage, "no-such", "verify", "--backend", "cuda", "--profile", "no-such") // also where there is no GPU
 
-	b := done(t, "bench", "model", "m.plan.json", "--mode", "int8,fp32", "--backend", "ptx", "--rounds", "1", "--span", "1ms", "--json").object(t)
+	b := done(t, "bench", "model", "m.plan.json", "--mode", "int8,fp32", "--backend", "ptx", "--rounds", "1", "--span", "1ms",
+		"--json").object(t)
 	results := b["results"].([]any)
 	require.Len(t, results, 3)
 	r := results[1].(map[string]any)
@@ -55,7 +57,7 @@ func TestBackendPTX(t *testing.T) {
 	require.Positive(t, r["device_samples_per_second"])
 	require.Zero(t, r["steps_on_host"])
 	require.NotContains(t, results[0], "device")
-	require.Contains(t, done(t, "bench", "model", "m.plan.json", "--mode", "int8", "--backend", "ptx", "--rounds", "1", "--span", "1ms").stdout,
-		"samples per second on")
+	require.Contains(t, done(t, "bench", "model", "m.plan.json", "--mode", "int8", "--backend", "ptx", "--rounds", "1", "--span",
+		"1ms").stdout, "samples per second on")
 	fails(t, exitUsage, "--backend is for --mode int8 only", "bench", "model", "m.onnx", "--backend", "ptx")
 }

@@ -34,19 +34,26 @@ func TestBadData(t *testing.T) {
 		prepare func(t *testing.T)
 		want    string
 	}{
-		"missing":         {func(t *testing.T) { require.NoError(t, os.RemoveAll("data")) }, `data: data: .*no such file`},
-		"empty folder":    {only("", nil), `data: data: the folder is empty`},
-		"no samples":      {only("readme.txt", []byte("nothing to see")), `data: data: no image or other sample among the files in the folder \(1\)`},
-		"empty file":      {only("a.npy", nil), `data: .*a\.npy`},
-		"no picture":      {only("cat.jpg", []byte("meow")), `data: data: cat\.jpg: named as an image`},
-		"cut-off image":   {only("cat.png", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x10")), `data: data: cat\.png: `},
-		"junk in npy":     {only("a.npy", []byte("\x93NUMPY\x01\x00\x10\x00{'descr': 'junk'}")), `data: .*a\.npy`},
-		"object array":    {only("a.npy", []byte("\x93NUMPY\x01\x00\x46\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,), }              \n")), `a\.npy: .*`},
-		"NaN":             {bad(math.NaN()), `data: data: 02\.npy: .*"x" \(f32\[1,3,8,8\]\) holds NaN, first at element 17`},
-		"infinite":        {bad(math.Inf(-1)), `02\.npy`},
-		"wrong shape":     {func(t *testing.T) { saveArray(t, "data/02.npy", graphtest.Normal(1, 1, 3, 9, 8)) }, `data: data: 02\.npy: .*\[1,3,9,8\] does not fit input x f32\[1,3,8,8\]`},
-		"wrong rank":      {func(t *testing.T) { saveArray(t, "data/02.npy", graphtest.Normal(1, 64)) }, `data: data: 02\.npy: .*f32\[64\] does not fit input x f32\[1,3,8,8\]`},
-		"shape of a lie":  {only("a.npy", []byte("\x93NUMPY\x01\x00\x56\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 3, 8, 8), }              \n")), `a\.npy: .*bytes`},
+		"missing":      {func(t *testing.T) { require.NoError(t, os.RemoveAll("data")) }, `data: data: .*no such file`},
+		"empty folder": {only("", nil), `data: data: the folder is empty`},
+		"no samples": {only("readme.txt", []byte("nothing to see")), `data: data: no image or other sample among the ` +
+			`files in the folder \(1\)`},
+		"empty file":    {only("a.npy", nil), `data: .*a\.npy`},
+		"no picture":    {only("cat.jpg", []byte("meow")), `data: data: cat\.jpg: named as an image`},
+		"cut-off image": {only("cat.png", []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x10")), `data: data: cat\.png: `},
+		"junk in npy":   {only("a.npy", []byte("\x93NUMPY\x01\x00\x10\x00{'descr': 'junk'}")), `data: .*a\.npy`},
+		"object array": {only("a.npy", []byte("\x93NUMPY\x01\x00\x46\x00{'descr': '|O', 'fortran_order': False, 'shape': (1,), "+
+			"}              \n")), `a\.npy: .*`},
+		"NaN":      {bad(math.NaN()), `data: data: 02\.npy: .*"x" \(f32\[1,3,8,8\]\) holds NaN, first at element 17`},
+		"infinite": {bad(math.Inf(-1)), `02\.npy`},
+		"wrong shape": {func(t *testing.T) {
+			saveArray(t, "data/02.npy", graphtest.Normal(1, 1, 3, 9, 8))
+		}, `data: data: 02\.npy: .*\[1,3,9,8\] does not fit input x f32\[1,3,8,8\]`},
+		"wrong rank": {func(t *testing.T) {
+			saveArray(t, "data/02.npy", graphtest.Normal(1, 64))
+		}, `data: data: 02\.npy: .*f32\[64\] does not fit input x f32\[1,3,8,8\]`},
+		"shape of a lie": {only("a.npy", []byte("\x93NUMPY\x01\x00\x56\x00{'descr': '<f4', 'fortran_order': False, 'shape': (99999999, 3, 8, "+
+			"8), }              \n")), `a\.npy: .*bytes`},
 		"raw of odd size": {only("a.bin", make([]byte, 3*8*8*4+1)), `a\.bin: .*769 bytes are no multiple of the 768 of input x`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,5 +155,6 @@ func TestBadPreprocessing(t *testing.T) {
 		write(t, "pre.yaml", []byte(text))
 		fails(t, exitFailed, want, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--preprocess", "pre.yaml")
 	}
-	fails(t, exitFailed, `imagenet-tourch.*imagenet-caffe`, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--preprocess", "imagenet-tourch")
+	fails(t, exitFailed, `imagenet-tourch.*imagenet-caffe`, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--preprocess",
+		"imagenet-tourch")
 }

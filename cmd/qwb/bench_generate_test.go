@@ -24,7 +24,8 @@ func TestBenchGenerate(t *testing.T) {
 	require.LessOrEqual(t, least, most)
 	require.InDelta(t, 1, decode["best_tokens_per_second"].(float64)*least, 1e-9)
 	require.Positive(t, decode["best_share_of_bandwidth"])
-	require.Regexp(t, `(?s)15\.2 million parameters, 17\.1 MB of weights a token, .*decode .*GB/s.*prompt of 9 .*GOPS`, done(t, args[:len(args)-1]...).stdout)
+	require.Regexp(t, `(?s)15\.2 million parameters, 17\.1 MB of weights a token, .*decode .*GB/s.*prompt of 9 .*GOPS`,
+		done(t, args[:len(args)-1]...).stdout)
 }
 
 func TestBenchGenerateMistakes(t *testing.T) {

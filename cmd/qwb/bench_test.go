@@ -31,8 +31,8 @@ func TestBenchJSON(t *testing.T) {
 		{"bench model m.plan.json --mode sim,fp32,int8 --threads 2", []string{"ratios"}, nil, 3},
 		{"bench model m.plan.json --mode int8 --threads 1", []string{"macs"}, nil, 1},
 		{"bench calibration m.onnx --data data", []string{"model", "samples", "peak_rss_bytes"}, []string{"over_forward", "observe_seconds"}, 6},
-		{"bench layerwise m.plan.json --threads 1 --samples 2", []string{"plan", "samples", "operators", "forwards", "forwards_counted", "bound_macs",
-			"bound_time", "naive", "ppq", "peak_rss_bytes"}, nil, 2},
+		{"bench layerwise m.plan.json --threads 1 --samples 2", []string{"plan", "samples", "operators", "forwards", "forwards_counted",
+			"bound_macs", "bound_time", "naive", "ppq", "peak_rss_bytes"}, nil, 2},
 	} {
 		o := done(t, append(strings.Fields(c.args), brief...)...).object(t)
 		for _, k := range append(c.keys, "machine") {
@@ -97,7 +97,8 @@ func TestBenchPerNode(t *testing.T) {
 // A batch is as many times the work.
 func TestBenchBatch(t *testing.T) {
 	inFolder(t)
-	saveModel(t, "m.onnx", "graph g\nopset 17\ninput x: f32[N,64]\nconst w: f32[64,10] = normal(seed=1)\ny = MatMul(x, w)\noutput y: f32[N,10]\n")
+	saveModel(t, "m.onnx", "graph g\nopset 17\ninput x: f32[N,64]\nconst w: f32[64,10] = normal(seed=1)\ny = MatMul(x, w)\n"+
+		"output y: f32[N,10]\n")
 	o := done(t, append(strings.Fields("bench model m.onnx --batch 3"), brief...)...).object(t)
 	require.EqualValues(t, 3*640, o["macs"])
 	require.EqualValues(t, 3, parts(t, o, "results[]")[0]["batch"])

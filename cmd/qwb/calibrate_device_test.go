@@ -32,7 +32,8 @@ func TestCalibrateOnDevice(t *testing.T) {
 		}
 	}
 	for _, backend := range backends {
-		r := done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--data", "data", "--samples", "1", "--backend", backend, "--json", "-o", backend+".plan.json", "-v")
+		r := done(t, "calibrate", "m.onnx", "--platform", "trt_int8", "--data", "data", "--samples", "1", "--backend", backend, "--json", "-o",
+			backend+".plan.json", "-v")
 		o := r.object(t)
 		assert.Equal(t, backend, o["backend"])
 		assert.NotEmpty(t, o["device"])
@@ -96,11 +97,13 @@ func TestGramsOnDevice(t *testing.T) {
 
 func TestCalibrateWithoutDevice(t *testing.T) {
 	workplace(t)
-	fails(t, exitUsage, `unknown backend "gpu": one of cpu, cuda, ptx`, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--backend", "gpu")
+	fails(t, exitUsage, `unknown backend "gpu": one of cpu, cuda, ptx`, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8",
+		"--backend", "gpu")
 	fails(t, exitUsage, "--backend needs --data", "calibrate", "m.onnx", "--platform", "trt_int8", "--backend", "ptx")
 	if _, err := cuda.Find(); err == nil {
 		t.Skip("this machine has a GPU")
 	}
-	r := fails(t, exitFailed, "^qwb: calibrate: backend cuda: ", "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--backend", "cuda")
+	r := fails(t, exitFailed, "^qwb: calibrate: backend cuda: ", "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8",
+		"--backend", "cuda")
 	require.Regexp(t, `\A[^\n]+\n\z`, r.stderr, "one line")
 }

@@ -32,7 +32,8 @@ func TestCertificateOnAnotherProcessor(t *testing.T) {
 	for _, c := range r.Checks {
 		if c.Verdict == qwb.RecheckWithin {
 			within++
-			require.Contains(t, []string{"samples", "score", "drop", "error of the drop", "flips", "NSR", "error of the NSR", "integers, profile ort, backend cpu, behind float operators"}, c.What)
+			require.Contains(t, []string{"samples", "score", "drop", "error of the drop", "flips", "NSR", "error of the NSR",
+				"integers, profile ort, backend cpu, behind float operators"}, c.What)
 			continue
 		}
 		require.Equal(t, qwb.RecheckEqual, c.Verdict, "%v", c)

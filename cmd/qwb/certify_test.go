@@ -16,7 +16,8 @@ import (
 	"qwb/analysis"
 )
 
-// certifiedPlace is a workplace with everything a certificate names in folders of their own: a tuned plan, its export, data, labels, c.json.
+// certifiedPlace is a workplace with everything a certificate names in folders of their own: a tuned plan, its export, data, labels,
+// c.json.
 func certifiedPlace(t *testing.T, more ...string) {
 	t.Helper()
 	inFolder(t)
@@ -33,7 +34,8 @@ func certifiedPlace(t *testing.T, more ...string) {
 	done(t, "calibrate", "models/m.onnx", "--data", "data", "--platform", "onnxruntime", "--border-cost", "0", "-o", "work/m.plan.json")
 	done(t, "tune", "work/m.plan.json", "--method", "bias", "--force")
 	done(t, "export", "work/m.plan.json", "--platform", "onnxruntime", "-o", "work/m.q.onnx")
-	done(t, append([]string{"certify", "work/m.plan.json", "--data", "eval", "--labels", "labels.tsv", "--export", "work/m.q.onnx", "-o", "c.json"}, more...)...)
+	done(t, append([]string{"certify", "work/m.plan.json", "--data", "eval", "--labels", "labels.tsv", "--export", "work/m.q.onnx", "-o",
+		"c.json"}, more...)...)
 }
 
 // recheck derives a certificate again and returns what it found, by what was checked.
@@ -84,7 +86,8 @@ func TestCertificateIsDerivedAgain(t *testing.T) {
 	recheck(t, exitDone, "moved.json", "--root", "copy of all")
 	require.NoError(t, os.Rename("copy of all/models/m.onnx", "other name.onnx"))
 	require.NoError(t, os.RemoveAll("copy of all/eval"))
-	fails(t, exitFailed, `data is not there: copy of all/eval \(--data`, "verify-certificate", "moved.json", "--root", "copy of all", "--model", "other name.onnx")
+	fails(t, exitFailed, `data is not there: copy of all/eval \(--data`, "verify-certificate", "moved.json", "--root", "copy of all",
+		"--model", "other name.onnx")
 	recheck(t, exitDone, "moved.json", "--root", "copy of all", "--model", "other name.onnx", "--data", "images")
 }
 
@@ -96,7 +99,8 @@ func TestCertificateFindsAChangedByte(t *testing.T) {
 	overlays, err := filepath.Glob("work/*.tuned.*.safetensors")
 	require.NoError(t, err)
 	require.Len(t, overlays, 1)
-	for file, name := range map[string]string{"models/m.onnx": "model models/m.onnx", "work/m.plan.json": "plan", overlays[0]: "tuned values " + overlays[0],
+	for file, name := range map[string]string{"models/m.onnx": "model models/m.onnx", "work/m.plan.json": "plan",
+		overlays[0]:   "tuned values " + overlays[0],
 		"eval/07.npy": "data", "labels.tsv": "labels labels.tsv", "work/m.q.onnx": "export work/m.q.onnx"} {
 		whole := read(t, file)
 		for _, at := range []int{len(whole) / 5, len(whole) / 2, len(whole) - 3} {

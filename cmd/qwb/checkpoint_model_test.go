@@ -16,7 +16,8 @@ import (
 func TestCheckpointIsAModel(t *testing.T) {
 	file := llm(t, "stories260K.bin")
 	inFolder(t)
-	write(t, "t.txt", []byte("Once upon a time, there was a little girl named Lily.\n\nThe dog ran to the park. It was a big red ball.\nShe said, \"I want to play!\"\n"))
+	write(t, "t.txt", []byte("Once upon a time, there was a little girl named Lily.\n\nThe dog ran to the park. It was a big red ball.\n"+
+		"She said, \"I want to play!\"\n"))
 	write(t, "tok.bin", read(t, llm(t, "tok512.bin")))
 
 	o := done(t, "inspect", file, "--json").object(t)

@@ -99,7 +99,8 @@ func TestTheShellCompletesPlatformsOfOnesOwn(t *testing.T) {
 	inFolder(t)
 	write(t, "mine.yaml", []byte(strings.Replace(done(t, "target", "show", "onnxruntime").stdout, "name: onnxruntime", "name: mynpu", 1)))
 	write(t, "other.yaml", []byte("a: b\n"))
-	for _, args := range [][]string{{"calibrate", "m.onnx", "--platform", ""}, {"sweep", "m.onnx", "--platforms", ""}, {"target", "show", ""}} {
+	for _, args := range [][]string{{"calibrate", "m.onnx", "--platform", ""}, {"sweep", "m.onnx", "--platforms", ""},
+		{"target", "show", ""}} {
 		got := strings.Split(done(t, append([]string{"__completeNoDesc"}, args...)...).stdout, "\n")
 		assert.Contains(t, got, "mine.yaml", "%v", args)
 		assert.Contains(t, got, "trt_int8", "%v", args)

@@ -65,8 +65,10 @@ func TestCompareRefuses(t *testing.T) {
 	fails(t, exitUsage, "two or more", "compare", "a.plan.json")
 	fails(t, exitUsage, "nothing says which float network", "compare", "a.onnx", "out", "--data", "eval")
 	fails(t, exitFailed, "quantized model", "compare", "a.onnx", "out", "--float", "a.onnx", "--data", "eval")
-	fails(t, exitFailed, "sample 03.npy: out: there are no outputs for it: neither out/00003_03 nor out/03", "compare", "a.plan.json", "out", "--data", "eval")
-	fails(t, exitFailed, `output "y" is f32\[1,3,8,8\]: one row is needed for each of the 24 samples`, "compare", "a.plan.json", "eval/00.npy", "--data", "eval")
+	fails(t, exitFailed, "sample 03.npy: out: there are no outputs for it: neither out/00003_03 nor out/03", "compare", "a.plan.json", "out",
+		"--data", "eval")
+	fails(t, exitFailed, `output "y" is f32\[1,3,8,8\]: one row is needed for each of the 24 samples`, "compare", "a.plan.json", "eval/00.npy",
+		"--data", "eval")
 	fails(t, exitUsage, `no metric "top"`, "compare", "a.plan.json", "b.plan.json", "--data", "eval", "--metric", "top")
 	fails(t, exitUsage, "--layers -1", "compare", "a.plan.json", "b.plan.json", "--layers", "-1")
 	fails(t, exitUsage, "unknown --mode", "compare", "a.plan.json", "b.plan.json", "--mode", "fp32")

@@ -200,7 +200,8 @@ func TestDoctorFindsDuplicatesAndOverlap(t *testing.T) {
 	saveModel(t, "m.onnx", cornersNet())
 	pictures(t, "calibration", 0, 40, itself)
 	pictures(t, "eval", 100, 40, itself)
-	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "--labels", "calibration.tsv", "--label-offset", "1")
+	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "--labels",
+		"calibration.tsv", "--label-offset", "1")
 	require.Contains(t, string(read(t, "m.plan.json")), `"classes":{"labelled":40,"seen":8,"of":9,"least":5,"most":5}`)
 	args := []string{"m.plan.json", "--data", "eval", "--labels", "eval.tsv", "--label-offset", "1"}
 	require.Empty(t, findings(t, exitDone, args...))
@@ -225,9 +226,11 @@ func TestDoctorFindsDuplicatesAndOverlap(t *testing.T) {
 	// Statistics remember the classes for another platform, and plan and history are the same with them.
 	done(t, "calibrate", "m.onnx", "--platform", "onnxruntime")
 	require.Contains(t, string(read(t, "m.plan.json")), `"seen":8`)
-	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o", "bare.plan.json")
+	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o",
+		"bare.plan.json")
 	require.NotContains(t, string(read(t, "bare.plan.json")), `"classes"`)
-	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o", "bare.plan.json", "--labels", "calibration.tsv")
+	done(t, "calibrate", "m.onnx", "--data", "calibration", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o",
+		"bare.plan.json", "--labels", "calibration.tsv")
 	require.Contains(t, string(read(t, "bare.plan.json")), `"seen":8`, "labels that are given later count")
 
 	fails(t, exitUsage, "needs --data", "doctor", "m.onnx")
@@ -248,7 +251,8 @@ func TestDoctorOnTrainedNetworks(t *testing.T) {
 			map[string]string{"preprocessing": "--preprocess imagenet-caffe"}},
 	} {
 		dir := shared(t)
-		args := append([]string{filepath.Join(dir, c.model), "--data", filepath.Join(dir, c.data), "--labels", filepath.Join(dir, c.labels)}, c.args...)
+		args := append([]string{filepath.Join(dir, c.model), "--data", filepath.Join(dir, c.data), "--labels", filepath.Join(dir, c.labels)},
+			c.args...)
 		got := findings(t, exitCheck, args...)
 		for rule, fix := range c.want {
 			require.Equal(t, fix, got[rule].Fix, "%s %s", c.model, rule)
@@ -301,7 +305,8 @@ func TestDoctorOfAnotherFile(t *testing.T) {
 	require.Equal(t, exitCheck, invoke("doctor", "op.onnx", "--platform", "trt_int8").code, "TensorRT reads Q/DQ alone")
 
 	// Integers of another width, and files for another chip.
-	for _, c := range [][4]string{{"tflite_int8", "tflite_16x8", ".tflite", "integers of 8 bits"}, {"espdl_int8", "espdl_int8_s3", ".espdl", "written for espdl_int8"},
+	for _, c := range [][4]string{{"tflite_int8", "tflite_16x8", ".tflite", "integers of 8 bits"},
+		{"espdl_int8", "espdl_int8_s3", ".espdl", "written for espdl_int8"},
 		{"ncnn_int8", "", ".param", ""}} {
 		done(t, "calibrate", "m.onnx", "--data", "data", "--platform", c[0], "-o", c[0]+".plan.json")
 		done(t, "export", c[0]+".plan.json", "--platform", c[0], "-o", c[0]+c[2])
@@ -313,7 +318,8 @@ func TestDoctorOfAnotherFile(t *testing.T) {
 		}
 	}
 
-	fails(t, 1, "this is a plan, not a TensorFlow Lite model, which format tflite of --platform tflite_int8 is", "doctor", "ort.plan.json", "--platform", "tflite_int8")
+	fails(t, 1, "this is a plan, not a TensorFlow Lite model, which format tflite of --platform tflite_int8 is", "doctor", "ort.plan.json",
+		"--platform", "tflite_int8")
 	write(t, "m.tflite", []byte("\x08\x00\x00\x00TFL3\x00\x00\x00\x00"))
 	fails(t, 1, "this is a TensorFlow Lite model, not an ONNX model", "doctor", "m.tflite", "--platform", "onnxruntime")
 	whole := read(t, "tflite_int8.tflite")

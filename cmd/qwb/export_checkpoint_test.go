@@ -31,7 +31,8 @@ func TestCheckpointsAreExported(t *testing.T) {
 		codes        bool
 		warnings     int
 	}{
-		{"onnx", "m.onnx", true, 0}, {"q80", "m.q80.bin", true, 1}, {"llama2c-v0", "m.llama2c-v0.bin", false, 0}, {"llama2c-v1", "m.llama2c-v1.bin", false, 0},
+		{"onnx", "m.onnx", true, 0}, {"q80", "m.q80.bin", true, 1}, {"llama2c-v0", "m.llama2c-v0.bin", false, 0},
+		{"llama2c-v1", "m.llama2c-v1.bin", false, 0},
 		{"kuiper", "m.kuiper.bin", true, 1}, {"gguf", "m.gguf.gguf", true, 0}, {"mllm", "m.mllm.mllm", true, 2},
 	} {
 		r := done(t, "export", "m.bin", "--format", c.format, "--method", "range", "--json")
@@ -75,8 +76,8 @@ func TestGroupsThatStraddleRows(t *testing.T) {
 	assert.Equal(t, "unverified", v["verdict"])
 	assert.Contains(t, v["reason"], "rows of 96 elements of down")
 	assert.Contains(t, v["reason"], "sizes that fit: 32, 16, 8")
-	fails(t, exitFailed, "groups of 128 elements do not divide the rows of 64 elements of embedding.*sizes that fit: 32, 16, 8", "export", "m.bin", "--format", "q80",
-		"--group-size", "128", "-o", "new.bin")
+	fails(t, exitFailed, "groups of 128 elements do not divide the rows of 64 elements of embedding.*sizes that fit: 32, 16, 8", "export",
+		"m.bin", "--format", "q80", "--group-size", "128", "-o", "new.bin")
 	for _, args := range [][]string{{"eval", "q.bin", "--text", "t.txt"}, {"eval", "m.bin", "--text", "t.txt", "--group-size", "64"}} {
 		assert.Contains(t, done(t, args...).stderr, "no engine computes groups that straddle rows", "%v", args)
 	}
@@ -112,7 +113,8 @@ func TestCheckpointsThatAreNotExported(t *testing.T) {
 		{exitUsage, "--group-size -8: must be 0 or more", []string{"m.bin", "--format", "q80", "--group-size", "-8"}},
 		{exitUsage, `--method best: one of rtn, range, rtn,range`, []string{"m.bin", "--format", "q80", "--method", "best"}},
 		{exitUsage, `format gguf: --weights int8: one of q8_0`, []string{"m.bin", "--format", "gguf", "--weights", "int8"}},
-		{exitUsage, "--tokenizer is for format q80 with --method rtn,range only", []string{"m.bin", "--format", "q80", "--tokenizer", "tokenizer.bin"}},
+		{exitUsage, "--tokenizer is for format q80 with --method rtn,range only", []string{"m.bin", "--format", "q80", "--tokenizer",
+			"tokenizer.bin"}},
 		{exitUsage, "--backend is not for a checkpoint", []string{"m.bin", "--format", "q80", "--backend", "cpu"}},
 		{exitUsage, "--platform is not for a checkpoint", []string{"m.bin", "--format", "q80", "--platform", "ort"}},
 		{exitFailed, "groups of 7 elements do not divide the", []string{"m.bin", "--format", "q80", "--group-size", "7"}},
@@ -203,9 +205,11 @@ func TestScalesThatAreJudged(t *testing.T) {
 	require.NoError(t, os.WriteFile("judge.txt", []byte("abc\nbca bca\ncab a b\nabab\n"), 0o600))
 	fails(t, exitUsage, "--method rtn,range and --judge FILE go together", "export", "m.bin", "--format", "q80", "--method", "rtn,range")
 	fails(t, exitUsage, "go together", "eval", "m.bin", "--text", "judge.txt", "--judge", "judge.txt")
-	fails(t, exitUsage, "quantizes no weights", "export", "m.bin", "--format", "gguf", "--weights", "f32", "--method", "rtn,range", "--judge", "judge.txt")
+	fails(t, exitUsage, "quantizes no weights", "export", "m.bin", "--format", "gguf", "--weights", "f32", "--method", "rtn,range",
+		"--judge", "judge.txt")
 	judge := []string{"--method", "rtn,range", "--judge", "judge.txt", "--json"}
-	for _, c := range [][]string{{"q80", "--group-size", "32"}, {"gguf", "--weights", "q4_0"}, {"onnx", "--weights", "int4", "--group-size", "32"}} {
+	for _, c := range [][]string{{"q80", "--group-size", "32"}, {"gguf", "--weights", "q4_0"},
+		{"onnx", "--weights", "int4", "--group-size", "32"}} {
 		args := append([]string{"export", "m.bin", "--format"}, c...)
 		r := done(t, append(append(args, "-o", "judged"), judge...)...)
 		o := r.object(t)
@@ -228,5 +232,6 @@ func TestScalesThatAreJudged(t *testing.T) {
 	}
 	o := done(t, append([]string{"eval", "m.bin", "--text", "judge.txt", "--bits", "4", "--group-size", "32"}, judge...)...).object(t)
 	require.Len(t, o["judged"], 8)
-	require.Contains(t, done(t, append([]string{"generate", "m.bin", "--prompt", "ab", "--tokens", "8"}, judge...)...).stderr, "kinds of matrices")
+	require.Contains(t, done(t, append([]string{"generate", "m.bin", "--prompt", "ab", "--tokens", "8"}, judge...)...).stderr,
+		"kinds of matrices")
 }

@@ -102,9 +102,11 @@ func TestListOfFormats(t *testing.T) {
 func TestOptionsOfOtherFormats(t *testing.T) {
 	calibrated(t)
 	before := tree(t, ".")
-	fails(t, exitUsage, "--batch is not for format onnx of a plan, only --external-above, --half", "export", "--platform", "trt_int8", "--batch", "2")
+	fails(t, exitUsage, "--batch is not for format onnx of a plan, only --external-above, --half", "export", "--platform", "trt_int8",
+		"--batch", "2")
 	fails(t, exitUsage, "--method is not for format c of a program", "export", "--format", "c", "--method", "range")
-	fails(t, exitUsage, `unknown format "gguf" of plans for trt_int8: one of onnx, qoperator, c, image, vectors, patterns`, "export", "--platform", "trt_int8", "--format", "gguf")
+	fails(t, exitUsage, `unknown format "gguf" of plans for trt_int8: one of onnx, qoperator, c, image, vectors, patterns`, "export",
+		"--platform", "trt_int8", "--format", "gguf")
 	fails(t, exitUsage, "--batch 0: at least 1", "export", "--format", "c", "--batch", "0")
 	require.Equal(t, before, tree(t, "."))
 }
@@ -116,7 +118,8 @@ func TestExportReplacesNoInput(t *testing.T) {
 	for _, name := range []string{"m.onnx", "m.plan.json", "m.stats"} {
 		before, err := os.ReadFile(name)
 		require.NoError(t, err)
-		fails(t, exitFailed, name+" would be replaced: name another file with -o", "export", "--platform", "trt_int8", "--unverified", "-o", "./"+name)
+		fails(t, exitFailed, name+" would be replaced: name another file with -o", "export", "--platform", "trt_int8", "--unverified",
+			"-o", "./"+name)
 		fails(t, exitFailed, "would be replaced: name another file with -o", "plan", "recipe", "-o", name)
 		after, err := os.ReadFile(name)
 		require.NoError(t, err)
@@ -132,7 +135,8 @@ func TestExportReplacesNoInput(t *testing.T) {
 func TestReportsReplaceNoInput(t *testing.T) {
 	calibrated(t)
 	before := read(t, "m.onnx")
-	for _, args := range [][]string{{"analyze", "--html", "m.onnx"}, {"verify", "--html", "m.plan.json"}, {"eval", "--data", "data", "--answers", "m.stats"}} {
+	for _, args := range [][]string{{"analyze", "--html", "m.onnx"}, {"verify", "--html", "m.plan.json"},
+		{"eval", "--data", "data", "--answers", "m.stats"}} {
 		fails(t, exitFailed, "would overwrite a file", args...)
 	}
 	require.Equal(t, before, read(t, "m.onnx"))
@@ -156,8 +160,8 @@ func TestExportReplacesNoInputBeside(t *testing.T) {
 	require.Contains(t, done(t, "export", "--unverified", "-o", "new.onnx").stderr, "new.json was there without new.onnx and is replaced")
 }
 
-// A plan in which nothing is on integers is exported with a warning, one that changes nothing is not, and a file that would not show what the
-// plan decides is refused. The platform is the plan's own.
+// A plan in which nothing is on integers is exported with a warning, one that changes nothing is not, and a file that would not show what
+// the plan decides is refused. The platform is the plan's own.
 func TestExportWithoutIntegers(t *testing.T) {
 	workplace(t)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")

@@ -11,8 +11,8 @@ import (
 	"qwb/internal/longtest"
 )
 
-// Formats of one layer of a trained network: decided, simulated, exported and taken back to the bytes that were there. Fewer bits are worse at the
-// operator, and the noise is the same for any number of threads.
+// Formats of one layer of a trained network: decided, simulated, exported and taken back to the bytes that were there. Fewer bits are worse
+// at the operator, and the noise is the same for any number of threads.
 func TestFormatsOfSqueezenet(t *testing.T) {
 	longtest.Need(t, "a trained network")
 	model := shared(t, "models", "classifiers", "squeezenet1.0.onnx")
@@ -20,7 +20,8 @@ func TestFormatsOfSqueezenet(t *testing.T) {
 	platform, err := filepath.Abs("../../examples/formats/formats.yaml")
 	require.NoError(t, err)
 	inFolder(t)
-	done(t, "calibrate", model, "--data", data, "--samples", "2", "--seed", "1", "--preprocess", "imagenet-caffe", "--platform", platform, "-o", "m.plan.json")
+	done(t, "calibrate", model, "--data", data, "--samples", "2", "--seed", "1", "--preprocess", "imagenet-caffe", "--platform", platform,
+		"-o", "m.plan.json")
 	before := read(t, "m.plan.json")
 	nsr := func(threads string, words ...string) float64 {
 		t.Helper()
@@ -31,7 +32,8 @@ func TestFormatsOfSqueezenet(t *testing.T) {
 				NSR  float64 `json:"nsr"`
 			} `json:"graphwise"`
 		}
-		require.NoError(t, json.Unmarshal([]byte(done(t, "analyze", "m.plan.json", "--graphwise", "--samples", "2", "--threads", threads, "--json").stdout), &r))
+		require.NoError(t, json.Unmarshal([]byte(done(t, "analyze", "m.plan.json", "--graphwise", "--samples", "2", "--threads", threads,
+			"--json").stdout), &r))
 		done(t, "plan", "undo", "m.plan.json")
 		for _, g := range r.Graphwise {
 			if g.Node == "Conv_fire9/expand3x3_1" {
@@ -42,7 +44,8 @@ func TestFormatsOfSqueezenet(t *testing.T) {
 		return 0
 	}
 	noise := map[string]float64{}
-	for _, w := range []string{"int16-sym-channel", "int8-sym-channel", "e4m3-sym-channel", "int4-sym-g32", "e2m1-sym-nv16", "e2m1-sym-mx32", "nf4-sym-g64", "int2-sym-g32"} {
+	for _, w := range []string{"int16-sym-channel", "int8-sym-channel", "e4m3-sym-channel", "int4-sym-g32", "e2m1-sym-nv16", "e2m1-sym-mx32",
+		"nf4-sym-g64", "int2-sym-g32"} {
 		noise[w] = nsr("1", "weights="+w)
 		require.Equal(t, noise[w], nsr("7", "weights="+w), w)
 	}

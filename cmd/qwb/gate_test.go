@@ -35,7 +35,8 @@ func TestGateOfPlansAndCertificates(t *testing.T) {
 	for _, p := range []string{"a", "b"} {
 		done(t, append([]string{"certify", p + ".plan.json", "-o", p + ".json"}, data...)...)
 	}
-	for _, limits := range [][]string{{"--max-drop", "-50"}, {"--max-drop", "50"}, {"--max-nsr", "1e-9"}, {"--max-nsr", "5", "--max-drop", "60", "--max-flips", "100"}} {
+	for _, limits := range [][]string{{"--max-drop", "-50"}, {"--max-drop", "50"}, {"--max-nsr", "1e-9"},
+		{"--max-nsr", "5", "--max-drop", "60", "--max-flips", "100"}} {
 		code := exitDone
 		if limits[1] == "-50" || limits[1] == "1e-9" {
 			code = exitCheck

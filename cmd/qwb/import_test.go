@@ -26,7 +26,8 @@ func TestImportOfAnExport(t *testing.T) {
 			require.Equal(t, platform, r["platform"])
 			require.Equal(t, "back.float.onnx", r["model"])
 			require.Empty(t, r["warnings"])
-			fails(t, exitUsage, "run qwb verify back.plan.json --data D before", "export", "back.plan.json", "--platform", platform, "-o", "none.onnx")
+			fails(t, exitUsage, "run qwb verify back.plan.json --data D before", "export", "back.plan.json", "--platform", platform,
+				"-o", "none.onnx")
 
 			same := func(a, b string) {
 				t.Helper()
@@ -47,7 +48,8 @@ func TestImportOfAnExport(t *testing.T) {
 
 			// The float model's weights are those integers: rounding them costs nothing.
 			var report analysis.Report
-			require.NoError(t, json.Unmarshal([]byte(done(t, "analyze", "back.plan.json", "--layerwise", "--split", "--data", "data", "--json").stdout), &report))
+			require.NoError(t, json.Unmarshal([]byte(done(t, "analyze", "back.plan.json", "--layerwise", "--split", "--data", "data",
+				"--json").stdout), &report))
 			require.NotEmpty(t, report.Layerwise)
 			for _, l := range report.Layerwise {
 				if l.Weight != nil {
@@ -100,7 +102,8 @@ func TestImportErrors(t *testing.T) {
 	write(t, "q.float.onnx", flipped)
 	require.Equal(t, exitFailed, invoke("dispatch", "p.plan.json", "--fp32", "type:Conv").code)
 	require.NoError(t, os.Rename("away.onnx", "q.float.onnx"))
-	fails(t, exitFailed, "or make a plan from this one with qwb import", "calibrate", "q.float.onnx", "--data", "data", "--platform", "trt_int8")
+	fails(t, exitFailed, "or make a plan from this one with qwb import", "calibrate", "q.float.onnx", "--data", "data",
+		"--platform", "trt_int8")
 	fails(t, exitUsage, "two plans or models", "diff", "p.plan.json")
 	fails(t, exitFailed, "nothing in the model is quantized", "diff", "p.plan.json", "m.onnx")
 }
@@ -129,7 +132,8 @@ func TestDispatchOfAnImport(t *testing.T) {
 	done(t, "dispatch", "p.plan.json", "--reset")
 	require.Equal(t, nodesOf(t, whole), nodesOf(t, read(t, "p.plan.json")), "as it was imported")
 
-	fails(t, exitCheck, "4 samples can confirm nothing: give at least 16 that differ", "dispatch", "p.plan.json", "--auto", "--max-nsr", "1e-3", "--data", "data")
+	fails(t, exitCheck, "4 samples can confirm nothing: give at least 16 that differ", "dispatch", "p.plan.json", "--auto", "--max-nsr",
+		"1e-3", "--data", "data")
 	found := done(t, "dispatch", "p.plan.json", "--auto", "--max-nsr", "1", "--data", "data", "--force", "--json").object(t)
 	require.Empty(t, found["fp32"], "as it is")
 	limit := 0.8 * found["before"].(float64)
@@ -184,7 +188,8 @@ func TestDiffFindsWhatWasChanged(t *testing.T) {
 	require.Contains(t, done(t, "diff", "m.plan.json", "m.plan.json").stdout, "0 domains, 0 states, 0 schemes, 0 scales, 0 zero points, 0 of")
 }
 
-// The scale of a bias follows from input and weight, that of what a MaxPool gives from its input: they are counted. Plans say which decisions they do not share.
+// The scale of a bias follows from input and weight, that of what a MaxPool gives from its input: they are counted. Plans say which
+// decisions they do not share.
 func TestDiffFoldsWhatFollows(t *testing.T) {
 	workplace(t)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax")

@@ -26,7 +26,8 @@ func TestTheWrongKindOfFile(t *testing.T) {
 	write(t, "m.pt", []byte("PK\x03\x04archive/data.pkl"))
 	write(t, "pointer.onnx", []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"))
 	require.NoError(t, os.Mkdir("hf", 0o755))
-	tuned, err := (&overlay.Overlay{Entries: []overlay.Entry{{Node: "conv1", Input: 2, Base: strings.Repeat("0", 64), Value: tensor.FromF32(make([]float32, 16), 16)}}}).Encode()
+	tuned, err := (&overlay.Overlay{Entries: []overlay.Entry{{Node: "conv1", Input: 2, Base: strings.Repeat("0", 64),
+		Value: tensor.FromF32(make([]float32, 16), 16)}}}).Encode()
 	require.NoError(t, err)
 	write(t, "m.tuned.01234567.safetensors", tuned)
 	write(t, "hf/config.json", []byte(`{"architectures": ["LlamaForCausalLM"]}`))
@@ -35,9 +36,10 @@ func TestTheWrongKindOfFile(t *testing.T) {
 		"m.plan.json": "this is a plan", "m.stats": "this is a file of statistics", "m.onnx": "this is an ONNX model",
 		"lm.bin": "this is a checkpoint of a language model", "lm.q80": "this is a checkpoint of a language model",
 		"lm.gguf": "this is a checkpoint of a language model", "hf": "this is a checkpoint of a language model",
-		"lm.kuiper": "this is a checkpoint of KuiperLLama", "lm.mllm": "this is a checkpoint of mllm", "lm.inferllm": "this is a checkpoint of InferLLM",
-		"m.tflite": "this is a TensorFlow Lite model.*qwb import|m.tflite: read tflite", "m.pt": "torch.onnx.export", "pointer.onnx": "git lfs pull",
-		"m.tuned.01234567.safetensors": "this is a file of tuned values",
+		"lm.kuiper": "this is a checkpoint of KuiperLLama", "lm.mllm": "this is a checkpoint of mllm",
+		"lm.inferllm": "this is a checkpoint of InferLLM",
+		"m.tflite":    "this is a TensorFlow Lite model.*qwb import|m.tflite: read tflite", "m.pt": "torch.onnx.export",
+		"pointer.onnx": "git lfs pull", "m.tuned.01234567.safetensors": "this is a file of tuned values",
 	}
 	never := []string{"lm.kuiper", "lm.mllm", "lm.inferllm", "m.tflite", "m.pt", "pointer.onnx", "m.stats", "m.tuned.01234567.safetensors"}
 	checkpoints := []string{"lm.bin", "lm.q80", "lm.gguf", "hf"}
@@ -74,6 +76,6 @@ func TestTheWrongKindOfFile(t *testing.T) {
 			require.Equal(t, before, tree(t, "."), "%v", args)
 		}
 	}
-	assert.Equal(t, "qwb: load: m.plan.json: this is a plan, not a model; qwb analyze, dispatch, eval, verify, export and diff take it; the model it is for stands in it",
-		invoke("inspect", "m.plan.json").lastLine())
+	assert.Equal(t, "qwb: load: m.plan.json: this is a plan, not a model; qwb analyze, dispatch, eval, verify, export and diff take it; "+
+		"the model it is for stands in it", invoke("inspect", "m.plan.json").lastLine())
 }

@@ -25,7 +25,8 @@ func TestLanguageOnADevice(t *testing.T) {
 // Times of the interpreter say nothing; that they come with the device's name and peaks is what a GPU needs too.
 func TestBenchGenerateOnADevice(t *testing.T) {
 	languagePlace(t)
-	o := done(t, append([]string{"bench", "generate", "m.bin", "--prompt", "3", "--group-size", "8", "--backend", "ptx"}, brief...)...).object(t)
+	o := done(t, append([]string{"bench", "generate", "m.bin", "--prompt", "3", "--group-size", "8", "--backend", "ptx"},
+		brief...)...).object(t)
 	require.Contains(t, o["backend"], "interpreter")
 	decode := o["decode"].(map[string]any)
 	require.InEpsilon(t, decode["gbps"].(float64)/decode["read_gbps"].(float64), decode["share_of_bandwidth"].(map[string]any)["median"], 1e-9)

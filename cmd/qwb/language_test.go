@@ -19,7 +19,8 @@ var tiny = shape{dim: 16, hidden: 48, layers: 2, heads: 4, kvHeads: 2, vocab: 3 
 // saveLanguage writes a llama2.c checkpoint of version 0 with random weights, a function of the seed.
 func saveLanguage(t testing.TB, path string, s shape, seed uint64) {
 	t.Helper()
-	b, err := binary.Append(nil, binary.LittleEndian, []int32{int32(s.dim), int32(s.hidden), int32(s.layers), int32(s.heads), int32(s.kvHeads), int32(s.vocab), int32(s.context)})
+	b, err := binary.Append(nil, binary.LittleEndian, []int32{int32(s.dim), int32(s.hidden), int32(s.layers), int32(s.heads), int32(s.kvHeads),
+		int32(s.vocab), int32(s.context)})
 	require.NoError(t, err)
 	random := rand.New(rand.NewPCG(seed, 0))
 	add := func(n int, std float64) {

@@ -55,7 +55,8 @@ func TestInputsAreLookedAtBeforeTheyAreRead(t *testing.T) {
 	for _, c := range []struct{ model, file, want string }{
 		{"m.onnx", "zeros.npy", "zeros.npy: npy: not a NumPy array file"},
 		{"m.onnx", "large.npy", `large.npy: input "x" is f32\[1,3,8,8\], got f32\[52000000\]`},
-		{"open.onnx", "large.npy", `large.npy: f32\[52000000\] takes 208000000 bytes .* more than the memory budget of 104857600 bytes; --mem SIZE allows more`},
+		{"open.onnx", "large.npy", `large.npy: f32\[52000000\] takes 208000000 bytes .* more than the memory budget of 104857600 bytes; ` +
+			`--mem SIZE allows more`},
 	} {
 		taken := allocates(func() {
 			r := invoke("run", c.model, "--input", "x="+c.file, "--output", "o", "--mem", "100M")
@@ -96,7 +97,8 @@ func TestLoopsCanBeStopped(t *testing.T) {
 		y = Loop(n, yes, x) {body=graph { input i: i64[]; input go: bool[]; input v: f32[2]; w = Add(v, one); output go; output w }}; output y`)
 	saveArray(t, "x.npy", graphtest.Normal(1, 2))
 	start := time.Now()
-	fails(t, exitFailed, "^qwb: stopped: the time limit of --timeout was reached$", "run", "m.onnx", "--input", "x=x.npy", "--output", "o", "--timeout", "200ms")
+	fails(t, exitFailed, "^qwb: stopped: the time limit of --timeout was reached$", "run", "m.onnx", "--input", "x=x.npy", "--output", "o",
+		"--timeout", "200ms")
 	require.Less(t, time.Since(start), longtest.Hang)
 	fails(t, exitUsage, "--timeout -1s: must be 0 or more", "run", "m.onnx", "--input", "x=x.npy", "--output", "o", "--timeout", "-1s")
 }

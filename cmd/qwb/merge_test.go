@@ -14,7 +14,8 @@ func TestMergeOfCalibrationParts(t *testing.T) {
 	tunable(t, "onnxruntime")
 	stats, plan := read(t, "m.stats"), read(t, "m.plan.json")
 	for i := range 3 {
-		r := done(t, "calibrate", "m.onnx", "--data", "data", "--shard", fmt.Sprintf("%d/3", i+1), "-o", fmt.Sprintf("p%d", i), "--threads", fmt.Sprint(1+3*i), "--json").object(t)
+		r := done(t, "calibrate", "m.onnx", "--data", "data", "--shard", fmt.Sprintf("%d/3", i+1), "-o", fmt.Sprintf("p%d", i), "--threads",
+			fmt.Sprint(1+3*i), "--json").object(t)
 		require.EqualValues(t, 16, r["samples"])
 		require.EqualValues(t, 48, r["total"])
 	}
@@ -40,7 +41,8 @@ func TestMergeOfCalibrationParts(t *testing.T) {
 	} {
 		fails(t, exitFailed, want, append(append([]string{"merge"}, strings.Fields(args)...), "-o", "x.stats")...)
 	}
-	fails(t, exitFailed, "qwb merge makes statistics of all parts", "calibrate", "m.onnx", "--platform", "onnxruntime", "--merge", "p0", "--fresh")
+	fails(t, exitFailed, "qwb merge makes statistics of all parts", "calibrate", "m.onnx", "--platform", "onnxruntime", "--merge",
+		"p0", "--fresh")
 	fails(t, exitFailed, "would be replaced", "merge", "p0", "p1", "p2", "-o", "m.onnx")
 	fails(t, exitUsage, `part I of N`, "calibrate", "m.onnx", "--data", "data", "--shard", "4/3", "-o", "x")
 	fails(t, exitUsage, `needs -o`, "calibrate", "m.onnx", "--data", "data", "--shard", "1/3")
@@ -89,7 +91,8 @@ func TestMergeOfGramParts(t *testing.T) {
 	fails(t, exitFailed, "would be replaced", "tune", "--shard", "1/2", "-o", "m.stats")
 }
 
-// Rounding on Gram statistics takes no sample to fit on and is as good as rounding on samples, about; what needs a quantized prefix is refused.
+// Rounding on Gram statistics takes no sample to fit on and is as good as rounding on samples, about; what needs a quantized prefix is
+// refused.
 func TestTuneOnGramStatistics(t *testing.T) {
 	tunable(t, "onnxruntime")
 	done(t, "set", "*", "weights=int8-sym-tensor")
@@ -101,7 +104,8 @@ func TestTuneOnGramStatistics(t *testing.T) {
 		fails(t, exitUsage, want, append([]string{"tune"}, strings.Fields(args)...)...)
 	}
 	fails(t, exitFailed, "part 1 of 2: combine all parts with qwb merge", "tune", "--method", "gptq", "--gram", "half")
-	fails(t, exitFailed, "m.stats: this is a file of statistics, not a file of Gram statistics", "tune", "--method", "gptq", "--gram", "m.stats")
+	fails(t, exitFailed, "m.stats: this is a file of statistics, not a file of Gram statistics", "tune", "--method", "gptq",
+		"--gram", "m.stats")
 
 	saveModel(t, "other.onnx", strings.ReplaceAll(means, "seed=2", "seed=20"))
 	done(t, "calibrate", "other.onnx", "--data", "data", "--platform", "onnxruntime")

@@ -61,7 +61,8 @@ func TestEvalMetric(t *testing.T) {
 	require.InDelta(t, o["top1"].(float64)/24, list[0].(map[string]any)["value"], 1e-12)
 	require.Equal(t, "labels", list[1].(map[string]any)["against"])
 	require.GreaterOrEqual(t, list[1].(map[string]any)["value"], list[0].(map[string]any)["value"])
-	require.Equal(t, done(t, append(eval, "f1,top3", "--json", "--threads", "1")...).object(t)["metrics"].([]any)[0], list[2], "whatever stands beside it, for any number of threads")
+	require.Equal(t, done(t, append(eval, "f1,top3", "--json", "--threads", "1")...).object(t)["metrics"].([]any)[0], list[2],
+		"whatever stands beside it, for any number of threads")
 
 	fails(t, exitUsage, `--metric: no metric "tpo1".*did you mean "?top1`, append(eval, "tpo1")...)
 	fails(t, exitUsage, "top1 and cosine take different labels", append(eval, "top1,cosine")...)
@@ -71,7 +72,8 @@ func TestEvalMetric(t *testing.T) {
 	fails(t, exitFailed, `metric cer: needs --alphabet`, append(eval, "cer")...)
 	fails(t, exitFailed, `metric map: labels labels.tsv: not COCO's JSON`, append(eval, "map")...)
 	fails(t, exitFailed, `f32\[1,10\]; a map of classes is`, append(eval, "miou")...)
-	fails(t, exitFailed, `f32\[1,10\]; boxes are float32 \[N, 6\]`, "eval", "a.plan.json", "--data", "eval", "--mode", "sim", "--metric", "map")
+	fails(t, exitFailed, `f32\[1,10\]; boxes are float32 \[N, 6\]`, "eval", "a.plan.json", "--data", "eval", "--mode", "sim",
+		"--metric", "map")
 	fails(t, exitFailed, `none.txt: `, append(eval, "top1", "--alphabet", "none.txt")...)
 }
 
@@ -104,7 +106,8 @@ func TestMetricCommand(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	contested(t)
 	eval := []string{"eval", "a.plan.json", "--data", "eval", "--labels", "labels.tsv", "--mode", "sim", "--metric-cmd"}
-	m := metricOf(t, append(eval, `while read l; do case $l in *'"label":3,'*) echo '{"value":1,"weight":3}';; *) echo '{"value":0.5}';; esac; done`)...)
+	m := metricOf(t, append(eval, `while read l; do case $l in *'"label":3,'*) echo '{"value":1,"weight":3}';; `+
+		`*) echo '{"value":0.5}';; esac; done`)...)
 	require.Equal(t, "command", m["name"])
 	three := 0.0
 	for _, line := range strings.Fields(string(read(t, "labels.tsv"))) {
@@ -114,7 +117,8 @@ func TestMetricCommand(t *testing.T) {
 	}
 	require.InDelta(t, (3*three+0.5*(24-three))/(3*three+24-three), m["value"], 1e-12, "the weighted mean")
 	require.Zero(t, m["drop"])
-	require.InDelta(t, 128+4*10, metricOf(t, append(eval, `while read l; do f=${l##*'"file":"'}; f=${f%%'"'*}; echo "{\"value\":$(wc -c < "$f")}"; done`)...)["value"], 0,
+	require.InDelta(t, 128+4*10,
+		metricOf(t, append(eval, `while read l; do f=${l##*'"file":"'}; f=${f%%'"'*}; echo "{\"value\":$(wc -c < "$f")}"; done`)...)["value"], 0,
 		"the output is an npy file")
 	for command, want := range map[string]string{
 		"exit 4":                  `"exit 4": ended without an answer: exit status 4`,
@@ -145,12 +149,14 @@ func TestSearchByMetric(t *testing.T) {
 	contested(t)
 	saveInputs(t, "many", 950, 120, 1, 3, 8, 8)
 	budget := 0.8 * metricOf(t, "eval", "b.plan.json", "--data", "many", "--mode", "sim", "--metric", "cosine")["drop"].(float64)
-	r := done(t, "dispatch", "b.plan.json", "--auto", "--metric", "cosine", "--max-drop", fmt.Sprint(budget), "--data", "many", "--json").object(t)
+	r := done(t, "dispatch", "b.plan.json", "--auto", "--metric", "cosine", "--max-drop", fmt.Sprint(budget), "--data", "many",
+		"--json").object(t)
 	goal := r["goal"].(map[string]any)
 	require.Equal(t, []any{"cosine", budget}, []any{goal["metric"], goal["budget"]})
 	require.NotEmpty(t, r["fp32"])
 	held := r["held_out"].(map[string]any)
 	require.LessOrEqual(t, held["upper"], budget)
 	require.Positive(t, held["value"])
-	fails(t, exitUsage, "a budget is on one metric", "dispatch", "a.plan.json", "--auto", "--metric", "top1,top3", "--max-drop", "1", "--data", "many")
+	fails(t, exitUsage, "a budget is on one metric", "dispatch", "a.plan.json", "--auto", "--metric", "top1,top3", "--max-drop", "1",
+		"--data", "many")
 }

@@ -77,7 +77,8 @@ func TestFilesThatAPlanCannotName(t *testing.T) {
 	const want = `is not UTF-8: a plan, which is JSON, cannot name this file; give it another name`
 	fails(t, exitFailed, want, "calibrate", "m.onnx", "--data", "inv\xffdir", "--platform", "trt_int8")
 	fails(t, exitFailed, want, "calibrate", "m\xff.onnx", "--data", "data", "--platform", "trt_int8", "-o", "p.plan.json")
-	fails(t, exitFailed, want, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "-o", "p\xff/m.plan.json", "--data", filepath.Join("inv\xffdir", "00.npy"))
+	fails(t, exitFailed, want, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "-o", "p\xff/m.plan.json", "--data",
+		filepath.Join("inv\xffdir", "00.npy"))
 }
 
 // TestShapeNodesOfBoundModels: the shape of an inner value of known size was not a constant, and generated C refused the model.

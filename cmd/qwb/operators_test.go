@@ -17,7 +17,8 @@ while read -r line; do
 done
 `
 
-// TestOperatorsByCommand: an operator that qwb does not know is computed by the program of --op, and by nothing else; without one it is carried.
+// TestOperatorsByCommand: an operator that qwb does not know is computed by the program of --op, and by nothing else; without one it is
+// carried.
 func TestOperatorsByCommand(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the program is a shell script")
@@ -44,7 +45,8 @@ output y: f32[1,4,8,8]
 	op := []string{"--op", "acme::Mine=sh copy.sh"}
 	run := func(args ...string) result { return done(t, append(args, op...)...) }
 
-	fails(t, exitFailed, `cannot be executed: Mine \(acme 1.*unknown; give a program: --op acme::Mine=COMMAND \(docs/operators.md\)`, "calibrate", "own.onnx", "--data", "data", "--platform", "trt_int8")
+	fails(t, exitFailed, `cannot be executed: Mine \(acme 1.*unknown; give a program: --op acme::Mine=COMMAND \(docs/operators.md\)`,
+		"calibrate", "own.onnx", "--data", "data", "--platform", "trt_int8")
 	done(t, "inspect", "own.onnx")
 	done(t, "run", "plain.onnx", "--input", "x=data/00.npy", "-o", "plain")
 	run("run", "own.onnx", "--input", "x=data/00.npy", "-o", "own")
@@ -67,13 +69,16 @@ output y: f32[1,4,8,8]
 		"read -r line; echo '{}'; cat": "output 0 was not written",
 		`read -r line; echo '{"error":"no weights"}'; cat`: "no weights",
 	} {
-		r := fails(t, exitFailed, `acme::Mine=.*`+want, "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--op", "acme::Mine="+command)
+		r := fails(t, exitFailed, `acme::Mine=.*`+want, "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--op",
+			"acme::Mine="+command)
 		require.Contains(t, r.lastLine(), `node "mine"`)
 	}
 	for range 20 { // the program may be gone before it is asked
-		fails(t, exitFailed, "no weights", "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--op", `acme::Mine=exec <&-; echo '{"error":"no weights"}'`)
+		fails(t, exitFailed, "no weights", "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--op",
+			`acme::Mine=exec <&-; echo '{"error":"no weights"}'`)
 	}
-	fails(t, exitFailed, "the time limit of --timeout was reached", "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--timeout", "300ms", "--op", "acme::Mine=exec sleep 20")
+	fails(t, exitFailed, "the time limit of --timeout was reached", "run", "own.onnx", "--input", "x=data/00.npy", "-o", "none", "--timeout",
+		"300ms", "--op", "acme::Mine=exec sleep 20")
 	for _, bad := range []string{"Mine=x", "acme::Mine", "acme::=x", "::Mine=x", "acme::Mine= "} {
 		fails(t, exitUsage, "not DOMAIN::TYPE=COMMAND", "inspect", "own.onnx", "--op", bad)
 	}

@@ -35,8 +35,8 @@ output class: i64[1]
 output cut: i64[1,8]
 `
 
-// Floats of every type are compared as numbers, integers as shares that differ; --output says which one a metric reads, and the share of the work on integers
-// stands in the last line.
+// Floats of every type are compared as numbers, integers as shares that differ; --output says which one a metric reads, and the share of
+// the work on integers stands in the last line.
 func TestOutputsOfAllTypes(t *testing.T) {
 	inFolder(t)
 	saveModel(t, "m.onnx", several)

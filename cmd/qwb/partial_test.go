@@ -80,7 +80,8 @@ func TestPartialPlans(t *testing.T) {
 			require.Equal(t, read(t, "first/y.npy"), read(t, "second/y.npy"))
 
 			fails(t, exitFailed, `format c needs a plan that runs completely on integers.*"second"`, "export", "--format", "c", "-o", "m.c")
-			fails(t, exitFailed, `test vectors need a plan that runs completely on integers.*"second"`, "verify", "--data", "data", "--dump", "vectors")
+			fails(t, exitFailed, `test vectors need a plan that runs completely on integers.*"second"`, "verify", "--data", "data",
+				"--dump", "vectors")
 			fails(t, exitFailed, `"second"`, "eval", "m.plan.json", "--data", "data", "--mode", "int8")
 		})
 	}
@@ -135,7 +136,8 @@ func TestBiasBehindWeightsInGroups(t *testing.T) {
 	saveModel(t, "m.onnx", withBias)
 	saveInputs(t, "data", 100, 3, 1, 4, 6, 6)
 	shown := done(t, "target", "show", "onnx").stdout
-	mine := strings.NewReplacer("name: onnx\n", "name: mine\n", "weight: {scheme: int8-sym-channel,", "weight: {scheme: int8-sym-channel, others: [int4-sym-g16],").Replace(shown)
+	mine := strings.NewReplacer("name: onnx\n", "name: mine\n", "weight: {scheme: int8-sym-channel,",
+		"weight: {scheme: int8-sym-channel, others: [int4-sym-g16],").Replace(shown)
 	require.Contains(t, mine, "g16")
 	require.NoError(t, os.WriteFile("mine.yaml", []byte(mine), 0o644))
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "mine.yaml", "--border-cost", "0")
@@ -151,12 +153,14 @@ func TestBiasBehindWeightsInGroups(t *testing.T) {
 	require.Equal(t, tqc.FP32, bias.State)
 }
 
-// Where a platform has integer biases, an operator with weights in groups computes in float, its bias stays float, and the rest is verified.
+// Where a platform has integer biases, an operator with weights in groups computes in float, its bias stays float, and the rest is
+// verified.
 func TestGroupsWhereBiasesAreIntegers(t *testing.T) {
 	inFolder(t)
 	saveModel(t, "m.onnx", withBias)
 	saveInputs(t, "data", 100, 3, 1, 4, 6, 6)
-	mine := strings.NewReplacer("name: onnxruntime\n", "name: mine\n", "others: [int8-sym-tensor]", "others: [int4-sym-g16]").Replace(done(t, "target", "show", "onnxruntime").stdout)
+	mine := strings.NewReplacer("name: onnxruntime\n", "name: mine\n", "others: [int8-sym-tensor]",
+		"others: [int4-sym-g16]").Replace(done(t, "target", "show", "onnxruntime").stdout)
 	require.Contains(t, mine, "g16")
 	require.NoError(t, os.WriteFile("mine.yaml", []byte(mine), 0o644))
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "mine.yaml", "--border-cost", "0")

@@ -31,13 +31,15 @@ func TestPeers(t *testing.T) {
 				Thresholds []analysis.Threshold
 			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(done(t, append([]string{"analyze", "--statistical", "--json", "--samples", "2"}, flags...)...).stdout), &r))
+		require.NoError(t, json.Unmarshal([]byte(done(t, append([]string{"analyze", "--statistical", "--json", "--samples", "2"},
+			flags...)...).stdout), &r))
 		for _, s := range r.Statistical {
 			methods := map[string]bool{}
 			for _, th := range s.Thresholds {
 				methods[th.Method] = true
 			}
-			require.Equal(t, len(s.Thresholds) > 0 && flags != nil, methods["tensorrt/entropy"] && methods["ppq/kl"] && methods["onnxruntime/percentile"])
+			require.Equal(t, len(s.Thresholds) > 0 && flags != nil, methods["tensorrt/entropy"] && methods["ppq/kl"] &&
+				methods["onnxruntime/percentile"])
 		}
 		require.NotEmpty(t, r.Statistical)
 	}

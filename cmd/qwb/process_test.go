@@ -104,7 +104,8 @@ func TestFullDevice(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
-	for _, args := range [][]string{{"inspect", "m.onnx"}, {"inspect", "m.onnx", "--json"}, {"version"}, {"analyze", "--layerwise", "--html", "r.html"}} {
+	for _, args := range [][]string{{"inspect", "m.onnx"}, {"inspect", "m.onnx", "--json"}, {"version"},
+		{"analyze", "--layerwise", "--html", "r.html"}} {
 		var stderr bytes.Buffer
 		code := run(context.Background(), args, full, &stderr)
 		require.Equalf(t, exitFailed, code, "qwb %s to a full device", args)

@@ -12,7 +12,8 @@ import (
 	"qwb/internal/longtest"
 )
 
-// TestProgressWithoutATerminal: long work says now and then how far it is; six minutes of it used to print nothing. Quick work stays silent.
+// TestProgressWithoutATerminal: long work says now and then how far it is; six minutes of it used to print nothing. Quick work stays
+// silent.
 func TestProgressWithoutATerminal(t *testing.T) {
 	var b bytes.Buffer
 	log := &lockedWriter{w: &b}

@@ -25,7 +25,8 @@ func TestTrainedNetworks(t *testing.T) {
 	}{
 		{"mlperf-tiny/pretrainedResnet.onnx", cifar, "none", "20"},
 		{"mnist/mnist-8.onnx", shared(t, "data", "mnist", "t10k-images-idx3-ubyte.gz"), "none", "20"},
-		{"mlperf-tiny/str_ww_dequant_fp32.onnx", shared(t, "models", "mlperf-tiny", "training__streaming_wakeword__calibration_samples.npz"), "none", "10"},
+		{"mlperf-tiny/str_ww_dequant_fp32.onnx", shared(t, "models", "mlperf-tiny", "training__streaming_wakeword__calibration_samples.npz"),
+			"none", "10"},
 		{"vision/blazeface_front_128.onnx", shared(t, "data", "cc0"), "face.yaml", "1"},
 		{"speech/embedding_model.onnx", "synthetic:1", "none", "1"},
 		{"speech/silero_vad_16k_op15.onnx", "frames.npz", "none", "1"},
@@ -118,7 +119,8 @@ func TestOverlapIsReported(t *testing.T) {
 	done(t, "calibrate", model, "--data", images, "--samples", "50", "--seed", "3", "--platform", "trt_int8", "-o", "m.plan.json")
 	require.Contains(t, done(t, "eval", "m.plan.json", "--mode", "sim").stderr, "50 of 50 evaluation samples were also used for calibration")
 	require.Contains(t, done(t, "eval", "m.plan.json", "--data", images).stderr, "50 of 500 evaluation samples were also used for calibration")
-	require.NotContains(t, done(t, "eval", "m.plan.json", "--data", shared(t, "data", "cifar10", "eval_2000.bin"), "--samples", "50").stderr, "calibrated on")
+	require.NotContains(t, done(t, "eval", "m.plan.json", "--data", shared(t, "data", "cifar10", "eval_2000.bin"), "--samples", "50").stderr,
+		"calibrated on")
 }
 
 // What preprocess writes is what calibrate sees: calibrated on the dump, the scales are the same.
@@ -126,7 +128,8 @@ func TestDumpIsWhatCalibrateSees(t *testing.T) {
 	model, pets := shared(t, "models", "classifiers", "mobilenetv2_0.35_catdog.onnx"), shared(t, "data", "pets", "calibration")
 	inFolder(t)
 	done(t, "preprocess", model, "--data", pets, "--samples", "2", "--preprocess", "imagenet-inception", "--dump", "dump")
-	done(t, "calibrate", model, "--data", pets, "--samples", "2", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o", "a.plan.json")
+	done(t, "calibrate", model, "--data", pets, "--samples", "2", "--preprocess", "imagenet-inception", "--platform", "trt_int8", "-o",
+		"a.plan.json")
 	done(t, "calibrate", model, "--data", "dump", "--platform", "trt_int8", "-o", "b.plan.json")
 	nodes := func(file string) []byte {
 		_, after, _ := bytes.Cut(read(t, file), []byte(`"nodes": [`))

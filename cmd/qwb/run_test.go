@@ -25,7 +25,8 @@ func array(t *testing.T, path string) []float32 {
 func TestRunAll(t *testing.T) {
 	workplace(t)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
-	for mode, verdicts := range map[string][]string{"int8": {"equal", "ties"}, "sim": {"equal", "ties", "other-profile"}, "fp32": {"partial", "nothing"}} {
+	for mode, verdicts := range map[string][]string{"int8": {"equal", "ties"}, "sim": {"equal", "ties", "other-profile"},
+		"fp32": {"partial", "nothing"}} {
 		done(t, "run", "m.plan.json", "--mode", mode, "--all", "--samples", "1", "-o", mode)
 		r := invoke("verify", "--against", filepath.Join(mode, "00000_00.npz"), "--json")
 		v := r.object(t)
@@ -50,8 +51,8 @@ func TestRunAll(t *testing.T) {
 	require.Equal(t, array(t, "plain/y.npy"), y.F32())
 }
 
-// TestRunOfAllSamples: a file for each sample, in every mode; float is what a single run of the sample writes, the simulation and the integers
-// are near it and not equal to it.
+// TestRunOfAllSamples: a file for each sample, in every mode; float is what a single run of the sample writes, the simulation and the
+// integers are near it and not equal to it.
 func TestRunOfAllSamples(t *testing.T) {
 	calibrated(t)
 	for _, mode := range []string{"fp32", "sim", "int8"} {

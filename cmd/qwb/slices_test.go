@@ -54,7 +54,8 @@ func TestScoresBesideBoxesAreJudged(t *testing.T) {
 
 	checks, _ := gated(t, exitCheck, append([]string{"m.plan.json", "--max-nsr", "0.01"}, data...)...)
 	assert.Contains(t, checks, "NSR of scores")
-	fails(t, exitUsage, "no part of an output is called that", append([]string{"gate", "m.plan.json", "--max-nsr", "0.01", "--slice", "none"}, data...)...)
+	fails(t, exitUsage, "no part of an output is called that",
+		append([]string{"gate", "m.plan.json", "--max-nsr", "0.01", "--slice", "none"}, data...)...)
 
 	const lost = "scores (4..11 of axis 1 of y): no signal left"
 	r = done(t, append([]string{"analyze", "m.plan.json", "--json", "--explain"}, data...)...).object(t)
@@ -73,10 +74,12 @@ func TestScoresBesideBoxesAreJudged(t *testing.T) {
 	gated(t, exitDone, append([]string{"m.plan.json", "--max-nsr", "0.02"}, data...)...)
 
 	write(t, "s.tsv", []byte("# groups\nlow\t1\t0\t4\nhigh\t1\t4\t12\ty\n"))
-	out = done(t, append([]string{"analyze", "m.plan.json", "--json", "--graphwise", "--slices", "s.tsv"}, data...)...).object(t)["outputs"].([]any)[0].(map[string]any)
+	out = done(t, append([]string{"analyze", "m.plan.json", "--json", "--graphwise", "--slices", "s.tsv"},
+		data...)...).object(t)["outputs"].([]any)[0].(map[string]any)
 	require.Len(t, out["slices"], 2)
 	gated(t, exitDone, append([]string{"m.plan.json", "--max-nsr", "0.02", "--slice", "high"}, data...)...) // of the last analysis
-	for text, want := range map[string]string{"low\t1\t0": "with tabs between", "low\t7\t0\t4": "no axis 7", "low\t1\t0\t13": "no part of axis 1", "low\t1\ta\t4": "no number",
+	for text, want := range map[string]string{"low\t1\t0": "with tabs between", "low\t7\t0\t4": "no axis 7",
+		"low\t1\t0\t13": "no part of axis 1", "low\t1\ta\t4": "no number",
 		"low\t1\t0\t4\tz": "no output", "a\t1\t0\t4\na\t1\t4\t5": "twice", "#": "no line names a slice"} {
 		write(t, "bad.tsv", []byte(text))
 		fails(t, exitFailed, want, append([]string{"gate", "m.plan.json", "--max-nsr", "1", "--slices", "bad.tsv"}, data...)...)

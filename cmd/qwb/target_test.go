@@ -67,7 +67,8 @@ func TestTargetCommands(t *testing.T) {
 	require.Contains(t, done(t, "target", "show", "tflite").stdout, "name: tflite\n")
 	copied := strings.Replace(done(t, "target", "show", "tflite_int8").stdout, "name: tflite_int8", "name: mylite", 1)
 	require.NoError(t, os.WriteFile("mylite.yaml", []byte(copied), 0o644))
-	require.Contains(t, done(t, "target", "check", "mylite.yaml").stdout, "QuantizeLinear half to even: Q/DQ files (format onnx) of its plans are refused")
+	require.Contains(t, done(t, "target", "check", "mylite.yaml").stdout,
+		"QuantizeLinear half to even: Q/DQ files (format onnx) of its plans are refused")
 
 	fails(t, exitUsage, `unknown platform "npu": one of trt_int8`, "target", "show", "npu")
 	fails(t, exitFailed, "none.yaml", "target", "check", "none.yaml")
@@ -110,11 +111,12 @@ func TestThePlatformInTheDocument(t *testing.T) {
 	done(t, "export", "m.plan.json", "--platform", "mynpu", "-o", "m.int8.onnx")
 	done(t, "export", "m.plan.json", "--platform", "gone.yaml", "-o", "m.int8.onnx")
 	require.NoError(t, os.WriteFile("gone.yaml", []byte(strings.Replace(text, "border_cost: 4", "border_cost: 5", 1)), 0o644))
-	fails(t, exitFailed, "m.plan.json is a plan for mynpu; make one for gone.yaml first", "export", "m.plan.json", "--platform", "gone.yaml", "-o", "other.onnx")
+	fails(t, exitFailed, "m.plan.json is a plan for mynpu; make one for gone.yaml first", "export", "m.plan.json", "--platform", "gone.yaml",
+		"-o", "other.onnx")
 	fails(t, exitUsage, `unknown platform "npu"`, "export", "m.plan.json", "--platform", "npu", "-o", "other.onnx")
 
-	// What a multiplier of few bits rounds is in the bounds; a shift that leaves nothing of a factor is an error, and one that leaves too little
-	// of it no tie.
+	// What a multiplier of few bits rounds is in the bounds; a shift that leaves nothing of a factor is an error, and one that leaves too
+	// little of it no tie.
 	for _, c := range []struct {
 		from, to string
 		code     int
@@ -133,7 +135,8 @@ func TestThePlatformInTheDocument(t *testing.T) {
 	}
 
 	// What contradicts itself is listed.
-	wrong := strings.NewReplacer("quantize: half-even", "", "format: onnx", "format: q80", "bias: {scheme: int32-sym-tensor}\n", "").Replace(text)
+	wrong := strings.NewReplacer("quantize: half-even", "", "format: onnx", "format: q80", "bias: {scheme: int32-sym-tensor}\n",
+		"").Replace(text)
 	require.NoError(t, os.WriteFile("wrong.yaml", []byte(wrong), 0o644))
 	r := invoke("target", "check", "wrong.yaml")
 	require.Equal(t, exitCheck, r.code)

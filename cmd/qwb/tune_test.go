@@ -142,7 +142,8 @@ func TestTuneFromStatistics(t *testing.T) {
 	require.Contains(t, log, " held-out samples (half) of 48: ")
 	require.NoFileExists(t, "m.tuning")
 
-	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax", "--minmax-only", "-o", "few.plan.json")
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax", "--minmax-only", "-o",
+		"few.plan.json")
 	fails(t, exitFailed, "the statistics have no sums", "tune", "few.plan.json", "--method", "bias-analytic")
 	auto := done(t, "tune", "few.plan.json", "--method", "auto", "--json")
 	require.Contains(t, auto.stderr, "the statistics lack histograms")

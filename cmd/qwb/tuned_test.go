@@ -43,8 +43,8 @@ y = Softmax(l) "softmax"
 output y
 `
 
-// downstream holds what has to hold of a tuned plan on every platform: it simulates, verifies with no differing integer, is exported in every
-// format, and what is exported computes what is simulated.
+// downstream holds what has to hold of a tuned plan on every platform: it simulates, verifies with no differing integer, is exported in
+// every format, and what is exported computes what is simulated.
 func downstream(t *testing.T, platform string) {
 	t.Helper()
 	var v analysis.Verification
@@ -68,8 +68,8 @@ func downstream(t *testing.T, platform string) {
 	require.NoError(t, os.RemoveAll("formats"))
 }
 
-// Every method, on half of the platforms whose files have the plan's nodes: what it makes of a plan goes through everything behind it, is told by the log, is undone, and done again
-// to the same bytes.
+// Every method, on half of the platforms whose files have the plan's nodes: what it makes of a plan goes through everything behind it, is
+// told by the log, is undone, and done again to the same bytes.
 func TestTunedPlansDownstream(t *testing.T) {
 	for k, platform := range qwb.SweepPlatforms {
 		for i, m := range tune.Methods {
@@ -185,10 +185,12 @@ func overlays(t *testing.T) []string {
 func TestSetRefusesWhatExportWould(t *testing.T) {
 	workplace(t)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
-	fails(t, exitFailed, `onnxruntime would reject the exported model: one-type: node "concat"`, "set", "conv2", "activations=int16-sym-tensor")
+	fails(t, exitFailed, `onnxruntime would reject the exported model: one-type: node "concat"`, "set", "conv2",
+		"activations=int16-sym-tensor")
 	done(t, "set", "*", "activations=int16-sym-tensor")
 	done(t, "plan", "undo")
-	fails(t, exitFailed, "a divisor is for symmetric scales, and this is uint8-asym-tensor; onnxruntime can have activations=int8-sym-tensor", "set", "conv1:in0", "divisor=100")
+	fails(t, exitFailed, "a divisor is for symmetric scales, and this is uint8-asym-tensor; onnxruntime can have activations=int8-sym-tensor",
+		"set", "conv1:in0", "divisor=100")
 	fails(t, exitUsage, `unknown dispatcher "foo": one of conservative`, "set", "*", "dispatcher=foo")
 	require.Contains(t, done(t, "plan", "explain", "conv1").stdout, ", zero point ")
 }

@@ -78,7 +78,8 @@ func TestCannotBeDone(t *testing.T) {
 	calibrated(t)
 	require.NoError(t, os.Mkdir("taken", 0o755))
 	for _, c := range []struct{ args, want string }{
-		{"export --platform onnxruntime", `m\.plan\.json is a plan for trt_int8; make one for onnxruntime first: qwb calibrate m\.onnx --platform onnxruntime`},
+		{"export --platform onnxruntime", `m\.plan\.json is a plan for trt_int8; make one for onnxruntime first: ` +
+			`qwb calibrate m\.onnx --platform onnxruntime`},
 		{"export --platform trt_int8 -o none/out.onnx", `none/.*no such file or directory`},
 		{"export --platform trt_int8 -o taken", `taken: .*`},
 		{"calibrate m.onnx --data data --platform trt_int8 -o none/m.plan.json", `none/.*no such file or directory`},
@@ -112,7 +113,8 @@ func TestChecksThatDoNotHold(t *testing.T) {
 	}
 	r := invoke("dispatch", "--auto", "--json", "--max-drop", "1", "--data", "data", "--labels", "labels.tsv")
 	require.Equal(t, exitCheck, r.code, r.stderr)
-	require.Regexp(t, `^qwb: dispatch: nothing is claimed: 4 samples cannot decide a top1 drop of at most 1 pp: .* It takes 277 samples if nothing changes, about 858 if 2 % of the answers do`, r.lastLine())
+	require.Regexp(t, `^qwb: dispatch: nothing is claimed: 4 samples cannot decide a top1 drop of at most 1 pp: `+
+		`.* It takes 277 samples if nothing changes, about 858 if 2 % of the answers do`, r.lastLine())
 	require.Zero(t, r.object(t)["evaluations"], "said before anything is run")
 	require.InDelta(t, 858, r.object(t)["needed"], 0)
 	r = invoke("dispatch", "--auto", "--json", "--max-drop", "-100", "--data", "data", "--labels", "labels.tsv", "--force")

@@ -103,7 +103,8 @@ func TestAnOldVerificationDoesNotStand(t *testing.T) {
 	done(t, "verify")
 	whole := string(read(t, "m.plan.json"))
 	v := planVerification(t)
-	for _, change := range [][2]string{{`"data":"real",`, ``}, {`"samples":8,"data"`, `"samples":9,"data"`}, {v.DataHash, strings.Repeat("0", 64)}} {
+	for _, change := range [][2]string{{`"data":"real",`, ``}, {`"samples":8,"data"`, `"samples":9,"data"`},
+		{v.DataHash, strings.Repeat("0", 64)}} {
 		changed := strings.ReplaceAll(strings.ReplaceAll(whole, ": ", ":"), ", ", ",")
 		require.Contains(t, changed, change[0])
 		write(t, "m.plan.json", []byte(strings.Replace(changed, change[0], change[1], 1)))
@@ -159,10 +160,12 @@ func TestGateOnAWeakVerification(t *testing.T) {
 	require.Contains(t, r.stdout, "not verified as an export asks")
 	done(t, "verify")
 	done(t, demanded...)
-	require.Contains(t, invoke("gate", "m.onnx", "--data", "data", "--max-nsr", "1", "--verified").stdout, "nothing says that they were verified")
+	require.Contains(t, invoke("gate", "m.onnx", "--data", "data", "--max-nsr", "1", "--verified").stdout,
+		"nothing says that they were verified")
 }
 
-// Every target says whose arithmetic its profile is, in the list, in a plan and at export; files that no engine has opened are experimental.
+// Every target says whose arithmetic its profile is, in the list, in a plan and at export; files that no engine has opened are
+// experimental.
 func TestWhoseArithmetic(t *testing.T) {
 	inFolder(t)
 	saveModel(t, "m.onnx", network)
@@ -181,13 +184,15 @@ func TestWhoseArithmetic(t *testing.T) {
 	for _, name := range strings.Fields("onnxruntime openvino_int8 tflite_int8 ncnn_int8 mnn_int8 espdl_int8") {
 		require.True(t, known[name], name)
 	}
-	for _, name := range strings.Fields("trt_int8 trt_fp8 qnn aimet snpe rknn_int8 tengine_int8 ascend_int8 ppl_dsp_int8 graphcore_fp8 xint8 nxp_int8 pow2_int8") {
+	for _, name := range strings.Fields("trt_int8 trt_fp8 qnn aimet snpe rknn_int8 tengine_int8 ascend_int8 ppl_dsp_int8 graphcore_fp8 " +
+		"xint8 nxp_int8 pow2_int8") {
 		require.False(t, known[name], name)
 	}
 	require.Regexp(t, `(?m)^rknn_int8 .*not known`, done(t, "target", "list").stdout)
 	require.Regexp(t, `(?m)^onnxruntime .*compared`, done(t, "target", "list").stdout)
 
-	for name, format := range map[string]string{"rknn_int8": "format rknn", "snpe": "format snpe", "tengine_int8": "format tengine", "ascend_int8": "format ascend",
+	for name, format := range map[string]string{"rknn_int8": "format rknn", "snpe": "format snpe", "tengine_int8": "format tengine",
+		"ascend_int8":   "format ascend",
 		"ppl_cuda_int8": "format ppl-cuda", "ppl_dsp_int8": "format ppl-dsp", "xint8": "platform xint8", "fpga_int8": "platform fpga_int8",
 		"metax_int8_c": "platform metax_int8_c", "onnxruntime": ""} {
 		done(t, "calibrate", "m.onnx", "--data", "data", "--platform", name, "-o", name+".plan.json")

@@ -25,7 +25,8 @@ func TestVerifyPrintsTheContractsKeysAndWritesThePlan(t *testing.T) {
 	calibrated(t)
 	require.Nil(t, planVerification(t))
 	o := done(t, "verify", "--json", "--samples", "2", "--html", "v.html").object(t)
-	for _, key := range []string{"profile", "backend", "tensors", "integers_compared", "integers_different", "ties", "max_difference", "verdict"} {
+	for _, key := range []string{"profile", "backend", "tensors", "integers_compared", "integers_different", "ties",
+		"max_difference", "verdict"} {
 		require.Contains(t, o, key)
 	}
 	require.Equal(t, "trt", o["profile"])

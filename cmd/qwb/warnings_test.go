@@ -29,7 +29,8 @@ func TestWarningsOfAPlanAreSaidOnceAndStay(t *testing.T) {
 		all += w.Text
 	}
 	require.Contains(t, all, "synthetic")
-	for _, args := range [][]string{{"dispatch", "--fp32", "type:Gemm"}, {"dispatch", "--reset"}, {"analyze", "--statistical", "--samples", "2", "--json"}} {
+	for _, args := range [][]string{{"dispatch", "--fp32", "type:Gemm"}, {"dispatch", "--reset"},
+		{"analyze", "--statistical", "--samples", "2", "--json"}} {
 		before := warnings()
 		r := done(t, args...)
 		require.NotContains(t, r.stderr, "warnings that came with the plan: ", args)

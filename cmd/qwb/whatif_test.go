@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatIf: the estimate without an analysis and with one, the figure that is measured, a range of one activation; the plan stays as it is.
+// TestWhatIf: the estimate without an analysis and with one, the figure that is measured, a range of one activation; the plan stays as it
+// is.
 func TestWhatIf(t *testing.T) {
 	inFolder(t)
 	saveModel(t, "m.onnx", network)
@@ -29,8 +30,10 @@ func TestWhatIf(t *testing.T) {
 	require.Nil(t, first["after"])
 	require.NotEmpty(t, first["tensor"].(map[string]any)["bins"].(map[string]any)["counts"])
 	slot := first["slot"].(string)
-	require.Regexp(t, "to decide it: qwb set m.plan.json "+slot+" scale=[0-9.e-]+ zero_point=[0-9-]+\n", done(t, "whatif", slot, "lo=-0.5", "hi=0.5").stdout)
-	for _, args := range [][]string{{"whatif", "conv"}, {"whatif", slot, "lo=1"}, {"whatif", slot, "lo=-1", "hi=1", "--data", "data"}, {"whatif", slot, "lo=-1", "hi=1", "--histograms"},
+	require.Regexp(t, "to decide it: qwb set m.plan.json "+slot+" scale=[0-9.e-]+ zero_point=[0-9-]+\n",
+		done(t, "whatif", slot, "lo=-0.5", "hi=0.5").stdout)
+	for _, args := range [][]string{{"whatif", "conv"}, {"whatif", slot, "lo=1"}, {"whatif", slot, "lo=-1", "hi=1", "--data", "data"},
+		{"whatif", slot, "lo=-1", "hi=1", "--histograms"},
 		{"whatif", "nothing:in0", "lo=0", "hi=1"}, {"whatif", slot, "colour=red"}} {
 		require.Equal(t, exitUsage, invoke(args...).code, args)
 	}

@@ -44,7 +44,8 @@ func network(t *testing.T) []byte {
 	x, a, b, y := value("x", 3), value("a", 4), value("b", 4), value("y", 2)
 	for _, n := range []graph.Node{
 		{Name: "first", Op: "Conv", Inputs: []graph.ValueID{x, g.AddConst("w1", weights(4, 3, 1, 1))}, Outputs: []graph.ValueID{a}},
-		{Name: "swoosh", Op: "Swoosh", Domain: "acme", Attrs: []graph.Attr{graph.Float("slope", 1.5)}, Inputs: []graph.ValueID{a}, Outputs: []graph.ValueID{b}},
+		{Name: "swoosh", Op: "Swoosh", Domain: "acme", Attrs: []graph.Attr{graph.Float("slope", 1.5)}, Inputs: []graph.ValueID{a},
+			Outputs: []graph.ValueID{b}},
 		{Name: "last", Op: "Conv", Inputs: []graph.ValueID{b, g.AddConst("w2", weights(2, 4, 1, 1))}, Outputs: []graph.ValueID{y}},
 	} {
 		if _, err := g.AddNode(n); err != nil {
@@ -130,7 +131,8 @@ func TestHandler(t *testing.T) {
 	if _, there := store.Read("net.scales"); !there {
 		t.Error("there are no scales")
 	}
-	for query, kind := range map[string]string{"model=none.onnx&data=pictures": "input", "model=text.onnx&data=pictures": "input", "model=net.onnx&data=none": "input"} {
+	for query, kind := range map[string]string{"model=none.onnx&data=pictures": "input", "model=text.onnx&data=pictures": "input",
+		"model=net.onnx&data=none": "input"} {
 		code, r := ask(query)
 		fault, _ := r["error"].(map[string]any)
 		if code != http.StatusUnprocessableEntity || fault["kind"] != kind || fault["message"] == "" {

@@ -80,7 +80,8 @@ func TestMel(t *testing.T) {
 
 func TestFiletype(t *testing.T) {
 	m := magika{Beg: 8, End: 4, Padding: 256, Block: 12, Min: 3}
-	require.Equal(t, []int32{'a', 'b', ' ', 'c', '\n', 256, 256, 256, 'a', 'b', ' ', 'c'}, m.ids([]byte(" \nab c\n")), "each end is stripped on its own side")
+	require.Equal(t, []int32{'a', 'b', ' ', 'c', '\n', 256, 256, 256, 'a', 'b', ' ', 'c'}, m.ids([]byte(" \nab c\n")),
+		"each end is stripped on its own side")
 	require.Equal(t, []int32{'a', 'b', 'c', ' ', 256, 256, 256, 256, 256, 'a', 'b', 'c'}, m.ids([]byte("abc ")))
 	require.Equal(t, []int32{'0', '1', '2', '3', '4', '5', '6', '7', 'w', 'x', 'y', 'z'}, m.ids([]byte("0123456789 wxyz\n")))
 	require.Nil(t, m.ids([]byte("ab")), "too small to ask")
@@ -122,7 +123,8 @@ func TestRun(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 		return path
 	}
-	config := write("config.json", `{"beg_size":16,"end_size":16,"padding_token":256,"block_size":64,"min_file_size_for_dl":8,"target_labels_space":["css","go"]}`)
+	config := write("config.json",
+		`{"beg_size":16,"end_size":16,"padding_token":256,"block_size":64,"min_file_size_for_dl":8,"target_labels_space":["css","go"]}`)
 	write("corpus/go/a.go", "package main\n")
 	write("corpus/css/b.css", "body { color: red }")
 	write("corpus/other/c", "of no class, but a sample")

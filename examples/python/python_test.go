@@ -122,7 +122,8 @@ func TestWheel(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		bin = filepath.Join(env, "Scripts")
 	}
-	out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index", "--no-deps", file).CombinedOutput()
+	out, err := exec.Command(filepath.Join(bin, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index",
+		"--no-deps", file).CombinedOutput()
 	require.NoError(t, err, string(out))
 	for _, args := range [][]string{
 		{"qwb", "--version"},

@@ -21,7 +21,8 @@ import (
 	"qwb/internal/longtest"
 )
 
-// TestTwoReleasesAreEqual: two runs for one platform give the same bytes, the sums are those of the files, and the archive holds what it should.
+// TestTwoReleasesAreEqual: two runs for one platform give the same bytes, the sums are those of the files, and the archive holds what it
+// should.
 func TestTwoReleasesAreEqual(t *testing.T) {
 	longtest.Need(t, "builds releases")
 	python, err := exec.LookPath("python3")
@@ -53,7 +54,8 @@ func TestTwoReleasesAreEqual(t *testing.T) {
 		require.Equal(t, sum, fmt.Sprintf("%x", sha256.Sum256(b)))
 	}
 	files := untar(t, filepath.Join(dir, "qwb-9.8.7rc1-linux-amd64.tar.gz"))
-	for _, want := range []string{"qwb", "README.md", "docs/python.md", "man/man1/qwb.1", "man/man1/qwb-calibrate.1", "completions/qwb.bash", "completions/_qwb"} {
+	for _, want := range []string{"qwb", "README.md", "docs/python.md", "man/man1/qwb.1", "man/man1/qwb-calibrate.1", "completions/qwb.bash",
+		"completions/_qwb"} {
 		require.Contains(t, files, "qwb-9.8.7rc1-linux-amd64/"+want)
 	}
 	require.Contains(t, string(files["qwb-9.8.7rc1-linux-amd64/man/man1/qwb.1"]), "qwb 9.8.7rc1")
@@ -71,7 +73,8 @@ func TestTheDockerfileIsUpToDate(t *testing.T) {
 	for file, pattern := range map[string]string{"go.mod": `(?m)^go (\d+\.\d+)`, "cmd/qwb/version.go": `version = "([^"]+)"`} {
 		found := regexp.MustCompile(pattern).FindStringSubmatch(read(file))
 		require.NotNil(t, found, file)
-		require.Contains(t, docker, map[string]string{"go.mod": "golang:" + found[1] + "-", "cmd/qwb/version.go": " VERSION=" + found[1] + " "}[file])
+		require.Contains(t, docker, map[string]string{"go.mod": "golang:" + found[1] + "-", "cmd/qwb/version.go": " VERSION=" +
+			found[1] + " "}[file])
 	}
 }
 

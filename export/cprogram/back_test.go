@@ -39,8 +39,10 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		{What: "a bias", Plant: exporttest.Nudged("m.c", "biases */\nstatic const int32_t step1_3[4] = {")},
 		{What: "a multiplier", Plant: exporttest.Nudged("m.c", "multipliers by channel */\nstatic const struct multiplier step1_1[4] = {")},
 		{What: "a table", Plant: exporttest.Nudged("m.c", "[256] = {")},
-		{What: "a scale of an input", Plant: exporttest.Replace("m.c", "_INPUT_0_SCALE 0x1.", "_INPUT_0_SCALE 0x1.1"), Options: map[string]string{"inputs": "integers"}},
-		{What: "a zero point of an output", Plant: exporttest.Nudged("m.c", "_OUTPUT_0_ZERO_POINT "), Options: map[string]string{"outputs": "integers"}},
+		{What: "a scale of an input", Plant: exporttest.Replace("m.c", "_INPUT_0_SCALE 0x1.", "_INPUT_0_SCALE 0x1.1"),
+			Options: map[string]string{"inputs": "integers"}},
+		{What: "a zero point of an output", Plant: exporttest.Nudged("m.c", "_OUTPUT_0_ZERO_POINT "),
+			Options: map[string]string{"outputs": "integers"}},
 		{What: "a limit", Plant: exporttest.Replace("m.c", ", 127};", ", 126};")},
 	})
 	exporttest.ReadBack(t, &f, readBack, "onnxruntime", []exporttest.Damaged{

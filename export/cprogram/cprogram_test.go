@@ -65,14 +65,16 @@ func TestSchemesEqualTheReference(t *testing.T) {
 	longtest.Need(t, "compiles dozens of programs")
 	schemes := map[string]func(tg *target.Target){
 		"int16": func(tg *target.Target) {
-			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}
+			tg.Activation = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear,
+				Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}
 			tg.Ops = slices.Clone(tg.Ops)
 			for i := range tg.Ops {
 				tg.Ops[i].FixedScale = 0 // it comes with a zero point
 			}
 		},
 		"uint16": func(tg *target.Target) {
-			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: 0, QMax: 1<<16 - 1}, Observer: tqc.ObserverMinMax}
+			tg.Activation = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: 0, QMax: 1<<16 - 1},
+				Observer: tqc.ObserverMinMax}
 		},
 		"weights with zero points": func(tg *target.Target) {
 			tg.Weight.Policy, tg.Weight.QMin, tg.Weight.QMax = tqc.Asymmetric|tqc.PerChannel|tqc.Linear, 0, 255
@@ -108,7 +110,8 @@ func TestSchemesEqualTheReference(t *testing.T) {
 // Nothing that C leaves undefined happens, and no memory but the program's own is touched.
 func TestSanitizers(t *testing.T) {
 	compiler(t)
-	for _, c := range []struct{ network, profile string }{{"residual", "ort"}, {"windows", "tflite2"}, {"mobilenet", "tflite2"}, {"matrices", "ort"},
+	for _, c := range []struct{ network, profile string }{{"residual", "ort"}, {"windows", "tflite2"}, {"mobilenet", "tflite2"},
+		{"matrices", "ort"},
 		{"moves", "tvm-a64"}, {"resnet", "trt"}, {"where", "rndnu"}, {"residual", "avx2-saturating"}} {
 		t.Run(c.network+"/"+c.profile, func(t *testing.T) {
 			t.Parallel()

@@ -53,7 +53,8 @@ func TestFreestanding(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(headers, "stdint.h")); err != nil {
 		t.Skip("the compiler's own headers are not where gcc has them")
 	}
-	for _, c := range []struct{ network, profile string }{{"mobilenet", "tflite2"}, {"windows", "ort"}, {"residual", "trt"}, {"moves", "tflite2"}, {"where", "rndnu"}} {
+	for _, c := range []struct{ network, profile string }{{"mobilenet", "tflite2"}, {"windows", "ort"}, {"residual", "trt"},
+		{"moves", "tflite2"}, {"where", "rndnu"}} {
 		dir := t.TempDir()
 		p, feeds := network(t, c.network, c.profile)
 		source(t, dir, "a.c", p, cprogram.Options{Sizes: bound(p.Graph, feeds)})
@@ -63,7 +64,8 @@ func TestFreestanding(t *testing.T) {
 		}
 		for _, width := range widths {
 			object := filepath.Join(dir, "a.o")
-			flags := append(append([]string(nil), strict...), width, "-ffreestanding", "-fno-pic", "-nostdinc", "-isystem", headers, "-DQWB_NO_MAIN", "-c", "-o", object, filepath.Join(dir, "a.c"))
+			flags := append(append([]string(nil), strict...), width, "-ffreestanding", "-fno-pic", "-nostdinc", "-isystem", headers, "-DQWB_NO_MAIN",
+				"-c", "-o", object, filepath.Join(dir, "a.c"))
 			if width == "-m32" {
 				flags = append(flags, "-msse2", "-mfpmath=sse")
 			}
@@ -207,7 +209,8 @@ func TestTwoNetworksInOneProgram(t *testing.T) {
 	source(t, dir, "one.c", one, cprogram.Options{Prefix: "one"})
 	source(t, dir, "two.c", two, cprogram.Options{Prefix: "two", Inputs: true, Outputs: true})
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.c"), []byte(driver), 0o666))
-	flags := append(append([]string(nil), sanitized...), "-pthread", "-DONE_NO_MAIN", "-DTWO_NO_MAIN", "-DONE_NO_ARENA", "-o", "both", "one.c", "two.c", "main.c")
+	flags := append(append([]string(nil), sanitized...), "-pthread", "-DONE_NO_MAIN", "-DTWO_NO_MAIN", "-DONE_NO_ARENA", "-o", "both", "one.c",
+		"two.c", "main.c")
 	command := exec.Command(cc, flags...)
 	command.Dir = dir
 	out, err := command.CombinedOutput()

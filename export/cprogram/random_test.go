@@ -88,7 +88,8 @@ func TestRandomPrograms(t *testing.T) {
 		}
 	}
 	t.Logf("programs by profile: %v", under)
-	t.Logf("%d programs, 0 different: %d integers of the reference = CPU kernels, %d integers of the reference = generated C", made, onCPU, inC)
+	t.Logf("%d programs, 0 different: %d integers of the reference = CPU kernels, %d integers of the reference = generated C",
+		made, onCPU, inC)
 }
 
 // threeWays runs a program on the reference, a backend and as C, and returns how many integers were the same on the backend and in C.

@@ -47,12 +47,14 @@ func TestVersions(t *testing.T) {
 	x := activations["x"].([]any)[0].(map[string]any)
 	p := in.Set.Params(in.Set.Input(0, 0))
 	scale, zero := float64(p.Scale[0]), float64(p.ZeroPoint[0])
-	require.Equal(t, map[string]any{"bitwidth": 8., "dtype": "int", "is_symmetric": "False", "scale": scale, "offset": -zero, "min": -zero * scale, "max": (255 - zero) * scale}, x)
+	require.Equal(t, map[string]any{"bitwidth": 8., "dtype": "int", "is_symmetric": "False", "scale": scale, "offset": -zero,
+		"min": -zero * scale, "max": (255 - zero) * scale}, x)
 	w := params["w"].([]any)
 	require.Len(t, w, 3)
 	third := float64(in.Set.Params(in.Set.Input(0, 1)).Scale[2])
 	one := w[2].(map[string]any)
-	require.Equal(t, map[string]any{"bitwidth": 8., "dtype": "int", "is_symmetric": "True", "scale": third, "offset": -128., "min": -128 * third, "max": 127 * third}, one)
+	require.Equal(t, map[string]any{"bitwidth": 8., "dtype": "int", "is_symmetric": "True", "scale": third, "offset": -128.,
+		"min": -128 * third, "max": 127 * third}, one)
 	bias := params["b"].([]any)[2].(map[string]any)
 	require.InEpsilon(t, scale*third, bias["scale"], 1e-7)
 	require.Equal(t, 32., bias["bitwidth"])

@@ -80,8 +80,10 @@ func TestDamagedMovesAreFound(t *testing.T) {
 	}
 	var faults []exporttest.Damaged
 	for what, change := range map[string]func(m *Model){
-		"an axis of a Concat": changed("Concat", "axis", less), "an axis of a Split": changed("Split", "axis", less), "sizes of a Split": nudged("Split", 1, 0, 1),
-		"a mode of a Resize": changed("Resize", "mode", func(any) any { return "linear" }), "a rounding of a Resize": changed("Resize", "nearest_mode", func(any) any { return "ceil" }),
+		"an axis of a Concat": changed("Concat", "axis", less), "an axis of a Split": changed("Split", "axis", less),
+		"sizes of a Split":       nudged("Split", 1, 0, 1),
+		"a mode of a Resize":     changed("Resize", "mode", func(any) any { return "linear" }),
+		"a rounding of a Resize": changed("Resize", "nearest_mode", func(any) any { return "ceil" }),
 		"a scale of a Resize": func(m *Model) {
 			for i := range m.Nodes {
 				if m.Nodes[i].Op == "Resize" {
@@ -89,8 +91,11 @@ func TestDamagedMovesAreFound(t *testing.T) {
 				}
 			}
 		},
-		"an axis of a maximum": nudged("ReduceMax", 1, 0, 1), "an axis of a mean": nudged("ReduceMean", 1, 0, -1), "axes that stay": changed("ReduceMean", "keepdims", more),
-		"a size of blocks": changed("DepthToSpace", "blocksize", more), "an order of blocks": changed("DepthToSpace", "mode", func(any) any { return "CRD" }),
+		"an axis of a maximum": nudged("ReduceMax", 1, 0, 1), "an axis of a mean": nudged("ReduceMean", 1, 0, -1),
+		"axes that stay":   changed("ReduceMean", "keepdims", more),
+		"a size of blocks": changed("DepthToSpace", "blocksize", more), "an order of blocks": changed("DepthToSpace", "mode", func(any) any {
+			return "CRD"
+		}),
 		"an order of axes": func(m *Model) { nodeNamed(m, "turned").Attrs[0].Value = swapped(nodeNamed(m, "turned").Attrs[0].Value) },
 		"an order of axes that a layout needs": func(m *Model) {
 			for i := range m.Nodes {
@@ -100,8 +105,10 @@ func TestDamagedMovesAreFound(t *testing.T) {
 				}
 			}
 		},
-		"a shape": nudged("Reshape", 1, 1, 1), "where a cut begins": nudged("Slice", 1, 0, 1), "where it ends": nudged("Slice", 2, 0, -1), "along what": nudged("Slice", 3, 0, 1), "its steps": nudged("Slice", 4, 1, 1),
-		"an index": nudged("Gather", 1, 1, 1), "along what indices go": changed("Gather", "axis", more), "a pad": nudged("Pad", 1, 2, 1), "a mode of pads": changed("Pad", "mode", func(any) any { return "edge" }),
+		"a shape": nudged("Reshape", 1, 1, 1), "where a cut begins": nudged("Slice", 1, 0, 1), "where it ends": nudged("Slice", 2, 0, -1),
+		"along what": nudged("Slice", 3, 0, 1), "its steps": nudged("Slice", 4, 1, 1),
+		"an index": nudged("Gather", 1, 1, 1), "along what indices go": changed("Gather", "axis", more), "a pad": nudged("Pad", 1, 2, 1),
+		"a mode of pads": changed("Pad", "mode", func(any) any { return "edge" }),
 	} {
 		faults = append(faults, exporttest.Damaged{What: what, Plant: edit(change)})
 	}

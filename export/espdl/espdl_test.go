@@ -90,7 +90,8 @@ func TestNodes(t *testing.T) {
 
 	wide := build(t, text, "espdl_int16_s3")
 	i := slices.IndexFunc(wide.Nodes, func(n Node) bool { return n.Op == "LUT" })
-	require.Equal(t, []Attr{{"int16_lut_step", int64(32)}, {"lut", "lut_1"}, {"original_op_type", "Sigmoid"}, {"quant_type", "S16"}}, wide.Nodes[i].Attrs)
+	require.Equal(t, []Attr{{"int16_lut_step", int64(32)}, {"lut", "lut_1"}, {"original_op_type", "Sigmoid"}, {"quant_type", "S16"}},
+		wide.Nodes[i].Attrs)
 	for _, c := range wide.Initializers {
 		if c.Name == "lut_1" {
 			require.Equal(t, []int64{2049}, c.Shape)
@@ -203,7 +204,8 @@ func TestDoctor(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"input x: f32[1,4,8,8]\nconst w: f32[4,4,1,1] = normal(1)\na = Conv(x, w) \"c\"\nb = LRN(a) {size=3} \"n\"\noutput b\n", `export espdl: node "n" (LRN, f32[1,4,8,8]): ESP-DL does not compute it`},
+		{"input x: f32[1,4,8,8]\nconst w: f32[4,4,1,1] = normal(1)\na = Conv(x, w) \"c\"\nb = LRN(a) {size=3} \"n\"\noutput b\n",
+			`export espdl: node "n" (LRN, f32[1,4,8,8]): ESP-DL does not compute it`},
 		{"input x: f32[1,2,3,4,5]\nconst w: f32[2,2,1,1,1] = normal(1)\na = Conv(x, w) \"c\"\noutput a\n", "a convolution over 3 axes"},
 	} {
 		f := Format()
@@ -227,9 +229,11 @@ func TestRefusals(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	m := Model{Name: "n", Metadata: [][2]string{{"a", "b"}}, Nodes: []Node{{Name: "n", Op: "Conv", Inputs: []string{"x", ""}, Outputs: []string{"y"},
-		Attrs: []Attr{{"f", float32(1)}, {"i", int64(2)}, {"s", "S8"}, {"l", []int64{1, 2}}}}},
-		Inputs: []Value{{Name: "x", Type: int8Type, Shape: []int64{1, 2}, Exponents: []int64{-3}}}, Initializers: []Tensor{{Name: "w", Type: int8Type, Shape: []int64{2}, Exponents: []int64{1}, Raw: make([]byte, 16)}}}
+	m := Model{Name: "n", Metadata: [][2]string{{"a", "b"}},
+		Nodes: []Node{{Name: "n", Op: "Conv", Inputs: []string{"x", ""}, Outputs: []string{"y"},
+			Attrs: []Attr{{"f", float32(1)}, {"i", int64(2)}, {"s", "S8"}, {"l", []int64{1, 2}}}}},
+		Inputs:       []Value{{Name: "x", Type: int8Type, Shape: []int64{1, 2}, Exponents: []int64{-3}}},
+		Initializers: []Tensor{{Name: "w", Type: int8Type, Shape: []int64{2}, Exponents: []int64{1}, Raw: make([]byte, 16)}}}
 	f.Add(m.Marshal())
 	f.Add([]byte("EDL2"))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -110,7 +110,8 @@ func TestRefusals(t *testing.T) {
 
 // A MaxPool before a convolution on integers is what MNN 3.6.1 gets wrong.
 func TestPoolIsWarnedOf(t *testing.T) {
-	for body, want := range map[string]int{"p = MaxPool(x) {kernel_shape=[2,2]}\nr = Relu(p)\ny = Conv(r, w)": 1, "p = Relu(x)\ny = Conv(p, w)": 0} {
+	for body, want := range map[string]int{"p = MaxPool(x) {kernel_shape=[2,2]}\nr = Relu(p)\ny = Conv(r, w)": 1,
+		"p = Relu(x)\ny = Conv(p, w)": 0} {
 		tg := target.MNNInt8
 		tg.BorderCost = 0
 		g, set, _ := lowertest.ConfiguredFor(t, "input x: f32[1,2,4,4]\nconst w: f32[3,2,1,1] = normal(1)\n"+body+"\noutput y", &tg)
@@ -145,6 +146,7 @@ func TestDoctor(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, slices.ContainsFunc(found, func(x export.Finding) bool { return x.Rule == r.Name }), "%s: %v", r.Name, found)
 	}
-	_, err := doctor(context.Background(), &export.DoctorInput{Name: "m.onnx", FS: fstest.MapFS{"m.onnx" + Suffix: &fstest.MapFile{Data: []byte("{")}}})
+	_, err := doctor(context.Background(), &export.DoctorInput{Name: "m.onnx",
+		FS: fstest.MapFS{"m.onnx" + Suffix: &fstest.MapFile{Data: []byte("{")}}})
 	require.Error(t, err)
 }

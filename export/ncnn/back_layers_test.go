@@ -62,25 +62,31 @@ func TestDamagedParametersAreFound(t *testing.T) {
 		what, layer string
 		change      func(l *layer)
 	}{
-		{"a stride", "conv", less(3)}, {"a stride of the height", "conv", less(13)}, {"a pad", "conv", less(4)}, {"a pad behind", "conv", less(15)},
+		{"a stride", "conv", less(3)}, {"a stride of the height", "conv", less(13)}, {"a pad", "conv", less(4)},
+		{"a pad behind", "conv", less(15)},
 		{"a dilation", "conv", less(2)}, {"a slope", "conv", func(l *layer) { l.set(keyActivation+1, []float32{0.2}) }},
-		{"an activation", "depth", func(l *layer) { l.set(keyActivation, 4) }}, {"an activation that is gone", "depth", func(l *layer) { l.set(keyActivation, 0) }},
+		{"an activation", "depth", func(l *layer) { l.set(keyActivation, 4) }}, {"an activation that is gone", "depth", func(l *layer) {
+			l.set(keyActivation, 0)
+		}},
 		{"a kernel that lies", "depth", func(l *layer) { l.set(1, 3); l.set(11, 5) }},
 		{"an output padding", "up", func(l *layer) { l.set(19, 1) }}, {"a stride of what grows", "up", less(3)},
 		{"a kind of pool", "max", func(l *layer) { l.set(0, 1) }}, {"a pad of a pool", "max", less(14)},
 		{"how a pool counts", "mean", func(l *layer) { l.set(6, 0) }}, {"how a pool ends", "mean", func(l *layer) { l.set(5, 1) }},
-		{"operands that are exchanged", "turned", func(l *layer) { l.set(0, 1) }}, {"a number beside an operand", "turned", func(l *layer) { l.set(2, float32(0.25)) }},
+		{"operands that are exchanged", "turned", func(l *layer) { l.set(0, 1) }},
+		{"a number beside an operand", "turned", func(l *layer) { l.set(2, float32(0.25)) }},
 		{"an axis of a Concat", "join", less(0)}, {"an axis of a Split", "halves", less(1)},
 		{"how sizes are met", "larger", func(l *layer) { l.set(0, 1) }}, {"a size", "larger", less(4)},
 		{"a pad of zeros", "padded", less(0)}, {"an order", "order", less(0)}, {"a function", "abs", less(0)},
 		{"an axis of a sum", "rows", func(l *layer) { l.set(3, []int{1}) }}, {"a reduction", "rows", func(l *layer) { l.set(0, 4) }},
 		{"an axis of shares", "shares", less(0)}, {"where a cut begins", "cut", func(l *layer) { l.set(9, []int{1}) }},
-		{"a mean", "batch", func(l *layer) { l.weights[1].floats[2] *= 1.0001 }}, {"a small number", "batch", func(l *layer) { l.set(1, float32(1e-5)) }},
+		{"a mean", "batch", func(l *layer) { l.weights[1].floats[2] *= 1.0001 }},
+		{"a small number", "batch", func(l *layer) { l.set(1, float32(1e-5)) }},
 		{"a summand", "layer", func(l *layer) { l.weights[1].floats[0] *= 1.0001 }},
 		{"a pool over all", "global", func(l *layer) { l.set(0, 0) }},
 		{"operands of a Concat", "join", func(l *layer) { slices.Reverse(l.bottoms) }},
 		{"what a layer reads", "order", func(l *layer) { l.bottoms[0] = "x" }},
-		{"what an output is", "h_reshape", func(l *layer) { l.bottoms[0] = "b" }}, {"halves that are exchanged", "halves", func(l *layer) { slices.Reverse(l.tops) }},
+		{"what an output is", "h_reshape", func(l *layer) { l.bottoms[0] = "b" }},
+		{"halves that are exchanged", "halves", func(l *layer) { slices.Reverse(l.tops) }},
 	} {
 		faults = append(faults, exporttest.Damaged{What: c.what, Plant: edited(c.layer, c.change)})
 	}

@@ -181,9 +181,11 @@ func TestRefusals(t *testing.T) {
 		{"input x: f32[1,3,4,4]\ny = Softmax(x) {axis=0} \"r\"\noutput y", "along the batch"},
 		{"input x: f32[1,3,4,4]\ny = MaxPool(x) {kernel_shape=[2,2], dilations=[2,2]} \"r\"\noutput y", "without dilation"},
 		{"input x: f32[1,4,4,4]\nconst w: f32[4,2,1,1] = normal(1)\ny = Conv(x, w) {group=2} \"r\"\nz = Relu(y)\noutput z", ""},
-		{"input x: f32[1,3,4,4]\ny = Resize(x, e, s) {mode=\"cubic\"} \"r\"\nconst e: f32[0] = []\nconst s: f32[4] = [1,1,2,2]\noutput y", "mode cubic"},
+		{"input x: f32[1,3,4,4]\ny = Resize(x, e, s) {mode=\"cubic\"} \"r\"\nconst e: f32[0] = []\nconst s: f32[4] = [1,1,2,2]\noutput y",
+			"mode cubic"},
 		{"input x: f32[1,3,4,4]\nconst e: f32[] = 3\ny = Pow(x, e) \"r\"\noutput y", "exponent 3"},
-		{"input x: f32[1,3,4,4]\nconst a: i64[1] = [0]\nconst z: i64[1] = [4]\nconst s: i64[1] = [2]\ny = Slice(x, a, z, t, s) \"r\"\nconst t: i64[1] = [2]\noutput y", "steps other than 1"},
+		{"input x: f32[1,3,4,4]\nconst a: i64[1] = [0]\nconst z: i64[1] = [4]\nconst s: i64[1] = [2]\ny = Slice(x, a, z, t, s) \"r\"\n" +
+			"const t: i64[1] = [2]\noutput y", "steps other than 1"},
 	} {
 		g := graphtest.Parse(t, c.text)
 		graph.InferShapes(g)
@@ -201,7 +203,8 @@ func TestRefusals(t *testing.T) {
 // A reduction over a batch of one is none: a Reduction without axes takes all of them.
 func TestReduceBatch(t *testing.T) {
 	for op, want := range map[string]string{"ReduceMean": "Noop ", "ReduceMax": "Noop ", "ReduceL2": "UnaryOp "} {
-		in := input(t, "input x: f32[1,3,4,4]\nconst a: i64[1] = [0]\nr = Relu(x)\ny = "+op+"(r, a) {keepdims=1} \"mean\"\nz = Sigmoid(y)\noutput z")
+		in := input(t, "input x: f32[1,3,4,4]\nconst a: i64[1] = [0]\nr = Relu(x)\ny = "+op+
+			"(r, a) {keepdims=1} \"mean\"\nz = Sigmoid(y)\noutput z")
 		param := string(written(t, "ncnn", in)["m.param"])
 		require.Contains(t, param, "\n"+want)
 		require.NotContains(t, param, "Reduction")
@@ -297,10 +300,12 @@ output y
 		found := examined(t, map[string][]byte{"m.param": []byte(changed), "m.bin": f.bin})
 		require.True(t, slices.ContainsFunc(found, func(x export.Finding) bool { return x.Rule == f.rule }), "%s: %v\n%s", f.rule, found, changed)
 	}
-	for rule, change := range map[string][2]string{"table-layers": {"b_param_0", "q_param_0"}, "table-pairs": {"\na ", "\n#a "}, "table-scales": {"\na ", "\na -1 "}} {
+	for rule, change := range map[string][2]string{"table-layers": {"b_param_0", "q_param_0"}, "table-pairs": {"\na ", "\n#a "},
+		"table-scales": {"\na ", "\na -1 "}} {
 		files := map[string][]byte{"m.table": []byte(strings.Replace(tables, change[0], change[1], 1)), "m.param": table["m.param"]}
 		found := examined(t, files)
-		require.True(t, slices.ContainsFunc(found, func(x export.Finding) bool { return x.Rule == rule }), "%s: %v\n%s", rule, found, files["m.table"])
+		require.True(t, slices.ContainsFunc(found, func(x export.Finding) bool { return x.Rule == rule }), "%s: %v\n%s", rule, found,
+			files["m.table"])
 	}
 	for _, r := range append(rules(), tableRules()...) {
 		known := slices.ContainsFunc(faults, func(f struct {
@@ -312,7 +317,8 @@ output y
 		})
 		require.True(t, known || strings.HasPrefix(r.Name, "table-"), r.Name)
 	}
-	_, err := doctor(context.Background(), &export.DoctorInput{FS: fstest.MapFS{"m.param": &fstest.MapFile{Data: []byte("x\ny\n")}}, Name: "m.param"})
+	_, err := doctor(context.Background(), &export.DoctorInput{FS: fstest.MapFS{"m.param": &fstest.MapFile{Data: []byte("x\ny\n")}},
+		Name: "m.param"})
 	require.Error(t, err)
 }
 

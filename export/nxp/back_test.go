@@ -17,7 +17,8 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		}
 		faults := append(exporttest.Rewired(options), exporttest.Crossed(options))
 		for _, name := range names {
-			faults = append(faults, exporttest.Damaged{What: option + " " + name, Options: options, Plant: exporttest.Constant(name, exporttest.Longer)})
+			faults = append(faults, exporttest.Damaged{What: option + " " + name, Options: options,
+				Plant: exporttest.Constant(name, exporttest.Longer)})
 		}
 		exporttest.ReadBack(t, &f, network, "nxp_int8", faults)
 	}

@@ -43,8 +43,8 @@ func open(t testing.TB, path string) (ranges map[string][2][]float32, g *graph.G
 	return ranges, m.Graph
 }
 
-// The ranges are -128 and 127 times the scale, of the input, the result of the Relu and what the Resize copies: not of the convolution's result,
-// which is computed with the Relu, and not of what the host computes. With --ranges all the constants have theirs, per channel.
+// The ranges are -128 and 127 times the scale, of the input, the result of the Relu and what the Resize copies: not of the convolution's
+// result, which is computed with the Relu, and not of what the host computes. With --ranges all the constants have theirs, per channel.
 func TestRanges(t *testing.T) {
 	f := nxp.Format()
 	for option, want := range map[string][]string{"activations": {"x", "r", "z"}, "all": {"x", "r", "z", "w", "b"}} {
@@ -55,7 +55,8 @@ func TestRanges(t *testing.T) {
 		require.Len(t, ranges, len(want))
 		require.Len(t, g.Inputs, 1+2*len(want))
 		scale := func(slot tqc.SlotID) []float32 { return in.Set.Params(slot).Scale }
-		for name, slot := range map[string]tqc.SlotID{"x": in.Set.Input(0, 0), "r": in.Set.Output(1, 0), "z": in.Set.Output(1, 0), "w": in.Set.Input(0, 1)} {
+		for name, slot := range map[string]tqc.SlotID{"x": in.Set.Input(0, 0), "r": in.Set.Output(1, 0), "z": in.Set.Output(1, 0),
+			"w": in.Set.Input(0, 1)} {
 			if r, ok := ranges[name]; ok {
 				for c, s := range scale(slot) {
 					require.Equal(t, [2]float32{-128 * s, 127 * s}, [2]float32{r[0][c], r[1][c]}, name)

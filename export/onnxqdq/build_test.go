@@ -138,7 +138,8 @@ output y
 	require.Equal(t, "org.example", out.Domain)
 	require.Equal(t, int64(7), out.ModelVersion)
 	require.Equal(t, "what it is", out.Doc)
-	require.Equal(t, []onnx.KeyValue{{Key: "author", Value: "A"}, {Key: "qwb.plan", Value: "0123"}, {Key: "licence", Value: "B"}}, out.Metadata)
+	require.Equal(t, []onnx.KeyValue{{Key: "author", Value: "A"}, {Key: "qwb.plan", Value: "0123"}, {Key: "licence", Value: "B"}},
+		out.Metadata)
 	require.Equal(t, "someone", m.ProducerName, "the model that was given is not changed")
 	require.Equal(t, "old", m.Metadata[1].Value)
 	require.Equal(t, "kept", out.Graph.Name)
@@ -196,7 +197,8 @@ func older(t *target.Target) *target.Target {
 }
 
 func TestWiderTypesRaiseTheOpset(t *testing.T) {
-	g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\ny: f32[1,2,2,2] = Conv(x, w) \"conv\"\noutput y")
+	g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\ny: f32[1,2,2,2] = Conv(x, w) \"conv\"\n"+
+		"output y")
 	for _, platform := range []string{"onnxruntime", "trt_int8"} {
 		tg := findTarget(t, platform)
 		if platform == "trt_int8" {
@@ -253,19 +255,23 @@ func TestFloatWeightsGiveTheCodesBack(t *testing.T) {
 }
 
 func TestCodesOfConstants(t *testing.T) {
-	group := &tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, Axis: -1, GroupSize: 2}
-	codes, err := tqc.QuantizeTo(tensor.Int4, tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), group, &tqc.Params{Scale: []float32{1, 0.5, 2, 3}, ZeroPoint: make([]int32, 4)})
+	group := &tqc.Config{Policy: tqc.PerGroup | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, Axis: -1,
+		GroupSize: 2}
+	codes, err := tqc.QuantizeTo(tensor.Int4, tensor.FromF32([]float32{1, 2, 3, 4, 5, 6}, 2, 3), group,
+		&tqc.Params{Scale: []float32{1, 0.5, 2, 3}, ZeroPoint: make([]int32, 4)})
 	require.NoError(t, err)
 	require.Equal(t, []int32{1, 2, 6, 2, 2, 2}, codes.Integers(), "groups of 2 and 1 in each row; 5/2 rounds to even")
 
 	bias := &tqc.Config{Policy: tqc.PerTensor | tqc.Symmetric | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}}
-	codes, err = tqc.QuantizeTo(tensor.Int32, tensor.FromF32([]float32{0.1, 0.7}, 2), bias, &tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}})
+	codes, err = tqc.QuantizeTo(tensor.Int32, tensor.FromF32([]float32{0.1, 0.7}, 2), bias,
+		&tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}})
 	require.NoError(t, err)
 	for i, b := range []float32{0.1, 0.7} {
 		want, ok := qmath.QuantizeBias(b, 3e-9)
 		require.True(t, ok)
 		require.Equal(t, want, tensor.Of[int32](codes)[i], "float32 division would round to multiples of 2 or 16")
 	}
-	_, err = tqc.QuantizeTo(tensor.Int32, tensor.FromF32([]float32{1, float32(math.NaN())}, 2), bias, &tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}})
+	_, err = tqc.QuantizeTo(tensor.Int32, tensor.FromF32([]float32{1, float32(math.NaN())}, 2), bias,
+		&tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}})
 	require.EqualError(t, err, "the constant holds NaN at element 1")
 }

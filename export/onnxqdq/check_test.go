@@ -90,7 +90,8 @@ func (s surgeon) around(node string, i int, scale float32, zero *tensor.Tensor) 
 
 // planted adds a node that nobody reads. Inputs are names of values, or of constants that are made: scales, k, half.
 func (s surgeon) planted(op string, attrs []graph.Attr, inputs ...string) {
-	consts := map[string]*tensor.Tensor{"scales": f32(1, 1, 2, 2), "k": tensor.FromI64([]int64{1}, 1), "half": tensor.New(tensor.Float16, 1), "brain": tensor.New(tensor.BFloat16, 1)}
+	consts := map[string]*tensor.Tensor{"scales": f32(1, 1, 2, 2), "k": tensor.FromI64([]int64{1}, 1), "half": tensor.New(tensor.Float16, 1),
+		"brain": tensor.New(tensor.BFloat16, 1)}
 	var in []graph.ValueID
 	for _, name := range inputs {
 		switch c := consts[name]; {
@@ -165,7 +166,8 @@ var faults = []fault{
 	{"structure", "onnxruntime", "a scale that is made of another tensor", func(s surgeon) {
 		v, err := s.AddValue(graph.Value{Name: "computed", DType: tensor.Float32, Shape: graph.Shape{}})
 		require.NoError(s, err)
-		_, err = s.AddNode(graph.Node{Op: "ReduceMax", Attrs: []graph.Attr{graph.Int("keepdims", 0)}, Inputs: []graph.ValueID{s.value("r")}, Outputs: []graph.ValueID{v}})
+		_, err = s.AddNode(graph.Node{Op: "ReduceMax", Attrs: []graph.Attr{graph.Int("keepdims", 0)}, Inputs: []graph.ValueID{s.value("r")},
+			Outputs: []graph.ValueID{v}})
 		require.NoError(s, err)
 		s.SetInput(s.node(xQ).ID, 1, v)
 		s.SetInput(s.node(xDQ).ID, 1, v)
@@ -174,7 +176,8 @@ var faults = []fault{
 	{"operators", "trt_int8", "ConvInteger", func(s surgeon) {
 		v, err := s.AddValue(graph.Value{Name: "acc", DType: tensor.Int32})
 		require.NoError(s, err)
-		_, err = s.AddNode(graph.Node{Op: "ConvInteger", Inputs: []graph.ValueID{s.value("x_QuantizeLinear"), s.value("x_QuantizeLinear")}, Outputs: []graph.ValueID{v}})
+		_, err = s.AddNode(graph.Node{Op: "ConvInteger", Inputs: []graph.ValueID{s.value("x_QuantizeLinear"), s.value("x_QuantizeLinear")},
+			Outputs: []graph.ValueID{v}})
 		require.NoError(s, err)
 	}, true},
 	{"operators", "onnxruntime", "DynamicQuantizeLinear whose codes are read by another operator", func(s surgeon) {
@@ -190,7 +193,8 @@ var faults = []fault{
 		require.NoError(s, err)
 	}, true},
 	{"scale", "onnxruntime", "a scale of NV blocks that is NaN", func(s surgeon) {
-		in := []graph.ValueID{s.AddConst("planted", scalar(tensor.Float8E4M3FN, uint8(0x7f), 4)), s.AddConst("planted", tensor.FromF32([]float32{1}))}
+		in := []graph.ValueID{s.AddConst("planted", scalar(tensor.Float8E4M3FN, uint8(0x7f), 4)),
+			s.AddConst("planted", tensor.FromF32([]float32{1}))}
 		v, err := s.AddValue(graph.Value{Name: "planted_scale", DType: tensor.Float32, Shape: graph.Static(4)})
 		require.NoError(s, err)
 		_, err = s.AddNode(graph.Node{Op: "DequantizeLinear", Inputs: in, Outputs: []graph.ValueID{v}})
@@ -202,17 +206,25 @@ var faults = []fault{
 		s.params(tensor.FromF32([]float32{float32(math.Inf(1))}), nil, xQ, xDQ)
 	}, true},
 	{"zero-point", "trt_int8", "none", func(s surgeon) { s.SetInput(s.node(xQ).ID, 2, graph.NoValue) }, true},
-	{"zero-point", "onnxruntime", "another shape than the scale", func(s surgeon) { s.params(nil, scalar(tensor.Uint8, uint8(3), 1), xQ, xDQ) }, true},
+	{"zero-point", "onnxruntime", "another shape than the scale", func(s surgeon) {
+		s.params(nil, scalar(tensor.Uint8, uint8(3), 1), xQ, xDQ)
+	}, true},
 	{"zero-point", "onnxruntime", "an int32 bias with one", func(s surgeon) { s.params(nil, scalar(tensor.Int32, int32(1), 4), b1DQ) }, true},
-	{"zero-point", "onnxruntime", "another type than the integers", func(s surgeon) { s.params(nil, scalar(tensor.Int8, int8(0)), xDQ) }, true},
+	{"zero-point", "onnxruntime", "another type than the integers", func(s surgeon) {
+		s.params(nil, scalar(tensor.Int8, int8(0)), xDQ)
+	}, true},
 	{"pair", "onnxruntime", "Q and DQ disagree on the scale", func(s surgeon) { s.params(tensor.FromF32([]float32{9}), nil, rDQ) }, true},
 	{"pair", "trt_int8", "Q and DQ disagree on the axis", func(s surgeon) { s.node(w1DQ).SetAttr(graph.Int("axis", 1)) }, true},
-	{"zero-point-zero", "trt_int8", "an asymmetric activation", func(s surgeon) { s.params(nil, scalar(tensor.Int8, int8(3)), xQ, xDQ) }, true},
+	{"zero-point-zero", "trt_int8", "an asymmetric activation", func(s surgeon) {
+		s.params(nil, scalar(tensor.Int8, int8(3)), xQ, xDQ)
+	}, true},
 	{"signed", "trt_int8", "uint8", func(s surgeon) {
 		s.params(nil, scalar(tensor.Uint8, uint8(0)), xQ, xDQ)
 		s.Value(s.value("x_QuantizeLinear")).DType = tensor.Uint8
 	}, true},
-	{"rank-zero", "onnxruntime", "a scale of shape [1]", func(s surgeon) { s.params(f32(0.5), scalar(tensor.Uint8, uint8(3), 1), xQ, xDQ) }, true},
+	{"rank-zero", "onnxruntime", "a scale of shape [1]", func(s surgeon) {
+		s.params(f32(0.5), scalar(tensor.Uint8, uint8(3), 1), xQ, xDQ)
+	}, true},
 	{"rank-zero", "trt_int8", "a scale of shape [1] with an axis", func(s surgeon) {
 		s.params(f32(0.5), scalar(tensor.Int8, int8(0), 1), xQ, xDQ)
 		s.node(xQ).SetAttr(graph.Int("axis", 1))
@@ -238,14 +250,17 @@ var faults = []fault{
 		s.node(w1Q).DropAttr("axis")
 		s.node(w1DQ).DropAttr("axis")
 	}, true},
-	{"inputs", "trt_int8", "a float weight at a quantized convolution", func(s surgeon) { s.set("conv1", 1, graphtest.Normal(1, 4, 4, 3, 3)) }, true},
+	{"inputs", "trt_int8", "a float weight at a quantized convolution", func(s surgeon) {
+		s.set("conv1", 1, graphtest.Normal(1, 4, 4, 3, 3))
+	}, true},
 	{"inputs", "trt_int8", "a convolution without any pair", func(s surgeon) {
 		s.set("conv1", 1, graphtest.Normal(1, 4, 4, 3, 3))
 		s.read("conv1", 0, "x")
 	}, false},
 	{"inputs", "trt_int8", "a skip branch without pair", func(s surgeon) { s.read("add", 1, "r") }, false},
 	{"inputs", "onnxruntime", "a float operand of an integer Add", func(s surgeon) { s.read("add", 1, "r") }, true},
-	{"inputs", "onnxruntime", "a float activation at a quantized weight", func(s surgeon) { s.read("conv3", 0, "p") }, false}, // without the plan: weights alone
+	// without the plan: weights alone
+	{"inputs", "onnxruntime", "a float activation at a quantized weight", func(s surgeon) { s.read("conv3", 0, "p") }, false},
 	{"weight-form", "trt_int8", "an integer weight", func(s surgeon) {
 		s.set(w1DQ, 0, tensor.New(tensor.Int8, 4, 4, 3, 3))
 	}, true},
@@ -254,7 +269,8 @@ var faults = []fault{
 		q, err := s.AddValue(graph.Value{Name: "planted_q", DType: tensor.Int8, Shape: graph.Static(4, 4, 3, 3)})
 		require.NoError(s, err)
 		dq := s.node(w1DQ)
-		_, err = s.AddNode(graph.Node{Op: "QuantizeLinear", Attrs: slices.Clone(dq.Attrs), Inputs: []graph.ValueID{w, dq.Inputs[1], dq.Inputs[2]}, Outputs: []graph.ValueID{q}})
+		_, err = s.AddNode(graph.Node{Op: "QuantizeLinear", Attrs: slices.Clone(dq.Attrs), Inputs: []graph.ValueID{w, dq.Inputs[1], dq.Inputs[2]},
+			Outputs: []graph.ValueID{q}})
 		require.NoError(s, err)
 		s.SetInput(dq.ID, 0, q)
 	}, true},
@@ -268,7 +284,8 @@ var faults = []fault{
 		s.node("conv3").SetAttr(graph.Ints("strides", 2, 2))
 	}, true},
 	{"guard", "openvino_int8", "an average of integers that counts padding", func(s surgeon) {
-		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1), graph.Int("count_include_pad", 1)}, "x_DequantizeLinear")
+		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1),
+			graph.Int("count_include_pad", 1)}, "x_DequantizeLinear")
 	}, true},
 	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {
 		s.params(nil, &tensor.Tensor{DType: tensor.Int8, Shape: []int{4}, Data: []int8{0, 0, 1, 0}}, w1DQ)
@@ -284,7 +301,9 @@ var faults = []fault{
 	}, true},
 	{"integer-bias", "onnxruntime", "a float bias", func(s surgeon) { s.set("conv1", 2, graphtest.Normal(1, 4)) }, true},
 	{"integer-bias", "onnxruntime", "another scale than input * weight", func(s surgeon) { s.params(f32(1, 2, 3, 4), nil, b1DQ) }, true},
-	{"integer-bias", "onnxruntime", "a saturated bias", func(s surgeon) { s.set(b1DQ, 0, scalar(tensor.Int32, int32(math.MaxInt32), 4)) }, true},
+	{"integer-bias", "onnxruntime", "a saturated bias", func(s surgeon) {
+		s.set(b1DQ, 0, scalar(tensor.Int32, int32(math.MaxInt32), 4))
+	}, true},
 	{"integer-bias", "onnxruntime", "an int8 bias", func(s surgeon) {
 		s.set(b1DQ, 0, tensor.New(tensor.Int8, 4))
 		s.params(nil, scalar(tensor.Int8, int8(0), 4), b1DQ)
@@ -292,10 +311,14 @@ var faults = []fault{
 	{"split-fusion", "onnxruntime", "a pair between convolution and Relu", func(s surgeon) {
 		s.around("relu1", 0, 0.1, scalar(tensor.Uint8, uint8(128)))
 	}, true},
-	{"split-fusion", "trt_int8", "a pair between convolution and Relu", func(s surgeon) { s.around("relu1", 0, 0.1, scalar(tensor.Int8, int8(0))) }, true},
+	{"split-fusion", "trt_int8", "a pair between convolution and Relu", func(s surgeon) {
+		s.around("relu1", 0, 0.1, scalar(tensor.Int8, int8(0)))
+	}, true},
 	{"placement", "trt_int8", "a pair in front of a pool", func(s surgeon) { s.around("pool", 0, 0.1, scalar(tensor.Int8, int8(0))) }, true},
 	{"placement", "trt_int8", "a pair on the main branch", func(s surgeon) { s.around("add", 0, 0.1, scalar(tensor.Int8, int8(0))) }, true},
-	{"placement", "trt_int8", "a dequantized graph output", func(s surgeon) { s.Outputs = append(s.Outputs, s.value("r_DequantizeLinear")) }, true},
+	{"placement", "trt_int8", "a dequantized graph output", func(s surgeon) {
+		s.Outputs = append(s.Outputs, s.value("r_DequantizeLinear"))
+	}, true},
 	{"integer-output", "onnxruntime", "an output read as float too", func(s surgeon) {
 		v, err := s.AddValue(graph.Value{Name: "planted", DType: tensor.Float32})
 		require.NoError(s, err)
@@ -312,16 +335,28 @@ var faults = []fault{
 		s.params(nil, scalar(tensor.Int8, int8(-125)), rQ, rDQ)
 		s.Value(s.value("r_QuantizeLinear")).DType = tensor.Int8
 	}, true},
-	{"passive", "onnxruntime", "a pool with another scale behind it", func(s surgeon) { s.params(tensor.FromF32([]float32{7}), nil, pQ, pDQ) }, true},
-	{"fixed-scale", "onnxruntime", "a Sigmoid with a measured scale", func(s surgeon) { s.params(tensor.FromF32([]float32{0.0039}), nil, yQ, yDQ) }, true},
-	{"fixed-scale", "onnxruntime", "a Sigmoid with another zero point", func(s surgeon) { s.params(nil, scalar(tensor.Uint8, uint8(1)), yQ, yDQ) }, true},
+	{"passive", "onnxruntime", "a pool with another scale behind it", func(s surgeon) {
+		s.params(tensor.FromF32([]float32{7}), nil, pQ, pDQ)
+	}, true},
+	{"fixed-scale", "onnxruntime", "a Sigmoid with a measured scale", func(s surgeon) {
+		s.params(tensor.FromF32([]float32{0.0039}), nil, yQ, yDQ)
+	}, true},
+	{"fixed-scale", "onnxruntime", "a Sigmoid with another zero point", func(s surgeon) {
+		s.params(nil, scalar(tensor.Uint8, uint8(1)), yQ, yDQ)
+	}, true},
 	{"types", "onnxruntime", "4-bit codes in opset 13", func(s surgeon) { s.set(w1DQ, 0, tensor.New(tensor.Int4, 4, 4, 3, 3)) }, true},
 	{"types", "onnxruntime", "blocks in opset 13", func(s surgeon) { s.node(w1DQ).SetAttr(graph.Int("block_size", 2)) }, true},
-	{"types", "onnxruntime", "powers of two as scales in opset 13", func(s surgeon) { s.params(tensor.New(tensor.Float8E8M0, 4), nil, w1DQ) }, true},
+	{"types", "onnxruntime", "powers of two as scales in opset 13", func(s surgeon) {
+		s.params(tensor.New(tensor.Float8E8M0, 4), nil, w1DQ)
+	}, true},
 	{"types", "onnxruntime", "codes that are no codes", func(s surgeon) { s.set(w1DQ, 0, tensor.New(tensor.Float16, 4, 4, 3, 3)) }, true},
-	{"scale-type", "onnxruntime", "powers of two without a type of the result", func(s surgeon) { s.params(tensor.New(tensor.Float8E8M0, 4), nil, w1DQ) }, true},
+	{"scale-type", "onnxruntime", "powers of two without a type of the result", func(s surgeon) {
+		s.params(tensor.New(tensor.Float8E8M0, 4), nil, w1DQ)
+	}, true},
 	{"scale-type", "onnxruntime", "float16", func(s surgeon) { s.params(tensor.New(tensor.Float16, 4), nil, w1DQ) }, true},
-	{"blocks", "onnxruntime", "scales of blocks without block_size", func(s surgeon) { s.params(tensor.New(tensor.Float32, 4, 2, 3, 3), nil, w1DQ) }, true},
+	{"blocks", "onnxruntime", "scales of blocks without block_size", func(s surgeon) {
+		s.params(tensor.New(tensor.Float32, 4, 2, 3, 3), nil, w1DQ)
+	}, true},
 	{"blocks", "onnxruntime", "one scale too few", func(s surgeon) {
 		s.params(tensor.New(tensor.Float32, 4, 1, 3, 3), nil, w1DQ)
 		s.node(w1DQ).SetAttr(graph.Int("block_size", 2))
@@ -338,14 +373,19 @@ var faults = []fault{
 		s.params(nil, &tensor.Tensor{DType: tensor.Uint4, Shape: []int{3}, Data: []uint8{0x11, 0x21}}, w1DQ)
 	}, true},
 	{"parser-operators", "trt_int8", "an operator without importer", func(s surgeon) { s.planted("Det", nil, "x") }, true},
-	{"parser-types", "trt_int8", "int16", func(s surgeon) { s.planted("Cast", []graph.Attr{graph.Int("to", int64(tensor.Int16))}, "x") }, true},
-	{"parser-types", "trt_int8", "uint8 inside the model", func(s surgeon) { s.planted("Cast", []graph.Attr{graph.Int("to", int64(tensor.Uint8))}, "x") }, true},
+	{"parser-types", "trt_int8", "int16", func(s surgeon) {
+		s.planted("Cast", []graph.Attr{graph.Int("to", int64(tensor.Int16))}, "x")
+	}, true},
+	{"parser-types", "trt_int8", "uint8 inside the model", func(s surgeon) {
+		s.planted("Cast", []graph.Attr{graph.Int("to", int64(tensor.Uint8))}, "x")
+	}, true},
 	{"parser-attributes", "trt_int8", "a dilated pool", func(s surgeon) { s.node("pool").SetAttr(graph.Ints("dilations", 2, 2)) }, true},
 	{"parser-attributes", "trt_int8", "indices of a pool", func(s surgeon) {
 		v, err := s.AddValue(graph.Value{Name: "indices", DType: tensor.Int64})
 		require.NoError(s, err)
 		s.RemoveNode(s.node("pool").ID)
-		_, err = s.AddNode(graph.Node{Name: "again", Op: "MaxPool", Attrs: []graph.Attr{graph.Ints("kernel_shape", 2, 2), graph.Ints("strides", 2, 2)}, Inputs: []graph.ValueID{s.value("q")}, Outputs: []graph.ValueID{s.value("p"), v}})
+		_, err = s.AddNode(graph.Node{Name: "again", Op: "MaxPool", Attrs: []graph.Attr{graph.Ints("kernel_shape", 2, 2),
+			graph.Ints("strides", 2, 2)}, Inputs: []graph.ValueID{s.value("q")}, Outputs: []graph.ValueID{s.value("p"), v}})
 		require.NoError(s, err)
 	}, true},
 	{"parser-attributes", "trt_int8", "an antialiased Resize", func(s surgeon) {
@@ -355,11 +395,15 @@ var faults = []fault{
 		s.planted("Resize", []graph.Attr{graph.Str("coordinate_transformation_mode", "tf_crop_and_resize")}, "x", "", "scales")
 	}, true},
 	{"parser-attributes", "trt_int8", "computed axes", func(s surgeon) { s.planted("ReduceSum", nil, "x", "r") }, true},
-	{"parser-attributes", "trt_int8", "an unsorted TopK", func(s surgeon) { s.planted("TopK", []graph.Attr{graph.Int("sorted", 0)}, "x", "k") }, true},
+	{"parser-attributes", "trt_int8", "an unsorted TopK", func(s surgeon) {
+		s.planted("TopK", []graph.Attr{graph.Int("sorted", 0)}, "x", "k")
+	}, true},
 	{"parser-blocks", "trt_int8", "blocks along two axes", func(s surgeon) {
 		s.params(scalar(tensor.Float32, float32(1), 2, 2, 3, 3), scalar(tensor.Int8, int8(0), 2, 2, 3, 3), w1Q, w1DQ)
 	}, true},
-	{"parser-blocks", "trt_int8", "int4 with an odd last dimension", func(s surgeon) { s.Value(s.value("w1_QuantizeLinear")).DType = tensor.Int4 }, true},
+	{"parser-blocks", "trt_int8", "int4 with an odd last dimension", func(s surgeon) {
+		s.Value(s.value("w1_QuantizeLinear")).DType = tensor.Int4
+	}, true},
 	{"strong-types", "trt11_int8", "fp16 added to float32", func(s surgeon) {
 		s.planted("Add", nil, "x", "half")
 	}, true},

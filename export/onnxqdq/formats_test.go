@@ -73,7 +73,8 @@ var runTimeCases = []struct {
 }
 
 // formatGraph multiplies by a weight of which neither the rows nor the columns fill their last block and byte.
-const formatGraph = "opset 13\ninput x: f32[3,70]\nconst w: f32[70,5] = normal(seed=1, std=0.3)\ny: f32[3,5] = MatMul(x, w) \"mm\"\noutput y"
+const formatGraph = "opset 13\ninput x: f32[3,70]\nconst w: f32[70,5] = normal(seed=1, std=0.3)\ny: f32[3,5] = MatMul(x, w) \"mm\"\n" +
+	"output y"
 
 // formatSet gives the weight of formatGraph a scheme with scales that are made up, and the input another one.
 func formatSet(t *testing.T, g *graph.Graph, weight, activation string) *tqc.Set {
@@ -298,8 +299,8 @@ func TestReluAndClipBeforeFloat8(t *testing.T) {
 		{"Clip(x, _, hi)", "e5m2-sym-tensor", "Min"},
 		{"Clip(x, lo, hi)", "int8-sym-tensor", "Clip"},
 	} {
-		g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\nconst lo: f32[] = [-0.5]\nconst hi: f32[] = [0.25]\nr: f32[1,2,2,2] = "+
-			c.node+" \"act\"\ny: f32[1,2,2,2] = Conv(r, w) \"conv\"\noutput y")
+		g := graphtest.Parse(t, "opset 13\ninput x: f32[1,2,2,2]\nconst w: f32[2,2,1,1] = normal(1)\nconst lo: f32[] = [-0.5]\n"+
+			"const hi: f32[] = [0.25]\nr: f32[1,2,2,2] = "+c.node+" \"act\"\ny: f32[1,2,2,2] = Conv(r, w) \"conv\"\noutput y")
 		tg := *findTarget(t, "trt_int8")
 		tg.Export.MaxOpset = 21
 		set := configure(t, g, &tg, "")

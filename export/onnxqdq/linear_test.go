@@ -14,8 +14,8 @@ import (
 	"qwb/quantizer/lower/lowertest"
 )
 
-// Linear layers of more than two axes: with integer biases they are matrices between two Reshapes, those in a row share one pair; with float
-// biases they stay one node, which package onnx writes as MatMul and Add.
+// Linear layers of more than two axes: with integer biases they are matrices between two Reshapes, those in a row share one pair; with
+// float biases they stay one node, which package onnx writes as MatMul and Add.
 func TestLinearLayers(t *testing.T) {
 	for platform, want := range map[string][]string{
 		"onnxruntime":   {"Reshape", "Gemm", "Relu", "Gemm", "Reshape", "Add"},

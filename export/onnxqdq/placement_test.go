@@ -39,9 +39,10 @@ func variants() map[string]*target.Target {
 	})
 	chains.Chain, chains.Profile = 4, "onnx"
 	chains.Fusions = target.OpenVINO.Fusions
-	return map[string]*target.Target{"all inputs": inputs, "large": align(target.AlignLarge, false), "large, overlap": align(target.AlignLarge, true),
-		"input": align(target.AlignInput, false), "output": align(target.AlignOutput, false), "output, overlap": align(target.AlignOutput, true), "chains": &chains,
-		"openvino_int8": &target.OpenVINO, "pow2_int8": &target.Pow2}
+	return map[string]*target.Target{"all inputs": inputs, "large": align(target.AlignLarge, false),
+		"large, overlap": align(target.AlignLarge, true),
+		"input":          align(target.AlignInput, false), "output": align(target.AlignOutput, false),
+		"output, overlap": align(target.AlignOutput, true), "chains": &chains, "openvino_int8": &target.OpenVINO, "pow2_int8": &target.Pow2}
 }
 
 // Whatever a row or the placement says, the file keeps the target's rules and computes what the simulation does.

@@ -61,7 +61,8 @@ func TestRealModels(t *testing.T) {
 		t.Skip("QWB_TESTDATA is not set: no real models")
 	}
 	longtest.Need(t, "real models take a while")
-	for _, file := range []string{"classifiers/squeezenet1.0.onnx", "classifiers/mobilenetv2_0.35_catdog.onnx", "mlperf-tiny/pretrainedResnet.onnx",
+	for _, file := range []string{"classifiers/squeezenet1.0.onnx", "classifiers/mobilenetv2_0.35_catdog.onnx",
+		"mlperf-tiny/pretrainedResnet.onnx",
 		"mlperf-tiny/vww_96_float.onnx", "mlperf-tiny/kws_dequant_fp32.onnx", "mnist/mnist-8.onnx", "mnist/cnn_mnist_pytorch.onnx"} {
 		for _, tg := range targettest.Distinct() {
 			if tg.Activation.Rounding != qmath.HalfEven {

@@ -43,7 +43,8 @@ func types() map[string]target.Target {
 }
 
 // folded returns the QOperator form of a network, what keeps its Q/DQ form, and what it was made of.
-func folded(t testing.TB, text string, tg *target.Target) (m *onnx.Model, left []qoperator.Left, g *graph.Graph, set *tqc.Set, feeds map[string]*tensor.Tensor) {
+func folded(t testing.TB, text string, tg *target.Target) (m *onnx.Model, left []qoperator.Left, g *graph.Graph, set *tqc.Set,
+	feeds map[string]*tensor.Tensor) {
 	t.Helper()
 	g, set, feeds = lowertest.ConfiguredFor(t, text, tg)
 	m, err := onnxqdq.Build(&onnx.Model{Graph: g}, set, tg, onnxqdq.Options{})
@@ -144,7 +145,8 @@ func TestForm(t *testing.T) {
 	tg := target.ONNXRuntime
 	m, left, _, _, _ := folded(t, small, &tg)
 	require.Empty(t, left)
-	require.Equal(t, map[string]int{"QuantizeLinear": 1, "QLinearConv": 1, "QLinearAveragePool": 1, "Flatten": 1, "QGemm": 1, "QLinearSoftmax": 1,
+	require.Equal(t, map[string]int{"QuantizeLinear": 1, "QLinearConv": 1, "QLinearAveragePool": 1, "Flatten": 1, "QGemm": 1,
+		"QLinearSoftmax":   1,
 		"DequantizeLinear": 1}, operators(m.Graph))
 	require.EqualValues(t, 1, m.Graph.Opset("com.microsoft"))
 	id, ok := m.Graph.LookupNode("soft")
@@ -207,8 +209,8 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// A Resize that takes elements moves their codes; one that computes new numbers keeps its Q/DQ form, also where both ends have one scale. The
-// results of both forms are equal.
+// A Resize that takes elements moves their codes; one that computes new numbers keeps its Q/DQ form, also where both ends have one scale.
+// The results of both forms are equal.
 func TestResize(t *testing.T) {
 	for mode, moves := range map[string]bool{"nearest": true, "linear": false, "cubic": false} {
 		g := graphtest.Parse(t, `opset 19
@@ -277,7 +279,8 @@ func TestRandom(t *testing.T) {
 			var most, sum, worst float64
 			x, y := want[i].ToRowMajor().F32(), got[i].ToRowMajor().F32()
 			for k := range x {
-				most, worst, sum = max(most, float64(max(x[k], -x[k]))), max(worst, float64(max(x[k]-y[k], y[k]-x[k]))), sum+float64(max(x[k]-y[k], y[k]-x[k]))
+				most, worst, sum = max(most, float64(max(x[k], -x[k]))), max(worst, float64(max(x[k]-y[k], y[k]-x[k]))), sum+
+					float64(max(x[k]-y[k], y[k]-x[k]))
 			}
 			require.LessOrEqual(t, sum/float64(max(len(x), 1)), 0.02*most+1e-6, "seed %d, output %d: worst %g of %g", seed, i, worst, most)
 		}

@@ -53,7 +53,8 @@ func weightOnly(t *testing.T, scheme string) (*graph.Graph, *tqc.Set, *target.Ta
 	}
 	g := graphtest.Parse(t, products)
 	require.Empty(t, graph.InferShapes(g))
-	a, err := dispatch.Assign(g, &tg, dispatch.Options{Forced: []dispatch.Forced{{Nodes: g.Nodes(), Who: dispatch.ByUser, Domain: tqc.DomainWeights}}})
+	a, err := dispatch.Assign(g, &tg,
+		dispatch.Options{Forced: []dispatch.Forced{{Nodes: g.Nodes(), Who: dispatch.ByUser, Domain: tqc.DomainWeights}}})
 	require.NoError(t, err)
 	set, _, err := quantizer.Configure(g, a, &tg, quantizer.Options{})
 	require.NoError(t, err)
@@ -79,7 +80,8 @@ func weightOnly(t *testing.T, scheme string) (*graph.Graph, *tqc.Set, *target.Ta
 		require.NoError(t, set.Render(id, p))
 	}
 	require.Equal(t, 3, weights)
-	for name, want := range map[string]tqc.Domain{"product": tqc.DomainWeights, "relu": tqc.DomainFP32, "fc": tqc.DomainWeights, "image": tqc.DomainFP32, "conv": tqc.DomainWeights} {
+	for name, want := range map[string]tqc.Domain{"product": tqc.DomainWeights, "relu": tqc.DomainFP32, "fc": tqc.DomainWeights,
+		"image": tqc.DomainFP32, "conv": tqc.DomainWeights} {
 		id, _ := g.LookupNode(name)
 		require.Equal(t, want, set.Domains[id], name)
 	}

@@ -22,8 +22,9 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		return list
 	}
 	for name, faults := range map[string][]exporttest.Damaged{
-		"snpe":     file("m.json", `"x": {`, `"tensor_min":`, `"r": {`),
-		"ppl-cuda": file("m.json", `"scale":`, `"zero_point":`, `"tensor_min":`, `"tensor_max":`, `"q_min":`, `"q_max":`, `"bit_width":`, `"w": {`),
+		"snpe": file("m.json", `"x": {`, `"tensor_min":`, `"r": {`),
+		"ppl-cuda": file("m.json", `"scale":`, `"zero_point":`, `"tensor_min":`, `"tensor_max":`, `"q_min":`, `"q_max":`,
+			`"bit_width":`, `"w": {`),
 		"ppl-dsp":  file("m.prototxt", "range_min:", "range_max:", "\"filter\"\n"),
 		"tengine":  append(file("m.scale", "x", "w"), file("m.json", `"scale":`, `"zero_point":`, `"quant_min":`, `"bit_width":`)...),
 		"ascend":   file("m.txt", "scale_d:", "offset_d:", "scale_w:", "offset_w:"),

@@ -89,10 +89,12 @@ func TestRefusals(t *testing.T) {
 		require.ErrorContains(t, err, `"conv"`)
 	}
 	f := format(t, "tengine")
-	_, err := exporttest.Try(f, exporttest.Input(t, f, "input x: f32[1,4]\nconst \"a b\": f32[4,4] = normal(1)\ny = Gemm(x, \"a b\") \"gemm\"\noutput y", "tengine_int8", nil), t.TempDir())
+	_, err := exporttest.Try(f, exporttest.Input(t, f, "input x: f32[1,4]\nconst \"a b\": f32[4,4] = normal(1)\n"+
+		"y = Gemm(x, \"a b\") \"gemm\"\noutput y", "tengine_int8", nil), t.TempDir())
 	require.ErrorContains(t, err, "has a blank")
 	f = format(t, "ascend")
-	_, err = exporttest.Try(f, exporttest.Input(t, f, "input x: f32[1,2,9]\nconst w: f32[2,2,3] = normal(1)\ny = Conv(x, w) \"conv\"\noutput y", "ascend_int8", nil), t.TempDir())
+	_, err = exporttest.Try(f, exporttest.Input(t, f,
+		"input x: f32[1,2,9]\nconst w: f32[2,2,3] = normal(1)\ny = Conv(x, w) \"conv\"\noutput y", "ascend_int8", nil), t.TempDir())
 	require.ErrorContains(t, err, "a record has channels, height and width")
 }
 
@@ -113,7 +115,8 @@ func TestDoctors(t *testing.T) {
 	for name, faults := range map[string][]fault{
 		"snpe": {
 			{Rule: "once", Plant: text("m.json", `"r": {`, `"a": {`)}, {Rule: "known", Plant: text("m.json", `"r": {`, `"r0": {`)},
-			{Rule: "complete", Plant: text("m.json", `"x": {`, `"p": {`)}, {Rule: "scale", Plant: text("m.json", `"tensor_max": 2`, `"tensor_max": -2`)},
+			{Rule: "complete", Plant: text("m.json", `"x": {`, `"p": {`)},
+			{Rule: "scale", Plant: text("m.json", `"tensor_max": 2`, `"tensor_max": -2`)},
 			{Rule: "offset", Plant: text("m.json", `"tensor_min": -1.5`, `"tensor_min": -1.6`)},
 			{Rule: "channels", Plant: text("m.json", `"tensor_min": 0`, `"tensor_min": [0, 0], "tensor_max": [1, 1], "_": 0`)},
 			{Rule: "type", Plant: text("m.json", `"tensor_min": 0`, `"tensor_min": [0, 0]`)},
@@ -121,14 +124,17 @@ func TestDoctors(t *testing.T) {
 		"ppl-cuda": {
 			{Rule: "once", Plant: text("m.json", `"r": {`, `"a": {`)}, {Rule: "known", Plant: text("m.json", `"r": {`, `"r0": {`)},
 			{Rule: "complete", Plant: text("m.json", `"x": {`, `"p": {`)}, {Rule: "scale", Plant: text("m.json", `"scale": 0`, `"scale": -0`)},
-			{Rule: "offset", Plant: text("m.json", `"zero_point": 0`, `"zero_point": 200`)}, {Rule: "range", Plant: text("m.json", `"tensor_min": -2`, `"tensor_min": -3`)},
-			{Rule: "channels", Plant: text("m.json", `"zero_point": 0`, `"zero_point": []`)}, {Rule: "type", Plant: text("m.json", `"bit_width": 8`, `"bit_width": 7`)},
+			{Rule: "offset", Plant: text("m.json", `"zero_point": 0`, `"zero_point": 200`)},
+			{Rule: "range", Plant: text("m.json", `"tensor_min": -2`, `"tensor_min": -3`)},
+			{Rule: "channels", Plant: text("m.json", `"zero_point": 0`, `"zero_point": []`)},
+			{Rule: "type", Plant: text("m.json", `"bit_width": 8`, `"bit_width": 7`)},
 		},
 		"ppl-dsp": {
 			{Rule: "once", Plant: text(dsp, `top: "r"`, `top: "a"`)}, {Rule: "known", Plant: text(dsp, `top: "r"`, `top: "r0"`)},
 			{Rule: "complete", Plant: text(dsp, `bottom: "x"`, `bottom: "p"`)}, {Rule: "scale", Plant: text(dsp, `range_max: 2`, `range_max: -20`)},
 			{Rule: "offset", Plant: text(dsp, `range_min: -2.39`, `range_min: -2.35`)},
-			{Rule: "channels", Plant: text(dsp, "    perchannel_quantize_param {\n      type: \"filter\"\n      range_min: -0.4031496047973633\n      range_max: 0.3999999985098839\n    }\n", "")},
+			{Rule: "channels", Plant: text(dsp, "    perchannel_quantize_param {\n      type: \"filter\"\n      range_min: -0.4031496047973633\n"+
+				"      range_max: 0.3999999985098839\n    }\n", "")},
 		},
 		"tengine": {
 			{Rule: "once", Plant: text("m.scale", "r ", "a ")}, {Rule: "known", Plant: text("m.scale", "r ", "r0 ")},
@@ -137,19 +143,25 @@ func TestDoctors(t *testing.T) {
 		},
 		"ascend": {
 			{Rule: "known", Plant: text("m.txt", `"pool"`, `"pool:0"`)}, {Rule: "scale", Plant: text("m.txt", "scale_d: 0", "scale_d: -0")},
-			{Rule: "offset", Plant: text("m.txt", "offset_d: -29", "offset_d: -290")}, {Rule: "channels", Plant: text("m.txt", "    scale_w: 0.012598425149917603\n", "")},
+			{Rule: "offset", Plant: text("m.txt", "offset_d: -29", "offset_d: -290")},
+			{Rule: "channels", Plant: text("m.txt", "    scale_w: 0.012598425149917603\n", "")},
 		},
 		"rknn": {
 			{Rule: "once", Plant: text(cfg, "    r:", "    a:")}, {Rule: "known", Plant: text(cfg, "    r:", "    r0:")},
 			{Rule: "complete", Plant: text(cfg, "    x:", "    p:")}, {Rule: "scale", Plant: text(cfg, "scale: [0", "scale: [-0")},
-			{Rule: "offset", Plant: text(cfg, "zero_point: [-29]", "zero_point: [-290]")}, {Rule: "range", Plant: text(cfg, "min: [-1.5", "min: [-1.7")},
-			{Rule: "channels", Plant: text(cfg, "zero_point: [-29]", "zero_point: []")}, {Rule: "type", Plant: text(cfg, "dtype: int8", "dtype: int4")},
+			{Rule: "offset", Plant: text(cfg, "zero_point: [-29]", "zero_point: [-290]")},
+			{Rule: "range", Plant: text(cfg, "min: [-1.5", "min: [-1.7")},
+			{Rule: "channels", Plant: text(cfg, "zero_point: [-29]", "zero_point: []")},
+			{Rule: "type", Plant: text(cfg, "dtype: int8", "dtype: int4")},
 		},
 		"ppq-json": {
 			{Rule: "known", Plant: text("m.json", `"x": {`, `"y": {`)}, {Rule: "complete", Plant: text("m.json", `"x": {`, `"y": {`)},
-			{Rule: "type", Plant: text("m.json", `"dominator": 1`, `"dominator": 100`)}, {Rule: "type", Plant: text("m.json", `"state": "ACTIVATED"`, `"state": "AWAKE"`)},
-			{Rule: "type", Plant: text("m.json", `"SYMMETRICAL": false`, `"SYMMETRICAL": true`)}, {Rule: "scale", Plant: text("m.json", `"scale": 0`, `"scale": -0`)},
-			{Rule: "offset", Plant: text("m.json", `"zero_point": 99`, `"zero_point": 990`)}, {Rule: "channels", Plant: text("m.json", `"zero_point": 99`, `"zero_point": []`)},
+			{Rule: "type", Plant: text("m.json", `"dominator": 1`, `"dominator": 100`)},
+			{Rule: "type", Plant: text("m.json", `"state": "ACTIVATED"`, `"state": "AWAKE"`)},
+			{Rule: "type", Plant: text("m.json", `"SYMMETRICAL": false`, `"SYMMETRICAL": true`)},
+			{Rule: "scale", Plant: text("m.json", `"scale": 0`, `"scale": -0`)},
+			{Rule: "offset", Plant: text("m.json", `"zero_point": 99`, `"zero_point": 990`)},
+			{Rule: "channels", Plant: text("m.json", `"zero_point": 99`, `"zero_point": []`)},
 			{Rule: "bias", Plant: text("m.json", `"scale": 0.01`, `"scale": 0.02`)},
 		},
 	} {
@@ -162,7 +174,8 @@ func TestDoctors(t *testing.T) {
 
 // Readers refuse what they cannot read, and do not panic.
 func FuzzReaders(f *testing.F) {
-	for _, b := range []string{"", "{", `{"a": 1}`, "record {", "key: x", "a 1", "quantize_parameters: [1]", "layer {\n  top: \"a\"\n  type: \"top\"\n  range_max: 1\n}", `{"quant_info": {"x": {"scale": [1], "zero_point": []}}}`} {
+	for _, b := range []string{"", "{", `{"a": 1}`, "record {", "key: x", "a 1", "quantize_parameters: [1]",
+		"layer {\n  top: \"a\"\n  type: \"top\"\n  range_max: 1\n}", `{"quant_info": {"x": {"scale": [1], "zero_point": []}}}`} {
 		f.Add([]byte(b))
 	}
 	formats := sidecar.Formats()

@@ -66,7 +66,9 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		{What: "a code of a convolution", Plant: changed("w", "w", lower)},
 		{What: "a code of a matrix", Plant: changed("wf", "wf", lower)},
 		{What: "a code of an operand", Plant: changed("k", "", lower)},
-		{What: "a bias", Plant: changed("w", "/bias", func(x *tf.Tensor) { binary.LittleEndian.PutUint32(x.Data, binary.LittleEndian.Uint32(x.Data)+1) })},
+		{What: "a bias", Plant: changed("w", "/bias", func(x *tf.Tensor) {
+			binary.LittleEndian.PutUint32(x.Data, binary.LittleEndian.Uint32(x.Data)+1)
+		})},
 		{What: "a scale of a weight", Plant: changed("w", "w", longer)},
 		{What: "a scale of a bias", Plant: changed("w", "/bias", longer)},
 		{What: "a scale of a tensor", Plant: changed("r", "", longer)},

@@ -75,7 +75,8 @@ func withAxis(shape []int, axis, n int) []int {
 func shapeOf(_ *builder, g *graph.Graph, n *graph.Node, _ []*value, y *value) error {
 	shape, ok := g.Value(n.Inputs[0]).Shape.Ints()
 	if !ok {
-		return fmt.Errorf("its input is %s: the file needs fixed shapes", graph.FormatType(g.Value(n.Inputs[0]).DType, g.Value(n.Inputs[0]).Shape))
+		return fmt.Errorf("its input is %s: the file needs fixed shapes",
+			graph.FormatType(g.Value(n.Inputs[0]).DType, g.Value(n.Inputs[0]).Shape))
 	}
 	from := int(n.AttrInt("start", 0))
 	if from < 0 {

@@ -93,7 +93,8 @@ func listing(m *tf.Model) string {
 		fmt.Fprintf(&out, "%s v%d", o.Op, o.Version)
 		fields, _ := tf.Fields(o.OptionsType)
 		for _, f := range fields {
-			if v := fmt.Sprint(o.Options[f.Name]); v != fmt.Sprint(f.Default) && v != "false" && v != "[]" && !(v == "0" && f.Kind == "f") && !(v == "true" && f.Default == 1) {
+			if v := fmt.Sprint(o.Options[f.Name]); v != fmt.Sprint(f.Default) && v != "false" && v != "[]" && !(v == "0" && f.Kind == "f") &&
+				!(v == "true" && f.Default == 1) {
 				fmt.Fprintf(&out, " %s=%s", f.Name, v)
 			}
 		}
@@ -234,7 +235,8 @@ func TestPads(t *testing.T) {
 		in, out, kernel, stride, begin int
 		padding                        int
 		ok                             bool
-	}{{8, 8, 3, 1, 1, tf.Same, true}, {8, 4, 3, 2, 0, tf.Same, true}, {8, 4, 3, 2, 1, tf.Valid, false}, {8, 6, 3, 1, 0, tf.Valid, true}, {8, 4, 1, 2, 0, tf.Valid, true}, {7, 4, 3, 2, 1, tf.Same, true}} {
+	}{{8, 8, 3, 1, 1, tf.Same, true}, {8, 4, 3, 2, 0, tf.Same, true}, {8, 4, 3, 2, 1, tf.Valid, false}, {8, 6, 3, 1, 0, tf.Valid, true}, {8, 4,
+		1, 2, 0, tf.Valid, true}, {7, 4, 3, 2, 1, tf.Same, true}} {
 		padding, ok, _ := pads([]int{c.in}, []int{c.out}, []int{c.kernel}, []int{c.stride}, []int{1}, []int{c.begin}, tf.Valid)
 		require.Equal(t, []any{c.padding, c.ok}, []any{padding, ok}, "%+v", c)
 	}
@@ -243,10 +245,14 @@ func TestPads(t *testing.T) {
 // bare is a file whose operators have no outputs, no inputs, or only ones that are left out: Read holds them.
 func bare(t testing.TB) []byte {
 	grid := func() *tf.Quantization { return &tf.Quantization{Scale: []float32{1}, ZeroPoint: []int{0}} }
-	g := tf.Subgraph{Inputs: []int{0}, Outputs: []int{0}, Tensors: []tf.Tensor{{Name: "x", Type: tf.Int8, Shape: []int{1}, Quantization: grid()}, {Name: "y", Type: tf.Int8, Shape: []int{1}, Quantization: grid()}}}
-	for _, o := range []string{"SOFTMAX", "LOGISTIC", "TANH", "ADD", "CONCATENATION", "SPLIT", "MAX_POOL_2D", "CONV_2D", "FULLY_CONNECTED", "RELU"} {
+	g := tf.Subgraph{Inputs: []int{0}, Outputs: []int{0},
+		Tensors: []tf.Tensor{{Name: "x", Type: tf.Int8, Shape: []int{1}, Quantization: grid()},
+			{Name: "y", Type: tf.Int8, Shape: []int{1}, Quantization: grid()}}}
+	for _, o := range []string{"SOFTMAX", "LOGISTIC", "TANH", "ADD", "CONCATENATION", "SPLIT", "MAX_POOL_2D", "CONV_2D",
+		"FULLY_CONNECTED", "RELU"} {
 		for _, in := range [][]int{{}, {-1}, {0}, {-1, -1, -1}, {0, -1, -1}, {-1, 0, 0}, {0, 0, -1}} {
-			g.Operators = append(g.Operators, tf.Operator{Op: o, Version: 1, Inputs: in, Outputs: []int{}}, tf.Operator{Op: o, Version: 1, Inputs: in, Outputs: []int{1}})
+			g.Operators = append(g.Operators, tf.Operator{Op: o, Version: 1, Inputs: in, Outputs: []int{}},
+				tf.Operator{Op: o, Version: 1, Inputs: in, Outputs: []int{1}})
 		}
 	}
 	b, err := (&tf.Model{Version: 3, Subgraphs: []tf.Subgraph{g}}).Write()

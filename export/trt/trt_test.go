@@ -87,7 +87,8 @@ func TestCacheByHand(t *testing.T) {
 	header, list, err := trt.ParseCache([]byte(text))
 	require.NoError(t, err)
 	require.Equal(t, "TRT-8601-EntropyCalibration2", header)
-	require.Equal(t, []trt.Entry{{"images", math.Float32frombits(0x3b66eddc)}, {"(Unnamed Layer* 0) [Convolution]_output", 0.03125}, {"a:b", 1}}, list)
+	require.Equal(t, []trt.Entry{{"images", math.Float32frombits(0x3b66eddc)}, {"(Unnamed Layer* 0) [Convolution]_output", 0.03125},
+		{"a:b", 1}}, list)
 	for text, want := range map[string]string{
 		"images: 3b66eddc\n": `line 1: "images: 3b66eddc" is no header`, "": `line 1: "" is no header`,
 		"TRT-8601-Entropy\n":                           `is no header`,
@@ -121,7 +122,8 @@ func TestRanges(t *testing.T) {
 	require.Equal(t, "3", lines[0])
 	require.Regexp(t, `^w1 8( [0-9a-f]{8}){8}$`, lines[1])
 	require.Regexp(t, `^b1 4( [0-9a-f]{8}){4}$`, lines[2])
-	for text, want := range map[string]string{`{}`: "neither ranges nor act_quant_info", `{"ranges":[{"name":"a","min":-1,"max":2}]}`: "symmetric",
+	for text, want := range map[string]string{`{}`: "neither ranges nor act_quant_info",
+		`{"ranges":[{"name":"a","min":-1,"max":2}]}`:           "symmetric",
 		`{"ranges":[{"name":"a","min":-1,"max":1,"scale":3}]}`: "not 127 times", `{"act_quant_info": 3}`: "cannot unmarshal"} {
 		_, err := trt.Parse([]byte(text))
 		require.ErrorContains(t, err, want)
@@ -130,7 +132,8 @@ func TestRanges(t *testing.T) {
 
 // What a range does not say is refused.
 func TestRefusals(t *testing.T) {
-	for platform, want := range map[string]string{"onnxruntime": `"x" is uint8: TensorRT's ranges are of symmetric int8 tensors`, "trt11_int8": "trt11_int8 reads Q/DQ only"} {
+	for platform, want := range map[string]string{"onnxruntime": `"x" is uint8: TensorRT's ranges are of symmetric int8 tensors`,
+		"trt11_int8": "trt11_int8 reads Q/DQ only"} {
 		g, set, _ := lowertest.Configured(t, network, platform)
 		tg, err := target.Find(platform)
 		require.NoError(t, err)

@@ -53,7 +53,8 @@ func scaled(acc, m, shift int64) int64 {
 func limited(v, lo, hi int64) int64 { return min(max(v, lo), hi) }
 
 // again computes a convolution over two spatial axes or a Gemm.
-func again(t *testing.T, op string, parameters json.RawMessage, x []int64, shape []int, arrays map[string][]int64, dims map[string][]int) []int64 {
+func again(t *testing.T, op string, parameters json.RawMessage, x []int64, shape []int, arrays map[string][]int64,
+	dims map[string][]int) []int64 {
 	var l struct {
 		Zero   int64 `json:"input_zero_point"`
 		TransB bool  `json:"trans_b"`

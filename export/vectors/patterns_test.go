@@ -34,8 +34,10 @@ func made(parts string) string {
 	conv := func(in string, out, from, kernel, group, stride int) string {
 		n++
 		pad := kernel / 2
-		fmt.Fprintf(&b, "const w%d: f32[%d,%d,%d,%d] = normal(seed=%d, std=0.4)\nconst b%d: f32[%d] = normal(%d)\n", n, out, from/group, kernel, kernel, n, n, out, n)
-		fmt.Fprintf(&b, "c%d = Conv(%s, w%d, b%d) {pads=[%d,%d,%d,%d], group=%d, strides=[%d,%d]}\nv%d = Relu(c%d)\n", n, in, n, n, pad, pad, pad, pad, group, stride, stride, n, n)
+		fmt.Fprintf(&b, "const w%d: f32[%d,%d,%d,%d] = normal(seed=%d, std=0.4)\nconst b%d: f32[%d] = normal(%d)\n", n, out, from/group, kernel,
+			kernel, n, n, out, n)
+		fmt.Fprintf(&b, "c%d = Conv(%s, w%d, b%d) {pads=[%d,%d,%d,%d], group=%d, strides=[%d,%d]}\nv%d = Relu(c%d)\n", n, in, n, n, pad, pad, pad,
+			pad, group, stride, stride, n, n)
 		return fmt.Sprintf("v%d", n)
 	}
 	for i, part := range parts {

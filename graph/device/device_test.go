@@ -406,7 +406,9 @@ func TestTapsSeeWhatTheyWant(t *testing.T) {
 	require.Equal(t, []string{"c"}, run("c"))
 	require.Empty(t, run())
 	wrong := errors.New("wrong")
-	_, err = s.Run(context.Background(), map[string]*tensor.Tensor{"x": x}, &device.Taps{Tap: func(*cuda.Stream, device.Value) error { return wrong }})
+	_, err = s.Run(context.Background(), map[string]*tensor.Tensor{"x": x}, &device.Taps{Tap: func(*cuda.Stream, device.Value) error {
+		return wrong
+	}})
 	require.ErrorIs(t, err, wrong)
 }
 
@@ -426,7 +428,8 @@ func TestErrors(t *testing.T) {
 	require.EqualError(t, run(s, map[string]*tensor.Tensor{"x": x}), `input "y" is missing`)
 	require.EqualError(t, run(s, map[string]*tensor.Tensor{"x": x, "y": x, "q": x}), `the graph has no input "q"`)
 	require.ErrorContains(t, run(s, map[string]*tensor.Tensor{"x": x, "y": tensor.FromI64([]int64{1}, 1)}), `input "y" is i64[1]`)
-	require.ErrorContains(t, run(s, map[string]*tensor.Tensor{"x": x, "y": graphtest.Normal(1, 2, 5)}), `prepare: node "z" (Add, f32[2,3], f32[2,5])`)
+	require.ErrorContains(t, run(s, map[string]*tensor.Tensor{"x": x, "y": graphtest.Normal(1, 2, 5)}),
+		`prepare: node "z" (Add, f32[2,3], f32[2,5])`)
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := s.Run(cancelled, map[string]*tensor.Tensor{"x": x, "y": x}, nil)
@@ -434,7 +437,8 @@ func TestErrors(t *testing.T) {
 
 	s = open("input x: f32[N]; z = NonZero(x); output z")
 	require.ErrorIs(t, run(s, map[string]*tensor.Tensor{"x": graphtest.Normal(1, 3)}), device.ErrShape)
-	_, err = device.New(graphtest.Parse(t, "graph g\nopset 17\nopset com.example 1\n input x: f32[2]; y = com.example.Odd(x); output y"), d, device.Options{})
+	_, err = device.New(graphtest.Parse(t, "graph g\nopset 17\nopset com.example 1\n input x: f32[2]; y = com.example.Odd(x); output y"), d,
+		device.Options{})
 	var unsupported *exec.UnsupportedError
 	require.ErrorAs(t, err, &unsupported)
 

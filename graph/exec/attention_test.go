@@ -31,7 +31,8 @@ func TestAttentionLeavesOutHiddenKeys(t *testing.T) {
 				"y = Attention(q, k, v, _, _, _, n) {is_causal=1}",
 				"y, _, _, s = Attention(q, k, v, _, _, _, n) {is_causal=1}",
 			} {
-				head := fmt.Sprintf("opset 24; input q: %s; input k: %s; input v: %s; input m: %s; input n: %s; ", q.Type(), k.Type(), v.Type(), mask.Type(), valid.Type())
+				head := fmt.Sprintf("opset 24; input q: %s; input k: %s; input v: %s; input m: %s; input n: %s; ", q.Type(), k.Type(), v.Type(),
+					mask.Type(), valid.Type())
 				feeds := map[string]*tensor.Tensor{"q": q, "k": k, "v": v, "m": mask, "n": valid}
 				var got [2]*tensor.Tensor
 				for i, node := range []string{text, "y = Attention(q, k, v, m)"} {
@@ -42,7 +43,8 @@ func TestAttentionLeavesOutHiddenKeys(t *testing.T) {
 					got[i] = out[0]
 				}
 				for i, x := range got[0].F32() {
-					require.Equal(t, math.Float32bits(got[1].F32()[i]), math.Float32bits(x), "%s: element %d of %d queries, %d keys", text, i, queries, keys)
+					require.Equal(t, math.Float32bits(got[1].F32()[i]), math.Float32bits(x), "%s: element %d of %d queries, %d keys", text, i,
+						queries, keys)
 				}
 			}
 		}

@@ -51,7 +51,8 @@ func (b *builder) conv(x graph.ValueID, in, out, k, stride int, relu bool) graph
 // resnet50 is the shape of ResNet-50 (version 1.5, batch normalization folded) with random weights.
 func resnet50(t testing.TB) *graph.Graph {
 	b := &builder{t: t, g: graph.New("resnet50", 13)}
-	in, err := b.g.AddValue(graph.Value{Name: "input", DType: tensor.Float32, Shape: graph.Shape{{N: -1, Symbol: "N"}, {N: 3}, {N: 224}, {N: 224}}})
+	in, err := b.g.AddValue(graph.Value{Name: "input", DType: tensor.Float32, Shape: graph.Shape{{N: -1, Symbol: "N"}, {N: 3},
+		{N: 224}, {N: 224}}})
 	require.NoError(t, err)
 	b.g.Inputs = []graph.ValueID{in}
 	x := b.conv(in, 3, 64, 7, 2, true)
@@ -76,7 +77,8 @@ func resnet50(t testing.TB) *graph.Graph {
 		}
 	}
 	x = b.node("Flatten", []graph.ValueID{b.node("GlobalAveragePool", []graph.ValueID{x})})
-	x = b.node("Gemm", []graph.ValueID{x, b.g.AddConst("fc", graphtest.Uniform(7, -0.02, 0.02, channels, 1000)), b.g.AddConst("fcb", graphtest.Uniform(8, -1, 1, 1000))})
+	x = b.node("Gemm", []graph.ValueID{x, b.g.AddConst("fc", graphtest.Uniform(7, -0.02, 0.02, channels, 1000)),
+		b.g.AddConst("fcb", graphtest.Uniform(8, -1, 1, 1000))})
 	b.g.Outputs = []graph.ValueID{x}
 	require.NoError(t, b.g.Check())
 	return b.g

@@ -45,15 +45,19 @@ func runWith(t *testing.T, text string, ctx context.Context) error {
 func TestMemoryBudget(t *testing.T) {
 	for what, c := range map[string]struct{ node, text string }{
 		"ConstantOfShape": {"big", "const s: i64[1] = [1000000000]\ny = ConstantOfShape(s) \"big\"\noutput y"},
-		"computed shape":  {"big", "input x: f32[1,1,4,4]\nconst k: i64[4] = [100000, 1, 1, 100]\ns = Shape(x)\nm = Mul(s, k)\ny = ConstantOfShape(m) \"big\"\noutput y"},
-		"Expand":          {"big", "input x: f32[1,1,4,4]\nconst s: i64[4] = [10000, 1000, 4, 4]\ny = Expand(x, s) \"big\"\noutput y"},
-		"Tile":            {"big", "input x: f32[1,1,4,4]\nconst s: i64[4] = [10000, 1000, 1, 1]\ny = Tile(x, s) \"big\"\noutput y"},
-		"Range":           {"big", "const a: i64[] = [0]; const b: i64[] = [100000000]; const c: i64[] = [1]\ny = Range(a, b, c) \"big\"\noutput y"},
-		"Resize":          {"big", "input x: f32[1,1,4,4]\nconst s: f32[4] = [1, 1, 5000, 5000]\ny = Resize(x, _, s) {mode=\"nearest\"} \"big\"\noutput y"},
-		"Pad":             {"big", "input x: f32[1,1,4,4]\nconst p: i64[8] = [0, 0, 9999, 9999, 0, 0, 0, 0]\ny = Pad(x, p) \"big\"\noutput y"},
-		"OneHot":          {"big", "const i: i64[3] = [1, 2, 3]; const d: i64[] = [90000000]; const v: f32[2] = [0, 1]\ny = OneHot(i, d, v) \"big\"\noutput y"},
-		"a sum of few":    {"big", "const a: f32[5000,1] = fill(1); const b: f32[1,5000] = fill(1)\ny = Add(a, b) \"big\"\noutput y"},
-		"convolution":     {"big", "input x: f32[1,1,4,4]\nconst w: f32[1,1,1,1] = fill(1)\ny = Conv(x, w) {pads=[5000, 5000, 5000, 5000]} \"big\"\noutput y"},
+		"computed shape": {"big", "input x: f32[1,1,4,4]\nconst k: i64[4] = [100000, 1, 1, 100]\ns = Shape(x)\nm = Mul(s, k)\n" +
+			"y = ConstantOfShape(m) \"big\"\noutput y"},
+		"Expand": {"big", "input x: f32[1,1,4,4]\nconst s: i64[4] = [10000, 1000, 4, 4]\ny = Expand(x, s) \"big\"\noutput y"},
+		"Tile":   {"big", "input x: f32[1,1,4,4]\nconst s: i64[4] = [10000, 1000, 1, 1]\ny = Tile(x, s) \"big\"\noutput y"},
+		"Range":  {"big", "const a: i64[] = [0]; const b: i64[] = [100000000]; const c: i64[] = [1]\ny = Range(a, b, c) \"big\"\noutput y"},
+		"Resize": {"big", "input x: f32[1,1,4,4]\nconst s: f32[4] = [1, 1, 5000, 5000]\ny = Resize(x, _, s) {mode=\"nearest\"} \"big\"\n" +
+			"output y"},
+		"Pad": {"big", "input x: f32[1,1,4,4]\nconst p: i64[8] = [0, 0, 9999, 9999, 0, 0, 0, 0]\ny = Pad(x, p) \"big\"\noutput y"},
+		"OneHot": {"big", "const i: i64[3] = [1, 2, 3]; const d: i64[] = [90000000]; const v: f32[2] = [0, 1]\n" +
+			"y = OneHot(i, d, v) \"big\"\noutput y"},
+		"a sum of few": {"big", "const a: f32[5000,1] = fill(1); const b: f32[1,5000] = fill(1)\ny = Add(a, b) \"big\"\noutput y"},
+		"convolution": {"big", "input x: f32[1,1,4,4]\nconst w: f32[1,1,1,1] = fill(1)\n" +
+			"y = Conv(x, w) {pads=[5000, 5000, 5000, 5000]} \"big\"\noutput y"},
 		"a loop that doubles": {"loop", `input x: f32[1,1,4,4]
 const n: i64[] = [60]; const yes: bool[] = [true]
 y = Loop(n, yes, x) {body=graph {

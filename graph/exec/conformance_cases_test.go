@@ -58,7 +58,8 @@ func readCases(t *testing.T) []*vectorCase {
 		}
 		var number, i int
 		var kind string
-		_, err := fmt.Sscanf(strings.NewReplacer("test_data_set_", "", "/", " ", "put_", "put ", ".pb", "").Replace(parts[2]+"/"+parts[3]), "%d %s %d", &number, &kind, &i)
+		_, err := fmt.Sscanf(strings.NewReplacer("test_data_set_", "", "/", " ", "put_", "put ", ".pb", "").Replace(parts[2]+"/"+parts[3]),
+			"%d %s %d", &number, &kind, &i)
 		require.NoError(t, err, file)
 		if kind == "input" {
 			c.set(number).inputs[i] = b

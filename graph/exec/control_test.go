@@ -104,7 +104,8 @@ func TestScan(t *testing.T) {
 		input acc: f32[2]; input slice: f32[2]
 		next = Add(acc, slice); output next; output next
 	}`
-	const since9 = "graph g\nopset 11\nconst s: f32[2] = [0, 10]; const x: f32[3,2] = [1, 2, 3, 4, 5, 6]; const y: f32[2,3] = [1, 3, 5, 2, 4, 6]\n"
+	const since9 = "graph g\nopset 11\nconst s: f32[2] = [0, 10]; const x: f32[3,2] = [1, 2, 3, 4, 5, 6]; const y: f32[2,3] = [1, 3, " +
+		"5, 2, 4, 6]\n"
 	const at8 = "graph g\nopset 8\nconst s: f32[2,1] = [0, 10]; const x: f32[2,3,1] = [1, 2, 3, 4, 5, 6]; const n: i64[2] = [2, 3]\n"
 	for _, c := range []struct {
 		name, text string
@@ -112,8 +113,8 @@ func TestScan(t *testing.T) {
 	}{
 		{"sums", since9 + "a, b = Scan(s, x) {num_scan_inputs=1, " + sums + "}; output a; output b",
 			[]string{"f32[2] [9 22]", "f32[3,2] [1 12 4 16 9 22]"}},
-		{"another axis", since9 + "a, b = Scan(s, y) {num_scan_inputs=1, scan_input_axes=[-1], scan_output_axes=[1], " + sums + "}; output a; output b",
-			[]string{"f32[2] [9 22]", "f32[2,3] [1 4 9 12 16 22]"}},
+		{"another axis", since9 + "a, b = Scan(s, y) {num_scan_inputs=1, scan_input_axes=[-1], scan_output_axes=[1], " + sums +
+			"}; output a; output b", []string{"f32[2] [9 22]", "f32[2,3] [1 4 9 12 16 22]"}},
 		{"backwards", since9 + "a, b = Scan(s, x) {num_scan_inputs=1, scan_input_directions=[1], " + sums + "}; output a; output b",
 			[]string{"f32[2] [9 22]", "f32[3,2] [5 16 8 20 9 22]"}},
 		{"written backwards", since9 + "a, b = Scan(s, x) {num_scan_inputs=1, scan_output_directions=[1], " + sums + "}; output a; output b",
@@ -144,19 +145,22 @@ func TestScan(t *testing.T) {
 
 func TestBadLoops(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"no body":       {"y = Loop(m, _, x)", "attribute body is missing"},
-		"few inputs":    {"y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; output go; output go }}", "its body has 2 inputs, not 3"},
-		"few outputs":   {"y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; input v; output go }}", "its body has 1 outputs for 2"},
+		"no body": {"y = Loop(m, _, x)", "attribute body is missing"},
+		"few inputs": {"y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; output go; output go }}",
+			"its body has 2 inputs, not 3"},
+		"few outputs": {"y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; input v; output go }}",
+			"its body has 1 outputs for 2"},
 		"no condition":  {"y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; input v; output v; output v }}", "condition f32[2]"},
 		"no slices":     {"y = Scan(x) {body=graph { input a; output a }}", "num_scan_inputs 0 with 1 inputs"},
 		"a scalar":      {"y = Scan(k) {num_scan_inputs=1, body=graph { input a; output a }}", "axis 0 is outside of rank 0"},
 		"other lengths": {"y = Scan(x, z) {num_scan_inputs=2, body=graph { input a; input b; output a }}", "scan inputs have lengths 2 and 3"},
-		"unlike slices": {"s, y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; input v; w = Concat(v, v) {axis=0}; output go; output w; output w }}",
-			"output 1 in iteration 1: f32[8] cannot be joined with f32[4]"},
+		"unlike slices": {"s, y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; input v; w = Concat(v, v) {axis=0}; output go; " +
+			"output w; output w }}", "output 1 in iteration 1: f32[8] cannot be joined with f32[4]"},
 		"a failing node": {"y = Loop(m, _, x) {body=graph { input i: i64[]; input go: bool[]; input v; w = Add(v, z); output go; output w }}",
 			`iteration 0: execute: node "w" (Add, f32[2], f32[3])`},
 	} {
-		_, err := runText(t, "graph g\nopset 13\nconst m: i64[] = 3; const x: f32[2] = [1, 2]; const z: f32[3] = [1, 2, 3]; const k: f32[] = 1\n"+c.text+"; output y")
+		_, err := runText(t, "graph g\nopset 13\nconst m: i64[] = 3; const x: f32[2] = [1, 2]; const z: f32[3] = [1, 2, 3]; const k: f32[] = 1\n"+
+			c.text+"; output y")
 		assert.ErrorContains(t, err, c.want, name)
 	}
 }

@@ -101,7 +101,9 @@ func TestHookErrorsStopTheRun(t *testing.T) {
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
 	mine := errors.New("mine")
-	_, err = s.NewRunner().Run(context.Background(), input(1), &exec.Hooks{Output: func(*graph.Node, int, *tensor.Tensor) error { return mine }})
+	_, err = s.NewRunner().Run(context.Background(), input(1), &exec.Hooks{Output: func(*graph.Node, int, *tensor.Tensor) error {
+		return mine
+	}})
 	assert.ErrorIs(t, err, mine)
 }
 
@@ -109,9 +111,12 @@ func TestHookErrorsStopTheRun(t *testing.T) {
 func TestHostileAttributes(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"input x: f32[1,1,1,1]; const w: f32[1,1,1,1] = fill(1); y = ConvTranspose(x, w) {strides=[20000, 20000]}", "are too large"},
-		{"input x: f32[1,1,1,1]; const w: f32[1,1,2,2] = fill(1); y = ConvTranspose(x, w) {dilations=[60000, 60000], pads=[60000, 60000, 0, 0]}", "is too large"},
-		{"input x: f32[1,1,1,1]; const w: f32[1,1,2,2] = fill(1); y = Conv(x, w) {dilations=[60000, 60000], pads=[60000, 60000, 0, 0]}", "is too large"},
-		{"input x: f32[1,1,1,2,2]; const w: f32[1,1,2,1,1] = fill(1); y = ConvTranspose(x, w) {pads=[1, 0, 0, 1, 0, 0]}", "an empty spatial axis 0"},
+		{"input x: f32[1,1,1,1]; const w: f32[1,1,2,2] = fill(1); y = ConvTranspose(x, w) {dilations=[60000, 60000], pads=[60000, 60000, 0, 0]}",
+			"is too large"},
+		{"input x: f32[1,1,1,1]; const w: f32[1,1,2,2] = fill(1); y = Conv(x, w) {dilations=[60000, 60000], pads=[60000, 60000, 0, 0]}",
+			"is too large"},
+		{"input x: f32[1,1,1,2,2]; const w: f32[1,1,2,1,1] = fill(1); y = ConvTranspose(x, w) {pads=[1, 0, 0, 1, 0, 0]}",
+			"an empty spatial axis 0"},
 		{"input x: f32[1,1,0,2,2]; const w: f32[1,1,1,1,1] = fill(1); y = Conv(x, w) {pads=[1, 0, 0, 1, 0, 0]}", "an empty spatial axis 0"},
 		{"input x: f32[3,2]; y = Transpose(x) {perm=[0, -1]}", "perm [0 -1] is no permutation"},
 		{"input x: f32[0,4]; y = ArgMax(x) {axis=0}", "axis 0 of f32[0,4] is empty"},

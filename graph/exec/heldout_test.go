@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Exactly half of the samples are held out, whatever their order; none that HeldOut keeps out of sums fits while one of the others is held out.
+// Exactly half of the samples are held out, whatever their order; none that HeldOut keeps out of sums fits while one of the others is held
+// out.
 func TestHalvesAreExact(t *testing.T) {
 	for n := range 70 {
 		var hashes [][32]byte

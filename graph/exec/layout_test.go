@@ -16,7 +16,8 @@ func TestRelayout(t *testing.T) {
 		if threads == 1 {
 			s.par = nil
 		}
-		for _, shape := range [][]int{{1, 3, 40, 30}, {2, 3, 7, 5}, {3, 17, 9, 33}, {2, 64, 31}, {1, 40, 2, 3, 5}, {2, 2, 100, 200}, {0, 5, 3, 3}} {
+		for _, shape := range [][]int{{1, 3, 40, 30}, {2, 3, 7, 5}, {3, 17, 9, 33}, {2, 64, 31}, {1, 40, 2, 3, 5}, {2, 2, 100, 200},
+			{0, 5, 3, 3}} {
 			x := graphtest.Normal(1, shape...)
 			want := tensor.New(tensor.Float32, shape...)
 			want.Layout = tensor.ChannelsLast

@@ -16,7 +16,8 @@ import (
 // An operator that a program brings along runs between others, in every batch and type; what its function gives is what its inference
 // said, or an error that names the node.
 func TestOwnOperator(t *testing.T) {
-	run := func(t *testing.T, text string, x *tensor.Tensor, eval func(in []*tensor.Tensor) ([]*tensor.Tensor, error), hooks *exec.Hooks) (*tensor.Tensor, error) {
+	run := func(t *testing.T, text string, x *tensor.Tensor, eval func(in []*tensor.Tensor) ([]*tensor.Tensor, error),
+		hooks *exec.Hooks) (*tensor.Tensor, error) {
 		g := graphtest.Parse(t, text)
 		op := &graph.Operator{OpSpec: graph.OpSpec{Domain: "own", Name: "F", MinIn: 1, Infer: func(c *graph.InferCtx) error {
 			c.SetOut(0, c.DType(0), c.Shape(0))
@@ -65,10 +66,11 @@ input x: f16[3]
 y = own::F(x)
 output y
 `
-	y, err = run(t, half, &tensor.Tensor{DType: tensor.Float16, Shape: []int{3}, Data: []uint16{0x3c00, 0x4000, 0xc000}}, func(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		require.Equal(t, []float32{1, 2, -2}, in[0].F32(), "floats of 16 bits are computed with in float32")
-		return in, nil
-	}, nil)
+	y, err = run(t, half, &tensor.Tensor{DType: tensor.Float16, Shape: []int{3}, Data: []uint16{0x3c00, 0x4000, 0xc000}},
+		func(in []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			require.Equal(t, []float32{1, 2, -2}, in[0].F32(), "floats of 16 bits are computed with in float32")
+			return in, nil
+		}, nil)
 	require.NoError(t, err)
 	require.Equal(t, []uint16{0x3c00, 0x4000, 0xc000}, y.Data)
 

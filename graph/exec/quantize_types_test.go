@@ -36,7 +36,8 @@ func TestQuantizeHalves(t *testing.T) {
 
 // TestQuantizeSmallFloats: 8- and 4-bit floats with a scale per block of two, there and back, in float16.
 func TestQuantizeSmallFloats(t *testing.T) {
-	x := exec.CastTo(tensor.Float16, &tensor.Tensor{DType: tensor.Float64, Shape: []int{2, 4}, Data: []float64{1, 2, 3, 4, -6, 1000, 0.5, math.Inf(-1)}})
+	x := exec.CastTo(tensor.Float16, &tensor.Tensor{DType: tensor.Float64, Shape: []int{2, 4},
+		Data: []float64{1, 2, 3, 4, -6, 1000, 0.5, math.Inf(-1)}})
 	scale := exec.CastTo(tensor.Float16, &tensor.Tensor{DType: tensor.Float64, Shape: []int{2, 2}, Data: []float64{1, 2, 1, 0.5}})
 	for d, want := range map[tensor.DType][]float32{
 		tensor.Float4E2M1:   {1, 2, 3, 4, -6, 6, 0.5, -3},

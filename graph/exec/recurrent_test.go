@@ -30,7 +30,8 @@ func recurrentFeeds(gates, dirs int) map[string]*tensor.Tensor {
 
 // TestRecurrent compares with what ONNX Runtime 1.31 computes.
 func TestRecurrent(t *testing.T) {
-	const inputs = "opset 14\ninput x: f32[3,2,2]; input w: f32[D,G,2]; input r: f32[D,G,2]; input b: f32[D,K]; input len: i32[2]; input h: f32[D,2,2]\n"
+	const inputs = "opset 14\ninput x: f32[3,2,2]; input w: f32[D,G,2]; input r: f32[D,G,2]; input b: f32[D,K]; input len: i32[2]; " +
+		"input h: f32[D,2,2]\n"
 	for _, c := range []struct {
 		node        string
 		gates, dirs int
@@ -113,11 +114,13 @@ func TestRecurrentRefusals(t *testing.T) {
 		`activations=["Sigmoid"]`:                "1 activations, wanted 3 per direction",
 		`direction="sideways"`:                   `direction "sideways" is not supported`,
 	} {
-		g := graphtest.Parse(t, "opset 14\ninput x: f32[3,2,2]; input w: f32[1,8,2]; input r: f32[1,8,2]\noutput y\ny = LSTM(x, w, r) {hidden_size=2, "+form+"}")
+		g := graphtest.Parse(t, "opset 14\ninput x: f32[3,2,2]; input w: f32[1,8,2]; input r: f32[1,8,2]\noutput y\n"+
+			"y = LSTM(x, w, r) {hidden_size=2, "+form+"}")
 		_, err := exec.New(g, exec.Options{})
 		require.ErrorContains(t, err, want)
 	}
-	g := graphtest.Parse(t, "opset 14\ninput x: f32[3,2,2]; input w: f32[1,2,2]; input r: f32[1,2,2]; input len: i32[2]\noutput y\ny = RNN(x, w, r, _, len) {hidden_size=2}")
+	g := graphtest.Parse(t, "opset 14\ninput x: f32[3,2,2]; input w: f32[1,2,2]; input r: f32[1,2,2]; input len: i32[2]\noutput y\n"+
+		"y = RNN(x, w, r, _, len) {hidden_size=2}")
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
 	feeds := recurrentFeeds(1, 1)

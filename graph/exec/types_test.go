@@ -24,23 +24,32 @@ var typedNodes = []struct{ node, shapes string }{
 	{"Conv(a, b) {group=2, auto_pad=\"SAME_UPPER\"}", "1,4,5 6,2,2"}, {"Conv(a, b)", "1,2,4,4,3 3,2,2,2,2"},
 	{"ConvTranspose(a, b, c) {group=2, strides=[2,3], pads=[1,0,0,1], output_padding=[1,0]}", "2,4,3,4 4,3,3,2 6"},
 	{"ConvTranspose(a, b) {dilations=[2]}", "1,2,4 2,3,2"},
-	{"MaxPool(a) {kernel_shape=[3,2], strides=[2,1], pads=[1,1,1,0]}", "2,3,6,5"}, {"MaxPool(a) {kernel_shape=[2], ceil_mode=1, strides=[2], dilations=[2]}", "1,2,7"},
-	{"AveragePool(a) {kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1}", "1,2,5,4"}, {"AveragePool(a) {kernel_shape=[3,2], pads=[1,0,1,1], strides=[2,2], ceil_mode=1}", "1,2,6,5"},
-	{"LpPool(a) {kernel_shape=[2,2], p=3}", "1,2,4,4"}, {"GlobalAveragePool(a)", "2,3,4,5"}, {"GlobalMaxPool(a)", "2,3,4,5"}, {"GlobalLpPool(a) {p=2}", "2,3,4"},
+	{"MaxPool(a) {kernel_shape=[3,2], strides=[2,1], pads=[1,1,1,0]}", "2,3,6,5"},
+	{"MaxPool(a) {kernel_shape=[2], ceil_mode=1, strides=[2], dilations=[2]}", "1,2,7"},
+	{"AveragePool(a) {kernel_shape=[3,3], pads=[1,1,1,1], count_include_pad=1}", "1,2,5,4"},
+	{"AveragePool(a) {kernel_shape=[3,2], pads=[1,0,1,1], strides=[2,2], ceil_mode=1}", "1,2,6,5"},
+	{"LpPool(a) {kernel_shape=[2,2], p=3}", "1,2,4,4"}, {"GlobalAveragePool(a)", "2,3,4,5"}, {"GlobalMaxPool(a)", "2,3,4,5"},
+	{"GlobalLpPool(a) {p=2}", "2,3,4"},
 	{"BatchNormalization(a, b, c, d, e)", "2,3,4 3 3 3 +3"}, {"InstanceNormalization(a, b, c)", "2,3,4,5 3 3"},
-	{"GroupNormalization(a, b, c) {num_groups=2}", "2,4,3 4 4"}, {"LayerNormalization(a, b, c) {axis=1}", "2,3,4 3,4 4"}, {"LayerNormalization(a, b)", "2,3,4 4"},
-	{"RMSNormalization(a, b)", "2,3,4 4"}, {"LRN(a) {size=3}", "1,5,2,2"}, {"LpNormalization(a) {axis=1, p=1}", "2,3,4"}, {"LpNormalization(a)", "2,3,4"},
+	{"GroupNormalization(a, b, c) {num_groups=2}", "2,4,3 4 4"}, {"LayerNormalization(a, b, c) {axis=1}", "2,3,4 3,4 4"},
+	{"LayerNormalization(a, b)", "2,3,4 4"},
+	{"RMSNormalization(a, b)", "2,3,4 4"}, {"LRN(a) {size=3}", "1,5,2,2"}, {"LpNormalization(a) {axis=1, p=1}", "2,3,4"},
+	{"LpNormalization(a)", "2,3,4"},
 	{"MeanVarianceNormalization(a)", "2,3,4,2"}, {"Softmax(a) {axis=1}", "2,3,4"}, {"LogSoftmax(a)", "2,3,4"}, {"Hardmax(a) {axis=0}", "3,4"},
 	{"Einsum(a, b) {equation=\"bij,bjk->bik\"}", "2,3,4 2,4,2"}, {"Einsum(a) {equation=\"...ii->...i\"}", "2,3,3"},
-	{"LSTM(a, b, c, d) {hidden_size=3, direction=\"bidirectional\"}", "4,2,3 2,12,3 2,12,3 2,24"}, {"GRU(a, b, c, d) {hidden_size=2, linear_before_reset=1}", "3,2,3 1,6,3 1,6,2 1,12"},
+	{"LSTM(a, b, c, d) {hidden_size=3, direction=\"bidirectional\"}", "4,2,3 2,12,3 2,12,3 2,24"},
+	{"GRU(a, b, c, d) {hidden_size=2, linear_before_reset=1}", "3,2,3 1,6,3 1,6,2 1,12"},
 	{"RNN(a, b, c) {hidden_size=2, activations=[\"Affine\"], activation_alpha=[0.25], activation_beta=[0.5]}", "3,2,3 1,2,3 1,2,2"},
 	{"Resize(a, _, b) {mode=\"linear\"}", "1,1,4,5 f32:scales"}, {"Resize(a, _, b) {mode=\"cubic\"}", "1,1,4,5 f32:scales"},
 	{"ReduceSum(a)", "3,4"}, {"ReduceMean(a)", "3,4"}, {"ReduceL2(a)", "3,4"}, {"ReduceLogSumExp(a)", "3,4"}, {"ReduceMax(a)", "3,4"},
-	{"CumSum(a, b)", "3,4 i64:one"}, {"Clip(a, b, c)", "3,4 - +"}, {"Mean(a, b, c)", "3,4 4 3,1"}, {"PRelu(a, b)", "3,4 4"}, {"Mod(a, b) {fmod=1}", "3,4 +4"},
+	{"CumSum(a, b)", "3,4 i64:one"}, {"Clip(a, b, c)", "3,4 - +"}, {"Mean(a, b, c)", "3,4 4 3,1"}, {"PRelu(a, b)", "3,4 4"},
+	{"Mod(a, b) {fmod=1}", "3,4 +4"},
 	{"Pow(a, b)", "+3,4 4"}, {"Max(a, b)", "3,4 4"}, {"TopK(a, b)", "3,4 i64:one"}, {"Where(b, a, a)", "3,4 bool:3,4"}, {"Relu(a)", "3,4"},
-	{"LeakyRelu(a)", "3,4"}, {"Elu(a)", "3,4"}, {"Celu(a) {alpha=2.0}", "3,4"}, {"ThresholdedRelu(a)", "3,4"}, {"Selu(a)", "3,4"}, {"HardSigmoid(a)", "3,4"},
+	{"LeakyRelu(a)", "3,4"}, {"Elu(a)", "3,4"}, {"Celu(a) {alpha=2.0}", "3,4"}, {"ThresholdedRelu(a)", "3,4"}, {"Selu(a)", "3,4"},
+	{"HardSigmoid(a)", "3,4"},
 	{"HardSwish(a)", "3,4"}, {"Shrink(a) {bias=0.25}", "3,4"}, {"Gelu(a)", "3,4"}, {"Swish(a) {alpha=0.5}", "3,4"}, {"Softsign(a)", "3,4"},
-	{"Reciprocal(a)", "+3,4"}, {"Sqrt(a)", "+3,4"}, {"Sigmoid(a)", "3,4"}, {"Erf(a)", "3,4"}, {"Mish(a)", "3,4"}, {"Abs(a)", "3,4"}, {"Round(a)", "3,4"},
+	{"Reciprocal(a)", "+3,4"}, {"Sqrt(a)", "+3,4"}, {"Sigmoid(a)", "3,4"}, {"Erf(a)", "3,4"}, {"Mish(a)", "3,4"}, {"Abs(a)", "3,4"},
+	{"Round(a)", "3,4"},
 }
 
 // typedCase parses a case with inputs of type d. Values are multiples of 1/8 that every float type holds.
@@ -144,7 +153,8 @@ func TestHalvesRoundEveryResult(t *testing.T) {
 // TestMoversKeepBits: NaNs keep their payloads, and elements of half a byte their places.
 func TestMoversKeepBits(t *testing.T) {
 	nans := &tensor.Tensor{DType: tensor.Float16, Shape: []int{2, 3}, Data: []uint16{0x7c01, 0xfe55, 0x8000, 1, 0x7dff, 0x3c00}}
-	g := graphtest.Parse(t, "opset 21\ninput x: f16[2,3]\noutput y\np = Transpose(x)\nq = Concat(p, p) {axis=0}\nconst i: i64[2] = [5, 0]\ny = Gather(q, i)")
+	g := graphtest.Parse(t, "opset 21\ninput x: f16[2,3]\noutput y\np = Transpose(x)\nq = Concat(p, p) {axis=0}\nconst i: i64[2] = [5, 0]\n"+
+		"y = Gather(q, i)")
 	out := run(t, g, exec.Options{}, map[string]*tensor.Tensor{"x": nans}, nil)
 	assert.Equal(t, []uint16{0x8000, 0x3c00, 0x7c01, 1}, out[0].Data)
 

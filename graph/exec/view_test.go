@@ -27,7 +27,8 @@ func TestMovesThatAreViews(t *testing.T) {
 		parts[i], err = b.g.AddValue(graph.Value{Name: name})
 		require.NoError(t, err)
 	}
-	_, err = b.g.AddNode(graph.Node{Name: "split", Op: "Split", Attrs: []graph.Attr{graph.Int("axis", 1)}, Inputs: []graph.ValueID{x, ints(2, 4)}, Outputs: parts})
+	_, err = b.g.AddNode(graph.Node{Name: "split", Op: "Split", Attrs: []graph.Attr{graph.Int("axis", 1)},
+		Inputs: []graph.ValueID{x, ints(2, 4)}, Outputs: parts})
 	require.NoError(t, err)
 	turned := b.node("Transpose", []graph.ValueID{parts[1]}, graph.Ints("perm", 2, 1, 3, 0))
 	sliced := b.node("Slice", []graph.ValueID{turned, ints(1), ints(3), ints(1)})

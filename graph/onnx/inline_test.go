@@ -86,7 +86,8 @@ func call(name, f, outputs, inputs string, attrs ...msg) msg {
 }
 
 func TestFunctionsAreInlined(t *testing.T) {
-	leaky := function("Leaky", []string{"a"}, []string{"b"}, param("slope", 0.5), body(step("", "LeakyRelu", "lr", "b", "a", refAttr("alpha", "slope"))))
+	leaky := function("Leaky", []string{"a"}, []string{"b"}, param("slope", 0.5),
+		body(step("", "LeakyRelu", "lr", "b", "a", refAttr("alpha", "slope"))))
 	twice := function("Twice", []string{"a"}, []string{"c"}, param("s", -1), body(
 		call("first", "Leaky", "b", "a", refAttr("slope", "s")), call("", "Leaky", "c", "b")))
 	then := msg{}.add(1, step("", "Neg", "n", "o", "a")).str(2, "t").add(12, msg{}.str(1, "o"))
@@ -114,8 +115,9 @@ func TestFunctionsAreInlined(t *testing.T) {
 			body(step("", "Neg", "n", "unread", "a")))), []string{`y: f32[2] = Identity(x)`}},
 		{"an absent input", calling([]msg{call("one", "Bound", "y", "x")}, function("Bound", []string{"a", "low", "high"}, []string{"b"},
 			body(step("", "Clip", "clip", "b", "a low high")))), []string{`y: f32[2] = Clip(x)`}},
-		{"one that comes before", calling([]msg{call("one", "Bound", "y", "x _ x")}, function("Bound", []string{"a", "low", "high"}, []string{"b"},
-			body(step("", "Clip", "clip", "b", "a low high")))), []string{`y: f32[2] = Clip(x, _, x)`}},
+		{"one that comes before", calling([]msg{call("one", "Bound", "y", "x _ x")},
+			function("Bound", []string{"a", "low", "high"}, []string{"b"},
+				body(step("", "Clip", "clip", "b", "a low high")))), []string{`y: f32[2] = Clip(x, _, x)`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, warnings, err := read(c.m)
@@ -158,16 +160,19 @@ func TestFunctionsThatCannotBeInlined(t *testing.T) {
 		m    msg
 		want string
 	}{
-		{"recursion", calling([]msg{call("one", "F", "y", "x")}, self, function("G", []string{"a"}, []string{"b"}, body(call("", "F", "b", "a")))), `calls itself`},
+		{"recursion", calling([]msg{call("one", "F", "y", "x")}, self,
+			function("G", []string{"a"}, []string{"b"}, body(call("", "F", "b", "a")))), `calls itself`},
 		{"too much", calling([]msg{call("one", "F0", "y", "x")}, each(40, 3)...), "more than 524288 nodes and values"},
 		{"too deep", calling([]msg{call("one", "F0", "y", "x")}, each(100, 1)...), "more than 64 deep"},
 		{"twice", calling([]msg{call("one", "F", "y", "x")}, self, self), `function "my::F" is defined twice`},
-		{"many inputs", calling([]msg{call("one", "F", "y", "x x")}, function("F", []string{"a"}, []string{"b"}, body(step("", "Neg", "", "b", "a")))),
+		{"many inputs", calling([]msg{call("one", "F", "y", "x x")},
+			function("F", []string{"a"}, []string{"b"}, body(step("", "Neg", "", "b", "a")))),
 			`node "one" (F, f32[2], f32[2]): function "my::F": 2 inputs and 1 outputs for a function of 1 and 1`},
 		{"an argument of another type", calling([]msg{call("one", "F", "y", "x", msg{}.str(1, "s").int(3, 1).int(20, 2))},
-			function("F", []string{"a"}, []string{"b"}, param("s", -1), body(step("", "LeakyRelu", "l", "b", "a", refAttr("alpha", "s"))))), `attribute "alpha": it refers to "s"`},
-		{"an output nobody gives", calling([]msg{call("one", "F", "y", "x")}, function("F", []string{"a", "b"}, []string{"b"}, body(step("", "Neg", "", "c", "a")))),
-			"output 0 is an input that the call leaves out"},
+			function("F", []string{"a"}, []string{"b"}, param("s", -1), body(step("", "LeakyRelu", "l", "b", "a", refAttr("alpha", "s"))))),
+			`attribute "alpha": it refers to "s"`},
+		{"an output nobody gives", calling([]msg{call("one", "F", "y", "x")}, function("F", []string{"a", "b"}, []string{"b"},
+			body(step("", "Neg", "", "c", "a")))), "output 0 is an input that the call leaves out"},
 	} {
 		_, _, err := read(c.m)
 		require.ErrorContains(t, err, c.want, c.name)

@@ -41,23 +41,33 @@ func TestReadRefuses(t *testing.T) {
 		{"a value computed twice by one node", with(node("Split", "s", []string{"y", "y"}, []string{"x"})), []string{`"y" is computed twice`}},
 		{"an input that is computed", model(append(good, msg{}.add(11, y)...)), []string{`graph input "y" is defined twice`}},
 		{"an input given twice", model(append(good, msg{}.add(11, x)...)), []string{`graph input "x" is defined twice`}},
-		{"an initializer that is computed", model(append(good, msg{}.add(5, floats("y", []int64{1}, "1234"))...)), []string{`initializer "y" is defined twice`}},
+		{"an initializer that is computed", model(append(good, msg{}.add(5, floats("y", []int64{1}, "1234"))...)),
+			[]string{`initializer "y" is defined twice`}},
 		{"an initializer given twice", model(append(good, msg{}.add(5, w).add(5, w)...)), []string{`initializer "w" is defined twice`}},
 		{"an initializer without name", model(append(good, msg{}.add(5, floats("", nil, "1234"))...)), []string{"initializer has no name"}},
-		{"an initializer of the wrong size", model(append(good, msg{}.add(5, floats("w", []int64{2}, "1234"))...)), []string{`initializer "w"`, "4 bytes present"}},
-		{"a cycle", model(msg{}.add(1, node("Add", "a", []string{"y"}, []string{"x", "z"})).add(1, node("Relu", "b", []string{"z"}, []string{"y"})).
+		{"an initializer of the wrong size", model(append(good, msg{}.add(5, floats("w", []int64{2}, "1234"))...)),
+			[]string{`initializer "w"`, "4 bytes present"}},
+		{"a cycle", model(msg{}.add(1, node("Add", "a", []string{"y"}, []string{"x", "z"})).add(1,
+			node("Relu", "b", []string{"z"}, []string{"y"})).
 			add(11, x).add(12, y)), []string{"cycle"}},
 		{"a node that reads itself", with(node("Add", "a", []string{"y"}, []string{"y"})), []string{"cycle"}},
 		{"an attribute without name", attr(msg{}.int(3, 1).int(20, 2)), []string{`node "r" (Relu`, "name is empty"}},
-		{"an attribute given twice", with(append(append(msg{}, relu...), msg{}.add(5, msg{}.str(1, "a").int(3, 1)).add(5, msg{}.str(1, "a").int(3, 2))...)), []string{`"a" is given twice`}},
+		{"an attribute given twice",
+			with(append(append(msg{}, relu...), msg{}.add(5, msg{}.str(1, "a").int(3, 1)).add(5, msg{}.str(1, "a").int(3, 2))...)),
+			[]string{`"a" is given twice`}},
 		{"an attribute of another wire type", attr(msg{}.str(1, "a").str(3, "1").int(20, 2)), []string{`attribute "a"`, "wire type"}},
 		{"a tensor attribute without tensor", attr(msg{}.str(1, "a").int(20, 4)), []string{`attribute "a"`, "no value"}},
-		{"a tensor attribute that is broken", attr(msg{}.str(1, "a").add(5, floats("v", []int64{9}, "1234")).int(20, 4)), []string{`node "r"`, `attribute "a"`, `tensor "v"`}},
-		{"a nested graph with an undefined value", attr(msg{}.str(1, "a").add(6, msg{}.add(1, node("Neg", "inner", []string{"q"}, []string{"nowhere"})).add(12, info("q", 1))).int(20, 5)),
+		{"a tensor attribute that is broken", attr(msg{}.str(1, "a").add(5, floats("v", []int64{9}, "1234")).int(20, 4)),
+			[]string{`node "r"`, `attribute "a"`, `tensor "v"`}},
+		{"a nested graph with an undefined value",
+			attr(msg{}.str(1, "a").add(6, msg{}.add(1, node("Neg", "inner", []string{"q"}, []string{"nowhere"})).add(12, info("q", 1))).int(20, 5)),
 			[]string{`node "r"`, `attribute "a"`, `node "inner"`, `"nowhere" is read but never defined`}},
-		{"a function that is broken", append(model(good), msg{}.add(25, msg{}.str(1, "F").add(7, node("Neg", "n", []string{"q"}, []string{"p"})))...), []string{`function "F"`, `"p" is read but never defined`}},
+		{"a function that is broken", append(model(good),
+			msg{}.add(25, msg{}.str(1, "F").add(7, node("Neg", "n", []string{"q"}, []string{"p"})))...),
+			[]string{`function "F"`, `"p" is read but never defined`}},
 		{"a sparse index out of range", model(append(good, msg{}.add(15, msg{}.add(1, floats("s", []int64{1}, "1234")).
-			add(2, msg{}.int(1, 1).int(2, 7).str(9, "\x04\x00\x00\x00\x00\x00\x00\x00")).int(3, 4))...)), []string{`initializer "s"`, "out of range"}},
+			add(2, msg{}.int(1, 1).int(2, 7).str(9, "\x04\x00\x00\x00\x00\x00\x00\x00")).int(3, 4))...)),
+			[]string{`initializer "s"`, "out of range"}},
 		{"a sparse tensor that would be huge", model(append(good, msg{}.add(15, msg{}.add(1, floats("s", []int64{0}, "")).
 			add(2, msg{}.int(1, 0).int(2, 7)).int(3, 1<<40))...)), []string{`initializer "s"`, "elements"}},
 	}
@@ -84,10 +94,12 @@ func TestOddButValid(t *testing.T) {
 		"an operator without inputs":            msg{}.add(1, node("Source", "", []string{"y"}, nil)).add(12, y),
 		"the first output absent": msg{}.add(1, node("LSTM", "", []string{"", "y"}, []string{"x", "", "x"})).
 			add(1, node("LSTM", "", []string{"", "z"}, []string{"", "x"})).add(11, x).add(12, y),
-		"an attribute without type": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"x"}).add(5, msg{}.str(1, "axis").int(3, 5))).add(11, x).add(12, y),
+		"an attribute without type": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"x"}).add(5, msg{}.str(1, "axis").int(3, 5))).add(11,
+			x).add(12, y),
 		"nodes in the wrong order": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"z"})).
 			add(1, node("Neg", "", []string{"z"}, []string{"x"})).add(11, x).add(12, y),
-		"fields of the future": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"x"}).str(99, "node")).add(11, x).add(12, y).str(98, "graph"),
+		"fields of the future": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"x"}).str(99, "node")).add(11, x).add(12,
+			y).str(98, "graph"),
 	}
 	for what, g := range cases {
 		b := model(g)

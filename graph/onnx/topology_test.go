@@ -18,7 +18,8 @@ import (
 
 // TestTopologyAgreesWithONNXGo holds graphs equal to what onnx-go decodes of them: operators, what they read and compute, the order of
 // values, plain attributes bit for bit, inputs and outputs; and what one of the two refuses, the other refuses. onnx-go gets to see a
-// skeleton, without what it drops, refuses or (a shape) trusts too much: tensors, types, nested graphs. So every graph of a file takes part.
+// skeleton, without what it drops, refuses or (a shape) trusts too much: tensors, types, nested graphs. So every graph of a file takes
+// part.
 func TestTopologyAgreesWithONNXGo(t *testing.T) {
 	graphs, nodes, refused := 0, 0, 0
 	var compare func(name string, s *graphScan)
@@ -73,16 +74,19 @@ func TestTopologyAgreesWithONNXGo(t *testing.T) {
 		many[i] = "v" + string(rune('A'+i))
 	}
 	for name, g := range map[string]msg{
-		"twice":                         msg{}.add(1, node("Relu", "a", []string{"y"}, []string{"x"})).add(1, node("Relu", "b", []string{"y"}, []string{"x"})).add(11, x).add(12, y),
-		"twice by one":                  msg{}.add(1, node("Split", "a", []string{"y", "y"}, []string{"x"})).add(11, x).add(12, y),
-		"an input twice":                msg{}.add(1, node("Relu", "a", []string{"y"}, []string{"x"})).add(11, x).add(11, x).add(12, y),
-		"without inputs":                msg{}.add(1, node("Source", "", []string{"y"}, nil)).add(12, y),
-		"without outputs":               msg{}.add(1, node("Sink", "", nil, []string{"x", "", "late"})).add(1, node("Relu", "", []string{"y"}, []string{"x"})).add(11, x).add(12, y),
-		"without both":                  msg{}.add(1, node("Nothing", "", nil, nil)).add(11, x),
-		"no nodes":                      msg{}.add(11, x).add(12, x),
-		"very many outputs and inputs":  msg{}.add(1, node("Many", "", many, many)).add(1, node("Relu", "", []string{"y"}, []string{"vB"})).add(11, x).add(12, y),
-		"absent ones":                   msg{}.add(1, node("LSTM", "", []string{"", "y"}, []string{"x", "", "x"})).add(11, x).add(12, y),
-		"read before they are computed": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"z"})).add(1, node("Neg", "", []string{"z"}, []string{"x"})).add(11, x).add(12, y),
+		"twice": msg{}.add(1, node("Relu", "a", []string{"y"}, []string{"x"})).add(1,
+			node("Relu", "b", []string{"y"}, []string{"x"})).add(11, x).add(12, y),
+		"twice by one":   msg{}.add(1, node("Split", "a", []string{"y", "y"}, []string{"x"})).add(11, x).add(12, y),
+		"an input twice": msg{}.add(1, node("Relu", "a", []string{"y"}, []string{"x"})).add(11, x).add(11, x).add(12, y),
+		"without inputs": msg{}.add(1, node("Source", "", []string{"y"}, nil)).add(12, y),
+		"without outputs": msg{}.add(1, node("Sink", "", nil, []string{"x", "", "late"})).add(1,
+			node("Relu", "", []string{"y"}, []string{"x"})).add(11, x).add(12, y),
+		"without both": msg{}.add(1, node("Nothing", "", nil, nil)).add(11, x),
+		"no nodes":     msg{}.add(11, x).add(12, x), "very many outputs and inputs": msg{}.add(1, node("Many", "", many, many)).add(1,
+			node("Relu", "", []string{"y"}, []string{"vB"})).add(11, x).add(12, y),
+		"absent ones": msg{}.add(1, node("LSTM", "", []string{"", "y"}, []string{"x", "", "x"})).add(11, x).add(12, y),
+		"read before they are computed": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"z"})).add(1,
+			node("Neg", "", []string{"z"}, []string{"x"})).add(11, x).add(12, y),
 		"attributes": msg{}.add(1, node("Relu", "", []string{"y"}, []string{"x"}).
 			add(5, msg{}.str(1, "ints").str(8, "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01").int(8, 7).int(20, 7)).
 			add(5, msg{}.str(1, "floats").str(7, "\x00\x00\xc0\x7f\x00\x00\x80\x3f").int(20, 6)).
@@ -90,7 +94,8 @@ func TestTopologyAgreesWithONNXGo(t *testing.T) {
 			add(5, msg{}.str(1, "string").str(4, "a").str(4, "b").int(20, 3)).
 			add(5, msg{}.str(1, "int").int(3, 1).int(3, -5).int(20, 2)).
 			add(5, msg{}.str(1, "untyped").int(3, 4)).
-			add(5, msg{}.str(1, "empty").int(20, 7)).add(5, msg{}.str(1, "zero").int(20, 1)).add(5, msg{}.str(1, "none").int(20, 8)).add(5, msg{}.str(1, "nothing").int(20, 3)).
+			add(5, msg{}.str(1, "empty").int(20, 7)).add(5, msg{}.str(1, "zero").int(20, 1)).add(5, msg{}.str(1, "none").int(20, 8)).add(5,
+			msg{}.str(1, "nothing").int(20, 3)).
 			add(5, msg{}.str(1, "cut off").str(8, "\xff").int(20, 7))).add(11, x).add(12, y),
 	} {
 		file(name, model(g))
@@ -187,7 +192,8 @@ func decode(m *stock.Model, model []byte) (err error) {
 
 // plain reports whether onnx-go can decode an attribute as it is.
 func plain(s *attrScan) bool {
-	return s.ref == "" && (s.kind >= graph.AttrFloat && s.kind <= graph.AttrString || s.kind >= graph.AttrFloats && s.kind <= graph.AttrStrings)
+	return s.ref == "" && (s.kind >= graph.AttrFloat && s.kind <= graph.AttrString || s.kind >= graph.AttrFloats &&
+		s.kind <= graph.AttrStrings)
 }
 
 func (s *graphScan) requireSame(t *testing.T, name string, want *graph.Graph, got *topology, attrs [][]graph.Attr) {
@@ -209,7 +215,8 @@ func (s *graphScan) requireSame(t *testing.T, name string, want *graph.Graph, go
 	}
 	require.Equal(t, values, both, name)
 	require.Equal(t, names(want, want.Inputs), names(got.g, got.inputs), name)
-	require.Equal(t, slices.DeleteFunc(names(want, want.Outputs), func(n string) bool { return n == noOutput }), names(got.g, got.outputs), name)
+	require.Equal(t, slices.DeleteFunc(names(want, want.Outputs), func(n string) bool { return n == noOutput }),
+		names(got.g, got.outputs), name)
 	require.Len(t, got.ops, len(want.Nodes()), name)
 	for i, id := range want.Nodes() {
 		a, b, n := want.Node(id), &got.ops[i], s.nodes[i]

@@ -11,7 +11,8 @@ import (
 
 // TestNodesWithoutAFirstOutput has nodes that no exporter writes but a broken file may hold: every pass leaves them alone.
 func TestNodesWithoutAFirstOutput(t *testing.T) {
-	for _, op := range []string{"Identity", "Dropout", "Shape", "Add", "Cast", "Reshape", "BatchNormalization", "Softmax", "Relu", "Conv", "Constant", "Split"} {
+	for _, op := range []string{"Identity", "Dropout", "Shape", "Add", "Cast", "Reshape", "BatchNormalization", "Softmax", "Relu", "Conv",
+		"Constant", "Split"} {
 		for _, outputs := range [][]string{nil, {""}, {"", "mask"}} {
 			g := parseGraph(t, "opset 7; input x: f32[2,3]; y = Neg(x); output y")
 			x, _ := g.Lookup("x")

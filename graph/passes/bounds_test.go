@@ -42,7 +42,8 @@ func TestBounds(t *testing.T) {
 
 func TestBoundsKeepTheForm(t *testing.T) {
 	for text, want := range map[string]string{
-		"opset 7\ninput x: f32[2]\nconst s: f32[] = 6\na = Relu(x); y = Min(a, s) \"m\"; output y":  "y: f32[2] = Clip(x) {min=0.0, max=6.0} \"m\"",
+		"opset 7\ninput x: f32[2]\nconst s: f32[] = 6\na = Relu(x); y = Min(a, " +
+			"s) \"m\"; output y": "y: f32[2] = Clip(x) {min=0.0, max=6.0} \"m\"",
 		"opset 13\ninput x: f32[2]\nconst s: f32[] = 6\na = Relu(x); y = Min(a, s) \"m\"; output y": "y: f32[2] = Clip(x, m.min, m.max) \"m\"",
 	} {
 		g, _ := rewrite(t, text, Bounds)

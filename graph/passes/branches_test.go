@@ -12,15 +12,21 @@ import (
 
 func TestBranches(t *testing.T) {
 	const two = "then_branch=graph { a = Abs(x); output a }, else_branch=graph { a = Neg(x); output a }"
-	runCases(t, Branches, "opset 13\nconst yes: bool[] = true\nconst no: bool[1] = [false]\nconst one: i64[] = 1\nconst three: i64[] = 3\ninput x: f32[2,3]\ninput n: f32[batch,3]", []passCase{
+	runCases(t, Branches, "opset 13\nconst yes: bool[] = true\nconst no: bool[1] = [false]\nconst one: i64[] = 1\nconst three: i64[] = 3\n"+
+		"input x: f32[2,3]\ninput n: f32[batch,3]", []passCase{
 		{"true", "y = If(yes) {" + two + "}; output y", "Abs Identity", ""},
 		{"false, of one dimension", "y = If(no) {" + two + "}; output y", "Neg Identity", ""},
-		{"from a fixed dimension", "s = Shape(x); d = Gather(s, one); c = Equal(d, three); y = If(c) {" + two + "}; output y", "Abs Identity Shape Gather Equal", ""},
-		{"by way of Not and Cast", "s = Shape(x); d = Gather(s, one); c = Equal(d, three); m = Not(c); k = Cast(m) {to=9}; y = If(k) {" + two + "}; output y", "Neg Identity Shape Gather Equal Not Cast", ""},
-		{"a fixed dimension beside an open one", "s = Shape(n); d = Gather(s, one); c = Equal(d, three); y = If(c) {" + two + "}; output y", "Abs Identity Shape Gather Equal", ""},
-		{"an open dimension", "const zero: i64[] = 0; s = Shape(n); d = Gather(s, zero); c = Equal(d, three); y = If(c) {" + two + "}; output y", "Shape Gather Equal If", ""},
+		{"from a fixed dimension", "s = Shape(x); d = Gather(s, one); c = Equal(d, three); y = If(c) {" + two + "}; output y",
+			"Abs Identity Shape Gather Equal", ""},
+		{"by way of Not and Cast", "s = Shape(x); d = Gather(s, one); c = Equal(d, three); m = Not(c); k = Cast(m) {to=9}; y = If(k) {" + two +
+			"}; output y", "Neg Identity Shape Gather Equal Not Cast", ""},
+		{"a fixed dimension beside an open one", "s = Shape(n); d = Gather(s, one); c = Equal(d, three); y = If(c) {" + two + "}; output y",
+			"Abs Identity Shape Gather Equal", ""},
+		{"an open dimension", "const zero: i64[] = 0; s = Shape(n); d = Gather(s, zero); c = Equal(d, three); y = If(c) {" + two + "}; output y",
+			"Shape Gather Equal If", ""},
 		{"two with the same names inside", "y = If(yes) {" + two + "}; z = If(no) {" + two + "}; output y, z", "Abs Identity Neg Identity", ""},
-		{"a name that another branch keeps", "input c: bool[]; y = If(yes) {" + two + "}; z = If(c) {" + two + "}; output y, z", "Abs Identity If", ""},
+		{"a name that another branch keeps", "input c: bool[]; y = If(yes) {" + two + "}; z = If(c) {" + two + "}; output y, z",
+			"Abs Identity If", ""},
 	})
 }
 

@@ -27,9 +27,11 @@ func TestNoOps(t *testing.T) {
 		{"and other readers follow", "r = Relu(x); y = Identity(r); z = Exp(r); output y, z", "Relu Exp", ""},
 		{"Identity of an input that is an output", "y = Identity(x); output y", "Identity", "keep their names"},
 		{"Identity between two outputs", "r = Relu(x); y = Identity(r); output y, r", "Relu Identity", "keep their names"},
-		{"two Identities of one value are outputs", "r = Relu(x); y = Identity(r); z = Identity(r); output y, z", "Relu Identity", "keep their names"},
+		{"two Identities of one value are outputs", "r = Relu(x); y = Identity(r); z = Identity(r); output y, z", "Relu Identity",
+			"keep their names"},
 		{"sum and concatenation of one", "a = Sum(x); y = Concat(a) {axis=1}; z = Relu(y); output z", "Relu", ""},
-		{"neutral elements", "a = Add(x, zero); b = Mul(one, a); c = Sub(b, zero); d = Div(c, one); e = Pow(d, one); y = Relu(e); output y", "Relu", ""},
+		{"neutral elements", "a = Add(x, zero); b = Mul(one, a); c = Sub(b, zero); d = Div(c, one); e = Pow(d, one); y = Relu(e); output y",
+			"Relu", ""},
 		{"1 minus and 0 divided by are not neutral", "a = Div(one, x); y = Sub(zero, a); output y", "Div Sub", ""},
 		{"a neutral element of the same rank", "a = Mul(x, ones); y = Relu(a); output y", "Relu", ""},
 		{"one that raises the rank", "a = Mul(x, deep); y = Relu(a); output y", "Mul Relu", "more dimensions"},
@@ -39,7 +41,8 @@ func TestNoOps(t *testing.T) {
 		{"of an open batch", "a = Slice(open, front, far, axis); y = Relu(a); output y", "Relu", ""},
 		{"a Slice that turns around", "a = Slice(x, back, before, axis, back); y = Relu(a); output y", "Slice Relu", ""},
 		{"a Slice of some", "a = Slice(x, axis, far, axis); y = Relu(a); output y", "Slice Relu", ""},
-		{"Expand, Tile and Resize to the same size", "a = Expand(x, same); b = Tile(a, all); c = Resize(b, _, once); y = Relu(c); output y", "Relu", ""},
+		{"Expand, Tile and Resize to the same size", "a = Expand(x, same); b = Tile(a, all); c = Resize(b, _, once); y = Relu(c); output y",
+			"Relu", ""},
 		{"a Resize that moves places", "a = Resize(x, _, near) {mode=\"linear\"}; y = Relu(a); output y", "Resize Relu", ""},
 	})
 }
@@ -105,7 +108,8 @@ func TestTransposes(t *testing.T) {
 		{"two make one", "a = Transpose(x) {perm=[1, 2, 0]}; y = Transpose(a) {perm=[0, 2, 1]}; output y", "Transpose", ""},
 		{"default order twice", "a = Transpose(x); c = Transpose(a); y = Relu(c); output y", "Relu", ""},
 		{"default order and a stated one", "a = Transpose(x); y = Transpose(a) {perm=[1, 2, 0]}; output y", "Transpose", ""},
-		{"another reader", "a = Transpose(x); c = Transpose(a); y = Relu(c); z = Exp(a); output y, z", "Transpose Transpose Relu Exp", "also read by"},
+		{"another reader", "a = Transpose(x); c = Transpose(a); y = Relu(c); z = Exp(a); output y, z", "Transpose Transpose Relu Exp",
+			"also read by"},
 	})
 }
 
@@ -125,12 +129,14 @@ func TestReshapes(t *testing.T) {
 		{"to the shape it has", "a = Reshape(x, same); y = Relu(a); output y", "Relu", ""},
 		{"two make one", "a = Reshape(x, flat); y = Reshape(a, open); output y", "Reshape", ""},
 		{"and one that goes back is none", "a = Reshape(x, flat); c = Reshape(a, back); y = Relu(c); output y", "Relu", ""},
-		{"a copied dimension that was given as a number", "a = Reshape(x, open); c = Relu(a); d = Reshape(c, flat); y = Reshape(d, keep); output y", "Reshape Relu Reshape", ""},
+		{"a copied dimension that was given as a number", "a = Reshape(x, open); c = Relu(a); d = Reshape(c, flat); y = Reshape(d, " +
+			"keep); output y", "Reshape Relu Reshape", ""},
 		{"a copied dimension that is not known", "a = Reshape(x, open); y = Reshape(a, keep); output y", "Reshape Reshape", "not known"},
 		{"Flatten and Reshape", "a = Flatten(x) {axis=1}; y = Reshape(a, open); output y", "Reshape", ""},
 		{"Flatten and a copied dimension", "a = Flatten(x) {axis=2}; y = Reshape(a, halves); output y", "Flatten Reshape", "copies a dimension"},
 		{"Unsqueeze and Squeeze", "a = Unsqueeze(x, ax); c = Squeeze(a, ax); y = Relu(c); output y", "Relu", ""},
-		{"of other axes", "a = Unsqueeze(x, ax); c = Unsqueeze(a, ax); d = Squeeze(c, ax2); y = Relu(d); output y", "Unsqueeze Unsqueeze Squeeze Relu", "after axes"},
+		{"of other axes", "a = Unsqueeze(x, ax); c = Unsqueeze(a, ax); d = Squeeze(c, ax2); y = Relu(d); output y",
+			"Unsqueeze Unsqueeze Squeeze Relu", "after axes"},
 	})
 }
 
@@ -139,7 +145,8 @@ func TestCommonSubexpressions(t *testing.T) {
 	runCases(t, CommonSubexpressions, head, []passCase{
 		{"twice", "a = Relu(x); b = Relu(x); y = Add(a, b); output y", "Relu Add", ""},
 		{"in a row", "a = Relu(x); c = Exp(a); b = Relu(x); d = Exp(b); y = Add(c, d); output y", "Relu Exp Add", ""},
-		{"other attributes", "a = LeakyRelu(x) {alpha=0.1}; b = LeakyRelu(x) {alpha=0.2}; y = Add(a, b); output y", "LeakyRelu LeakyRelu Add", ""},
+		{"other attributes", "a = LeakyRelu(x) {alpha=0.1}; b = LeakyRelu(x) {alpha=0.2}; y = Add(a, b); output y",
+			"LeakyRelu LeakyRelu Add", ""},
 		{"the later one is an output", "a = Relu(x); c = Exp(a); b = Relu(x); output c, b", "Relu Exp", ""},
 		{"both are outputs", "a = Relu(x); b = Relu(x); output a, b", "Relu Relu", "names are needed"},
 	})
@@ -198,11 +205,14 @@ func TestFoldConstants(t *testing.T) {
 		{"a node with several results", "c, d = Split(a) {axis=0}; e = Add(c, d); y = Mul(x, e); output y", "Mul", ""},
 		{"the shape of a fixed input", "c = Shape(x); d = Gather(c, one); e = Cast(d) {to=1}; y = Mul(x, e); output y", "Mul", ""},
 		{"the shape of an open input", "c = Shape(n); y = Gather(c, one); output y", "Shape Gather", ""},
-		{"the shape of an inner value", "h = Relu(x); c = Shape(h); d = Gather(c, one); e = Cast(d) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
+		{"the shape of an inner value", "h = Relu(x); c = Shape(h); d = Gather(c, one); e = Cast(d) {to=1}; y = Mul(h, e); output y",
+			"Relu Mul", ""},
 		{"the fixed part of an open shape", "h = Relu(n); c = Shape(h) {start=1}; e = Cast(c) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
 		{"the size of an inner value", "h = Relu(x); c = Size(h); e = Cast(c) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
-		{"the open part of an open shape", "h = Relu(n); c = Shape(h) {end=1}; e = Cast(c) {to=1}; y = Mul(n, e); output y", "Relu Shape Cast Mul", ""},
-		{"a shape that depends on data", "h: f32[6] = Compress(n, q); c = Shape(h); e = Cast(c) {to=1}; y = Mul(n, e); output y; const q: bool[3] = [true, false, true]", "Compress Shape Cast Mul", ""},
+		{"the open part of an open shape", "h = Relu(n); c = Shape(h) {end=1}; e = Cast(c) {to=1}; y = Mul(n, e); output y",
+			"Relu Shape Cast Mul", ""},
+		{"a shape that depends on data", "h: f32[6] = Compress(n, q); c = Shape(h); e = Cast(c) {to=1}; y = Mul(n, e); output y; const q: " +
+			"bool[3] = [true, false, true]", "Compress Shape Cast Mul", ""},
 		{"an output keeps its node", "y = Add(a, b); output y", "Add", "graph output"},
 		{"a result that would be large", "c = ConstantOfShape(huge); y = ReduceSum(c); output y", "ConstantOfShape ReduceSum", "360000 elements"},
 	})
@@ -259,11 +269,14 @@ func TestFoldPad(t *testing.T) {
 		{"channels", "a = Pad(x, chan); y = Conv(a, w5); output y", "Pad Conv", "not spatial"},
 		{"cropping", "a = Pad(x, crop); y = Conv(a, w); output y", "Pad Conv", "crops"},
 		{"AveragePool", "a = Pad(x, small); y = AveragePool(a) {kernel_shape=[2, 2], strides=[2, 2]}; output y", "AveragePool", ""},
-		{"AveragePool with padding of its own", "a = Pad(x, small); y = AveragePool(a) {kernel_shape=[3, 3], pads=[1, 1, 1, 1]}; output y", "Pad AveragePool", "of its own"},
-		{"AveragePool rounding up", "a = Pad(x, small); y = AveragePool(a) {kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1}; output y", "Pad AveragePool", "rounds its size up"},
+		{"AveragePool with padding of its own", "a = Pad(x, small); y = AveragePool(a) {kernel_shape=[3, 3], pads=[1, 1, 1, 1]}; output y",
+			"Pad AveragePool", "of its own"},
+		{"AveragePool rounding up", "a = Pad(x, small); y = AveragePool(a) {kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1}; output y",
+			"Pad AveragePool", "rounds its size up"},
 		{"MaxPool of values >= 0", "r = Relu(x); a = Pad(r, small); y = MaxPool(a) {kernel_shape=[2, 2]}; output y", "Relu MaxPool", ""},
 		{"MaxPool of any values", "a = Pad(x, small); y = MaxPool(a) {kernel_shape=[2, 2]}; output y", "Pad MaxPool", "may be negative"},
-		{"MaxPool windows in the padding", "r = Relu(x); a = Pad(r, p); y = MaxPool(a) {kernel_shape=[2, 2]}; output y", "Relu Pad MaxPool", "in the padding alone"},
+		{"MaxPool windows in the padding", "r = Relu(x); a = Pad(r, p); y = MaxPool(a) {kernel_shape=[2, 2]}; output y", "Relu Pad MaxPool",
+			"in the padding alone"},
 		{"another reader", "a = Pad(x, p); y = Conv(a, w); z = Relu(a); output y, z", "Pad Conv Relu", "also read by"},
 	})
 	runCases(t, FoldPad, "opset 9\ninput x: f32[1,4,6,6]\nconst w: f32[5,4,3,3] = normal(seed=1)", []passCase{

@@ -8,7 +8,8 @@ func TestConstantChains(t *testing.T) {
 		{"terms", "a = Add(x, k); b1 = Sub(a, k4); y = Add(k1, b1); output y", "Add", ""},
 		{"a chain in the normal form", "a = Mul(x, k); y = Add(a, k4); output y", "Mul Add", ""},
 		{"Mul Add Mul Add is one Mul and one Add", "a = Mul(x, k); c = Add(a, k4); d = Div(c, k1); y = Sub(d, k); output y", "Mul Add", ""},
-		{"a factor passes a term when weights wait before it", "c = MatMul(t, wg); a = Add(c, kl); y = Mul(a, k); output y", "MatMul Mul Add", ""},
+		{"a factor passes a term when weights wait before it", "c = MatMul(t, wg); a = Add(c, kl); y = Mul(a, k); output y",
+			"MatMul Mul Add", ""},
 		{"and stays when nothing does", "a = Add(x, k4); y = Mul(a, k); output y", "Add Mul", ""},
 		{"constants that make a larger one", "a = Mul(x, k4); const kh: f32[5,1] = fill(2); y = Mul(a, kh); output y", "Mul Mul", "as small"},
 		{"another reader", "a = Mul(x, k); y = Mul(a, k1); z = Relu(a); output y, z", "Mul Mul Relu", "also read by"},
@@ -28,7 +29,8 @@ func TestMatMulAddToGemm(t *testing.T) {
 		{"rank 3", "c = MatMul(t, wg); y = Add(c, kl); output y", "Gemm", ""},
 		{"per row", "c = MatMul(m, wg); y = Add(c, krow); output y", "MatMul Add", "varies along axis 0"},
 		{"another reader", "c = MatMul(m, wg); y = Add(c, kl); z = Relu(c); output y, z", "MatMul Add Relu", "also read by"},
-		{"a product of activations", "s = Relu(m); u = Transpose(m) {perm=[1, 0]}; c = MatMul(s, u); y = Add(c, k); output y", "Relu Transpose MatMul Add", ""},
+		{"a product of activations", "s = Relu(m); u = Transpose(m) {perm=[1, 0]}; c = MatMul(s, u); y = Add(c, k); output y",
+			"Relu Transpose MatMul Add", ""},
 	})
 }
 

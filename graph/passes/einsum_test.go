@@ -45,7 +45,8 @@ func TestEinsumToMatMul(t *testing.T) {
 				}
 				return fmt.Sprintf("input %s: f32[%s]\n", name, shape)
 			}
-			g := graphtest.Parse(t, "opset 13\n"+line("a", c.a)+line("b", c.b)+fmt.Sprintf("y = Einsum(a, b) {equation=%q} \"e\"\noutput y", c.equation))
+			g := graphtest.Parse(t, "opset 13\n"+line("a", c.a)+line("b", c.b)+
+				fmt.Sprintf("y = Einsum(a, b) {equation=%q} \"e\"\noutput y", c.equation))
 			graph.InferShapes(g)
 			before := g.Clone()
 			_, err := passes.Run(context.Background(), g, passes.Normalize)

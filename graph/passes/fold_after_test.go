@@ -39,8 +39,10 @@ func TestFoldScaleAfter(t *testing.T) {
 		{"MatMul of rank 3", "c = MatMul(t, wg); y = Mul(c, kl); output y", "MatMul", ""},
 		{"constant on the left of MatMul, per row", "c = MatMul(wl, t); y = Mul(c, k6row); output y", "MatMul", ""},
 		{"constant on the left of MatMul, per column", "c = MatMul(wl, t); y = Mul(c, k4l); output y", "MatMul Mul", "varies along axis 2"},
-		{"batched constant times a vector, along the batch", "input v: f32[4]; const wb: f32[6,6,4] = normal(seed=27); c = MatMul(wb, v); y = Mul(c, k6row); output y", "MatMul Mul", "varies along axis 0"},
-		{"batched constant times a vector, per row", "input v: f32[4]; const wb: f32[6,6,4] = normal(seed=27); c = MatMul(wb, v); y = Mul(c, kl); output y", "MatMul", ""},
+		{"batched constant times a vector, along the batch", "input v: f32[4]; const wb: f32[6,6,4] = normal(seed=27); c = MatMul(wb, v); " +
+			"y = Mul(c, k6row); output y", "MatMul Mul", "varies along axis 0"},
+		{"batched constant times a vector, per row", "input v: f32[4]; const wb: f32[6,6,4] = normal(seed=27); c = MatMul(wb, v); y = Mul(c, " +
+			"kl); output y", "MatMul", ""},
 		{"along the width", "c = Conv(x, w) ; y = Mul(c, kw); output y", "Conv Mul", "varies along axis 3"},
 		{"along the rows of a Gemm", "c = Gemm(m, wg); y = Mul(c, krow); output y", "Gemm Mul", "varies along axis 0"},
 		{"a constant that raises the rank", "c = Conv(x, w); y = Mul(c, k5); output y", "Conv Mul", "more dimensions"},
@@ -69,7 +71,8 @@ func TestFoldBias(t *testing.T) {
 		{"Sub the other way round", "c = Conv(x, w, b); y = Sub(kc, c); output y", "Conv Sub", ""},
 		{"Sum", "c = Conv(x, w, b); y = Sum(c, kc); output y", "Conv", ""},
 		{"Gemm with beta", "c = Gemm(m, wg, b) {alpha=2.0, beta=0.5}; y = Add(c, kl); output y", "Gemm", ""},
-		{"along the width, where PPQ's squeezed constant would land", "c = Conv(x, w, b); y = Add(c, kw); output y", "Conv Add", "varies along axis 3"},
+		{"along the width, where PPQ's squeezed constant would land", "c = Conv(x, w, b); y = Add(c, kw); output y", "Conv Add",
+			"varies along axis 3"},
 		{"along the rows of a Gemm", "c = Gemm(m, wg, b); y = Add(c, krow); output y", "Gemm Add", "varies along axis 0"},
 		{"not constant", "c = Conv(x, w); d = Conv(x, w); y = Add(c, d); output y", "Conv Conv Add", ""},
 		{"a residual connection", "c = Conv(x, w); r = Relu(c); y = Add(c, r); output y", "Conv Relu Add", ""},

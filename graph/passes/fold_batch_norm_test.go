@@ -25,17 +25,24 @@ const batchNormHead = `opset 13
 func TestFoldBatchNorm(t *testing.T) {
 	runCases(t, FoldBatchNorm, batchNormHead, []passCase{
 		{"Conv without bias", "c = Conv(x, w); y = BatchNormalization(c, s6, o6, m6, v6); output y", "Conv", ""},
-		{"Conv with bias and padding", "c = Conv(x, w, b) {pads=[1, 1, 1, 1]}; y = BatchNormalization(c, s6, o6, m6, v6) {epsilon=0.1}; output y", "Conv", ""},
+		{"Conv with bias and padding", "c = Conv(x, w, b) {pads=[1, 1, 1, 1]}; y = BatchNormalization(c, s6, o6, m6, v6) {epsilon=0.1}; output y",
+			"Conv", ""},
 		{"depthwise", "c = Conv(x, wd) {group=4}; y = BatchNormalization(c, s4, o4, m4, v4); output y", "Conv", ""},
 		{"one spatial axis", "c = Conv(v, w1, b); y = BatchNormalization(c, s6, o6, m6, v6); output y", "Conv", ""},
-		{"ConvTranspose in two groups", "c = ConvTranspose(x, wt, b) {group=2, strides=[2, 2]}; y = BatchNormalization(c, s6, o6, m6, v6); output y", "ConvTranspose", ""},
+		{"ConvTranspose in two groups", "c = ConvTranspose(x, wt, b) {group=2, strides=[2, 2]}; y = BatchNormalization(c, s6, o6, m6, " +
+			"v6); output y", "ConvTranspose", ""},
 		{"Gemm", "c = Gemm(m, wg, b); y = BatchNormalization(c, s6, o6, m6, v6); output y", "Gemm", ""},
-		{"Gemm with alpha, beta and transB", "c = Gemm(m, wgt, b) {alpha=0.5, beta=-3.0, transB=1}; y = BatchNormalization(c, s6, o6, m6, v6); output y", "Gemm", ""},
-		{"another reader of the convolution", "c = Conv(x, w); y = BatchNormalization(c, s6, o6, m6, v6); z = Relu(c); output y, z", "Conv BatchNormalization Relu", `"c" is also read by node "z"`},
-		{"the convolution is an output", "c = Conv(x, w); y = BatchNormalization(c, s6, o6, m6, v6); output y, c", "Conv BatchNormalization", `"c" is a graph output`},
+		{"Gemm with alpha, beta and transB", "c = Gemm(m, wgt, b) {alpha=0.5, beta=-3.0, transB=1}; y = BatchNormalization(c, s6, o6, m6, " +
+			"v6); output y", "Gemm", ""},
+		{"another reader of the convolution", "c = Conv(x, w); y = BatchNormalization(c, s6, o6, m6, v6); z = Relu(c); output y, z",
+			"Conv BatchNormalization Relu", `"c" is also read by node "z"`},
+		{"the convolution is an output", "c = Conv(x, w); y = BatchNormalization(c, s6, o6, m6, v6); output y, c", "Conv BatchNormalization",
+			`"c" is a graph output`},
 		{"weights another node reads", "c = Conv(x, w); y = BatchNormalization(c, s6, o6, m6, v6); z = Conv(x, w); output y, z", "Conv Conv", ""},
-		{"computed weights", "r = Relu(w); c = Conv(x, r); y = BatchNormalization(c, s6, o6, m6, v6); output y", "Relu Conv BatchNormalization", "weights are not constant"},
-		{"computed bias", "r = Relu(b); c = Conv(x, w, r); y = BatchNormalization(c, s6, o6, m6, v6); output y", "Relu Conv BatchNormalization", "bias is not constant"},
+		{"computed weights", "r = Relu(w); c = Conv(x, r); y = BatchNormalization(c, s6, o6, m6, v6); output y", "Relu Conv BatchNormalization",
+			"weights are not constant"},
+		{"computed bias", "r = Relu(b); c = Conv(x, w, r); y = BatchNormalization(c, s6, o6, m6, v6); output y", "Relu Conv BatchNormalization",
+			"bias is not constant"},
 	})
 }
 
@@ -53,7 +60,8 @@ func TestLoneBatchNorm(t *testing.T) {
 }
 
 func TestTrainingBatchNormStays(t *testing.T) {
-	g := parseGraph(t, "opset 15\n"+batchNormHead[len("opset 13"):]+"\nc = Conv(x, w)\ny = BatchNormalization(c, s6, o6, m6, v6) {training_mode=1}\noutput y")
+	g := parseGraph(t, "opset 15\n"+batchNormHead[len("opset 13"):]+"\nc = Conv(x, w)\ny = BatchNormalization(c, s6, o6, m6, "+
+		"v6) {training_mode=1}\noutput y")
 	log := normalize(t, g, FoldBatchNorm, LoneBatchNorm)
 	requireReason(t, log, "training mode")
 	requireOps(t, g, "Conv BatchNormalization")

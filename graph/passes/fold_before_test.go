@@ -16,8 +16,10 @@ func TestFoldScaleBefore(t *testing.T) {
 		{"constant on the left of MatMul, per column", "s = Mul(t, k4l); y = MatMul(wl, s); output y", "Mul MatMul", "varies along axis 2"},
 		{"along the width", "const k3: f32[6] = fill(2); s = Mul(x, k3); y = Conv(s, w); output y", "Mul Conv", "varies along axis 3"},
 		{"the constant repeats the only channel", "s = Mul(one, k4); y = Conv(s, w); output y", "Mul Conv", "may have one channel"},
-		{"the constant raises the rank of a Conv's input", "input i: f32[4,5,6]; const k1111: f32[1,1,1,1] = fill(2); s = Mul(i, k1111); y = Conv(s, w); output y", "Mul Conv", "more dimensions than"},
-		{"the constant raises the rank of a MatMul's operand", "const k111: f32[1,1,1] = fill(2); s = Mul(m, k111); y = MatMul(s, wg); output y", "Mul MatMul", "more dimensions than"},
+		{"the constant raises the rank of a Conv's input", "input i: f32[4,5,6]; const k1111: f32[1,1,1,1] = fill(2); s = Mul(i, k1111); " +
+			"y = Conv(s, w); output y", "Mul Conv", "more dimensions than"},
+		{"the constant raises the rank of a MatMul's operand", "const k111: f32[1,1,1] = fill(2); s = Mul(m, k111); y = MatMul(s, wg); output y",
+			"Mul MatMul", "more dimensions than"},
 		{"other readers of the product", "s = Mul(x, k); y = Conv(s, w); z = Relu(s); output y, z", "Mul Conv Relu", "also read by"},
 		{"other readers of its input", "r = Relu(x); s = Mul(r, k); y = Conv(s, w); output y, r", "Relu Conv", ""},
 		{"the product is an output", "s = Mul(x, k); y = Conv(s, w); output y, s", "Mul Conv", "graph output"},
@@ -31,9 +33,11 @@ func TestFoldOffsetBefore(t *testing.T) {
 		{"Sub, depthwise", "r = Relu(x); s = Sub(r, k4); y = Conv(s, wd) {group=4}; output y", "Relu Conv", ""},
 		{"Gemm with alpha and beta", "n = Relu(m); s = Add(n, k4l); y = Gemm(s, wg, b) {alpha=3.0, beta=0.5}; output y", "Relu Gemm", ""},
 		{"padding", "r = Relu(x); s = Add(r, k4); y = Conv(s, w, b) {pads=[0, 0, 1, 1]}; output y", "Relu Add Conv", "pads with 0"},
-		{"automatic padding", "r = Relu(x); s = Add(r, k4); y = Conv(s, w, b) {auto_pad=\"SAME_UPPER\"}; output y", "Relu Add Conv", "pads with 0"},
+		{"automatic padding", "r = Relu(x); s = Add(r, k4); y = Conv(s, w, b) {auto_pad=\"SAME_UPPER\"}; output y", "Relu Add Conv",
+			"pads with 0"},
 		{"of the graph's input", "s = Add(x, k4); y = Conv(s, w, b); output y", "Add Conv", "centres an input"},
 		{"of the graph's input, scaled", "s = Mul(x, k); a = Add(s, k4); y = Conv(a, w, b); output y", "Mul Add Conv", "centres an input"},
-		{"ConvTranspose sees less of it at the border", "r = Relu(x); s = Add(r, k4); y = ConvTranspose(s, wt) {group=2}; output y", "Relu Add ConvTranspose", ""},
+		{"ConvTranspose sees less of it at the border", "r = Relu(x); s = Add(r, k4); y = ConvTranspose(s, wt) {group=2}; output y",
+			"Relu Add ConvTranspose", ""},
 	})
 }

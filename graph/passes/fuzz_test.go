@@ -256,7 +256,8 @@ func fillOnes(x *tensor.Tensor) {
 }
 
 // extremes are numbers that shape arithmetic has to survive.
-var extremes = []int64{0, 1, -1, 2, 3, -2, 7, 64, 1000, 1 << 20, 1<<31 - 1, 1 << 31, -1 << 31, 1 << 40, 1 << 45, math.MaxInt64, math.MinInt64}
+var extremes = []int64{0, 1, -1, 2, 3, -2, 7, 64, 1000, 1 << 20, 1<<31 - 1, 1 << 31, -1 << 31, 1 << 40, 1 << 45, math.MaxInt64,
+	math.MinInt64}
 
 // damage makes one to three changes to a graph.
 func damage(g *graph.Graph, r *rand.Rand) {

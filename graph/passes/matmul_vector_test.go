@@ -17,7 +17,8 @@ func TestMatMulVectors(t *testing.T) {
 		ops      []string
 	}{{"17", "[4]", []string{"MatMul", "Squeeze"}}, {"11", "[4]", []string{"MatMul", "Squeeze"}}, {"17", "[1,4,5]", []string{"MatMul"}},
 		{"17", "[2,4,5]", []string{"MatMul"}}, {"17", "[1,1,1,4,5]", []string{"MatMul"}}} {
-		g := graphtest.Parse(t, "opset "+c.opset+"\ninput x: f32[2,3,4]\nconst w: f32"+c.w+" = normal(seed=1, std=1)\ny = MatMul(x, w) \"product\"\noutput y")
+		g := graphtest.Parse(t, "opset "+c.opset+"\ninput x: f32[2,3,4]\nconst w: f32"+c.w+" = normal(seed=1, std=1)\n"+
+			"y = MatMul(x, w) \"product\"\noutput y")
 		feeds := map[string]*tensor.Tensor{"x": graphtest.Normal(3, 2, 3, 4)}
 		want := outputs(t, g, feeds)["y"].ToRowMajor()
 		log, err := Run(context.Background(), g, Normalize)

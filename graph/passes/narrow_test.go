@@ -105,7 +105,8 @@ func TestNarrowRefusesOverflow(t *testing.T) {
 
 // Operators without a narrow form have none, whatever the opset.
 func TestNarrowSince(t *testing.T) {
-	for text, want := range map[string][2]int64{"Conv(x, x)": {13, 22}, "Range(x, x, x)": {27, 27}, "Cast(x) {to=1}": {}, "Relu(x)": {13, 13}, "Shrink(x)": {13, 0}} {
+	for text, want := range map[string][2]int64{"Conv(x, x)": {13, 22}, "Range(x, x, x)": {27, 27}, "Cast(x) {to=1}": {}, "Relu(x)": {13, 13},
+		"Shrink(x)": {13, 0}} {
 		g := graphtest.Parse(t, "input x: f32[1]\ny = "+text+" \"n\"\noutput y")
 		id, _ := g.LookupNode("n")
 		got := [2]int64{passes.NarrowSince(g.Node(id), tensor.Float16), passes.NarrowSince(g.Node(id), tensor.BFloat16)}

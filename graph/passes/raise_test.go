@@ -64,7 +64,8 @@ func TestRaiseOpset(t *testing.T) {
 		{"Softmax where one axis is longer than 1", 7, 13, "input x: f32[2,5,1,1]; y = LogSoftmax(x); output y", "LogSoftmax"},
 		{"Softmax counting from the end", 11, 13, "input x: f32[2,3,4]; y = Softmax(x) {axis=-2}; output y", "Flatten Softmax Shape Reshape"},
 		{"Dropout", 7, 13, "input x: f32[2,3]; d = Dropout(x) {ratio=0.5}; y = Relu(d); output y", "Dropout Relu"},
-		{"Squeeze and Unsqueeze", 9, 13, "input x: f32[2,1,3]; a = Squeeze(x) {axes=[1]}; y = Unsqueeze(a) {axes=[0, 3]}; output y", "Squeeze Unsqueeze"},
+		{"Squeeze and Unsqueeze", 9, 13, "input x: f32[2,1,3]; a = Squeeze(x) {axes=[1]}; y = Unsqueeze(a) {axes=[0, 3]}; output y",
+			"Squeeze Unsqueeze"},
 		{"Squeeze of all", 9, 13, "input x: f32[2,1,3]; y = Squeeze(x); output y", "Squeeze"},
 		{"Clip with both bounds", 9, 13, "input x: f32[2,3]; y = Clip(x) {min=-0.5, max=0.5}; output y", "Clip"},
 		{"Clip with one bound", 9, 11, "input x: f32[2,3]; y = Clip(x) {max=0.5}; output y", "Clip"},
@@ -84,7 +85,8 @@ func TestRaiseOpset(t *testing.T) {
 			const v: f32[2] = [0.5, 2]
 			y, _, _ = BatchNormalization(x, s, s, s, v) {spatial=1, epsilon=0.1}
 			output y`, "BatchNormalization"},
-		{"Gemm without bias", 9, 11, "input x: f32[2,3]; const w: f32[3,2] = normal(); const c: f32[2] = [1, 2]; y = Gemm(x, w, c); output y", "Gemm"},
+		{"Gemm without bias", 9, 11, "input x: f32[2,3]; const w: f32[3,2] = normal(); const c: f32[2] = [1, 2]; y = Gemm(x, w, c); output y",
+			"Gemm"},
 	}
 	for _, c := range cases {
 		t.Run(c.claim, func(t *testing.T) {
@@ -138,7 +140,8 @@ func TestRaiseNamesEveryNodeItCannotConvert(t *testing.T) {
 
 	_, err = RaiseOpset(parseGraph(t, "opset 6\ninput x: f32[2]\ny = Relu(x)\noutput y"), 13)
 	require.ErrorContains(t, err, "from 6 to 13")
-	_, err = RaiseOpset(parseGraph(t, "opset 8\ninput x: f32[2,2]\nconst s: f32[2] = [1, 1]\ny = BatchNormalization(x, s, s, s, s) {spatial=0}\noutput y"), 13)
+	_, err = RaiseOpset(parseGraph(t, "opset 8\ninput x: f32[2,2]\nconst s: f32[2] = [1, 1]\n"+
+		"y = BatchNormalization(x, s, s, s, s) {spatial=0}\noutput y"), 13)
 	require.ErrorContains(t, err, "spatial")
 	g = parseGraph(t, "opset 17\ninput x: f32[2]\ny = Relu(x)\noutput y")
 	_, err = RaiseOpset(g, 13)

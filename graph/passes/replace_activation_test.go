@@ -67,13 +67,15 @@ func TestReplaceActivation(t *testing.T) {
 	_, err = ReplaceActivation(g, "Tanh", "HardTanh", nil)
 	require.NoError(t, err)
 	requireOps(t, g, "HardSigmoid Mul Clip")
-	equalOutputs(t, parseGraph(t, "opset 14\ninput x: f32[3]\nconst lo: f32[] = -1\nconst hi: f32[] = 1\na = HardSwish(x); t = Clip(a, lo, hi)\noutput t"), g, 1e-6)
+	equalOutputs(t, parseGraph(t, "opset 14\ninput x: f32[3]\nconst lo: f32[] = -1\nconst hi: f32[] = 1\n"+
+		"a = HardSwish(x); t = Clip(a, lo, hi)\noutput t"), g, 1e-6)
 
 	g = parseGraph(t, swishes)
 	nodes, err := ReplaceActivation(g, "SiLU", "Relu", func(graph.NodeID) bool { return false })
 	require.NoError(t, err)
 	require.Empty(t, nodes)
-	for _, c := range [][3]string{{"Softmax", "Relu", "no activation \"Softmax\""}, {"SiLU", "Erf", "no activation \"Erf\""}, {"SiLU", "Swish", "by itself"}} {
+	for _, c := range [][3]string{{"Softmax", "Relu", "no activation \"Softmax\""}, {"SiLU", "Erf", "no activation \"Erf\""},
+		{"SiLU", "Swish", "by itself"}} {
 		_, err := ReplaceActivation(g, c[0], c[1], nil)
 		require.ErrorContains(t, err, c[2])
 	}

@@ -19,24 +19,26 @@ func TestWiden(t *testing.T) {
 		claim, text, ops string
 		within           float64 // max|a-b| / max|a|; negative: it cannot be run here
 	}{
-		{"a network in float16", "input x: f16[2,4]; " + half + "h: f16[2,3] = MatMul(x, w); y: f16[2,3] = Relu(h); output y", "Cast MatMul Relu Cast", 2e-3},
-		{"in bfloat16", "input x: bf16[2,4]; const w: bf16[4,2] = [0x3f80, 0xbf80, 0x4000, 0, 0x3e80, 0xbf00, 0x3f80, 0x4040]; y: bf16[2,2] = MatMul(x, w); output y",
-			"Cast MatMul Cast", 2e-2},
+		{"a network in float16", "input x: f16[2,4]; " + half + "h: f16[2,3] = MatMul(x, w); y: f16[2,3] = Relu(h); output y",
+			"Cast MatMul Relu Cast", 2e-3},
+		{"in bfloat16", "input x: bf16[2,4]; const w: bf16[4,2] = [0x3f80, 0xbf80, 0x4000, 0, 0x3e80, 0xbf00, 0x3f80, 0x4040]; y: " +
+			"bf16[2,2] = MatMul(x, w); output y", "Cast MatMul Cast", 2e-2},
 		{"in float64", "input x: f64[2,4]; const w: f64[4,2] = normal(); h: f64[2,2] = MatMul(x, w); y: f64[2,2] = Relu(h); output y",
 			"Cast MatMul Relu Cast", 1e-6},
 		{"one operator of a float32 network", "input x: f32[2,4]; a = Relu(x); b = Cast(a) {to=10}; " + half +
 			"h = MatMul(b, w); c = Cast(h) {to=1}; y = Relu(c); output y", "Relu MatMul Relu", 2e-3},
 		{"an output that is read, and an input that is one", "input x: f16[2,4]; h = Relu(x); y = Add(h, x); output h, x, y",
 			"Cast Relu Cast Add Cast", 2e-3},
-		{"types of constants and results in attributes", "input x: f16[2]; input n: i64[1]; input m: i64[2,2]; k = ConstantOfShape(n) {value=f16[1] [0x4000]}; " +
+		{"types of constants and results in attributes", "input x: f16[2]; input n: i64[1]; input m: i64[2,2]; " +
+			"k = ConstantOfShape(n) {value=f16[1] [0x4000]}; " +
 			"e = EyeLike(m) {dtype=10}; a = Add(e, x); s = ReduceSum(k) {keepdims=0}; y = Mul(a, s); output y",
 			"EyeLike Cast Add ConstantOfShape ReduceSum Mul Cast", 2e-3},
-		{"only rounding, only the type of an output", "input x: f32[2]; h = Cast(x) {to=10}; a = Cast(h) {to=1}; b = Relu(a); y = Cast(b) {to=11}; output y",
-			"Cast Cast Relu Cast", 0},
+		{"only rounding, only the type of an output", "input x: f32[2]; h = Cast(x) {to=10}; a = Cast(h) {to=1}; b = Relu(a); " +
+			"y = Cast(b) {to=11}; output y", "Cast Cast Relu Cast", 0},
 		{"float64 in which nothing is multiplied with weights", "input x: f32[2]; h = Cast(x) {to=11}; a = Exp(h); y = Cast(a) {to=1}; output y",
 			"Cast Exp Cast", 0},
-		{"counting in float64 goes on", "input x: f64[2,4]; input n: i64[2]; const w: f64[4,2] = normal(); const half: f64[] = 0.5; d = Cast(n) {to=11}; " +
-			"e = Mul(d, half); f = Floor(e); m = Cast(f) {to=7}; z = MatMul(x, w); y = Mul(z, half); output m, y",
+		{"counting in float64 goes on", "input x: f64[2,4]; input n: i64[2]; const w: f64[4,2] = normal(); const half: f64[] = 0.5; " +
+			"d = Cast(n) {to=11}; " + "e = Mul(d, half); f = Floor(e); m = Cast(f) {to=7}; z = MatMul(x, w); y = Mul(z, half); output m, y",
 			"Cast Mul Floor Cast Cast MatMul Cast", 1e-6},
 		{"an operator of somebody else", "opset other 1; input x: f16[2]; h = Relu(x); a: f16[2] = other::Thing(h); y = Neg(a); output y",
 			"Cast Relu Cast Thing Cast Neg Cast", -1},
@@ -51,7 +53,8 @@ func TestWiden(t *testing.T) {
 			require.Equal(t, c.ops, ops(t, g))
 			require.Empty(t, graph.InferShapes(g))
 			for i, v := range before.Inputs {
-				require.Equal(t, graph.FormatType(before.Value(v).DType, before.Value(v).Shape), graph.FormatType(g.Value(g.Inputs[i]).DType, g.Value(g.Inputs[i]).Shape))
+				require.Equal(t, graph.FormatType(before.Value(v).DType, before.Value(v).Shape),
+					graph.FormatType(g.Value(g.Inputs[i]).DType, g.Value(g.Inputs[i]).Shape))
 				require.Equal(t, before.Value(v).Name, g.Value(g.Inputs[i]).Name)
 			}
 			for i, v := range before.Outputs {

@@ -49,17 +49,28 @@ func TestFamilies(t *testing.T) {
 		{"Mish, softplus written out", "Mish", "e = Exp(x); a = Add(one, e); l = Log(a); t = Tanh(l); y = Mul(x, t)", 5},
 		{"GELU, exporters' form", "Gelu", "d = Div(x, root2); e = Erf(d); a = Add(e, one); m = Mul(x, a); y = Mul(m, half)", 5},
 		{"GELU, half first", "Gelu", "d = Div(x, root2); e = Erf(d); a = Add(e, one); h = Mul(x, half); y = Mul(h, a)", 5},
-		{"GELU by tanh", "Gelu", "p = Pow(x, three); q = Mul(p, cubic); s = Add(x, q); z = Mul(s, root2pi); t = Tanh(z); a = Add(t, one); m = Mul(x, a); y = Mul(m, half)", 8},
+		{"GELU by tanh", "Gelu", "p = Pow(x, three); q = Mul(p, cubic); s = Add(x, q); z = Mul(s, root2pi); t = Tanh(z); a = Add(t, one); " +
+			"m = Mul(x, a); y = Mul(m, half)", 8},
 		{"GELU by tanh, cube as products, half on the bracket", "Gelu",
-			"k1 = Mul(cubic, x); k2 = Mul(x, k1); k3 = Mul(x, k2); s = Add(x, k3); z = Mul(root2pi, s); t = Tanh(z); a = Add(one, t); m = Mul(half, a); y = Mul(x, m)", 9},
-		{"LayerNorm, Pow form", "LayerNorm", "m = ReduceMean(x) {axes=[-1]}; d = Sub(x, m); p = Pow(d, two); v = ReduceMean(p) {axes=[-1]}; e = Add(v, eps); r = Sqrt(e); n = Div(d, r); s = Mul(n, gamma); y = Add(s, beta)", 9},
-		{"LayerNorm, Mul form with Reciprocal, axes by number", "LayerNorm", "m = ReduceMean(x) {axes=[2]}; d = Sub(x, m); p = Mul(d, d); v = ReduceMean(p) {axes=[-1]}; e = Add(eps, v); r = Sqrt(e); q = Reciprocal(r); n = Mul(d, q); s = Mul(gamma, n); y = Add(beta, s)", 10},
-		{"LayerNorm without scale and bias, axes as inputs", "LayerNorm", "m = ReduceMean(x, axis); d = Sub(x, m); p = Pow(d, two); v = ReduceMean(p, axis); e = Add(v, eps); r = Sqrt(e); y = Div(d, r)", 7},
-		{"a normalization over another axis is no LayerNorm", "", "m = ReduceMean(x) {axes=[1]}; d = Sub(x, m); p = Pow(d, two); v = ReduceMean(p) {axes=[1]}; e = Add(v, eps); r = Sqrt(e); y = Div(d, r)", 0},
-		{"mean and variance over different axes", "", "m = ReduceMean(x) {axes=[1, 2]}; d = Sub(x, m); p = Pow(d, two); v = ReduceMean(p) {axes=[2]}; e = Add(v, eps); r = Sqrt(e); n = Div(d, r); y = Sin(n)", 0},
-		{"RMSNorm", "RMSNorm", "p = Pow(x, two); v = ReduceMean(p) {axes=[-1]}; e = Add(v, eps); r = Sqrt(e); n = Div(x, r); y = Mul(gamma, n)", 6},
-		{"RMSNorm, 1/sqrt", "RMSNorm", "p = Mul(x, x); v = ReduceMean(p) {axes=[-1]}; e = Add(v, eps); r = Sqrt(e); q = Div(one, r); n = Mul(x, q); y = Mul(n, gamma)", 7},
-		{"attention with scale and mask", "Attention", "s = MatMul(x, k); a = Div(s, two); b = Add(mask, a); p = Softmax(b) {axis=-1}; y = MatMul(p, x)", 5},
+			"k1 = Mul(cubic, x); k2 = Mul(x, k1); k3 = Mul(x, k2); s = Add(x, k3); z = Mul(root2pi, s); t = Tanh(z); a = Add(one, t); " +
+				"m = Mul(half, a); y = Mul(x, m)", 9},
+		{"LayerNorm, Pow form", "LayerNorm", "m = ReduceMean(x) {axes=[-1]}; d = Sub(x, m); p = Pow(d, two); v = ReduceMean(p) {axes=[-1]}; " +
+			"e = Add(v, eps); r = Sqrt(e); n = Div(d, r); s = Mul(n, gamma); y = Add(s, beta)", 9},
+		{"LayerNorm, Mul form with Reciprocal, axes by number", "LayerNorm", "m = ReduceMean(x) {axes=[2]}; d = Sub(x, m); p = Mul(d, d); " +
+			"v = ReduceMean(p) {axes=[-1]}; e = Add(eps, v); r = Sqrt(e); q = Reciprocal(r); n = Mul(d, q); s = Mul(gamma, n); y = Add(beta, s)",
+			10},
+		{"LayerNorm without scale and bias, axes as inputs", "LayerNorm", "m = ReduceMean(x, axis); d = Sub(x, m); p = Pow(d, two); " +
+			"v = ReduceMean(p, axis); e = Add(v, eps); r = Sqrt(e); y = Div(d, r)", 7},
+		{"a normalization over another axis is no LayerNorm", "", "m = ReduceMean(x) {axes=[1]}; d = Sub(x, m); p = Pow(d, two); " +
+			"v = ReduceMean(p) {axes=[1]}; e = Add(v, eps); r = Sqrt(e); y = Div(d, r)", 0},
+		{"mean and variance over different axes", "", "m = ReduceMean(x) {axes=[1, 2]}; d = Sub(x, m); p = Pow(d, two); " +
+			"v = ReduceMean(p) {axes=[2]}; e = Add(v, eps); r = Sqrt(e); n = Div(d, r); y = Sin(n)", 0},
+		{"RMSNorm", "RMSNorm", "p = Pow(x, two); v = ReduceMean(p) {axes=[-1]}; e = Add(v, eps); r = Sqrt(e); n = Div(x, r); y = Mul(gamma, n)",
+			6},
+		{"RMSNorm, 1/sqrt", "RMSNorm", "p = Mul(x, x); v = ReduceMean(p) {axes=[-1]}; e = Add(v, eps); r = Sqrt(e); q = Div(one, r); " +
+			"n = Mul(x, q); y = Mul(n, gamma)", 7},
+		{"attention with scale and mask", "Attention", "s = MatMul(x, k); a = Div(s, two); b = Add(mask, a); p = Softmax(b) {axis=-1}; " +
+			"y = MatMul(p, x)", 5},
 		{"attention without either", "Attention", "s = MatMul(x, k); p = Softmax(s) {axis=2}; y = MatMul(p, x)", 3},
 		{"a softmax over another axis is no attention", "", "s = MatMul(x, k); p = Softmax(s) {axis=1}; y = MatMul(p, x)", 0},
 		{"a product with weights is no attention", "", "s = MatMul(x, w); p = Softmax(s); y = MatMul(p, w)", 0},
@@ -83,7 +94,8 @@ func TestFamilies(t *testing.T) {
 }
 
 func TestWeightedActivation(t *testing.T) {
-	const head = "opset 14\ninput u: f32[1,3,8,8]\nconst w: f32[4,3,3,3] = normal(seed=1)\nconst b: f32[4] = normal()\nconst six: f32[] = 6\nconst zero: f32[] = 0\nconst three: f32[] = 3\n"
+	const head = "opset 14\ninput u: f32[1,3,8,8]\nconst w: f32[4,3,3,3] = normal(seed=1)\nconst b: f32[4] = normal()\n" +
+		"const six: f32[] = 6\nconst zero: f32[] = 0\nconst three: f32[] = 3\n"
 	cases := []struct {
 		claim, graph string
 		nodes        int

@@ -24,8 +24,8 @@ func archive(t testing.TB, files map[string]any, order ...string) []byte {
 	for _, name := range order {
 		var raw bytes.Buffer
 		require.NoError(t, binary.Write(&raw, binary.LittleEndian, files[name]))
-		w, err := z.CreateRaw(&zip.FileHeader{Name: name, Method: zip.Store, CRC32: crc32.ChecksumIEEE(raw.Bytes()), CompressedSize64: uint64(raw.Len()),
-			UncompressedSize64: uint64(raw.Len())})
+		w, err := z.CreateRaw(&zip.FileHeader{Name: name, Method: zip.Store, CRC32: crc32.ChecksumIEEE(raw.Bytes()),
+			CompressedSize64: uint64(raw.Len()), UncompressedSize64: uint64(raw.Len())})
 		require.NoError(t, err)
 		_, err = w.Write(raw.Bytes())
 		require.NoError(t, err)
@@ -48,11 +48,12 @@ func read(t testing.TB, param, bin []byte) (*graph.Graph, error) {
 
 // A convolution, an expression, an attribute of half precision, a slice, a matrix, and two outputs: the numbers of all.
 func TestRead(t *testing.T) {
-	bin := archive(t, map[string]any{"c.weight": []float32{2, -1}, "c.bias": []float32{0.5, 1}, "p.data": []uint16{0x3c00, 0xb800}, "l.weight": []float32{1, 2, 3, 4}},
-		"c.weight", "c.bias", "p.data", "l.weight")
+	bin := archive(t, map[string]any{"c.weight": []float32{2, -1}, "c.bias": []float32{0.5, 1}, "p.data": []uint16{0x3c00, 0xb800},
+		"l.weight": []float32{1, 2, 3, 4}}, "c.weight", "c.bias", "p.data", "l.weight")
 	param := text(
 		"pnnx.Input in 0 1 0 #0=(1,1,2,2)f32",
-		"nn.Conv2d c 1 1 0 1 bias=True dilation=(1,1) groups=1 in_channels=1 kernel_size=(1,1) out_channels=2 padding=(0,0) padding_mode=zeros stride=(1,1) @bias=(2)f32 @weight=(2,1,1,1)f32 $input=0 #0=(1,1,2,2)f32 #1=(1,2,2,2)f32",
+		"nn.Conv2d c 1 1 0 1 bias=True dilation=(1,1) groups=1 in_channels=1 kernel_size=(1,1) out_channels=2 padding=(0,0) padding_mode=zeros "+
+			"stride=(1,1) @bias=(2)f32 @weight=(2,1,1,1)f32 $input=0 #0=(1,1,2,2)f32 #1=(1,2,2,2)f32",
 		"pnnx.Attribute p 0 1 2 @data=(1,2,1,1)f16 #2=(1,2,1,1)f16",
 		"pnnx.Expression e 2 1 1 2 3 expr=sub(mul(@0,2.0),add(@1,square(@1))) #3=(1,2,2,2)f32",
 		"Tensor.slice s 1 1 3 4 dim=1 end=2 start=1 step=1 #3=(1,2,2,2)f32 #4=(1,1,2,2)f32",
@@ -67,7 +68,8 @@ func TestRead(t *testing.T) {
 	require.Equal(t, "3", g.Value(g.Outputs[0]).Name)
 	session, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
-	out, err := session.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"0": tensor.FromF32([]float32{1, 2, 3, 4}, 1, 1, 2, 2)}, nil)
+	out, err := session.NewRunner().Run(context.Background(),
+		map[string]*tensor.Tensor{"0": tensor.FromF32([]float32{1, 2, 3, 4}, 1, 1, 2, 2)}, nil)
 	require.NoError(t, err)
 	// c = 2x + 0.5 and 1 - x; e = 2c - (p + p*p) with p = 1 and -0.5
 	require.Equal(t, []float32{3, 7, 11, 15, 0.25, -1.75, -3.75, -5.75}, out[0].F32())
@@ -77,7 +79,8 @@ func TestRead(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	bin := archive(t, map[string]any{"c.weight": []float32{1}, "short.weight": []float32{1}, "two.weight": []float32{1, 2}}, "c.weight", "short.weight", "two.weight")
+	bin := archive(t, map[string]any{"c.weight": []float32{1}, "short.weight": []float32{1}, "two.weight": []float32{1, 2}}, "c.weight",
+		"short.weight", "two.weight")
 	in := "pnnx.Input in 0 1 0 #0=(1,1,2,2)f32"
 	for want, lines := range map[string][]string{
 		"no output":                           {in},
@@ -99,24 +102,25 @@ func TestRefusals(t *testing.T) {
 		"threshold=3: only 1 and 20":          {in, "F.softplus y 1 1 0 1 beta=1.0 threshold=3"},
 		"no rule for its parameter extra=1":   {in, "nn.ReLU y 1 1 0 1 inplace=True extra=1"},
 		"no rule for its parameter dtype=6":   {in, "torch.sum y 1 1 0 1 dim=(1) keepdim=False dtype=6"},
-		"padding_mode=reflect: only zeros":    {in, "nn.Conv2d c 1 1 0 1 bias=False kernel_size=(1,1) padding=same padding_mode=reflect @weight=(1,1,1,1)f32"},
-		"without dim, of a rank":              {"pnnx.Input in 0 1 0", "nn.Softmax y 1 1 0 1 dim=None"},
-		"output_size is missing":              {in, "nn.AdaptiveAvgPool2d y 1 1 0 1"},
-		"output_size=(3,None) are no":         {in, "nn.AdaptiveAvgPool2d y 1 1 0 1 output_size=(3,None)"},
-		"kernel_size is missing":              {in, "nn.MaxPool2d y 1 1 0 1"},
-		"size=x are no whole numbers":         {in, "nn.Upsample y 1 1 0 1 size=x"},
-		"size=(3,None) are no whole numbers":  {in, "F.interpolate y 1 1 0 1 size=(3,None)"},
-		"size=(3,4,5): 2 numbers are wanted":  {in, "F.interpolate y 1 1 0 1 size=(3,4,5)"},
-		"scale_factor=nan":                    {in, "F.interpolate y 1 1 0 1 scale_factor=nan"},
-		"sizes that are not known":            {"pnnx.Input in 0 1 0 #0=(1,1,?,2)f32", "F.upsample_bilinear y 1 1 0 1 scale_factor=1.5"},
-		"mode nearest, align_corners=true":    {in, "nn.Upsample y 1 1 0 1 scale_factor=2 align_corners=True"},
-		"antialias=True: only False":          {in, "F.interpolate y 1 1 0 1 mode=bilinear antialias=True scale_factor=2"},
-		"training=True: only False":           {in, "F.dropout y 1 1 0 1 p=0.5 training=True"},
-		"2 slopes for []":                     {"pnnx.Input in 0 1 0", "nn.PReLU two 1 1 0 1 num_parameters=2 @weight=(2)f32"},
-		"without normalized_shape":            {in, "nn.LayerNorm two 1 1 0 1 @weight=(2)f32"},
-		"without dims":                        {in, "torch.permute y 1 1 0 1"},
-		"is not (shape)type":                  {in, "nn.ReLU y 1 1 0 1 #1=f32"},
-		"too deep":                            {in, "pnnx.Expression y 1 1 0 1 expr=" + strings.Repeat("neg(", 300)},
+		"padding_mode=reflect: only zeros": {in, "nn.Conv2d c 1 1 0 1 bias=False kernel_size=(1,1) padding=same " +
+			"padding_mode=reflect @weight=(1,1,1,1)f32"},
+		"without dim, of a rank":             {"pnnx.Input in 0 1 0", "nn.Softmax y 1 1 0 1 dim=None"},
+		"output_size is missing":             {in, "nn.AdaptiveAvgPool2d y 1 1 0 1"},
+		"output_size=(3,None) are no":        {in, "nn.AdaptiveAvgPool2d y 1 1 0 1 output_size=(3,None)"},
+		"kernel_size is missing":             {in, "nn.MaxPool2d y 1 1 0 1"},
+		"size=x are no whole numbers":        {in, "nn.Upsample y 1 1 0 1 size=x"},
+		"size=(3,None) are no whole numbers": {in, "F.interpolate y 1 1 0 1 size=(3,None)"},
+		"size=(3,4,5): 2 numbers are wanted": {in, "F.interpolate y 1 1 0 1 size=(3,4,5)"},
+		"scale_factor=nan":                   {in, "F.interpolate y 1 1 0 1 scale_factor=nan"},
+		"sizes that are not known":           {"pnnx.Input in 0 1 0 #0=(1,1,?,2)f32", "F.upsample_bilinear y 1 1 0 1 scale_factor=1.5"},
+		"mode nearest, align_corners=true":   {in, "nn.Upsample y 1 1 0 1 scale_factor=2 align_corners=True"},
+		"antialias=True: only False":         {in, "F.interpolate y 1 1 0 1 mode=bilinear antialias=True scale_factor=2"},
+		"training=True: only False":          {in, "F.dropout y 1 1 0 1 p=0.5 training=True"},
+		"2 slopes for []":                    {"pnnx.Input in 0 1 0", "nn.PReLU two 1 1 0 1 num_parameters=2 @weight=(2)f32"},
+		"without normalized_shape":           {in, "nn.LayerNorm two 1 1 0 1 @weight=(2)f32"},
+		"without dims":                       {in, "torch.permute y 1 1 0 1"},
+		"is not (shape)type":                 {in, "nn.ReLU y 1 1 0 1 #1=f32"},
+		"too deep":                           {in, "pnnx.Expression y 1 1 0 1 expr=" + strings.Repeat("neg(", 300)},
 	} {
 		_, err := read(t, text(lines...), bin)
 		require.ErrorContains(t, err, want)
@@ -130,20 +134,22 @@ func TestRefusals(t *testing.T) {
 	require.ErrorContains(t, err, "the weights")
 }
 
-// Parameters that change what an operator computes are followed: the axis of a Softmax without dim, positions of Resize at one element and at
-// scales that are not whole, and elements that a slice selects.
+// Parameters that change what an operator computes are followed: the axis of a Softmax without dim, positions of Resize at one element and
+// at scales that are not whole, and elements that a slice selects.
 func TestParameters(t *testing.T) {
 	bin := archive(t, map[string]any{"p.data": []uint16{0x3f80, 0xbf00}}, "p.data")
 	in := "pnnx.Input in 0 1 0 #0=(1,1,2,2)f32"
 	x := tensor.FromF32([]float32{1, 2, 3, 5}, 1, 1, 2, 2)
 	for line, want := range map[string][]float32{
-		"nn.Upsample y 1 1 0 1 mode=bilinear align_corners=False size=(1,1)":                                              {2.75},
-		"F.upsample_bilinear y 1 1 0 1 scale_factor=(1,1.8)":                                                              {1, 1.5, 2, 3, 4, 5},
-		"F.interpolate y 1 1 0 1 mode=nearest recompute_scale_factor=True scale_factor=(1.0,2.9)":                         {1, 1, 1, 2, 2, 3, 3, 3, 5, 5},
+		"nn.Upsample y 1 1 0 1 mode=bilinear align_corners=False size=(1,1)": {2.75},
+		"F.upsample_bilinear y 1 1 0 1 scale_factor=(1,1.8)":                 {1, 1.5, 2, 3, 4, 5},
+		"F.interpolate y 1 1 0 1 mode=nearest recompute_scale_factor=True scale_factor=(1.0,2.9)": {1, 1, 1, 2, 2,
+			3, 3, 3, 5, 5},
 		"Tensor.slice y 1 1 0 1 dims=(2,3) starts=(0,0) ends=(2147483647,2147483647) steps=(1,1) selects=(-1,2147483647)": {3, 5},
 		"Tensor.slice y 1 1 0 1 dims=(2,3) starts=(0,1) ends=(2,2) steps=(1,1) selects=(2147483647,2147483647) $input=0":  {2, 5},
-		"nn.Softmax y 1 1 0 1 dim=None":                                                                                    {1, 1, 1, 1},
-		"nn.Softplus y 1 1 0 1 beta=1 threshold=2.000000e+01":                                                              {1.3132616, 2.126928, 3.0485873, 5.0067153},
+		"nn.Softmax y 1 1 0 1 dim=None": {1, 1, 1, 1},
+		"nn.Softplus y 1 1 0 1 beta=1 threshold=2.000000e+01": {1.3132616, 2.126928,
+			3.0485873, 5.0067153},
 		"pnnx.Expression y 1 1 0 1 expr=add(@0,1) #1=(1,1,2,2)f32":                                                         {2, 3, 4, 6},
 		"nn.AvgPool2d y 1 1 0 1 kernel_size=2 stride=None padding=0 ceil_mode=False count_include_pad=True dilation=(1,1)": {2.75},
 		"F.adaptive_max_pool2d y 1 2 0 1 2 output_size=1 return_indices=True":                                              {5},
@@ -206,12 +212,15 @@ func TestShared(t *testing.T) {
 // No file makes the reader fail in another way than by an error, or take more memory than it is long.
 func FuzzRead(f *testing.F) {
 	bin := archive(f, map[string]any{"c.weight": []float32{2, -1}}, "c.weight")
-	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "nn.Conv2d c 1 1 0 1 bias=False kernel_size=(1,1) @weight=(2,1,1,1)f32", "pnnx.Output out 1 0 1"), bin)
-	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "torch.flatten f 1 1 0 1 start_dim=9", "F.pad p 1 1 0 2 pad=(1,2,3,4,5,6,7,8,9,10)"), bin)
+	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "nn.Conv2d c 1 1 0 1 bias=False kernel_size=(1,1) @weight=(2,1,1,1)f32",
+		"pnnx.Output out 1 0 1"), bin)
+	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "torch.flatten f 1 1 0 1 start_dim=9", "F.pad p 1 1 0 2 pad=(1,2,3,4,5,6,7,8,9,10)"),
+		bin)
 	f.Add(text("pnnx.Attribute c 0 1 0 @weight=(99999999,99999999)f32", "nn.PReLU c 1 1 0 1", "torch.split s 1 2 0 3 4 dim=-7"), bin)
 	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "nn.AdaptiveAvgPool2d a 1 1 0 1", "nn.Upsample u 1 1 0 2 size=x"), bin)
 	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "F.interpolate u 1 1 0 1 size=(3,None)", "nn.Softmax s 1 1 0 2 dim="), bin)
-	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "Tensor.slice u 1 1 0 1 dims=(2,3) starts=(1,1) ends=(2,2) steps=(1,1) selects=(0,-1)"), bin)
+	f.Add(text("pnnx.Input in 0 1 0 #0=(1,1,2,2)f32", "Tensor.slice u 1 1 0 1 dims=(2,3) starts=(1,1) ends=(2,2) steps=(1,1) selects=(0,-1)"),
+		bin)
 	f.Fuzz(func(t *testing.T, text, bin []byte) {
 		g, err := Read(text, bytes.NewReader(bin), int64(len(bin)))
 		if err == nil {

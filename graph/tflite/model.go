@@ -50,7 +50,8 @@ type Tensor struct {
 	Quantization *Quantization
 	Variable     bool // state between runs
 
-	// Unread says what of the tensor this package does not hold (variants, sparsity of parts of bytes): Write refuses such a tensor. "" is nothing.
+	// Unread says what of the tensor this package does not hold (variants, sparsity of parts of bytes): Write refuses such a tensor. "" is
+	// nothing.
 	Unread string
 }
 

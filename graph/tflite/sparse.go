@@ -55,7 +55,8 @@ var errSparse = errors.New("its sparsity does not fit its shape and its data")
 // dense returns elements of so many bytes as they would lie with their zeros.
 func (s *sparse) dense(shape []int, data []byte, size int) ([]byte, error) {
 	rank := len(shape)
-	if len(s.order) != len(s.levels) || len(s.order) != rank+len(s.blocks) || !slices.Equal(slices.Sorted(slices.Values(s.order)), upTo(len(s.order))) {
+	if len(s.order) != len(s.levels) || len(s.order) != rank+len(s.blocks) || !slices.Equal(slices.Sorted(slices.Values(s.order)),
+		upTo(len(s.order))) {
 		return nil, errSparse
 	}
 	count := size

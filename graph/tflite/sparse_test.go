@@ -8,8 +8,9 @@ import (
 
 // A matrix [4,6] in blocks of 2 x 2: one block in the first row of blocks, two in the second.
 func blocks() *sparse {
-	return &sparse{order: []int{0, 1, 2, 3}, blocks: []int{0, 1}, levels: []level{{size: 2}, {size: 3, segments: []int{0, 1, 3}, places: []int{1, 0, 2}},
-		{size: 2}, {size: 2}}}
+	return &sparse{order: []int{0, 1, 2, 3}, blocks: []int{0, 1},
+		levels: []level{{size: 2}, {size: 3, segments: []int{0, 1, 3}, places: []int{1, 0, 2}},
+			{size: 2}, {size: 2}}}
 }
 
 func TestSparseConstants(t *testing.T) {

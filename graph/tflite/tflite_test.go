@@ -20,21 +20,28 @@ func small() *Model {
 		Subgraphs: []Subgraph{{
 			Name: "main", Inputs: []int{0}, Outputs: []int{3},
 			Tensors: []Tensor{
-				{Name: "x", Type: Int8, Shape: []int{1, 2, 2, 1}, Signature: []int{-1, 2, 2, 1}, Quantization: &Quantization{Scale: []float32{0.5}, ZeroPoint: []int{-128}, Min: []float32{0}, Max: []float32{127.5}}},
-				{Name: "w", Type: Int8, Shape: []int{2, 2, 2, 1}, Data: weights, Quantization: &Quantization{Scale: []float32{0.25, 1}, ZeroPoint: []int{0, 0}}},
+				{Name: "x", Type: Int8, Shape: []int{1, 2, 2, 1}, Signature: []int{-1, 2, 2, 1}, Quantization: &Quantization{Scale: []float32{0.5},
+					ZeroPoint: []int{-128}, Min: []float32{0}, Max: []float32{127.5}}},
+				{Name: "w", Type: Int8, Shape: []int{2, 2, 2, 1}, Data: weights, Quantization: &Quantization{Scale: []float32{0.25, 1},
+					ZeroPoint: []int{0, 0}}},
 				{Name: "b", Type: Int32, Shape: []int{2}, Data: weights, HasRank: true},
 				{Name: "y", Type: Int8, Shape: []int{1, 1, 1, 2}, Quantization: &Quantization{Scale: []float32{0.5}, ZeroPoint: []int{3}}},
 				{Name: "state", Type: Float32, Shape: []int{}, Variable: true},
 				{Name: "empty", Type: Float32, Shape: []int{0}, Quantization: &Quantization{}},
 			},
 			Operators: []Operator{
-				{Op: "CONV_2D", Version: 3, Inputs: []int{0, 1, 2}, Outputs: []int{3}, OptionsType: "Conv2D", Options: Options{"padding": Valid, "stride_w": 2, "stride_h": 3,
-					"fused_activation_function": Relu6, "dilation_w_factor": 1, "dilation_h_factor": 2, "quantized_bias_type": 0}},
-				{Op: "RESHAPE", Version: 1, Inputs: []int{3, -1}, Outputs: []int{3}, OptionsType: "Reshape", Options: Options{"new_shape": []int{1, -1}}},
+				{Op: "CONV_2D", Version: 3, Inputs: []int{0, 1, 2}, Outputs: []int{3}, OptionsType: "Conv2D",
+					Options: Options{"padding": Valid, "stride_w": 2, "stride_h": 3,
+						"fused_activation_function": Relu6, "dilation_w_factor": 1, "dilation_h_factor": 2, "quantized_bias_type": 0}},
+				{Op: "RESHAPE", Version: 1, Inputs: []int{3, -1}, Outputs: []int{3}, OptionsType: "Reshape",
+					Options: Options{"new_shape": []int{1, -1}}},
 				{Op: "SOFTMAX", Version: 2, Inputs: []int{3}, Outputs: []int{3}, OptionsType: "Softmax", Options: Options{"beta": float32(1.5)}},
-				{Op: "VAR_HANDLE", Version: 1, Inputs: []int{}, Outputs: []int{4}, OptionsType: "VarHandle", Options: Options{"container": "c", "shared_name": "n"}, Mutates: []bool{true, false}},
-				{Op: "BUCKETIZE", Version: 1, Inputs: []int{3}, Outputs: []int{4}, OptionsType: "Bucketize", Options: Options{"boundaries": []float32{1, 2}}, Intermediates: []int{5}},
-				{Op: "RANDOM_UNIFORM", Version: 1, Inputs: []int{3}, Outputs: []int{4}, OptionsType: "Random", Options: Options{"seed": -1 << 40, "seed2": 1 << 40}},
+				{Op: "VAR_HANDLE", Version: 1, Inputs: []int{}, Outputs: []int{4}, OptionsType: "VarHandle",
+					Options: Options{"container": "c", "shared_name": "n"}, Mutates: []bool{true, false}},
+				{Op: "BUCKETIZE", Version: 1, Inputs: []int{3}, Outputs: []int{4}, OptionsType: "Bucketize",
+					Options: Options{"boundaries": []float32{1, 2}}, Intermediates: []int{5}},
+				{Op: "RANDOM_UNIFORM", Version: 1, Inputs: []int{3}, Outputs: []int{4}, OptionsType: "Random",
+					Options: Options{"seed": -1 << 40, "seed2": 1 << 40}},
 				{Op: "CUSTOM", Custom: "Mine", Version: 1, Inputs: []int{3}, Outputs: []int{4}, CustomOptions: []byte{9, 8}},
 				{Op: "STABLEHLO_CASE", Version: 1, Inputs: []int{3}, Outputs: []int{4}},
 			},
@@ -56,8 +63,8 @@ func TestRoundTrip(t *testing.T) {
 	require.Equal(t, &back.Subgraphs[0].Tensors[1].Data[0], &back.Subgraphs[0].Tensors[2].Data[0], "equal data are one buffer")
 }
 
-// TestForeignFile reads a file that LiteRT's own schema classes wrote from testdata/small.py and compares it field by field; the script also
-// reads what this package writes.
+// TestForeignFile reads a file that LiteRT's own schema classes wrote from testdata/small.py and compares it field by field; the script
+// also reads what this package writes.
 func TestForeignFile(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("testdata", "small.tflite"))
 	require.NoError(t, err)
@@ -85,7 +92,9 @@ func TestWriteRefuses(t *testing.T) {
 		{`its sparsity cannot be written`, func(m *Model) { m.Subgraphs[0].Tensors[0].Unread = "sparsity" }},
 		{`its options of kind 200 cannot be written`, func(m *Model) { m.Subgraphs[0].Operators[0].Unread = "options of kind 200" }},
 		{`no table Conv9DOptions`, func(m *Model) { m.Subgraphs[0].Operators[0].OptionsType = "Conv9D" }},
-		{`option stride_w of Conv2DOptions does not hold float32 1`, func(m *Model) { m.Subgraphs[0].Operators[0].Options["stride_w"] = float32(1) }},
+		{`option stride_w of Conv2DOptions does not hold float32 1`, func(m *Model) {
+			m.Subgraphs[0].Operators[0].Options["stride_w"] = float32(1)
+		}},
 		{`option padding of Conv2DOptions does not hold int 128`, func(m *Model) { m.Subgraphs[0].Operators[0].Options["padding"] = 128 }},
 		{`options that Conv2DOptions does not have`, func(m *Model) { m.Subgraphs[0].Operators[0].Options["beta"] = float32(1) }},
 		{`options without their type`, func(m *Model) { m.Subgraphs[0].Operators[0].OptionsType = "" }},

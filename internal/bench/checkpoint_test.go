@@ -19,7 +19,8 @@ import (
 
 // Both versions are read back as models of the shape, and run with logits of an ordinary size.
 func TestRandomCheckpointsRun(t *testing.T) {
-	shape := checkpoint.Config{Family: checkpoint.Llama, Dim: 64, Hidden: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Vocab: 300, Context: 32,
+	shape := checkpoint.Config{Family: checkpoint.Llama, Dim: 64, Hidden: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16,
+		Vocab: 300, Context: 32,
 		NormEps: 1e-5, RopeTheta: 10000, BOS: 1, EOS: []int{1}}
 	for _, group := range []int{0, 32} {
 		for _, tied := range []bool{false, true} {

@@ -19,7 +19,9 @@ type scene struct {
 }
 
 func (s *scene) options(rounds int, span time.Duration) bench.Options {
-	return bench.Options{Clock: bench.Clock{Now: func() time.Duration { return s.now }, Others: func() (time.Duration, bool) { return s.others, true }},
+	return bench.Options{Clock: bench.Clock{Now: func() time.Duration {
+		return s.now
+	}, Others: func() (time.Duration, bool) { return s.others, true }},
 		Rounds: rounds, Span: span}
 }
 
@@ -104,7 +106,9 @@ func TestMeasureNothingQuiet(t *testing.T) {
 func TestMeasureEnds(t *testing.T) {
 	var s scene
 	broken := errors.New("broken")
-	_, err := bench.Measure(context.Background(), s.options(1, time.Millisecond), s.work("a", time.Second), func(context.Context) error { return broken })
+	_, err := bench.Measure(context.Background(), s.options(1, time.Millisecond), s.work("a", time.Second), func(context.Context) error {
+		return broken
+	})
 	assert.ErrorIs(t, err, broken)
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0

@@ -65,7 +65,8 @@ func TestStageSaysWhatIsWrong(t *testing.T) {
 	var stage file.Stage
 	defer stage.Discard()
 	require.ErrorContains(t, stage.Add(filepath.Join(dir, "no", "a"), text("")), filepath.Join(dir, "no", "a")+": no such file")
-	require.ErrorContains(t, stage.Add(filepath.Join(dir, "a"), func(io.Writer) error { return errors.New("too large") }), filepath.Join(dir, "a")+": too large")
+	require.ErrorContains(t, stage.Add(filepath.Join(dir, "a"), func(io.Writer) error { return errors.New("too large") }),
+		filepath.Join(dir, "a")+": too large")
 	deep := file.Stage{Folders: true}
 	require.ErrorContains(t, deep.Add(filepath.Join(dir, "f", "a"), text("")), filepath.Join(dir, "f")+": not a directory")
 

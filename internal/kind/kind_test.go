@@ -18,11 +18,11 @@ func TestBeginnings(t *testing.T) {
 		size int64
 		want kind.Kind
 	}{
-		"plan":            {"{\n  \"format\": \"qwb plan\",\n  \"version\": 2,", 5000, kind.Plan},
-		"other JSON":      {"{\n  \"architectures\": []}", 24, kind.JSON},
-		"statistics":      {"qwbstat\x01rest", 500, kind.Statistics},
-		"part of them":    {"qwbpart\x01\x04qwbstat\x01rest", 500, kind.Statistics},
-		"overlay":         {"\x60\x00\x00\x00\x00\x00\x00\x00{\"__metadata__\":{\"format\":\"qwb overlay\",\"version\":\"1\"}", 500, kind.Overlay},
+		"plan":       {"{\n  \"format\": \"qwb plan\",\n  \"version\": 2,", 5000, kind.Plan},
+		"other JSON": {"{\n  \"architectures\": []}", 24, kind.JSON},
+		"statistics": {"qwbstat\x01rest", 500, kind.Statistics}, "part of them": {"qwbpart\x01\x04qwbstat\x01rest", 500, kind.Statistics},
+		"overlay": {"\x60\x00\x00\x00\x00\x00\x00\x00{\"__metadata__\":{\"format\":\"qwb overlay\",\"version\":\"1\"}", 500,
+			kind.Overlay},
 		"GGUF":            {"GGUF\x03\x00\x00\x00", 500, kind.Checkpoint},
 		"llama2.c 2":      {"24ka\x02\x00\x00\x00", 500, kind.Checkpoint},
 		"mllm":            {"\x2c\x4e\x00\x00\x10\x00\x00\x00", 500, kind.MLLM},

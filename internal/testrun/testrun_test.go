@@ -40,8 +40,10 @@ func TestTally(t *testing.T) {
 	var out bytes.Buffer
 	all := newTally(&out)
 	require.NoError(t, all.read(strings.NewReader(stream)))
-	require.Equal(t, "ok  \tq/a\t0.1s\ngo: a line of the command itself\nc.go:1: no such thing\n    b_test.go:3: it is wrong\nFAIL\tq/b\t0.1s\n", out.String())
-	require.Equal(t, "3 tests passed; 1 need QWB_TESTDATA, 2 are left out or shorter without QWB_LONG=1, 1 combinations have nothing to test, 1 skipped for other reasons", all.summary())
+	require.Equal(t, "ok  \tq/a\t0.1s\ngo: a line of the command itself\nc.go:1: no such thing\n    b_test.go:3: it is wrong\n"+
+		"FAIL\tq/b\t0.1s\n", out.String())
+	require.Equal(t, "3 tests passed; 1 need QWB_TESTDATA, 2 are left out or shorter without QWB_LONG=1, "+
+		"1 combinations have nothing to test, 1 skipped for other reasons", all.summary())
 	packages, pattern := all.leftOut()
 	require.Equal(t, []string{"q/a"}, packages)
 	require.Equal(t, "^(TestLong|TestShort)$", pattern)
@@ -50,7 +52,8 @@ func TestTally(t *testing.T) {
 	t.Setenv("QWB_TESTDATA", "")
 	require.NoError(t, all.unexpected(nil))
 	t.Setenv("QWB_TESTDATA", "/data")
-	require.ErrorContains(t, all.unexpected(nil), "q/b TestCompiler was skipped: no C compiler\nq/b TestData was skipped: QWB_TESTDATA is not set: no models")
+	require.ErrorContains(t, all.unexpected(nil), "q/b TestCompiler was skipped: no C compiler\n"+
+		"q/b TestData was skipped: QWB_TESTDATA is not set: no models")
 	e, err := parseExpected(strings.NewReader("# a machine without one\nq/b  no C comp\n\n* QWB_TESTDATA is not set\n"))
 	require.NoError(t, err)
 	require.NoError(t, all.unexpected(e))

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatOneSystemLacks: a function that only the files of one system have is missed on another, and a constant that fits into 64 bits alone on
-// 32; a module that is whole has no findings.
+// TestWhatOneSystemLacks: a function that only the files of one system have is missed on another, and a constant that fits into 64 bits
+// alone on 32; a module that is whole has no findings.
 func TestWhatOneSystemLacks(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

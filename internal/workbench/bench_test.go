@@ -128,7 +128,8 @@ type result struct {
 func (p *page) run(kind, options string) (r result) {
 	p.t.Helper()
 	p.call("start", fmt.Sprintf(`{"kind": %q, "options": %s}`, kind, options), &r)
-	require.Eventually(p.t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), &r) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(p.t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), &r) == nil }, time.Minute,
+		time.Millisecond)
 	p.revision = p.Revision()
 	return r
 }
@@ -217,7 +218,8 @@ func TestTwoTabsDoNotLoseEachOthersDecisions(t *testing.T) {
 func TestWrongRequestsAreSaidToBeWrong(t *testing.T) {
 	p := planned(t)
 	for _, c := range [][2]string{
-		{"nothing", `{}`}, {"set", `{"selector": "x"}`}, {"set", `{"properties": ["domain=fp32"]}`}, {"set", `{"select": null}`}, {"set", `{"select": "*", "properties": ["domain=fp31"]}`},
+		{"nothing", `{}`}, {"set", `{"selector": "x"}`}, {"set", `{"properties": ["domain=fp32"]}`}, {"set", `{"select": null}`},
+		{"set", `{"select": "*", "properties": ["domain=fp31"]}`},
 		{"start", `{"kind": "nothing"}`}, {"start", `{"kind": "analyze", "options": {"layers": true}}`}, {"start", `{"kind": "dispatch"}`},
 		{"start", `{"kind": "dispatch", "options": {"auto": true}}`}, {"result", `{"job": "77"}`}, {"cancel", `{}`}, {"unset", `{"what": "#x"}`},
 	} {
@@ -270,7 +272,8 @@ func TestAJobThatRunsIsCancelled(t *testing.T) {
 		}
 	}
 	p.call("cancel", fmt.Sprintf(`{"job": %q}`, a.Job.ID), nil)
-	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, a.Job.ID), &a) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, a.Job.ID), &a) == nil }, time.Minute,
+		time.Millisecond)
 	assert.Equal(t, workbench.Cancelled, a.Job.State)
 	assert.Equal(t, qwb.KindCanceled, a.Job.Error.Kind)
 }
@@ -293,11 +296,13 @@ func TestAJobThatHearsNothingIsLeftAlone(t *testing.T) {
 	p.call("start", `{"kind": "analyze"}`, &stuck)
 	<-held
 	p.call("cancel", fmt.Sprintf(`{"job": %q}`, stuck.Job.ID), nil)
-	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, stuck.Job.ID), &stuck) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, stuck.Job.ID), &stuck) == nil }, time.Minute,
+		time.Millisecond)
 	assert.Equal(t, workbench.Cancelled, stuck.Job.State)
 	assert.Contains(t, stuck.Job.Error.Message, "was left alone")
 	p.call("start", `{"kind": "analyze", "options": {"samples": 2}}`, &next)
-	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, next.Job.ID), &next) == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, next.Job.ID), &next) == nil }, time.Minute,
+		time.Millisecond)
 	assert.Equal(t, workbench.Done, next.Job.State)
 }
 
@@ -327,7 +332,8 @@ func TestNothingIsDecidedWhileAJobWritesThePlan(t *testing.T) {
 		err := p.try("set", set, nil)
 		assert.Equal(t, refused, err != nil, "%s: %v", kind, err)
 		hold <- true
-		require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), &r) == nil }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), &r) == nil }, time.Minute,
+			time.Millisecond)
 		assert.Equal(t, workbench.Done, r.Job.State, kind)
 		p.revision = p.Revision()
 	}

@@ -23,11 +23,13 @@ func TestClassNames(t *testing.T) {
 		names []string
 		note  string
 	}{
-		"lines":      {"\ufeff" + strings.Join(all, "\r\n") + "\r\n", all, ""},
-		"list":       {quoted(all), all, ""},
-		"numbers":    {`{"1": "dog", "0": "cat"}`, []string{"cat", "dog"}, "names has 2 names, the model 32 classes: those without a name are shown by their number"},
-		"id2label":   {`{"architectures": ["X"], "id2label": {"0": "cat", "2": "cow"}}`, []string{"cat", "", "cow"}, "has 3 names, the model 32"},
-		"too many":   {strings.Join(append(all, "more"), "\n"), append(all, "more"), "has 33 names, the model 32 classes: the names may be those of another model"},
+		"lines": {"\ufeff" + strings.Join(all, "\r\n") + "\r\n", all, ""},
+		"list":  {quoted(all), all, ""},
+		"numbers": {`{"1": "dog", "0": "cat"}`, []string{"cat", "dog"},
+			"names has 2 names, the model 32 classes: those without a name are shown by their number"},
+		"id2label": {`{"architectures": ["X"], "id2label": {"0": "cat", "2": "cow"}}`, []string{"cat", "", "cow"}, "has 3 names, the model 32"},
+		"too many": {strings.Join(append(all, "more"), "\n"), append(all, "more"),
+			"has 33 names, the model 32 classes: the names may be those of another model"},
 		"no unicode": {"a\xff\nb", []string{"a\ufffd", "b"}, "has 2 names"},
 	} {
 		t.Run(name, func(t *testing.T) {

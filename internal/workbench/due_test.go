@@ -34,7 +34,8 @@ func stopped(t *testing.T) (p *page, let func()) {
 // end waits for the end of a job.
 func (p *page) end(r *result) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), r) == nil }, longtest.Hang, time.Millisecond)
+	require.Eventually(p.t, func() bool { return p.try("result", fmt.Sprintf(`{"job": %q}`, r.Job.ID), r) == nil }, longtest.Hang,
+		time.Millisecond)
 }
 
 const keepConvs = `{"kind": "dispatch", "options": {"fp32": ["type:Conv"]}%s}`
@@ -131,8 +132,8 @@ func TestAJobThatPanicsHasFailed(t *testing.T) {
 	require.Equal(t, workbench.Done, r.Job.State, r.Job.Error)
 }
 
-// A file that was there before is not replaced, whether its name was typed or is the one that an export has by itself, but for what was exported
-// before, by this bench or another one.
+// A file that was there before is not replaced, whether its name was typed or is the one that an export has by itself, but for what was
+// exported before, by this bench or another one.
 func TestAnExportReplacesNothingButAnExport(t *testing.T) {
 	p := planned(t)
 	export := `{"kind": "export", "options": {"unverified": true, "output": %q}}`
@@ -162,7 +163,8 @@ func TestAnExportReplacesNothingButAnExport(t *testing.T) {
 	refused(own, "")
 }
 
-// The command of a job is one that runs: of a file that begins like a flag, of a plan, which inspect does not take, and not of counts below 0.
+// The command of a job is one that runs: of a file that begins like a flag, of a plan, which inspect does not take, and not of counts below
+// 0.
 func TestCommandsOfJobsCanBeRun(t *testing.T) {
 	p := planned(t)
 	for _, end := range []string{".onnx", ".plan.json", ".stats"} {
@@ -177,7 +179,8 @@ func TestCommandsOfJobsCanBeRun(t *testing.T) {
 	p.call("set", `{"select": "type:Conv", "properties": ["domain=fp32"]}`, &c)
 	assert.Equal(t, "qwb set ./-a.plan.json type:Conv domain=fp32", c.Command)
 	assert.Equal(t, "qwb inspect glyphs.onnx", p.job("open", `{"file": "glyphs.plan.json"}`, nil).Command)
-	for _, o := range []string{`{"kind": "analyze", "options": {"samples": -5}}`, `{"kind": "compare", "options": {"runs": ["a", "b"], "layers": -1}}`} {
+	for _, o := range []string{`{"kind": "analyze", "options": {"samples": -5}}`, `{"kind": "compare", "options": {"runs": ["a", "b"], ` +
+		`"layers": -1}}`} {
 		assert.Equal(t, qwb.KindUsage, qwb.Describe(p.try("start", o, nil)).Kind, o)
 	}
 	assert.Equal(t, qwb.KindUsage, qwb.Describe(p.try("thumbnails", `{"data": ["data"], "samples": -5}`, nil)).Kind)

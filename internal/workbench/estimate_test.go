@@ -41,7 +41,8 @@ func TestEstimateSaysWhatADecisionDoes(t *testing.T) {
 	assert.Zero(t, e.MACs.After)
 	p.call("estimate", `{"select": "type:Conv", "properties": ["observer=percentile(0.5)"]}`, &one)
 	assert.Greater(t, one.After.NSR, one.Before.NSR)
-	for _, ask := range []string{`{"select": "first", "properties": ["domain=fp32"]}`, `{"select": "depthwise", "properties": ["domain=fp32"]}`, `{"select": "*", "properties": ["observer=minmax"]}`} {
+	for _, ask := range []string{`{"select": "first", "properties": ["domain=fp32"]}`,
+		`{"select": "depthwise", "properties": ["domain=fp32"]}`, `{"select": "*", "properties": ["observer=minmax"]}`} {
 		if p.try("estimate", ask, &one) != nil { // the model has none of these
 			continue
 		}

@@ -59,7 +59,8 @@ func TestFlipsAreThoseOfEval(t *testing.T) {
 	assert.Len(t, shown.Items, 2)
 }
 
-// What the page measures and writes is what the project's methods do: a trial, a search, tuning, verification, export, sweep, comparison, import.
+// What the page measures and writes is what the project's methods do: a trial, a search, tuning, verification, export, sweep, comparison,
+// import.
 func TestEachKindOfJobWorks(t *testing.T) {
 	p := planned(t)
 	asCalibrated, _ := p.store.Read("glyphs.plan.json")
@@ -111,7 +112,8 @@ func TestLanguageModels(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 	}
 	text := filepath.Join(dir, "text.txt")
-	require.NoError(t, os.WriteFile(text, []byte("Once upon a time there was a little girl named Lily.\nTim had a red ball. He liked to play with it.\n"), 0o644))
+	require.NoError(t, os.WriteFile(text, []byte("Once upon a time there was a little girl named Lily.\n"+
+		"Tim had a red ball. He liked to play with it.\n"), 0o644))
 	b := workbench.New(workbench.Options{Project: qwb.Project{Catalog: qwb.Standard("test")}, Threads: 2})
 	t.Cleanup(b.Close)
 	p := &page{t, b, nil, b.Revision()}
@@ -144,7 +146,8 @@ func TestLanguageModels(t *testing.T) {
 	assert.InDelta(t, r.NLLChange, sum.Change/n, 1e-9)
 	assert.InDelta(t, r.KL, sum.KL/n, 1e-9)
 	assert.Equal(t, r.Flips, flips)
-	assert.Equal(t, map[string]string{"line 1": "Once upon a time there was a little girl named Lily.", "line 2": "Tim had a red ball. He liked to play with it."}, said)
+	assert.Equal(t, map[string]string{"line 1": "Once upon a time there was a little girl named Lily.",
+		"line 2": "Tim had a red ball. He liked to play with it."}, said)
 	var two workbench.TwoTexts
 	p.job("language-generate", fmt.Sprintf(`{"prompt": "Once upon a time", "tokens": 60, %s}`, how), &two)
 	assert.Equal(t, two.Float.Text, strings.Join(two.Float.Tokens, ""))

@@ -56,7 +56,8 @@ func TestAnalysesOfOtherSamplesAreNotMixed(t *testing.T) {
 			assert.Equal(t, c.samples, v.Report.Samples, c.options)
 			assert.Equal(t, c.layers, v.Report.Layerwise != nil, c.options)
 			assert.Equal(t, c.graph, v.Report.Graphwise != nil, c.options)
-			p.Bench = workbench.New(workbench.Options{Project: qwb.Project{Plan: "glyphs.plan.json", Store: p.store, Catalog: qwb.Standard("test")}}) // from the file
+			// from the file
+			p.Bench = workbench.New(workbench.Options{Project: qwb.Project{Plan: "glyphs.plan.json", Store: p.store, Catalog: qwb.Standard("test")}})
 			t.Cleanup(p.Close)
 			p.revision = p.Revision()
 		}
@@ -70,7 +71,8 @@ func TestAnAnalysisOfACommandIsShown(t *testing.T) {
 	p.call("view", ``, &v)
 	require.NotEmpty(t, v.Missing["report"])
 	project := qwb.Project{Plan: "glyphs.plan.json", Store: p.store, Catalog: qwb.Standard("test")}
-	r, _, err := project.Analyze(context.Background(), qwb.AnalyzeOptions{Data: qwb.DataOptions{Samples: 2}, Config: analysis.Config{Graphwise: true, Outputs: true}})
+	r, _, err := project.Analyze(context.Background(), qwb.AnalyzeOptions{Data: qwb.DataOptions{Samples: 2},
+		Config: analysis.Config{Graphwise: true, Outputs: true}})
 	require.NoError(t, err)
 	require.NoError(t, project.KeepAnalysis(r))
 	v = reports.View{}

@@ -13,7 +13,8 @@ import (
 
 // Names of models are anybody's: each selects its own operator and nothing else, alone and together with another one, and at a slot.
 func TestNamesSelectExactlyTheirOperator(t *testing.T) {
-	names := []string{"a", "a,b", "b", "first", "last", "depthwise", "*", "type:Relu", "name:a", "/a/", "/model/a/Relu", "!a", " a ", "a:in0", "a:weight", `a\,b`, `a\`, "a.b", "axb", "ä<img src=x>\n",
+	names := []string{"a", "a,b", "b", "first", "last", "depthwise", "*", "type:Relu", "name:a", "/a/", "/model/a/Relu", "!a", " a ", "a:in0",
+		"a:weight", `a\,b`, `a\`, "a.b", "axb", "ä<img src=x>\n",
 		"input:x", "pattern:attention", "$(touch x)", "-dash", "/"}
 	g := graph.New("", 17)
 	v, err := g.AddValue(graph.Value{Name: "x", DType: tensor.Float32})

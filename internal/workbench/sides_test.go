@@ -54,8 +54,9 @@ func TestATensorInTwoPlans(t *testing.T) {
 		}
 	}
 	for params, why := range map[string]string{
-		`{"a": "other.plan.json", "b": "glyphs.onnx", "node": "x"}`:                                     "glyphs.onnx is no plan",
-		`{"a": "other.plan.json", "b": "glyphs.plan.json", "node": "nobody"}`:                           `neither plan quantizes any tensor of operator "nobody"`,
+		`{"a": "other.plan.json", "b": "glyphs.onnx", "node": "x"}`: "glyphs.onnx is no plan",
+		`{"a": "other.plan.json", "b": "glyphs.plan.json", "node": "nobody"}`: `neither plan ` +
+			`quantizes any tensor of operator "nobody"`,
 		`{"a": "other.plan.json", "b": "../x.plan.json", "node": "nobody"}`:                             "../x.plan.json",
 		fmt.Sprintf(`{"a": "other.plan.json", "b": "glyphs.plan.json", "node": %q, "at": "in9"}`, node): "neither plan quantizes in9",
 	} {
@@ -118,7 +119,8 @@ func TestUnlikeNetworksAreNotComparedByOperator(t *testing.T) {
 			if op == "ReduceMax" { // as many scores as the demo has
 				attrs = []graph.Attr{graph.Ints("axes", 2)}
 			}
-			_, err = g.AddNode(graph.Node{Attrs: attrs, Name: []string{"", "mean", "x", "flatten"}[i], Op: op, Inputs: values[i-1 : i], Outputs: values[i : i+1]})
+			_, err = g.AddNode(graph.Node{Attrs: attrs, Name: []string{"", "mean", "x", "flatten"}[i], Op: op, Inputs: values[i-1 : i],
+				Outputs: values[i : i+1]})
 			require.NoError(t, err)
 		}
 	}

@@ -45,11 +45,13 @@ func quoted(v any) string {
 	return string(text)
 }
 
-// What whatif says is what set then derives, to the bit, and what tensor says of the plan afterwards; what set refuses it refuses in the same words.
+// What whatif says is what set then derives, to the bit, and what tensor says of the plan afterwards; what set refuses it refuses in the
+// same words.
 func TestWhatIfIsWhatSetDerives(t *testing.T) {
 	p := planned(t)
 	slots := p.activations()
-	schemes := []string{`"scheme": "int16-sym-tensor"`, `"scheme": "int8-asym-tensor"`, `"scheme": "e4m3-sym-tensor"`, `"scheme": "int8-sym-tensor", "observer": "percentile(0.9)"`}
+	schemes := []string{`"scheme": "int16-sym-tensor"`, `"scheme": "int8-asym-tensor"`, `"scheme": "e4m3-sym-tensor"`,
+		`"scheme": "int8-sym-tensor", "observer": "percentile(0.9)"`}
 	asks := map[string][]string{
 		slots[0]:   append(schemes, `"lo": -0.75, "hi": 2.5`, `"observer": "mse"`),
 		slots[1]:   {`"observer": "minmax"`, `"observer": "percentile(0.99)"`},
@@ -128,7 +130,8 @@ func TestSchemesAreThoseThatSetTakes(t *testing.T) {
 		var s workbench.Schemes
 		p.call("schemes", fmt.Sprintf(`{"select": %q}`, sel), &s)
 		for word, list := range map[string][]string{"weights=": s.Weights, "activations=": s.Activations} {
-			for _, name := range []string{"int8-sym-channel", "int8-sym-tensor", "int8-asym-tensor", "uint8-asym-tensor", "int16-sym-tensor", "e4m3-sym-tensor", "int4-sym-g32", "int4-sym-channel"} {
+			for _, name := range []string{"int8-sym-channel", "int8-sym-tensor", "int8-asym-tensor", "uint8-asym-tensor", "int16-sym-tensor",
+				"e4m3-sym-tensor", "int4-sym-g32", "int4-sym-channel"} {
 				err := p.try("set", fmt.Sprintf(`{"select": %q, "properties": [%q]}`, sel, word+name), nil)
 				if err == nil {
 					p.call("undo", ``, nil)
@@ -218,8 +221,10 @@ func TestNodeShowsWeightsByChannel(t *testing.T) {
 func TestWhatIfRefusesWhatMakesNoSense(t *testing.T) {
 	p := planned(t)
 	slot := p.activations()[0]
-	for _, ask := range []string{`{}`, `{"slot": "x"}`, `{"slot": "no:in0", "observer": "kl"}`, fmt.Sprintf(`{"slot": %q}`, slot), fmt.Sprintf(`{"slot": %q, "lo": 1}`, slot),
-		fmt.Sprintf(`{"slot": %q, "lo": 2, "hi": 1}`, slot), fmt.Sprintf(`{"slot": %q, "lo": -1e300, "hi": 1e300}`, slot), fmt.Sprintf(`{"slot": %q, "observer": "none"}`, slot), fmt.Sprintf(`{"slot": %q, "observer": "auto"}`, slot),
+	for _, ask := range []string{`{}`, `{"slot": "x"}`, `{"slot": "no:in0", "observer": "kl"}`, fmt.Sprintf(`{"slot": %q}`, slot),
+		fmt.Sprintf(`{"slot": %q, "lo": 1}`, slot),
+		fmt.Sprintf(`{"slot": %q, "lo": 2, "hi": 1}`, slot), fmt.Sprintf(`{"slot": %q, "lo": -1e300, "hi": 1e300}`, slot),
+		fmt.Sprintf(`{"slot": %q, "observer": "none"}`, slot), fmt.Sprintf(`{"slot": %q, "observer": "auto"}`, slot),
 		fmt.Sprintf(`{"slot": %q, "scheme": "int99"}`, slot), fmt.Sprintf(`{"slot": %q, "lo": 0, "hi": 1, "observer": "kl"}`, slot)} {
 		assert.Error(t, p.try("whatif", ask, nil), ask)
 	}

@@ -90,7 +90,8 @@ func TestMapCodes(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		b := newBench(t, d, 1)
 		types := []cuda.Element{cuda.Int8, cuda.Uint8, cuda.Int16, cuda.Uint16}
-		for i, l := range []cuda.Lines{{N: 1}, {N: 15}, {N: 16}, {N: 1000}, {N: 4099}, {N: 24 * 7, Width: 24, Stride: 40}, {N: 48 * 5, Width: 48, Stride: 96},
+		for i, l := range []cuda.Lines{{N: 1}, {N: 15}, {N: 16}, {N: 1000}, {N: 4099}, {N: 24 * 7, Width: 24, Stride: 40},
+			{N: 48 * 5, Width: 48, Stride: 96},
 			{N: 5 * 3, Width: 5, Stride: 11}, {N: 0}} {
 			for k := range 4 {
 				in, out := types[(i+k)%4], types[(i+k*k+k/2)%4]
@@ -126,10 +127,13 @@ func TestMapCodes(t *testing.T) {
 				require.Equal(t, want, b.get(dst), "%s to %s, %+v", in, out, l)
 			}
 		}
-		require.ErrorContains(t, cuda.MapCodes(b.s, b.room(3, 0), b.room(4, 0), cuda.Int8, cuda.Int8, cuda.Lines{N: 4}, b.room(256, 0)), "output: 3 bytes for 4")
+		require.ErrorContains(t, cuda.MapCodes(b.s, b.room(3, 0), b.room(4, 0), cuda.Int8, cuda.Int8, cuda.Lines{N: 4}, b.room(256, 0)),
+			"output: 3 bytes for 4")
 		require.ErrorContains(t, cuda.MapCodes(b.s, b.room(4, 0), b.room(4, 0), cuda.Int8, cuda.Int8, cuda.Lines{N: 4}, b.room(255, 0)), "table")
-		require.ErrorContains(t, cuda.MapCodes(b.s, b.room(4, 0), b.room(4, 0), cuda.Int8, cuda.Int8, cuda.Lines{N: 4, Width: 3, Stride: 3}, b.room(256, 0)), "lines of 3")
-		require.ErrorContains(t, cuda.MapCodes(b.s, b.room(4, 0), b.room(4, 0), cuda.Float32, cuda.Int8, cuda.Lines{N: 1}, b.room(256, 0)), "no codes")
+		require.ErrorContains(t, cuda.MapCodes(b.s, b.room(4, 0), b.room(4, 0), cuda.Int8, cuda.Int8, cuda.Lines{N: 4, Width: 3, Stride: 3},
+			b.room(256, 0)), "lines of 3")
+		require.ErrorContains(t, cuda.MapCodes(b.s, b.room(4, 0), b.room(4, 0), cuda.Float32, cuda.Int8, cuda.Lines{N: 1}, b.room(256, 0)),
+			"no codes")
 	})
 }
 
@@ -305,8 +309,8 @@ func TestAddAndMultiplyCodes(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be repeated")
 }
 
-// TestAddCodesToAFarSmallerScale: sums of TFLite's whose result has a scale so small that it is not made smaller in the end. Random grids never
-// have one.
+// TestAddCodesToAFarSmallerScale: sums of TFLite's whose result has a scale so small that it is not made smaller in the end. Random grids
+// never have one.
 func TestAddCodesToAFarSmallerScale(t *testing.T) {
 	perProfile(t, func(b *bench, p qmath.Profile) {
 		if p.Family != qmath.TFLite {
@@ -488,7 +492,8 @@ func meanOf(a *qmath.Average, q []int32, empty int32) int32 {
 }
 
 // averages prepares means of first to last codes and uploads them; false where the profile has none for these grids.
-func (b *bench) averages(p qmath.Profile, x, y qmath.Grid, first, last int, kind qmath.AverageKind, empty int32) (a cuda.Average, by map[int]*qmath.Average, ok bool) {
+func (b *bench) averages(p qmath.Profile, x, y qmath.Grid, first, last int, kind qmath.AverageKind,
+	empty int32) (a cuda.Average, by map[int]*qmath.Average, ok bool) {
 	by = map[int]*qmath.Average{}
 	for n := first; n <= last; n++ {
 		m, err := p.PrepareAverage(x, y, n, kind)
@@ -532,15 +537,18 @@ func TestAveragePoolCodes(t *testing.T) {
 			})
 			in, out := element(x), element(y)
 			dst := b.room(len(want)*out.Size(), b.off(out))
-			require.NoError(b.t, cuda.AveragePoolCodes(b.s, dst, b.put(rawCodes(in, q), b.off(in)), out, in, c.images, c.channels, c.window(b.t), padding, a))
-			require.Equal(b.t, codesFrom(out, rawCodes(out, want)), codesFrom(out, b.get(dst)), "%s: %+v, padding counts: %t, %+v", p.Name, c, padding, by[1])
+			require.NoError(b.t, cuda.AveragePoolCodes(b.s, dst, b.put(rawCodes(in, q), b.off(in)), out, in, c.images, c.channels,
+				c.window(b.t), padding, a))
+			require.Equal(b.t, codesFrom(out, rawCodes(out, want)), codesFrom(out, b.get(dst)), "%s: %+v, padding counts: %t, %+v", p.Name, c,
+				padding, by[1])
 		}
 	})
 }
 
 // reductions are axes of shapes.
 var reductions = []struct{ shape, axes []int }{
-	{[]int{2, 49, 24}, []int{1}}, {[]int{2, 7, 7, 132}, []int{1, 2}}, {[]int{9, 260}, []int{0}}, {[]int{3, 5, 50}, []int{2}}, {[]int{700}, []int{0}}, {[]int{4, 3, 5, 6}, []int{1, 3}}, {[]int{2, 3, 4}, []int{}},
+	{[]int{2, 49, 24}, []int{1}}, {[]int{2, 7, 7, 132}, []int{1, 2}}, {[]int{9, 260}, []int{0}}, {[]int{3, 5, 50}, []int{2}},
+	{[]int{700}, []int{0}}, {[]int{4, 3, 5, 6}, []int{1, 3}}, {[]int{2, 3, 4}, []int{}},
 	{[]int{1, 3000, 2}, []int{1}}, {[]int{130, 2}, []int{1}}, {[]int{2, 3, 2, 3, 2, 3, 2, 3}, []int{0, 2, 4, 6}},
 }
 
@@ -582,7 +590,8 @@ func TestMeanCodes(t *testing.T) {
 				}
 				want[g] = meanOf(by[n], list, 0)
 			}
-			require.Equal(b.t, codesFrom(out, rawCodes(out, want)), codesFrom(out, b.get(dst)), "%s: %v over %v, %+v", p.Name, c.shape, c.axes, by[n])
+			require.Equal(b.t, codesFrom(out, rawCodes(out, want)), codesFrom(out, b.get(dst)), "%s: %v over %v, %+v", p.Name, c.shape,
+				c.axes, by[n])
 		}
 	})
 }
@@ -651,7 +660,8 @@ func TestSoftmaxCodes(t *testing.T) {
 				table = b.put(raw, 0)
 			}
 			dst := b.room(len(q)*out.Size(), 0)
-			require.NoError(b.t, cuda.SoftmaxCodes(b.s, dst, b.put(rawCodes(in, q), b.off(in)), out, in, outer, n, inner, cuda.SoftmaxOf(&s, table.Ptr)))
+			require.NoError(b.t, cuda.SoftmaxCodes(b.s, dst, b.put(rawCodes(in, q), b.off(in)), out, in, outer, n, inner,
+				cuda.SoftmaxOf(&s, table.Ptr)))
 			require.Equal(b.t, want, codesFrom(out, b.get(dst)), "%s: %s of %v", p.Name, s.Form, shape)
 		}
 	})

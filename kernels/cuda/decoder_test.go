@@ -36,7 +36,8 @@ func TestDecoderRefuses(t *testing.T) {
 	require.ErrorContains(t, Rotate(s, Buffer{}, Buffer{}, Buffer{}, Buffer{}, 1, h, Rotary{}), "do not fit")
 	h = Heads{Queries: 2, Shared: 2, Dim: 8}
 	q, places := Buffer{Bytes: 64}, Buffer{Bytes: PlaceBytes}
-	require.ErrorContains(t, Attend(s, q, q, places, 1, h, 1, 20000), "20000 positions are more than the 12024 that a device attends to at once")
+	require.ErrorContains(t, Attend(s, q, q, places, 1, h, 1, 20000), "20000 positions are more than the 12024 that a "+
+		"device attends to at once")
 	require.ErrorContains(t, AddTo(s, Buffer{Bytes: 8}, Buffer{Bytes: 4}, 2, 2), "are not in")
 	require.ErrorContains(t, PickRows(s, Buffer{Bytes: 8}, Buffer{}, Buffer{}, 1, 2), "do not fit")
 }

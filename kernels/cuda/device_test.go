@@ -198,7 +198,8 @@ func TestBufferSlice(t *testing.T) {
 	b := Buffer{Ptr: 1000, Bytes: 100}
 	require.Equal(t, Buffer{Ptr: 1040, Bytes: 60}, b.Slice(40, 60))
 	require.Equal(t, Buffer{Ptr: 1100}, b.Slice(100, 0))
-	for _, c := range [][2]int{{-1, 1}, {0, -1}, {0, 101}, {101, 0}, {1, 100}, {math.MaxInt, 1}, {1, math.MaxInt}, {math.MaxInt, math.MaxInt}} {
+	for _, c := range [][2]int{{-1, 1}, {0, -1}, {0, 101}, {101, 0}, {1, 100}, {math.MaxInt, 1}, {1, math.MaxInt},
+		{math.MaxInt, math.MaxInt}} {
 		require.Panics(t, func() { b.Slice(c[0], c[1]) }, c)
 	}
 }

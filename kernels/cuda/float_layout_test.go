@@ -13,8 +13,9 @@ func TestFloatParameters(t *testing.T) {
 		file string
 		list []string
 	}{
-		"floatGemm":      {unsafe.Sizeof(floatGemm{}), "float_gemm", []string{"gemm128", "gemm64", "gemm_rows"}},
-		"floatConv":      {unsafe.Sizeof(floatConv{}), "float_conv", []string{"conv128", "conv64", "conv_each", "conv_depthwise4", "conv_transpose_each"}},
+		"floatGemm": {unsafe.Sizeof(floatGemm{}), "float_gemm", []string{"gemm128", "gemm64", "gemm_rows"}},
+		"floatConv": {unsafe.Sizeof(floatConv{}), "float_conv", []string{"conv128", "conv64", "conv_each", "conv_depthwise4",
+			"conv_transpose_each"}},
 		"floatPool":      {unsafe.Sizeof(floatPool{}), "float_pool", []string{"pool"}},
 		"floatGlobal":    {unsafe.Sizeof(floatGlobal{}), "float_pool", []string{"global_pool"}},
 		"floatRows":      {unsafe.Sizeof(floatRows{}), "float_rows", []string{"softmax"}},
@@ -77,7 +78,8 @@ func TestFloatTiles(t *testing.T) {
 	for _, c := range []struct {
 		m, n, count int
 		want        string
-	}{{64, 1000, 100, "64"}, {1000, 64, 100, "64"}, {130, 130, 3, "64"}, {130, 130, 4, "128"}, {130, 1030, 1, "128"}, {90, 1100, 1, "64"}, {180, 1100, 1, "128"}, {729, 130, 2, "128"}} {
+	}{{64, 1000, 100, "64"}, {1000, 64, 100, "64"}, {130, 130, 3, "64"}, {130, 130, 4, "128"}, {130, 1030, 1, "128"}, {90, 1100, 1,
+		"64"}, {180, 1100, 1, "128"}, {729, 130, 2, "128"}} {
 		entry, _, _, _ := floatTile(d, c.m, c.n, c.count)
 		assert.Equal(t, c.want, entry, c)
 	}

@@ -118,7 +118,8 @@ func TestFloatProduct(t *testing.T) {
 			{m: 70, n: 66, k: 17, transB: true, bias: true, add: true, lim: true}, {m: 130, n: 129, k: 19, bias: true},
 			{m: 129, n: 130, k: 8, transA: true, transB: true, odd: true},
 			// Tiles for all multiprocessors: large ones.
-			{m: 130, n: 1030, k: 19, bias: true, lim: true}, {m: 1030, n: 129, k: 9, transA: true, transB: true, add: true}, {m: 257, n: 650, k: 16, odd: true},
+			{m: 130, n: 1030, k: 19, bias: true, lim: true}, {m: 1030, n: 129, k: 9, transA: true, transB: true, add: true},
+			{m: 257, n: 650, k: 16, odd: true},
 		} {
 			r := rand.New(rand.NewPCG(1, uint64(c.m)))
 			b := newFloatBench(t, d)
@@ -209,19 +210,26 @@ func TestFloatConv(t *testing.T) {
 			transposed bool
 			odd        bool
 		}{
-			{s: ref.ConvShape{N: 1, H: 5, W: 6, C: 3, M: 70, KH: 3, KW: 3, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 1, PadRight: 1, OutH: 3, OutW: 6}},
+			{s: ref.ConvShape{N: 1, H: 5, W: 6, C: 3, M: 70, KH: 3, KW: 3, StrideH: 2, StrideW: 1, PadTop: 1, PadLeft: 1, PadRight: 1,
+				OutH: 3, OutW: 6}},
 			{s: ref.ConvShape{N: 2, H: 7, W: 5, C: 8, M: 130, KH: 3, KW: 2, DilH: 2, PadTop: 2, PadBottom: 2, OutH: 7, OutW: 4}},
 			{s: ref.ConvShape{N: 2, H: 9, W: 9, C: 4, M: 66, KH: 1, KW: 1, OutH: 9, OutW: 9}, odd: true},
-			{s: ref.ConvShape{N: 1, H: 6, W: 6, C: 8, M: 8, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 6, OutW: 6, Group: 8}, odd: true},
-			{s: ref.ConvShape{N: 2, H: 6, W: 5, C: 6, M: 6, KH: 3, KW: 3, StrideH: 2, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 3, OutW: 5, Group: 6}},
-			{s: ref.ConvShape{N: 2, D: 3, H: 3, W: 4, C: 12, M: 12, KD: 2, KH: 3, KW: 2, DilH: 2, PadTop: 2, PadBottom: 2, OutD: 2, OutH: 3, OutW: 3, Group: 12}},
+			{s: ref.ConvShape{N: 1, H: 6, W: 6, C: 8, M: 8, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 6, OutW: 6,
+				Group: 8}, odd: true},
+			{s: ref.ConvShape{N: 2, H: 6, W: 5, C: 6, M: 6, KH: 3, KW: 3, StrideH: 2, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 3,
+				OutW: 5, Group: 6}},
+			{s: ref.ConvShape{N: 2, D: 3, H: 3, W: 4, C: 12, M: 12, KD: 2, KH: 3, KW: 2, DilH: 2, PadTop: 2, PadBottom: 2, OutD: 2, OutH: 3,
+				OutW: 3, Group: 12}},
 			{s: ref.ConvShape{N: 1, H: 4, W: 5, C: 6, M: 12, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 3, OutW: 4, Group: 3}},
 			{s: ref.ConvShape{N: 1, H: 4, W: 4, C: 6, M: 40, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadRight: 1, OutH: 3, OutW: 4, Group: 2}},
 			{s: ref.ConvShape{N: 1, D: 3, H: 4, W: 3, C: 2, M: 5, KD: 2, KH: 2, KW: 3, PadFront: 1, PadLeft: 1, OutD: 3, OutH: 3, OutW: 2}},
 			{s: ref.ConvShape{N: 4, H: 9, W: 9, C: 3, M: 1100, KH: 2, KW: 2, PadTop: 1, PadLeft: 1, StrideW: 2, OutH: 9, OutW: 5}}, // large tiles
-			{s: ref.ConvShape{N: 9, H: 9, W: 9, C: 4, M: 260, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 9, OutW: 9, Group: 2}, odd: true},
-			{s: ref.ConvShape{N: 2, H: 3, W: 4, C: 4, M: 6, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 7, Group: 2}, transposed: true},
-			{s: ref.ConvShape{N: 1, H: 3, W: 3, C: 3, M: 5, KH: 2, KW: 4, StrideH: 1, StrideW: 3, DilW: 2, OutH: 4, OutW: 13}, transposed: true, odd: true},
+			{s: ref.ConvShape{N: 9, H: 9, W: 9, C: 4, M: 260, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 9, OutW: 9,
+				Group: 2}, odd: true},
+			{s: ref.ConvShape{N: 2, H: 3, W: 4, C: 4, M: 6, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 7, Group: 2},
+				transposed: true},
+			{s: ref.ConvShape{N: 1, H: 3, W: 3, C: 3, M: 5, KH: 2, KW: 4, StrideH: 1, StrideW: 3, DilW: 2, OutH: 4, OutW: 13},
+				transposed: true, odd: true},
 		} {
 			r := rand.New(rand.NewPCG(3, uint64(c.s.H)))
 			b := newFloatBench(t, d)
@@ -495,7 +503,8 @@ func TestFloatChain(t *testing.T) {
 		b := newFloatBench(t, d)
 		for _, size := range [][]int{{2, 3, 8}, {2, 3, 7}, {1, 1, 1}, {48, 1, 1}} {
 			n := size[0] * size[1] * size[2]
-			x, whole, row, column, one := someFloats(r, n, true), someFloats(r, n, true), someFloats(r, size[2], false), someFloats(r, size[1], false), []float32{0.7}
+			x, whole, row, column, one := someFloats(r, n, true), someFloats(r, n, true), someFloats(r, size[2], false), someFloats(r, size[1],
+				false), []float32{0.7}
 			f := cuda.FloatChain{Sizes: size, Links: []cuda.FloatLink{
 				{Binary: true, Operation: cuda.FloatAdd, Step: []int{0, 0, 1}},
 				{Function: cuda.FloatSigmoid},
@@ -551,7 +560,8 @@ func TestFloatRows(t *testing.T) {
 			norm := cuda.FloatNorm{Rows: rows, N: n, Eps: 1e-5, Center: true}
 			mean, inv := room[float32](b, rows), room[float32](b, rows)
 			require.NoError(t, norm.Launch(b.s, out.Ptr, in.Ptr, put(b, scale).Ptr, put(b, bias).Ptr, mean.Ptr, inv.Ptr))
-			sameFloats(t, each(func(dst, src []float32) { ref.LayerNorm(dst, src, scale, bias, 1e-5) }), get[float32](b, out, len(x)), "layer norm", n)
+			sameFloats(t, each(func(dst, src []float32) { ref.LayerNorm(dst, src, scale, bias, 1e-5) }), get[float32](b, out, len(x)),
+				"layer norm", n)
 			means := make([]float32, rows)
 			for i := range means {
 				means[i] = float32(ref.Sum(x[i*n:][:n]) / float64(n))
@@ -614,8 +624,9 @@ func TestFloatReductions(t *testing.T) {
 		}
 	}
 	list := map[cuda.FloatReduction]func(x []float32) float32{
-		cuda.FloatSum: lanes(same, sum), cuda.FloatMean: lanes(same, func(s, n float64) float64 { return s / n }), cuda.FloatSquares: lanes(square, sum),
-		cuda.FloatL1: lanes(math.Abs, sum), cuda.FloatL2: lanes(square, func(s, _ float64) float64 { return math.Sqrt(s) }),
+		cuda.FloatSum: lanes(same, sum), cuda.FloatMean: lanes(same, func(s, n float64) float64 { return s / n }),
+		cuda.FloatSquares: lanes(square, sum),
+		cuda.FloatL1:      lanes(math.Abs, sum), cuda.FloatL2: lanes(square, func(s, _ float64) float64 { return math.Sqrt(s) }),
 		cuda.FloatMax: fold(math.Inf(-1), math.Max), cuda.FloatMin: fold(math.Inf(1), math.Min),
 	}
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
@@ -739,7 +750,8 @@ func testMoves[T uint8 | uint16 | uint32 | uint64](b *floatBench) {
 	})
 	require.Equal(t, []uint32{1}, get[uint32](b, fault, 1))
 	check("select", 6, func(i int) T { return []T{x[0], x[11]}[i%2] }, func(dst driver.Ptr) error {
-		return cuda.Select(b.s, dst, put(b, []uint8{1, 0}).Ptr, in.Ptr, in.Ptr+driver.Ptr(10*size), size, []int{3, 2}, []int{0, 1}, []int{0, 1}, []int{0, 1})
+		return cuda.Select(b.s, dst, put(b, []uint8{1, 0}).Ptr, in.Ptr, in.Ptr+driver.Ptr(10*size), size, []int{3, 2}, []int{0, 1},
+			[]int{0, 1}, []int{0, 1})
 	})
 }
 
@@ -836,7 +848,9 @@ func combined[T int8 | uint8 | int16 | uint32 | int32 | int64](b *floatBench, n 
 	k := len(list)
 	x, y := put(b, list), put(b, list)
 	for op, f := range map[cuda.IntegerOperation]func(x, y T) T{
-		cuda.IntegerAdd: func(x, y T) T { return x + y }, cuda.IntegerSub: func(x, y T) T { return x - y }, cuda.IntegerMul: func(x, y T) T { return x * y },
+		cuda.IntegerAdd: func(x, y T) T { return x + y }, cuda.IntegerSub: func(x, y T) T {
+			return x - y
+		}, cuda.IntegerMul: func(x, y T) T { return x * y },
 		cuda.IntegerMax: func(x, y T) T { return max(x, y) }, cuda.IntegerMin: func(x, y T) T { return min(x, y) },
 	} {
 		out := room[T](b, k*k)

@@ -39,8 +39,8 @@ func gramSums(codes []int, base, offset []int32, groups, k int) []int64 {
 // Sums are exact: of one tile and of several, with rows and columns that fill none, of small groups that share a tile, of rows in slices.
 func TestGram(t *testing.T) {
 	for _, c := range []struct{ groups, k, rows int }{
-		{1, 1, 1}, {1, 1, 5000}, {1, 5, 33}, {3, 9, 70}, {9, 9, 64}, {70, 1, 40}, {2, 32, 31}, {2, 33, 65}, {1, 64, 96}, {1, 65, 40}, {2, 100, 37},
-		{1, 150, 100}, {1, 200, 32}, {1, 7, 0},
+		{1, 1, 1}, {1, 1, 5000}, {1, 5, 33}, {3, 9, 70}, {9, 9, 64}, {70, 1, 40}, {2, 32, 31}, {2, 33, 65}, {1, 64, 96}, {1, 65, 40},
+		{2, 100, 37}, {1, 150, 100}, {1, 200, 32}, {1, 7, 0},
 	} {
 		t.Run(fmt.Sprintf("%dx%d, %d rows", c.groups, c.k, c.rows), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(c.k), uint64(c.rows)))
@@ -74,8 +74,8 @@ func TestGram(t *testing.T) {
 	}
 }
 
-// The sums of the most rows that are added in 32 bits do not overflow them where each is the largest that it can be, and more rows are another
-// slice.
+// The sums of the most rows that are added in 32 bits do not overflow them where each is the largest that it can be, and more rows are
+// another slice.
 func TestGramLimits(t *testing.T) {
 	longtest.Need(t, "half a million rows")
 	cudatest.On(t, []int{80}, func(t *testing.T, d *cuda.Device) {
@@ -105,10 +105,12 @@ func TestGramLimits(t *testing.T) {
 func TestGramCodes(t *testing.T) {
 	inf := float32(math.Inf(1))
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, f := range []qmath.Fixed{{Step: 0.25, Limit: 4095}, {Step: 0x1p-20, Limit: 100}, {Step: 0x1p120, Limit: 4095}, {Step: 0x1p-149, Limit: 4095}} {
+	for _, f := range []qmath.Fixed{{Step: 0.25, Limit: 4095}, {Step: 0x1p-20, Limit: 100}, {Step: 0x1p120, Limit: 4095},
+		{Step: 0x1p-149, Limit: 4095}} {
 		x := []float32{0, inf, -inf, float32(math.NaN()), math.MaxFloat32, 0x1p-149, -0x1p-149}
 		for range 500 {
-			x = append(x, float32(f.Step*r.NormFloat64()*float64(f.Limit)/2), float32(f.Step*(float64(r.IntN(9))-4.5)), float32(-f.Step*(float64(f.Limit)+0.5)))
+			x = append(x, float32(f.Step*r.NormFloat64()*float64(f.Limit)/2), float32(f.Step*(float64(r.IntN(9))-4.5)),
+				float32(-f.Step*(float64(f.Limit)+0.5)))
 		}
 		const run = 10
 		at := make([]int32, (len(x)+run-1)/run)

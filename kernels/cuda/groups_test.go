@@ -20,7 +20,8 @@ func TestMulGroups(t *testing.T) {
 		{33, 48, 16, 8, 18}, {9, 20, 4, 8, 3}, {7, 6, 3, 8, 2}, {8, 24, 32, 8, 2}, {34, 64, 32, 4, 18}, {6, 48, 8, 4, 5}, {4, 12, 6, 4, 2},
 	} {
 		t.Run(fmt.Sprintf("%dx%d in %ds of %d bits by %d", c.rows, c.cols, c.size, c.bits, c.n), func(t *testing.T) {
-			g := groupsCase{random: rand.New(rand.NewPCG(uint64(c.rows), uint64(c.n))), rows: c.rows, cols: c.cols, size: c.size, bits: c.bits, n: c.n}
+			g := groupsCase{random: rand.New(rand.NewPCG(uint64(c.rows), uint64(c.n))), rows: c.rows, cols: c.cols, size: c.size,
+				bits: c.bits, n: c.n}
 			g.fill()
 			cudatest.Each(t, g.run)
 		})

@@ -139,10 +139,11 @@ func cases(t *testing.T, full int) int {
 const batch = 1 << 14
 
 // extremes are accumulators at which something ends.
-var extremes = []int64{0, 1, -1, 2, -2, 127, -128, 1<<23 - 1, 1 << 24, 1<<24 + 1, 1<<30 - 1, 1 << 30, -1 << 30, math.MaxInt32, math.MinInt32,
-	math.MaxInt32 - 1, math.MinInt32 + 1}
+var extremes = []int64{0, 1, -1, 2, -2, 127, -128, 1<<23 - 1, 1 << 24, 1<<24 + 1, 1<<30 - 1, 1 << 30, -1 << 30, math.MaxInt32,
+	math.MinInt32, math.MaxInt32 - 1, math.MinInt32 + 1}
 
-var extremes64 = append([]int64{math.MaxInt64, math.MinInt64, math.MinInt64 + 1, 1 << 31, 1 << 53, 1<<53 + 1, -1 << 31, 1 << 40, -1 << 62, 1 << 62}, extremes...)
+var extremes64 = append([]int64{math.MaxInt64, math.MinInt64, math.MinInt64 + 1, 1 << 31, 1 << 53, 1<<53 + 1, -1 << 31, 1 << 40, -1 << 62,
+	1 << 62}, extremes...)
 
 // accumulator draws numbers of all magnitudes.
 func accumulator(r *rand.Rand, bits int) int64 {

@@ -331,7 +331,8 @@ func check(t *testing.T, d *cuda.Device, r *rand.Rand, op cuda.LinearOp, name st
 		held = append(held, buf)
 		return buf
 	}
-	args := cuda.LinearArgs{X: put(rawCodes(op.X.Type, x)), Right: put(rawCodes(op.Y.Type, right)), Residual: put(rawCodes(op.Residual, residual)),
+	args := cuda.LinearArgs{X: put(rawCodes(op.X.Type, x)), Right: put(rawCodes(op.Y.Type, right)),
+		Residual:  put(rawCodes(op.Residual, residual)),
 		Constants: put(l.Constants()), Workspace: room(l.WorkspaceBytes())}
 	rows := len(acc) / max(channels, 1)
 	for i := range op.Outputs {
@@ -402,7 +403,8 @@ func TestTiles(t *testing.T) {
 				continue
 			}
 			for i, c := range []struct{ m, n, k, splits int }{
-				{1, 1, 16, 1}, {tile.M, tile.N, 64, 1}, {tile.M + 1, tile.N + 1, 80, 1}, {3, 20, 768, 3}, {2, 24, 1536, 12}, {tile.M - 3, 2*tile.N - 4, 144, 2},
+				{1, 1, 16, 1}, {tile.M, tile.N, 64, 1}, {tile.M + 1, tile.N + 1, 80, 1}, {3, 20, 768, 3}, {2, 24, 1536, 12},
+				{tile.M - 3, 2*tile.N - 4, 144, 2},
 			} {
 				op := cuda.LinearOp{Left: rowMajor(nil, c.m, c.k), Right: rowMajor(nil, c.k, c.n), Method: "product", Tile: tile.Name, Splits: c.splits}
 				op.X = someCodes(r, []cuda.Element{cuda.Int8, cuda.Uint8}[i%2])
@@ -424,23 +426,29 @@ func TestWindows(t *testing.T) {
 			splits       int
 		}{
 			{ConvShape: ref.ConvShape{N: 2, H: 5, W: 6, C: 16, M: 20, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 6}},
-			{ConvShape: ref.ConvShape{N: 1, H: 9, W: 7, C: 32, M: 8, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 4}, splits: 2},
-			{ConvShape: ref.ConvShape{N: 1, H: 12, W: 12, C: 3, M: 17, KH: 7, KW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3, OutH: 6, OutW: 6}},
+			{ConvShape: ref.ConvShape{N: 1, H: 9, W: 7, C: 32, M: 8, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 4},
+				splits: 2},
+			{ConvShape: ref.ConvShape{N: 1, H: 12, W: 12, C: 3, M: 17, KH: 7, KW: 7, StrideH: 2, StrideW: 2, PadTop: 3, PadLeft: 3,
+				OutH: 6, OutW: 6}},
 			{ConvShape: ref.ConvShape{N: 1, H: 8, W: 8, C: 1, M: 4, KH: 5, KW: 5, OutH: 4, OutW: 4}},
 			{ConvShape: ref.ConvShape{N: 2, H: 4, W: 4, C: 24, M: 12, KH: 1, KW: 1, OutH: 4, OutW: 4}},
 			{ConvShape: ref.ConvShape{N: 2, H: 4, W: 4, C: 48, M: 12, KH: 1, KW: 1, OutH: 4, OutW: 4}},
 			{ConvShape: ref.ConvShape{N: 1, H: 6, W: 6, C: 30, M: 9, KH: 2, KW: 3, DilH: 2, DilW: 2, PadTop: 1, PadLeft: 2, OutH: 5, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 1, H: 1, W: 40, C: 16, M: 16, KH: 1, KW: 5, StrideW: 3, PadLeft: 2, OutH: 1, OutW: 13}},
-			{ConvShape: ref.ConvShape{N: 1, D: 4, H: 4, W: 3, C: 16, M: 8, KD: 2, KH: 3, KW: 2, StrideD: 2, PadFront: 1, PadTop: 1, OutD: 2, OutH: 3, OutW: 2}},
+			{ConvShape: ref.ConvShape{N: 1, D: 4, H: 4, W: 3, C: 16, M: 8, KD: 2, KH: 3, KW: 2, StrideD: 2, PadFront: 1, PadTop: 1, OutD: 2,
+				OutH: 3, OutW: 2}},
 			{ConvShape: ref.ConvShape{N: 1, H: 5, W: 5, C: 32, M: 32, Group: 2, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 1, H: 5, W: 5, C: 24, M: 30, Group: 3, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 1, H: 5, W: 5, C: 12, M: 8, Group: 4, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 2, H: 6, W: 5, C: 20, M: 20, Group: 20, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 6, OutW: 5}},
-			{ConvShape: ref.ConvShape{N: 2, H: 7, W: 9, C: 12, M: 12, Group: 12, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, OutH: 4, OutW: 5}},
+			{ConvShape: ref.ConvShape{N: 2, H: 7, W: 9, C: 12, M: 12, Group: 12, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1,
+				OutH: 4, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 1, H: 3, W: 2, C: 4, M: 4, Group: 4, KH: 3, KW: 3, PadTop: 3, PadLeft: 2, OutH: 6, OutW: 7}},
-			{ConvShape: ref.ConvShape{N: 1, H: 7, W: 6, C: 4, M: 4, Group: 4, KH: 3, KW: 3, DilH: 2, DilW: 2, PadTop: 1, PadLeft: 2, OutH: 5, OutW: 6}},
+			{ConvShape: ref.ConvShape{N: 1, H: 7, W: 6, C: 4, M: 4, Group: 4, KH: 3, KW: 3, DilH: 2, DilW: 2, PadTop: 1, PadLeft: 2,
+				OutH: 5, OutW: 6}},
 			{ConvShape: ref.ConvShape{N: 1, H: 4, W: 9, C: 8, M: 8, Group: 8, KH: 3, KW: 3, StrideH: 1, StrideW: 2, PadTop: 1, OutH: 4, OutW: 4}},
-			{ConvShape: ref.ConvShape{N: 1, H: 9, W: 9, C: 8, M: 8, Group: 8, KH: 5, KW: 5, StrideH: 2, StrideW: 2, PadTop: 2, PadLeft: 2, OutH: 5, OutW: 5}},
+			{ConvShape: ref.ConvShape{N: 1, H: 9, W: 9, C: 8, M: 8, Group: 8, KH: 5, KW: 5, StrideH: 2, StrideW: 2, PadTop: 2, PadLeft: 2,
+				OutH: 5, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 1, H: 6, W: 5, C: 8, M: 8, Group: 8, KH: 7, KW: 7, PadTop: 3, PadLeft: 3, OutH: 6, OutW: 5}},
 			{ConvShape: ref.ConvShape{N: 1, H: 4, W: 5, C: 6, M: 6, Group: 6, KH: 3, KW: 2, PadTop: 1, OutH: 4, OutW: 4}},
 			{ConvShape: ref.ConvShape{N: 1, H: 5, W: 6, C: 16, M: 20, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 5, OutW: 6}, method: "direct"},
@@ -525,7 +533,8 @@ func TestSaturatingSums(t *testing.T) {
 // More products than a launch takes are refused before anything is put on the device.
 func TestTooManyProducts(t *testing.T) {
 	d := cudatest.Device(t, 80)
-	op := cuda.LinearOp{Left: rowMajor([]int{70000}, 1, 4), Right: rowMajor([]int{70000}, 4, 1), X: cuda.Codes{Type: cuda.Int8}, Y: cuda.Codes{Type: cuda.Int8},
+	op := cuda.LinearOp{Left: rowMajor([]int{70000}, 1, 4), Right: rowMajor([]int{70000}, 4, 1), X: cuda.Codes{Type: cuda.Int8},
+		Y:       cuda.Codes{Type: cuda.Int8},
 		Outputs: []cuda.LinearOut{{Type: cuda.Int32}}}
 	_, err := d.NewLinear(op)
 	require.ErrorContains(t, err, "70000 products of matrices are too many for one step")
@@ -779,7 +788,8 @@ func TestTune(t *testing.T) {
 		s := ref.ConvShape{N: 1, H: 6, W: 6, C: 16, M: 24, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, OutH: 6, OutW: 6}
 		window := cuda.LinearOp{Window: &s, X: someCodes(r, cuda.Uint8), Adds: true, Residual: cuda.Int8}
 		randomWeights(r, &window, s.WeightLen(), s.M, 1)
-		stack := cuda.LinearOp{Left: rowMajor([]int{2}, 9, 32), Right: rowMajor([]int{2}, 32, 20), X: someCodes(r, cuda.Int8), Y: someCodes(r, cuda.Uint8)}
+		stack := cuda.LinearOp{Left: rowMajor([]int{2}, 9, 32), Right: rowMajor([]int{2}, 32, 20), X: someCodes(r, cuda.Int8),
+			Y: someCodes(r, cuda.Uint8)}
 		for i, op := range []cuda.LinearOp{window, stack} {
 			outputs(r, t, &op, named(t, "trt"), cuda.Uint8)
 			op.Outputs[0].Stride = 32
@@ -804,8 +814,8 @@ func TestTune(t *testing.T) {
 	})
 }
 
-// TestTiledWindows: every tile with windows whose pixels have a multiple of 16 bytes, and with such that have one of 4, of both types of codes, with sums
-// that take more steps than a ring has stages.
+// TestTiledWindows: every tile with windows whose pixels have a multiple of 16 bytes, and with such that have one of 4, of both types of
+// codes, with sums that take more steps than a ring has stages.
 func TestTiledWindows(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		r := rand.New(rand.NewPCG(31, 32))

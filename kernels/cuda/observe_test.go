@@ -250,7 +250,8 @@ func TestCountNear(t *testing.T) {
 // The two largest values of rows, as package observers takes them.
 func TestObserveLeaders(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
-		for _, rows := range []cuda.TallyRows{{Outer: 1, N: 2, Inner: 1}, {Outer: 3, N: 10, Inner: 1}, {Outer: 5, N: 1000, Inner: 1}, {Outer: 200, N: 3, Inner: 1},
+		for _, rows := range []cuda.TallyRows{{Outer: 1, N: 2, Inner: 1}, {Outer: 3, N: 10, Inner: 1}, {Outer: 5, N: 1000, Inner: 1},
+			{Outer: 200, N: 3, Inner: 1},
 			{Outer: 2, N: 7, Inner: 5}, {Outer: 1, N: 4, Inner: 300}, {Outer: 40, N: 32, Inner: 1}} {
 			t.Run(fmt.Sprintf("%+v", rows), func(t *testing.T) {
 				r := rand.New(rand.NewPCG(5, uint64(rows.N)))
@@ -305,11 +306,12 @@ func TestObserveRefuses(t *testing.T) {
 		channels := m.zeros(cuda.ChannelBytes(3))
 		require.NoError(t, cuda.ObserveExtremes(m.stream, tally, channels, words, words, x, good))
 		for name, err := range map[string]error{
-			"no channels":     cuda.ObserveExtremes(m.stream, tally, cuda.Buffer{}, words, words, x, good),
-			"no tally":        cuda.ObserveExtremes(m.stream, cuda.Buffer{}, channels, words, words, x, good),
-			"one half":        cuda.ObserveExtremes(m.stream, tally, channels, words, words.Slice(0, 4), x, good),
-			"another size":    cuda.ObserveExtremes(m.stream, tally, channels, words, words, x, cuda.TallySamples{Count: 2, Size: 11}),
-			"uneven channels": cuda.ObserveExtremes(m.stream, tally, channels, words, words, x, cuda.TallySamples{Count: 2, Size: 12, Channels: 3, Inner: 3}),
+			"no channels":  cuda.ObserveExtremes(m.stream, tally, cuda.Buffer{}, words, words, x, good),
+			"no tally":     cuda.ObserveExtremes(m.stream, cuda.Buffer{}, channels, words, words, x, good),
+			"one half":     cuda.ObserveExtremes(m.stream, tally, channels, words, words.Slice(0, 4), x, good),
+			"another size": cuda.ObserveExtremes(m.stream, tally, channels, words, words, x, cuda.TallySamples{Count: 2, Size: 11}),
+			"uneven channels": cuda.ObserveExtremes(m.stream, tally, channels, words, words, x,
+				cuda.TallySamples{Count: 2, Size: 12, Channels: 3, Inner: 3}),
 			"no table":        cuda.ObserveCount(m.stream, few, x),
 			"no table at all": cuda.ObserveSettle(m.stream, few),
 			"rows of one":     cuda.ObserveLeaders(m.stream, tally, tally, x, cuda.TallyRows{Outer: 24, N: 1, Inner: 1}),

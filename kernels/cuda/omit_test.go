@@ -21,9 +21,9 @@ import (
 // ordering is what orders something.
 var ordering = regexp.MustCompile(`^\s*(@\S+ )?(bar\.|barrier\.|cp\.async\.(commit|wait)|wgmma\.(fence|commit|wait)|fence\.proxy)`)
 
-// needless are barriers that no kernel needs, by their place in the PTX: in products behind the loop, whose last step has one, and behind the
-// only pass of outputs; in the observers at the end of a sample, and the last of extremes_of_rows, behind which threads read only what they wrote; in
-// softmax before shared memory is first written.
+// needless are barriers that no kernel needs, by their place in the PTX: in products behind the loop, whose last step has one, and behind
+// the only pass of outputs; in the observers at the end of a sample, and the last of extremes_of_rows, behind which threads read only what
+// they wrote; in softmax before shared memory is first written.
 var needless = regexp.MustCompile(`^(product_\S+\.sm_80 \w+ bar\.sync 3|product_32x64\.sm_61 \w+ bar\.sync 4|` +
 	`observe\.sm_61 (extremes_of_rows bar\.sync (1|10)|extremes_of_runs bar\.sync 1)|` +
 	`softmax\.sm_61 (softmax bar\.sync 1|softmax_bytes_\w+ bar\.sync 2))$`)

@@ -159,7 +159,8 @@ func TestPTXIsExact(t *testing.T) {
 func TestPTXFaultsAreFound(t *testing.T) {
 	head := ".version 7.0\n.target sm_80\n.visible .entry k(\n"
 	file := func(body string) ptxFile { return ptxFile{"", "x", "sm_80", "// clang\n" + head + body} }
-	assert.Empty(t, faults(file("\tadd.rn.f32 \t%f1, %f2, %f3;\n\t@%p1 fma.rn.f32 %f1, %f2, %f3, %f4;\n\tadd.s32 %r1, %r2, %r3;\n\tmul.wide.u32 %rd1, %r1, %r2; // mul.f32 x\n")))
+	assert.Empty(t, faults(file("\tadd.rn.f32 \t%f1, %f2, %f3;\n\t@%p1 fma.rn.f32 %f1, %f2, %f3, %f4;\n\tadd.s32 %r1, %r2, %r3;\n"+
+		"\tmul.wide.u32 %rd1, %r1, %r2; // mul.f32 x\n")))
 	for body, fault := range map[string]string{
 		"\tmul.f32 \t%f1, %f2, %f3;\n":                   "x.k: mul.f32 may be fused",
 		"\t@%p2 add.f64 \t%fd1, %fd2, %fd3;\n":           "x.k: add.f64 may be fused",
@@ -277,7 +278,8 @@ func TestPTXAssembles(t *testing.T) {
 				assert.Len(t, kernels, strings.Count(f.text, ".visible .entry"))
 				for _, name := range slices.Sorted(maps.Keys(kernels)) {
 					k := kernels[name]
-					t.Logf("%-32s %3d registers, %5d bytes of shared memory, stack %d, spilled %d, %d", name, k.registers, k.shared, k.stack, k.stores, k.loads)
+					t.Logf("%-32s %3d registers, %5d bytes of shared memory, stack %d, spilled %d, %d", name, k.registers, k.shared, k.stack,
+						k.stores, k.loads)
 					full := f.name + "." + name
 					if most := maySpill(t, full); k.stack > 2*most || k.stores > most || k.loads > 2*most {
 						t.Errorf("%s for %s: stack frame of %d bytes, %d bytes of spill stores, %d of loads", full, arch, k.stack, k.stores, k.loads)
@@ -292,8 +294,8 @@ func TestPTXAssembles(t *testing.T) {
 func TestSpillsAreFound(t *testing.T) {
 	fake := filepath.Join(t.TempDir(), "ptxas")
 	out := "ptxas info    : Compiling entry function 'k' for 'sm_80'\nptxas info    : Function properties for k\n" +
-		"    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\nptxas info    : Used 32 registers, used 1 barriers, 4096 bytes smem\n" +
-		"ptxas warning : something\n"
+		"    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads\n" +
+		"ptxas info    : Used 32 registers, used 1 barriers, 4096 bytes smem\n" + "ptxas warning : something\n"
 	require.NoError(t, os.WriteFile(fake, []byte("#!/bin/sh\ncat <<'E'\n"+out+"E\n"), 0o755))
 	if err := exec.Command(fake).Run(); err != nil {
 		t.Skip("no shell here")

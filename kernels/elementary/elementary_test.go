@@ -14,10 +14,12 @@ import (
 
 // arguments are of all magnitudes, most of them where functions bend.
 func arguments() []float64 {
-	list := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 710, -746, 7.09782712893383973096e+02, 1e-310, -1e-310, 5e-324, math.Inf(1), math.Inf(-1), math.MaxFloat64}
+	list := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 710, -746, 7.09782712893383973096e+02, 1e-310, -1e-310, 5e-324, math.Inf(1),
+		math.Inf(-1), math.MaxFloat64}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
-		list = append(list, 2*rng.Float64()-1, 12*rng.Float64()-6, 60*rng.Float64()-30, 1500*rng.Float64()-750, math.Ldexp(2*rng.Float64()-1, rng.IntN(80)-60))
+		list = append(list, 2*rng.Float64()-1, 12*rng.Float64()-6, 60*rng.Float64()-30, 1500*rng.Float64()-750,
+			math.Ldexp(2*rng.Float64()-1, rng.IntN(80)-60))
 	}
 	return list
 }

@@ -58,7 +58,8 @@ func TestSelect(t *testing.T) {
 		assert.True(t, r.Runs(cpu.Features{AVX2: true, AVX512: true, AVXVNNI: true, AVX512VNNI: true, NEON: true, NEONDot: true}), r.Name)
 		assert.Equal(t, r.ISA == "go", r.Runs(cpu.Features{}), r.Name)
 	}
-	for _, f := range []cpu.Features{{}, {AVX2: true}, {AVX2: true, AVX512: true}, {AVX2: true, AVXVNNI: true}, {AVX2: true, AVX512: true, AVX512VNNI: true}} {
+	for _, f := range []cpu.Features{{}, {AVX2: true}, {AVX2: true, AVX512: true}, {AVX2: true, AVXVNNI: true},
+		{AVX2: true, AVX512: true, AVX512VNNI: true}} {
 		table := kernels.Select(f)
 		for op, r := range table.Rows() {
 			assert.Equal(t, kernels.Op(op), r.Op)

@@ -27,7 +27,8 @@ func TestBlocks(t *testing.T) {
 	}{
 		{"8 bits, ties away from zero", qmath.BlockRule{Bits: 8}, block(127, 0.5, -1.5, 2.5), []int8{127, 1, -2, 3}, 1},
 		{"8 bits, the scale is stored as half", qmath.BlockRule{Bits: 8}, block(third, -third), []int8{127, -127}, qmath.FP16.Round(third / 127)},
-		{"8 bits, the scale is stored as float", qmath.BlockRule{Bits: 8, Scale: qmath.FloatScale}, block(third, -third), []int8{127, -127}, third / 127},
+		{"8 bits, the scale is stored as float", qmath.BlockRule{Bits: 8, Scale: qmath.FloatScale}, block(third, -third), []int8{127, -127},
+			third / 127},
 		{"ggml's 4 bits, the largest is negative", qmath.BlockRule{Bits: 4}, block(-8, 8, 7.5, 0.5, -0.5, -7.5), []int8{-8, 7, 7, 1, 0, -7}, 1},
 		{"ggml's 4 bits, the largest is positive", qmath.BlockRule{Bits: 4}, block(8, -8, -7.5, -0.5, 0.5), []int8{-8, 7, 7, 1, 0}, -1},
 		{"InferLLM's 4 bits", qmath.BlockRule{Bits: 4, Scale: qmath.FloatScale}, block(7, -7, 2.5, -2.5, 0.5), []int8{7, -7, 3, -3, 1}, 1},

@@ -187,7 +187,8 @@ func TestRequantizeAdd(t *testing.T) {
 
 func TestPrepareErrors(t *testing.T) {
 	for _, p := range Profiles() {
-		for _, c := range []Channel{{X: 0, W: 1, Y: 1}, {X: 1, W: -1, Y: 1}, {X: 1, W: 1, Y: float32(math.Inf(1))}, {X: float32(math.NaN()), W: 1, Y: 1}} {
+		for _, c := range []Channel{{X: 0, W: 1, Y: 1}, {X: 1, W: -1, Y: 1}, {X: 1, W: 1, Y: float32(math.Inf(1))},
+			{X: float32(math.NaN()), W: 1, Y: 1}} {
 			_, err := p.Prepare(c)
 			require.ErrorContains(t, err, "profile "+p.Name+": scale ", "%+v", c)
 		}

@@ -34,7 +34,8 @@ func BenchmarkFake(b *testing.B) {
 	for i := range x {
 		x[i] = float32(math.Sin(float64(i)*7) * float64(i%97))
 	}
-	for _, c := range []Codec{{Format: IntegerFormat(8, false)}, {Format: FormatOf(FloatE4M3)}, {Format: FormatOf(FloatE5M2)}, {Format: FormatOf(FloatE2M1)},
+	for _, c := range []Codec{{Format: IntegerFormat(8, false)}, {Format: FormatOf(FloatE4M3)}, {Format: FormatOf(FloatE5M2)},
+		{Format: FormatOf(FloatE2M1)},
 		{Format: FormatOf(BookNF4)}} {
 		c.Scale = 0.1
 		b.Run(c.FormatName(), func(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 func TestFixedCodes(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, f := range []Fixed{{0.25, 100}, {0.1, 100}, {3, 100}, {0x1p-1010, 100}} {
-		src := []float32{0, float32(math.Copysign(0, -1)), float32(f.Step), float32(-2 * f.Step), float32(1.4 * f.Step), float32(-1.6 * f.Step), float32(100 * f.Step),
-			float32(1000 * f.Step), float32(-1000 * f.Step)}
+		src := []float32{0, float32(math.Copysign(0, -1)), float32(f.Step), float32(-2 * f.Step), float32(1.4 * f.Step), float32(-1.6 * f.Step),
+			float32(100 * f.Step), float32(1000 * f.Step), float32(-1000 * f.Step)}
 		want := []int16{0, 0, 1, -2, 1, -2, 100, 100, -100}
 		limited := uint64(2)
 		if f.Step < 1e-100 { // no float32

@@ -17,14 +17,16 @@ func TestFixedPoint(t *testing.T) {
 		assert.Equal(t, c[2], DoublingHighMul(c[0], c[1]), "%d * %d", c[0], c[1])
 	}
 	for _, c := range [][3]int32{
-		{5, 0, 5}, {5, 1, 3}, {-5, 1, -3}, {4, 3, 1}, {-4, 3, -1}, {3, 3, 0}, {-3, 3, 0}, {math.MinInt32, 31, -1}, {math.MaxInt32, 31, 1}, {1 << 30, 31, 1},
+		{5, 0, 5}, {5, 1, 3}, {-5, 1, -3}, {4, 3, 1}, {-4, 3, -1}, {3, 3, 0}, {-3, 3, 0}, {math.MinInt32, 31, -1}, {math.MaxInt32, 31, 1},
+		{1 << 30, 31, 1},
 	} {
 		assert.Equal(t, c[2], DivideByPowerOfTwo(c[0], c[1]), "%d / 2^%d", c[0], c[1])
 	}
 	for _, c := range [][3]int16{{1, 1 << 14, 1}, {-1, 1 << 14, 0}, {-3, 1 << 14, -1}, {math.MinInt16, math.MinInt16, math.MaxInt16}} {
 		assert.Equal(t, c[2], highMul16(c[0], c[1]), "%d * %d", c[0], c[1])
 	}
-	assert.Equal(t, []int16{1<<14 + 1, 1 << 14, math.MaxInt16}, []int16{narrow(1<<30 + 1<<15), narrow(1<<30 + 1<<15 - 1), narrow(math.MaxInt32)})
+	assert.Equal(t, []int16{1<<14 + 1, 1 << 14, math.MaxInt16}, []int16{narrow(1<<30 + 1<<15), narrow(1<<30 + 1<<15 - 1),
+		narrow(math.MaxInt32)})
 	assert.Equal(t, []int16{math.MaxInt16, math.MinInt16, -6}, []int16{shiftLeft16(20000, 1), shiftLeft16(-20000, 1), shiftLeft16(-3, 1)})
 }
 
@@ -47,8 +49,10 @@ func TestFixedPointFunctions(t *testing.T) {
 
 // Ties of 64-bit accumulators go where those of 32 bits go, TFLite's once and up.
 func TestRequantize64Ties(t *testing.T) {
-	want := map[string][2]int32{"tflite2": {-2, 3}, "tflite1": {-2, 3}, "tvm-upward": {-2, 3}, "tvm-nearest": {-3, 3}, "tvm-a64": {-2, 3}, "rndnu": {-2, 3},
-		"pow2": {-2, 3}, "pow2-floor": {-3, 2}, "pow2-half-away": {-3, 3}, "pow2-half-even": {-2, 2}, "ort": {-2, 2}, "onnx": {-2, 2}, "trt": {-2, 2}}
+	want := map[string][2]int32{"tflite2": {-2, 3}, "tflite1": {-2, 3}, "tvm-upward": {-2, 3}, "tvm-nearest": {-3, 3}, "tvm-a64": {-2, 3},
+		"rndnu": {-2, 3},
+		"pow2":  {-2, 3}, "pow2-floor": {-3, 2}, "pow2-half-away": {-3, 3}, "pow2-half-even": {-2, 2}, "ort": {-2, 2}, "onnx": {-2, 2},
+		"trt": {-2, 2}}
 	for name, w := range want {
 		p := named(t, name)
 		m, err := p.Prepare(Channel{X: 0.25, W: 1, Y: 1})

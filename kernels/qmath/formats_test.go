@@ -47,8 +47,8 @@ func floats(b []byte) []float32 {
 	return x
 }
 
-// different says where other implementations do not agree with ours, how often (scales of blocks, elements in blocks whose scales agree), and
-// why. Whatever is not listed is equal: the codes of single numbers bit for bit, elements of blocks but for the sign of zero.
+// different says where other implementations do not agree with ours, how often (scales of blocks, elements in blocks whose scales agree),
+// and why. Whatever is not listed is equal: the codes of single numbers bit for bit, elements of blocks but for the sign of zero.
 var different = []struct {
 	format, blocks, source string
 	scales, elements       int
@@ -61,7 +61,8 @@ var different = []struct {
 	{"e2m1", "mx-ceil", "torchao", 2, 0, "zero blocks"},
 	{"e4m3", "mx-ceil", "torchao", 4, 0, "zero blocks; it divides in float32 first: 7.0000005 / 448 is 2^-6 there, and the number clips"},
 	{"e5m2", "mx-ceil", "torchao", 5, 0, "zero blocks; the division in float32"},
-	{"e2m1", "mx-ceil", "nvidia-modelopt", 2, 15, "zero blocks; ties of E2M1 go to the smaller number there, to even here, in OCP and in the others"},
+	{"e2m1", "mx-ceil", "nvidia-modelopt", 2, 15, "zero blocks; ties of E2M1 go to the smaller number there, to even here, " +
+		"in OCP and in the others"},
 	{"e4m3", "mx-ceil", "nvidia-modelopt", 4, 0, "zero blocks; the division in float32"},
 	{"e2m1", "mx-ceil", "mlx", 0, 15, "ties of E2M1 go to the smaller number"},
 	{"e2m1", "mx", "microxcaling", 0, 14, "log2 in float32: a float32 below a power of two counts as that power"},
@@ -96,7 +97,8 @@ func TestFormatsAreThoseOfOthers(t *testing.T) {
 		want[key] = [2]int{d.scales, d.elements}
 	}
 	require.Equal(t, want, counts)
-	for _, f := range []string{"e4m3 ", "e5m2 ", "e2m1 ", "nf4 ", "int4 ", "e2m1 mx", "e4m3 mx", "e5m2 mx", "e2m1 mx-ceil", "e4m3 mx-ceil", "e2m1 nv"} {
+	for _, f := range []string{"e4m3 ", "e5m2 ", "e2m1 ", "nf4 ", "int4 ", "e2m1 mx", "e4m3 mx", "e5m2 mx", "e2m1 mx-ceil",
+		"e4m3 mx-ceil", "e2m1 nv"} {
 		require.GreaterOrEqual(t, len(sources[f]), 2, f)
 	}
 }

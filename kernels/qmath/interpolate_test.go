@@ -51,7 +51,8 @@ func TestInterpolateFormula(t *testing.T) {
 func TestInterpolateByHand(t *testing.T) {
 	id := interpolated(unit, unit, func(v float64) float64 { return v })
 	require.EqualValues(t, math.MinInt16, id[0])
-	require.EqualValues(t, -1, id[256]) // -32768 + 256*65535/512 = -0.5, times 65536/65535, is -0.500008: away from zero -1; the middle needs no move
+	// -32768 + 256*65535/512 = -0.5, times 65536/65535, is -0.500008: away from zero -1; the middle needs no move
+	require.EqualValues(t, -1, id[256])
 }
 
 // Lines: base, next entry, halves upward, the ends of the codes, a difference that wraps.

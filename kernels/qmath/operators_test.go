@@ -197,7 +197,8 @@ func TestSoftmax(t *testing.T) {
 			s.Row(dst, src)
 			for k, q := range src {
 				v := math.Exp(float64(q)*float64(x.Scale)) / total / float64(y.Scale)
-				within(t, Profile{Name: p.Name, Family: p.Family, Scaling: Scaling{Rounding: s.Rounding}}, y, v, s.Deviation(), dst[k], "%d of %d codes, %v, %g to %g", q, n, s.Form, x.Scale, y.Scale)
+				within(t, Profile{Name: p.Name, Family: p.Family, Scaling: Scaling{Rounding: s.Rounding}}, y, v, s.Deviation(), dst[k],
+					"%d of %d codes, %v, %g to %g", q, n, s.Form, x.Scale, y.Scale)
 			}
 		}
 	})

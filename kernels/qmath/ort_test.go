@@ -72,7 +72,8 @@ func ortAnswer(t *testing.T, p Profile, c oracleCase) (y []int32) {
 			add(a.At(sum), err)
 		}
 	case "QLinearAveragePool":
-		channels, h, w, oh, ow, k, pad, counted := c.Shape[0], c.Shape[1], c.Shape[2], c.Shape[3], c.Shape[4], c.Shape[5], c.Shape[6], c.Shape[7] == 1
+		channels, h, w, oh, ow, k, pad, counted := c.Shape[0], c.Shape[1], c.Shape[2], c.Shape[3], c.Shape[4], c.Shape[5], c.Shape[6],
+			c.Shape[7] == 1
 		x := c.codes(0, channels*h*w)
 		for ch := range channels {
 			for i := range oh {

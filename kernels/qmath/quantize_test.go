@@ -34,7 +34,8 @@ func TestQuantizeGolden(t *testing.T) {
 		{"NaN", uint8, float32(math.NaN()), 3},
 		{"-0", uint8, float32(math.Copysign(0, -1)), 3},
 		{"largest float32", int8, math.MaxFloat32, 127},
-		{"int32 grid with a zero point at its end", Grid{Scale: 1, ZeroPoint: math.MaxInt32, QMin: math.MinInt32, QMax: math.MaxInt32}, -5, math.MaxInt32 - 5},
+		{"int32 grid with a zero point at its end", Grid{Scale: 1, ZeroPoint: math.MaxInt32, QMin: math.MinInt32, QMax: math.MaxInt32}, -5,
+			math.MaxInt32 - 5},
 	} {
 		assert.Equal(t, c.q, c.g.Quantize(c.x), c.name)
 	}

@@ -17,7 +17,8 @@ func TestQuantizeSliceIsQuantize(t *testing.T) {
 	}
 	dst := make([]int32, len(src))
 	for r := HalfEven; r <= Down; r++ {
-		for _, g := range []Grid{{Scale: 0.125, QMin: -127, QMax: 127}, {Scale: 0.3, ZeroPoint: 131, QMax: 255}, {Scale: 1e-38, ZeroPoint: -128, QMin: -128, QMax: 127}} {
+		for _, g := range []Grid{{Scale: 0.125, QMin: -127, QMax: 127}, {Scale: 0.3, ZeroPoint: 131, QMax: 255},
+			{Scale: 1e-38, ZeroPoint: -128, QMin: -128, QMax: 127}} {
 			g.Rounding = r
 			g.QuantizeSlice(dst, src)
 			for i, x := range src {

@@ -137,7 +137,8 @@ func tfliteLinear(t *testing.T, p Profile, c oracleCase) (y []int32) {
 	scales := c.Scales[2:]
 	for i := range pixels {
 		for j := range m {
-			factor, err := p.Prepare(Channel{X: c.Scales[0], W: scales[j%len(scales)], Y: g.Scale, Dense: c.Op == "FULLY_CONNECTED", Connected: c.Op == "FULLY_CONNECTED"})
+			factor, err := p.Prepare(Channel{X: c.Scales[0], W: scales[j%len(scales)], Y: g.Scale, Dense: c.Op == "FULLY_CONNECTED",
+				Connected: c.Op == "FULLY_CONNECTED"})
 			require.NoError(t, err)
 			acc := int64(bias[j] * 20)
 			for l := range k {

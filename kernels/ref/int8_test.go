@@ -22,7 +22,8 @@ func TestShiftGolden(t *testing.T) {
 		{10, 1 << 30, -1, 0, 3, 3, 3, 3}, {-10, 1 << 30, -1, 0, -3, -2, -3, -2}, {-6, 1 << 30, -1, 0, -2, -1, -2, -1},
 		{6, 1 << 30, -1, 1, 3, 3, 3, 3}, {10, 1 << 30, -1, 1, 4, 4, 4, 4}, {-10, 1 << 30, -1, -3, -6, -5, -6, -5},
 		{-3, 1 << 30, 0, 0, -1, -1, -2, -1}, {-5, 1717986944, -3, 0, -1, -1, -1, 0}, {-15, 1717986944, -3, 0, -2, -2, -2, -1},
-		{5943, 1329652352, -6, 0, 58, 57, 57, 58}, {-10280, 1376999552, -7, 0, -52, -51, -51, -51}, {-18888, 1266100352, -8, 0, -44, -43, -43, -43},
+		{5943, 1329652352, -6, 0, 58, 57, 57, 58}, {-10280, 1376999552, -7, 0, -52, -51, -51, -51},
+		{-18888, 1266100352, -8, 0, -44, -43, -43, -43},
 	} {
 		for r, want := range map[ShiftRounding]int{TwiceAway: c.twiceAway, OnceUp: c.onceUp, OnceAway: c.onceAway, TwiceUp: c.twice} {
 			s := Shift{Mul: []int32{c.mul}, Exp: []int8{c.exp}, Rounding: r, Zero: uint8(c.zero + 128)}.Full()
@@ -40,7 +41,8 @@ func TestShiftOnce(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			mul = 1 << rng.IntN(31) // ties
 		}
-		exact := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(int64(acc)), big.NewInt(int64(mul))), new(big.Int).Lsh(big.NewInt(1), uint(31-exp)))
+		exact := new(big.Rat).SetFrac(new(big.Int).Mul(big.NewInt(int64(acc)), big.NewInt(int64(mul))),
+			new(big.Int).Lsh(big.NewInt(1), uint(31-exp)))
 		floor := new(big.Int).Div(exact.Num(), exact.Denom()) // Euclidean, the denominator being positive
 		rest := new(big.Rat).Sub(exact, new(big.Rat).SetInt(floor))
 		for r, up := range map[ShiftRounding]bool{

@@ -93,7 +93,8 @@ func TestQPools(t *testing.T) {
 	assert.Equal(t, []int8{3, -3, 3, -3, 0, 0, -2, 2}, dst[:8])
 
 	far := ConvShape{N: 1, H: 1, W: 1, C: 2, KH: 1, KW: 1, PadLeft: 1, OutH: 1, OutW: 2}
-	QAveragePool(func(n int) *qmath.Average { a, _ := p.PrepareAverage(signed, signed, n, qmath.WindowMean); return &a }, dst, src, far, false, 100)
+	QAveragePool(func(n int) *qmath.Average { a, _ := p.PrepareAverage(signed, signed, n, qmath.WindowMean); return &a }, dst, src,
+		far, false, 100)
 	assert.Equal(t, []int8{100, 100, 1, -1}, dst[:4], "a window beyond the input")
 	QMaxPool(dst, src, far, 99)
 	assert.Equal(t, []int8{99, 99, 1, -1}, dst[:4])

@@ -81,9 +81,11 @@ func TestConvONNX(t *testing.T) {
 		s := ConvShape{N: 1, H: 5, W: 5, C: 1, M: 1, KH: 3, KW: 3, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 5, OutW: 5}
 		dst := make([]float32, 25)
 		Conv(ar, dst, count(0, 25), ones(9), s, Epilogue{})
-		assert.Equal(t, []float32{12, 21, 27, 33, 24, 33, 54, 63, 72, 51, 63, 99, 108, 117, 81, 93, 144, 153, 162, 111, 72, 111, 117, 123, 84}, dst)
+		assert.Equal(t, []float32{12, 21, 27, 33, 24, 33, 54, 63, 72, 51, 63, 99, 108, 117, 81, 93, 144, 153, 162, 111, 72, 111, 117, 123, 84},
+			dst)
 
-		s = ConvShape{N: 1, H: 7, W: 5, C: 1, M: 1, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1, OutH: 4, OutW: 3}
+		s = ConvShape{N: 1, H: 7, W: 5, C: 1, M: 1, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadTop: 1, PadLeft: 1, PadBottom: 1, PadRight: 1,
+			OutH: 4, OutW: 3}
 		dst = make([]float32, 12)
 		Conv(ar, dst, count(0, 35), ones(9), s, Epilogue{})
 		assert.Equal(t, []float32{12, 27, 24, 63, 108, 81, 123, 198, 141, 112, 177, 124}, dst)
@@ -124,7 +126,8 @@ func TestPoolsONNX(t *testing.T) {
 	assert.Equal(t, []float32{13, 14, 15, 15, 15, 18, 19, 20, 20, 20, 23, 24, 25, 25, 25, 23, 24, 25, 25, 25, 23, 24, 25, 25, 25}, dst)
 	for _, ar := range []Arith{Float64, Float32} {
 		AveragePool(ar, dst, count(1, 25), s, false)
-		assert.Equal(t, []float32{7, 7.5, 8, 8.5, 9, 9.5, 10, 10.5, 11, 11.5, 12, 12.5, 13, 13.5, 14, 14.5, 15, 15.5, 16, 16.5, 17, 17.5, 18, 18.5, 19}, dst)
+		assert.Equal(t, []float32{7, 7.5, 8, 8.5, 9, 9.5, 10, 10.5, 11, 11.5, 12, 12.5, 13, 13.5, 14, 14.5, 15, 15.5, 16, 16.5, 17, 17.5, 18,
+			18.5, 19}, dst)
 		AveragePool(ar, dst, count(1, 25), s, true)
 		assert.Equal(t, []float32{2.52, 3.6, 4.8, 4.08, 3.24}, dst[:5])
 	}

@@ -15,10 +15,11 @@ import (
 // Parsing what was encoded gives the same decision, and the keys stand in one order whatever order they were written in.
 func TestOneForm(t *testing.T) {
 	for in, want := range map[string]string{
+		`{"by":"user","select":["a"],"domain":"fp32"}`:                  `{"by":"user","select":"a","domain":"fp32"}`,
+		`{"border_cost":26,"dispatcher":"conservative", "by":"target"}`: `{"by":"target","dispatcher":"conservative","border_cost":26}`,
+
 		`{"by":"calibrate","observer":"mse","per_tensor":false}`:                                                                       ``,
-		`{"border_cost":26,"dispatcher":"conservative", "by":"target"}`:                                                                `{"by":"target","dispatcher":"conservative","border_cost":26}`,
 		`{"by":"user","select":"/attn/","weights":"int4-sym-g32","activations":"int16-sym-tensor"}`:                                    ``,
-		`{"by":"user","select":["a"],"domain":"fp32"}`:                                                                                 `{"by":"user","select":"a","domain":"fp32"}`,
 		`{"by":"user","select":"a:in0","scale":0.1,"zero_point":0}`:                                                                    ``,
 		`{"by":"user","select":"a:weight","scale":[0.1,0.25],"zero_point":[0,1],"freeze":true}`:                                        ``,
 		`{"by":"search","goal":"nsr 0.01","select":["stem","a<b"],"domain":"fp32","evidence":{"samples":8,"error":1e-3},"after":"ab"}`: ``,
@@ -75,7 +76,8 @@ func TestNonsenseIsRefused(t *testing.T) {
 
 // What qwb set is given and what the log shows are the same words.
 func TestWords(t *testing.T) {
-	words := strings.Fields("domain=int weights=int4-sym-g32 observer=percentile(0.99) scale=0.5;0.25 zero_point=0 per_tensor=false divisor=127.5 freeze=true border_cost=0")
+	words := strings.Fields("domain=int weights=int4-sym-g32 observer=percentile(0.99) scale=0.5;0.25 zero_point=0 per_tensor=false " +
+		"divisor=127.5 freeze=true border_cost=0")
 	p, err := decision.ParseProperties(words)
 	require.NoError(t, err)
 	require.Equal(t, words, p.Words())
@@ -99,7 +101,8 @@ func TestWords(t *testing.T) {
 
 // Every field of Properties has a row, under its JSON name and in its place.
 func TestRows(t *testing.T) {
-	all := "domain=int weights=int8-sym-channel activations=uint8-asym-tensor observer=kl scale=1 zero_point=2 reduce_range=true per_tensor=true divisor=3 freeze=true align=none dispatcher=x border_cost=4"
+	all := "domain=int weights=int8-sym-channel activations=uint8-asym-tensor observer=kl scale=1 zero_point=2 reduce_range=true " +
+		"per_tensor=true divisor=3 freeze=true align=none dispatcher=x border_cost=4"
 	p, err := decision.ParseProperties(strings.Fields(all))
 	require.NoError(t, err)
 	require.Len(t, strings.Fields(all), len(decision.All()))
@@ -200,10 +203,12 @@ func TestNamesComeFirst(t *testing.T) {
 
 // Evidence goes stale when what it was gathered under is taken back, and when the inputs are others.
 func TestStale(t *testing.T) {
-	list := []decision.Decision{{By: decision.ByCalibrate}, {By: decision.ByUser, Select: decision.Select{"a"}, Properties: decision.Properties{Domain: decision.FP32}}}
+	list := []decision.Decision{{By: decision.ByCalibrate}, {By: decision.ByUser, Select: decision.Select{"a"},
+		Properties: decision.Properties{Domain: decision.FP32}}}
 	after, err := decision.After(list, 2, "inputs")
 	require.NoError(t, err)
-	list = append(list, decision.Decision{By: decision.BySearch, Select: decision.Select{"b"}, Properties: decision.Properties{Domain: decision.FP32}, After: after})
+	list = append(list, decision.Decision{By: decision.BySearch, Select: decision.Select{"b"},
+		Properties: decision.Properties{Domain: decision.FP32}, After: after})
 	stale := func(inputs string) []int {
 		s, err := decision.Stale(list, inputs)
 		require.NoError(t, err)

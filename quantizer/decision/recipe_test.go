@@ -135,7 +135,8 @@ func TestRecipeRoundTrip(t *testing.T) {
 		decision.Decision{By: decision.ByTune, Method: "bias", Params: []byte(`{"budget":"5000 forwards","samples":32}`), Overlay: "sha256:ab"},
 		decision.Decision{By: decision.ByTune, Select: decision.Select{"a:in0"}, Properties: decision.Properties{Observer: "kl"}},
 		decision.Decision{By: decision.ByUser, Unset: []int{8}},
-		decision.Decision{By: decision.BySearch, Goal: "nsr 0.01", Select: decision.Select{"true", "a,b", "123", "x y", "ü"}, Properties: decision.Properties{Domain: "fp32"}})
+		decision.Decision{By: decision.BySearch, Goal: "nsr 0.01", Select: decision.Select{"true", "a,b", "123", "x y", "ü"},
+			Properties: decision.Properties{Domain: "fp32"}})
 	usual := decision.Properties{Observer: "mse", PerTensor: &no, Dispatcher: "conservative"}
 	b, err := decision.EncodeRecipe(list, usual)
 	require.NoError(t, err)
@@ -160,7 +161,8 @@ func TestRecipeRoundTrip(t *testing.T) {
 			list = append(list, s.Decision)
 			continue
 		}
-		list = append(list, decision.Decision{By: decision.ByTune, Method: s.Tune.Method[0], Params: []byte(`{"budget":"5000 forwards","samples":32}`)})
+		list = append(list, decision.Decision{By: decision.ByTune, Method: s.Tune.Method[0],
+			Params: []byte(`{"budget":"5000 forwards","samples":32}`)})
 	}
 	again, err := decision.EncodeRecipe(list, usual)
 	require.NoError(t, err)

@@ -218,7 +218,8 @@ output h
 	a, err := dispatch.Assign(g, free(target.ONNXRuntime), dispatch.Options{})
 	require.NoError(t, err)
 	for name, want := range map[string]tqc.Domain{"conv": tqc.DomainInt, "shape": tqc.DomainSOI, "half": tqc.DomainSOI, "float": tqc.DomainSOI,
-		"scaled": tqc.DomainSOI, "int": tqc.DomainSOI, "resize": tqc.DomainInt, "nonzero": tqc.DomainFP32, "zeros": tqc.DomainSOI, "add": tqc.DomainFP32} {
+		"scaled": tqc.DomainSOI, "int": tqc.DomainSOI, "resize": tqc.DomainInt, "nonzero": tqc.DomainFP32, "zeros": tqc.DomainSOI,
+		"add": tqc.DomainFP32} {
 		require.Equal(t, want, a.Domains[id(t, g, name)], name)
 	}
 }
@@ -256,8 +257,10 @@ output e
 // TestWhyIsSaidInWords: who decided is named so that somebody who has read nothing understands it.
 func TestWhyIsSaidInWords(t *testing.T) {
 	for why, want := range map[string]string{
-		"conservative":                "the dispatcher conservative (on integers: operators with weights, and what follows them as long as every number it reads is an integer already)",
-		"pointwise: input x is float": "the dispatcher pointwise (on integers: operators with weights and the activations fused with them, nothing else): input x is float",
+		"conservative": "the dispatcher conservative (on integers: operators with weights, " +
+			"and what follows them as long as every number it reads is an integer already)",
+		"pointwise: input x is float": "the dispatcher pointwise (on integers: operators with weights and the activations fused with them, " +
+			"nothing else): input x is float",
 		"target: Softmax stays float": "the target: Softmax stays float",
 		"user":                        "a user",
 	} {

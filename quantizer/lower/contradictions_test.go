@@ -43,14 +43,18 @@ func TestContradictions(t *testing.T) {
 	}
 	half := consistent
 	require.Empty(t, find(half))
-	pow2 := strings.Replace(strings.Replace(consistent, "operators: tvm, multiplier: 16, shift: 40,", "operators: power-of-two,", 1), "-tensor", "-tensor-pow2", 3)
+	pow2 := strings.Replace(strings.Replace(consistent, "operators: tvm, multiplier: 16, shift: 40,", "operators: power-of-two,", 1),
+		"-tensor", "-tensor-pow2", 3)
 	require.Empty(t, find(pow2))
 	for _, c := range []struct{ in, from, to, want string }{
 		{half, "rounding: [half-even]", "rounding: [half-even], quantize: half-up", ""}, // inputs in the plan are rounded so
-		{half, "profile: mynpu16\narithmetic: {operators: tvm, multiplier: 16, shift: 40, rounding: [half-even], accumulator: 32, bias: 24, table_step: 256}",
+		{half, "profile: mynpu16\narithmetic: {operators: tvm, multiplier: 16, shift: 40, rounding: [half-even], accumulator: 32, bias: 24, " +
+			"table_step: 256}",
 			"profile: tflite2", "activations are rounded half-even, and profile tflite2 rounds what it quantizes half-away-from-zero"},
-		{pow2, "others: [int16-sym-tensor-pow2]", "others: [int16-sym-tensor]", "activations may be int16-sym-tensor, and profile mynpu16 only shifts"},
-		{pow2, "scheme: int8-sym-tensor-pow2, observer", "scheme: int8-sym-tensor, observer", "weights may be int8-sym-tensor, and profile mynpu16 only shifts"},
+		{pow2, "others: [int16-sym-tensor-pow2]", "others: [int16-sym-tensor]",
+			"activations may be int16-sym-tensor, and profile mynpu16 only shifts"},
+		{pow2, "scheme: int8-sym-tensor-pow2, observer", "scheme: int8-sym-tensor, observer",
+			"weights may be int8-sym-tensor, and profile mynpu16 only shifts"},
 		{pow2, "type: Sigmoid, role: arithmetic", "type: Sigmoid, role: arithmetic, fixed_scale: 0.3", "operator Sigmoid has the scale 0.3"},
 		{half, "max_opset: 21", "max_opset: 19", "activations may be int16-sym-tensor, which Q/DQ files have from opset 21 on"},
 		{half, "bias: {scheme: int32-sym-tensor}\n", "", "biases stay float, and profile mynpu16 adds them to the integer accumulator"},
@@ -65,9 +69,12 @@ func TestContradictions(t *testing.T) {
 		{half, "profile:", "float: absent\nprofile:", "fusion LayerNorm is an island in float, and there is no float unit"},
 		{half, "LayerNorm, island: true", "Swish", "fusion Swish is an activation behind a sum, and profile mynpu16 has no float epilogue"},
 		{half, "type: Sigmoid, role: arithmetic", "type: Sigmoid, role: activation", "operator Sigmoid is an activation behind a sum"},
-		{half, "type: Sigmoid, role: arithmetic", "type: Einsum, role: arithmetic", "operator Einsum runs on integers, and no integer program computes it"},
-		{half, "placement: everywhere", "placement: weighted-inputs", "operator Add is the end of a residual branch where quantizers stand weighted-inputs"},
-		{half, "profile: mynpu16\narithmetic: {operators: tvm, multiplier: 16, shift: 40, rounding: [half-even], accumulator: 32, bias: 24, table_step: 256}",
+		{half, "type: Sigmoid, role: arithmetic", "type: Einsum, role: arithmetic",
+			"operator Einsum runs on integers, and no integer program computes it"},
+		{half, "placement: everywhere", "placement: weighted-inputs", "operator Add is the end of a residual branch " +
+			"where quantizers stand weighted-inputs"},
+		{half, "profile: mynpu16\narithmetic: {operators: tvm, multiplier: 16, shift: 40, rounding: [half-even], accumulator: 32, bias: 24, " +
+			"table_step: 256}",
 			"profile: ncnn", "activations go down to -128, and codes of profile ncnn to -127"},
 	} {
 		list := find(strings.Replace(c.in, c.from, c.to, 1))
@@ -75,7 +82,8 @@ func TestContradictions(t *testing.T) {
 			require.Empty(t, list)
 			continue
 		}
-		require.True(t, slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, c.want) }), "%s -> %s: %q", c.from, c.to, list)
+		require.True(t, slices.ContainsFunc(list, func(s string) bool { return strings.HasPrefix(s, c.want) }), "%s -> %s: %q",
+			c.from, c.to, list)
 	}
 }
 
@@ -107,7 +115,8 @@ output b
 		require.True(t, ok)
 		return set.Slot(set.Input(id, 0)).Config.Rounding
 	}
-	require.Equal(t, []qmath.Rounding{qmath.HalfDown, qmath.HalfUp, qmath.HalfDown}, []qmath.Rounding{rounding("conv"), rounding("sigmoid"), rounding("behind")})
+	require.Equal(t, []qmath.Rounding{qmath.HalfDown, qmath.HalfUp, qmath.HalfDown}, []qmath.Rounding{rounding("conv"), rounding("sigmoid"),
+		rounding("behind")})
 	profile, err := tg.ProfileNamed("")
 	require.NoError(t, err)
 	p, err := lower.Compile(g, set, tg, profile)

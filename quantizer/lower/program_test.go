@@ -59,7 +59,8 @@ func TestNoFloatBetweenQuantizedSteps(t *testing.T) {
 		defined := make([]bool, len(p.Tensors))
 		for i := range p.Tensors {
 			defined[i] = p.Tensors[i].Const != nil
-			require.Equal(t, p.Tensors[i].Quantized(), slices.Contains([]tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16}, p.Tensors[i].DType), p.Tensors[i].Name)
+			require.Equal(t, p.Tensors[i].Quantized(), slices.Contains([]tensor.DType{tensor.Int8, tensor.Uint8, tensor.Int16}, p.Tensors[i].DType),
+				p.Tensors[i].Name)
 		}
 		for _, id := range p.Inputs {
 			defined[id] = true
@@ -78,7 +79,8 @@ func TestNoFloatBetweenQuantizedSteps(t *testing.T) {
 	require.NoError(t, err)
 	for i := range p.Steps {
 		if _, ok := p.Steps[i].Op.(*lower.Dequantize); ok {
-			p.Steps = append(p.Steps, lower.Step{ID: lower.StepID(len(p.Steps)), Node: graph.NoNode, Inputs: p.Steps[i].Outputs, Outputs: p.Steps[i].Inputs, Op: &lower.Quantize{}})
+			p.Steps = append(p.Steps, lower.Step{ID: lower.StepID(len(p.Steps)), Node: graph.NoNode, Inputs: p.Steps[i].Outputs,
+				Outputs: p.Steps[i].Inputs, Op: &lower.Quantize{}})
 			break
 		}
 	}
@@ -241,7 +243,8 @@ func TestTableOrder(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct{ network, platform, profile, want string }{
-		{"residual", "trt_int8", "ort", `lower: node "add" (Add, f32[2,8,7,7], f32[2,8,7,7]): profile ort does not add before it rounds, which trt_int8 does`},
+		{"residual", "trt_int8", "ort", `lower: node "add" (Add, f32[2,8,7,7], f32[2,8,7,7]): profile ort does not add before it rounds, ` +
+			`which trt_int8 does`},
 		{"residual", "onnxruntime", "pow2", "is not a power of two"},
 	} {
 		_, err := compile(t, lowertest.Networks[c.network], c.platform, c.profile)

@@ -128,7 +128,8 @@ func TestFileRoundTrip(t *testing.T) {
 	id, _ := w.LookupNode("c1")
 	weight := w.Const(w.Node(id).Input(1))
 	slot := set.Slot(set.Input(id, 1))
-	frozen := &overlay.Overlay{Entries: []overlay.Entry{{Node: "c1", Input: 1, Base: overlay.TensorHash(weight), For: overlay.Fingerprint(set, id), Value: weight,
+	frozen := &overlay.Overlay{Entries: []overlay.Entry{{Node: "c1", Input: 1, Base: overlay.TensorHash(weight),
+		For: overlay.Fingerprint(set, id), Value: weight,
 		Scheme: overlay.SchemeText(&slot.Config), Scale: []float32{0.1, 1.0 / 3, 2, 3e-9}, ZeroPoint: []int32{0, -1, 2, math.MaxInt32}}}}
 	require.Equal(t, "int8-sym-channel, -128 to 127, axis 0, half-even", frozen.Entries[0].Scheme)
 	require.True(t, frozen.Entries[0].Freezes(&slot.Config))
@@ -163,7 +164,8 @@ func TestNames(t *testing.T) {
 	name := overlay.FileName("dir/m.plan.json", "0123456789abcdef")
 	require.Equal(t, "dir/m.tuned.01234567.safetensors", name)
 	require.True(t, overlay.Belongs("dir/m.plan.json", name))
-	for _, other := range []string{"dir/n.tuned.01234567.safetensors", "dir/m.tuned.0123456.safetensors", "dir/m.tuned.0123456x.safetensors", "dir/m.stats"} {
+	for _, other := range []string{"dir/n.tuned.01234567.safetensors", "dir/m.tuned.0123456.safetensors", "dir/m.tuned.0123456x.safetensors",
+		"dir/m.stats"} {
 		require.False(t, overlay.Belongs("dir/m.plan.json", other), other)
 	}
 }
@@ -176,7 +178,8 @@ func TestStepsInTheFile(t *testing.T) {
 	require.NoError(t, err)
 	steps := []rewrite.Step{
 		{Kind: "scale", At: "c1", Vectors: map[string][]float32{"scale": {1, 2, 0.5, 1.0 / 3}}},
-		{Kind: "scale", At: "c2", Nodes: []string{"c3"}, Groups: [][]int{{0, 1}, {2, 3}}, Vectors: map[string][]float32{"scale": {4, 1, 1, 1}, "shift": {0}}},
+		{Kind: "scale", At: "c2", Nodes: []string{"c3"}, Groups: [][]int{{0, 1}, {2, 3}}, Vectors: map[string][]float32{"scale": {4, 1, 1, 1},
+			"shift": {0}}},
 	}
 	o := &overlay.Overlay{Steps: steps, Entries: plain.Entries}
 	b, err := o.Encode()
@@ -215,8 +218,8 @@ func TestStatisticsNames(t *testing.T) {
 	}
 }
 
-// A bias that tuning added has one number for each channel; where a step has doubled channels since, it is none, and no operator is left with
-// a bias that is too short.
+// A bias that tuning added has one number for each channel; where a step has doubled channels since, it is none, and no operator is left
+// with a bias that is too short.
 func TestAddedBiasOfOtherChannels(t *testing.T) {
 	g := graphtest.Parse(t, net)
 	o := &overlay.Overlay{Entries: []overlay.Entry{entry(t, g, weighted(t, g, 0.01), "c3", 1, 2, 3)}}

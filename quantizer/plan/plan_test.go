@@ -31,9 +31,11 @@ output s
 `
 
 var (
-	act    = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255}, Observer: "minmax"}
-	weight = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: "minmax"}
-	bias   = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}}
+	act = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
+		Observer: "minmax"}
+	weight = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
+		Observer: "minmax"}
+	bias = tqc.Config{Policy: tqc.Symmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: -1 << 31, QMax: 1<<31 - 1}}
 )
 
 func node(t *testing.T, g *graph.Graph, name string) graph.NodeID {
@@ -51,7 +53,8 @@ func configured(t *testing.T, g *graph.Graph) *tqc.Set {
 	}
 	set.Why[node(t, g, "soft")] = `user: /so<f>t\/`
 	set.Fused[relu] = conv
-	for _, s := range []tqc.SlotID{set.Input(conv, 0), set.Output(conv, 0), set.Input(relu, 0), set.Output(relu, 0), set.Input(pool, 0), set.Output(pool, 0)} {
+	for _, s := range []tqc.SlotID{set.Input(conv, 0), set.Output(conv, 0), set.Input(relu, 0), set.Output(relu, 0), set.Input(pool, 0),
+		set.Output(pool, 0)} {
 		require.NoError(t, set.Configure(s, act))
 	}
 	require.NoError(t, set.Configure(set.Input(conv, 1), weight))
@@ -73,8 +76,9 @@ func configured(t *testing.T, g *graph.Graph) *tqc.Set {
 
 func meta() plan.Meta {
 	return plan.Meta{Model: plan.File{Path: "m.onnx", SHA256: "ab"}, Data: plan.Data{Paths: []string{"images"}, Hash: "cd"},
-		Preprocess: plan.Preprocess{Scale: 1, Mean: plan.Channels{127.5}}, Samples: 3, Seed: 1, Ranges: "12", Platform: "onnxruntime", Profile: "ort",
-		Target: plan.Target{SHA256: "ef"}, Warnings: []tqc.Warning{{Node: "conv", Text: "odd", Value: 2}}}
+		Preprocess: plan.Preprocess{Scale: 1, Mean: plan.Channels{127.5}}, Samples: 3, Seed: 1, Ranges: "12", Platform: "onnxruntime",
+		Profile: "ort",
+		Target:  plan.Target{SHA256: "ef"}, Warnings: []tqc.Warning{{Node: "conv", Text: "odd", Value: 2}}}
 }
 
 // decisions are some of each kind.
@@ -92,7 +96,8 @@ func decisions(t *testing.T, lines ...string) []decision.Decision {
 func decided(t *testing.T, g *graph.Graph) *plan.Plan {
 	p, err := plan.FromSet(g, configured(t, g), meta())
 	require.NoError(t, err)
-	p.Decide(decisions(t, `{"by":"calibrate","observer":"minmax","per_tensor":false}`, `{"by":"target","dispatcher":"conservative","border_cost":26}`)...)
+	p.Decide(decisions(t, `{"by":"calibrate","observer":"minmax","per_tensor":false}`,
+		`{"by":"target","dispatcher":"conservative","border_cost":26}`)...)
 	p.Decide(decisions(t, `{"by":"user","select":"/so<f>t/","domain":"fp32"}`)...)
 	p.Decide(decisions(t, `{"by":"user","select":"conv:in0","scale":0.25,"zero_point":3}`, `{"by":"user","unset":[3]}`)...)
 	_, err = p.Undo()
@@ -124,7 +129,8 @@ func TestVersion1(t *testing.T) {
 	set, err := p.Apply(g)
 	require.NoError(t, err)
 	requireSameSet(t, configured(t, g), set)
-	for _, edit := range [][2]string{{`"version": 1`, `"version": 2`}, {`"observers"`, `"decisions"`}, {`"activation":"minmax"`, `"activation":"guess"`}} {
+	for _, edit := range [][2]string{{`"version": 1`, `"version": 2`}, {`"observers"`, `"decisions"`},
+		{`"activation":"minmax"`, `"activation":"guess"`}} {
 		_, err := plan.Parse("p", []byte(strings.Replace(string(src), edit[0], edit[1], 1)))
 		require.Error(t, err, edit)
 	}
@@ -387,7 +393,8 @@ func TestApplyRefusesAnotherModel(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{`"conv"`, `"conv_1"`, `node "conv_1" (Conv) of the model is not in the plan`},
 		{`Relu(c) "relu"`, `Abs(c) "relu"`, `node "relu" is Abs in the model and Relu in the plan`},
-		{`Softmax(p) {axis=1} "soft"`, `Softmax(p) {axis=1} "soft"; extra: f32[1] = Abs(s) "extra"; output extra`, `node "extra" (Abs) of the model is not in the plan`},
+		{`Softmax(p) {axis=1} "soft"`, `Softmax(p) {axis=1} "soft"; extra: f32[1] = Abs(s) "extra"; output extra`,
+			`node "extra" (Abs) of the model is not in the plan`},
 		{`Conv(x, w, b)`, `Conv(x, w)`, `slot conv:in2 of the plan is not in the model`},
 		{`f32[2,3,1,1] = normal(1)`, `f32[5,3,1,1] = normal(1)`, `slot conv:in1: 2 scales for [5,3,1,1], wanted 5`},
 	} {

@@ -32,7 +32,8 @@ func valid(t *testing.T, s map[string]any, v any) bool {
 		case "$schema", "title", "description":
 		case "type":
 			_, isBool := v.(bool)
-			is(map[any]bool{"object": isObject, "array": isList, "number": isNumber, "integer": isNumber && number == math.Trunc(number), "string": isText, "boolean": isBool}[want])
+			is(map[any]bool{"object": isObject, "array": isList, "number": isNumber, "integer": isNumber && number == math.Trunc(number),
+				"string": isText, "boolean": isBool}[want])
 		case "const":
 			is(fmt.Sprint(want) == fmt.Sprint(v))
 		case "enum":
@@ -141,8 +142,10 @@ func TestSchema(t *testing.T) {
 		}
 		seen++
 		doc["decisions"] = append(doc["decisions"].([]any),
-			map[string]any{"by": "tune", "method": "bias", "params": map[string]any{"budget": "1 forwards"}, "evidence": map[string]any{"a": 1.0}, "overlay": "sha256:0123456789", "after": "x"},
-			map[string]any{"by": "user", "select": []any{"a", "b"}, "weights": "int4-sym-g32", "scale": []any{1.0, 2.0}, "zero_point": 0.0, "align": "large", "divisor": 3.0, "freeze": true},
+			map[string]any{"by": "tune", "method": "bias", "params": map[string]any{"budget": "1 forwards"}, "evidence": map[string]any{"a": 1.0},
+				"overlay": "sha256:0123456789", "after": "x"},
+			map[string]any{"by": "user", "select": []any{"a", "b"}, "weights": "int4-sym-g32", "scale": []any{1.0, 2.0}, "zero_point": 0.0,
+				"align": "large", "divisor": 3.0, "freeze": true},
 			map[string]any{"by": "user", "unset": []any{1.0}})
 		require.True(t, valid(t, schema, doc), file)
 		mutants(doc, func(what string, m any) {
@@ -169,12 +172,15 @@ func TestRecipeSchema(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &schema))
 	doc := []any{
 		map[string]any{"select": "type:Softmax", "domain": "fp32", "optional": true},
-		map[string]any{"select": []any{"first", "last"}, "activations": "int16-sym-tensor", "weights": "int8-sym-channel", "align": "output", "goal": "why"},
-		map[string]any{"observer": "percentile(0.999)", "per_tensor": true, "reduce_range": false, "dispatcher": "conservative", "border_cost": 2.0},
+		map[string]any{"select": []any{"first", "last"}, "activations": "int16-sym-tensor", "weights": "int8-sym-channel", "align": "output",
+			"goal": "why"},
+		map[string]any{"observer": "percentile(0.999)", "per_tensor": true, "reduce_range": false, "dispatcher": "conservative",
+			"border_cost": 2.0},
 		map[string]any{"select": "a:in0", "scale": 0.5, "zero_point": 3.0, "freeze": true},
 		map[string]any{"select": "a:in0", "scale": []any{0.5, 2.0}, "observer": "onnxruntime/entropy", "divisor": 127.0},
 		map[string]any{"tune": map[string]any{"method": []any{"bias"}, "budget": "1forwards", "samples": 3.0, "force": true, "profile": "ort"}},
-		map[string]any{"gate": map[string]any{"max_nsr": 1.0, "min_cosine": 0.5, "max_drop": 1.0, "data": "d", "labels": "l", "samples": 2.0, "strict": true}},
+		map[string]any{"gate": map[string]any{"max_nsr": 1.0, "min_cosine": 0.5, "max_drop": 1.0, "data": "d", "labels": "l", "samples": 2.0,
+			"strict": true}},
 	}
 	parse := func(v any) error {
 		b, err := json.Marshal(v) // JSON is YAML
@@ -205,7 +211,8 @@ func TestRecipeSchema(t *testing.T) {
 		}
 	})
 	require.Greater(t, refused, 30)
-	for _, bad := range []string{`[{"domain": "fp3", "select": "a"}]`, `[{"tune": {"method": "bias"}, "select": "a"}]`, `[{}]`, `[{"unset": [1]}]`, `[{"select": "", "domain": "fp32"}]`, `{}`} {
+	for _, bad := range []string{`[{"domain": "fp3", "select": "a"}]`, `[{"tune": {"method": "bias"}, "select": "a"}]`, `[{}]`,
+		`[{"unset": [1]}]`, `[{"select": "", "domain": "fp32"}]`, `{}`} {
 		var v any
 		require.NoError(t, json.Unmarshal([]byte(bad), &v))
 		require.False(t, valid(t, schema, v), bad)

@@ -48,24 +48,25 @@ func TestRunStep(t *testing.T) {
 	each(t, func(t *testing.T, p *lower.Program, feeds map[string]*tensor.Tensor) {
 		alone := programtest.Reference(t, p, 2)
 		steps := 0
-		_, err := programtest.Reference(t, p, 1).Run(context.Background(), feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
-			var before []*tensor.Tensor
-			for _, x := range in {
-				before = append(before, x.Clone())
-			}
-			got, err := alone.RunStep(context.Background(), s.ID, in)
-			if err != nil {
-				return nil, err
-			}
-			programtest.Same(t, before, in)
-			for k := range out {
-				if s.Outputs[k] != lower.NoTensor {
-					require.True(t, tensor.Equal(out[k], got[k]), lower.FormatStep(p, s.ID))
+		_, err := programtest.Reference(t, p, 1).Run(context.Background(), feeds,
+			func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+				var before []*tensor.Tensor
+				for _, x := range in {
+					before = append(before, x.Clone())
 				}
-			}
-			steps++
-			return nil, nil
-		})
+				got, err := alone.RunStep(context.Background(), s.ID, in)
+				if err != nil {
+					return nil, err
+				}
+				programtest.Same(t, before, in)
+				for k := range out {
+					if s.Outputs[k] != lower.NoTensor {
+						require.True(t, tensor.Equal(out[k], got[k]), lower.FormatStep(p, s.ID))
+					}
+				}
+				steps++
+				return nil, nil
+			})
 		require.NoError(t, err)
 		require.Len(t, p.Steps, steps)
 	})

@@ -82,12 +82,13 @@ output y: f32[1,24,1,1]
 			e, err := program.New(p, b, 1)
 			require.NoError(t, err)
 			var got []int32
-			_, err = e.Run(context.Background(), map[string]*tensor.Tensor{"x": x}, func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
-				if p.Name(s.ID) == "mean" {
-					got = out[0].Integers()
-				}
-				return nil, nil
-			})
+			_, err = e.Run(context.Background(), map[string]*tensor.Tensor{"x": x},
+				func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+					if p.Name(s.ID) == "mean" {
+						got = out[0].Integers()
+					}
+					return nil, nil
+				})
 			require.NoError(t, err)
 			require.Equal(t, want, got, "%s on %s", operator, b.Name)
 		}

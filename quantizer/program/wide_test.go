@@ -63,31 +63,32 @@ func TestWideSums(t *testing.T) {
 		x.F32()[i] = 100 // all saturate
 	}
 	beyond := 0
-	_, err = e.Run(context.Background(), map[string]*tensor.Tensor{"x": x}, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		if s.Op != lower.Op(op) {
+	_, err = e.Run(context.Background(), map[string]*tensor.Tensor{"x": x},
+		func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			if s.Op != lower.Op(op) {
+				return nil, nil
+			}
+			codes, weights, got := in[0].Integers(), op.Weights.Codes.Integers(), out[0].Integers()
+			for i := range got {
+				row, c := i/5, i%5
+				acc := big.NewInt(int64(op.Bias[c]))
+				for k := range 4000 {
+					acc.Add(acc, big.NewInt(int64(codes[row*4000+k])*int64(weights[k*5+c])))
+				}
+				if !acc.IsInt64() || acc.Int64() != int64(int32(acc.Int64())) {
+					beyond++
+				}
+				m := op.Scales[0].Multipliers[c]
+				short := (int64(m.M) + 1<<15) >> 16
+				shift := uint(15 - m.Shift)
+				acc.Mul(acc, big.NewInt(short))
+				acc.Add(acc, new(big.Int).Lsh(big.NewInt(1), shift-1))
+				acc.Rsh(acc, shift) // down
+				want := min(max(acc.Int64(), int64(op.Scales[0].Lo)), int64(op.Scales[0].Hi))
+				require.EqualValues(t, want, got[i])
+			}
 			return nil, nil
-		}
-		codes, weights, got := in[0].Integers(), op.Weights.Codes.Integers(), out[0].Integers()
-		for i := range got {
-			row, c := i/5, i%5
-			acc := big.NewInt(int64(op.Bias[c]))
-			for k := range 4000 {
-				acc.Add(acc, big.NewInt(int64(codes[row*4000+k])*int64(weights[k*5+c])))
-			}
-			if !acc.IsInt64() || acc.Int64() != int64(int32(acc.Int64())) {
-				beyond++
-			}
-			m := op.Scales[0].Multipliers[c]
-			short := (int64(m.M) + 1<<15) >> 16
-			shift := uint(15 - m.Shift)
-			acc.Mul(acc, big.NewInt(short))
-			acc.Add(acc, new(big.Int).Lsh(big.NewInt(1), shift-1))
-			acc.Rsh(acc, shift) // down
-			want := min(max(acc.Int64(), int64(op.Scales[0].Lo)), int64(op.Scales[0].Hi))
-			require.EqualValues(t, want, got[i])
-		}
-		return nil, nil
-	})
+		})
 	require.NoError(t, err)
 	require.Positive(t, beyond)
 }

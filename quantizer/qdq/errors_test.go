@@ -16,18 +16,23 @@ func TestRefused(t *testing.T) {
 	const head = "input x: f32[2,3]\nconst s: f32[] = [0.1]\nconst s2: f32[] = [0.2]\nconst z: u8[] = [9]\nconst z8: i8[] = [9]\n"
 	for _, c := range []struct{ text, want string }{
 		{head + "y = Relu(x)\noutput y", "nothing in the model is quantized"},
-		{head + "q, a, b = DynamicQuantizeLinear(x)\nt = Transpose(q)\ny = DequantizeLinear(t, a, b)\noutput y", `"q" \(DynamicQuantizeLinear.*computed when the model runs`},
-		{head + "q, a, b = DynamicQuantizeLinear(x)\ny = DequantizeLinear(q, s, z)\noutput y", `"q" \(DynamicQuantizeLinear.*computed when the model runs`},
+		{head + "q, a, b = DynamicQuantizeLinear(x)\nt = Transpose(q)\ny = DequantizeLinear(t, a, b)\noutput y",
+			`"q" \(DynamicQuantizeLinear.*computed when the model runs`},
+		{head + "q, a, b = DynamicQuantizeLinear(x)\ny = DequantizeLinear(q, s, z)\noutput y", `"q" \(DynamicQuantizeLinear.*computed when the ` +
+			`model runs`},
 		{head + "const w: u8[3,2] = fill(1)\nq = QuantizeLinear(x, s, z)\ny = MatMulInteger(q, w)\noutput y", `MatMulInteger.*int32 sums`},
-		{head + "input t: f32[]\nq = QuantizeLinear(x, t, z)\ny = DequantizeLinear(q, t, z)\noutput y", "the scale is computed when the model runs"},
+		{head + "input t: f32[]\nq = QuantizeLinear(x, t, z)\ny = DequantizeLinear(q, t, z)\noutput y",
+			"the scale is computed when the model runs"},
 		{head + "q = QuantizeLinear(x, s, z)\ny = DequantizeLinear(q, s2, z)\noutput y", "another scale, zero point or axis than"},
 		{head + "q = QuantizeLinear(x, s, z)\nn = Neg(q)\ny = DequantizeLinear(n, s, z)\noutput y", "it computes with integers"},
-		{head + "q = QuantizeLinear(x, s, z)\nd = DequantizeLinear(q, s, z)\ny = Cast(q) {to=1}\noutput y; output d", "it computes with (the )?integers"},
+		{head + "q = QuantizeLinear(x, s, z)\nd = DequantizeLinear(q, s, z)\ny = Cast(q) {to=1}\noutput y; output d",
+			"it computes with (the )?integers"},
 		{head + "const n: f32[] = [-0.5]\nq = QuantizeLinear(x, n, z)\ny = DequantizeLinear(q, n, z)\noutput y", "scale -0.5"},
 		{head + "const n: f32[] = [nan]\nq = QuantizeLinear(x, n, z)\ny = DequantizeLinear(q, n, z)\noutput y", "scale NaN"},
-		{head + "const n: f32[4] = fill(1.0)\nconst m: u8[4] = fill(1)\nq = QuantizeLinear(x, n, m)\ny = DequantizeLinear(q, n, m)\noutput y", "type of its integers is not known"},
-		{head + "const w: i8[3,2] = [100, 127, 3, 4, 5, 6]\nconst n: f32[] = [1e-44]\nq = QuantizeLinear(x, s, z)\nd = DequantizeLinear(q, s, z)\n" +
-			"v = DequantizeLinear(w, n)\ny = MatMul(d, v)\noutput y", ""},
+		{head + "const n: f32[4] = fill(1.0)\nconst m: u8[4] = fill(1)\nq = QuantizeLinear(x, n, m)\ny = DequantizeLinear(q, n, m)\noutput y",
+			"type of its integers is not known"},
+		{head + "const w: i8[3,2] = [100, 127, 3, 4, 5, 6]\nconst n: f32[] = [1e-44]\nq = QuantizeLinear(x, s, z)\n" +
+			"d = DequantizeLinear(q, s, z)\n" + "v = DequantizeLinear(w, n)\ny = MatMul(d, v)\noutput y", ""},
 	} {
 		q, err := qdq.Read(context.Background(), parsed(t, c.text))
 		if err == nil {

@@ -178,7 +178,8 @@ func TestFakesAreTheFile(t *testing.T) {
 			for _, tg := range []*target.Target{&target.ONNXRuntime, &target.TRTInt8, &target.ONNX} {
 				im := imported(t, g, tg)
 				for _, id := range im.Graph.Nodes() {
-					require.NotContains(t, []string{"Round", "Div", "Clip", "Max", "Min", "Cast", "Exp", "Transpose", "QuantizeLinear"}, im.Graph.Node(id).Op)
+					require.NotContains(t, []string{"Round", "Div", "Clip", "Max", "Min", "Cast", "Exp", "Transpose", "QuantizeLinear"},
+						im.Graph.Node(id).Op)
 				}
 				for seed := range uint64(4) {
 					feeds := map[string]*tensor.Tensor{}
@@ -229,9 +230,10 @@ q = QuantizeLinear(x, s, z)
 d = DequantizeLinear(q, s, z)
 `
 	for name, body := range map[string]string{
-		"another factor behind":                 "a = Div(d, s); r = Round(a); c = Clip(r, low, high); y = Mul(c, s2)",
-		"no bounds":                             "a = Div(d, s); r = Round(a); y = Mul(r, s)",
-		"a zero point that is no integer":       "a = Div(d, s); r = Round(a); b = Add(r, half); c = Clip(b, low, high); e = Sub(c, half); y = Mul(e, s)",
+		"another factor behind": "a = Div(d, s); r = Round(a); c = Clip(r, low, high); y = Mul(c, s2)",
+		"no bounds":             "a = Div(d, s); r = Round(a); y = Mul(r, s)",
+		"a zero point that is no integer": "a = Div(d, s); r = Round(a); b = Add(r, half); c = Clip(b, low, high); e = Sub(c, half); " +
+			"y = Mul(e, s)",
 		"the rounded tensor has another reader": "a = Div(d, s); r = Round(a); c = Clip(r, low, high); y = Mul(c, s); v = Neg(r); output v",
 	} {
 		q, err := qdq.Read(context.Background(), parsed(t, head+body+"; output y"))

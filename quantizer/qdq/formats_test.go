@@ -30,7 +30,8 @@ func TestFormatsComeBack(t *testing.T) {
 		{"int8-sym-channel", "uint8-asym-dynamic-tensor"}, {"int4-sym-g32", "uint8-asym-dynamic-tensor"},
 	} {
 		t.Run(c.weight+" "+c.activation, func(t *testing.T) {
-			g := graphtest.Parse(t, "opset 17\ninput x: f32[3,70]\nconst w: f32[70,5] = normal(seed=1, std=0.3)\ny: f32[3,5] = MatMul(x, w) \"mm\"\noutput y")
+			g := graphtest.Parse(t, "opset 17\ninput x: f32[3,70]\nconst w: f32[70,5] = normal(seed=1, std=0.3)\n"+
+				"y: f32[3,5] = MatMul(x, w) \"mm\"\noutput y")
 			require.Empty(t, graph.InferShapes(g))
 			set := tqc.NewSet(g)
 			id, _ := g.LookupNode("mm")
@@ -105,8 +106,10 @@ func madeUp(t *testing.T, text string, shape graph.Shape) (tqc.Config, tqc.Param
 func TestFormatsThatAreRefused(t *testing.T) {
 	const head = "opset 24\ninput x: f32[3,64]\nconst one: f32[] = [1]\n"
 	for text, want := range map[string]string{
-		"const book: f32[16] = fill(1)\nconst i: i32[64,2] = fill(3)\nb = Gather(book, i)\nw = Mul(b, one)":                                    "weights in a table of numbers (NF4)",
-		"const f8_q: u8[64,2] = fill(1)\nconst s: f32[2] = fill(1)\nconst f8_z: u8[2] = fill(1)\nw = DequantizeLinear(f8_q, s, f8_z) {axis=1}": "zero point of f8e4m3fn that is not 0",
+		"const book: f32[16] = fill(1)\nconst i: i32[64,2] = fill(3)\nb = Gather(book, i)\n" +
+			"w = Mul(b, one)": "weights in a table of numbers (NF4)",
+		"const f8_q: u8[64,2] = fill(1)\nconst s: f32[2] = fill(1)\nconst f8_z: u8[2] = fill(1)\n" +
+			"w = DequantizeLinear(f8_q, s, f8_z) {axis=1}": "zero point of f8e4m3fn that is not 0",
 		"const q: i8[64,2] = fill(1)\nconst f8_s: u8[4,2] = fill(1)\ns = DequantizeLinear(f8_s, one)\n" +
 			"w = DequantizeLinear(q, s) {axis=0, block_size=16}": "scales of two levels for blocks of 16 i8: only 16 f4e2m1",
 		"const fnuz_q: u8[64,2] = fill(1)\nw = DequantizeLinear(fnuz_q, one)":                    "codes of type f8e4m3fnuz",

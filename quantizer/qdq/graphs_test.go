@@ -350,7 +350,8 @@ func TestInputsAreMoved(t *testing.T) {
 	require.Equal(t, []float32{0.03}, p.Scale)
 	require.Equal(t, []int32{-9}, p.ZeroPoint)
 	require.Len(t, im.Warnings, 1, "the input is the numbers that its integers stand for")
-	_, err := qdq.Read(context.Background(), parsed(t, strings.Replace(turnedInput, "d = Deq", "const o: f32[] = [0.5]\nu = DequantizeLinear(t, o, z)\nd = Deq", 1)+"\noutput u"))
+	_, err := qdq.Read(context.Background(),
+		parsed(t, strings.Replace(turnedInput, "d = Deq", "const o: f32[] = [0.5]\nu = DequantizeLinear(t, o, z)\nd = Deq", 1)+"\noutput u"))
 	require.ErrorContains(t, err, "another scale, zero point or axis")
 }
 

@@ -80,11 +80,12 @@ func TestOriginal(t *testing.T) {
 	integers := quantizedWeights(t)
 	corrected := strings.Replace(dropped, "const b: f32[4] = [0.1, -0.2, 0, 0.3]", "const b: f32[4] = [0.15, -0.2, 0, 0.3]", 1)
 	for name, c := range map[string]struct{ file, float, warning string }{
-		"weights in float":  {dropped, unquantized, ""},
-		"integer weights":   {integers, unquantized, ""},
-		"operands swapped":  {dropped, strings.Replace(unquantized, "Add(r, k)", "Add(k, r)", 1), ""},
-		"a corrected bias":  {corrected, unquantized, "the biases of 1 operator differ"},
-		"kept activations":  {strings.NewReplacer(`"conv"`, "\"conv\"\nr = Relu(c) \"relu\"", "QuantizeLinear(c, sr", "QuantizeLinear(r, sr").Replace(dropped), strings.Replace(unquantized, "Clip(c, low, high)", "Relu(c)", 1), ""},
+		"weights in float": {dropped, unquantized, ""},
+		"integer weights":  {integers, unquantized, ""},
+		"operands swapped": {dropped, strings.Replace(unquantized, "Add(r, k)", "Add(k, r)", 1), ""},
+		"a corrected bias": {corrected, unquantized, "the biases of 1 operator differ"},
+		"kept activations": {strings.NewReplacer(`"conv"`, "\"conv\"\nr = Relu(c) \"relu\"", "QuantizeLinear(c, sr",
+			"QuantizeLinear(r, sr").Replace(dropped), strings.Replace(unquantized, "Clip(c, low, high)", "Relu(c)", 1), ""},
 		"no activation":     {dropped, strings.NewReplacer("r = Clip(c, low, high) \"clip\"\n", "", "(r", "(c").Replace(unquantized), ""},
 		"a bounded network": {dropped, strings.Replace(unquantized, "[6]", "[4]", 1), ""},
 	} {

@@ -230,8 +230,8 @@ func TestScaleRefuses(t *testing.T) {
 		{"y = Softmax(t) {axis=1}", "Softmax does not keep"},
 		{"r = Mul(t, t)\n y = Conv(r, z)", "a square"},
 		{"r = Relu(t)\n q = Mul(t, r)\n y = Conv(q, z)", "both operands of Mul"},
-		{"r = Conv(t, v)\n q = Concat(t, r) {axis=1}\n s = Slice(q, st, en, ax)\n const st: i64[1] = [3]; const en: i64[1] = [7]\n const ax: i64[1] = [1]\n" +
-			"p = Add(s, t)\n y = Conv(p, z)", "two factors for one channel"},
+		{"r = Conv(t, v)\n q = Concat(t, r) {axis=1}\n s = Slice(q, st, en, ax)\n const st: i64[1] = [3]; const en: i64[1] = [7]\n" +
+			" const ax: i64[1] = [1]\n" + "p = Add(s, t)\n y = Conv(p, z)", "two factors for one channel"},
 		{"s = Slice(x, st, en, ax)\n const st: i64[1] = [0]; const en: i64[1] = [1]; const ax: i64[1] = [1]\n q = Add(t, s)\n y = Conv(q, z)",
 			"other numbers of channels"},
 		{"r = ReduceMean(t) {axes=[1]}\n y = Relu(r)", "reduces the channels"},

@@ -58,7 +58,8 @@ func TestShiftRefuses(t *testing.T) {
 		"seen outside":              "y = Conv(x, w, b) \"a\"",
 		"7 numbers":                 "t = Conv(x, w, b) \"a\"\n y = Conv(t, v)",
 	} {
-		_, err := rewrite.Apply(parse(t, head+text), []rewrite.Step{{Kind: "shift", At: "a", Vectors: map[string][]float32{"shift": make([]float32, 7)}}})
+		_, err := rewrite.Apply(parse(t, head+text),
+			[]rewrite.Step{{Kind: "shift", At: "a", Vectors: map[string][]float32{"shift": make([]float32, 7)}}})
 		require.ErrorContains(t, err, why)
 	}
 }

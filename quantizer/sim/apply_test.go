@@ -34,7 +34,8 @@ func TestApplyAlongAnAxisInBothLayouts(t *testing.T) {
 		require.True(t, tensor.Equal(want, last.ToRowMajor()), "axis %d, channels last", axis)
 	}
 	cfg.Axis = 4
-	require.ErrorContains(t, sim.Apply(x, x, &cfg, &tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}}, sim.Quantize), "along axis 4 of f32[2,3,4,5]")
+	require.ErrorContains(t, sim.Apply(x, x, &cfg, &tqc.Params{Scale: []float32{1}, ZeroPoint: []int32{0}}, sim.Quantize),
+		"along axis 4 of f32[2,3,4,5]")
 }
 
 func TestApplyPerGroup(t *testing.T) {
@@ -53,7 +54,8 @@ func TestApplyPerGroup(t *testing.T) {
 
 // A float32 quotient has 24 bits: a code of 30 needs the float64 division that the exporter uses.
 func TestBiasCodesAreExact(t *testing.T) {
-	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: math.MinInt32, QMax: math.MaxInt32}}
+	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 32, QMin: math.MinInt32,
+		QMax: math.MaxInt32}}
 	p := tqc.Params{Scale: []float32{3e-9}, ZeroPoint: []int32{0}}
 	x := graphtest.Uniform(5, -2, 2, 1000)
 	got := x.Clone()

@@ -47,8 +47,10 @@ func book(format string) []float64 {
 	case "e2m1":
 		return float(2, 1, 1, 6)
 	case "nf4": // arXiv:2305.14314, appendix E, to the digits of float32
-		return []float64{-1, -0.6961928, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0,
-			0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1}
+		return []float64{-1, -0.6961928, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+			-0.09105003625154495, 0,
+			0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224, 0.44070982933044434, 0.5626170039176941,
+			0.7229568362236023, 1}
 	case "int8":
 		return integers(-127, 127)
 	case "int4":
@@ -122,7 +124,8 @@ func TestFormatsByHand(t *testing.T) {
 	x := tensor.FromF32(data, 4, 40, 3)
 	compared := 0
 	for _, format := range []string{"int2", "int4", "int8", "int16", "e4m3", "e5m2", "e2m1", "nf4"} {
-		for _, grain := range []string{"tensor", "channel", "g16", "g32", "mx32", "mx32ceil", "nv16", "dynamic-tensor", "dynamic-token", "tensor-pow2", "g16-pow2"} {
+		for _, grain := range []string{"tensor", "channel", "g16", "g32", "mx32", "mx32ceil", "nv16", "dynamic-tensor", "dynamic-token",
+			"tensor-pow2", "g16-pow2"} {
 			s, err := tqc.ParseScheme(format + "-sym-" + grain)
 			if err != nil {
 				require.True(t, grain == "nv16" || format == "nf4", "%v", err)

@@ -86,7 +86,8 @@ func TestEverySlotThatRoundsIsInOneGroup(t *testing.T) {
 						in[id] = true
 					}
 				}
-				requireSame(t, run(t, g, feeds, s.Hooks(func(tqc.SlotID) bool { return true })), run(t, g, feeds, s.Hooks(func(id tqc.SlotID) bool { return in[id] })), "")
+				requireSame(t, run(t, g, feeds, s.Hooks(func(tqc.SlotID) bool { return true })),
+					run(t, g, feeds, s.Hooks(func(id tqc.SlotID) bool { return in[id] })), "")
 			})
 		}
 		for _, domain := range []tqc.Domain{tqc.DomainFP16, tqc.DomainBF16, tqc.DomainTF32} {
@@ -106,7 +107,8 @@ func TestEverySlotThatRoundsIsInOneGroup(t *testing.T) {
 			})
 		}
 	}
-	for _, op := range []string{"Add", "Sub", "Mul", "Div", "Sqrt", "ReduceMean", "Sigmoid", "Softmax", "AveragePool", "GlobalAveragePool", "Resize", "Concat"} {
+	for _, op := range []string{"Add", "Sub", "Mul", "Div", "Sqrt", "ReduceMean", "Sigmoid", "Softmax", "AveragePool", "GlobalAveragePool",
+		"Resize", "Concat"} {
 		require.True(t, own[op], op)
 	}
 }

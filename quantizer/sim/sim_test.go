@@ -71,7 +71,8 @@ func TestMasks(t *testing.T) {
 		require.NoError(t, err)
 		full := run(t, g, feeds, s.Hooks(nil))
 		requireSame(t, run(t, g, feeds, nil), run(t, g, feeds, s.Hooks(sim.Only(nil))), "no slot: the float graph")
-		requireSame(t, full, run(t, g, feeds, s.Hooks(func(tqc.SlotID) bool { return true })), "quantizing again in front of a reader changes nothing")
+		requireSame(t, full, run(t, g, feeds, s.Hooks(func(tqc.SlotID) bool { return true })),
+			"quantizing again in front of a reader changes nothing")
 		weights, acts := sim.Weights(set), sim.Activations(set)
 		requireSame(t, full, run(t, g, feeds, s.Hooks(func(id tqc.SlotID) bool { return weights(id) || acts(id) })))
 		w := run(t, g, feeds, s.Hooks(weights))
@@ -265,7 +266,8 @@ func TestNewRefusesWhatCannotBeSimulated(t *testing.T) {
 // TestNodesThatAreNotConfiguredAreAnError changes the graph that runs, but not the one that was configured: nothing may stay in float
 // because it is not recognised.
 func TestNodesThatAreNotConfiguredAreAnError(t *testing.T) {
-	const text = "opset 13; input x: f32[1,2,4,4]; const w: f32[2,2,1,1] = [1, -1, 0.5, 2]; const b: f32[2] = [1, 2]; c = Conv(x, w) \"conv\"; y = Relu(c) \"relu\"; output y"
+	const text = "opset 13; input x: f32[1,2,4,4]; const w: f32[2,2,1,1] = [1, -1, 0.5, 2]; const b: f32[2] = [1, 2]; c = Conv(x, " +
+		"w) \"conv\"; y = Relu(c) \"relu\"; output y"
 	for name, change := range map[string]func(g *graph.Graph){
 		`node "conv" (Conv) has 3 inputs and 1 outputs, other ones than in the graph that was configured (2 and 1)`: func(g *graph.Graph) {
 			b, _ := g.Lookup("b")

@@ -138,7 +138,8 @@ func TestFilesThatAreWrong(t *testing.T) {
 }
 
 func TestSchemesOfAnOperator(t *testing.T) {
-	tg, err := target.Parse([]byte(strings.Replace(small, "needs: [constant-weight]", "schemes: {weight: [int4-sym-g32, int8-sym-tensor]}", 1)))
+	tg, err := target.Parse([]byte(strings.Replace(small, "needs: [constant-weight]",
+		"schemes: {weight: [int4-sym-g32, int8-sym-tensor]}", 1)))
 	require.NoError(t, err)
 	g := parseConv(t)
 	conv := g.Node(0)

@@ -41,7 +41,8 @@ output b
 	again, err := target.Parse(p.YAML())
 	require.NoError(t, err)
 	require.Equal(t, p.Hash(), again.Hash())
-	for _, wrong := range []target.Op{{Type: "own::Flip", Role: target.Weighted}, {Type: "::Flip", Role: target.Passive}, {Type: "own::", Role: target.Passive},
+	for _, wrong := range []target.Op{{Type: "own::Flip", Role: target.Weighted}, {Type: "::Flip", Role: target.Passive},
+		{Type: "own::", Role: target.Passive},
 		{Type: "own::Flip", Role: target.Passive, FixedScale: 1}} {
 		p.Ops[0] = wrong
 		require.ErrorContains(t, p.Validate(), "is domain::Name, passive, and nothing else")
@@ -50,7 +51,8 @@ output b
 
 // Weights of the convolutions that Winograd computes have 6 bits, the others 8.
 func TestReducedWeights(t *testing.T) {
-	for attrs, want := range map[string]int32{"": 31, "{strides=[2,2]}": 127, "{dilations=[1,2]}": 127, "{strides=[1,1], dilations=[1,1], pads=[1,1,1,1]}": 31} {
+	for attrs, want := range map[string]int32{"": 31, "{strides=[2,2]}": 127, "{dilations=[1,2]}": 127,
+		"{strides=[1,1], dilations=[1,1], pads=[1,1,1,1]}": 31} {
 		g := graphtest.Parse(t, "input x: f32[1,4,8,8]\nconst w: f32[4,4,3,3] = normal(1)\ny = Conv(x, w) "+attrs+"\noutput y")
 		c := target.NCNNInt8.WeightConfig(g, 0, 1)
 		require.Equal(t, [2]int32{-want, want}, [2]int32{c.QMin, c.QMax}, attrs)

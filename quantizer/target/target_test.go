@@ -80,8 +80,8 @@ output a; output b; output c; output d; output e; output f; output h; output i; 
 	}{
 		"good": {target.IntegerBias, true}, "computed": {target.ConstantWeight, false}, "short bias": {target.IntegerBias, false},
 		"column bias": {target.IntegerBias, false}, "gemm": {target.IntegerBias, true}, "gemm beta": {target.BetaOne, false},
-		"gemm no bias": {target.BetaOne, true}, "gemm alpha": {target.AlphaOne, false}, "nearest": {target.Copies, true}, "cubic": {target.Copies, false},
-		"indices used": {target.OneOutput, false}, "indices unused": {target.OneOutput, true},
+		"gemm no bias": {target.BetaOne, true}, "gemm alpha": {target.AlphaOne, false}, "nearest": {target.Copies, true},
+		"cubic": {target.Copies, false}, "indices used": {target.OneOutput, false}, "indices unused": {target.OneOutput, true},
 	} {
 		id, ok := g.LookupNode(name)
 		require.True(t, ok, name)

@@ -64,7 +64,8 @@ func TestConfigValidate(t *testing.T) {
 func TestConfigText(t *testing.T) {
 	b, err := json.Marshal(s8)
 	require.NoError(t, err)
-	require.Equal(t, `{"policy":"symmetric per-tensor linear","bits":8,"qmin":-127,"qmax":127,"rounding":"half-even","observer":"minmax"}`, string(b))
+	require.Equal(t, `{"policy":"symmetric per-tensor linear","bits":8,"qmin":-127,"qmax":127,"rounding":"half-even","observer":"minmax"}`,
+		string(b))
 	var c tqc.Config
 	require.NoError(t, json.Unmarshal(b, &c))
 	require.Equal(t, s8, c)

@@ -21,8 +21,10 @@ output c
 `
 
 var (
-	u8 = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMax: 255}, Observer: tqc.ObserverMinMax}
-	s8 = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127}, Observer: tqc.ObserverMinMax}
+	u8 = tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMax: 255},
+		Observer: tqc.ObserverMinMax}
+	s8 = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -127, QMax: 127},
+		Observer: tqc.ObserverMinMax}
 )
 
 func scale(s float32) tqc.Params { return tqc.Params{Scale: []float32{s}, ZeroPoint: []int32{0}} }

@@ -10,7 +10,8 @@ import (
 	"qwb/internal/longtest"
 )
 
-// requireDrawn holds what every drawing has: nothing overlaps or lies outside, edges lead downwards, and their bends are one in each layer between.
+// requireDrawn holds what every drawing has: nothing overlaps or lies outside, edges lead downwards, and their bends are one in each layer
+// between.
 func requireDrawn(t testing.TB, d *Drawing, edges [][2]int) {
 	rows := map[int][]Place{}
 	for _, p := range d.Places {
@@ -43,7 +44,8 @@ func TestADiamondIsSymmetric(t *testing.T) {
 	edges := [][2]int{{0, 1}, {0, 2}, {1, 3}, {2, 3}, {3, 4}, {0, 4}}
 	d := Draw([]Size{{100, 40}, {100, 40}, {100, 40}, {100, 40}, {100, 40}}, edges, Without)
 	requireDrawn(t, d, edges)
-	require.Equal(t, []int{0, 1, 1, 2, 3}, []int{d.Places[0].Layer, d.Places[1].Layer, d.Places[2].Layer, d.Places[3].Layer, d.Places[4].Layer})
+	require.Equal(t, []int{0, 1, 1, 2, 3}, []int{d.Places[0].Layer, d.Places[1].Layer, d.Places[2].Layer, d.Places[3].Layer,
+		d.Places[4].Layer})
 	require.Equal(t, d.Places[1].Y, d.Places[2].Y)
 	require.Equal(t, d.Bends[5][0].X, d.Bends[5][1].X, "a long edge is straight")
 	require.Equal(t, 4*40+3*layerGap, d.H)

@@ -15,7 +15,8 @@ import (
 // TestEveryModuleCanBeBundled holds all modules to the part of the language that Bundle knows, and what they may not do: markup from text,
 // styles and handlers as attributes, code from text, other hosts, and the end of the script that a file has them in.
 func TestEveryModuleCanBeBundled(t *testing.T) {
-	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function\(|setAttribute\("style"|</script|https?://(?:[^w]|w[^w]|ww[^w])`)
+	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new ` +
+		`Function\(|setAttribute\("style"|</script|https?://(?:[^w]|w[^w]|ww[^w])`)
 	n := 0
 	require.NoError(t, fs.WalkDir(Files(), ".", func(name string, d fs.DirEntry, err error) error {
 		require.NoError(t, err)
@@ -47,8 +48,8 @@ var otherDialect = []struct {
 	{"an indentation that is no multiple of two", regexp.MustCompile(`^(?:  )* [^ *]`)},
 }
 
-// TestModulesAreOfOneDialect: where the formatter is not at hand, as in CI, this finds what was written past it. A line is longer than 140 only
-// where a text makes it so: texts are not broken.
+// TestModulesAreOfOneDialect: where the formatter is not at hand, as in CI, this finds what was written past it. A line is longer than 140
+// only where a text makes it so: texts are not broken.
 func TestModulesAreOfOneDialect(t *testing.T) {
 	texts := regexp.MustCompile("\"[^\"]*\"|`[^`$]*|\\}[^`{}]*`")
 	require.NoError(t, fs.WalkDir(Files(), ".", func(name string, _ fs.DirEntry, err error) error {

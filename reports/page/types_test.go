@@ -15,7 +15,8 @@ import (
 func compiler(t *testing.T) string {
 	t.Helper()
 	cache, _ := os.UserCacheDir()
-	for _, name := range []string{"tsc", os.Getenv("QWB_NODE_TOOLS") + "/node_modules/.bin/tsc", cache + "/qwb-node-tools/node_modules/.bin/tsc"} {
+	for _, name := range []string{"tsc", os.Getenv("QWB_NODE_TOOLS") + "/node_modules/.bin/tsc",
+		cache + "/qwb-node-tools/node_modules/.bin/tsc"} {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}

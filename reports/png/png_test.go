@@ -47,14 +47,16 @@ func view(n int) *reports.View {
 		}
 		for k, op := range []string{"Conv", "Relu"} {
 			at := len(t.Nodes)
-			t.Nodes = append(t.Nodes, analysis.TopologyNode{Name: l.Node + []string{"", "_act"}[k], Op: op, Domain: "INT8", Block: len(t.Blocks) - 1, Fused: []int{-1, at - 1}[k]})
+			t.Nodes = append(t.Nodes, analysis.TopologyNode{Name: l.Node + []string{"", "_act"}[k], Op: op, Domain: "INT8", Block: len(t.Blocks) - 1,
+				Fused: []int{-1, at - 1}[k]})
 			t.Edges = append(t.Edges, analysis.TopologyEdge{From: at - 1, To: at, Shape: []any{1, 64, 112, "W"}, Mark: []string{"q", ""}[k]})
 			if i%3 == 0 && i > 3 {
 				t.Edges = append(t.Edges, analysis.TopologyEdge{From: at - 6, To: at, Mark: "qdq"})
 			}
 		}
 		e := 0.01
-		v.Search.Points = append(v.Search.Points, reports.SearchPoint{Label: l.Node, Metric: l.NSR, Error: &e, Cost: float64(1e6 * i), Pareto: i%2 == 0, Tied: i < 3, Chosen: i == 1})
+		v.Search.Points = append(v.Search.Points, reports.SearchPoint{Label: l.Node, Metric: l.NSR, Error: &e, Cost: float64(1e6 * i),
+			Pareto: i%2 == 0, Tied: i < 3, Chosen: i == 1})
 	}
 	v.Picture = reports.NewPicture(t)
 	return v
@@ -71,7 +73,8 @@ func TestAPictureOfALargeNetworkHasItsBlocks(t *testing.T) {
 }
 
 func TestTheFrontFallsWithCost(t *testing.T) {
-	points := []reports.SearchPoint{{Cost: 3, Metric: 2, Pareto: true}, {Cost: 1, Metric: 4}, {Cost: 2, Metric: 1}, {Cost: 2, Metric: 0.5}, {Cost: 5, Metric: 0.1}}
+	points := []reports.SearchPoint{{Cost: 3, Metric: 2, Pareto: true}, {Cost: 1, Metric: 4}, {Cost: 2, Metric: 1}, {Cost: 2, Metric: 0.5},
+		{Cost: 5, Metric: 0.1}}
 	line, is := frontOf(points)
 	require.Equal(t, [][2]float64{{1, 4}, {2, 0.5}, {5, 0.1}}, line)
 	require.False(t, is[&points[0]], "another is better and costs less, whatever else it is good at")
@@ -96,9 +99,11 @@ func TestLettersOnHeatCanBeRead(t *testing.T) {
 }
 
 func TestRooflineIsDrawnWhereItWasMeasured(t *testing.T) {
-	r := &analysis.Inspection{Model: "m", Nodes: []analysis.NodeInfo{{MACs: 1e6, Intensity: 10, Seconds: 1e-4, Bound: "memory"}, {MACs: 1e9, Intensity: 300, Seconds: 1e-2, Bound: "compute"}}}
+	r := &analysis.Inspection{Model: "m", Nodes: []analysis.NodeInfo{{MACs: 1e6, Intensity: 10, Seconds: 1e-4, Bound: "memory"},
+		{MACs: 1e9, Intensity: 300, Seconds: 1e-2, Bound: "compute"}}}
 	require.Nil(t, Roofline(r))
-	r.Roofline = &analysis.Roofline{Threads: 1, FloatGOPS: 200, FloatPeak: "fma", IntegerGOPS: 800, Read: []analysis.ReadSpeed{{Bytes: 1 << 15, GBps: 200}, {Bytes: 1 << 28, GBps: 12}}}
+	r.Roofline = &analysis.Roofline{Threads: 1, FloatGOPS: 200, FloatPeak: "fma", IntegerGOPS: 800,
+		Read: []analysis.ReadSpeed{{Bytes: 1 << 15, GBps: 200}, {Bytes: 1 << 28, GBps: 12}}}
 	var b bytes.Buffer
 	require.NoError(t, Roofline(r).Write(&b))
 	requireWhiteBorder(t, "roofline", &b)
@@ -120,8 +125,8 @@ func TestPNGsDecodeAtAnySize(t *testing.T) {
 	require.Empty(t, Plots(&reports.View{Report: &analysis.Report{}}))
 }
 
-// TestNothingIsCutOffInPlots: text and bars end before the border of the picture. Long names were cut at the left, the title at the top, and
-// the longest bar ran off at the right.
+// TestNothingIsCutOffInPlots: text and bars end before the border of the picture. Long names were cut at the left, the title at the top,
+// and the longest bar ran off at the right.
 func TestNothingIsCutOffInPlots(t *testing.T) {
 	long := func(i int) string {
 		return fmt.Sprintf("a_name_of_many_letters/WWWWWWWWWWWWWWWWWWWWWWWWWW_%d/and <more> of them/%0*d", i, 20+i, i)
@@ -200,7 +205,8 @@ func TestTicksAreWrittenShort(t *testing.T) {
 }
 
 func TestNamesThatActAreWrittenOut(t *testing.T) {
-	for in, want := range map[string]string{"conv/été_ß": "conv/été_ß", "a\nb\tc": `a\nb\tc`, "\x1b[31m": `\x1b[31m`, "x\u202egnp": `x\u202egnp`, "卷积": `\u5377\u79ef`, "\xff": `\xff`} {
+	for in, want := range map[string]string{"conv/été_ß": "conv/été_ß", "a\nb\tc": `a\nb\tc`, "\x1b[31m": `\x1b[31m`,
+		"x\u202egnp": `x\u202egnp`, "卷积": `\u5377\u79ef`, "\xff": `\xff`} {
 		require.Equal(t, want, visible(in))
 		require.Equal(t, want, visible(want))
 	}

@@ -79,7 +79,8 @@ func TestDifferencesAreCounted(t *testing.T) {
 	r := run{n: 2}
 	r.compare("query of layer 3, rows 0 to 1", []int32{1, 2, 3, 4}, []int32{1, 2, 4, 5})
 	r.compare("up of layer 3, rows 0 to 1", []int32{1, 2}, []int32{0, 2})
-	assert.Equal(t, Result{Sums: 6, Different: 3, First: "query of layer 3, rows 0 to 1, token 1, sum 0: 3 on the kernels, 4 on plain loops"}, r.result)
+	assert.Equal(t, Result{Sums: 6, Different: 3, First: "query of layer 3, rows 0 to 1, token 1, sum 0: 3 on the kernels, 4 on plain loops"},
+		r.result)
 }
 
 func TestRunEndsWithItsContext(t *testing.T) {

@@ -53,7 +53,8 @@ func canvas(chunk byte) []byte {
 func TestLimitsAreTheSame(t *testing.T) {
 	for _, c := range []struct{ w, h int }{{16000, 8000}, {16000, 8400}, {12000, 12000}} {
 		require.Equal(t, c.w*c.h <= maxPixels, checkSize(image.Config{Width: c.w, Height: c.h}, nil) == nil)
-		lossy := append(canvas(0x12), 'V', 'P', '8', ' ', 10, 0, 0, 0, 0x10, 0, 0, 0x9d, 1, 0x2a, byte(c.w), byte(c.w>>8), byte(c.h), byte(c.h>>8))
+		lossy := append(canvas(0x12), 'V', 'P', '8', ' ', 10, 0, 0, 0, 0x10, 0, 0, 0x9d, 1, 0x2a, byte(c.w), byte(c.w>>8), byte(c.h),
+			byte(c.h>>8))
 		require.Equal(t, c.w*c.h <= maxPixels, checkFrames(lossy) == nil)
 	}
 }

@@ -116,7 +116,8 @@ func FuzzDecode(f *testing.F) {
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
-		if len(src) > 1<<16 || bytes.HasPrefix(src, []byte("\x89PNG")) && len(src) > 24 && (src[18] > 4 || src[22] > 4 || src[16]|src[17]|src[20]|src[21] != 0) {
+		if len(src) > 1<<16 || bytes.HasPrefix(src, []byte("\x89PNG")) && len(src) > 24 && (src[18] > 4 || src[22] > 4 ||
+			src[16]|src[17]|src[20]|src[21] != 0) {
 			return // large claims are the business of the size limit, not of this test's memory
 		}
 		m, err := Decode(src)

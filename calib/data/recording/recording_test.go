@@ -82,7 +82,8 @@ func TestForms(t *testing.T) {
 
 // TestOneFileOfTwoNames: a file whose name is that of two tensors is none of them for sure.
 func TestOneFileOfTwoNames(t *testing.T) {
-	fs := fstest.MapFS{"f/a_b.npy": npyOf(t, codes(1, 2)), "f/c_d.npy": npyOf(t, codes(3)), "g/0.npy": npyOf(t, codes(4)), "g/names.json": {Data: []byte(`{"0": "a/b"}`)}}
+	fs := fstest.MapFS{"f/a_b.npy": npyOf(t, codes(1, 2)), "f/c_d.npy": npyOf(t, codes(3)), "g/0.npy": npyOf(t, codes(4)),
+		"g/names.json": {Data: []byte(`{"0": "a/b"}`)}}
 	for _, names := range [][2]string{{"a/b", "a:b"}, {"a_b", "a/b"}, {"a/b", "a_b"}} {
 		r, err := Open(fs, "f")
 		require.NoError(t, err)
@@ -123,7 +124,8 @@ func TestJSON(t *testing.T) {
 		{"polygraphy-one.json", map[string]*tensor.Tensor{"a/b:0": tensor.FromF32([]float32{1.5, -2}, 1, 2), "q": codes(3, -4)}},
 		{"polygraphy.json#onnxrt", map[string]*tensor.Tensor{"a/b:0": tensor.FromF32([]float32{2.5, -1}, 1, 2), "q": codes(4, -3)}},
 		{"polygraphy-inputs.json", map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{1.5, -2}, 1, 2)}},
-		{"trtexec.json", map[string]*tensor.Tensor{"y": tensor.FromF32([]float32{0.0123457, -2e6}, 1, 2, 1), "s": tensor.FromF32([]float32{7}, []int{}...)}},
+		{"trtexec.json", map[string]*tensor.Tensor{"y": tensor.FromF32([]float32{0.0123457, -2e6}, 1, 2, 1),
+			"s": tensor.FromF32([]float32{7}, []int{}...)}},
 	} {
 		r, err := Open(dir, c.file)
 		require.NoError(t, err, c.file)
@@ -171,7 +173,8 @@ func TestRefusals(t *testing.T) {
 		"nothing": "nothing", "e": "neither names.json", "x.bin": "a folder, .npz or .json", "e.json": "empty", "a.json": "empty list",
 		"o.json": "no arrays by name", "s.json": "neither polygraphy's nor trtexec's", "torch.json": `"x": no array of NumPy`,
 		"lst.json": "entry 0", "none.json": "no iteration", "dims.json": `dimensions "1xa"`, "large.json": "1 numbers for shape",
-		"few.json": "1 numbers for shape [1 2]", "twice.json": `"y" stands twice`, "n": `"01" is not the number`, "m": `"x" is listed for two files`,
+		"few.json": "1 numbers for shape [1 2]", "twice.json": `"y" stands twice`, "n": `"01" is not the number`,
+		"m": `"x" is listed for two files`,
 		"p": "a.pb: not an ONNX tensor", "z.npz": "z.npz: npz",
 	} {
 		_, err := Open(fs, file)

@@ -56,10 +56,11 @@ func part(seed uint64, n int, important bool) Part {
 	return p
 }
 
-// Range comes within half a per cent of the best of thousands of scales and all zero points, each evaluated by the definition, and never falls
-// behind the range of the values.
+// Range comes within half a per cent of the best of thousands of scales and all zero points, each evaluated by the definition, and never
+// falls behind the range of the values.
 func TestRangeAgainstExhaustiveSearch(t *testing.T) {
-	for _, text := range []string{"int4-sym-tensor", "int3-sym-tensor", "int8-sym-tensor", "uint4-asym-tensor", "int4-asym-tensor", "int4-sym-tensor-pow2", "int8-asym-tensor-pow2"} {
+	for _, text := range []string{"int4-sym-tensor", "int3-sym-tensor", "int8-sym-tensor", "uint4-asym-tensor", "int4-asym-tensor",
+		"int4-sym-tensor-pow2", "int8-asym-tensor-pow2"} {
 		for _, like := range []tqc.Config{whole, narrow} {
 			c := schemeOf(t, text, like)
 			for seed, n := range []int{9, 40, 400} {

@@ -121,8 +121,8 @@ func TestDampingIsRaisedUntilItSucceeds(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The recursion in triangular form gives the codes of the published one, which takes errors forward by the rows of the upper Cholesky factor
-// of the inverse.
+// The recursion in triangular form gives the codes of the published one, which takes errors forward by the rows of the upper Cholesky
+// factor of the inverse.
 func TestRoundIsGPTQ(t *testing.T) {
 	const k = 12
 	p := perRow(sample(3, 6, k, 40, 0.5), 4)
@@ -244,8 +244,8 @@ func TestExactIsBruteForce(t *testing.T) {
 	}
 }
 
-// With the shifted target the rounded operator on quantized inputs is nearer to the float operator on float inputs; without rounding the target is the
-// least-squares solution.
+// With the shifted target the rounded operator on quantized inputs is nearer to the float operator on float inputs; without rounding the
+// target is the least-squares solution.
 func TestShiftIsLeastSquares(t *testing.T) {
 	const k, n, rows = 70, 400, 5
 	p := sample(7, rows, k, 1, 0)

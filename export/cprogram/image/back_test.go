@@ -40,7 +40,8 @@ func byteOf(file string, n int) func(t testing.TB, dir string) {
 	}
 }
 
-// What is written is read back as it is; a byte of a constant, of what a step reads or makes, an address and a scale that are others are found.
+// What is written is read back as it is; a byte of a constant, of what a step reads or makes, an address and a scale that are others are
+// found.
 func TestDamagedFilesAreFound(t *testing.T) {
 	f := image.Format()
 	for _, platform := range []string{"onnxruntime", "tflite_int8", "pow2_int8", "trt_int8"} {

@@ -77,7 +77,8 @@ func (m memory) load(t *testing.T, name string, at func(address int, b byte)) {
 var cases = []struct {
 	network, profile string
 	o                cprogram.Options
-}{{"mobilenet", "tflite2", cprogram.Options{Inputs: true, Outputs: true}}, {"resnet", "ort", cprogram.Options{}}, {"squeezenet", "tflite2", cprogram.Options{}},
+}{{"mobilenet", "tflite2", cprogram.Options{Inputs: true, Outputs: true}}, {"resnet", "ort", cprogram.Options{}}, {"squeezenet", "tflite2",
+	cprogram.Options{}},
 	{"moves", "tflite2", cprogram.Options{}}, {"matrices", "tflite2", cprogram.Options{}}, {"where", "rndnu", cprogram.Options{}}}
 
 // A memory that begins as image.hex and takes what every step writes has, before every step, what the step reads, and in the end the
@@ -92,7 +93,8 @@ func TestImageIsComplete(t *testing.T) {
 		require.NoError(t, json.Unmarshal(files["memory.json"].Bytes(), &d))
 		mem := make([]byte, d.Bytes)
 		files.load(t, d.Image, func(at int, b byte) { mem[at] = b })
-		require.Equal(t, []string{"constants", "inputs", "outputs", "arena"}, []string{d.Regions[0].Name, d.Regions[1].Name, d.Regions[2].Name, d.Regions[3].Name})
+		require.Equal(t, []string{"constants", "inputs", "outputs", "arena"}, []string{d.Regions[0].Name, d.Regions[1].Name, d.Regions[2].Name,
+			d.Regions[3].Name})
 		n := 0
 		for _, s := range d.Steps {
 			files.load(t, s.Before, func(at int, b byte) { require.Equal(t, mem[at], b, "%s: step %d reads %#x", c.network, s.ID, at); n++ })
@@ -169,7 +171,8 @@ func TestImageIsTheArenaOfC(t *testing.T) {
 		for i := range p.Outputs {
 			args = append(args, fmt.Sprintf("out%d.npy", i))
 		}
-		for _, command := range [][]string{{cc, "-std=c99", "-O1", "-ffp-contract=off", "-include", "hook.h", "-o", "p", "p.c"}, append([]string{"./p"}, args...)} {
+		for _, command := range [][]string{{cc, "-std=c99", "-O1", "-ffp-contract=off", "-include", "hook.h", "-o", "p", "p.c"},
+			append([]string{"./p"}, args...)} {
 			run := exec.Command(command[0], command[1:]...)
 			run.Dir = dir
 			out, err := run.CombinedOutput()

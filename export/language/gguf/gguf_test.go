@@ -23,7 +23,8 @@ func TestRoundTrips(t *testing.T) {
 			for _, pairing := range []checkpoint.Pairing{checkpoint.Interleaved, checkpoint.Halves} {
 				c := weightstest.Llama()
 				c.Family, c.Pairing, c.Tied, c.RopeTheta, c.NormEps = family, pairing, pairing == checkpoint.Halves, 1e6, 1e-6
-				_, back, found := weightstest.RoundTrip(t, gguf.Format(), weightstest.Model(t, c, 1), weights.Options{Matrices: form, Search: family == checkpoint.Qwen2})
+				_, back, found := weightstest.RoundTrip(t, gguf.Format(), weightstest.Model(t, c, 1),
+					weights.Options{Matrices: form, Search: family == checkpoint.Qwen2})
 				assert.Equal(t, family == checkpoint.Qwen2, back.Pairing == checkpoint.Halves)
 				assert.Equal(t, strings.HasPrefix(form, "q"), found.Codes > 0, form)
 				if form == "q8_0" && family == checkpoint.Llama { // searched scales may cut weights off
@@ -81,7 +82,8 @@ func TestRowsThatAreNoBlocks(t *testing.T) {
 // file.
 func TestTokenizerIsCarried(t *testing.T) {
 	tokens := map[string]any{
-		"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": []string{"<unk>", "a\u2581", ""}, "tokenizer.ggml.scores": []float32{0, -1.5, 1e-9},
+		"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": []string{"<unk>", "a\u2581", ""},
+		"tokenizer.ggml.scores":     []float32{0, -1.5, 1e-9},
 		"tokenizer.ggml.token_type": []int32{2, 1, -1}, "tokenizer.ggml.bos_token_id": uint32(1), "tokenizer.ggml.add_bos_token": true,
 		"tokenizer.ggml.eos_token_id": uint32(2),
 	}

@@ -102,8 +102,8 @@ func TestGroupsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestGroupsThatStraddleRows: no engine computes them. Those that llama2.c's exporter never writes are refused; those that it does write say
-// that they are unlike what runq computes. (Before, all of them were written without a word about runq.)
+// TestGroupsThatStraddleRows: no engine computes them. Those that llama2.c's exporter never writes are refused; those that it does write
+// say that they are unlike what runq computes. (Before, all of them were written without a word about runq.)
 func TestGroupsThatStraddleRows(t *testing.T) {
 	for _, c := range []struct {
 		model string

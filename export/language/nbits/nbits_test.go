@@ -40,7 +40,8 @@ func logits(t *testing.T, g *graph.Graph) []float32 {
 	t.Helper()
 	s, err := exec.New(g, exec.Options{})
 	require.NoError(t, err)
-	outs, err := s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{checkpoint.InputIDs: tensor.FromI64([]int64{1, 7, 299, 4, 0, 8}, 2, 3)}, nil)
+	outs, err := s.NewRunner().Run(context.Background(),
+		map[string]*tensor.Tensor{checkpoint.InputIDs: tensor.FromI64([]int64{1, 7, 299, 4, 0, 8}, 2, 3)}, nil)
 	require.NoError(t, err)
 	return outs[0].F32()
 }

@@ -100,8 +100,11 @@ func (w *limited) Write(b []byte) (int, error) {
 func TestNotFiniteWeights(t *testing.T) {
 	part := checkpoint.Part{Role: checkpoint.Down, Layer: 1}
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		m := weightstest.Edit(t, weightstest.Model(t, weightstest.Llama(), 1), part, func(x []float32) { x[3*96+5], x[9*96] = float32(bad), float32(bad) })
-		for _, e := range []weights.Encoding{weights.Float, {Type: checkpoint.F16}, {Type: checkpoint.Groups, Group: 8}, {Type: checkpoint.GGQ4}, {Type: checkpoint.WideQ8, Search: true}} {
+		m := weightstest.Edit(t, weightstest.Model(t, weightstest.Llama(), 1), part, func(x []float32) {
+			x[3*96+5], x[9*96] = float32(bad), float32(bad)
+		})
+		for _, e := range []weights.Encoding{weights.Float, {Type: checkpoint.F16}, {Type: checkpoint.Groups, Group: 8}, {Type: checkpoint.GGQ4},
+			{Type: checkpoint.WideQ8, Search: true}} {
 			for _, threads := range []int{1, 4} {
 				err := file(m, e).Write(context.Background(), io.Discard, weights.Run{Threads: threads})
 				assert.ErrorContains(t, err, "(down of layer 1): element [3,5] is", e.Name())

@@ -66,7 +66,8 @@ func TestFolders(t *testing.T) {
 		{"tied, and not said", checkpoint.Llama, true, map[string]any{"tie_word_embeddings": nil}},
 		{"qwen2", checkpoint.Qwen2, false, map[string]any{"architectures": []string{"Qwen2ForCausalLM"}, "model_type": "qwen2",
 			"use_sliding_window": false, "sliding_window": 16, "max_window_layers": 1}},
-		{"qwen2 tied, by its type alone", checkpoint.Qwen2, true, map[string]any{"architectures": nil, "model_type": "qwen2", "tie_word_embeddings": true}},
+		{"qwen2 tied, by its type alone", checkpoint.Qwen2, true, map[string]any{"architectures": nil, "model_type": "qwen2",
+			"tie_word_embeddings": true}},
 	} {
 		arrays := tinyArrays(c.family, c.tied)
 		single := folder(t, tinyConfig(c.set), map[string][]byte{"model.safetensors": safetensors(t, arrays, nil)})
@@ -101,23 +102,27 @@ func TestBrainFloatsAreRead(t *testing.T) {
 	for i := range 48 * 32 {
 		binary.LittleEndian.PutUint32(arrays[0].data[4*i:], uint32(0x3f80+i%64)<<16)
 	}
-	m := open(t, folder(t, tinyConfig(map[string]any{"tie_word_embeddings": true}), map[string][]byte{"model.safetensors": safetensors(t, as("BF16", arrays), nil)}))
+	m := open(t, folder(t, tinyConfig(map[string]any{"tie_word_embeddings": true}),
+		map[string][]byte{"model.safetensors": safetensors(t, as("BF16", arrays), nil)}))
 	assert.Equal(t, arrays[0].data, floats(m.Tensor(checkpoint.Embedding, -1).All()))
 }
 
 func TestConfigurations(t *testing.T) {
 	files := map[string][]byte{"model.safetensors": safetensors(t, tinyArrays(checkpoint.Llama, false), nil)}
 	read := func(set map[string]any) checkpoint.Config { return open(t, folder(t, tinyConfig(set), files)).Config }
-	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4}, read(map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 4}}).Scaling)
-	llama3 := map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 8192}
+	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4},
+		read(map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 4}}).Scaling)
+	llama3 := map[string]any{"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1, "high_freq_factor": 4,
+		"original_max_position_embeddings": 8192}
 	want := &checkpoint.RopeScaling{Factor: 8, LowFactor: 1, HighFactor: 4, OriginalContext: 8192}
 	assert.Equal(t, want, read(map[string]any{"rope_scaling": llama3}).Scaling)
 	llama3["rope_theta"] = 500000
 	c := read(map[string]any{"rope_theta": nil, "rope_parameters": llama3})
 	assert.Equal(t, want, c.Scaling)
 	assert.Equal(t, 500000.0, c.RopeTheta)
-	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4, OriginalContext: 64, BetaFast: 32, BetaSlow: 1, Attention: 1.5}, read(map[string]any{"rope_scaling": map[string]any{
-		"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "attention_factor": 1.5}}).Scaling)
+	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4, OriginalContext: 64, BetaFast: 32, BetaSlow: 1, Attention: 1.5},
+		read(map[string]any{"rope_scaling": map[string]any{
+			"rope_type": "yarn", "factor": 4, "original_max_position_embeddings": 64, "attention_factor": 1.5}}).Scaling)
 	assert.Nil(t, read(map[string]any{"rope_scaling": map[string]any{"rope_type": "default"}}).Scaling)
 	assert.Equal(t, []int{5, 7}, read(map[string]any{"eos_token_id": []int{5, 7}}).EOS)
 	assert.Equal(t, 8, read(map[string]any{"head_dim": 8}).HeadDim)
@@ -142,7 +147,8 @@ func TestBadConfigurations(t *testing.T) {
 		{`rope_scaling of type "longrope"`, map[string]any{"rope_scaling": map[string]any{"rope_type": "longrope", "factor": 4}}},
 		{`change with the length`, map[string]any{"rope_scaling": map[string]any{"rope_type": "dynamic", "factor": 4}}},
 		{`with mscale`, map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "mscale": 1}}},
-		{`beta_fast 1, beta_slow 2`, map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "beta_fast": 1, "beta_slow": 2}}},
+		{`beta_fast 1, beta_slow 2`, map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "beta_fast": 1,
+			"beta_slow": 2}}},
 		{"the factor is 0", map[string]any{"rope_scaling": map[string]any{"rope_type": "linear"}}},
 		{"low_freq_factor 0", map[string]any{"rope_scaling": map[string]any{"rope_type": "llama3", "factor": 4}}},
 		{"last 16 positions", qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16})},
@@ -180,7 +186,8 @@ func TestTensorsThatDoNotBelong(t *testing.T) {
 	assert.Empty(t, open(t, with(same)).Warnings)
 	assert.Contains(t, open(t, with(other)).Warnings[0].Text, `tensor "lm_head.weight" is not used`)
 	assert.Empty(t, open(t, with(array{"model.layers.1.self_attn.rotary_emb.inv_freq", "F32", []int{1}, floats([]float32{1})})).Warnings)
-	assert.Equal(t, []graph.Warning{{Text: `tensor "visual.patch" is not used`}}, open(t, with(array{"visual.patch", "I64", []int{1}, make([]byte, 8)})).Warnings)
+	assert.Equal(t, []graph.Warning{{Text: `tensor "visual.patch" is not used`}},
+		open(t, with(array{"visual.patch", "I64", []int{1}, make([]byte, 8)})).Warnings)
 	for want, a := range map[string]array{
 		"is not part of a llama model":   {"model.layers.1.self_attn.q_norm.weight", "F32", []int{1}, floats([]float32{1})},
 		`layers.0.self_attn.q_proj.bias`: {"model.layers.0.self_attn.q_proj.bias", "F32", []int{32}, floats(make([]float32, 32))},
@@ -203,9 +210,15 @@ func TestBadShards(t *testing.T) {
 			w["model.embed_tokens.weight"] = "model-00002-of-00002.safetensors"
 		}},
 		{`the index does not list tensor "model.norm.weight"`, func(w map[string]string, _ map[string]any) { delete(w, "model.norm.weight") }},
-		{`tensor "model.more" is not in model-00001`, func(w map[string]string, _ map[string]any) { w["model.more"] = "model-00001-of-00002.safetensors" }},
-		{"model-00003-of-00003.safetensors: ", func(w map[string]string, _ map[string]any) { w["model.more"] = "model-00003-of-00003.safetensors" }},
-		{"is no name of a file in this folder", func(w map[string]string, _ map[string]any) { w["model.more"] = "../model-00001-of-00002.safetensors" }},
+		{`tensor "model.more" is not in model-00001`, func(w map[string]string, _ map[string]any) {
+			w["model.more"] = "model-00001-of-00002.safetensors"
+		}},
+		{"model-00003-of-00003.safetensors: ", func(w map[string]string, _ map[string]any) {
+			w["model.more"] = "model-00003-of-00003.safetensors"
+		}},
+		{"is no name of a file in this folder", func(w map[string]string, _ map[string]any) {
+			w["model.more"] = "../model-00001-of-00002.safetensors"
+		}},
 		{"total_size is 7", func(_ map[string]string, meta map[string]any) { meta["total_size"] = 7 }},
 		{"there is no weight_map", func(w map[string]string, _ map[string]any) { clear(w) }},
 	} {

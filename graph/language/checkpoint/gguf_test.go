@@ -27,10 +27,12 @@ func write(t *testing.T, b []byte) string {
 // tinyMeta are the metadata of tinyArrays.
 func tinyMeta(arch string, set map[string]any) map[string]any {
 	m := map[string]any{
-		"general.architecture": arch, arch + ".embedding_length": uint32(32), arch + ".feed_forward_length": uint32(64), arch + ".block_count": uint32(2),
+		"general.architecture": arch, arch + ".embedding_length": uint32(32), arch + ".feed_forward_length": uint32(64),
+		arch + ".block_count":          uint32(2),
 		arch + ".attention.head_count": uint32(4), arch + ".attention.head_count_kv": uint32(2), arch + ".context_length": uint32(64),
-		arch + ".attention.layer_norm_rms_epsilon": float32(1e-5), arch + ".rope.freq_base": float32(10000), arch + ".rope.dimension_count": uint32(8),
-		arch + ".vocab_size": uint32(48), "tokenizer.ggml.bos_token_id": uint32(1), "tokenizer.ggml.eos_token_id": uint32(2),
+		arch + ".attention.layer_norm_rms_epsilon": float32(1e-5), arch + ".rope.freq_base": float32(10000),
+		arch + ".rope.dimension_count": uint32(8),
+		arch + ".vocab_size":           uint32(48), "tokenizer.ggml.bos_token_id": uint32(1), "tokenizer.ggml.eos_token_id": uint32(2),
 	}
 	for k, v := range set {
 		if m[k] = v; v == nil {
@@ -42,9 +44,11 @@ func tinyMeta(arch string, set map[string]any) map[string]any {
 
 // tinyGGUF gives arrays the names and the order of dimensions of GGUF. kind is the type of matrices.
 func tinyGGUF(arrays []array, kind uint32) []ggufTensor {
-	rename := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm", "lm_head", "output",
+	rename := strings.NewReplacer("model.layers.", "blk.", "model.embed_tokens", "token_embd", "model.norm", "output_norm",
+		"lm_head", "output",
 		"input_layernorm", "attn_norm", "post_attention_layernorm", "ffn_norm", "self_attn.o_proj", "attn_output", "self_attn.q_proj", "attn_q",
-		"self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up", "mlp.down_proj", "ffn_down")
+		"self_attn.k_proj", "attn_k", "self_attn.v_proj", "attn_v", "mlp.gate_proj", "ffn_gate", "mlp.up_proj", "ffn_up",
+		"mlp.down_proj", "ffn_down")
 	out := make([]ggufTensor, len(arrays))
 	for i, a := range arrays {
 		dims := slices.Clone(a.shape)
@@ -99,13 +103,16 @@ func TestGGUF(t *testing.T) {
 		family  checkpoint.Family
 		pairing checkpoint.Pairing
 	}{{"llama", checkpoint.Llama, checkpoint.Interleaved}, {"qwen2", checkpoint.Qwen2, checkpoint.Halves}} {
-		for kind, want := range map[uint32]checkpoint.Type{0: checkpoint.F32, 1: checkpoint.F16, 30: checkpoint.BF16, 8: checkpoint.GGQ8, 2: checkpoint.GGQ4} {
+		for kind, want := range map[uint32]checkpoint.Type{0: checkpoint.F32, 1: checkpoint.F16, 30: checkpoint.BF16, 8: checkpoint.GGQ8,
+			2: checkpoint.GGQ4} {
 			for _, tied := range []bool{false, true} {
 				arrays := tinyArrays(c.family, tied)
-				path := write(t, gguf(tinyMeta(c.arch, map[string]any{"tokenizer.ggml.tokens": []string{"a", "bc"}, "x.scores": []float32{1, 2}}), tinyGGUF(arrays, kind)))
+				path := write(t, gguf(tinyMeta(c.arch, map[string]any{"tokenizer.ggml.tokens": []string{"a", "bc"}, "x.scores": []float32{1, 2}}),
+					tinyGGUF(arrays, kind)))
 				require.True(t, checkpoint.Is(path))
 				m := open(t, path)
-				assert.Equal(t, checkpoint.Config{Family: c.family, Dim: 32, Hidden: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8, Vocab: 48, Context: 64,
+				assert.Equal(t, checkpoint.Config{Family: c.family, Dim: 32, Hidden: 64, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 8,
+					Vocab: 48, Context: 64,
 					NormEps: 1e-5, RopeTheta: 10000, Pairing: c.pairing, Tied: tied, BOS: 1, EOS: []int{2}}, m.Config)
 				assert.Equal(t, []string{"a", "bc"}, m.Metadata["tokenizer.ggml.tokens"])
 				assert.Equal(t, []float32{1, 2}, m.Metadata["x.scores"])
@@ -146,8 +153,8 @@ func TestGGUFConfigurations(t *testing.T) {
 		}
 		return m, err
 	}
-	m, err := read(map[string]any{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(4), "llama.attention.head_count_kv": uint64(2),
-		"tokenizer.ggml.eot_token_id": uint32(7)})
+	m, err := read(map[string]any{"llama.rope.scaling.type": "linear", "llama.rope.scaling.factor": float32(4),
+		"llama.attention.head_count_kv": uint64(2), "tokenizer.ggml.eot_token_id": uint32(7)})
 	require.NoError(t, err)
 	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4}, m.Scaling)
 	assert.Equal(t, []int{2, 7}, m.EOS)
@@ -173,9 +180,11 @@ func TestGGUFConfigurations(t *testing.T) {
 	factors[2] = 0
 	_, err = read(theta, ggufTensor{name: "rope_freqs.weight", dims: []int{4}, data: floats(factors)})
 	assert.ErrorContains(t, err, "rope scaling")
-	m, err = read(map[string]any{"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(4), "llama.rope.scaling.original_context_length": uint32(64)})
+	m, err = read(map[string]any{"llama.rope.scaling.type": "yarn", "llama.rope.scaling.factor": float32(4),
+		"llama.rope.scaling.original_context_length": uint32(64)})
 	require.NoError(t, err)
-	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4, OriginalContext: 64, BetaFast: 32, BetaSlow: 1, Attention: checkpoint.YarnAttention(4)}, m.Scaling)
+	assert.Equal(t, &checkpoint.RopeScaling{Factor: 4, OriginalContext: 64, BetaFast: 32, BetaSlow: 1, Attention: checkpoint.YarnAttention(4)},
+		m.Scaling)
 
 	m, err = read(nil, ggufTensor{name: "vision.x", dims: []int{1}, data: floats([]float32{1})})
 	require.NoError(t, err)
@@ -265,7 +274,8 @@ func smallestGGUF() []byte {
 		meta["llama."+key] = uint32(1)
 	}
 	var tensors []ggufTensor
-	for _, name := range []string{"token_embd", "output_norm", "blk.0.attn_norm", "blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v", "blk.0.attn_output",
+	for _, name := range []string{"token_embd", "output_norm", "blk.0.attn_norm", "blk.0.attn_q", "blk.0.attn_k", "blk.0.attn_v",
+		"blk.0.attn_output",
 		"blk.0.ffn_norm", "blk.0.ffn_gate", "blk.0.ffn_up", "blk.0.ffn_down"} {
 		dims := []int{2, 2}
 		if strings.HasSuffix(name, "norm") {

@@ -35,7 +35,8 @@ func TestGreedyTexts(t *testing.T) {
 // TestForwardDoesNotDependOnItsCalls: one token at a time, all at once, with other sequences, on any number of threads.
 func TestForwardDoesNotDependOnItsCalls(t *testing.T) {
 	ctx := context.Background()
-	ids := append([]int{1}, tokenizer(t, "tok512.bin").Encode("Lily and Tom went to the park. They saw a big dog and a small cat on the grass.")...)
+	ids := append([]int{1}, tokenizer(t, "tok512.bin").Encode("Lily and Tom went to the park. "+
+		"They saw a big dog and a small cat on the grass.")...)
 	e := engine(t, "stories260K.bin", decode.Options{Threads: 1})
 	whole, err := e.Forward(ctx, []decode.Sequence{{decode.NewCache(&e.Config), ids, len(ids)}})
 	require.NoError(t, err)
@@ -74,7 +75,8 @@ func TestSamplingFollowsTheProbabilities(t *testing.T) {
 		kept int
 	}{
 		{decode.Sampling{Temperature: 1}, 4}, {decode.Sampling{Temperature: 0.5}, 4}, {decode.Sampling{Temperature: 1, TopK: 2}, 2},
-		{decode.Sampling{Temperature: 1, TopP: 0.7}, 2}, {decode.Sampling{Temperature: 1, TopP: 0.5}, 1}, {decode.Sampling{Temperature: 1, TopK: 3, TopP: 0.999}, 3},
+		{decode.Sampling{Temperature: 1, TopP: 0.7}, 2}, {decode.Sampling{Temperature: 1, TopP: 0.5}, 1},
+		{decode.Sampling{Temperature: 1, TopK: 3, TopP: 0.999}, 3},
 	} {
 		c.s.Seed = 5
 		counts := make([]float64, 4)

@@ -113,7 +113,8 @@ func TestTokensThatBeginAndEnd(t *testing.T) {
 	require.NoError(t, err)
 	_, g, err := besides(t, b, 421, nil)
 	require.NoError(t, err)
-	for key, want := range map[string]any{"add_bos_token": false, "add_eos_token": false, "bos_token_id": uint32(1), "eos_token_id": uint32(2), "pre": "llama-bpe"} {
+	for key, want := range map[string]any{"add_bos_token": false, "add_eos_token": false, "bos_token_id": uint32(1), "eos_token_id": uint32(2),
+		"pre": "llama-bpe"} {
 		assert.Equal(t, want, g.Metadata["tokenizer.ggml."+key], key)
 	}
 	template := strings.Replace(string(b), `"post_processor":null`, `"post_processor":{"type":"Sequence","processors":[{"type":"ByteLevel"},

@@ -37,7 +37,8 @@ func graphLogits(t testing.TB, m *checkpoint.Model, sequences ...[]int) []float3
 			ids = append(ids, int64(id))
 		}
 	}
-	out, err := s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{checkpoint.InputIDs: tensor.FromI64(ids, len(sequences), len(sequences[0]))}, nil)
+	out, err := s.NewRunner().Run(context.Background(),
+		map[string]*tensor.Tensor{checkpoint.InputIDs: tensor.FromI64(ids, len(sequences), len(sequences[0]))}, nil)
 	require.NoError(t, err)
 	return out[0].F32()
 }
@@ -93,7 +94,8 @@ func mean(x []float64) float64 {
 
 // TestWeightsThatAreNoNumbers: a graph is not made of NaN.
 func TestWeightsThatAreNoNumbers(t *testing.T) {
-	c := checkpoint.Config{Family: checkpoint.Llama, Dim: 2, Hidden: 2, Layers: 1, Heads: 1, KVHeads: 1, HeadDim: 2, Vocab: 2, Context: 4, RopeTheta: 1, Tied: true}
+	c := checkpoint.Config{Family: checkpoint.Llama, Dim: 2, Hidden: 2, Layers: 1, Heads: 1, KVHeads: 1, HeadDim: 2, Vocab: 2, Context: 4,
+		RopeTheta: 1, Tied: true}
 	var tensors []*checkpoint.Tensor
 	for _, p := range c.Parts() {
 		rows, cols := c.Shape(p.Role)
@@ -130,7 +132,8 @@ func TestQwen2(t *testing.T) {
 // the decoding executor, whose weights have the same origin but share no code with the graph's operators.
 func TestGraphOfQwen2(t *testing.T) {
 	c := checkpoint.Config{Family: checkpoint.Qwen2, Dim: 16, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 6, Vocab: 20, Context: 32,
-		NormEps: 1e-6, RopeTheta: 1e6, Pairing: checkpoint.Halves, Scaling: &checkpoint.RopeScaling{Factor: 8, LowFactor: 1, HighFactor: 4, OriginalContext: 16}}
+		NormEps: 1e-6, RopeTheta: 1e6, Pairing: checkpoint.Halves, Scaling: &checkpoint.RopeScaling{Factor: 8, LowFactor: 1, HighFactor: 4,
+			OriginalContext: 16}}
 	var tensors []*checkpoint.Tensor
 	for i, p := range c.Parts() {
 		rows, cols := c.Shape(p.Role)

@@ -123,7 +123,8 @@ func pieceMetadata(s *decode.SentencePiece) map[string]any {
 			tokens[id], types[id] = "<0x"+strings.ToUpper(hexByte(id-3))+">", 6
 		}
 	}
-	return map[string]any{"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.scores": slices.Clone(scores), "tokenizer.ggml.token_type": types}
+	return map[string]any{"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.scores": slices.Clone(scores),
+		"tokenizer.ggml.token_type": types}
 }
 
 func hexByte(b int) string {
@@ -161,5 +162,6 @@ func bpeMetadata(t *testing.T, b []byte, pre string) map[string]any {
 	for _, m := range f.Model.Merges {
 		merges = append(merges, m[0]+" "+m[1])
 	}
-	return map[string]any{"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types, "tokenizer.ggml.merges": merges}
+	return map[string]any{"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens,
+		"tokenizer.ggml.token_type": types, "tokenizer.ggml.merges": merges}
 }

@@ -17,7 +17,8 @@ import (
 )
 
 // storedShape is a small model whose rows are whole blocks of 32.
-var storedShape = checkpoint.Config{Family: checkpoint.Llama, Dim: 64, Hidden: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Vocab: 50, Context: 16,
+var storedShape = checkpoint.Config{Family: checkpoint.Llama, Dim: 64, Hidden: 96, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16,
+	Vocab: 50, Context: 16,
 	NormEps: 1e-5, RopeTheta: 10000, BOS: 1, EOS: []int{1}}
 
 // storedModel makes a model whose matrices are random numbers of a type; Groups have 32 elements.
@@ -29,7 +30,8 @@ func storedModel(t *testing.T, typ checkpoint.Type) *checkpoint.Model {
 		rows, cols := storedShape.Shape(p.Role)
 		n := rows * cols
 		if p.Role.Vector() {
-			tensors = append(tensors, checkpoint.NewTensor(p, p.String(), rows, cols, checkpoint.F32, floatBytes(slices.Repeat([]float32{1}, n)), nil, 0))
+			tensors = append(tensors, checkpoint.NewTensor(p, p.String(), rows, cols, checkpoint.F32,
+				floatBytes(slices.Repeat([]float32{1}, n)), nil, 0))
 			continue
 		}
 		data := make([]byte, typ.Bytes(n))

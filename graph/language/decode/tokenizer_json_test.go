@@ -109,8 +109,10 @@ func llama2JSON(t *testing.T, s *decode.SentencePiece) []byte {
 		"model": map[string]any{"type": "BPE", "vocab": vocab, "merges": pairs, "byte_fallback": true, "unk_token": nil},
 		"normalizer": map[string]any{"type": "Sequence", "normalizers": []any{map[string]any{"type": "Prepend", "prepend": "\u2581"},
 			map[string]any{"type": "Replace", "pattern": map[string]any{"String": " "}, "content": "\u2581"}}},
-		"decoder": map[string]any{"type": "Sequence", "decoders": []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": "\u2581"}, "content": " "},
-			map[string]any{"type": "ByteFallback"}, map[string]any{"type": "Fuse"}, map[string]any{"type": "Strip", "content": " ", "start": 1, "stop": 0}}},
+		"decoder": map[string]any{"type": "Sequence",
+			"decoders": []any{map[string]any{"type": "Replace", "pattern": map[string]any{"String": "\u2581"}, "content": " "},
+				map[string]any{"type": "ByteFallback"}, map[string]any{"type": "Fuse"}, map[string]any{"type": "Strip", "content": " ", "start": 1,
+					"stop": 0}}},
 	})
 	require.NoError(t, err)
 	return b

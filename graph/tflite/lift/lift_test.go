@@ -67,7 +67,8 @@ func (b *builder) ints(x ...int32) int {
 // op adds an operator and its output.
 func (b *builder) op(name, options string, o tflite.Options, shape []int, in ...int) int {
 	out := b.add(tflite.Tensor{Shape: shape})
-	b.s.Operators = append(b.s.Operators, tflite.Operator{Op: name, Version: 1, Inputs: in, Outputs: []int{out}, OptionsType: options, Options: o})
+	b.s.Operators = append(b.s.Operators, tflite.Operator{Op: name, Version: 1, Inputs: in, Outputs: []int{out},
+		OptionsType: options, Options: o})
 	return out
 }
 
@@ -82,40 +83,51 @@ type options = tflite.Options
 var cases = map[string]func(b *builder) *tflite.Model{
 	"conv same, stride 2, relu6": func(b *builder) *tflite.Model {
 		x := b.input(1, 5, 6, 3)
-		return b.model(b.op("CONV_2D", "Conv2D", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 2, "fused_activation_function": tflite.Relu6}, []int{1, 3, 3, 4}, x, b.floats(4, 3, 2, 3), b.floats(4)))
+		return b.model(b.op("CONV_2D", "Conv2D", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 2,
+			"fused_activation_function": tflite.Relu6}, []int{1, 3, 3, 4}, x, b.floats(4, 3, 2, 3), b.floats(4)))
 	},
 	"conv dilated in groups": func(b *builder) *tflite.Model {
 		x := b.input(1, 6, 6, 4)
-		return b.model(b.op("CONV_2D", "Conv2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "dilation_w_factor": 2, "dilation_h_factor": 1}, []int{1, 5, 2, 6}, x, b.floats(6, 2, 3, 2), b.floats(6)))
+		return b.model(b.op("CONV_2D", "Conv2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "dilation_w_factor": 2,
+			"dilation_h_factor": 1}, []int{1, 5, 2, 6}, x, b.floats(6, 2, 3, 2), b.floats(6)))
 	},
 	"depthwise with a multiplier": func(b *builder) *tflite.Model {
 		x := b.input(1, 5, 5, 3)
-		return b.model(b.op("DEPTHWISE_CONV_2D", "DepthwiseConv2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 2, "depth_multiplier": 2, "fused_activation_function": tflite.Relu}, []int{1, 3, 5, 6}, x, b.floats(1, 3, 3, 6), b.floats(6)))
+		return b.model(b.op("DEPTHWISE_CONV_2D", "DepthwiseConv2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 2,
+			"depth_multiplier": 2, "fused_activation_function": tflite.Relu}, []int{1, 3, 5, 6}, x, b.floats(1, 3, 3, 6), b.floats(6)))
 	},
 	"transposed conv": func(b *builder) *tflite.Model {
 		x := b.input(1, 3, 4, 2)
-		return b.model(b.op("TRANSPOSE_CONV", "TransposeConv", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 2}, []int{1, 6, 8, 3}, b.ints(1, 6, 8, 3), b.floats(3, 3, 3, 2), x))
+		return b.model(b.op("TRANSPOSE_CONV", "TransposeConv", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 2}, []int{1, 6, 8, 3},
+			b.ints(1, 6, 8, 3), b.floats(3, 3, 3, 2), x))
 	},
 	"pools": func(b *builder) *tflite.Model {
 		x := b.input(1, 5, 7, 2)
-		y := b.op("AVERAGE_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 2, "filter_width": 3, "filter_height": 3}, []int{1, 3, 4, 2}, x)
-		return b.model(b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 3}, []int{1, 1, 3, 2}, y))
+		y := b.op("AVERAGE_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 2, "filter_width": 3,
+			"filter_height": 3}, []int{1, 3, 4, 2}, x)
+		return b.model(b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "filter_width": 2,
+			"filter_height": 3}, []int{1, 1, 3, 2}, y))
 	},
 	"an image to a vector and on": func(b *builder) *tflite.Model {
 		x := b.input(1, 4, 4, 3)
-		y := b.op("CONV_2D", "Conv2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1}, []int{1, 3, 2, 5}, x, b.floats(5, 2, 3, 3), b.floats(5))
+		y := b.op("CONV_2D", "Conv2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1}, []int{1, 3, 2, 5}, x,
+			b.floats(5, 2, 3, 3), b.floats(5))
 		y = b.op("RESHAPE", "Reshape", nil, []int{1, 30}, y, b.ints(1, 30))
-		y = b.op("FULLY_CONNECTED", "FullyConnected", options{"fused_activation_function": tflite.Relu}, []int{1, 6}, y, b.floats(6, 30), b.floats(6))
+		y = b.op("FULLY_CONNECTED", "FullyConnected", options{"fused_activation_function": tflite.Relu}, []int{1, 6}, y,
+			b.floats(6, 30), b.floats(6))
 		return b.model(b.op("SOFTMAX", "Softmax", options{"beta": float32(1)}, []int{1, 6}, y))
 	},
 	"dense layers on an image": func(b *builder) *tflite.Model {
 		x := b.input(1, 2, 3, 4)
-		y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1}, []int{1, 2, 3, 4}, x)
-		return b.model(b.op("FULLY_CONNECTED", "FullyConnected", options{"keep_num_dims": true}, []int{1, 2, 3, 5}, y, b.floats(5, 4), b.floats(5)))
+		y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1},
+			[]int{1, 2, 3, 4}, x)
+		return b.model(b.op("FULLY_CONNECTED", "FullyConnected", options{"keep_num_dims": true}, []int{1, 2, 3, 5}, y, b.floats(5, 4),
+			b.floats(5)))
 	},
 	"broadcast to channels, rows and images": func(b *builder) *tflite.Model {
 		x := b.input(1, 3, 2, 4)
-		y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}, []int{1, 3, 2, 4}, x)
+		y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2},
+			[]int{1, 3, 2, 4}, x)
 		z := b.op("ADD", "Add", options{"fused_activation_function": tflite.Relu}, []int{1, 3, 2, 4}, y, b.floats(4))
 		z = b.op("MUL", "Mul", nil, []int{1, 3, 2, 4}, z, b.floats(2, 4))
 		z = b.op("SUB", "Sub", nil, []int{1, 3, 2, 4}, z, b.floats(1, 3, 2, 1))
@@ -124,22 +136,26 @@ var cases = map[string]func(b *builder) *tflite.Model{
 	},
 	"axes of images": func(b *builder) *tflite.Model {
 		x := b.input(1, 3, 2, 4)
-		y := b.op("AVERAGE_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}, []int{1, 3, 2, 4}, x)
+		y := b.op("AVERAGE_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 2,
+			"filter_height": 2}, []int{1, 3, 2, 4}, x)
 		y = b.op("CONCATENATION", "Concatenation", options{"axis": 3}, []int{1, 3, 2, 8}, y, x)
-		y = b.op("PAD", "Pad", nil, []int{1, 4, 5, 8}, y, b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{4, 2}, Data: packed([]int32{0, 0, 1, 0, 0, 3, 0, 0})}))
+		y = b.op("PAD", "Pad", nil, []int{1, 4, 5, 8}, y,
+			b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{4, 2}, Data: packed([]int32{0, 0, 1, 0, 0, 3, 0, 0})}))
 		y = b.op("SOFTMAX", "Softmax", options{"beta": float32(1)}, []int{1, 4, 5, 8}, y)
-		return b.model(b.op("MEAN", "Reducer", options{"keep_dims": false}, []int{1, 8}, y, b.ints(1, 2)), b.op("SUM", "Reducer", options{"keep_dims": true}, []int{1, 1, 5, 8}, y, b.ints(1)),
+		return b.model(b.op("MEAN", "Reducer", options{"keep_dims": false}, []int{1, 8}, y, b.ints(1, 2)),
+			b.op("SUM", "Reducer", options{"keep_dims": true}, []int{1, 1, 5, 8}, y, b.ints(1)),
 			b.op("REDUCE_MAX", "Reducer", options{"keep_dims": false}, []int{1, 5, 8}, y, b.ints(-3)))
 	},
 	"bilinear": func(b *builder) *tflite.Model {
 		x := b.input(1, 3, 4, 2)
 		y := b.op("RESIZE_BILINEAR", "ResizeBilinear", options{"half_pixel_centers": true}, []int{1, 5, 7, 2}, x, b.ints(5, 7))
-		return b.model(b.op("RESIZE_BILINEAR", "ResizeBilinear", nil, []int{1, 3, 9, 2}, y, b.ints(3, 9)), b.op("RESIZE_BILINEAR", "ResizeBilinear", options{"align_corners": true}, []int{1, 8, 4, 2}, y, b.ints(8, 4)))
+		return b.model(b.op("RESIZE_BILINEAR", "ResizeBilinear", nil, []int{1, 3, 9, 2}, y, b.ints(3, 9)),
+			b.op("RESIZE_BILINEAR", "ResizeBilinear", options{"align_corners": true}, []int{1, 8, 4, 2}, y, b.ints(8, 4)))
 	},
 	"nearest": func(b *builder) *tflite.Model {
 		x := b.input(1, 3, 4, 2)
-		return b.model(b.op("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor", options{"half_pixel_centers": true}, []int{1, 5, 7, 2}, x, b.ints(5, 7)),
-			b.op("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor", nil, []int{1, 5, 7, 2}, x, b.ints(5, 7)))
+		return b.model(b.op("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor", options{"half_pixel_centers": true}, []int{1, 5, 7, 2}, x,
+			b.ints(5, 7)), b.op("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighbor", nil, []int{1, 5, 7, 2}, x, b.ints(5, 7)))
 	},
 	"blocks": func(b *builder) *tflite.Model {
 		x := b.input(1, 4, 2, 8)
@@ -148,15 +164,19 @@ var cases = map[string]func(b *builder) *tflite.Model{
 	},
 	"slices": func(b *builder) *tflite.Model {
 		x := b.input(2, 4, 5)
-		y := b.op("STRIDED_SLICE", "StridedSlice", options{"begin_mask": 1, "end_mask": 3, "shrink_axis_mask": 4}, []int{2, 2}, x, b.ints(0, 1, -2), b.ints(0, 0, 0), b.ints(1, 2, 1))
+		y := b.op("STRIDED_SLICE", "StridedSlice", options{"begin_mask": 1, "end_mask": 3, "shrink_axis_mask": 4}, []int{2, 2}, x,
+			b.ints(0, 1, -2), b.ints(0, 0, 0), b.ints(1, 2, 1))
 		z := b.op("SLICE", "Slice", nil, []int{1, 4, 3}, x, b.ints(1, 0, 2), b.ints(1, -1, 3))
-		return b.model(y, b.op("TRANSPOSE", "Transpose", nil, []int{3, 1, 4}, z, b.ints(2, 0, 1)), b.op("PACK", "Pack", options{"axis": 1, "values_count": 2}, []int{2, 2, 2}, y, y),
+		return b.model(y, b.op("TRANSPOSE", "Transpose", nil, []int{3, 1, 4}, z, b.ints(2, 0, 1)),
+			b.op("PACK", "Pack", options{"axis": 1, "values_count": 2}, []int{2, 2, 2}, y, y),
 			b.op("GATHER", "Gather", options{"axis": 2}, []int{2, 4, 2}, x, b.ints(3, 0)), b.op("TILE", "", nil, []int{2, 4}, y, b.ints(1, 2)))
 	},
 	"split": func(b *builder) *tflite.Model {
 		x := b.input(1, 2, 2, 6)
-		y := b.op("AVERAGE_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 2}, []int{1, 2, 2, 6}, x)
-		p := b.op("SPLIT", "Split", options{"num_splits": 2}, []int{1, 2, 2, 3}, b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{}, Data: packed(int32(3))}), y)
+		y := b.op("AVERAGE_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 1,
+			"filter_height": 2}, []int{1, 2, 2, 6}, x)
+		p := b.op("SPLIT", "Split", options{"num_splits": 2}, []int{1, 2, 2, 3},
+			b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{}, Data: packed(int32(3))}), y)
 		q := b.add(tflite.Tensor{Shape: []int{1, 2, 2, 3}})
 		b.s.Operators[1].Outputs = []int{p, q}
 		return b.model(b.op("SUB", "Sub", nil, []int{1, 2, 2, 3}, q, p))
@@ -164,11 +184,14 @@ var cases = map[string]func(b *builder) *tflite.Model{
 	"functions": func(b *builder) *tflite.Model {
 		x := b.input(1, 12)
 		var out []int
-		for _, name := range []string{"RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "ELU", "EXP", "ABS", "NEG", "FLOOR", "SQUARE"} {
+		for _, name := range []string{"RELU", "RELU6", "RELU_N1_TO_1", "LOGISTIC", "TANH", "HARD_SWISH", "ELU", "EXP", "ABS", "NEG",
+			"FLOOR", "SQUARE"} {
 			out = append(out, b.op(name, "", nil, []int{1, 12}, x))
 		}
-		out = append(out, b.op("LEAKY_RELU", "LeakyRelu", options{"alpha": float32(0.25)}, []int{1, 12}, x), b.op("GELU", "Gelu", options{"approximate": true}, []int{1, 12}, x),
-			b.op("LOG_SOFTMAX", "", nil, []int{1, 12}, x), b.op("SQUARED_DIFFERENCE", "", nil, []int{1, 12}, x, b.floats(1, 12)), b.op("RSQRT", "", nil, []int{1, 12}, out[7]))
+		out = append(out, b.op("LEAKY_RELU", "LeakyRelu", options{"alpha": float32(0.25)}, []int{1, 12}, x),
+			b.op("GELU", "Gelu", options{"approximate": true}, []int{1, 12}, x),
+			b.op("LOG_SOFTMAX", "", nil, []int{1, 12}, x), b.op("SQUARED_DIFFERENCE", "", nil, []int{1, 12}, x, b.floats(1, 12)),
+			b.op("RSQRT", "", nil, []int{1, 12}, out[7]))
 		return b.model(out...)
 	},
 }
@@ -221,7 +244,8 @@ func inOrder(t *testing.T, x *tensor.Tensor, shape graph.Shape) *tensor.Tensor {
 		return x
 	}
 	require.Len(t, x.Shape, 4)
-	turned := &tensor.Tensor{DType: x.DType, Layout: tensor.ChannelsLast, Shape: []int{x.Shape[0], x.Shape[3], x.Shape[1], x.Shape[2]}, Data: x.Data}
+	turned := &tensor.Tensor{DType: x.DType, Layout: tensor.ChannelsLast, Shape: []int{x.Shape[0], x.Shape[3], x.Shape[1], x.Shape[2]},
+		Data: x.Data}
 	require.Equal(t, want, turned.Shape)
 	return turned.ToRowMajor()
 }
@@ -230,11 +254,13 @@ func inOrder(t *testing.T, x *tensor.Tensor, shape graph.Shape) *tensor.Tensor {
 func TestCarried(t *testing.T) {
 	b := &builder{}
 	x := b.input(1, 2, 2, 3)
-	y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1}, []int{1, 2, 2, 3}, x)
+	y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "filter_width": 1, "filter_height": 1},
+		[]int{1, 2, 2, 3}, x)
 	z := b.op("ONE_HOT", "OneHot", options{"axis": 1}, []int{1, 2, 2, 3}, y, b.ints(3))
 	b.s.Operators[1].Unread = ""
 	m := b.model(z)
-	m.Subgraphs[0].Operators = append(m.Subgraphs[0].Operators, tflite.Operator{Op: "CUSTOM", Custom: "Mine", Version: 1, Inputs: []int{z, -1}, Outputs: []int{y}, CustomOptions: []byte{1, 2}})
+	m.Subgraphs[0].Operators = append(m.Subgraphs[0].Operators, tflite.Operator{Op: "CUSTOM", Custom: "Mine", Version: 1, Inputs: []int{z, -1},
+		Outputs: []int{y}, CustomOptions: []byte{1, 2}})
 	m.Subgraphs[0].Operators = m.Subgraphs[0].Operators[:2]
 	g, warnings, err := lift.Graph(m)
 	require.NoError(t, err)
@@ -288,7 +314,9 @@ func TestRefusals(t *testing.T) {
 		"operator 0 CONV_2D: input 1 is missing":            conv(0),
 		"operator 0 CONV_2D: 3 channels for a filter of 2":  conv(0, 1),
 		`tensor "t1" has sparsity, which qwb does not read`: with(func(b *builder, _ int) { b.add(tflite.Tensor{Unread: "sparsity"}) }),
-		`tensor "t2" is read before it is computed`:         with(func(b *builder, x int) { b.op("NEG", "", nil, []int{1, 4}, b.add(tflite.Tensor{Shape: []int{1, 4}})+1) }),
+		`tensor "t2" is read before it is computed`: with(func(b *builder, x int) {
+			b.op("NEG", "", nil, []int{1, 4}, b.add(tflite.Tensor{Shape: []int{1, 4}})+1)
+		}),
 		`a scale on float32`: with(func(b *builder, x int) {
 			b.s.Tensors[b.op("NEG", "", nil, []int{1, 4}, x)].Quantization = &tflite.Quantization{Scale: []float32{1}}
 		}),
@@ -312,7 +340,8 @@ func TestRefusals(t *testing.T) {
 func odd() *tflite.Model {
 	b := &builder{}
 	x := b.input(1, 4, 4, 1)
-	y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2}, []int{1, 4, 4, 1}, x)
+	y := b.op("MAX_POOL_2D", "Pool2D", options{"padding": tflite.Same, "stride_w": 1, "stride_h": 1, "filter_width": 2, "filter_height": 2},
+		[]int{1, 4, 4, 1}, x)
 	for i := range b.s.Tensors {
 		b.s.Tensors[i].Type, b.s.Tensors[i].Quantization = tflite.Int8, &tflite.Quantization{Scale: []float32{0.5}, ZeroPoint: []int{3}, Axis: 9}
 	}

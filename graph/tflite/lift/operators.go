@@ -620,7 +620,8 @@ func (l *lifter) topK() error {
 			return err
 		}
 	}
-	if _, err := l.g.AddNode(graph.Node{Name: l.g.FreshName(l.s.Tensors[l.op.Outputs[0]].Name), Op: "TopK", Inputs: []graph.ValueID{x, l.list("k", k)},
+	if _, err := l.g.AddNode(graph.Node{Name: l.g.FreshName(l.s.Tensors[l.op.Outputs[0]].Name), Op: "TopK",
+		Inputs:  []graph.ValueID{x, l.list("k", k)},
 		Outputs: out[:]}); err != nil {
 		return err
 	}

@@ -62,7 +62,8 @@ func TestWrittenModelIsTheNetwork(t *testing.T) {
 	require.NoError(t, err)
 	in, _ := gather(x, labels, []int{5, 6, 7})
 	want := net.forward(&tape{}, in)
-	out, err := s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"image": tensor.FromF32(in.x, 3, 1, demo.Size, demo.Size)}, nil)
+	out, err := s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"image": tensor.FromF32(in.x, 3, 1, demo.Size, demo.Size)},
+		nil)
 	require.NoError(t, err)
 	require.Equal(t, []int{3, len(demo.Alphabet)}, out[0].Shape)
 	largest := 0.0

@@ -40,7 +40,7 @@ func TestTypesAreThoseOfJSON(t *testing.T) {
 	require.Zero(t, outer{}.own) // a field that JSON does not have
 	n := names{of: map[reflect.Type]string{}, text: map[string]string{}}
 	require.Equal(t, "Outer", n.typeOf(reflect.TypeFor[outer]()))
-	require.Equal(t, "    b?: number;\n    a: string;\n    list: Inner[];\n    maybe: number | null;\n    by: Record<string, Inner[]>;\n    raw: any;\n",
-		n.text["Outer"])
+	require.Equal(t, "    b?: number;\n    a: string;\n    list: Inner[];\n    maybe: number | null;\n    by: Record<string, Inner[]>;\n"+
+		"    raw: any;\n", n.text["Outer"])
 	require.Equal(t, "    a: number;\n    b?: number;\n", n.text["Inner"])
 }

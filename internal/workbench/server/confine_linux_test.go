@@ -76,10 +76,10 @@ func project(t *testing.T, dir string) {
 
 // jobKinds are all kinds of jobs, and fields the parameters that could name a file.
 var (
-	jobKinds = []string{"open", "trial", "calibrate", "analyze", "dispatch", "sweep", "tune", "eval", "compare", "verify", "export", "import", "flips",
-		"language-rank", "language-eval", "language-generate"}
-	fields = []string{"file", "model", "plan", "data", "labels", "preprocess", "recipe", "device", "output", "float", "against", "runs", "platform", "platforms",
-		"tokenizer", "text", "judge", "profile", "metric", "gram", "dump", "a", "b", "dir", "sample"}
+	jobKinds = []string{"open", "trial", "calibrate", "analyze", "dispatch", "sweep", "tune", "eval", "compare", "verify", "export",
+		"import", "flips", "language-rank", "language-eval", "language-generate"}
+	fields = []string{"file", "model", "plan", "data", "labels", "preprocess", "recipe", "device", "output", "float", "against", "runs",
+		"platform", "platforms", "tokenizer", "text", "judge", "profile", "metric", "gram", "dump", "a", "b", "dir", "sample"}
 )
 
 // TestNothingOutsideIsOpened: whatever a request or a plan names, no file outside of the roots is opened, made or changed.
@@ -97,7 +97,8 @@ func TestNothingOutsideIsOpened(t *testing.T) {
 	}
 	calibrate(filepath.Join(in, "glyphs.onnx"), filepath.Join(in, "glyphs.plan.json"), filepath.Join(in, "data"))
 	calibrate(filepath.Join(out, "glyphs.onnx"), filepath.Join(out, "glyphs.plan.json"), filepath.Join(out, "data"))
-	calibrate(filepath.Join(out, "glyphs.onnx"), filepath.Join(in, "hostile.plan.json"), filepath.Join(out, "data")) // a good plan of what lies outside
+	// a good plan of what lies outside
+	calibrate(filepath.Join(out, "glyphs.onnx"), filepath.Join(in, "hostile.plan.json"), filepath.Join(out, "data"))
 	require.NoError(t, os.Symlink("../out/glyphs.onnx", filepath.Join(in, "linked.onnx")))
 	require.NoError(t, os.Symlink("../out", filepath.Join(in, "folder")))
 	a := watch(t, out, filepath.Join(out, "data"))
@@ -141,7 +142,8 @@ func TestNothingOutsideIsOpened(t *testing.T) {
 		return &job
 	}
 	bench := func(model, plan string) *workbench.Bench {
-		b := workbench.New(workbench.Options{Project: qwb.Project{Model: model, Plan: plan, Store: roots, Catalog: catalog}, Roots: roots.Names(), Threads: 1})
+		b := workbench.New(workbench.Options{Project: qwb.Project{Model: model, Plan: plan, Store: roots, Catalog: catalog},
+			Roots: roots.Names(), Threads: 1})
 		t.Cleanup(b.Close)
 		return b
 	}
@@ -169,7 +171,8 @@ func TestNothingOutsideIsOpened(t *testing.T) {
 	}
 	b := bench(filepath.Join(in, "glyphs.onnx"), filepath.Join(in, "glyphs.plan.json"))
 	for _, field := range fields {
-		for _, path := range []string{filepath.Join(out, "glyphs.onnx"), filepath.Join(in, "..", "out", "glyphs.plan.json"), filepath.Join(in, "folder", "data"), filepath.Join(out, "new")} {
+		for _, path := range []string{filepath.Join(out, "glyphs.onnx"), filepath.Join(in, "..", "out", "glyphs.plan.json"),
+			filepath.Join(in, "folder", "data"), filepath.Join(out, "new")} {
 			for _, form := range []string{`{%q: %q}`, `{%q: [%q]}`} {
 				params := fmt.Sprintf(form, field, path)
 				for _, m := range workbench.Methods {

@@ -29,7 +29,8 @@ func world(t *testing.T) (roots *server.Roots, a, b, out string) {
 	for _, dir := range []string{a, b, out, filepath.Join(a, "sub"), filepath.Join(a, "checkpoint")} {
 		require.NoError(t, os.MkdirAll(dir, 0o755))
 	}
-	for _, file := range []string{filepath.Join(a, "in.txt"), filepath.Join(b, "b.txt"), filepath.Join(out, "secret"), filepath.Join(a, "checkpoint", "config.json")} {
+	for _, file := range []string{filepath.Join(a, "in.txt"), filepath.Join(b, "b.txt"), filepath.Join(out, "secret"),
+		filepath.Join(a, "checkpoint", "config.json")} {
 		require.NoError(t, os.WriteFile(file, []byte(filepath.Base(file)), 0o600))
 	}
 	for link, to := range map[string]string{
@@ -67,7 +68,8 @@ func TestRootsHoldNothingElse(t *testing.T) {
 		assert.True(t, ok, name)
 		assert.Equal(t, name, path)
 	}
-	for _, name := range []string{"out/secret", out + "/secret", "a/../out/secret", "a/secret", "a/secret-absolute", "a/folder", "a/folder/secret",
+	for _, name := range []string{"out/secret", out + "/secret", "a/../out/secret", "a/secret", "a/secret-absolute", "a/folder",
+		"a/folder/secret",
 		"a/twice", "a/dangling", "a/folder/new", "/etc/passwd", "/", "..", ".", "", "sideways/secret", "out/nothing", "a/in.txt\x00"} {
 		_, err := roots.Open(name)
 		assert.ErrorAs(t, err, new(*server.OutsideError), name)
@@ -82,7 +84,8 @@ func TestRootsHoldNothingElse(t *testing.T) {
 	there, _ := roots.Open("out/secret")
 	_, missing := roots.Open("out/nothing")
 	assert.Nil(t, there)
-	assert.Equal(t, "open out/nothing: out/nothing lies in no folder that qwb serve may read; --root DIR allows one more", missing.Error(), "as of one that is there")
+	assert.Equal(t, "open out/nothing: out/nothing lies in no folder that qwb serve may read; --root DIR allows one more", missing.Error(),
+		"as of one that is there")
 
 	_, err := roots.Open("a/nothing")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
@@ -96,7 +99,8 @@ func TestRootsLookAtWhatIsReadAlong(t *testing.T) {
 		_, ok := roots.Path(name)
 		assert.False(t, ok, name)
 	}
-	for _, name := range []string{"a/stories.bin", "a/m.plan.json", "a/boxes.json"} { // links beside a file that is read alone say nothing of it
+	// links beside a file that is read alone say nothing of it
+	for _, name := range []string{"a/stories.bin", "a/m.plan.json", "a/boxes.json"} {
 		require.NoError(t, os.WriteFile(name, nil, 0o600))
 		_, ok := roots.Path(name)
 		require.True(t, ok, name)
@@ -149,5 +153,6 @@ func TestLinksAreListedAsWhatTheyLeadTo(t *testing.T) {
 	for _, e := range r.(*workbench.Listing).Entries {
 		dirs[e.Label] = e.Dir
 	}
-	assert.Equal(t, map[string]bool{"images": true, "checkpoint": true, "sub": true, "in.txt": false, "link": false, "absolute": false, "other": false}, dirs)
+	assert.Equal(t, map[string]bool{"images": true, "checkpoint": true, "sub": true, "in.txt": false, "link": false, "absolute": false,
+		"other": false}, dirs)
 }

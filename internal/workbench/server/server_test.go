@@ -49,7 +49,9 @@ var methods = []workbench.Method{
 	{Name: "fail", Call: workbench.Call{Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) {
 		return nil, &qwb.NodeError{Stage: "infer", Node: "conv1", Op: "Conv", Err: errors.New("no")}
 	}}},
-	{Name: "bug", Call: workbench.Call{Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) { panic("index out of range") }}},
+	{Name: "bug", Call: workbench.Call{Do: func(*workbench.Bench, context.Context, json.RawMessage) (any, error) {
+		panic("index out of range")
+	}}},
 }
 
 func serve(t *testing.T) *served {
@@ -60,7 +62,8 @@ func serve(t *testing.T) *served {
 	roots, err := server.OpenRoots(folder)
 	require.NoError(t, err)
 	bench := workbench.New(workbench.Options{Project: qwb.Project{Store: roots}, Roots: roots.Names()})
-	page := fstest.MapFS{"index.html": {Data: []byte("<!doctype html>page")}, "app.js": {Data: []byte("x")}, "views/a.js": {Data: []byte("y")}, "page.go": {Data: []byte("z")}}
+	page := fstest.MapFS{"index.html": {Data: []byte("<!doctype html>page")}, "app.js": {Data: []byte("x")}, "views/a.js": {Data: []byte("y")},
+		"page.go": {Data: []byte("z")}}
 	s := &served{&server.Server{Bench: bench, Roots: roots, Page: page, Token: server.NewToken()}, "", folder, &bytes.Buffer{}}
 	s.Log = s.log
 	l, err := server.Listen("127.0.0.1:0")
@@ -109,7 +112,8 @@ func (s *served) ask(t *testing.T, method, path, body string, headers ...string)
 
 // TestOnlyThisMachineIsServed: addresses that others reach are wrong use.
 func TestOnlyThisMachineIsServed(t *testing.T) {
-	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.168.1.1:0", "example.org:80", "127.0.0.1.example.org:80", "127.0.0.1", "", "localhost.example.org:0"} {
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.168.1.1:0", "example.org:80", "127.0.0.1.example.org:80", "127.0.0.1", "",
+		"localhost.example.org:0"} {
 		l, err := server.Listen(addr)
 		if !assert.ErrorAs(t, err, new(qwb.UsageError), addr) {
 			l.Close()
@@ -198,7 +202,8 @@ func TestWhatThePageMayDo(t *testing.T) {
 	assert.Equal(t, 200, status)
 	assert.Equal(t, "text/javascript; charset=utf-8", h.Get("Content-Type"))
 	assert.Equal(t, "y", body)
-	for _, path := range []string{"/page/page.go", "/page/../server.go", "/page/%2e%2e/x.js", "/page/", "/page/views", "/etc/passwd", "//evil.example/x.js"} {
+	for _, path := range []string{"/page/page.go", "/page/../server.go", "/page/%2e%2e/x.js", "/page/", "/page/views", "/etc/passwd",
+		"//evil.example/x.js"} {
 		status, _, _ := s.ask(t, http.MethodGet, path, "")
 		assert.Equal(t, 404, status, path)
 	}
@@ -257,7 +262,8 @@ func TestEvents(t *testing.T) {
 	assert.True(t, strings.HasPrefix(line, ": "), line) // the answer has begun, though nothing has happened
 }
 
-// TestFilesInAndOut: what is sent lies in the first root under its name and comes back; nothing is overwritten or hidden, no name leads out.
+// TestFilesInAndOut: what is sent lies in the first root under its name and comes back; nothing is overwritten or hidden, no name leads
+// out.
 func TestFilesInAndOut(t *testing.T) {
 	s := serve(t)
 	send := func(name, content string) (int, string) {
@@ -284,7 +290,8 @@ func TestFilesInAndOut(t *testing.T) {
 	status, body = send("images/cat.png", "dog")
 	assert.Equal(t, 409, status)
 	assert.Contains(t, body, "another file of this name")
-	for _, name := range []string{"", ".", "..", "../a", "a/../../b", "/etc/a", "a//b", ".hidden", "a/.ssh/b", "C:a", "a%5Cb", "a%00b", "images"} {
+	for _, name := range []string{"", ".", "..", "../a", "a/../../b", "/etc/a", "a//b", ".hidden", "a/.ssh/b", "C:a", "a%5Cb",
+		"a%00b", "images"} {
 		status, _ = send(name, "x")
 		assert.GreaterOrEqual(t, status, 400, name)
 	}
@@ -318,7 +325,8 @@ func TestAPageThatReadsNoLongerLosesItsStream(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "HTTP/1.1 200 OK", string(head))
 	for i := range 20 { // more than the connection holds
-		params, err := json.Marshal(map[string]any{"kind": "open", "options": map[string]string{"file": fmt.Sprint(i) + strings.Repeat("x", 1<<20)}})
+		params, err := json.Marshal(map[string]any{"kind": "open",
+			"options": map[string]string{"file": fmt.Sprint(i) + strings.Repeat("x", 1<<20)}})
 		require.NoError(t, err)
 		_, err = start.Do(s.Bench, t.Context(), params)
 		require.NoError(t, err)

@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The tests of matrix products say where elements stand by formulas of this project's, which the kernels follow too: one misunderstanding would
-// be in both. Here the formulas are held against what NVIDIA publishes as the layouts of CUTLASS (github.com/NVIDIA/cutlass, include/cute):
+// The tests of matrix products say where elements stand by formulas of this project's, which the kernels follow too: one misunderstanding
+// would be in both. Here the formulas are held against what NVIDIA publishes as the layouts of CUTLASS (github.com/NVIDIA/cutlass,
+// include/cute):
 //
 //	mma.sync            atom/mma_traits_sm80.hpp at 468e0eaf: SM80_8x8x16, 16x8x16 and 16x8x32 with S32S8S8S32_TN
 //	ldmatrix            atom/copy_traits_sm75.hpp at 474c1fd4: SM75_U32x1, x2, x4_LDSM_N and SM75_U16x2, x4, x8_LDSM_T
@@ -61,7 +62,8 @@ func TestFragmentsAreThoseOfCUTLASS(t *testing.T) {
 	require.Len(t, published, len(fragments))
 	for _, f := range fragments {
 		p := published[f.name]
-		require.Equal(t, []int{f.m * f.k / 32, f.n * f.k / 32, f.m * f.n / 32}, []int{p[0].values.size(), p[1].values.size(), p[2].values.size()}, f.name)
+		require.Equal(t, []int{f.m * f.k / 32, f.n * f.k / 32, f.m * f.n / 32}, []int{p[0].values.size(), p[1].values.size(), p[2].values.size()},
+			f.name)
 		for lane := range warpSize {
 			for i := range p[0].values.size() {
 				m, k := f.a(lane, i)

@@ -93,7 +93,8 @@ func TestPlantedFaults(t *testing.T) {
 			st.shared.u32 [%r3], %r5;`, 64, 0, ""},
 		{"two writers", staticShared, mine + "st.shared.u32 [s], %r1;", 64, driver.LaunchFailed, "race: writes shared byte 0x0"},
 		{"two writers of one value", staticShared, mine + "st.shared.u32 [s], 7;", 64, 0, ""},
-		{"neighbouring bytes", staticShared, "mov.u32 %r2, s; add.u32 %r2, %r2, %r1; st.shared.u8 [%r2], %r1; ld.shared.u8 %r3, [%r2];", 64, 0, ""},
+		{"neighbouring bytes", staticShared, "mov.u32 %r2, s; add.u32 %r2, %r2, %r1; st.shared.u8 [%r2], %r1; ld.shared.u8 %r3, [%r2];", 64, 0,
+			""},
 		{"a byte in another's word", staticShared, `mov.u32 %r2, s; add.u32 %r2, %r2, %r1; st.shared.u8 [%r2], %r1; setp.eq.u32 %p1, %r1, 36;
 			@%p1 ld.shared.u32 %r3, [s+36];`, 64, driver.LaunchFailed, "reads shared byte 0x25, which was written by thread (37,0,0)"},
 		{"within a warp", staticShared, next + "st.shared.u32 [%r3], %r1; ld.shared.u32 %r5, [%r4];", 32, driver.LaunchFailed, "no barrier"},
@@ -197,8 +198,10 @@ func TestBlockcheck(t *testing.T) {
 		{"own words", own + "ld.global.u32 %r4, [%rd2]; st.global.u32 [%rd2], %r2;", ""},
 		{"own bytes of one word", own + "cvt.u64.u32 %rd3, %r2; add.s64 %rd3, %rd0, %rd3; ld.global.u8 %r4, [%rd3]; st.global.u8 [%rd3], 7;", ""},
 		{"one value", own + "st.global.u32 [%rd0], 5;", ""},
-		{"a neighbour's", own + "st.global.u32 [%rd2], 9; setp.ne.u32 %p1, %r2, 0; @%p1 ld.global.u32 %r4, [%rd2+-4];", "reads byte 0x700000000000, which was written by block (0,0,0)"},
-		{"a neighbour's before it writes", own + "ld.global.u32 %r4, [%rd2+4]; st.global.u32 [%rd2], 9;", "which was read by block (0,0,0) in the same"},
+		{"a neighbour's", own + "st.global.u32 [%rd2], 9; setp.ne.u32 %p1, %r2, 0; @%p1 ld.global.u32 %r4, [%rd2+-4];",
+			"reads byte 0x700000000000, which was written by block (0,0,0)"},
+		{"a neighbour's before it writes", own + "ld.global.u32 %r4, [%rd2+4]; st.global.u32 [%rd2], 9;",
+			"which was read by block (0,0,0) in the same"},
 		{"two writers", own + "st.global.u32 [%rd0], %r2;", "writes byte 0x700000000000, which was written by block (0,0,0)"},
 		{"atomics", own + "atom.global.add.u32 %r5, [%rd0+128], 1; st.global.u32 [%rd2+4], 9; ld.global.u32 %r4, [%rd2];", ""},
 	} {

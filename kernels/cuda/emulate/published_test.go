@@ -79,8 +79,8 @@ func TestPublishedResults(t *testing.T) {
 	}
 }
 
-// TestPublishedShuffles: of 64 threads each gives its number to one three lanes away, or takes lane 12's; a thread whose lane is out of range
-// keeps its own and adds 1000. The fifth and sixth follow the manual's rule for segments: of eight lanes, with the last as bound.
+// TestPublishedShuffles: of 64 threads each gives its number to one three lanes away, or takes lane 12's; a thread whose lane is out of
+// range keeps its own and adds 1000. The fifth and sixth follow the manual's rule for segments: of eight lanes, with the last as bound.
 func TestPublishedShuffles(t *testing.T) {
 	up := []uint32{1000, 1001, 1002}
 	var down, butterfly, index []uint32
@@ -102,10 +102,10 @@ func TestPublishedShuffles(t *testing.T) {
 		{"shfl.sync.down.b32 %r2|%p1, %r1, 3, 31, -1" + keep, down},
 		{"shfl.sync.bfly.b32 %r2|%p1, %r1, 3, 31, -1" + keep, butterfly},
 		{"shfl.sync.idx.b32 %r2|%p1, %r1, 12, 31, -1" + keep, index},
-		{"shfl.sync.down.b32 %r2|%p1, %r1, 6, 0x1807, -1" + keep, []uint32{6, 7, 1002, 1003, 1004, 1005, 1006, 1007, 14, 15, 1010, 1011, 1012, 1013, 1014,
-			1015, 22, 23, 1018, 1019, 1020, 1021, 1022, 1023, 30, 31, 1026, 1027, 1028, 1029, 1030, 1031}},
-		{"shfl.sync.bfly.b32 %r2|%p1, %r1, 8, 0x1807, -1" + keep, []uint32{1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 0, 1, 2, 3, 4, 5, 6, 7, 1016, 1017,
-			1018, 1019, 1020, 1021, 1022, 1023, 16, 17, 18, 19, 20, 21, 22, 23}},
+		{"shfl.sync.down.b32 %r2|%p1, %r1, 6, 0x1807, -1" + keep, []uint32{6, 7, 1002, 1003, 1004, 1005, 1006, 1007, 14, 15, 1010, 1011,
+			1012, 1013, 1014, 1015, 22, 23, 1018, 1019, 1020, 1021, 1022, 1023, 30, 31, 1026, 1027, 1028, 1029, 1030, 1031}},
+		{"shfl.sync.bfly.b32 %r2|%p1, %r1, 8, 0x1807, -1" + keep, []uint32{1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 0, 1, 2, 3, 4, 5, 6,
+			7, 1016, 1017, 1018, 1019, 1020, 1021, 1022, 1023, 16, 17, 18, 19, 20, 21, 22, 23}},
 	} {
 		d := newDevice(t, 80, Checked)
 		f := d.kernel(t, ptx(80, "", c.body+"\n\tmul.wide.u32 %rd2, %r1, 4; add.s64 %rd2, %rd2, %rd1; st.global.u32 [%rd2], %r2;"), "k")

@@ -101,7 +101,8 @@ output y: f32[%[1]d,%[2]d,64]
 `
 
 // crossed returns the program of a layer for a batch of sentences of so many words; weights are signed or not, with a zero point.
-func crossed(t testing.TB, batch, words int, zero int, weights string, wzero int, changes ...string) (*lower.Program, map[string]*tensor.Tensor) {
+func crossed(t testing.TB, batch, words int, zero int, weights string, wzero int,
+	changes ...string) (*lower.Program, map[string]*tensor.Tensor) {
 	low := -128
 	if weights == "u8" {
 		low = 0
@@ -153,13 +154,14 @@ func TestProductsCrossIntoIslands(t *testing.T) {
 	}
 }
 
-// Where heads share their keys the stacks of a product differ: the reference computes it, of operands that crossings left in another order. So does an
-// operand that is broadcast.
+// Where heads share their keys the stacks of a product differ: the reference computes it, of operands that crossings left in another order.
+// So does an operand that is broadcast.
 func TestCrossingsBesideTheReference(t *testing.T) {
 	for name, changes := range map[string][]string{
-		"one head of keys": {"const wk_q: %[4]s[64,64]", "const wk_q: %[4]s[64,16]", "const bk: f32[64]", "const bk: f32[16]", "kh = Reshape(kb, heads)", "kh = Reshape(kb, head)",
-			"const flat:", "const head: i64[4] = [0, 0, 1, 16]\nconst flat:"},
-		"a mask": {"qs = Div(qk, four)", "qm = Div(qk, four)\nqs = Add(qm, mask)", "const s: f32[] = [0.03]", "input mask: f32[%[1]d,1,1,%[2]d]\nconst s: f32[] = [0.03]"},
+		"one head of keys": {"const wk_q: %[4]s[64,64]", "const wk_q: %[4]s[64,16]", "const bk: f32[64]", "const bk: f32[16]",
+			"kh = Reshape(kb, heads)", "kh = Reshape(kb, head)", "const flat:", "const head: i64[4] = [0, 0, 1, 16]\nconst flat:"},
+		"a mask": {"qs = Div(qk, four)", "qm = Div(qk, four)\nqs = Add(qm, mask)", "const s: f32[] = [0.03]",
+			"input mask: f32[%[1]d,1,1,%[2]d]\nconst s: f32[] = [0.03]"},
 	} {
 		for _, batch := range []int{1, 2} {
 			p, feeds := crossed(t, batch, 9, 128, "i8", 0, changes...)

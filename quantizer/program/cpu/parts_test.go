@@ -34,8 +34,8 @@ const batches = `graph batches
 	p = Softmax(z)
 `
 
-// A batch that is run in parts gives the bits that it gives as a whole, for any number of samples and threads; small samples, hooked runs and graphs in which
-// samples meet are not divided.
+// A batch that is run in parts gives the bits that it gives as a whole, for any number of samples and threads; small samples, hooked runs
+// and graphs in which samples meet are not divided.
 func TestBatchInParts(t *testing.T) {
 	g := graphtest.Parse(t, batches)
 	require.Empty(t, graph.InferShapes(g))

@@ -49,7 +49,8 @@ func (f *fakeDriver) Launch(driver.Context, driver.Function, driver.Dim, driver.
 	if f.idle {
 		return nil
 	}
-	return &driver.Result{Code: driver.LaunchFailed, Name: "CUDA_ERROR_LAUNCH_FAILED", Text: "unspecified launch failure", Call: "cuLaunchKernel"}
+	return &driver.Result{Code: driver.LaunchFailed, Name: "CUDA_ERROR_LAUNCH_FAILED", Text: "unspecified launch failure",
+		Call: "cuLaunchKernel"}
 }
 
 func (f *fakeDriver) MemAlloc(_ driver.Context, n int) (driver.Ptr, error) {

@@ -16,8 +16,8 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// A device looks where the processor does: NaN that would become a code ends a run with the same words, an infinite number is named, in first
-// runs and in those that repeat them, and neither is left over for the next one.
+// A device looks where the processor does: NaN that would become a code ends a run with the same words, an infinite number is named, in
+// first runs and in those that repeat them, and neither is left over for the next one.
 func TestCUDAFindsWhatIsNotFinite(t *testing.T) {
 	cudatest.Each(t, func(t *testing.T, d *cuda.Device) {
 		e, reference, feeds := onDevice(t, "mobilenet", d)

@@ -114,10 +114,11 @@ func TestCUDAOnTrainedNetworks(t *testing.T) {
 					net := programtest.Load(t, c.Model, c.Data, c.Preprocess, 1)
 					p := programtest.Compiled(t, net.Graph, net.Configure(t, platform), platform, profile).Program()
 					var kept [][]*tensor.Tensor
-					want, err := programtest.Reference(t, p, 2).Run(ctx, net.Samples[0], func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
-						kept = append(kept, slices.Clone(out))
-						return nil, nil
-					})
+					want, err := programtest.Reference(t, p, 2).Run(ctx, net.Samples[0],
+						func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+							kept = append(kept, slices.Clone(out))
+							return nil, nil
+						})
 					require.NoError(t, err)
 					e, err := program.New(p, gpu.On(d), 2)
 					require.NoError(t, err)
@@ -127,7 +128,8 @@ func TestCUDAOnTrainedNetworks(t *testing.T) {
 						for k, id := range s.Outputs {
 							if id != lower.NoTensor {
 								compared += out[k].Len()
-								require.True(t, tensor.Equal(kept[s.ID][k], out[k]), "%s\nwant %s\n got %s", lower.FormatStep(p, s.ID), programtest.Sample(kept[s.ID][k]), programtest.Sample(out[k]))
+								require.True(t, tensor.Equal(kept[s.ID][k], out[k]), "%s\nwant %s\n got %s", lower.FormatStep(p, s.ID),
+									programtest.Sample(kept[s.ID][k]), programtest.Sample(out[k]))
 							}
 						}
 						return nil, nil

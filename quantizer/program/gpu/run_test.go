@@ -106,7 +106,9 @@ func TestCUDAShapesChange(t *testing.T) {
 				got, err := e.Run(context.Background(), some, nil)
 				require.NoError(t, err)
 				programtest.Same(t, want, got, n)
-				hooked, err := e.Run(context.Background(), some, func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, nil })
+				hooked, err := e.Run(context.Background(), some, func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+					return nil, nil
+				})
 				require.NoError(t, err)
 				programtest.Same(t, want, hooked, n)
 			}
@@ -299,7 +301,9 @@ func TestCUDAErrors(t *testing.T) {
 	_, err = e.Run(ctx, feeds, nil)
 	require.ErrorIs(t, err, context.Canceled)
 	failure := errors.New("the hook's own")
-	_, err = e.Run(context.Background(), feeds, func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor) ([]*tensor.Tensor, error) { return nil, failure })
+	_, err = e.Run(context.Background(), feeds, func(*lower.Step, []*tensor.Tensor, []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		return nil, failure
+	})
 	require.ErrorIs(t, err, failure)
 	_, err = e.Run(context.Background(), feeds, nil)
 	require.NoError(t, err, "what failed before leaves nothing behind")

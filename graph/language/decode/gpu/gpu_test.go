@@ -47,7 +47,8 @@ func passes(t *testing.T, e *decode.Engine, piece int) (all []float32) {
 		require.NoError(t, err)
 		all = append(all, logits...)
 	}
-	run(decode.Sequence{Cache: caches[0], Tokens: []int{1, 403, 407, 261, 378}, Want: 2}, decode.Sequence{Cache: caches[1], Tokens: []int{1}, Want: 1})
+	run(decode.Sequence{Cache: caches[0], Tokens: []int{1, 403, 407, 261, 378}, Want: 2},
+		decode.Sequence{Cache: caches[1], Tokens: []int{1}, Want: 1})
 	for i := range 4 {
 		run(decode.Sequence{Cache: caches[0], Tokens: []int{17 + i}, Want: 1}, decode.Sequence{Cache: caches[1], Tokens: []int{9 + i}, Want: 1})
 	}
