@@ -10,6 +10,9 @@ var recurrentOps = []OpSpec{
 	recurrent("RNN", "simple recurrent network", 1),
 }
 
+// IsRecurrent reports whether a node is LSTM, GRU or RNN of ai.onnx.
+func IsRecurrent(n *Node) bool { return n.Spec() != nil && n.Spec().Kind == KindRecurrent }
+
 func recurrent(name, doc string, gates int64) OpSpec {
 	return OpSpec{Name: name, Doc: doc, Since: 1, Kind: KindRecurrent, MinIn: 3, In: recurrentSockets,
 		Infer: func(c *InferCtx) error { return inferRecurrent(c, gates) },

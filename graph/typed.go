@@ -10,6 +10,8 @@ import (
 const (
 	DataInput   = 0
 	WeightInput = 1
+	// RecurrenceInput holds the weights of the state of LSTM, GRU and RNN.
+	RecurrenceInput = 2
 	BiasInput   = 2
 )
 

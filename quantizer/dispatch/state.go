@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/quantizer/target"
@@ -71,7 +72,9 @@ func (s *State) Forward(keep func(id graph.NodeID) string) {
 
 // island is the domain of a node in float: one without constant weights that the target quantizes has none to be left of its operator.
 func (s *State) island(id graph.NodeID, d tqc.Domain) tqc.Domain {
-	if d == tqc.DomainWeights && !(s.Weighted(id) && s.Graph.Const(s.Graph.Node(id).Input(graph.WeightInput)) != nil) {
+	n := s.Graph.Node(id)
+	if d == tqc.DomainWeights && (!s.Weighted(id) && !graph.IsRecurrent(n) ||
+		slices.ContainsFunc(target.WeightInputs(n), func(i int) bool { return s.Graph.Const(n.Input(i)) == nil })) {
 		return tqc.DomainFP32
 	}
 	return d

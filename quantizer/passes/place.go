@@ -33,8 +33,10 @@ func place(c *Context) error {
 		if c.Set.Domains[id] != tqc.DomainWeights {
 			continue
 		}
-		if err := c.parameter(c.Set.Input(id, graph.WeightInput), c.Bound.WeightConfig(c.Graph, id, graph.WeightInput)); err != nil {
-			return c.Graph.ErrorAt("configure", id, err)
+		for _, i := range target.WeightInputs(c.Graph.Node(id)) {
+			if err := c.parameter(c.Set.Input(id, i), c.Bound.WeightConfig(c.Graph, id, i)); err != nil {
+				return c.Graph.ErrorAt("configure", id, err)
+			}
 		}
 	}
 	return nil

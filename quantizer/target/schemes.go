@@ -107,7 +107,9 @@ func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config
 func AlongWeight(g *graph.Graph, id graph.NodeID, i int, c tqc.Config) tqc.Config {
 	axis, ok := OutputAxis(g, g.Node(id), i)
 	if ok && c.Policy.Has(tqc.PerGroup) {
-		axis, ok = 1-axis, !g.Node(id).Conv().Transposed // groups lie along the input channels of one group
+		if axis, ok = 1-axis, !g.Node(id).Conv().Transposed; graph.IsRecurrent(g.Node(id)) { // groups lie along the input channels of one group
+			axis, ok = 2, true
+		}
 	}
 	if !ok || c.Policy.Has(tqc.PerTensor) {
 		c.Policy, c.Axis, c.GroupSize = c.Policy&^(tqc.PerChannel|tqc.PerGroup)|tqc.PerTensor, 0, 0
@@ -158,14 +160,25 @@ func AlongChannels(g *graph.Graph, v graph.ValueID, shape []int) bool {
 	return true
 }
 
+// WeightInputs are the inputs of a node that hold weights: one of those that sum products once, W and R of LSTM, GRU and RNN.
+func WeightInputs(n *graph.Node) []int {
+	if graph.IsRecurrent(n) {
+		return []int{graph.WeightInput, graph.RecurrenceInput}
+	}
+	return []int{graph.WeightInput}
+}
+
 // OutputAxis returns the axis of a constant input of a Weighted operator that becomes the channel axis of its output, and
 // false where there is none that one row of scales can follow.
 func OutputAxis(g *graph.Graph, n *graph.Node, i int) (axis int, ok bool) {
 	v := n.Input(i)
-	if v == graph.NoValue || i != graph.WeightInput {
+	if v == graph.NoValue || !slices.Contains(WeightInputs(n), i) {
 		return 0, false
 	}
 	rank := len(g.Value(v).Shape)
+	if graph.IsRecurrent(n) {
+		return 1, rank == 3
+	}
 	axis, ok = graph.OutAxis(n, rank)
 	return axis, ok && (rank == 2 || graph.Slides(n.Op)) // a stack of matrices would need a row of scales for each
 }
