@@ -202,6 +202,15 @@ var faults = []fault{
 		s.SetInput(s.node(w1DQ).ID, 1, v)
 	}, true},
 	{"scale", "trt_int8", "the zero scale of a dead channel", func(s surgeon) { s.params(f32(1, 0, 1, 1), nil, w1Q, w1DQ) }, true},
+	{"numbers", "onnxruntime", "NaN in a bias in float", func(s surgeon) { s.set("add", 1, f32(1, float32(math.NaN()))) }, true},
+	{"numbers", "trt_int8", "a code that is NaN", func(s surgeon) {
+		zero := tensor.New(tensor.Float8E4M3FN)
+		codes := tensor.New(tensor.Float8E4M3FN, 1, 4, 6, 6)
+		tensor.Of[uint8](codes)[7] = 0x7f
+		s.set(xDQ, 0, codes)
+		s.set(xDQ, 2, zero)
+	}, true},
+	{"opset", "onnxruntime", "one that ONNX has not", func(s surgeon) { s.Opsets[0].Version = 99 }, true},
 	{"scale", "onnxruntime", "an infinite scale", func(s surgeon) {
 		s.params(tensor.FromF32([]float32{float32(math.Inf(1))}), nil, xQ, xDQ)
 	}, true},

@@ -47,8 +47,11 @@ func doctor(_ context.Context, in *export.DoctorInput) ([]export.Finding, error)
 	}
 	graph.InferShapes(m.Graph)
 	var list []export.Finding
+	if m.IRVersion > newestIR {
+		list = append(list, export.Finding{Rule: opsetRule.Name, Text: fmt.Sprintf("IR version %d: ONNX has none such", m.IRVersion)})
+	}
 	if onRuntime(in.Target) {
-		list = recorded(m.Graph, said)
+		list = append(list, recorded(m.Graph, said)...)
 	}
 	return append(list, Check(m.Graph, in.Target, in.Integer)...), nil
 }

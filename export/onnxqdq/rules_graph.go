@@ -22,12 +22,17 @@ var structureRule = rule{Name: "structure", meaning: true, Doc: "the graph is we
 		}, quantizeLinear, dequantizeLinear)
 	}}
 
-// opsetRule has no upper bound: a model is never lowered, and newer readers take it. See Warnings.
+// Both are beyond what ONNX has published.
+const newestOpset, newestIR = 30, 20
+
+// opsetRule knows no newest opset of a reader: a model is never lowered, and newer readers take it. See Warnings.
 var opsetRule = rule{Name: "opset", meaning: true, Doc: "the opset is at least the one that the Q/DQ form of the target needs",
 	Fix: "convert the model to the opset that the platform needs before quantizers are put in",
 	check: func(c *checker) {
 		if v, e := c.g.Opset(""), c.t.Export; v < e.MinOpset {
 			c.report(nil, "opset %d, at least %d is needed", v, e.MinOpset)
+		} else if v > newestOpset {
+			c.report(nil, "opset %d: ONNX has none such", v)
 		}
 	}}
 

@@ -30,6 +30,7 @@ var zeroPointRule = rule{Name: "zero-point", meaning: true, Doc: "the zero point
 			zp, scale := c.g.Const(n.Input(2)), c.g.Const(n.Input(1))
 			switch {
 			case c.runTime(n): // of symmetric tokens there is none
+			case zp == nil && onRuntime(c.t): // takes 0, and uint8 where nothing else says the type
 			case zp == nil:
 				c.report(n, "no zero point")
 			case scale != nil && !slices.Equal(zp.Shape, scale.Shape):
@@ -46,10 +47,27 @@ var pairRule = rule{Name: "pair", meaning: true, Doc: "a DequantizeLinear has th
 	"QuantizeLinear before it", Fix: "give both nodes the same scale, zero point and axis",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if q := c.quantizer(n); q != nil && !is(q, dynamicQuantize) && (!c.sameParams(q, n) || q.Axis() != n.Axis()) {
+			if q := c.quantizer(n); q != nil && !is(q, dynamicQuantize) && (!c.sameParams(q, n) || q.Axis() != n.Axis() && len(c.scales(n)) != 1) {
 				c.report(n, "other parameters than %q", q.Name)
 			}
 		}, dequantizeLinear)
+	}}
+
+var numbersRule = rule{Name: "numbers", meaning: true, Doc: "no constant has NaN, which every result behind it would be",
+	Fix: "take the weights from a file that is whole",
+	check: func(c *checker) {
+		seen := map[graph.ValueID]bool{}
+		c.each(func(n *graph.Node) {
+			for i, v := range n.Inputs {
+				if v == graph.NoValue || seen[v] || c.g.Const(v) == nil || i == 1 && is(n, quantizeLinear, dequantizeLinear) {
+					continue // scales have a rule of their own
+				}
+				seen[v] = true
+				if at := c.g.Const(v).NaN(); at >= 0 {
+					c.report(n, "element %d of constant %q is NaN", at, c.g.Value(v).Name)
+				}
+			}
+		})
 	}}
 
 var zeroPointZeroRule = rule{Name: "zero-point-zero", Doc: "symmetric quantization only", Fix: "calibrate symmetrically for this platform",
