@@ -38,6 +38,7 @@ func Graph(m *tflite.Model) (*graph.Graph, []graph.Warning, error) {
 	s := m.Subgraphs[0]
 	s.Tensors = slices.Clone(s.Tensors) // some are added, and constants computed
 	empty(&s)
+	dilate(&s)
 	name := s.Name
 	if name == "" {
 		name = "main"

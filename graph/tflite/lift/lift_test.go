@@ -64,6 +64,11 @@ func (b *builder) ints(x ...int32) int {
 	return b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{len(x)}, Data: packed(x)})
 }
 
+// pairs are paddings or crops: begin and end of each axis.
+func (b *builder) pairs(x ...int32) int {
+	return b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{len(x) / 2, 2}, Data: packed(x)})
+}
+
 // op adds an operator and its output.
 func (b *builder) op(name, options string, o tflite.Options, shape []int, in ...int) int {
 	out := b.add(tflite.Tensor{Shape: shape})
@@ -90,6 +95,20 @@ var cases = map[string]func(b *builder) *tflite.Model{
 		x := b.input(1, 6, 6, 4)
 		return b.model(b.op("CONV_2D", "Conv2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "dilation_w_factor": 2,
 			"dilation_h_factor": 1}, []int{1, 5, 2, 6}, x, b.floats(6, 2, 3, 2), b.floats(6)))
+	},
+	"conv between space and batch, same": func(b *builder) *tflite.Model {
+		x := b.input(1, 7, 8, 3)
+		s := b.op("SPACE_TO_BATCH_ND", "SpaceToBatchND", nil, []int{4, 6, 6, 3}, x, b.ints(2, 2), b.pairs(2, 3, 2, 2))
+		y := b.op("CONV_2D", "Conv2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1,
+			"fused_activation_function": tflite.Relu}, []int{4, 4, 4, 5}, s, b.floats(5, 3, 3, 3), b.floats(5))
+		return b.model(b.op("BATCH_TO_SPACE_ND", "BatchToSpaceND", nil, []int{1, 7, 8, 5}, y, b.ints(2, 2), b.pairs(0, 1, 0, 0)))
+	},
+	"depthwise between space and batch, valid": func(b *builder) *tflite.Model {
+		x := b.input(1, 9, 7, 3)
+		s := b.op("SPACE_TO_BATCH_ND", "SpaceToBatchND", nil, []int{6, 3, 4, 3}, x, b.ints(3, 2), b.pairs(0, 0, 0, 1))
+		y := b.op("DEPTHWISE_CONV_2D", "DepthwiseConv2D", options{"padding": tflite.Valid, "stride_w": 1, "stride_h": 1, "depth_multiplier": 1},
+			[]int{6, 2, 2, 3}, s, b.floats(1, 2, 3, 3), b.floats(3))
+		return b.model(b.op("BATCH_TO_SPACE_ND", "BatchToSpaceND", nil, []int{1, 6, 3, 3}, y, b.ints(3, 2), b.pairs(0, 0, 0, 1)))
 	},
 	"depthwise with a multiplier": func(b *builder) *tflite.Model {
 		x := b.input(1, 5, 5, 3)
