@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"bytes"
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -224,6 +225,27 @@ func TestGuardedFloats(t *testing.T) {
 		require.NoError(t, err)
 		found := slices.ContainsFunc(m.Graph.Nodes(), func(id graph.NodeID) bool { return m.Graph.Node(id).Op == "Max" })
 		require.Equal(t, guarded, found, text)
+	}
+}
+
+// An addend of 1e7 of which the observer of the sum has cut off everything has a scale near that of the sum: it saturates there all the same.
+func TestAddendsFarFromTheSum(t *testing.T) {
+	for _, sum := range []string{"Add(a, c)", "Add(c, a)", "Sub(a, c)"} {
+		text := "opset 17\ninput x: f32[1,2,4,4]\nconst w: f32[2,2,1,1] = normal(seed=1)\nconst c: f32[1,2,4,4] = [-1e7" + strings.Repeat(", 0", 31) +
+			"]\na = Conv(x, w) \"conv\"\nb = " + sum + " \"far\"\ny = Conv(b, w) \"last\"\noutput y\n"
+		p, zero := placeOf(t, text), 0.0
+		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "tflite_int8", Observer: "percentile(0.9)", BorderCost: &zero,
+			Data: DataOptions{Paths: []string{"synthetic:4"}}})
+		require.NoError(t, err)
+		planned, _, err := p.OpenPlan()
+		require.NoError(t, err)
+		id, ok := planned.Graph.LookupNode("far")
+		require.True(t, ok)
+		scale := func(s tqc.SlotID) float32 { return planned.Set.Params(s).Scale[0] }
+		y, c := scale(planned.Set.Output(id, 0)), scale(planned.Set.Input(id, strings.Index(sum, "c")/6))
+		require.Less(t, y, float32(1), "the observer cuts")
+		require.Less(t, c, 10*y, sum)
+		require.NoError(t, planned.Close())
 	}
 }
 

@@ -103,6 +103,9 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 	if err := rd.activations(ctx, activations); err != nil {
 		return nil, err
 	}
+	if err := rd.addends(); err != nil {
+		return nil, err
+	}
 	biases, err := passes.SolveBias(g, set)
 	if err != nil {
 		return nil, err
