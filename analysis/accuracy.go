@@ -221,11 +221,11 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	}
 	if r.Noise = noise(answers, judge, all, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
 		r.Slices = judge.list(all)
-		r.Headlines = judge.headlines(changesOf(answers), r.Slices)
+		weights := judge.weigh(all)
+		r.Headlines = judge.headlines(changesOf(answers), r.Slices, weights)
 		if cfg.Integer == nil {
-			weights := judge.weigh(all.total, all.samples)
 			for i := range r.Losses {
-				r.Losses[i] = weights.row(r.Losses[i], func(k int) float64 { return all.noise[i][k] })
+				r.Losses[i] = weights.row(i, r.Losses[i], func(k int) float64 { return all.noise[i][k] })
 			}
 		}
 	}
@@ -338,6 +338,7 @@ func (r *rater) whole(i int, a *answer, q, f *Verdict) error {
 	}
 	sums, err := r.judge.sums(q.outputs, f.outputs, true)
 	if err == nil {
+		r.judge.reaches(sums, f)
 		r.tally.add(i, sums)
 	}
 	return err
@@ -423,7 +424,8 @@ func changesOf(answers []answer) (list [][]classChange) {
 	return list
 }
 
-// noise puts the errors of all samples together, nil where nothing quantized ran. Outputs that do not count (see Judge.judged) have none.
+// noise puts the errors of all samples together, nil where nothing quantized ran. Outputs that do not count (see Judge.judged) have none, and
+// samples that are empty are left out.
 func noise(answers []answer, judge *Judge, all *tally, centred bool) *Noise {
 	var plain, losses Losses
 	for _, a := range answers {
@@ -432,8 +434,8 @@ func noise(answers []answer, judge *Judge, all *tally, centred bool) *Noise {
 		}
 		plain, losses = append(plain, a.plain), append(losses, a.losses[:min(len(a.plain), len(a.losses))])
 	}
-	counts := judge.judged(all.total, all.samples)
-	plain, losses = plain.only(counts), losses.only(counts)
+	weights := judge.weigh(all)
+	plain, losses = weights.outputs(plain), weights.outputs(losses)
 	n := &Noise{NSR: NewNSR(plain.Estimate()), Mismatches: judge.Mismatches(), At: judge.inPlace()}
 	if centred {
 		c := NewNSR(losses.Estimate())

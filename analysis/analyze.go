@@ -175,6 +175,7 @@ type sampleResult struct {
 	losses   []float64     // by output, of the whole quantized graph: what the judge says
 	graph    []Error       // per group
 	layers   []layerResult
+	reach    []float64 // per group: how far its float output reaches
 	moments  map[graph.ValueID]moments
 	forwards float64
 }
@@ -242,6 +243,7 @@ func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sample
 		if err != nil {
 			return nil, err
 		}
+		w.judge.reaches(sums, &float)
 		w.floats.add(index, sums)
 	}
 	if w.cfg.Layerwise {

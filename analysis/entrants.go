@@ -387,6 +387,7 @@ func (w *comparing) measure(i, k int, o, f *outcome) error {
 	}
 	sums, err := judge.sums(o.seen.outputs, f.seen.outputs, true)
 	if err == nil {
+		judge.reaches(sums, f.seen)
 		w.tallies[k].add(i, sums)
 	}
 	return err
@@ -445,10 +446,10 @@ func (c *comparer) collect(results []*compared) *Runs {
 			a.Layers = append(a.Layers, LayerLosses{Node: n.Name, Op: n.Op})
 		}
 		judge, t := c.judgeOf(k), &c.tallies[k]
-		weights := judge.weigh(t.total, t.samples)
+		weights := judge.weigh(t)
 		var losses Losses
 		for n, s := range results {
-			losses = append(losses, weights.row(s.all[k].losses, func(i int) float64 { return t.noise[n][i] }))
+			losses = append(losses, weights.row(n, s.all[k].losses, func(i int) float64 { return t.noise[n][i] }))
 		}
 		a.Losses, a.Worst = judge.bySample(losses, weights)
 		a.Slices = judge.list(t)
@@ -456,7 +457,7 @@ func (c *comparer) collect(results []*compared) *Runs {
 		for _, s := range results {
 			changes = append(changes, s.all[k].changes)
 		}
-		a.Headlines = judge.headlines(changes, a.Slices)
+		a.Headlines = judge.headlines(changes, a.Slices, weights)
 		for _, s := range results {
 			o := s.all[k]
 			a.add(o)

@@ -19,6 +19,7 @@ type Evaluator struct {
 	samples func() exec.Iterator
 	judge   *Judge
 	float   []*Verdict
+	first   int           // the place of float[0] among all samples
 	weights weighed       // what of every sample's noise counts
 	seen    []task.Sample // what the samples are called, and their labels
 	threads int
@@ -49,13 +50,14 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		if err != nil {
 			return run{}, err
 		}
+		e.judge.reaches(sums, v)
 		all.add(i, sums)
 		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.own}}, nil
 	})
 	for _, r := range runs {
 		e.float, e.seen = append(e.float, r.Verdict), append(e.seen, r.sample)
 	}
-	e.weights = e.judge.weigh(all.total, all.samples)
+	e.weights = e.judge.weigh(&all)
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &exec.InMemory{Samples: rec.seen} }
 	}
@@ -116,7 +118,7 @@ func (e *Evaluator) losses(i int, _ *exec.Sample, v *Verdict) ([]float64, error)
 	if err != nil {
 		return nil, err
 	}
-	return e.weights.row(list, func(i int) float64 { return sums[i].noise }), nil
+	return e.weights.row(e.first+i, list, func(i int) float64 { return sums[i].noise }), nil
 }
 
 // Mismatches says that no output is float: losses are shares of elements that differ.
@@ -157,7 +159,7 @@ func (e *Evaluator) LossesWhile(ctx context.Context, q *sim.Simulator, more func
 			return nil, nil
 		}
 		some := *e
-		some.float = e.float[len(all):]
+		some.float, some.first = e.float[len(all):], e.first+len(all)
 		some.samples = func() exec.Iterator { return &limited{it, step} }
 		l, err := some.Losses(ctx, q)
 		if err != nil {
@@ -213,7 +215,7 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	r.Noise = noise(answers, e.judge, all, e.judge.Classes())
 	if r.Noise != nil {
 		r.Slices = e.judge.list(all)
-		r.Headlines = e.judge.headlines(changesOf(answers), r.Slices)
+		r.Headlines = e.judge.headlines(changesOf(answers), r.Slices, e.weights)
 	}
 	return r, nil
 }

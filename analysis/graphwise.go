@@ -70,7 +70,7 @@ func (j *Judge) compareOutputs(q, f []*tensor.Tensor) ([]outputError, error) {
 func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float *Verdict, res *sampleResult) error {
 	hooks := w.full
 	if w.cfg.Graphwise {
-		res.graph = make([]Error, len(w.groups))
+		res.graph, res.reach = make([]Error, len(w.groups)), make([]float64, len(w.groups))
 		wants := func(v graph.ValueID) bool { return w.groupAt[v] != nil }
 		hooks = looking(w.full, wants, func(n *graph.Node, i int, t *tensor.Tensor) error {
 			v := n.Outputs[i]
@@ -79,7 +79,7 @@ func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float
 				if err != nil {
 					return err
 				}
-				res.graph[k] = e
+				res.graph[k], res.reach[k] = e, reachOf(w.kept.values[v])
 			}
 			return nil
 		})

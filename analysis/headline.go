@@ -37,16 +37,18 @@ func (j *Judge) changes(q, f *Verdict) ([]classChange, error) {
 }
 
 // headlines is Headlines of runs that were compared by sample.
-func (j *Judge) headlines(bySample [][]classChange, parts []SliceError) []string {
+func (j *Judge) headlines(bySample [][]classChange, parts []SliceError, w weighed) []string {
 	outputs := make([]OutputError, len(j.logits))
 	for i := range outputs {
 		o := &outputs[i]
 		o.Output = j.g.Value(j.g.Outputs[i]).Name
 		var c NSR
-		for _, s := range bySample {
+		o.Samples, o.EmptySamples = len(w.empty[i]), w.empty[i].count()
+		for k, s := range bySample {
 			if i < len(s) {
 				o.Rows, o.ClassesChanged = o.Rows+s[i].rows, o.ClassesChanged+s[i].changed
-				c.NSR, o.NSR = c.NSR+s[i].centred/float64(len(bySample)), o.NSR+s[i].plain/float64(len(bySample))
+				share, n := w.empty[i].weight(k), float64(len(bySample))
+				c.NSR, o.NSR = c.NSR+s[i].centred*share/n, o.NSR+s[i].plain*share/n
 			}
 		}
 		if o.Rows > 0 {
@@ -70,6 +72,9 @@ func Headlines(outputs []OutputError) (list []string) {
 		if o.NoSignal {
 			say("output %s: %s, its error does not count", o.Output, SignalNone)
 			continue
+		}
+		if o.EmptySamples > 0 {
+			say("output %s: no signal in %d of %d samples: their ratio to nothing is left out of means", o.Output, o.EmptySamples, o.Samples)
 		}
 		for _, g := range Found(o.Slices, SignalLost) {
 			say("%s: %s", g.Name(), g.Text())

@@ -387,20 +387,6 @@ func (l Losses) Estimate() Estimate {
 	return worst
 }
 
-// only is the losses with 0 for outputs that do not count.
-func (l Losses) only(counts []bool) Losses {
-	out := make(Losses, len(l))
-	for k, row := range l {
-		out[k] = slices.Clone(row)
-		for i := range row {
-			if !counts[i] {
-				out[k][i] = 0
-			}
-		}
-	}
-	return out
-}
-
 // Means are the losses by output, and part, on average over the samples.
 func (l Losses) Means() []float64 {
 	out := make([]float64, l.outputs())

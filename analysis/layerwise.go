@@ -26,7 +26,7 @@ type layerResult struct {
 
 // layerwise quantizes each group alone, starting from the kept float activations.
 func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
-	res.layers = make([]layerResult, len(w.groups))
+	res.layers, res.reach = make([]layerResult, len(w.groups)), make([]float64, len(w.groups))
 	for i := range w.queues { // a sample that failed may have left some
 		w.queues[i].layers = w.queues[i].layers[:0]
 	}
@@ -67,6 +67,7 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 			return l, err
 		}
 	}
+	res.reach[i] = reachOf(float)
 	clipped, weights := float, float
 	var last *tqc.Slot
 	if l.clipped, last, err = g.clips(w.sim, w.kept.values); err != nil {

@@ -21,20 +21,30 @@ const nsrFloor = 1e-7
 // meter averages Error over samples; samples are added in order, so that the sums do not depend on scheduling.
 type meter struct {
 	sum Error
-	nsr []float64 // by sample
+	nsr []float64 // by sample, 0 of those left out
 	n   int
+	in  []float64 // the same without those
 }
 
 func (m *meter) add(e Error) {
 	m.sum.NSR += e.NSR
 	m.sum.MSE += e.MSE
 	m.sum.Cosine += e.Cosine
-	m.nsr = append(m.nsr, e.NSR)
+	m.nsr, m.in = append(m.nsr, e.NSR), append(m.in, e.NSR)
 	m.n++
 }
 
+// addUnless leaves out an empty sample.
+func (m *meter) addUnless(empty bool, e Error) {
+	if !empty {
+		m.add(e)
+		return
+	}
+	m.nsr = append(m.nsr, 0)
+}
+
 // spread says how sure the mean NSR is.
-func (m *meter) spread() Spread { return NewSpread(NewEstimate(m.nsr)) }
+func (m *meter) spread() Spread { return NewSpread(NewEstimate(m.in)) }
 
 // mean returns the average over the samples; without samples, an error of zero.
 func (m *meter) mean() Error {

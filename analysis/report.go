@@ -37,21 +37,24 @@ func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 	out := make([]OutputError, len(a.judge.logits))
 	parts, signal := a.judge.verdicts(&a.tally)
+	weights := a.judge.weigh(&a.floats)
 	for i, v := range a.g.Outputs[:len(out)] {
 		var m meter
 		mismatch := 0.0
-		for _, s := range results {
-			m.add(s.outputs[i].Error)
+		none := weights.empty[i]
+		for k, s := range results {
+			m.addUnless(none.has(k), s.outputs[i].Error)
 			out[i].Rows, out[i].ClassesChanged = out[i].Rows+s.outputs[i].rows, out[i].ClassesChanged+s.outputs[i].changed
 			mismatch += s.outputs[i].mismatch / float64(len(results))
 		}
 		out[i] = OutputError{Output: a.g.Value(v).Name, Error: m.mean(), Spread: m.spread(), Integer: results[0].outputs[i].integer,
 			Mismatch: mismatch,
-			For:      a.judge.standsFor(i), Rows: out[i].Rows, ClassesChanged: out[i].ClassesChanged, Slices: parts[i], NoSignal: !signal[i]}
+			For:      a.judge.standsFor(i), Rows: out[i].Rows, ClassesChanged: out[i].ClassesChanged, Slices: parts[i], NoSignal: !signal[i],
+			EmptySamples: none.count(), Samples: len(results)}
 		if a.judge.logits[i].node != graph.NoNode {
 			losses := make([]float64, len(results))
 			for k, s := range results {
-				losses[k] = s.losses[i]
+				losses[k] = s.losses[i] * none.weight(k)
 			}
 			centred := NewNSR(NewEstimate(losses))
 			out[i].Centred = &centred
@@ -65,8 +68,9 @@ func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {
 	for i := range a.groups {
 		g := &a.groups[i]
 		var m meter
-		for _, s := range results {
-			m.add(s.graph[i])
+		none := emptyAt(results, i)
+		for k, s := range results {
+			m.addUnless(none.has(k), s.graph[i])
 		}
 		n := a.g.Node(g.node)
 		points[i] = GraphwisePoint{Node: n.Name, Op: n.Op, Tensor: a.g.Value(g.output).Name, Error: m.mean(), Spread: m.spread()}
@@ -77,13 +81,8 @@ func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {
 func (a *analyzer) layers(results []*sampleResult) []LayerError {
 	out := make([]LayerError, len(a.groups))
 	nsr := make([][]float64, len(a.groups)) // by sample, of the output that loses most
-	n, views := float64(len(results)), 0.0
-	for k := range results {
-		if viewed(k) {
-			views++
-		}
-	}
-	weights := a.judge.weigh(a.floats.total, a.floats.samples)
+	n := float64(len(results))
+	weights := a.judge.weigh(&a.floats)
 	special := !weights.plain(len(a.judge.logits))
 	for i := range a.groups {
 		g := &a.groups[i]
@@ -94,20 +93,25 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		}
 		l.MACs, _ = a.g.MACsAtLeast(g.node)
 		var weight, activation, read float64
-		clipped := a.clipping(i, results)
+		none := emptyAt(results, i)
+		views := none.views(len(results))
+		if views == 0 {
+			none, views = nil, empty(nil).views(len(results))
+		}
+		clipped := a.clipping(i, results, none)
 		meters := make([]meter, len(a.judge.logits))
 		losses := make(Losses, len(results))
 		for k, s := range results {
 			layer := &s.layers[i]
 			losses[k] = make([]float64, len(meters))
 			for o, e := range layer.outputs {
-				meters[o].add(e.Error)
+				meters[o].addUnless(weights.empty[o].has(k), e.Error)
 				losses[k][o] = e.loss
 			}
-			losses[k] = weights.row(losses[k], a.judge.noiseOf(layer.outputs))
-			l.Clip += clipped[k] / n
-			l.Round += (layer.round - (clipped[k] - layer.clip)) / n
-			if !layer.unsplit {
+			losses[k] = weights.row(k, losses[k], a.judge.noiseOf(layer.outputs))
+			l.Clip += clipped[k] * none.weight(k) / n
+			l.Round += (layer.round - (clipped[k] - layer.clip)) * none.weight(k) / n
+			if !layer.unsplit && !none.has(k) {
 				weight, activation, read = weight+layer.weight/views, activation+layer.activation/views, read+layer.read/views
 			}
 			if layer.bounded {
@@ -161,10 +165,10 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 
 // clipping is what clipping makes of the local error of row i on each sample: where that was not measured, the same of what it takes away
 // from tensors as where it was.
-func (a *analyzer) clipping(i int, results []*sampleResult) []float64 {
+func (a *analyzer) clipping(i int, results []*sampleResult, none empty) []float64 {
 	var known, of float64
-	for _, s := range results {
-		if l := &s.layers[i]; !l.unclipped && !math.IsInf(l.clipped, 1) {
+	for k, s := range results {
+		if l := &s.layers[i]; !none.has(k) && !l.unclipped && !math.IsInf(l.clipped, 1) {
 			known, of = known+l.clip, of+l.clipped
 		}
 	}

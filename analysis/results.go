@@ -197,6 +197,9 @@ type OutputError struct {
 	Slices []SliceError `json:"slices,omitempty"`
 	// NoSignal says that float is about 0 in it on all samples, so that its error says nothing.
 	NoSignal bool `json:"no_signal,omitempty"`
+	// EmptySamples is in how many of Samples the output has no signal although it has one in others: they are left out of the means.
+	EmptySamples int `json:"empty_samples,omitempty"`
+	Samples      int `json:"-"`
 	// Rows is how many rows of class scores stand behind it, ClassesChanged in how many of them another class has the highest.
 	Rows           int `json:"rows,omitempty"`
 	ClassesChanged int `json:"classes_changed,omitempty"`

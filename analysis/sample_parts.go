@@ -25,6 +25,7 @@ func (p *SampleParts) Add(q, f *Verdict) error {
 	if err != nil {
 		return err
 	}
+	p.Judge.reaches(sums, f)
 	p.tally.add(len(p.losses), sums)
 	p.losses = append(p.losses, losses)
 	return nil
@@ -32,10 +33,10 @@ func (p *SampleParts) Add(q, f *Verdict) error {
 
 // Losses are those of all samples, in their order.
 func (p *SampleParts) Losses() []SampleLoss {
-	weights := p.Judge.weigh(p.tally.total, p.tally.samples)
+	weights := p.Judge.weigh(&p.tally)
 	list := make([]SampleLoss, len(p.losses))
 	for k, losses := range p.losses {
-		for i, x := range weights.row(losses, func(i int) float64 { return p.tally.noise[k][i] }) {
+		for i, x := range weights.row(k, losses, func(i int) float64 { return p.tally.noise[k][i] }) {
 			if x <= list[k].NSR {
 				continue
 			}

@@ -17,6 +17,7 @@ type sum struct {
 	noise, signal, other float64 // sums of (q-f)^2, f^2, q^2
 	dot, f, q            float64 // sums of f*q, f, q
 	top                  float64 // the largest |f|
+	reach                float64 // of one sample: how far its signal reaches, see Judge.reaches
 	lo, hi               float32 // of q
 	codes                *levels // nil: they are not counted
 }
@@ -209,6 +210,7 @@ type tally struct {
 	samples int
 	total   []sum
 	noise   [][]float64 // by sample and slice
+	reach   [][]float64 // by sample and output, or slice
 }
 
 func (t *tally) add(i int, s []sum) {
@@ -224,12 +226,12 @@ func (t *tally) add(i int, s []sum) {
 		if t.total == nil {
 			t.total = make([]sum, len(s))
 		}
-		noise := make([]float64, len(s))
+		noise, reach := make([]float64, len(s)), make([]float64, len(s))
 		for k := range s {
 			t.total[k].join(&s[k])
-			noise[k] = s[k].noise
+			noise[k], reach[k] = s[k].noise, s[k].reach
 		}
-		t.noise = append(t.noise, noise)
+		t.noise, t.reach = append(t.noise, noise), append(t.reach, reach)
 	}
 }
 

@@ -178,11 +178,11 @@ func TestOnlySmallIndicesAreJudged(t *testing.T) {
 		q = append(q, []float32{x + 0.01, 2*x + 0.01, x + 1.01, x/10 + 0.01})
 	}
 	j, all := sliced(t, parts, []int{1, 4}, q, f)
-	w := j.weigh(all.total, all.samples)
-	assert.Equal(t, []bool{true, false, false, false, true}, []bool{w[0] > 0, w[1] > 0, w[2] > 0, w[3] > 0, w[4] > 0})
+	w := j.weigh(all)
+	assert.Equal(t, []bool{true, false, false, false, true}, []bool{w.of[0] > 0, w.of[1] > 0, w.of[2] > 0, w.of[3] > 0, w.of[4] > 0})
 	losses := Losses{}
 	for i := range q {
-		losses = append(losses, w.row([]float64{0.1}, func(k int) float64 { return all.noise[i][k] }))
+		losses = append(losses, w.row(i, []float64{0.1}, func(k int) float64 { return all.noise[i][k] }))
 	}
 	assert.InDelta(t, j.list(all)[3].NSR, NewEstimate(losses.of(4)).Mean, 1e-12, "the mean of the amounts is the ratio of the sums")
 }

@@ -143,17 +143,20 @@ func (j *Judge) judged(total []sum, samples int) []bool {
 func (j *Judge) integer(k int) bool { return !j.g.Value(j.g.Outputs[k]).DType.IsFloat() }
 
 // weighed is what turns the noise of a sample into amounts: 0 for what does not count.
-type weighed []float64
+type weighed struct {
+	of    []float64 // by output and slice
+	empty []empty   // by output
+}
 
-// weigh finds the factors of the slices that count: samples over the signal of all. Those of outputs are 1.
-func (j *Judge) weigh(total []sum, samples int) weighed {
-	w := make(weighed, len(total))
-	for i, counts := range j.judged(total, samples) {
+// weigh finds the factors of the slices that count: samples over the signal of all. Those of outputs are 1, but for samples that are empty.
+func (j *Judge) weigh(t *tally) weighed {
+	w := weighed{make([]float64, len(t.total)), j.empties(t)}
+	for i, counts := range j.judged(t.total, t.samples) {
 		switch {
 		case counts && i < len(j.logits):
-			w[i] = 1
+			w.of[i] = 1
 		case counts:
-			w[i] = float64(samples) / (total[i].signal + nsrFloor*float64(samples))
+			w.of[i] = float64(t.samples) / (t.total[i].signal + nsrFloor*float64(t.samples))
 		}
 	}
 	return w
@@ -161,18 +164,30 @@ func (j *Judge) weigh(total []sum, samples int) weighed {
 
 // plain reports whether nothing but all outputs counts.
 func (w weighed) plain(outputs int) bool {
-	return !slices.Contains(w[:outputs], 0) && !slices.ContainsFunc(w[outputs:], func(x float64) bool { return x > 0 })
+	return !slices.Contains(w.of[:outputs], 0) && !slices.ContainsFunc(w.of[outputs:], func(x float64) bool { return x > 0 })
 }
 
 // row puts behind the losses of a sample by output those of all slices; what does not count loses nothing.
-func (w weighed) row(losses []float64, noise func(i int) float64) []float64 {
-	out := make([]float64, len(w))
-	for i := range w {
+func (w weighed) row(sample int, losses []float64, noise func(i int) float64) []float64 {
+	out := make([]float64, len(w.of))
+	for i := range w.of {
 		switch {
 		case i < len(losses):
-			out[i] = losses[i] * w[i]
-		case w[i] > 0:
-			out[i] = noise(i) * w[i]
+			out[i] = losses[i] * w.of[i] * w.empty[i].weight(sample)
+		case w.of[i] > 0:
+			out[i] = noise(i) * w.of[i]
+		}
+	}
+	return out
+}
+
+// outputs are the losses by output alone, weighed.
+func (w weighed) outputs(l Losses) Losses {
+	out := make(Losses, len(l))
+	for k, row := range l {
+		out[k] = make([]float64, len(row))
+		for i, x := range row {
+			out[k][i] = x * w.of[i] * w.empty[i].weight(k)
 		}
 	}
 	return out
@@ -257,8 +272,8 @@ func (j *Judge) bySample(losses Losses, w weighed) (list []float64, name string)
 	}
 	list = whole.PerSample()
 	worst := NewEstimate(list).Mean
-	for i := n; i < len(w); i++ {
-		if l := losses.of(i); w[i] > 0 && NewEstimate(l).Mean > worst {
+	for i := n; i < len(w.of); i++ {
+		if l := losses.of(i); w.of[i] > 0 && NewEstimate(l).Mean > worst {
 			list, worst, name = l, NewEstimate(l).Mean, j.slices[i-n].Name
 		}
 	}

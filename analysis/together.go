@@ -92,10 +92,10 @@ func (a *analyzer) together(ctx context.Context, r *Report, results []*sampleRes
 // whole is the error of the whole quantized network as rows have it: by what counts for float, so that all of both stands in the same
 // output or part.
 func (a *analyzer) whole(results []*sampleResult) float64 {
-	weights := a.judge.weigh(a.floats.total, a.floats.samples)
+	weights := a.judge.weigh(&a.floats)
 	losses := make(Losses, len(results))
 	for k, s := range results {
-		losses[k] = weights.row(s.losses, func(i int) float64 { return a.tally.noise[k][i] })
+		losses[k] = weights.row(k, s.losses, func(i int) float64 { return a.tally.noise[k][i] })
 	}
 	return losses.Estimate().Mean
 }

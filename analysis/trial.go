@@ -30,7 +30,7 @@ func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.S
 			if r.losses, err = e.losses(i, s, v); err != nil {
 				return r, err
 			}
-			if r.errors, err = e.errors(v.outputs, e.float[i].outputs); err != nil {
+			if r.errors, err = e.errors(i, v.outputs, e.float[i].outputs); err != nil {
 				return r, err
 			}
 		}
@@ -52,7 +52,7 @@ func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.
 				}
 				var v Verdict
 				if v.Outputs(out); e.judge.own == nil {
-					if r.errors, err = e.errors(v.outputs, e.float[i].outputs); err != nil {
+					if r.errors, err = e.errors(i, v.outputs, e.float[i].outputs); err != nil {
 						return r, err
 					}
 				}
@@ -93,7 +93,7 @@ func collected(list []measuredSample, err error) (*Measured, error) {
 
 // errors compares outputs with those of float: all float ones, or the integer ones where there is no other. Behind them stand the slices,
 // by the amounts of Losses; what does not count, an output without a signal for one, has no error.
-func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
+func (e *Evaluator) errors(sample int, q, f []*tensor.Tensor) ([]Error, error) {
 	list, err := e.judge.compareOutputs(q, f)
 	if err != nil {
 		return nil, err
@@ -104,8 +104,10 @@ func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
 	}
 	var floats, all []Error
 	for k, o := range list {
-		if e.weights[k] == 0 {
+		if w := e.weights.of[k] * e.weights.empty[k].weight(e.first+sample); w == 0 {
 			o.Error = Error{Cosine: 1}
+		} else {
+			o.NSR *= w
 		}
 		if all = append(all, o.Error); !o.integer {
 			floats = append(floats, o.Error)
@@ -116,8 +118,8 @@ func (e *Evaluator) errors(q, f []*tensor.Tensor) ([]Error, error) {
 	}
 	for i := len(list); i < len(sums); i++ {
 		x := Error{Cosine: 1}
-		if s := &sums[i]; e.weights[i] > 0 {
-			x = Error{NSR: s.noise * e.weights[i], MSE: s.noise / float64(max(s.n, 1)), Cosine: cosine(s.dot, s.other, s.signal)}
+		if s := &sums[i]; e.weights.of[i] > 0 {
+			x = Error{NSR: s.noise * e.weights.of[i], MSE: s.noise / float64(max(s.n, 1)), Cosine: cosine(s.dot, s.other, s.signal)}
 		}
 		floats = append(floats, x)
 	}
