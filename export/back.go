@@ -262,26 +262,28 @@ func (it *Item) differs(held *Item) (i, n int, what string) {
 	if it.Narrow != nil && held.Narrow != nil && tensor.Equal(it.Narrow, held.Narrow) {
 		return i, n, what
 	}
-	plan, file := it.ints(), held.ints()
-	if it.Wide == nil && held.Wide == nil {
-		for k, x := range plan {
-			if x != file[k] {
-				see(k, true, file[k], x)
-			}
-		}
-		return i, n, what
-	}
-	at := func(of *Item, ints []int32, k int) int64 {
-		if of.Wide != nil {
-			return of.Wide[k]
-		}
-		return int64(ints[k])
-	}
-	for k := range it.len() {
-		x, y := at(it, plan, k), at(held, file, k)
-		see(k, x != y, y, x)
+	differ := func(k int, plan, file int64) { see(k, true, file, plan) }
+	switch {
+	case it.Wide != nil && held.Wide != nil:
+		unequal(it.Wide, held.Wide, differ)
+	case it.Wide != nil:
+		unequal(it.Wide, held.ints(), differ)
+	case held.Wide != nil:
+		unequal(it.ints(), held.Wide, differ)
+	default:
+		unequal(it.ints(), held.ints(), differ)
 	}
 	return i, n, what
+}
+
+// unequal visits the places where two lists differ.
+func unequal[A, B int32 | int64](plan []A, file []B, see func(k int, plan, file int64)) {
+	file = file[:len(plan)]
+	for k, x := range plan {
+		if y := file[k]; int64(x) != int64(y) {
+			see(k, int64(x), int64(y))
+		}
+	}
 }
 
 // differentTexts is differs of texts: what either list has that the other has not.

@@ -348,6 +348,11 @@ func (h *Held) borders(text string) error {
 func (f *Found) read(text string) error {
 	real := f.Type == "float" || f.Type == "struct factor"
 	between := func(c byte) bool { return c == ' ' || c == ',' || c == '\n' || c == '{' || c == '}' }
+	if n := strings.Count(text, ",") + 1; real {
+		f.Floats = slices.Grow(f.Floats, n)
+	} else {
+		f.Ints = slices.Grow(f.Ints, n)
+	}
 	for i := 0; i < len(text); {
 		if between(text[i]) {
 			i++
@@ -366,9 +371,12 @@ func (f *Found) read(text string) error {
 			f.Floats = append(f.Floats, float32(x))
 			continue
 		}
-		n, err := whole(w)
-		if err != nil {
-			return err
+		n, short := few(w)
+		if !short {
+			var err error
+			if n, err = whole(w); err != nil {
+				return err
+			}
 		}
 		f.Ints = append(f.Ints, n)
 	}
@@ -386,6 +394,24 @@ func number(w string) (float64, error) {
 		return math.Inf(-1), nil
 	}
 	return strconv.ParseFloat(strings.TrimSuffix(w, "f"), 64)
+}
+
+// few is an integer constant of up to four digits, which most are.
+func few(w string) (n int64, ok bool) {
+	digits := strings.TrimPrefix(w, "-")
+	if digits == "" || len(digits) > 4 {
+		return 0, false
+	}
+	for i := range len(digits) {
+		if digits[i] < '0' || digits[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(digits[i]-'0')
+	}
+	if len(digits) < len(w) {
+		n = -n
+	}
+	return n, true
 }
 
 // whole is an integer constant of C.
