@@ -260,8 +260,8 @@ const w: f32[8,16,4,4] = normal(seed=1, std=0.1)
 t = Conv(x, w) {strides=[4,4]} "patch"
 a = AveragePool(t) {kernel_shape=[2,2]} "plain"
 output a`, "", ""},
-		{"ncnn_int8", `input x: f32[1,5,4,7]
-const v: f32[7] = normal(seed=1); const w: f32[4,8] = normal(seed=2)
+		{"ncnn_int8", `input x: f32[1,5,4,7]; input v: f32[7]
+const w: f32[4,8] = normal(seed=2)
 t = MatMul(x, v) "n"
 y = MatMul(t, w) "m"
 output y`, "", "a vector on the right"},
