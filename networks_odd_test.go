@@ -75,6 +75,12 @@ a = Relu(r) "act"
 u = Conv(a, v) {pads=[1,1,1,1]} "m"
 y = Conv(u, v) "last"
 output y`, "m"},
+	{"an average that counts padding beyond which a window reaches", "onnxruntime", `input x: f32[1,4,7,7]
+const w: f32[4,4,1,1] = normal(seed=1)
+t = Conv(x, w) "n"
+a = AveragePool(t) {kernel_shape=[3,3], strides=[3,3], pads=[1,1,0,0], ceil_mode=1, count_include_pad=1} "beyond"
+y = Conv(a, w) "m"
+output y`, "beyond"},
 	{"a Slice of everything between pairs", "openvino_int8", `input x: f32[1,14,14,16]
 const w: f32[16,8] = normal(seed=1); const m: i64[1] = [-3]; const far: i64[1] = [9223372036854775807]; const two: i64[1] = [2]
 const z: i64[1] = [0]; const all: i64[1] = [14]; const one: i64[1] = [1]
@@ -152,6 +158,21 @@ const w: f32[4,4,1,1] = normal(seed=1); const pads: i64[8] = [0,0,1,0,0,0,1,0]
 t = Conv(x, w) "n"
 y = Pad(t, pads) "pad"
 output y, t`, ""},
+}
+
+// An output that is an input turned, which the file has in that order already, is a tensor of its own: the layout is that of the input.
+func TestOutputsThatAreInputsTurned(t *testing.T) {
+	g, err := graph.Parse("opset 17\ninput x: f32[1,31,9]\nconst w: f32[4,31,3] = normal(seed=1)\nt = Transpose(x) {perm=[0, 2, 1]}\n" +
+		"y = Conv(x, w) \"conv\"\noutput t, y")
+	require.NoError(t, err)
+	graph.InferShapes(g)
+	f, files, err := throughDrawn(g, 1, "tflite_int8", "", false)
+	require.NoError(t, err)
+	content, _ := files.Read(f.File)
+	m, err := tflite.Read(content)
+	require.NoError(t, err)
+	require.Equal(t, "t", m.Subgraphs[0].Tensors[m.Signatures[0].Outputs[0].Tensor].Name)
+	require.Equal(t, []int{1, 9, 31}, m.Subgraphs[0].Tensors[m.Signatures[0].Outputs[0].Tensor].Shape)
 }
 
 func TestOddNetworks(t *testing.T) {

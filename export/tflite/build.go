@@ -29,7 +29,7 @@ func build(in *export.Input) (*tf.Model, error) {
 		return nil, err
 	}
 	b := &builder{ctx: cmp.Or(in.Context, context.Background()), p: p, values: map[lower.TensorID]*value{}, names: map[string]int{},
-		constants: map[string]int{}}
+		constants: map[string]int{}, laid: map[int]bool{}}
 	b.keepInputs, b.keepOutputs = in.Options.Text("inputs") == "integers", in.Options.Text("outputs") == "integers"
 	if err := b.program(); err != nil {
 		return nil, err
@@ -116,6 +116,7 @@ type builder struct {
 	names     map[string]int
 	constants map[string]int // int32 lists that operators read, by type and content
 	layouts   []byte         // lines of name, tab, perm of tensors that are not in the graph's order
+	laid      map[int]bool   // the tensors that layouts names
 	wide      bool           // some activations have 16 bits
 	err       error          // the first of permuteBytes
 
@@ -228,6 +229,7 @@ func (b *builder) make(v *value, perm []int) int {
 	v.perm, v.konst, v.flat = slices.Clone(perm), nil, nil
 	v.at[fmt.Sprint(perm)] = i
 	if !slices.Equal(perm, identity(len(perm))) {
+		b.laid[i] = true
 		b.layouts = append(b.layouts, fmt.Sprintf("%s\t%v\n", b.sub.Tensors[i].Name, perm)...)
 	}
 	return i
@@ -427,7 +429,13 @@ func (b *builder) program() error {
 		if i, there := v.at[fmt.Sprint(v.perm)]; slices.Equal(v.perm, last(len(v.shape))) && !(there && b.sub.Tensors[i].Name != v.name) {
 			perm = v.perm
 		}
-		b.sub.Outputs = append(b.sub.Outputs, b.read(v, perm))
+		out := b.read(v, perm)
+		if own := b.sub.Tensors[out]; own.Name != v.name && b.laid[out] { // whose layout is not that of the output
+			made := b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: own.Shape, Quantization: own.Quantization})
+			b.reshape(out, made)
+			out = made
+		}
+		b.sub.Outputs = append(b.sub.Outputs, out)
 	}
 	return b.err
 }

@@ -18,7 +18,8 @@ type Condition struct {
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk,
-	NotOneColumn, UnitAlpha, SamePads}
+	NotOneColumn, UnitAlpha, SamePads,
+	CountedFloor}
 
 // The conditions by themselves.
 var (
@@ -157,6 +158,12 @@ var (
 		}}
 	// UnitAlpha holds for an operator whose alpha is 1.
 	UnitAlpha = Condition{"unit-alpha", "has another alpha than 1", func(_ *graph.Graph, n *graph.Node) bool { return n.Alpha() == 1 }}
+	// CountedFloor holds for a pool whose average does not count padding, or whose windows do not reach beyond it: ONNX Runtime 1.32 divides
+	// by the whole window there on integers (docs/engines.md).
+	CountedFloor = Condition{"counted-floor", "counts padding, and its windows may reach beyond it (ceil_mode)",
+		func(_ *graph.Graph, n *graph.Node) bool {
+			return n.AttrInt("count_include_pad", 0) == 0 || n.AttrInt("ceil_mode", 0) == 0
+		}}
 	// SamePads holds for a pool whose padding is that of SAME or VALID, or counts, as far as is known.
 	SamePads = Condition{"same-pads", "has padding that is neither SAME nor VALID, and does not count",
 		func(g *graph.Graph, n *graph.Node) bool {

@@ -28,7 +28,7 @@ var ONNXRuntime = Target{
 		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: ortWeights}},
 
 		{Type: "Add", Role: Arithmetic},
-		{Type: "AveragePool", Role: Arithmetic},
+		{Type: "AveragePool", Role: Arithmetic, Needs: []Condition{CountedFloor}},
 		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
 		{Type: "GlobalAveragePool", Role: Arithmetic},
 		{Type: "LeakyRelu", Role: Arithmetic},
