@@ -25,10 +25,10 @@ func newTune(e *env) *cobra.Command {
 		fmt.Fprintf(&list, "  %-14s %s\n", m.Name, m.Doc)
 	}
 	return e.takes(&cobra.Command{
-		Use:   "tune [PLAN] --method auto|NAME[,NAME...]",
+		Use:   "tune [PLAN] [--method auto|NAME[,NAME...]]",
 		Short: "Repair accuracy: correct biases, round weights better, equalize channels",
 		Example: lines(
-			"qwb tune --method auto",
+			"qwb tune",
 			"qwb tune model.plan.json --method bias,gptq --data images/ --budget 10m"),
 		ValidArgsFunction: files("plan.json"),
 		Long: fmt.Sprintf(`Tune changes weights, biases and scales to reduce the quantization error. It fits on one part of the samples.

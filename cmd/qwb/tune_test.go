@@ -184,7 +184,6 @@ func TestStaleTuningIsNotApplied(t *testing.T) {
 func TestTuneRefuses(t *testing.T) {
 	tunable(t, "trt_int8")
 	fails(t, exitUsage, `unknown method "banana": auto or`, "tune", "--method", "banana")
-	fails(t, exitUsage, "needs a method", "tune")
 	fails(t, exitUsage, "--budget soon", "tune", "--method", "bias", "--budget", "soon")
 	require.NoError(t, os.RemoveAll("data"))
 	fails(t, exitFailed, "data", "tune", "--method", "bias")

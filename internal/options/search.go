@@ -150,7 +150,7 @@ func (o *Tune) Table(*qwb.Catalog) Table {
 		Table{{Name: "method", At: (*List)(&o.Methods), Job: true, Field: &Field{Label: "Methods, in this order", Type: "many", List: "methods",
 			Value: []string{"auto"},
 			Doc: "Each method is tried; point at a name to read what it " +
-				"does."}, Values: tuneMethods, Help: "auto, or method names separated by commas"}},
+				"does."}, Values: tuneMethods, Help: "auto, or method names separated by commas (default: auto)"}},
 		Data(&o.Data),
 		Table{{Name: "budget", At: &o.TuneOptions.Budget, Job: true, Field: &Field{Label: "Limit", Hint: "10m, or 5000forwards",
 			Doc: "A time, or an amount of work in forward passes of one sample. Empty: no " +

@@ -161,7 +161,7 @@ OPTIONS = {
         "max_bytes": "how many PERCENT more bytes of constants than the model the tuned network may have (default 5)",
         "max_work": "how many PERCENT more multiply-accumulates than the model the tuned network may have (default 5)",
         "mem": "memory for stored activations, for example 512M or 4G",
-        "method": "auto, or method names separated by commas",
+        "method": "auto, or method names separated by commas (default: auto)",
         "output": "file for the Gram statistics of --shard",
         "preprocess": "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file",
         "profile": "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): tflite2, tflite1, litert, tvm-upward, tvm-nearest, tvm-a64, ort, onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt",

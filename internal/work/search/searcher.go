@@ -12,6 +12,7 @@ import (
 	"qwb/analysis/assign"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/internal/plain"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/planning"
 	"qwb/quantizer/decision"
@@ -113,6 +114,8 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	if err != nil {
 		return nil, err
 	}
+	s.Note("the search measures the plan on %s; if it has to go on, it ranks the operators one by one on half of them and tries at most %d sets",
+		plain.Count(len(s.fit.hashes)+len(s.held.hashes), "sample"), analysis.DefaultEvaluations)
 	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
 	if o.MaxCost != nil {
 		if s.most = o.MaxCost.At; o.MaxCost.Share {

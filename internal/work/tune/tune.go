@@ -22,7 +22,7 @@ const TuneSamples = 64
 
 // Options are the arguments of tune.
 type Options struct {
-	Methods []string // names of tune.Methods; "auto" is all of them
+	Methods []string // names of tune.Methods; "auto" is all of them; none: "auto"
 	Data    open.DataOptions
 	Threads int
 	Memory  int64 // for activations to restart from
@@ -120,9 +120,6 @@ func Methods(names []string) ([]*tune.Method, error) {
 		}
 		list = append(list, m)
 	}
-	if len(list) == 0 {
-		return nil, fault.Usagef("tune needs a method")
-	}
 	return list, nil
 }
 
@@ -130,6 +127,9 @@ func Methods(names []string) ([]*tune.Method, error) {
 // recipe need not try it again.
 func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, error) {
 	elapsed := j.Stopwatch()
+	if len(o.Methods) == 0 {
+		o.Methods = []string{"auto"}
+	}
 	methods, err := Methods(o.Methods)
 	if err != nil {
 		return nil, err
