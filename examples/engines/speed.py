@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Time in the engine of qwb's file beside the files of NNCF and of ONNX Runtime's quantizer.
 
-  speed.py QWB DATA [--work DIR] [--only NAME,...] [--more MODEL.onnx=SAMPLES.npy ...] [--runs N] [--engines openvino,onnxruntime]
+  speed.py QWB DATA [--work DIR] [--only NAME,...] [--more MODEL.onnx=SAMPLES[,UNSEEN] ...] [--runs N] [--engines openvino,onnxruntime] [--tune]
 
 QWB is the built binary, DATA a folder with models/ and data/ as the tests use it (QWB_TESTDATA). Needs: pip install openvino==2026.4.1
 nncf==3.4.0 onnxruntime==1.32.0 onnx==1.23.2 numpy. All tools calibrate on the same arrays. NNCF quantizes with its defaults; ONNX Runtime's
 quantizer with Q/DQ, per channel, MinMax, after its own preprocessing. Files take turns in one process with one thread; a ratio is the median
 over all turns of the CPU time of qwb's file by that of the other file in the same turn: above 1 qwb's is slower. NSR: of the engine's outputs,
 against the float model in ONNX Runtime, mean over samples that nobody calibrated on, the worst output. OpenVINO computes floats in float32
-(INFERENCE_PRECISION_HINT), so that processors with and without bf16 agree.
+(INFERENCE_PRECISION_HINT), so that processors with and without bf16 agree. With --tune "qwb" is the file after `qwb tune` with its defaults, and
+the untuned plan's NSR stands beside it: NNCF corrects biases by default, qwb when it tunes. --runs 0 measures no time.
 """
 import argparse, contextlib, glob, io, logging, os, shutil, sys, time
 import numpy as np, onnx, onnxruntime as ort, openvino as ov, nncf
@@ -21,6 +22,7 @@ ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--work"); ap.add_argument("--only", default="")
 ap.add_argument("--more", nargs="*", default=[]); ap.add_argument("--runs", type=int, default=40)
 ap.add_argument("--engines", default="openvino,onnxruntime"); ap.add_argument("--samples", type=int, default=24)
+ap.add_argument("--tune", action="store_true"); ap.add_argument("--unseen", type=int, default=8)
 ap.add_argument("--flags", default="", help="more flags of qwb calibrate, separated by spaces")
 a = ap.parse_args()
 place, core = Workplace(a.qwb, a.data, a.work), ov.Core()
@@ -100,11 +102,12 @@ def ort_quantizer(name, model, calibration):
     return file
 
 
-def qwb_file(name, n, platform):
+def qwb_file(name, n, platform, tuned=False):
     plan, file = f"{name}.{platform}.plan.json", place.path(f"{name}.{platform}.onnx")
-    if os.path.exists(place.path(plan)): os.remove(place.path(plan))
-    place.json("calibrate", n.model, "--data", n.calibration, "--preprocess", n.preprocess, "--samples", a.samples, "--platform", platform,
-               *a.flags.split(), "-o", plan)
+    if tuned: place.json("tune", plan, "--method", "auto", "--samples", a.samples)
+    elif os.path.exists(place.path(plan)): os.remove(place.path(plan))
+    if not tuned: place.json("calibrate", n.model, "--data", n.calibration, "--preprocess", n.preprocess, "--samples", a.samples, "--platform", platform,
+                             *a.flags.split(), "-o", plan)
     place.json("export", plan, "--platform", platform, "-o", file)
     return file
 
@@ -119,18 +122,22 @@ def networks():
     if a.only != "none": yield from place.networks(a.only)
     for text in a.more:
         model, data = text.split("=")
-        yield os.path.basename(model)[:-5], Network(os.path.abspath(model), os.path.abspath(data), os.path.abspath(data))
+        data, unseen = (os.path.abspath(x) for x in (data.split(",") * 2)[:2])
+        yield os.path.basename(model)[:-5], Network(os.path.abspath(model), data, unseen)
 
 
 rows = []
 for name, n in networks():
-    calibration, unseen = arrays(n, n.calibration, a.samples), arrays(n, n.evaluation, 8)
+    calibration, unseen = arrays(n, n.calibration, a.samples), arrays(n, n.evaluation, a.unseen)
     model = attempt(lambda: prepared(name, n, calibration)) or n.model
     float_run = in_onnxruntime(n.model)
     wanted = [float_run(x) for x in unseen]
     for engine in a.engines.split(","):
         open_ = in_onnxruntime if engine == "onnxruntime" else lambda f: in_openvino(f, calibration[0])
-        files = {"qwb": attempt(lambda: open_(qwb_file(name, n, "onnxruntime" if engine == "onnxruntime" else "openvino_int8")))}
+        platform = "onnxruntime" if engine == "onnxruntime" else "openvino_int8"
+        files = {"qwb": attempt(lambda: open_(qwb_file(name, n, platform)))}
+        untuned = nsr(files["qwb"], unseen, wanted) if a.tune and files["qwb"] else None
+        if untuned is not None: files["qwb"] = attempt(lambda: open_(qwb_file(name, n, platform, True)))
         if engine == "openvino":
             def peer():
                 m = core.read_model(n.model)
@@ -145,11 +152,12 @@ for name, n in networks():
         files["float"] = open_(n.model)
         have = [k for k in files if files[k]]
         if "qwb" not in have: continue
-        t = dict(zip(have, turns([files[k] for k in have], calibration[0])))
+        t = dict(zip(have, turns([files[k] for k in have], calibration[0]))) if a.runs else {}
         ratio = lambda k: f"{np.median(t['qwb'] / t[k]):.2f}" if k in t else "-"
-        rows.append([name, engine, *(ratio(k) for k in ("NNCF", "ORT", "float")),
+        rows.append([name, engine, *(ratio(k) for k in ("NNCF", "ORT", "float") if a.runs), *([f"{untuned:.2g}"] if a.tune else []),
                      *(f"{nsr(files[k], unseen, wanted):.2g}" if files[k] else "-" for k in ("qwb", "NNCF", "ORT"))])
         print(rows[-1], file=sys.stderr, flush=True)
 
 print(f"OpenVINO {ov.__version__}, NNCF {nncf.__version__}, ONNX Runtime {ort.__version__}; one thread. Time: qwb's file by the other one's.\n")
-table(["network", "engine", "time by NNCF", "by ORT's quantizer", "by float", "NSR qwb", "NSR NNCF", "NSR ORT's quantizer"], rows)
+times = ["time by NNCF", "by ORT's quantizer", "by float"] if a.runs else []
+table(["network", "engine", *times, *(["NSR qwb, untuned", "qwb tune"] if a.tune else ["NSR qwb"]), "NSR NNCF", "NSR ORT's quantizer"], rows)
