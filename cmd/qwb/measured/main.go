@@ -76,7 +76,7 @@ func run(model, data string, formats []string) error {
 			}
 			line += fmt.Sprintf(" | %.2f | %.0f %%", all, 100*share)
 			if _, _, err := m.project(true).Export(context.Background(),
-				qwb.ExportOptions{Format: m.format, Out: filepath.Join(dir, "out")}); err != nil {
+				qwb.ExportOptions{Format: m.format, Out: m.out()}); err != nil {
 				return err
 			}
 		}
@@ -89,6 +89,9 @@ func run(model, data string, formats []string) error {
 }
 
 type measure struct{ dir, format, plan string }
+
+// out is where a format is written: a file or a folder.
+func (m *measure) out() string { return filepath.Join(m.dir, "out-"+m.format) }
 
 // project is the plan with the formats as they are, or without what reads them back.
 func (m *measure) project(back bool) *qwb.Project {
@@ -118,7 +121,7 @@ func (m *measure) share(pairs int) (seconds, share float64, err error) {
 			runtime.GC()
 			before := processor()
 			if _, _, err := m.project(back).Export(context.Background(),
-				qwb.ExportOptions{Format: m.format, Out: filepath.Join(m.dir, "out")}); err != nil {
+				qwb.ExportOptions{Format: m.format, Out: m.out()}); err != nil {
 				return 0, 0, err
 			}
 			used[i] = processor() - before
