@@ -248,11 +248,12 @@ func TestGuardedFloats(t *testing.T) {
 	}
 }
 
-// An addend of 1e7 of which the observer of the sum has cut off everything has a scale near that of the sum: it saturates there all the same.
+// An addend of 1e7 of which the observer of the sum has cut off everything has a scale near that of the sum: it saturates there all the
+// same.
 func TestAddendsFarFromTheSum(t *testing.T) {
 	for _, sum := range []string{"Add(a, c)", "Add(c, a)", "Sub(a, c)"} {
-		text := "opset 17\ninput x: f32[1,2,4,4]\nconst w: f32[2,2,1,1] = normal(seed=1)\nconst c: f32[1,2,4,4] = [-1e7" + strings.Repeat(", 0", 31) +
-			"]\na = Conv(x, w) \"conv\"\nb = " + sum + " \"far\"\ny = Conv(b, w) \"last\"\noutput y\n"
+		text := "opset 17\ninput x: f32[1,2,4,4]\nconst w: f32[2,2,1,1] = normal(seed=1)\nconst c: f32[1,2,4,4] = [-1e7" +
+			strings.Repeat(", 0", 31) + "]\na = Conv(x, w) \"conv\"\nb = " + sum + " \"far\"\ny = Conv(b, w) \"last\"\noutput y\n"
 		p, zero := placeOf(t, text), 0.0
 		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "tflite_int8", Observer: "percentile(0.9)", BorderCost: &zero,
 			Data: DataOptions{Paths: []string{"synthetic:4"}}})

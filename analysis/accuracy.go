@@ -424,8 +424,8 @@ func changesOf(answers []answer) (list [][]classChange) {
 	return list
 }
 
-// noise puts the errors of all samples together, nil where nothing quantized ran. Outputs that do not count (see Judge.judged) have none, and
-// samples that are empty are left out.
+// noise puts the errors of all samples together, nil where nothing quantized ran. Outputs that do not count (see Judge.judged) have none,
+// and samples that are empty are left out.
 func noise(answers []answer, judge *Judge, all *tally, centred bool) *Noise {
 	var plain, losses Losses
 	for _, a := range answers {

@@ -102,8 +102,8 @@ func (j *Judge) empties(t *tally) []empty {
 	return list
 }
 
-// reaches says how far the signal of each output reaches in a float run: the largest value, or of class scores the largest difference of two
-// in a row. Integers, and scores that nobody saw, are never empty.
+// reaches says how far the signal of each output reaches in a float run: the largest value, or of class scores the largest difference of
+// two in a row. Integers, and scores that nobody saw, are never empty.
 func (j *Judge) reaches(sums []sum, f *Verdict) {
 	for k, l := range j.logits {
 		s := &sums[k]

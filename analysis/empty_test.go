@@ -39,7 +39,8 @@ func TestEmptySamplesDoNotRuinMeans(t *testing.T) {
 	data := samplesOf(20, 1, 4, 8, 8)
 	g, q := configured(t, twoConvs, &target.ONNXRuntime, data, 0.9)
 	run := func(data *exec.InMemory) *Report {
-		r, err := Analyze(context.Background(), g, q, &exec.InMemory{Samples: data.Samples}, Config{Outputs: true, Graphwise: true, Layerwise: true, Split: true})
+		r, err := Analyze(context.Background(), g, q, &exec.InMemory{Samples: data.Samples},
+			Config{Outputs: true, Graphwise: true, Layerwise: true, Split: true})
 		require.NoError(t, err)
 		return r
 	}

@@ -146,9 +146,15 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			}
 		}
 	}
+	giveRanks(out, nsr, a.judge.Classes() || special)
+	return out
+}
+
+// giveRanks gives rows their ranks by nsr, and those by what counts where that is something else.
+func giveRanks(out []LayerError, nsr [][]float64, special bool) {
 	ranks := rank(nsr)
 	var centred [][2]int
-	if a.judge.Classes() || special {
+	if special {
 		for i := range out {
 			nsr[i] = out[i].losses
 		}
@@ -160,7 +166,6 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			out[i].CentredRanks = &centred[i]
 		}
 	}
-	return out
 }
 
 // clipping is what clipping makes of the local error of row i on each sample: where that was not measured, the same of what it takes away

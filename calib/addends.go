@@ -9,8 +9,8 @@ import (
 // float32: from 2^16 on it is a step off, from 2^24 on the other addend is lost. LiteRT does not open such a file.
 const coarser = 1 << 16
 
-// addends limits the ranges of addends that are far coarser than the sum, where an observer has cut off what is large in it: what lies farther
-// out than the whole sum and the other addend together saturates the sum in any case.
+// addends limits the ranges of addends that are far coarser than the sum, where an observer has cut off what is large in it: what lies
+// farther out than the whole sum and the other addend together saturates the sum in any case.
 func (r *renderer) addends() error {
 	for _, id := range r.order {
 		n := r.g.Node(id)

@@ -12,7 +12,7 @@ const (
 	WeightInput = 1
 	// RecurrenceInput holds the weights of the state of LSTM, GRU and RNN.
 	RecurrenceInput = 2
-	BiasInput   = 2
+	BiasInput       = 2
 )
 
 // The methods below decode the attributes that more than one package reads. An attribute that is absent, or of another kind, has the

@@ -2,8 +2,17 @@ package internal_test
 
 import (
 	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
 )
 
 // plainMath may call what gives other last bits on other processors: numbers for people, and definitions that tests hold others to.
@@ -68,6 +77,67 @@ func TestForbiddenCalls(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What a reader takes in at a glance.
+const (
+	lineColumns   = 140
+	functionLines = 80
+)
+
+// longer are functions above functionLines that are lists or one algorithm: remove lines from here, add none.
+var longer = []string{"kernels/qmath/profiles.go Profiles", "reports/layout/columns.go alignment", "reports/png/pareto.go paretoPlot",
+	"kernels/cuda/emulate/machine.go advance", "internal/work/measure/flips.go Flips", "internal/workbench/files.go thumbnails"}
+
+// TestLinesAndFunctionsAreShort holds every line of hand-written Go, tests too, to lineColumns, but for texts of several lines, and every
+// function outside of tests and of the generators of assembly to functionLines.
+func TestLinesAndFunctionsAreShort(t *testing.T) {
+	require.NoError(t, filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(name) != ".go" {
+			if err == nil && d.IsDir() && (d.Name() == "testdata" || name != ".." && strings.HasPrefix(d.Name(), ".")) {
+				return fs.SkipDir
+			}
+			return err
+		}
+		source, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		files := token.NewFileSet()
+		f, err := parser.ParseFile(files, name, source, parser.ParseComments)
+		if err != nil || ast.IsGenerated(f) {
+			return err
+		}
+		for i, line := range strings.Split(string(source), "\n") {
+			if n := utf8.RuneCountInString(line); n > lineColumns && !inText(files, f, i+1) {
+				t.Errorf("%s:%d has %d columns: break it, at most %d", name, i+1, n, lineColumns)
+			}
+		}
+		file := strings.TrimPrefix(filepath.ToSlash(name), "../")
+		for _, decl := range f.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || strings.HasSuffix(name, "_test.go") || strings.HasPrefix(file, "kernels/_asm/") {
+				continue
+			}
+			n := files.Position(fn.End()).Line - files.Position(fn.Pos()).Line + 1
+			if known := slices.Contains(longer, file+" "+fn.Name.Name); known != (n > functionLines) {
+				t.Errorf("%s: %s has %d lines, the limit is %d (in the list of longer ones: %t)", name, fn.Name.Name, n, functionLines, known)
+			}
+		}
+		return nil
+	}))
+}
+
+// inText reports whether a line is part of a text of several lines.
+func inText(files *token.FileSet, f *ast.File, line int) (in bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			from, to := files.Position(l.Pos()).Line, files.Position(l.End()).Line
+			in = in || from < to && from <= line && line <= to
+		}
+		return !in
+	})
+	return in
 }
 
 // TestPackagesAreDocumented asks for a package comment in every package.

@@ -87,33 +87,8 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 		head = append(head, "top-1", "drop in pp", "flips")
 	}
 	fmt.Fprintln(t, strings.Join(head, "\t"))
-	for _, row := range r.Rows {
-		observer := string(row.Observer)
-		if row.Default {
-			observer += " (default)"
-		}
-		behind := "-"
-		if !row.Chosen {
-			behind = qwb.WithError(row.Behind, row.BehindError)
-		}
-		decibels := "-"
-		if row.SQNR != nil && !r.Mismatches {
-			decibels = fmt.Sprintf("%.1f", *row.SQNR)
-		}
-		cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format,
-			qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,
-			fmt.Sprintf("%.1f %%", 100*row.MACs), fmt.Sprintf("%.3g MB", float64(row.Cost.TotalBytes())/1e6)}
-		for _, s := range row.Integers {
-			cells = append(cells, fmt.Sprintf("%.2f %%", 100*s.NSR))
-		}
-		if timed {
-			cells = append(cells, fmt.Sprintf("%.3g ms", 1e3**row.Cost.Seconds))
-		}
-		if labelled {
-			cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(row.Top1)/float64(r.HeldOut)),
-				fmt.Sprintf("%.2f ± %.2f", row.Drop, row.DropError), fmt.Sprint(row.Flips))
-		}
-		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	for i := range r.Rows {
+		fmt.Fprintln(t, strings.Join(sweepCells(r, &r.Rows[i]), "\t"))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -141,4 +116,34 @@ func sweepText(w io.Writer, r *qwb.SweepResult) error {
 	fmt.Fprintf(&b, "\nthe best: %s\n", r.Command)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// sweepCells are the cells of a plan's row.
+func sweepCells(r *qwb.SweepResult, row *qwb.SweepRow) []string {
+	observer := string(row.Observer)
+	if row.Default {
+		observer += " (default)"
+	}
+	behind := "-"
+	if !row.Chosen {
+		behind = qwb.WithError(row.Behind, row.BehindError)
+	}
+	decibels := "-"
+	if row.SQNR != nil && !r.Mismatches {
+		decibels = fmt.Sprintf("%.1f", *row.SQNR)
+	}
+	cells := []string{fmt.Sprint(row.Rank), row.Platform, observer, "per " + row.Granularity, row.Dispatcher, row.Format,
+		qwb.WithError(row.NSR.NSR, row.NSRError), decibels, behind,
+		fmt.Sprintf("%.1f %%", 100*row.MACs), fmt.Sprintf("%.3g MB", float64(row.Cost.TotalBytes())/1e6)}
+	for _, s := range row.Integers {
+		cells = append(cells, fmt.Sprintf("%.2f %%", 100*s.NSR))
+	}
+	if row.Cost.Seconds != nil {
+		cells = append(cells, fmt.Sprintf("%.3g ms", 1e3**row.Cost.Seconds))
+	}
+	if r.FloatTop1 != nil {
+		cells = append(cells, fmt.Sprintf("%.1f %%", 100*float64(row.Top1)/float64(r.HeldOut)),
+			fmt.Sprintf("%.2f ± %.2f", row.Drop, row.DropError), fmt.Sprint(row.Flips))
+	}
+	return cells
 }

@@ -22,7 +22,8 @@ type rule struct {
 var rules = []rule{structureRule, opsetRule, operatorsRule, scaleRule, zeroPointRule, pairRule, zeroPointZeroRule, signedRule, rankZeroRule,
 	perTensorRule, axisRule, inputsRule, weightFormRule, weightZeroPointRule, floatBiasRule, integerBiasRule, splitFusionRule, placementRule,
 	integerOutputRule, oneTypeRule, passiveRule, fixedScaleRule, typesRule, scaleTypeRule, blocksRule, packedRule, floatZeroRule,
-	parserOperatorsRule, parserTypesRule, parserAttributesRule, parserBlocksRule, strongTypesRule, subsampleRule, guardRule, brainRule, numbersRule}
+	parserOperatorsRule, parserTypesRule, parserAttributesRule, parserBlocksRule, strongTypesRule, subsampleRule, guardRule,
+	brainRule, numbersRule}
 
 // Rules lists what Check looks for, in words.
 func Rules() []export.Rule {

@@ -6,8 +6,8 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Names of the nodes that stand for one product end so; MatMulInteger has the name of the product. biasNode is that of package onnx, by which
-// a file's MatMul and Add are known to be one Gemm.
+// Names of the nodes that stand for one product end so; MatMulInteger has the name of the product. biasNode is that of package onnx, by
+// which a file's MatMul and Add are known to be one Gemm.
 const (
 	castNode   = "_Cast"
 	scalesNode = "_scales"

@@ -2,8 +2,8 @@ package tensor
 
 import "slices"
 
-// NaN is the index of the first element of a float tensor, of whatever format, that is NaN, in the order of its memory; -1 where there is none,
-// and for other types and formats without NaN.
+// NaN is the index of the first element of a float tensor, of whatever format, that is NaN, in the order of its memory; -1 where there is
+// none, and for other types and formats without NaN.
 func (t *Tensor) NaN() int {
 	halves := func(infinity uint16) int {
 		return slices.IndexFunc(Of[uint16](t), func(b uint16) bool { return b&0x7fff > infinity })

@@ -1,9 +1,9 @@
 // Command testrun runs go test and says what was left out: how many tests need QWB_TESTDATA or QWB_LONG, and which others were skipped and
 // why.
 //
-//	go run ./internal/testrun [-long] [-skips FILE] [arguments of go test]
+//	go run ./internal/testrun [-skips FILE] [arguments of go test]
 //
-// With -long it then runs those tests again, with QWB_LONG=1, that left out what takes long. With QWB_TESTDATA a skip that no line of FILE
+// With QWB_TESTDATA a skip that no line of FILE
 // expects is a failure.
 package main
 
@@ -15,19 +15,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 
 	"qwb/internal/longtest"
 )
 
 func main() {
-	long := flag.Bool("long", false, "run what takes long afterwards")
 	skips := flag.String("skips", "", "a file of the skips that are expected where the test data are")
 	flag.Parse()
 	expected, err := readExpected(*skips)
 	if err == nil {
-		err = runs(*long, expected, flag.Args())
+		err = runs(expected, flag.Args())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
@@ -35,30 +33,12 @@ func main() {
 	}
 }
 
-// runs runs all tests, and with long those again that left something out.
-func runs(long bool, e expected, args []string) error {
-	first := newTally(os.Stdout)
-	err := test(first, args...)
-	fmt.Fprintln(os.Stdout, first.summary())
-	err = errors.Join(err, first.unexpected(e))
-	if !long {
-		return err
-	}
-	packages, pattern := first.leftOut()
-	if len(packages) == 0 {
-		return err
-	}
-	os.Setenv("QWB_LONG", "1")
-	again := newTally(os.Stdout)
-	fmt.Fprintf(os.Stdout, "\nQWB_LONG=1: %d packages\n", len(packages))
-	err = errors.Join(err, test(again, slices.Concat(flagsOf(args), []string{"-run", pattern}, packages)...))
-	fmt.Fprintln(os.Stdout, again.summary())
-	return errors.Join(err, again.unexpected(e))
-}
-
-// flagsOf are the arguments that name no packages.
-func flagsOf(args []string) []string {
-	return slices.DeleteFunc(slices.Clone(args), func(a string) bool { return !strings.HasPrefix(a, "-") })
+// runs runs all tests.
+func runs(e expected, args []string) error {
+	all := newTally(os.Stdout)
+	err := test(all, args...)
+	fmt.Fprintln(os.Stdout, all.summary())
+	return errors.Join(err, all.unexpected(e))
 }
 
 // test runs go test and counts.

@@ -146,14 +146,3 @@ func (t *tally) unexpected(e expected) error {
 	slices.Sort(list)
 	return fmt.Errorf("%d tests were skipped that nobody expects to be\n%s", len(list), strings.Join(list, "\n"))
 }
-
-// leftOut are the packages with tests that left out what takes long, and a pattern of their names.
-func (t *tally) leftOut() (packages []string, pattern string) {
-	var names []string
-	for n := range t.left {
-		packages, names = append(packages, n.pkg), append(names, regexp.QuoteMeta(n.name))
-	}
-	slices.Sort(packages)
-	slices.Sort(names)
-	return slices.Compact(packages), "^(" + strings.Join(slices.Compact(names), "|") + ")$"
-}

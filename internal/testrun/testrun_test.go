@@ -44,9 +44,6 @@ func TestTally(t *testing.T) {
 		"FAIL\tq/b\t0.1s\n", out.String())
 	require.Equal(t, "3 tests passed; 1 need QWB_TESTDATA, 2 are left out or shorter without QWB_LONG=1, "+
 		"1 combinations have nothing to test, 1 skipped for other reasons", all.summary())
-	packages, pattern := all.leftOut()
-	require.Equal(t, []string{"q/a"}, packages)
-	require.Equal(t, "^(TestLong|TestShort)$", pattern)
 
 	t.Setenv("QWB_LONG", "")
 	t.Setenv("QWB_TESTDATA", "")
@@ -61,8 +58,4 @@ func TestTally(t *testing.T) {
 	require.ErrorContains(t, all.unexpected(e), "q/a TestLong was skipped")
 	_, err = parseExpected(strings.NewReader("q/b\n"))
 	require.ErrorContains(t, err, "the beginning of a reason")
-}
-
-func TestFlagsOf(t *testing.T) {
-	require.Equal(t, []string{"-count=1", "-v"}, flagsOf([]string{"-count=1", "./...", "-v", "q/a"}))
 }

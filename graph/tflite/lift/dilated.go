@@ -54,7 +54,8 @@ func dilate(s *tflite.Subgraph) {
 // dilation is that of a convolution op between two operators that move blocks into the batch and back, and the padding it then has.
 func dilation(s *tflite.Subgraph, apart, op, together *tflite.Operator) (d [2]int, padding int, ok bool) {
 	if apart.Op != "SPACE_TO_BATCH_ND" || together.Op != "BATCH_TO_SPACE_ND" || op.Options.Int("padding") != tflite.Valid ||
-		max(op.Options.Int("dilation_h_factor"), op.Options.Int("dilation_w_factor")) > 1 || len(apart.Inputs) != 3 || len(together.Inputs) != 3 ||
+		max(op.Options.Int("dilation_h_factor"), op.Options.Int("dilation_w_factor")) > 1 || len(apart.Inputs) != 3 ||
+		len(together.Inputs) != 3 ||
 		max(op.Options.Int("stride_h"), op.Options.Int("stride_w")) > 1 || len(apart.Outputs) != 1 || len(together.Outputs) != 1 {
 		return d, 0, false
 	}

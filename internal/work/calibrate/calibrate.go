@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/analysis"
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/export"
@@ -113,16 +114,10 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 		return nil, nil, fault.Usagef("calibrate needs --platform: %s", strings.Join(j.Catalog.Targets().Names(), ", "))
 	}
 	t, err := j.Target(o.Platform)
+	if err == nil {
+		err = possible(j, o)
+	}
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := o.Check(); err != nil {
-		return nil, nil, err
-	}
-	if name, _, _ := o.Observer.Split(); name.Own() && observers.Find(name, j.Catalog.Observers...) == nil {
-		return nil, nil, fault.Usagef("unknown observer %q: it is not built into this program", o.Observer)
-	}
-	if err := planning.Nameable(j, append([]string{j.Model, o.Data.Preprocess}, o.Data.Paths...)...); err != nil {
 		return nil, nil, err
 	}
 	m, err := j.OpenNormal(j.Model)
@@ -186,17 +181,34 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}
 	}
-	if g.Stats == nil && err == nil { // the plan is written: what a hint fails with is no error of the calibration
-		if res.Hint, err = hint(ctx, j, d, p.Decisions, losses, searched(out.Set)); err != nil {
-			j.Detail("no hint about observers: %v", err)
-		} else if res.Hint != nil {
-			j.Note("%s", res.Hint)
-		}
+	if g.Stats == nil && err == nil {
+		res.Hint = hintOf(ctx, j, d, p.Decisions, losses, out.Set)
 	}
-	res.Samples = stats.Samples()
-	res.Seconds = elapsed()
-	res.PeakRSS = j.PeakMemory()
+	res.Samples, res.Seconds, res.PeakRSS = stats.Samples(), elapsed(), j.PeakMemory()
 	return res, steps, nil
+}
+
+// possible says what of the options makes no sense, or names what is not there.
+func possible(j *open.Job, o Options) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if name, _, _ := o.Observer.Split(); name.Own() && observers.Find(name, j.Catalog.Observers...) == nil {
+		return fault.Usagef("unknown observer %q: it is not built into this program", o.Observer)
+	}
+	return planning.Nameable(j, append([]string{j.Model, o.Data.Preprocess}, o.Data.Paths...)...)
+}
+
+// hintOf is the hint of a plan that is written, nil for none: what a hint fails with is no error of the calibration.
+func hintOf(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, losses analysis.Losses,
+	set *tqc.Set) *Hint {
+	h, err := hint(ctx, j, d, list, losses, searched(set))
+	if err != nil {
+		j.Detail("no hint about observers: %v", err)
+	} else if h != nil {
+		j.Note("%s", h)
+	}
+	return h
 }
 
 // watched shows how far the search for ranges of a derivation is.

@@ -3,6 +3,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,6 +24,8 @@ import (
 	"qwb/internal/work/planning"
 	"qwb/internal/work/store"
 	workverify "qwb/internal/work/verify"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -112,11 +115,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if o.Platform, err = planning.Agreed(j, p, o.Platform); err != nil {
 		return nil, err
 	}
-	format := o.Format
-	if format == "" {
-		format = p.Target.Format
-	}
-	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, format)
+	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, cmp.Or(o.Format, p.Target.Format))
 	if err != nil {
 		return nil, fault.UsageError{Err: err}
 	}
@@ -138,11 +137,8 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	}
 	r.Platform = p.Plan.Platform
 	if f.From == export.Program {
-		if in.Program, err = p.Program(profile); err != nil {
-			return nil, fmt.Errorf("format %s needs a plan that runs completely on integers: %w", f.Name, err)
-		}
-		for _, w := range in.Program.Warnings {
-			j.Warn("%s", w)
+		if in.Program, err = programOf(j, p, f, profile); err != nil {
+			return nil, err
 		}
 		r.Profile = profile.Name
 	}
@@ -185,6 +181,18 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 		j.Warn("the verification could not be written into the plan: %v", err)
 	}
 	return r, nil
+}
+
+// programOf is the plan as a program of integers, for a format that is written from one.
+func programOf(j *open.Job, p *planning.Planned, f *export.Format, profile qmath.Profile) (*lower.Program, error) {
+	program, err := p.Program(profile)
+	if err != nil {
+		return nil, fmt.Errorf("format %s needs a plan that runs completely on integers: %w", f.Name, err)
+	}
+	for _, w := range program.Warnings {
+		j.Warn("%s", w)
+	}
+	return program, nil
 }
 
 // Inputs are the files that a plan is made of.

@@ -114,8 +114,8 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	if err != nil {
 		return nil, err
 	}
-	s.Note("the search measures the plan on %s; if it has to go on, it ranks the operators one by one on half of them and tries at most %d sets",
-		plain.Count(len(s.fit.hashes)+len(s.held.hashes), "sample"), analysis.DefaultEvaluations)
+	s.Note("the search measures the plan on %s; if it has to go on, it ranks the operators one by one on half of them "+
+		"and tries at most %d sets", plain.Count(len(s.fit.hashes)+len(s.held.hashes), "sample"), analysis.DefaultEvaluations)
 	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
 	if o.MaxCost != nil {
 		if s.most = o.MaxCost.At; o.MaxCost.Share {
@@ -144,34 +144,39 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	if err = cmp.Or(err, perr); err != nil || len(out.decisions) == 0 {
 		return nil, err
 	}
+	return s.evident(out.decisions, step, found, result)
+}
+
+// evident gives decisions what they were found on, and says in the result what they are. They come after step.
+func (s *searcher) evident(list, step []decision.Decision, found *Found, result *Result) ([]decision.Decision, error) {
 	evidence := planning.SearchEvidence{Samples: found.Samples, Fit: found.Fit, HeldOut: found.HeldOut, Confirmed: found.Claimed,
 		Evaluations: result.Evaluations, Before: result.Before, After: result.After, Cost: nil}
 	if s.mixed() {
 		evidence.Cost = result.Cost
 	}
-	for i := range out.decisions {
+	for i := range list {
 		if s.mixed() {
-			result.Decisions = append(result.Decisions, out.decisions[i].String())
+			result.Decisions = append(result.Decisions, list[i].String())
 		}
 	}
 	raw, err := json.Marshal(evidence)
 	if err != nil {
 		return nil, fmt.Errorf("dispatch: %w", err)
 	}
-	inputs, err := c.Planned.Plan.Inputs()
+	inputs, err := s.Planned.Plan.Inputs()
 	if err != nil {
 		return nil, err
 	}
-	next := append(c.Planned.Plan.Decisions[:len(c.Planned.Plan.Decisions):len(c.Planned.Plan.Decisions)], step...)
-	for i := range out.decisions {
-		d := &out.decisions[i]
+	next := append(s.Planned.Plan.Decisions[:len(s.Planned.Plan.Decisions):len(s.Planned.Plan.Decisions)], step...)
+	for i := range list {
+		d := &list[i]
 		d.Evidence = raw
 		if d.After, err = decision.After(append(next, *d), len(next), inputs); err != nil {
 			return nil, err
 		}
 		next = append(next, *d)
 	}
-	return out.decisions, nil
+	return list, nil
 }
 
 // run searches, and returns a choice; nil where the plan may stay as it is.

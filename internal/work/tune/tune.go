@@ -130,21 +130,8 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	if len(o.Methods) == 0 {
 		o.Methods = []string{"auto"}
 	}
-	methods, err := Methods(o.Methods)
+	methods, work, err := asked(j, o)
 	if err != nil {
-		return nil, err
-	}
-	work, err := ParseBudget(o.Budget)
-	if err != nil {
-		return nil, err
-	}
-	if work.Clock = j.Clock; work.Time > 0 && j.Catalog.Now == nil {
-		return nil, fault.Usagef("--budget %s: this program has no clock; give work, for example 5000forwards", o.Budget)
-	}
-	if o.Backend != "" && o.Backend != open.FloatCPU {
-		return nil, fault.Usagef("--backend needs --shard: Gram statistics can be made on a GPU, and methods run on the processor")
-	}
-	if methods, err = fromGrams(j, methods, o); err != nil {
 		return nil, err
 	}
 	c, err := planning.NewChange(ctx, j, o.Threads)
@@ -165,22 +152,10 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 		return nil, err
 	}
 	defer end()
-	auto := slices.Contains(o.Methods, "auto")
-	if auto && t.Bench.Sums == nil {
-		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
-		if s := t.Derivation.Stats; s != nil {
-			j.Note("skipped the methods that need sums, because the statistics lack %s", strings.Join(s.Lacks(), "; "))
-		}
+	if slices.Contains(o.Methods, "auto") {
+		methods = t.auto(j, methods)
 	}
-	if auto {
-		methods = tune.Auto(methods)
-	}
-	r := &Result{Plan: j.Plan, Samples: len(t.Bench.Fit) + len(t.Bench.Held), HeldOut: len(t.Bench.Held), HeldOutKind: t.kind,
-		Crossed:    t.Bench.Halves != nil,
-		Mismatches: analysis.NewJudge(t.Bench.Reference).Mismatches()}
-	if r.Crossed {
-		r.Samples = len(t.Bench.Fit)
-	}
+	r := newResult(t)
 	if r.Judged, err = t.objective(ctx, o); err != nil {
 		return nil, err
 	}
@@ -206,6 +181,41 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 		return nil, err
 	}
 	r.Budget, r.Work = work.Limit, float64(int64(work.Spent))
+	r.judge(t, before, after)
+	kept := toldKept(j, r.Methods)
+	if kept && !(r.Change < 0 && analysis.Paired(before.PerSample(), after.PerSample()).Mean < 0) && !o.Force {
+		kept = false
+		j.Note("not kept: with the scales of the plan it does not lower the output error")
+	}
+	r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, t.Planned.Graph, t.Planned.Set.Domains)
+	if kept {
+		err = t.keep(j, found, r, o)
+	} else if remember {
+		err = t.decline(ctx, r, o)
+	}
+	if err == nil {
+		err = t.finished()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Seconds = elapsed()
+	return r, nil
+}
+
+// newResult is what is known of a result before anything was tried.
+func newResult(t *tuning) *Result {
+	r := &Result{Plan: t.Plan, Samples: len(t.Bench.Fit) + len(t.Bench.Held), HeldOut: len(t.Bench.Held), HeldOutKind: t.kind,
+		Crossed:    t.Bench.Halves != nil,
+		Mismatches: analysis.NewJudge(t.Bench.Reference).Mismatches()}
+	if r.Crossed {
+		r.Samples = len(t.Bench.Fit)
+	}
+	return r
+}
+
+// judge says what the changes are worth, from the losses with the scales of the plan.
+func (r *Result) judge(t *tuning, before, after analysis.Losses) {
 	was, is := before, after
 	if t.Bench.Halves != nil { // the plan itself has seen all samples; what it is worth was measured in turns
 		was, is = t.Bench.Start, t.Bench.End
@@ -214,8 +224,53 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	r.Before, r.After = analysis.NewNSR(was.Estimate()), analysis.NewNSR(is.Estimate())
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
 	r.Confirmed = confirmed
-	kept := false
-	for _, m := range r.Methods {
+}
+
+// asked are the methods and the work that the options ask for.
+func asked(j *open.Job, o Options) ([]*tune.Method, *tune.Work, error) {
+	methods, err := Methods(o.Methods)
+	if err != nil {
+		return nil, nil, err
+	}
+	work, err := ParseBudget(o.Budget)
+	if err != nil {
+		return nil, nil, err
+	}
+	if work.Clock = j.Clock; work.Time > 0 && j.Catalog.Now == nil {
+		return nil, nil, fault.Usagef("--budget %s: this program has no clock; give work, for example 5000forwards", o.Budget)
+	}
+	if o.Backend != "" && o.Backend != open.FloatCPU {
+		return nil, nil, fault.Usagef("--backend needs --shard: Gram statistics can be made on a GPU, and methods run on the processor")
+	}
+	methods, err = fromGrams(j, methods, o)
+	return methods, work, err
+}
+
+// auto is the order that auto has for methods, of those that the statistics allow.
+func (t *tuning) auto(j *open.Job, methods []*tune.Method) []*tune.Method {
+	if t.Bench.Sums == nil {
+		methods = slices.DeleteFunc(slices.Clone(methods), func(m *tune.Method) bool { return slices.Contains(m.Needs, tune.NeedsStatistics) })
+		if s := t.Derivation.Stats; s != nil {
+			j.Note("skipped the methods that need sums, because the statistics lack %s", strings.Join(s.Lacks(), "; "))
+		}
+	}
+	return tune.Auto(methods)
+}
+
+// keep writes what was found, and says what it costs.
+func (t *tuning) keep(j *open.Job, found *tuned, r *Result, o Options) (err error) {
+	r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, found.graph, found.set.Domains)
+	r.Costs = tune.SizeOf(found.graph).Words(t.Bench.Room.Model)
+	if len(r.OnIntegers.Moved) > 0 {
+		j.Warn("%s", strings.Join(r.OnIntegers.Words, "; "))
+	}
+	r.Overlay, err = t.Write(found, r, o)
+	return err
+}
+
+// toldKept says what came of methods, and reports whether one of them changed anything.
+func toldKept(j *open.Job, methods []*tune.Report) (kept bool) {
+	for _, m := range methods {
 		kept = kept || m.Kept > 0
 		switch {
 		case m.Failed:
@@ -224,31 +279,7 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 			j.Note("%s: %s", m.Name, m.Note)
 		}
 	}
-	if kept && !(r.Change < 0 && analysis.Paired(before.PerSample(), after.PerSample()).Mean < 0) && !o.Force {
-		kept = false
-		j.Note("not kept: with the scales of the plan it does not lower the output error")
-	}
-	r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, t.Planned.Graph, t.Planned.Set.Domains)
-	if kept {
-		r.OnIntegers = planning.CompareIntegers(t.Planned.Graph, t.Planned.Set.Domains, found.graph, found.set.Domains)
-		r.Costs = tune.SizeOf(found.graph).Words(t.Bench.Room.Model)
-		if len(r.OnIntegers.Moved) > 0 {
-			j.Warn("%s", strings.Join(r.OnIntegers.Words, "; "))
-		}
-		if r.Overlay, err = t.Write(found, r, o); err != nil {
-			return nil, err
-		}
-	}
-	if !kept && remember {
-		if err := t.decline(ctx, r, o); err != nil {
-			return nil, err
-		}
-	}
-	if err := t.finished(); err != nil {
-		return nil, err
-	}
-	r.Seconds = elapsed()
-	return r, nil
+	return kept
 }
 
 // Figures are what is kept of an outcome: keys of its JSON, see journal.Picked.
