@@ -39,8 +39,13 @@ import (
 
 // run is what most methods are: a piece of work in a job of its own.
 func run[O, R any](ctx context.Context, p *Project, work func(context.Context, *open.Job, O) (R, error), o O) (R, []tqc.Warning, error) {
+	return in(ctx, p, func(j *open.Job) (R, error) { return work(ctx, j, o) })
+}
+
+// in does something in a job of its own.
+func in[R any](ctx context.Context, p *Project, work func(*open.Job) (R, error)) (R, []tqc.Warning, error) {
 	j := p.job().In(ctx)
-	r, err := work(ctx, j, o)
+	r, err := work(j)
 	return r, j.Warnings, err
 }
 
@@ -62,9 +67,7 @@ func (p *Project) CalibratePart(ctx context.Context, o CalibrateOptions) (*Calib
 
 // Merge puts the parts of a run together: out is, byte for byte, what one run gives.
 func (p *Project) Merge(ctx context.Context, parts []string, out string) (*MergeResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := calibrate.Merge(ctx, j, parts, out)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*MergeResult, error) { return calibrate.Merge(ctx, j, parts, out) })
 }
 
 // Grams writes the Gram statistics of the data, or of a part of them, to o.Out. An interrupted run goes on when it is repeated.
@@ -172,23 +175,17 @@ func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, [
 
 // Import makes a plan of the model, which another tool or an export has quantized, and writes it with the float model behind it.
 func (p *Project) Import(ctx context.Context, o ImportOptions) (*ImportResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := bring.Import(ctx, j, o, export.OneMessage)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*ImportResult, error) { return bring.Import(ctx, j, o, export.OneMessage) })
 }
 
 // Diff compares two plans or quantized models.
 func (p *Project) Diff(ctx context.Context, o DiffOptions) (*DiffResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := compare.Diff(ctx, j, o.A, o.B)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*DiffResult, error) { return compare.Diff(ctx, j, o.A, o.B) })
 }
 
 // Structures says which operators two plans or models share, and draws both where they are not the same.
 func (p *Project) Structures(ctx context.Context, o DiffOptions) (*StructuresResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := compare.Structures(ctx, j, o.A, o.B)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*StructuresResult, error) { return compare.Structures(ctx, j, o.A, o.B) })
 }
 
 // Replace puts other activations in the place of some of the model's, measures what that does, and writes the changed model.
@@ -239,9 +236,7 @@ func (p *Project) Gate(ctx context.Context, o GateOptions) (*GateReport, []tqc.W
 
 // Inspect says what is in the model.
 func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := j.Inspect(ctx, p.Model)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*analysis.Inspection, error) { return j.Inspect(ctx, p.Model) })
 }
 
 // Run executes the model once as it is and writes its outputs.
@@ -254,9 +249,7 @@ func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warn
 
 // Preprocess writes what the model is fed with.
 func (p *Project) Preprocess(ctx context.Context, o PreprocessOptions) (*PreprocessResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := j.Preprocess(ctx, o)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*PreprocessResult, error) { return j.Preprocess(ctx, o) })
 }
 
 // Bind writes a copy of the model in which inputs and open dimensions have fixed values.
@@ -310,16 +303,12 @@ func (p *Project) KeepAnalysis(r *analysis.Report) error {
 
 // OpenModel loads the model as it is. It has to be closed.
 func (p *Project) OpenModel() (*Model, []tqc.Warning, error) {
-	j := p.job()
-	m, err := j.OpenModel(p.Model)
-	return m, j.Warnings, err
+	return in(context.Background(), p, func(j *open.Job) (*Model, error) { return j.OpenModel(p.Model) })
 }
 
 // OpenNormal loads the model and brings it into the normal form that plans and statistics refer to. It has to be closed.
 func (p *Project) OpenNormal() (*Model, []tqc.Warning, error) {
-	j := p.job()
-	m, err := j.OpenNormal(p.Model)
-	return m, j.Warnings, err
+	return in(context.Background(), p, func(j *open.Job) (*Model, error) { return j.OpenNormal(p.Model) })
 }
 
 // OpenData opens a data set for the inputs of a graph.
@@ -331,9 +320,7 @@ func (p *Project) OpenData(g *graph.Graph, o DataOptions) (*data.Set, []tqc.Warn
 
 // OpenPlan reads the plan and the model that it is for. They have to be closed.
 func (p *Project) OpenPlan() (*Planned, []tqc.Warning, error) {
-	j := p.job()
-	r, err := planning.OpenPlan(j, p.Plan)
-	return r, j.Warnings, err
+	return in(context.Background(), p, func(j *open.Job) (*Planned, error) { return planning.OpenPlan(j, p.Plan) })
 }
 
 // Statistics reads the statistics that the scales of a plan follow from, which is one that OpenPlan opened. They must not be changed.
@@ -350,9 +337,7 @@ func (p *Project) Tensors(r *Planned) *tensors.Plan { return measure.TensorsOf(p
 // Set decides properties, key=value, of what a selector means, derives the plan anew and writes it. A UsageError says that selector or
 // properties are no such; a selector that matches nothing, and what the target cannot do, are other errors, and the plan stays.
 func (p *Project) Set(ctx context.Context, selector string, words []string, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := planning.Set(ctx, j, selector, words, threads)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*DecideResult, error) { return planning.Set(ctx, j, selector, words, threads) })
 }
 
 // Preview opens the plan as Set would make it. Nothing is written, and what it returns has to be closed.
@@ -368,29 +353,17 @@ func (p *Project) WhatIf(ctx context.Context, o WhatIfOptions) (*tensors.WhatIf,
 
 // Unset takes decisions back: one by its number ("#3"), or all in force that have a selector.
 func (p *Project) Unset(ctx context.Context, what string, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := planning.Unset(ctx, j, what, threads)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*DecideResult, error) { return planning.Unset(ctx, j, what, threads) })
 }
 
 // Undo takes back what the last command decided.
 func (p *Project) Undo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := planning.Step(ctx, j, threads, (*plan.Plan).Undo)
-	if r != nil {
-		r.Runs = journal.Known(j)
-	}
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*DecideResult, error) { return stepped(ctx, j, threads, (*plan.Plan).Undo) })
 }
 
 // Redo does what was undone last again.
 func (p *Project) Redo(ctx context.Context, threads int) (*DecideResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := planning.Step(ctx, j, threads, (*plan.Plan).Again)
-	if r != nil {
-		r.Runs = journal.Known(j)
-	}
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*DecideResult, error) { return stepped(ctx, j, threads, (*plan.Plan).Again) })
 }
 
 // Rederive replaces the plan's numbers, which another version may have derived, by what this one derives from its decisions.
@@ -400,16 +373,12 @@ func (p *Project) Rederive(ctx context.Context, threads int) (*DecideResult, []t
 
 // Log lists the decisions of the plan.
 func (p *Project) Log(ctx context.Context) (*LogResult, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := planning.Log(ctx, j)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) (*LogResult, error) { return planning.Log(ctx, j) })
 }
 
 // Show sums the plan up.
 func (p *Project) Show() (*ShowResult, []tqc.Warning, error) {
-	j := p.job()
-	r, err := planning.Show(j)
-	return r, j.Warnings, err
+	return in(context.Background(), p, func(j *open.Job) (*ShowResult, error) { return planning.Show(j) })
 }
 
 // Explain says of an operator of the plan what holds for it, and by which decisions.
@@ -424,14 +393,19 @@ func (p *Project) ExplainOf(r *Planned, node string) (*ExplainResult, error) {
 
 // Recipe returns the plan's decisions in force as a recipe, in YAML.
 func (p *Project) Recipe(ctx context.Context) ([]byte, []tqc.Warning, error) {
-	j := p.job().In(ctx)
-	r, err := planning.Recipe(ctx, j)
-	return r, j.Warnings, err
+	return in(ctx, p, func(j *open.Job) ([]byte, error) { return planning.Recipe(ctx, j) })
 }
 
 // GC removes the files with tuned values beside the plan that none of its decisions names.
 func (p *Project) GC() (*GCResult, []tqc.Warning, error) {
-	j := p.job()
-	r, err := planning.GC(j)
-	return r, j.Warnings, err
+	return in(context.Background(), p, func(j *open.Job) (*GCResult, error) { return planning.GC(j) })
+}
+
+// stepped takes a step through the decisions, and adds what is known of the plan that it comes to.
+func stepped(ctx context.Context, j *open.Job, threads int, edit func(*plan.Plan) (plan.Step, error)) (*DecideResult, error) {
+	r, err := planning.Step(ctx, j, threads, edit)
+	if r != nil {
+		r.Runs = journal.Known(j)
+	}
+	return r, err
 }
