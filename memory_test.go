@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"qwb/calib/data/npy"
 	"qwb/export/all"
+	"qwb/graph/exec"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
 	"qwb/internal/work/store"
@@ -166,3 +167,63 @@ func (l *listener) Progress(what string, _ int) (func(int), func()) {
 func (l *listener) Note(text string)      { l.notes = append(l.notes, text) }
 func (l *listener) Detail(text string)    { l.details = append(l.details, text) }
 func (l *listener) Warning(w tqc.Warning) { l.warnings = append(l.warnings, w) }
+
+// Whatever runs a network refuses a sample for which there is not enough memory before it runs, with the figure that would do.
+func TestMemoryBoundsEveryCommand(t *testing.T) {
+	text := "opset 21\ninput x: f32[N,1024]\nconst w: f32[1024,16] = normal(seed=1, std=0.1)\nm = MatMul(x, w)\nd0 = Concat(m, m) {axis=0}\n"
+	const doublings = 18
+	for i := range doublings {
+		text += fmt.Sprintf("d%d = Concat(d%d, d%d) {axis=0}\n", i+1, i, i)
+	}
+	text += fmt.Sprintf("y = ReduceMean(d%d) {keepdims=1}\noutput y\n", doublings)
+	store, ctx := new(Memory), t.Context()
+	p := place(t, store, "m", 1)
+	var b bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, text)}).Write(&b))
+	store.Write("m.onnx", b.Bytes())
+	for i := range 2 {
+		var b bytes.Buffer
+		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(i), 1, 1024)))
+		store.Write(fmt.Sprintf("d/%d.npy", i), b.Bytes())
+	}
+	data := DataOptions{Paths: []string{"d"}}
+	calibration := CalibrateOptions{Platform: "onnxruntime", Data: data}
+	_, _, err := p.Calibrate(ctx, calibration)
+	require.NoError(t, err)
+	before, _ := store.Read(p.Plan)
+	commands := map[string]func(ctx context.Context) error{
+		"calibrate": func(ctx context.Context) error {
+			_, _, err := (&Project{Model: p.Model, Plan: "o" + PlanSuffix, Store: store, Catalog: p.Catalog}).Calibrate(ctx, calibration)
+			return err
+		},
+		"analyze": func(ctx context.Context) error {
+			_, _, err := p.Analyze(ctx, AnalyzeOptions{})
+			return err
+		},
+		"eval": func(ctx context.Context) error {
+			_, _, err := p.Eval(ctx, EvalOptions{Mode: ModeSim, Data: data})
+			return err
+		},
+		"verify": func(ctx context.Context) error { _, _, err := p.Verify(ctx, VerifyOptions{}); return err },
+		"export": func(ctx context.Context) error { _, _, err := p.Export(ctx, ExportOptions{}); return err },
+		"tune": func(ctx context.Context) error {
+			_, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"bias"}, Force: true})
+			return err
+		},
+		"dispatch": func(ctx context.Context) error {
+			_, _, err := p.Dispatch(ctx, DispatchOptions{Budget: &Budget{Name: "nsr", At: 1}, Force: true})
+			return err
+		},
+	}
+	for name, command := range commands {
+		t.Run(name, func(t *testing.T) {
+			var full *MemoryError
+			err := command(exec.WithMemory(ctx, 128<<20))
+			require.ErrorAs(t, err, &full)
+			require.Greater(t, full.Bytes, int64(128<<20))
+			require.ErrorContains(t, err, fmt.Sprintf("--mem %dM would do", (full.Bytes+1<<20-1)>>20))
+			after, _ := store.Read(p.Plan)
+			require.Equal(t, before, after)
+		})
+	}
+}

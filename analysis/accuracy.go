@@ -202,7 +202,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		metrics = classes()
 	}
 	all := &tally{}
-	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress,
+	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress, graph: g, work: exec.Work{Integers: cfg.Integer != nil},
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
 			r := rater{metrics: metrics, judge: judge, tally: all, runner: session.NewRunner(), integer: integer, base: base}
 			if cfg.Simulator != nil {

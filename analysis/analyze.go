@@ -61,8 +61,8 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	keep := a.required()
 	s, err := samples.Next(ctx)
 	if err == nil {
-		samples = &first{samples, s}
-		if err = a.fit(s); err == nil && cfg.Layerwise {
+		samples = &first{Iterator: samples, sample: s}
+		if err = a.fit(ctx, s); err == nil && cfg.Layerwise {
 			a.extra++
 			if err = a.fill(ctx, keep, s); err != nil {
 				err = fmt.Errorf("sample %s: %w", s.Name, err)
@@ -78,19 +78,27 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	}
 	r, err := a.report(results)
 	if err == nil && r.Layerwise != nil && r.Outputs != nil {
-		r.Together, err = a.together(ctx, r, results)
+		if r.Together, err = a.together(ctx, r, results); errors.As(err, new(*exec.MemoryError)) {
+			err = nil // the rest stands without it
+		}
 	}
 	return r, err
 }
 
-// fit refuses, before anything runs, what does not fit into memory, and lets as many samples run at a time as do.
-func (a *analyzer) fit(s *exec.Sample) error {
-	memory := cmp.Or(a.cfg.Memory, defaultMemory)
-	if err := exec.Fits(a.g, s.Feeds, memory); err != nil {
-		return err
+// fit refuses, before anything runs, what does not fit into memory, and lets as many samples run at a time as do. Where all memory is
+// bound, what is kept gets a quarter of what there is.
+func (a *analyzer) fit(ctx context.Context, s *exec.Sample) error {
+	memory, w := cmp.Or(a.cfg.Memory, defaultMemory), exec.Work{Threads: a.cfg.Threads}
+	if a.cfg.Layerwise { // the first samples are run again for what follows from the rows
+		w.Outputs = 2
 	}
-	a.cfg.Threads = int(min(int64(max(a.cfg.Threads, 1)), memory/max(exec.Need(a.g, s.Feeds), 1)))
-	return nil
+	threads, room, err := exec.Fit(ctx, a.g, s.Feeds, w, memory)
+	if err == nil && exec.MemoryOf(ctx) > 0 {
+		a.cfg.Memory = max(1, min(memory, room/4))
+		threads = min(threads, max(1, int(int64(threads)*3/4)))
+	}
+	a.cfg.Threads = threads
+	return err
 }
 
 // collect analyses the samples: the first one, which says what each row makes of its error (see findGains), then the others.
@@ -114,7 +122,7 @@ func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bo
 		return results, err
 	}
 	a.findGains(results[0])
-	more, err := a.pass(ctx, &first{samples, a.probed[1]}, keep, 1)
+	more, err := a.pass(ctx, &first{Iterator: samples, sample: a.probed[1]}, keep, 1)
 	return append(results, more...), err
 }
 

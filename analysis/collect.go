@@ -13,8 +13,10 @@ import (
 
 // collector runs samples through workers and puts together what each gives.
 type collector[T any] struct {
-	stage    string         // names the errors
-	threads  int            // samples at a time, 0 for one
+	stage    string       // names the errors
+	threads  int          // samples at a time, 0 for one
+	graph    *graph.Graph // that runs, and what it is run for: threads are as many as fit into memory, see exec.Fit; nil for any
+	work     exec.Work
 	progress func(done int) // may be nil; calls do not overlap
 	// worker makes what one goroutine uses. All are made before the first sample is read. index is the place of a sample in the data.
 	worker func() func(ctx context.Context, index int, s *exec.Sample) (T, error)
@@ -33,6 +35,10 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 	type job struct {
 		index  int
 		sample *exec.Sample
+	}
+	samples, err := c.fit(ctx, samples)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.stage, err)
 	}
 	jobs := make(chan job)
 	var workers sync.WaitGroup
@@ -77,6 +83,20 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 		return nil, fmt.Errorf("%s: the data set is empty", c.stage)
 	}
 	return c.results, nil
+}
+
+// fit lets as many samples run at a time as fit into memory, judged by the first one. It returns the samples from the first on.
+func (c *collector[T]) fit(ctx context.Context, samples exec.Iterator) (exec.Iterator, error) {
+	if c.graph == nil || exec.MemoryOf(ctx) == 0 {
+		return samples, nil
+	}
+	s, err := samples.Next(ctx)
+	if err == nil {
+		c.work.Threads = c.threads
+		c.threads, _, err = exec.Fit(ctx, c.graph, s.Feeds, c.work, 0)
+		return &first{Iterator: samples, sample: s}, err
+	}
+	return &first{Iterator: samples, err: err}, nil
 }
 
 func (c *collector[T]) put(index int, r T) {

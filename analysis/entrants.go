@@ -114,7 +114,8 @@ func CompareRuns(ctx context.Context, samples exec.Iterator, entrants []Entrant,
 	if cfg.Serial {
 		threads = 1
 	}
-	all := collector[*compared]{stage: "compare", threads: threads, progress: cfg.Progress,
+	all := collector[*compared]{stage: "compare", threads: threads, progress: cfg.Progress, graph: entrants[0].Float,
+		work: exec.Work{Integers: cfg.Serial},
 		worker: func() func(context.Context, int, *exec.Sample) (*compared, error) {
 			return c.newWorker().sample
 		}}

@@ -54,6 +54,9 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		all.add(i, sums)
 		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.own}}, nil
 	})
+	if err != nil {
+		return nil, err
+	}
 	for _, r := range runs {
 		e.float, e.seen = append(e.float, r.Verdict), append(e.seen, r.sample)
 	}
@@ -61,7 +64,7 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &exec.InMemory{Samples: rec.seen} }
 	}
-	return e, err
+	return e, nil
 }
 
 // recorder remembers the samples it hands on, as long as there is room.
@@ -249,7 +252,9 @@ func outputs[T any](ctx context.Context, e *Evaluator, q *sim.Simulator, f func(
 // outputsUnder is outputs under hooks, of which every goroutine gets its own.
 func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec.Hooks,
 	f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
-	c := collector[T]{stage: "evaluate", threads: e.threads, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
+	samples := e.samples()
+	kept := exec.Work{Outputs: max(samples.Len(), len(e.float))}
+	c := collector[T]{stage: "evaluate", threads: e.threads, graph: e.g, work: kept, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
 		runner, hooks := e.session.NewRunner(), hooksOf()
 		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {
 			var v Verdict
@@ -262,5 +267,5 @@ func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec
 			return f(i, s, &v)
 		}
 	}}
-	return c.run(ctx, e.samples())
+	return c.run(ctx, samples)
 }

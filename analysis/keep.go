@@ -129,12 +129,13 @@ func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error 
 type first struct {
 	exec.Iterator
 	sample *exec.Sample
+	err    error // in place of a sample
 }
 
 func (f *first) Next(ctx context.Context) (*exec.Sample, error) {
-	if s := f.sample; s != nil {
-		f.sample = nil
-		return s, nil
+	if s, err := f.sample, f.err; s != nil || err != nil {
+		f.sample, f.err = nil, nil
+		return s, err
 	}
 	return f.Iterator.Next(ctx)
 }

@@ -222,7 +222,7 @@ func (r *run) feed(ctx context.Context) {
 			continue
 		}
 		if size == 0 {
-			if err := r.cfg.fits(r.g, s.Feeds); err != nil {
+			if err := r.fit(ctx, s.Feeds); err != nil {
 				r.fail(i, fmt.Errorf("calibrate: %w", err))
 				break
 			}

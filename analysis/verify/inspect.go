@@ -35,7 +35,7 @@ type inspection struct {
 // next reads the samples that pass together, until their tensors take keptBytes: none at the end of the data.
 func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection, error) {
 	var list []*inspection
-	for room := int64(keptBytes); room > 0 && len(list) < mostTogether; {
+	for room := r.room; (len(list) == 0 || room > 0) && len(list) < mostTogether; {
 		s, err := samples.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return list, nil
@@ -44,6 +44,12 @@ func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection
 			return nil, err
 		}
 		bytes := r.bytesOf(s)
+		if r.room == 0 {
+			if err := r.fit(ctx, s, bytes); err != nil {
+				return nil, err
+			}
+			room = r.room
+		}
 		if r.taken > 0 {
 			room -= int64(float64(bytes) * r.taken)
 		} else {
@@ -53,6 +59,22 @@ func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection
 			kept: make([][]*tensor.Tensor, len(r.program.Steps)), tallies: r.newTallies(), pairs: make([]pairCount, len(r.pairs))})
 	}
 	return list, nil
+}
+
+// fit refuses what does not fit into memory, judged by the first sample, and says what the tensors of several may take.
+func (r *runner) fit(ctx context.Context, s *exec.Sample, bytes int64) error {
+	fits := func(bytes int64) error {
+		_, _, err := exec.Fit(ctx, r.program.Graph, s.Feeds, exec.Work{Integers: true, Extra: bytes}, 0)
+		return err
+	}
+	if err := fits(bytes); err != nil {
+		return err
+	}
+	for r.room = keptBytes; r.room > bytes && fits(r.room) != nil; {
+		r.room /= 2
+	}
+	r.room = max(1, r.room)
+	return nil
 }
 
 // bytesOf is about what the tensors of a sample take: open dimensions are those of the inputs of that name, or the largest open one of an

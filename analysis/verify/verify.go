@@ -85,6 +85,7 @@ type runner struct {
 	pairs   []pairCount          // by entry of the program's Safety
 	drift   []driftMeter
 	taken   float64 // how many times what samples were thought to take they took; 0: none has been seen
+	room    int64   // what the tensors of samples may take that pass together; 0: none has been seen
 	whole   int     // runs of the backend without a hook
 	suspect bool    // an output of the program is not finite, or an infinite number was quantized
 	mu      sync.Mutex

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"qwb"
+	"qwb/graph/exec"
 	"qwb/internal/options"
 )
 
@@ -26,9 +28,22 @@ func (e *env) takes(c *cobra.Command, o options.Command) *cobra.Command {
 		if err := t.Check(); err != nil {
 			return err
 		}
+		if n := t.Memory(); n > 0 && c.Name() != "serve" { // which bounds its jobs
+			defer bound(c, n)()
+		}
 		return run(c, args)
 	}
 	return c
+}
+
+// bound lets a command take so many bytes of memory in all: what needs more is refused, and the collector works harder to stay below.
+// It returns what ends that.
+func bound(c *cobra.Command, bytes int64) (end func()) {
+	const process, least = 48 << 20, 96 << 20 // what is not the collector's, and what it gets in any case
+	c.SetContext(exec.WithMemory(c.Context(), bytes))
+	old := debug.SetMemoryLimit(-1)
+	debug.SetMemoryLimit(min(old, max(bytes-process, least)))
+	return func() { debug.SetMemoryLimit(old) }
 }
 
 // addFlags adds a flag for each row.

@@ -1,6 +1,8 @@
 package exec
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/graph/tensor"
 )
@@ -8,6 +10,7 @@ import (
 // Footprint estimates the bytes of one run of g: those of the values that are alive at a time, and those of all. Sizes that
 // are not known take that of the input's dimension of the same name, or 1.
 func Footprint(g *graph.Graph, feeds map[string]*tensor.Tensor) (live, all int64) {
+	g = shaped(g, feeds)
 	order, err := g.Order()
 	if err != nil {
 		return 0, 0 // running it will say so
@@ -45,6 +48,32 @@ func Footprint(g *graph.Graph, feeds map[string]*tensor.Tensor) (live, all int64
 	return live, all
 }
 
+// shaped is the graph with the shapes that it has for a sample, where its own are not known: g itself or a copy.
+func shaped(g *graph.Graph, feeds map[string]*tensor.Tensor) *graph.Graph {
+	known := func(d graph.Dim) bool { return d.Known() }
+	if feeds == nil || !slices.ContainsFunc(g.Inputs, func(v graph.ValueID) bool { return !all(g.Value(v).Shape, known) }) {
+		return g
+	}
+	g = g.Clone()
+	for _, v := range g.Inputs {
+		t := feeds[g.Value(v).Name]
+		if t == nil {
+			continue
+		}
+		shape := make(graph.Shape, len(t.Shape))
+		for i, n := range t.Shape {
+			shape[i] = graph.Dim{N: int64(n)}
+		}
+		g.Value(v).Shape = shape
+	}
+	graph.InferShapes(g) // what it cannot say is estimated from the names of dimensions
+	return g
+}
+
+func all[T any](list []T, holds func(T) bool) bool {
+	return !slices.ContainsFunc(list, func(x T) bool { return !holds(x) })
+}
+
 // openSizes are the sizes of open dimensions by their names.
 func openSizes(g *graph.Graph, feeds map[string]*tensor.Tensor) map[string]int64 {
 	sizes := map[string]int64{}
@@ -74,29 +103,4 @@ func valueBytes(v *graph.Value, sizes map[string]int64) int64 {
 		bytes *= n
 	}
 	return bytes
-}
-
-// outputCopies is how often the outputs of a run are there at a time where it is judged: of the float graph and of the quantized one, as
-// they were computed and as they were handed out.
-const outputCopies = 4
-
-// Need is about how many bytes a run of a sample takes, with what is made of its outputs: known from shapes, before anything runs.
-func Need(g *graph.Graph, feeds map[string]*tensor.Tensor) int64 {
-	live, _ := Footprint(g, feeds)
-	sizes := openSizes(g, feeds)
-	for _, v := range g.Outputs {
-		live += outputCopies * valueBytes(g.Value(v), sizes)
-	}
-	return live
-}
-
-// leastRun is what a run may take in any case.
-const leastRun = 64 << 20
-
-// Fits refuses a run of a sample for which there is not enough memory; the error says how much would do.
-func Fits(g *graph.Graph, feeds map[string]*tensor.Tensor, memory int64) error {
-	if need := Need(g, feeds); need > max(memory, leastRun) {
-		return &MemoryError{Bytes: need, Budget: memory, Run: true}
-	}
-	return nil
 }

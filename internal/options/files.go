@@ -31,7 +31,7 @@ func (o *Export) Table(c *qwb.Catalog) Table {
 			{Name: "samples", At: &o.Samples, Help: "samples of the plan's data to verify on (default: 8)"},
 			{Name: "formats", At: &o.List, Help: "list the formats and their options, write nothing"},
 		},
-		Backend(c, &o.Backend, "backend of the verification: "), Threads(&o.Threads), JSON(&o.JSON))
+		Backend(c, &o.Backend, "backend of the verification: "), Threads(&o.Threads), Bound(), JSON(&o.JSON))
 	o.given = nil
 	for _, option := range formatOptions(c.Formats) {
 		row, start := optionOfFormats(option.Name, c.Formats)

@@ -91,6 +91,12 @@ func Budget(at *int64) Table {
 			"model)"}}
 }
 
+// Bound is Memory of commands that are bound as a whole, and by nothing within.
+func Bound() Table {
+	return Table{{Name: "mem", At: &memory{at: new(int64)}, For: Networks,
+		Help: "memory that the command may take, for example 512M or 4G (default: no bound)"}}
+}
+
 // JSON is what every command with a result has.
 func JSON(at *bool) Table {
 	return Table{{Name: "json", At: at, Help: "print one JSON object instead of text"}}

@@ -70,8 +70,9 @@ func (t *threads) Check(name string) error {
 
 // memory is a size such as 512M, in bytes; without one its place stays as it is.
 type memory struct {
-	text string
-	at   *int64
+	text  string
+	at    *int64
+	given bool
 }
 
 func (m *memory) String() string { return m.text }
@@ -79,9 +80,19 @@ func (m *memory) Type() string   { return "string" }
 
 func (m *memory) Set(text string) error {
 	if text != "" { // no size is the usual one
-		m.text = text
+		m.text, m.given = text, true
 	}
 	return nil
+}
+
+// Memory is what a command may take where its options say it, 0 where they do not. They have been checked.
+func (t Table) Memory() int64 {
+	for i := range t {
+		if m, ok := t[i].At.(*memory); ok && m.given {
+			return *m.at
+		}
+	}
+	return 0
 }
 
 func (m *memory) Check(name string) error {

@@ -14,6 +14,7 @@ import (
 	"qwb/calib/data"
 	"qwb/calib/tune"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/internal/work/measure"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -63,7 +64,10 @@ func advice(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Set
 		j.Detail("no advice: this version of qwb derives another plan")
 		return nil
 	}
-	if err := a.ready(ctx, set, r); err != nil {
+	if err := a.ready(ctx, set, r); errors.As(err, new(*exec.MemoryError)) {
+		j.Note("no advice: %v", err)
+		return nil
+	} else if err != nil {
 		return err
 	}
 	found := advise.Find(a.Facts)

@@ -72,6 +72,9 @@ func runOnce(ctx context.Context, j *open.Job, f *forwarder, o RunOptions, files
 	if err != nil {
 		return nil, err
 	}
+	if err := f.fits(ctx, feeds); err != nil {
+		return nil, err
+	}
 	if o.All {
 		arrays, err := f.all(ctx, feeds)
 		if err != nil {
@@ -95,6 +98,15 @@ func runOnce(ctx context.Context, j *open.Job, f *forwarder, o RunOptions, files
 	return r, nil
 }
 
+// fits refuses a run that takes more memory than there may be.
+func (f *forwarder) fits(ctx context.Context, feeds map[string]*tensor.Tensor) error {
+	_, _, err := exec.Fit(ctx, f.graph, feeds, exec.Work{Integers: f.integer != nil}, 0)
+	if err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}
+
 // runAll writes a file for each sample, named as preprocess names them: npy of a single output, npz of several.
 func runAll(ctx context.Context, j *open.Job, f *forwarder, o RunOptions, files store.Stage) (*RunResult, error) {
 	set, _, err := j.OpenData(f.graph, f.data(o.Data))
@@ -112,6 +124,11 @@ func runAll(ctx context.Context, j *open.Job, f *forwarder, o RunOptions, files 
 		}
 		if err != nil {
 			return nil, err
+		}
+		if i == 0 {
+			if err := f.fits(ctx, s.Feeds); err != nil {
+				return nil, err
+			}
 		}
 		arrays := map[string]*tensor.Tensor{}
 		write := open.WriteArrays

@@ -8,6 +8,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib"
+	"qwb/calib/data"
 	"qwb/graph/exec"
 	"qwb/internal/plain"
 	"qwb/internal/work/calibrate"
@@ -38,6 +39,9 @@ func (s *Sweeping) measureOn(ctx context.Context) error {
 		return err
 	}
 	s.Set, s.r.HeldOutKind, s.r.Samples = set, analysis.HeldOutUnseen, set.Len()
+	if err := s.fits(ctx, set); err != nil {
+		return err
+	}
 	elapsed := s.Stopwatch()
 	if s.Fit, err = s.ObserveHalf(ctx, false); err != nil {
 		return err
@@ -55,6 +59,21 @@ func (s *Sweeping) measureOn(ctx context.Context) error {
 	s.evaluator, err = analysis.NewEvaluator(ctx, s.Network.Graph, func() exec.Iterator { return s.Half(true) }, s.Options.Threads,
 		s.Options.Memory, parts...)
 	return s.Network.Named("sweep", err)
+}
+
+// fits refuses, before anything runs, to keep outputs of half of the samples that do not fit into memory.
+func (s *Sweeping) fits(ctx context.Context, set *data.Set) error {
+	if set.Len() == 0 || exec.MemoryOf(ctx) == 0 {
+		return nil
+	}
+	first, err := set.Sample(0)
+	if err != nil {
+		return err
+	}
+	if _, _, err = exec.Fit(ctx, s.Network.Graph, first.Feeds, exec.Work{Outputs: (set.Len() + 1) / 2}, 0); err != nil {
+		return fmt.Errorf("sweep: %w", err)
+	}
+	return nil
 }
 
 // measureOnKept takes the statistics that are there.
