@@ -1051,6 +1051,7 @@ declare namespace Core {
     mismatch?: number;
     slices?: SliceError[];
     no_signal?: boolean;
+    empty_samples?: number;
     rows?: number;
     classes_changed?: number;
     for?: string[];
