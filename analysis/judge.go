@@ -46,7 +46,7 @@ func NewJudge(g *graph.Graph, parts ...Slice) *Judge {
 	}
 	for _, v := range list {
 		j.logits, j.masked = append(j.logits, findLogits(g, v)), append(j.masked, findReader(g, v))
-		j.share = append(j.share, sliceFinder{g}.of(v, deepestPaths).share)
+		j.share = append(j.share, newSliceFinder(g).of(v, deepestPaths).share)
 		j.float = j.float || g.Value(v).DType.IsFloat()
 	}
 	for _, s := range parts {

@@ -38,7 +38,7 @@ func FindSlices(g *graph.Graph) (list []Slice) {
 		if findLogits(g, v).node != graph.NoNode || g.Const(v) != nil || g.Value(v).DType != tensor.Undefined && !g.Value(v).DType.IsFloat() {
 			continue
 		}
-		f := sliceFinder{g}
+		f := newSliceFinder(g)
 		l := f.of(v, deepestPaths)
 		if len(l.grids) == 0 {
 			l.grids = f.short(v)
@@ -100,7 +100,18 @@ type layout struct {
 	share bool
 }
 
-type sliceFinder struct{ g *graph.Graph }
+// sliceFinder finds layouts; those that were found are known by value and depth.
+type sliceFinder struct {
+	g     *graph.Graph
+	known map[foundAt]layout
+}
+
+type foundAt struct {
+	v     graph.ValueID
+	depth int
+}
+
+func newSliceFinder(g *graph.Graph) sliceFinder { return sliceFinder{g, map[foundAt]layout{}} }
 
 // indices are the slices of the single numbers of a grid.
 func (f sliceFinder) indices(output int, v graph.ValueID, a grid) (list []Slice) {
@@ -143,6 +154,17 @@ func (f sliceFinder) short(v graph.ValueID) (list []grid) {
 
 // of finds the layout of a value.
 func (f sliceFinder) of(v graph.ValueID, depth int) layout {
+	at := foundAt{v, depth}
+	l, ok := f.known[at]
+	if !ok {
+		l = f.find(v, depth)
+		f.known[at] = l
+	}
+	return l
+}
+
+// find is of for a value that was not asked about before.
+func (f sliceFinder) find(v graph.ValueID, depth int) layout {
 	p := f.g.Producer(v)
 	if p == graph.NoNode || depth == 0 {
 		return layout{}
@@ -243,7 +265,7 @@ func (f sliceFinder) concat(n *graph.Node, v graph.ValueID, depth int) (out layo
 				out.parts = append(out.parts, piece{grid{axis, 1, length}, at, at + size, f.g.Value(in).Name, l.share})
 			}
 			for _, p := range l.parts {
-				if p.axis == axis && p.unit == 1 && p.n == size {
+				if p.axis == axis && p.unit == 1 && p.n == size && len(out.parts) < mostSlices {
 					p.from, p.to, p.n = p.from+at, p.to+at, length
 					out.parts = append(out.parts, p)
 				}

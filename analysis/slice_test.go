@@ -130,6 +130,18 @@ func sliced(t *testing.T, parts []Slice, shape []int, q, f [][]float32) (*Judge,
 	return j, all
 }
 
+// A network that joins a tensor with itself again and again has more parts than memory holds: the first of them are found, at once.
+func TestPartsOfDoublingsAreFew(t *testing.T) {
+	g := headed(t, func(_ *graph.Graph, add func(op, out string, in []graph.ValueID, attrs ...graph.Attr) graph.ValueID, a,
+		_ graph.ValueID) graph.ValueID {
+		for i := range 20 {
+			a = add("Concat", "d"+string(rune('a'+i)), []graph.ValueID{a, a}, graph.Int("axis", 1))
+		}
+		return a
+	})
+	require.LessOrEqual(t, len(FindSlices(g)), 2*mostSlices)
+}
+
 func TestSliceWithoutSignalIsFound(t *testing.T) {
 	parts := []Slice{{Name: "boxes", Axis: 1, From: 0, To: 2, Period: 4, Part: true}, {Name: "scores", Axis: 1, From: 2, To: 3, Period: 4,
 		Part: true, Share: true}, {Name: "flag", Axis: 1, From: 3, To: 4, Period: 4, Part: true, Share: true}}
