@@ -212,6 +212,7 @@ OPTIONS = {
         "half": "for onnx, qoperator: operators in fp16 and bf16: tensors of that type, float32 rounded by pairs of Casts (bf16 for ONNX Runtime always is), or float32 (typed, rounded, float32)",
         "inputs": "for c, image, tflite: type of the inputs: float32 with a QUANTIZE behind, or the integers themselves (float32, integers)",
         "judge": "text file for --method rtn,range, one sequence per line",
+        "mem": "memory that the command may take, for example 512M or 4G (default: no bound)",
         "method": "how to choose scales: rtn: from the largest weight of a group; range: smallest squared error; rtn,range: range only where a paired test on --judge finds it better (rtn, range, rtn,range)",
         "output": "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)",
         "outputs": "for c, image, tflite: type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves (float32, integers)",
