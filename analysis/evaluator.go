@@ -254,7 +254,8 @@ func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec
 	f func(i int, s *exec.Sample, v *Verdict) (T, error)) ([]T, error) {
 	samples := e.samples()
 	kept := exec.Work{Outputs: max(samples.Len(), len(e.float))}
-	c := collector[T]{stage: "evaluate", threads: e.threads, graph: e.g, work: kept, worker: func() func(context.Context, int, *exec.Sample) (T, error) {
+	c := collector[T]{stage: "evaluate", threads: e.threads, graph: e.g, work: kept}
+	c.worker = func() func(context.Context, int, *exec.Sample) (T, error) {
 		runner, hooks := e.session.NewRunner(), hooksOf()
 		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {
 			var v Verdict
@@ -266,6 +267,6 @@ func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec
 			v.Outputs(out)
 			return f(i, s, &v)
 		}
-	}}
+	}
 	return c.run(ctx, samples)
 }

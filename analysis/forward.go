@@ -47,7 +47,8 @@ func (e *Evaluator) LossesOf(ctx context.Context, g *graph.Graph, prepare func(w
 		return nil, err
 	}
 	kept := exec.Work{Integers: true, Outputs: len(e.float)}
-	c := collector[[]float64]{stage: "evaluate", threads: 1, graph: g, work: kept, worker: func() func(context.Context, int, *exec.Sample) ([]float64, error) {
+	c := collector[[]float64]{stage: "evaluate", threads: 1, graph: g, work: kept}
+	c.worker = func() func(context.Context, int, *exec.Sample) ([]float64, error) {
 		return func(ctx context.Context, i int, s *exec.Sample) ([]float64, error) {
 			out, err := forward(ctx, s.Feeds)
 			if err != nil {
@@ -59,6 +60,6 @@ func (e *Evaluator) LossesOf(ctx context.Context, g *graph.Graph, prepare func(w
 			}
 			return e.losses(i, s, v)
 		}
-	}}
+	}
 	return c.run(ctx, e.samples())
 }

@@ -123,8 +123,8 @@ func TestHostileGrowth(t *testing.T) {
 	}
 	saveLoose(t, "m.onnx", text+"output d40")
 	bounded(t, 128<<20, func() {
-		fails(t, exitFailed, `one sample takes about [0-9]+M of memory, more than the 16M .*--mem [0-9]+M would do`, "run", "m.onnx", "--input", "x=data/00.npy",
-			"--output", "out", "--mem", "16M")
+		fails(t, exitFailed, `one sample takes about [0-9]+M of memory, more than the 16M .*--mem [0-9]+M would do`, "run",
+			"m.onnx", "--input", "x=data/00.npy", "--output", "out", "--mem", "16M")
 	})
 }
 
