@@ -49,14 +49,10 @@ const (
 
 // Fit refuses work of which one sample at a time takes more memory than there may be, known from shapes before anything runs; the error
 // says how much would do. threads is how many samples may be in work, and room what is left for them. Without a bound of the context
-// usual is one for all that is beside process and weights; 0 is none.
+// usual is one for the tensors of the samples in work alone; 0 is none.
 func Fit(ctx context.Context, g *graph.Graph, feeds map[string]*tensor.Tensor, w Work, usual int64) (threads int, room int64, err error) {
 	bound, weights := MemoryOf(ctx), weightCopies*constantBytes(g)
-	switch {
-	case bound > 0:
-	case usual > 0:
-		bound = usual + weights + processBytes
-	default:
+	if bound == 0 && usual == 0 {
 		return max(w.Threads, 1), 1 << 62, nil
 	}
 	live, _ := Footprint(g, feeds)
@@ -70,6 +66,9 @@ func Fit(ctx context.Context, g *graph.Graph, feeds map[string]*tensor.Tensor, w
 		one += live
 	}
 	rest := processBytes + weights + int64(w.Outputs)*outputs + w.Extra
+	if bound == 0 {
+		bound = usual + rest
+	}
 	if rest+one > max(bound, leastMemory) {
 		return 0, 0, &MemoryError{Bytes: rest + one, Budget: bound, Run: true}
 	}
