@@ -233,6 +233,14 @@ func (l *lifter) constants(i int) ([]int64, error) {
 	return l.ints(&l.s.Tensors[id])
 }
 
+// dataAndList reads input 0 in the order of the file, and the numbers of constant input 1.
+func (l *lifter) dataAndList() (x graph.ValueID, list []int64, err error) {
+	if list, err = l.constants(1); err == nil {
+		x, err = l.read(l.in(0), plain)
+	}
+	return x, list, err
+}
+
 // list adds a constant vector of integers.
 func (l *lifter) list(name string, x []int64) graph.ValueID {
 	return l.g.AddConst(l.s.Tensors[l.op.Outputs[0]].Name+"_"+name, tensor.FromI64(x, len(x)))
@@ -319,259 +327,8 @@ func longs(x []int) []int64 {
 	return out
 }
 
-func (l *lifter) reshape() error {
-	t := &l.s.Tensors[l.op.Outputs[0]]
-	x, err := l.flat(l.in(0))
-	if err != nil {
-		return err
-	}
-	return l.result(0, plain, "Reshape", nil, x, l.list("shape", longs(t.Shape)))
-}
-
-func (l *lifter) transpose() error {
-	perm, err := l.constants(1)
-	if err != nil {
-		return err
-	}
-	x, err := l.read(l.in(0), plain)
-	if err != nil {
-		return err
-	}
-	return l.result(0, plain, "Transpose", []graph.Attr{graph.Ints("perm", perm...)}, x)
-}
-
-func (l *lifter) stridedSlice() error {
-	o := l.op.Options
-	if o.Int("ellipsis_mask") != 0 || o.Int("new_axis_mask") != 0 || o.Bool("offset") {
-		return errNoForm
-	}
-	var parts [3][]int64
-	for i := range parts {
-		var err error
-		if parts[i], err = l.constants(1 + i); err != nil {
-			return err
-		}
-	}
-	shape := l.shape(l.in(0))
-	begin, end, step := slices.Clone(parts[0]), slices.Clone(parts[1]), parts[2]
-	if len(begin) > len(shape) || len(end) != len(begin) || len(step) != len(begin) {
-		return fmt.Errorf("%d, %d and %d bounds for %d axes", len(begin), len(end), len(step), len(shape))
-	}
-	var axes, gone []int64
-	const far = 1 << 31
-	for a := range begin {
-		axes = append(axes, int64(a))
-		if o.Int("begin_mask")>>a&1 == 1 {
-			begin[a] = 0
-			if step[a] < 0 {
-				begin[a] = far
-			}
-		}
-		if o.Int("end_mask")>>a&1 == 1 {
-			end[a] = far
-			if step[a] < 0 {
-				end[a] = -far
-			}
-		}
-		if o.Int("shrink_axis_mask")>>a&1 == 1 {
-			gone = append(gone, int64(a))
-			if step[a] = 1; begin[a] == -1 {
-				end[a] = far
-			} else {
-				end[a] = begin[a] + 1
-			}
-		}
-	}
-	x, err := l.read(l.in(0), plain)
-	if err != nil {
-		return err
-	}
-	in := []graph.ValueID{x, l.list("starts", begin), l.list("ends", end), l.list("axes", axes), l.list("steps", step)}
-	if gone == nil {
-		return l.result(0, plain, "Slice", nil, in...)
-	}
-	t := l.s.Tensors[l.op.Outputs[0]]
-	for _, a := range gone {
-		if int(a) > len(t.Shape) {
-			return fmt.Errorf("a result %v without axis %d", t.Shape, a)
-		}
-		t.Shape = slices.Insert(slices.Clone(t.Shape), int(a), 1)
-	}
-	if x, err = l.node("Slice", t.Name+"_slice", l.dtype(&t), t.Shape, nil, in...); err != nil {
-		return err
-	}
-	if x, err = l.quantized(x, &t, plain); err != nil {
-		return err
-	}
-	return l.result(0, plain, "Squeeze", nil, x, l.list("squeezed", gone))
-}
-
-func (l *lifter) slice() error {
-	begin, err := l.constants(1)
-	if err != nil {
-		return err
-	}
-	size, err := l.constants(2)
-	if err != nil {
-		return err
-	}
-	end, axes := make([]int64, len(size)), make([]int64, len(size))
-	if len(begin) != len(size) || len(size) != len(l.shape(l.in(0))) {
-		return fmt.Errorf("%d and %d bounds for %d axes", len(begin), len(size), len(l.shape(l.in(0))))
-	}
-	for a := range end {
-		axes[a] = int64(a)
-		if end[a] = begin[a] + size[a]; size[a] < 0 {
-			end[a] = int64(l.shape(l.in(0))[a])
-		}
-	}
-	x, err := l.read(l.in(0), plain)
-	if err != nil {
-		return err
-	}
-	return l.result(0, plain, "Slice", nil, x, l.list("starts", begin), l.list("ends", end), l.list("axes", axes))
-}
-
-// many adds a node of several outputs, one for each of the operator.
-func (l *lifter) many(o order, op string, attrs []graph.Attr, in ...graph.ValueID) error {
-	n := graph.Node{Op: op, Attrs: attrs, Inputs: in}
-	for _, id := range l.op.Outputs {
-		t := &l.s.Tensors[id]
-		v, err := l.g.AddValue(graph.Value{Name: l.g.FreshName(t.Name), DType: l.dtype(t), Shape: graph.Static(shapeIn(t, o)...)})
-		if err != nil {
-			return err
-		}
-		n.Outputs = append(n.Outputs, v)
-	}
-	if len(n.Outputs) == 0 {
-		return fmt.Errorf("it has no output")
-	}
-	values := slices.Clone(n.Outputs)
-	n.Name = l.g.FreshName(l.g.Value(values[0]).Name + "/" + op)
-	if _, err := l.g.AddNode(n); err != nil {
-		return err
-	}
-	for i, id := range l.op.Outputs {
-		if err := l.define(id, o, values[i]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *lifter) split() error { // SPLIT (axis, data), SPLIT_V (data, sizes, axis)
-	data, where := l.in(1), 0
-	if l.op.Op == "SPLIT_V" {
-		data, where = l.in(0), 2
-	}
-	a, err := l.constants(where)
-	if err != nil {
-		return err
-	}
-	if len(a) != 1 || data < 0 {
-		return fmt.Errorf("%d axes", len(a))
-	}
-	o, rank := l.order(data), len(l.shape(data))
-	x, err := l.read(data, o)
-	if err != nil {
-		return err
-	}
-	along := axis(int(a[0]), rank, o)
-	if along < 0 || along >= rank {
-		return fmt.Errorf("axis %d of %d", a[0], rank)
-	}
-	sizes := make([]int64, len(l.op.Outputs))
-	for i, id := range l.op.Outputs {
-		s := shapeIn(&l.s.Tensors[id], o)
-		if len(s) != rank {
-			return fmt.Errorf("an output of %d axes", len(s))
-		}
-		sizes[i] = int64(s[along])
-	}
-	return l.many(o, "Split", []graph.Attr{graph.Int("axis", int64(along))}, x, l.list("sizes", sizes))
-}
-
-func (l *lifter) pack() error {
-	t := &l.s.Tensors[l.op.Outputs[0]]
-	a := axis(l.op.Options.Int("axis"), len(t.Shape), plain)
-	if a < 0 || a >= len(t.Shape) {
-		return fmt.Errorf("axis %d of %d", a, len(t.Shape))
-	}
-	shape := slices.Clone(t.Shape)
-	shape[a] = 1
-	in := make([]graph.ValueID, len(l.op.Inputs))
-	for i, id := range l.op.Inputs {
-		if id < 0 {
-			return errNoForm
-		}
-		var err error
-		if in[i], err = l.reshaped(id, t.Name+"_part", shape); err != nil {
-			return err
-		}
-	}
-	return l.result(0, plain, "Concat", []graph.Attr{graph.Int("axis", int64(a))}, in...)
-}
-
-func (l *lifter) unpack() error { // a slice and a reshape for each output
-	x, err := l.read(l.in(0), plain)
-	if err != nil {
-		return err
-	}
-	t := l.s.Tensors[l.in(0)]
-	a := axis(l.op.Options.Int("axis"), len(t.Shape), plain)
-	if a < 0 || a >= len(t.Shape) {
-		return fmt.Errorf("axis %d of %d", a, len(t.Shape))
-	}
-	t.Shape = slices.Clone(t.Shape)
-	t.Shape[a] = 1
-	for k := range l.op.Outputs {
-		part, err := l.node("Slice", l.s.Tensors[l.op.Outputs[k]].Name+"_slice", l.dtype(&t), t.Shape, nil, x,
-			l.list("starts", []int64{int64(k)}),
-			l.list("ends", []int64{int64(k) + 1}), l.list("axes", []int64{int64(a)}))
-		if err == nil {
-			part, err = l.quantized(part, &t, plain)
-		}
-		if err == nil {
-			err = l.result(k, plain, "Squeeze", nil, part, l.list("squeezed", []int64{int64(a)}))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (l *lifter) gather() error {
-	if l.op.Options.Int("batch_dims") != 0 {
-		return errNoForm
-	}
-	in, err := l.reads(plain, l.in(0), l.in(1))
-	if err != nil {
-		return err
-	}
-	return l.result(0, plain, "Gather", []graph.Attr{graph.Int("axis", int64(axis(l.op.Options.Int("axis"), len(l.shape(l.in(0))), plain)))},
-		in...)
-}
-
-// repeated lifts an operator with a list of how often elements are repeated along the axes, or of how many there are then.
-func (l *lifter) repeated(op, name string) error {
-	list, err := l.constants(1)
-	if err != nil {
-		return err
-	}
-	x, err := l.read(l.in(0), plain)
-	if err != nil {
-		return err
-	}
-	return l.result(0, plain, op, nil, x, l.list(name, list))
-}
-
 func (l *lifter) argMax() error {
-	a, err := l.constants(1)
-	if err != nil {
-		return err
-	}
-	x, err := l.read(l.in(0), plain)
+	x, a, err := l.dataAndList()
 	if err != nil {
 		return err
 	}
@@ -598,11 +355,7 @@ func (l *lifter) long(k int, op string, shape []int, attrs []graph.Attr, x graph
 
 // topK lifts TOPK_V2, whose places have 32 bits.
 func (l *lifter) topK() error {
-	k, err := l.constants(1)
-	if err != nil {
-		return err
-	}
-	x, err := l.read(l.in(0), plain)
+	x, k, err := l.dataAndList()
 	if err != nil {
 		return err
 	}
@@ -635,11 +388,7 @@ func (l *lifter) topK() error {
 }
 
 func (l *lifter) cumSum() error {
-	a, err := l.constants(1)
-	if err != nil {
-		return err
-	}
-	x, err := l.read(l.in(0), plain)
+	x, a, err := l.dataAndList()
 	if err != nil {
 		return err
 	}
