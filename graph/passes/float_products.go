@@ -34,7 +34,7 @@ func integerProduct(g *graph.Graph, n *graph.Node) (p product, rest []graph.Node
 	if n.Op != "MatMulInteger" || n.Domain != "" {
 		return p, nil, false
 	}
-	cast, ok := soleReader(g, n.Outputs[0], "Cast")
+	cast, ok := soleReader(g, n.Output(0), "Cast")
 	if !ok || cast.AttrInt("to", 0) != int64(tensor.Float32) {
 		return p, nil, false
 	}
@@ -91,6 +91,9 @@ func (p *product) isScale(codes, scale, zero graph.ValueID) bool {
 
 // soleReader is the node that alone reads v, with an operator.
 func soleReader(g *graph.Graph, v graph.ValueID, op string) (*graph.Node, bool) {
+	if v == graph.NoValue {
+		return nil, false
+	}
 	u, sole := g.SoleUse(v)
 	if !sole || g.Node(u.Node).Op != op || g.Node(u.Node).Domain != "" {
 		return nil, false

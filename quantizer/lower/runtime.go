@@ -52,6 +52,9 @@ func (c *compiler) atRunTime(u *unit) bool {
 		c.slotFormless(c.set.Output(u.last(), 0)) != "" || !c.runTimeSlot(c.set.Input(u.head(), 0), true) {
 		return false
 	}
+	if _, _, limits, err := c.limits(u.acts); err != nil || !limits {
+		return false // another function behind the product
+	}
 	if bias := c.set.Input(u.head(), graph.BiasInput); bias != tqc.NoSlot && c.set.Slot(bias).State().Quantizes() {
 		return false
 	}
