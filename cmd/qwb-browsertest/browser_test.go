@@ -288,12 +288,26 @@ func (p *tab) click(css, name string) {
 	p.js(at+".click(), true", nil)
 }
 
-// view goes to one of the views by its tab.
+// isMeasured is true where the header has the error of the outputs; headNSR is that error, as its tooltip has it.
+const (
+	isMeasured = `/error\s+([0-9.-]+( ± [0-9.]+)? dB|exact)/.test(document.querySelector("header.top").innerText)`
+	headNSR    = `Number((/NSR ([0-9.e-]+)/.exec((one("header.top button.tile", "error") || {}).title) || [])[1])`
+)
+
+// view goes to one of the views by the spine; in a narrow window those of a step are there once that is chosen.
 func (p *tab) view(name string) {
 	p.t.Helper()
-	p.until(`one("nav.tabs button[aria-current]")`) // before that the page has not read the plan
-	p.click("nav.tabs button", name)
-	p.until(fmt.Sprintf(`one("nav.tabs button", %s).getAttribute("aria-current") === "page"`, quoted(name)))
+	p.until(`document.querySelector("nav.tabs button[aria-current]")`) // before that the page has not read the plan
+	at := fmt.Sprintf(`[...document.querySelectorAll("nav.tabs button.to:not([hidden])")].find((b) => b.textContent === %s)`, quoted(name))
+	p.until(at)
+	p.js("((b) => { if (!visible(b)) b.closest(\".step\").querySelector(\".name\").click(); b.click(); })("+at+"), true", nil)
+	p.until(at + `.getAttribute("aria-current") === "page"`)
+}
+
+// samples unfolds the lines that say which samples the view uses.
+func (p *tab) samples() {
+	p.t.Helper()
+	p.js(`all("main details.datafold:not([open])").forEach((d) => { d.open = true; }), true`, nil)
 }
 
 // operators opens the table of all operators, where it is not open, and waits until it has rows.
@@ -307,6 +321,7 @@ func (p *tab) operators() {
 // choose sets a control of a name to a value as a user does, so that the page hears of it.
 func (p *tab) choose(css, name, value string) {
 	p.t.Helper()
+	p.samples()
 	at := fmt.Sprintf("one(%s, %s)", quoted(css), quoted(name))
 	p.until(at)
 	p.js(fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("input", {bubbles: true})); e.dispatchEvent(new Event("change", `+

@@ -33,7 +33,7 @@ func TestClassNames(t *testing.T) {
 	p.until(`/label: <img src=x/.test(text()) && !document.querySelector("ul.samples img, main img") && !/names.txt has/.test(text())`)
 	p.looked("classes")
 
-	p.view("Open")
+	p.view("Calibrate")
 	p.until(`/32 names from names.txt/.test(text())`)
 	p.choose("input[type=text]", "Class names", "few.json")
 	p.click("button", "Use these names")

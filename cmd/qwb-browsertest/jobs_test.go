@@ -14,7 +14,7 @@ import (
 func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 	dir := planned(t)
 	p := open(t, serve(t, dir, "glyphs.plan.json").url, desk)
-	p.until(`one("nav.tabs button[aria-current]")`)
+	p.until(`document.querySelector("nav.tabs button[aria-current]")`)
 	figures := func(into any, args ...string) {
 		t.Helper()
 		out := command(t, dir, append(args, "--json")...) // warnings stand before and after the object
@@ -41,7 +41,7 @@ func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 		p.until(`all("svg.bars rect").length > 3`)
 	}
 
-	p.view("Sweep and Pareto")
+	p.view("Sweep")
 	p.choose("input[type=text]", "Samples", "") // a hint, from the samples that the statistics keep
 	p.click(".part button", "Sweep$")
 	p.until(`/This is a hint/.test(text())`)
@@ -80,7 +80,7 @@ func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
 		`return r; })(window.fetch), true`, nil)
 	p.choose("input[type=text]", "Samples", "nowhere")
 	p.click(".part button", "Verify$")
-	p.until(`one(".message p", /verify failed/) && /nowhere.*below is the result of an earlier run/.test(text())`)
+	p.until(`one(".stateline p", /verify failed/) && /nowhere.*below is the result of an earlier run/.test(text())`)
 	p.until(`/Nothing runs/.test(one("footer").innerText)`)
 	p.choose("input[type=text]", "Samples", "data")
 	p.click(".part button", "Verify$")

@@ -75,19 +75,21 @@ func TestFromAModelToAFile(t *testing.T) {
 	require.NoError(t, os.WriteFile(model, demo.Model, 0o600))
 	p := open(t, serve(t, dir).url, desk)
 
-	p.until(`one("h3", "1. Model")`)
+	p.until(`one("h3", "Model")`)
 	p.until(`!location.href.includes("token")`)
 	p.do(chromedp.SetUploadFiles(`input[type=file]`, []string{model}))
 	p.until(`one("input", "Model or plan").value.endsWith("glyphs.onnx")`)
-	p.until(`/No plan yet/.test(text()) && one("h3", "2. Samples")`)
+	p.until(`/No plan yet/.test(text())`)
+	p.click(".stateline button", "Choose samples and target")
+	p.until(`one("h3", "1. Samples")`)
 	p.choose("input[type=text]", "Samples", "data")
 	p.choose("select", "Target", "trt_int8")
 	p.click(".part button", "Calibrate")
 	p.click("button", "See the network")
 
 	p.until(`text().includes("It has not been measured yet")`)
-	p.click("main button", "Measure$")
-	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
+	p.click(".stateline button", "Measure$")
+	p.until(isMeasured)
 
 	// The worst operator, by the table, which begins with it.
 	p.operators()
@@ -114,7 +116,7 @@ func TestFromAModelToAFile(t *testing.T) {
 
 	// Keep it in float, see the effect first, and take that back.
 	p.choose("select", "What to decide", "fp32")
-	p.until(`/Estimated NSR of the outputs/.test(text())`)
+	p.until(`/Estimated SQNR of the outputs/.test(text())`)
 	p.click(".decide button", "Apply")
 	p.until(`/domain=fp32/.test(document.querySelector("footer").textContent)`)
 	require.Len(t, inForce(t, dir), 2)
@@ -148,7 +150,7 @@ func TestTwoTabs(t *testing.T) {
 	a.allow("409")                                                             // which the browser lists as a failed request
 	a.js(`all(".tablehost tbody tr, [role=grid] [role=row]").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
 	a.choose("select", "What to decide", "fp32")
-	a.until(`/Estimated NSR|cannot|Estimated/.test(text())`)
+	a.until(`/Estimated SQNR|cannot|Estimated/.test(text())`)
 	a.click(".decide button", "Apply")
 	a.until(`/changed in another tab or by a command/.test(text())`)
 	mine := inForce(t, dir)
@@ -182,8 +184,8 @@ func TestHostileNames(t *testing.T) {
 			p.view(name)
 		}
 	}
-	p.click("main button", "Measure$")
-	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`)
+	p.click(".stateline button", "Measure$")
+	p.until(isMeasured)
 	p.shoot("hostile")
 	var foreign []string
 	p.js(`[...document.querySelectorAll("script, img, iframe, object, embed, link, `+
@@ -205,7 +207,7 @@ func TestKilledAndStartedAgain(t *testing.T) {
 	p.choose("select", "What to decide", "fp32")
 	p.click(".decide button", "Apply")
 	p.until(`all("button", "↶ Undo").some((b) => !b.disabled)`)
-	p.click("main button", "Measure$")
+	p.click(".stateline button", "Measure$")
 	p.allow("Failed to load resource", "does not answer", "ERR_")
 	s.kill()
 	p.until(`/qwb serve does not answer/.test(text())`)

@@ -46,12 +46,12 @@ func picturesOfTheDemo(t *testing.T) {
 	report.draw("report")
 
 	p := open(t, serve(t, dir, "glyphs.plan.json").url, paper)
-	p.view("Open")
+	p.view("Calibrate")
 	p.choose("input[type=text]", "Samples", "data")
 	p.choose("input[type=text]", "Labels", "labels.tsv")
 	p.click("button", "Show the samples")
 	p.until(`all("ul.thumbnails canvas").length > 3`)
-	p.show(`one("h3", "3. Preprocessing")`)
+	p.show(`one("h3", "2. Preprocessing")`)
 	p.draw("workbench-open")
 
 	p.view("Samples")
@@ -64,13 +64,14 @@ func picturesOfTheDemo(t *testing.T) {
 	p.show(`one("h3", "Predictions that changed")`)
 	p.draw("workbench-samples")
 
-	p.view("Sweep and Pareto")
+	p.view("Sweep")
 	p.choose("input[type=text]", "Samples", "data")
 	p.click("input[type=checkbox]", "Replace a plan")
 	p.click(".part button", "Sweep$")
 	p.until(`all("table.results tbody tr").length > 3`)
 	p.show(`[...document.querySelectorAll(".result .headline")].filter(visible).pop()`)
 	p.draw("workbench-sweep")
+	p.view("Pareto")
 	p.choose("input[type=number]", "Value", "0.02")
 	p.click(".part button", "Search$")
 	p.until(`/Plans that were tried/.test(text()) && all("svg.scatter circle, .chart svg").length > 1`)
@@ -85,7 +86,7 @@ func picturesOfMobileNet(t *testing.T) {
 	p := open(t, serve(t, dir, append(args, plan)...).url, paper)
 	p.patience = 8 * time.Minute // tuning takes two on an idle machine
 	p.operators()
-	p.until(`/NSR[^0-9\n]*\n\s*[0-9][0-9.e-]* ±/.test(text())`) // the analysis above is shown
+	p.until(isMeasured) // the analysis above is shown
 	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
 	p.until(`all("[role=slider]").length > 0`)
 	p.draw("workbench-network")
@@ -223,7 +224,7 @@ func (p *tab) show(element string) {
 func (p *tab) draw(name string) {
 	p.t.Helper()
 	p.do(chromedp.Sleep(300e6)) // what is drawn a frame later
-	p.js(`document.activeElement.blur(), [...document.querySelectorAll(".message button")].filter(visible).forEach((b) => b.click()), true`,
+	p.js(`document.activeElement.blur(), [...document.querySelectorAll(".stateline .plain")].filter(visible).forEach((b) => b.click()), true`,
 		nil)
 	ctx, stop := context.WithTimeout(p.ctx, answer)
 	defer stop()

@@ -74,7 +74,7 @@ func TestTheReportIsOneFile(t *testing.T) {
 		p.js(`[...document.querySelectorAll("table.rows tbody tr[data-i]")].find((tr) => tr.querySelector("bdi").textContent === `+quoted(l.Node)+
 			`).querySelector("td:has(.meter)").title`, &title)
 		var nsr, spread float64
-		_, err := fmt.Sscanf(title, "%g ± %g", &nsr, &spread)
+		_, err := fmt.Sscanf(title, "NSR %g ± %g", &nsr, &spread)
 		require.NoError(t, err, title)
 		assert.Equal(t, l.NSR, nsr)
 		assert.Equal(t, l.NSRError, spread)

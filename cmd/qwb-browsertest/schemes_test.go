@@ -19,7 +19,7 @@ func TestSchemesAreThoseOfTheTarget(t *testing.T) {
 	require.Contains(t, names, "int8-sym-channel")
 	require.NotContains(t, names, "int4-sym-g32")
 	p.choose("select", "Scheme of weights", "int8-sym-tensor")
-	p.until(`/weights=int8-sym-tensor/.test(text()) && /NSR of the outputs/.test(text())`)
+	p.until(`/weights=int8-sym-tensor/.test(text()) && /SQNR of the outputs/.test(text())`)
 	p.click(".decide button", "Apply")
 	p.until(`all("button", "↶ Undo").some((b) => !b.disabled)`)
 	require.Len(t, inForce(t, dir), 1)

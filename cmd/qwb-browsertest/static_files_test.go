@@ -56,7 +56,7 @@ func TestFilesOfAModelWithoutAServer(t *testing.T) {
 	// drop gives files to the page, with the folders that are in their names.
 	drop := func(p *tab, names ...string) {
 		t.Helper()
-		p.until(`one("nav.tabs button[aria-current]")`)
+		p.until(`document.querySelector("nav.tabs button[aria-current]")`)
 		script := `(() => { const i = document.querySelector("input[aria-label='Choose files of this machine']"), d = new DataTransfer();
 			const add = (name, text) => { const f = new File([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], name.split("/").pop());
 				if (name.includes("/")) Object.defineProperty(f, "webkitRelativePath", {value: name}); return f; };

@@ -32,7 +32,6 @@ func TestTheDemoWithoutAServer(t *testing.T) {
 
 	p := open(t, "file://"+filepath.Join(dir, "qwb.html"), desk)
 	p.click("button", "Try the demo")
-	p.until(`text().includes("calibrated on 256 samples")`)
 	p.until(`one("nav.tabs button", "Network").getAttribute("aria-current") === "page" && text().includes("last_dw")`)
 	p.shoot("static")
 	// What lies only in the tab is named, and the browser asks before it goes.

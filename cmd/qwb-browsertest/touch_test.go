@@ -55,7 +55,7 @@ func TestTheNetworkByTouch(t *testing.T) {
 		q := [2]float64{float64(i%10*40 - 180), float64(i/10*20 - 90)}
 		touch("touchStart", q)
 		touch("touchEnd")
-		p.js(`location.hash`, &hash)
+		p.js(`(/node=[^&]*/.exec(location.hash) || [""])[0]`, &hash)
 	}
-	assert.Contains(t, hash, "#node=")
+	assert.Contains(t, hash, "node=")
 }

@@ -1,6 +1,6 @@
 // What is wrong and what helps: one card for each cause, the most helpful first.
 import { commandLine, el } from "./dom.js";
-import { exact, known, plural, small, withError } from "./format.js";
+import { known, ofNoise, plural, sqnr } from "./format.js";
 
 // What the names of causes mean, for people.
 const causes = {
@@ -40,15 +40,14 @@ export function adviceCard(a, selection, buttons) {
 function effects(a) {
   const list = [], t = a.trial;
   if (known(a.before) && known(a.predicted)) {
-    list.push({ props: { title: exact(a.before) + " → " + exact(a.predicted) },
-      text: "Predicted NSR of the outputs: " + small(a.before) + " → " + small(a.predicted) + " (at most 8 calibration samples)." });
+    list.push({ props: { title: ofNoise(a.before) + " → " + ofNoise(a.predicted) },
+      text: "Predicted SQNR of the outputs: " + sqnr(a.before) + " → " + sqnr(a.predicted) + " (at most 8 calibration samples)." });
   }
   if (t && t.failed) list.push({ text: "Tried: " + t.failed });
   else if (t) {
-    list.push({ props: { title: exact(t.before.nsr) + " → " + exact(t.measured.nsr) },
+    list.push({ props: { title: ofNoise(t.before.nsr) + " → " + ofNoise(t.measured.nsr) + "; change " + ofNoise(t.change, t.change_error) },
       text: "Measured on " + plural(t.samples, { unseen: "unseen sample", half: "held-out sample" }[t.held_out_kind] || "sample") + ": "
-        + small(t.before.nsr) + " → " + small(t.measured.nsr)
-        + (known(t.change_error) ? ", change " + withError(t.change, t.change_error) : "") + "." });
+        + sqnr(t.before.nsr) + " → " + sqnr(t.measured.nsr, t.measured.nsr_error) + "." });
   }
   return list;
 }

@@ -1,32 +1,47 @@
 // The live page: one frame around all views, what the views share (app), and how that is kept in step with the plan. It computes no figure.
+import { onPlace, place, placed } from "./address.js";
+import { follow } from "./context.js";
 import { rowsOf } from "./data.js";
 import { el } from "./dom.js";
 import { plural } from "./format.js";
 import { baseName, keep, kept } from "./frame.js";
 import { repeated } from "./repeated.js";
 import { newSelection } from "./selection.js";
+import { makeSpine } from "./spine.js";
+import { makeStateLine } from "./stateline.js";
 import { drawTopBar } from "./topbar.js";
+import { adviceView } from "./views/advice.js";
 import { compareView } from "./views/compare.js";
+import { dataView } from "./views/data.js";
 import { droppedView } from "./views/dropped.js";
 import { exportView } from "./views/export.js";
+import { historyView } from "./views/history.js";
 import { jobsBar } from "./views/jobs.js";
 import { languageView } from "./views/language.js";
 import { networkView } from "./views/network.js";
 import { openView } from "./views/open.js";
 import { samplesView } from "./views/samples.js";
-import { sweepView } from "./views/sweep.js";
+import { paretoView, sweepView } from "./views/sweep.js";
 import { tensorsView } from "./views/tensors.js";
 import { tuneView } from "./views/tune.js";
 import { verifyView } from "./views/verify.js";
 
-// All views, in the order in which one works. A view is {key, label, doc, draw(host, app)}; usable(app), where it has one, says whether its
-// tab is there. draw may return {update(), close()}: update is called after the plan changed, in place of drawing the view anew.
+// pane is a view that is a pane of another one, beside the network.
+const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, of: "network", usable: (app) => app.state.exists });
+
+// All views; spine.js has their order. A view is {key, label, doc, draw(host, app)}; usable(app), where it has one, says whether its tab is
+// there. draw may return {update(), close(), pane(key)}: update is called after the plan changed, in place of drawing the view anew.
+/** @type {View[]} */
 export const views = [
   openView,
+  dataView,
   networkView,
   { ...tensorsView, usable: (app) => Boolean(app.view && app.view.report) },
+  pane(adviceView),
+  pane(historyView),
   samplesView,
   sweepView,
+  paretoView,
   tuneView,
   compareView,
   verifyView,
@@ -43,7 +58,7 @@ export async function startApp(client, host) {
   const ended = new Map(); // jobs that are over, by id
   const drawn = new Map(); // views that have been drawn, by key
   const listeners = new Set();
-  let active = "", brief = true, fading = 0, changing = 0;
+  let active = "", side = "", brief = true, changing = 0;
 
   const app = {
     client,
@@ -53,23 +68,15 @@ export async function startApp(client, host) {
     rows: [],
     report: null,
 
-    // say shows a message; bad: that something did not work. A good one goes by itself.
-    say(text, bad = false) {
-      clearTimeout(fading);
-      if (!bad) {
-        fading = setTimeout(() => {
-          messageBox.hidden = true;
-        }, 8000);
-      }
-      message.textContent = text;
-      messageBox.classList.toggle("bad", bad);
-      messageBox.hidden = !text;
-    },
+    // say shows a message; bad: that something did not work. A good one goes by itself. unsay takes it away, if it is still there.
+    say: (text, bad = false) => line.say(text, bad),
+    unsay: (text) => line.unsay(text),
 
-    // unsay takes a message away, if it is still the one that is shown.
-    unsay(text) {
-      if (message.textContent === text) app.say("");
-    },
+    // running says whether a job of a kind runs or waits.
+    running: (kind) => bar.runs(kind),
+
+    // exported says whether the plan as it is was written for its engine, as far as this page knows.
+    exported: () => bar.exported(app.state && app.state.revision),
 
     // command notes the command line that does what was just done.
     command(line) {
@@ -106,7 +113,9 @@ export async function startApp(client, host) {
       app.say(
         [
           r.changed && r.changed.length
-            ? `${r.changed.length === 1 ? r.changed[0] : plural(r.changed.length, "operator")} changed; Undo takes it back.` : "",
+            ? `${r.changed.length === 1 ? r.changed[0] : plural(r.changed.length, "operator")} ${
+              method === "undo" ? "as before." : "changed; Undo takes it back."
+            }` : "",
           ...(r.warnings || []).map((w) => w.text),
         ].join(" ").trim()
       );
@@ -118,7 +127,13 @@ export async function startApp(client, host) {
 
     // go shows a view, by its key.
     go(key) {
-      show(key);
+      show(key, true);
+    },
+
+    // paned says which pane beside the network is shown.
+    paned(key, first) {
+      side = key;
+      if (active === "network") settle(!first);
     },
 
     // present shows a report that was dropped, null for none any more.
@@ -135,24 +150,16 @@ export async function startApp(client, host) {
     },
   };
 
-  const message = el("p", { role: "status", "aria-live": "polite" });
-  const messageBox = el("div", { class: "message", hidden: true }, message,
-    el("button", { type: "button", class: "plain", "aria-label": "Close this message", onclick: () => app.say("") }, "×"));
-  const offline = el("p", { class: "offline", role: "alert", hidden: true },
-    "qwb serve does not answer. The plan is on disk and nothing is lost: start it again, and what was interrupted goes on where it was.");
-  const bar = jobsBar(app), top = el("header", { class: "top" }), tabs = el("nav", { class: "tabs", "aria-label": "Views" });
-  const main = el("main", { id: "main", tabindex: "-1" });
-  const buttons = new Map(views.map((v) => [
-    v.key,
-    el("button", { type: "button", title: v.doc, onclick: () => {
-      if (app.state) show(v.key);
-    } }, v.label),
-  ]));
-  tabs.append(...buttons.values());
+  const bar = jobsBar(app), top = el("header", { class: "top" }), main = el("main", { id: "main", tabindex: "-1" });
+  const usable = (v) => !v.usable || v.usable(app);
+  const here = () => active === "network" && views.some((v) => v.of && v.key === side) ? side : active; // a pane counts as a view
+  const spine = makeSpine(app, { views, usable: (v) => Boolean(app.state) && usable(v), current: here,
+    show: (key) => app.state && show(key, true) });
+  const line = makeStateLine(app, { progress: bar.now, busy: bar.busy });
   host.replaceChildren(el("a", { class: "skip", href: "#main", onclick: (e) => {
     e.preventDefault();
     main.focus();
-  } }, "Skip to the view"), top, tabs, offline, messageBox, main, bar.node);
+  } }, "Skip to the view"), top, el("div", { class: "spine" }, spine.node, line.node), main, bar.node);
 
   // busy counts changes that are under way: undo and redo wait for them, or the second of two clicks would find another plan.
   function busy(step) {
@@ -177,8 +184,6 @@ export async function startApp(client, host) {
     }
   }
 
-  const usable = (v) => !v.usable || v.usable(app);
-
   async function read() {
     let fault = null;
     const [state, view] = await Promise.all([
@@ -188,6 +193,7 @@ export async function startApp(client, host) {
       }),
     ]);
     app.state = state;
+    follow(state.model);
     app.view = view || null;
     if (fault && state.exists) app.say(fault.message, true);
     app.rows = app.view ? rowsOf(app.view) : [];
@@ -199,12 +205,19 @@ export async function startApp(client, host) {
   // frame brings the top bar, the tabs and the view that is shown up to date; the other views follow when they are.
   function frame() {
     document.title = app.state.model ? `${baseName(app.state.model)} · qwb` : "qwb";
-    drawTopBar(top, app, changing > 0);
-    for (const v of views) buttons.get(v.key).hidden = !usable(v);
+    stand();
     for (const [key, d] of drawn) {
       if (key === active) refresh(d);
       else d.stale = true;
     }
+  }
+
+  // stand brings up to date what says how things stand.
+  function stand() {
+    if (!app.state) return;
+    drawTopBar(top, app, changing > 0);
+    spine.update();
+    line.update();
   }
 
   function refresh(d) {
@@ -225,13 +238,11 @@ export async function startApp(client, host) {
     }
   }
 
-  function show(key) {
-    const v = views.find((x) => x.key === key && usable(x)) || views.find(usable);
+  // show shows a view; step: somebody went there, and Back takes that back.
+  function show(key, step = false) {
+    const asked = views.find((x) => x.key === key && usable(x)) || views.find(usable), v = asked.of
+      ? views.find((x) => x.key === asked.of) : asked;
     active = v.key;
-    for (const [k, b] of buttons) {
-      if (k === active) b.setAttribute("aria-current", "page");
-      else b.removeAttribute("aria-current");
-    }
     let d = drawn.get(active);
     const fresh = !d;
     if (fresh) {
@@ -242,7 +253,15 @@ export async function startApp(client, host) {
     for (const [k, x] of drawn) x.host.hidden = k !== active;
     if (fresh) redraw(d);
     else if (d.stale) refresh(d);
-    keep("qwb-view", active);
+    if (d.handle && d.handle.pane) d.handle.pane(asked.of ? asked.key : key === "network" ? "inspector" : side);
+    settle(step);
+  }
+
+  // settle notes what is shown, in the address and for the next visit.
+  function settle(step) {
+    keep("qwb-view", here());
+    place({ view: here() }, step);
+    spine.update();
   }
 
   // finish lets go whoever waits for a job, once the page shows what the job did.
@@ -257,7 +276,9 @@ export async function startApp(client, host) {
   const heard = (job) => {
     if (app.state && job.state === "running") app.state.job = job;
     else if (app.state && app.state.job && app.state.job.id === job.id) app.state.job = null;
+    const before = bar.busy();
     bar.update(job);
+    if (over(job) || bar.busy() !== before) stand();
     if (over(job)) finish(job);
   };
   client.on("job", (e) => heard(e.job));
@@ -266,7 +287,7 @@ export async function startApp(client, host) {
     if (app.state && e.revision !== app.state.revision) app.reload().catch((problem) => app.say(problem.message, true));
   });
   client.on("online", (now) => {
-    offline.hidden = now;
+    line.online(now);
     if (now) app.reload().then(missed).catch(() => {}); // what happened meanwhile
   });
   const missed = async () => {
@@ -281,21 +302,16 @@ export async function startApp(client, host) {
     e.preventDefault();
     app.change(what).catch(() => {});
   });
-  tabs.addEventListener("keydown", (e) => { // arrows walk along the tabs
-    const list = [...buttons.values()].filter((b) => !b.hidden), at = list.indexOf(document.activeElement),
-      step = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
-    if (!step || at < 0) return;
-    e.preventDefault();
-    list[(at + step + list.length) % list.length].focus();
-  });
+  onPlace(() => placed("view") && placed("view") !== here() && show(placed("view")));
 
   await app.reload();
-  show(app.view ? kept("qwb-view") || "network" : "open");
+  show(placed("view") || (app.view ? kept("qwb-view") || "network" : app.state.language ? "language" : "open"));
   const { jobs } = await client.call("jobs", {});
   for (const job of jobs) {
     if (over(job)) ended.set(job.id, job); // before the page was opened: what it shows has them
     bar.update(job);
   }
+  stand();
   app.reload().catch((problem) => app.say(problem.message, true)); // what the first, brief view lacks
   return app;
 }

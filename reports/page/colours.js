@@ -1,7 +1,7 @@
 // Colours of the network: what a colour may stand for (colourings), and the scales.
 // Sequential colours are viridis and pale towards the background, so that what is harmless is quiet; diverging ones go from blue to
 // orange; classes have the colours of Okabe and Ito. All three are told apart by colour-blind people, and by lightness alone.
-import { count, number, percent, small, withError } from "./format.js";
+import { count, number, percent, small, sqnr, withError } from "./format.js";
 
 const viridis = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
 const divergingLight = ["#1b5fa8", "#6ba6d6", "#cfe2f1", "#f4f4f2", "#fbdcb4", "#ee9e3c", "#ad5606"];
@@ -13,16 +13,17 @@ const colourSteps = 64;
 // the largest value of its operators (fold "max"), their sum ("sum"), the one farthest from 0 ("far") or its most frequent class ("mode").
 // needs says how to get the values when no row has one.
 export const colourings = [
-  { key: "nsr", label: "NSR alone", scale: "log", fold: "max", unit: "NSR of the outputs",
-    doc: "Error (noise-to-signal ratio) at the network's outputs when only this operator is quantized. 0 is no error.",
-    value: (row) => row.nsr, text: (row) => withError(row.nsr, row.nsrError), brief: (row) => small(row.nsr),
+  { key: "nsr", label: "Error alone", scale: "log", fold: "max", unit: "SQNR of the outputs, dB", tick: inDecibels,
+    doc: "Signal-to-noise ratio (SQNR) of the network's outputs when only this operator is quantized. Strong colours are much error.",
+    value: (row) => row.nsr, text: (row) => inBoth(row.nsr, row.nsrError), brief: (row) => sqnr(row.nsr),
     needs: "qwb analyze --layerwise" },
-  { key: "accumulated", label: "NSR accumulated", scale: "log", fold: "max", unit: "NSR at the operator's output",
-    doc: "Error at this operator's output when the whole network is quantized. A jump shows where error enters.",
-    value: (row) => row.accumulated, text: (row) => withError(row.accumulated, row.accumulatedError), needs: "qwb analyze" },
-  { key: "local", label: "NSR local", scale: "log", fold: "max", unit: "NSR at the operator's own output",
-    doc: "Error that this operator makes at its own output from exact inputs.", value: (row) => row.local, text: (row) => small(row.local),
-    needs: "qwb analyze --layerwise" },
+  { key: "accumulated", label: "Error accumulated", scale: "log", fold: "max", unit: "SQNR at the operator's output, dB", tick: inDecibels,
+    doc: "SQNR of this operator's output when the whole network is quantized. A jump shows where error enters.",
+    value: (row) => row.accumulated, text: (row) => inBoth(row.accumulated, row.accumulatedError), brief: (row) => sqnr(row.accumulated),
+    needs: "qwb analyze" },
+  { key: "local", label: "Error local", scale: "log", fold: "max", unit: "SQNR at the operator's own output, dB", tick: inDecibels,
+    doc: "SQNR of this operator's own output from exact inputs.", value: (row) => row.local, text: (row) => inBoth(row.local, null),
+    brief: (row) => sqnr(row.local), needs: "qwb analyze --layerwise" },
   { key: "cause", label: "Clipping or rounding", scale: "diverging", fold: "far", unit: "", low: "rounding", high: "clipping",
     doc: "Which step makes the local error: values cut off at the threshold (clipping), or values between two levels (rounding).",
     value: (row) => shareOf(row.clip, row.round), text: (row) => `clip ${small(row.clip)}, round ${small(row.round)}`,
@@ -32,9 +33,11 @@ export const colourings = [
     value: (row) => shareOf(row.weight, row.activation), text: (row) => `weight ${small(row.weight)}, activation ${small(row.activation)}`,
     brief: (row) => row.weight > row.activation ? `w. ${small(row.weight)}` : `act. ${small(row.activation)}`,
     needs: "qwb analyze --layerwise --split" },
-  { key: "meanShift", label: "Mean shift", scale: "log", fold: "max", unit: "share of the local error",
-    doc: "Share of the local error that is one constant per channel; a corrected bias (qwb tune --method bias) removes it.",
-    value: (row) => row.meanShift, text: (row) => percent(row.meanShift), needs: "qwb analyze --layerwise --split" },
+  { key: "meanShift", label: "Mean shift", scale: "log", fold: "max", unit: "NSR at the operator's own output",
+    doc: "The part of the local error that is one constant per channel; a corrected bias (qwb tune --method bias) removes it.",
+    value: (row) => row.meanShift,
+    text: (row) => `NSR ${small(row.meanShift)}${row.local > 0 ? `, ${percent(row.meanShift / row.local)} of the local error` : ""}`,
+    brief: (row) => small(row.meanShift), needs: "qwb analyze --layerwise --split" },
   { key: "domain", label: "Where it runs", scale: "class", fold: "mode", unit: "",
     doc: "Whether the operator runs on integers, in floating point, or computes shapes and indices only.",
     value: (row) => row.domain || null, text: (row) => row.domain, needs: "a plan: qwb calibrate" },
@@ -62,6 +65,15 @@ export const colourings = [
     doc: "Whether the other network has this operator too. A closed block that holds one which differs shows that.",
     value: (row) => row.structure || null, text: (row) => row.structure, needs: "a second network to compare with" },
 ];
+
+// inDecibels is an NSR as a number of a legend; inBoth has the NSR too.
+function inDecibels(nsr) {
+  return nsr > 0 ? String(Math.round(-10 * Math.log10(nsr))) : "";
+}
+
+function inBoth(nsr, error) {
+  return `${sqnr(nsr, error)} (NSR ${withError(nsr, error)})`;
+}
 
 // shareOf is how far the first of two parts outweighs the second, from -1 to 1. A part below 0 cancels error and counts as none.
 function shareOf(a, b) {

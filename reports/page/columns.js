@@ -1,8 +1,16 @@
 // The columns of tables of operators: what each figure is, in a line.
-import { cosine, count, decibels, exact, known, number, percent, small, withError } from "./format.js";
+import { el } from "./dom.js";
+import { cosine, count, exact, known, number, ofNoise, percent, small, sqnr, withError } from "./format.js";
 
 const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", value: (row) => row[key], show: (row) => number(row[key]),
   ...more });
+
+// inDecibels is an NSR as a signal-to-noise ratio, its error small behind it.
+function inDecibels(nsr, error) {
+  if (!known(nsr)) return null;
+  const [value, spread] = sqnr(nsr, error).replace(" dB", "").split(" ± ");
+  return el("span", null, value, spread && el("small", { class: "soft" }, " ± " + spread));
+}
 
 // operatorColumns are fresh each time: a table hides and shows its own.
 export function operatorColumns(rows) {
@@ -17,24 +25,25 @@ export function operatorColumns(rows) {
       doc:
         "The number format that the operator is computed in: weights × activations where they differ; FP32: kept in float; SOI: computes shapes and indices.",
       kind: "text", value: (row) => row.format, width: 8, hidden: narrow },
-    figure("nsr", "NSR alone",
-      "NSR of the outputs (noise-to-signal ratio, as at the top) with this operator quantized alone, ± its standard error. 0: no error. The most useful figure.",
+    figure("nsr", "SQNR alone, dB",
+      "SQNR of the outputs (as at the top) with this operator quantized alone, ± its standard error, and a bar for its error. Larger is better; the largest error stands first. The most useful figure.",
       {
-        show: (row) => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null),
-        exact: (row) => (known(row.nsr) ? exact(row.nsr) + " ± " + exact(row.nsrError) : "not measured"),
-        width: 17,
+        show: (row) => inDecibels(row.nsr, row.nsrError),
+        exact: (row) => (known(row.nsr) ? ofNoise(row.nsr, row.nsrError) : "not measured"),
+        width: 12.5,
         bar: (row) => (known(row.nsr) ? [{ share: most ? row.nsr / most : 0 }] : null),
       }),
-    figure("sqnr", "SQNR", "The same as a signal-to-noise ratio in decibels: −10 log10 of the NSR. Larger is better.", {
-      show: (row) => (known(row.sqnr) ? decibels(row.sqnr) : null),
-      width: 6.5,
+    figure("sqnr", "NSR alone", "The same as a noise-to-signal ratio, power of the error over power of the signal. 0: no error.", {
+      show: (row) => (known(row.nsr) ? withError(row.nsr, row.nsrError) : null),
+      width: 12,
+      hidden: true,
     }),
     { key: "rank", label: "rank",
       doc: "The places that the operator may have by NSR on other samples: where ranges overlap, these samples cannot tell which is worse.",
       kind: "number", value: (row) => row.rank && row.rank[0],
       show: (row) => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]),
-      exact: (row) => (row.rank ? "on other samples it may be the worst but " + (row.rank[0] - 1) + " to the worst but " + (row.rank[1] - 1)
-        : "not measured"), width: 5 },
+      exact: (row) => (row.rank ? row.rank[0] === row.rank[1] ? "rank " + row.rank[0] + ", also on other samples"
+        : "on other samples it may have rank " + row.rank[0] + " to " + row.rank[1] : "not measured"), width: 5 },
     figure("local", "local",
       "NSR at the operator's own output, from float inputs. No error bar is measured. The bar is its size, in parts: clipping striped, rounding plain.",
       { show: (row) => (known(row.local) ? small(row.local) : null), width: 9.5,
@@ -55,10 +64,11 @@ export function operatorColumns(rows) {
       show: (row) => (known(row.activation) ? small(row.activation) : null),
       hidden: !split,
     }),
-    figure("accumulated", "accumulated",
-      "NSR at this operator's output with the whole network quantized, ± its standard error: what has piled up on the way here.", {
-      show: (row) => (known(row.accumulated) ? withError(row.accumulated, row.accumulatedError) : null),
-      width: 12,
+    figure("accumulated", "accumulated, dB",
+      "SQNR at this operator's output with the whole network quantized, ± its standard error: what has piled up on the way here.", {
+      show: (row) => inDecibels(row.accumulated, row.accumulatedError),
+      exact: (row) => (known(row.accumulated) ? ofNoise(row.accumulated, row.accumulatedError) : "not measured"),
+      width: 9.5,
     }),
     figure("meanShift", "mean shift",
       "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction (qwb tune --method bias) takes it away.",

@@ -60,6 +60,17 @@ export function decibels(x) {
   return known(x) ? digits(x, 1, "toFixed") + " dB" : "–";
 }
 
+// sqnr is an NSR as eyes read it: the signal-to-noise ratio in decibels with its error, "18.7 ± 2.0 dB"; no noise at all is "exact".
+export function sqnr(nsr, error) {
+  if (!known(nsr)) return "–";
+  if (nsr === 0) return "exact";
+  const spread = known(error) && error > 0 ? " ± " + digits(10 / Math.LN10 * error / nsr, 1, "toFixed") : "";
+  return digits(-10 * Math.log10(nsr), 1, "toFixed") + spread + " dB";
+}
+
+// ofNoise says behind a figure in decibels what it is of, with all digits: "NSR 0.013 ± 0.0061".
+export const ofNoise = (nsr, error = null) => "NSR " + exact(nsr) + (known(error) ? " ± " + exact(error) : "");
+
 // noise is an NSR with its error and the same in decibels: "0.013 ± 0.0061 (18.7 dB)".
 /** @param {Partial<Core.NSR>} f */
 export function noise(f) {

@@ -59,8 +59,9 @@ export function splitter({ host, property, label, vertical, first, min = 15, max
   return node;
 }
 
-// pages is a row of tabs over one host: list of {key, label, doc, draw(host)}; what has been drawn stays.
-export function pages(list, label) {
+// pages is a row of tabs over one host: list of {key, label, doc, draw(host)}; what has been drawn stays. shown(key) hears which one is
+// shown, at the start too (first).
+export function pages(list, label, shown = (_key, _first) => {}) {
   const row = el("div", { class: "pages", role: "tablist", "aria-label": label }), body = el("div", { class: "pagebody" });
   const all = list.map((p, i) => {
     const id = `page-${p.key}`;
@@ -71,7 +72,7 @@ export function pages(list, label) {
     body.append(host);
     return { ...p, tab, host, at: i };
   });
-  function show(key) {
+  function show(key, first = false) {
     for (const p of all) {
       const on = p.key === key;
       p.host.hidden = !on;
@@ -84,6 +85,7 @@ export function pages(list, label) {
       }
     }
     keep(`qwb-${label}`, key);
+    shown(key, first);
   }
   row.addEventListener("keydown", (e) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[e.key], at = all.findIndex((p) => p.tab === document.activeElement);
@@ -94,6 +96,6 @@ export function pages(list, label) {
     next.tab.focus();
   });
   const last = kept(`qwb-${label}`);
-  show(all.some((p) => p.key === last) ? last : all[0].key);
+  show(all.some((p) => p.key === last) ? last : all[0].key, true);
   return { row, body, show, tab: (key) => all.find((p) => p.key === key).tab };
 }

@@ -26,7 +26,8 @@ export function drawLegend(host, scale) {
     for (const t of scale.ticks.toReversed()) {
       if (t.at > free) continue;
       free = t.at - 0.3;
-      const mark = el("span", { class: "legend-tick", "aria-hidden": "true" }, number(t.value).replace(".00e", "e"));
+      const mark = el("span", { class: "legend-tick", "aria-hidden": "true" },
+        c.tick ? c.tick(t.value) : number(t.value).replace(".00e", "e"));
       mark.style.left = `${100 * t.at}%`;
       bar.append(mark);
     }
@@ -40,5 +41,6 @@ export function drawLegend(host, scale) {
 function legendText(scale) {
   if (scale.low) return `from ${scale.low} to ${scale.high}`;
   if (!scale.ticks.length) return "no values";
-  return `from pale, ${small(scale.ticks[0].value)}, to strong, ${small(scale.ticks[scale.ticks.length - 1].value)}`;
+  const text = scale.colouring.tick || small;
+  return `from pale, ${text(scale.ticks[0].value)}, to strong, ${text(scale.ticks[scale.ticks.length - 1].value)}`;
 }

@@ -27,6 +27,9 @@ interface App {
   report: { file: string; draw(main: HTMLElement): void } | null;
   say(text: string, bad?: boolean): void;
   unsay(text: string): void;
+  running(kind: string): boolean;
+  exported(): boolean;
+  paned(key: string, first?: boolean): void;
   command(line: string): void;
   run<K extends keyof Core.Jobs>(kind: K, options?: Core.Jobs[K]["options"]): Promise<Core.Jobs[K]["result"]>;
   change<M extends "set" | "unset" | "undo" | "redo">(method: M, params?: Core.Methods[M]["params"]): Promise<Core.Changed>;
@@ -38,6 +41,40 @@ interface App {
 
 // Shown is what a report has of an app too: to select an operator and to say which there are.
 type Shown = Pick<App, "rows" | "selection"> & Partial<Pick<App, "go">>;
+
+// A view of the page: it draws itself, or is a pane of another one (app.js).
+interface View {
+  key: string;
+  label: string;
+  doc: string;
+  of?: string;
+  usable?(app: App): boolean;
+  draw?(host: HTMLElement, app: App): any;
+}
+
+// How the plan stands, and what to do next (stateline.js).
+interface Standing {
+  text: string;
+  label?: string;
+  act?(): void;
+  doc?: string;
+  quiet?: boolean;
+  warn?: boolean;
+  bad?: boolean;
+}
+
+// A figure of a verdict (verdict.js).
+interface Figure {
+  key: string;
+  what: string;
+  doc: string;
+  figure?: string;
+  note?: string;
+  title?: string;
+  none?: string;
+  stale?: boolean;
+  work?: Core.Work[];
+}
 
 // A column of a table of results; cell, sort and title are of a row.
 interface Column<R> {

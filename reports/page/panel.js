@@ -3,7 +3,7 @@
 import { adviceCard } from "./advice_cards.js";
 import { adviceFor, byName, levelsOf } from "./data.js";
 import { commandLine, el, replace, termed } from "./dom.js";
-import { count, decibels, exact, known, number, percent, small, withError } from "./format.js";
+import { count, exact, known, number, ofNoise, percent, small, sqnr } from "./format.js";
 import { drawChannels, drawHistogram } from "./histogram.js";
 
 // What the states of a tensor mean. Names are those of PPQ, as plans have them.
@@ -40,14 +40,13 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
     }
     const more = (slot) => tools.map((tool) => tool(r, slot)), later = [];
     replace(host, el("h2", null, el("bdi", null, r.name)),
-      el("p", { class: "soft" }, r.op, r.format && [" · ", r.format], r.fused && [" · computed with ", link(r.fused)]),
-      r.stale && el("p", { class: "warn" }, "These figures are of another state of the plan."), more(null), figures(r), r.why
-      && el("p", { class: "soft", title: "Who decided the format of the operator, and why" }, "Decided by ",
-        el("b", null, (view.whys || {})[r.why] || r.why)), advice(r), tensors(r, more, later), pictures && weights(r, later), lossParts(r),
-      view.plan
-        && el("details", null, el("summary", null, "Commands about this operator"),
-          commandLine("qwb plan explain " + shell(r.name) + " " + shell(view.plan)),
-          r.domain === "INT8" && commandLine("qwb set " + shell(view.plan) + " " + shell(r.name) + " domain=fp32")));
+      el("p", { class: "soft" }, r.op, r.format && [" · ", r.format], r.fused && [" · computed with ", link(r.fused)]), more(null),
+      figures(r), r.why
+      && el("p", { class: "soft", title: (view.whys || {})[r.why] || r.why }, r.domain || r.format, ": chosen by ",
+        el("i", null, r.why.replace(/:.*/, ""))), advice(r), tensors(r, more, later), pictures && weights(r, later), lossParts(r), view.plan
+      && el("details", null, el("summary", null, "Commands about this operator"),
+        commandLine("qwb plan explain " + shell(r.name) + " " + shell(view.plan)),
+        r.domain === "INT8" && commandLine("qwb set " + shell(view.plan) + " " + shell(r.name) + " domain=fp32")));
     for (const f of later) f(); // pictures need their width
   }
 
@@ -57,18 +56,18 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
 
   function figures(r) {
     const list = [];
-    const put = (word, doc, value, text) => {
-      if (known(value)) list.push(el("dt", null, termed(word, doc)), el("dd", { title: exact(value) }, text));
+    const put = (word, doc, value, text, title = exact(value)) => {
+      if (known(value)) list.push(el("dt", null, termed(word, doc)), el("dd", { title }, text));
     };
-    put("NSR alone",
-      "NSR of the outputs (noise-to-signal ratio, as at the top) with only this operator quantized, ± its standard error. 0: no error.",
-      r.nsr, withError(r.nsr, r.nsrError) + (known(r.sqnr) ? " (SQNR " + decibels(r.sqnr) + ")" : ""));
+    put("SQNR alone",
+      "SQNR of the outputs (signal-to-noise ratio, as at the top) with only this operator quantized, ± its standard error. Larger is better.",
+      r.nsr, sqnr(r.nsr, r.nsrError), ofNoise(r.nsr, r.nsrError));
     if (r.rank) {
       put("rank", "The places that the operator may have by NSR on other samples.", r.rank[0],
         r.rank[0] === r.rank[1] ? String(r.rank[0]) : r.rank[0] + " to " + r.rank[1]);
     }
-    put("accumulated", "NSR at this operator's output with the whole network quantized.", r.accumulated,
-      withError(r.accumulated, r.accumulatedError) + (known(r.accumulatedSqnr) ? " (SQNR " + decibels(r.accumulatedSqnr) + ")" : ""));
+    put("accumulated", "SQNR at this operator's output with the whole network quantized.", r.accumulated,
+      sqnr(r.accumulated, r.accumulatedError), ofNoise(r.accumulated, r.accumulatedError));
     put("local",
       "NSR at the operator's own output, from float inputs: the sum of clip and round. Its size is relative to that output, not to the network's; no error bar is measured.",
       r.local, small(r.local));

@@ -1,4 +1,5 @@
 // What is selected, shared by all views of a page: one operator, and a set of operators for changes. The address holds the operator.
+import { onPlace, place, placed } from "./address.js";
 
 export function newSelection(options) {
   const { hash = false } = options || {};
@@ -10,7 +11,7 @@ export function newSelection(options) {
     set(name, from) {
       if (name === state.node) return;
       state.node = name || "";
-      if (hash) keep();
+      if (hash) place({ node: state.node });
       tell({ what: "node", from });
     },
     // toggle puts an operator into the set or takes it out.
@@ -34,21 +35,12 @@ export function newSelection(options) {
   function tell(change) {
     for (const f of [...listeners]) f(change, state);
   }
-  function keep() {
-    try {
-      history.replaceState(null, "", state.node ? "#node=" + encodeURIComponent(state.node) : location.pathname + location.search);
-    } catch { /* a frame without an address of its own, as in a notebook */ }
-  }
-  function read() {
-    const m = /^#node=(.*)$/.exec(location.hash);
-    if (!m) return;
-    try {
-      state.set(decodeURIComponent(m[1]), "address");
-    } catch { /* an address that somebody shortened */ }
-  }
+  const read = () => {
+    if (placed("node")) state.set(placed("node"), "address");
+  };
   if (hash) {
     read();
-    addEventListener("hashchange", read);
+    onPlace(read);
   }
   return state;
 }

@@ -39,7 +39,7 @@ func TestAWrongKeyIsFound(t *testing.T) {
 		{"views/export.js", "v.read_back", "v.readback"},
 		{"views/sweep.js", "x.constant_bytes", "x.constants"},
 		{"views/range.js", "r.shared", "r.sharing"},
-		{"views/network.js", `app.run("analyze")`, `app.run("analyze", { sample: 4 })`},
+		{"views/drop.js", `app.run("analyze", { samples: 32 })`, `app.run("analyze", { sample: 32 })`},
 		{"data.js", "judged.nsr_error", "judged.error"},
 	}
 	for _, w := range wrong {

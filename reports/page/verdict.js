@@ -1,13 +1,13 @@
-// The verdict on a plan: one sentence and the figures behind it. Figures that nobody measured are named with the command that finds them.
+// The verdict on a plan: a few words, one sentence, and the figures behind it.
 import { judgedOf } from "./data.js";
 import { commandLine, el } from "./dom.js";
-import { bytes, count, decibels, exact, insignificant, known, noise, number, percent, plural, points, small, withError } from "./format.js";
+import { bytes, count, exact, insignificant, known, number, ofNoise, percent, plural, points, small, sqnr, withError } from "./format.js";
 
 // What an NSR of the outputs usually means; docs/reports.md has the same rule of thumb.
 const levels = {
-  small: "The error at the outputs is small. Accuracy usually stays as it is.",
-  visible: "The error at the outputs is visible. Accuracy may suffer: check it with labelled data.",
-  large: "The error at the outputs is large. Expect a loss of accuracy.",
+  small: "Keeps its accuracy, by the error at the outputs",
+  visible: "May lose accuracy: check it with labelled data",
+  large: "Expect a loss of accuracy",
 };
 
 // headline is the verdict in a sentence.
@@ -29,87 +29,110 @@ export function headline(view) {
         + ". No output is float: there is no NSR.");
   }
   return el("p", { class: "headline " + (v.level || "") },
-    (levels[v.level] ? levels[v.level] + " " : "") + "NSR " + noise(v) + ", measured on " + plural(v.samples, "sample") + ".");
+    (levels[v.level] ? levels[v.level] + ". " : "") + "SQNR " + sqnr(v.nsr, v.nsr_error) + " (NSR " + withError(v.nsr, v.nsr_error)
+      + "), measured on " + plural(v.samples, "sample") + ".");
 }
 
 const scoreText = (x, error, percents) => (percents ? points(x, error) : number(x) + (known(error) ? " ± " + small(error) : ""));
 
-// verdictTiles are the figures, a tile each.
-/** @param {Core.View & { partial?: boolean }} view */
-export function verdictTiles(view) {
-  const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {}), report = /** @type {Partial<Core.Report>} */ (view.report || {}),
-    missing = view.missing || {};
-  const tile = (what, doc, figure, note, title) =>
-    el("div", { class: "tile", title: title || doc }, el("span", { class: "soft" }, what), el("b", null, figure),
-      el("span", { class: "soft" }, note));
-  const score = (x) => (v.percent ? percent(x) : number(x));
-  const tiles = [];
+// worstOf is the operator that does most alone, {node, op, nsr, nsr_error}; null where none was measured.
+/** @param {Core.View} view */
+export function worstOf(view) {
+  const list = (view.report && view.report.layerwise || []).map((l) => ({ node: l.node, op: l.op, ...judgedOf(l) }));
+  const worst = list.reduce((m, l) => (m === null || l.nsr > m.nsr ? l : m), null);
+  return worst && worst.nsr > 0 ? worst : null;
+}
+
+// inWords is the verdict in two or three words, with what it is to be looked at for: "ready", "look at conv_1".
+/** @param {Core.View} view @returns {{ text: string; why: string; level: string; node?: string }} */
+export function inWords(view) {
+  const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {}), worst = worstOf(view), why = headline(view).textContent;
+  const look = worst ? { text: "look at " + worst.node, why, level: "large", node: worst.node }
+    : { text: "loses accuracy", why, level: "large" };
+  if (!known(v.nsr) && !v.metric) return { text: "not measured", why, level: "open" };
+  if (v.budget && v.budget.met === false) {
+    return { text: "budget not proven", why: v.budget.metric + " at most " + number(v.budget.limit) + " is not proven. " + why,
+      level: "visible" };
+  }
+  if (known(v.drop) && v.metric) return v.drop <= 0 || insignificant(v.drop, v.drop_error) ? { text: "ready", why, level: "small" } : look;
+  if (v.mismatches) return { text: v.nsr > 0 ? percent(v.nsr) + " differ" : "ready", why, level: v.nsr > 0 ? "visible" : "small" };
+  if (v.level === "small") return { text: "looks ready", why, level: "small" };
+  return v.level === "visible" ? { ...look, level: "visible" } : look;
+}
+
+// figuresOf are the figures of a verdict: key, what, doc (what it is), figure, note (what it is of), title (with all digits), none (why it
+// is not known, and the command that finds it), stale, work (shares by format).
+/** @param {Core.View & { partial?: boolean }} view @returns {Figure[]} */
+export function figuresOf(view) {
+  const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {}), missing = view.missing || {}, worst = worstOf(view);
+  const list = [], score = (x) => (v.percent ? percent(x) : number(x)), of = view.stale ? "before the last change" : "";
+  /** @param {Figure} f */
+  const put = (f) => list.push(f);
   if (v.metric) {
-    tiles.push(
-      tile(v.metric + ", quantized", "The metric of the last qwb eval of this plan.", score(v.quantized),
-        known(v.float) ? "float " + score(v.float) + ", " + plural(v.scored, "sample") : plural(v.scored, "sample"), exact(v.quantized))
-    );
-    tiles.push(
-      tile("drop of " + v.metric, "How much worse than float, ± its standard error over pairs of predictions (pp: percentage points).",
-        scoreText(v.drop, v.drop_error, v.percent),
-        insignificant(v.drop, v.drop_error) ? "not significant" : known(v.flips) ? plural(v.flips, "changed prediction") : "")
-    );
+    put({ key: "score", what: v.metric + ", quantized", doc: "The metric of the last qwb eval of this plan.", figure: score(v.quantized),
+      note: (known(v.float) ? "float " + score(v.float) + ", " : "") + plural(v.scored, "sample"), title: exact(v.quantized) });
+    put({ key: "drop", what: "drop of " + v.metric,
+      doc: "How much worse than float, ± its standard error over pairs of predictions (pp: percentage points).",
+      figure: scoreText(v.drop, v.drop_error, v.percent),
+      note: insignificant(v.drop, v.drop_error) ? "not significant" : known(v.flips) ? plural(v.flips, "changed prediction") : "" });
   } else if (!view.partial) {
-    tiles.push(tile("accuracy", "Nobody has measured the accuracy of this plan.", "not measured", missing.metric || "qwb eval"));
+    put({ key: "score", what: "accuracy", doc: "Nobody has measured the accuracy of this plan.", none: missing.metric || "qwb eval" });
   }
   if (known(v.nsr) && v.mismatches) {
-    tiles.push(
-      tile("mismatches of the outputs",
-        "Share of the elements of an integer output that differ from those of the float network, ± its standard error.",
-        percent(v.nsr) + (known(v.nsr_error) ? " ± " + percent(v.nsr_error) : ""),
-        view.stale ? "before the last change" : plural(v.samples, "sample"), v.output + ": " + exact(v.nsr))
-    );
+    put({ key: "error", what: "mismatches of the outputs",
+      doc: "Share of the elements of an integer output that differ from those of the float network, ± its standard error.",
+      figure: percent(v.nsr) + (known(v.nsr_error) ? " ± " + percent(v.nsr_error) : ""), note: of || plural(v.samples, "sample"),
+      title: v.output + ": " + exact(v.nsr), stale: view.stale });
   } else if (known(v.nsr)) {
-    tiles.push(
-      tile("NSR of the outputs", "Noise-to-signal ratio: power of the error over power of the signal, ± its standard error; 0 for no error."
+    put({ key: "error", what: "SQNR of the outputs",
+      doc:
+        "Power of the signal over power of the error (SQNR), ± its standard error; larger is better. NSR is the same the other way round."
         + (v.centred ? " Of the class scores before Softmax, without their mean over the classes, which Softmax does not see." : ""),
-        withError(v.nsr, v.nsr_error),
-        view.stale ? "before the last change" : "SQNR " + decibels(v.sqnr_db) + ", " + plural(v.samples, "sample"),
-        v.output + ": " + exact(v.nsr) + " ± " + exact(v.nsr_error))
-    );
-  } else tiles.push(tile("NSR of the outputs", "Noise-to-signal ratio, 0 for no error.", "not measured", missing.report || "qwb analyze"));
+      figure: sqnr(v.nsr, v.nsr_error), note: of || "NSR " + withError(v.nsr, v.nsr_error) + ", " + plural(v.samples, "sample"),
+      title: v.output + ": " + ofNoise(v.nsr, v.nsr_error), stale: view.stale });
+  } else {
+    put({ key: "error", what: "SQNR of the outputs", doc: "Power of the signal over power of the error; larger is better.",
+      none: missing.report || "qwb analyze" });
+  }
   if (v.budget) {
-    tiles.push(
-      tile("budget: " + v.budget.metric, "The limit of the last search.", "≤ " + number(v.budget.limit),
-        v.budget.met ? "met on held-out samples" : v.budget.met === false ? "not met, or not shown to be met" : "")
-    );
+    put({ key: "budget", what: "budget: " + v.budget.metric, doc: "The limit of the last search.", figure: "≤ " + number(v.budget.limit),
+      note: v.budget.met ? "met on held-out samples" : v.budget.met === false ? "not proven" : "" });
   }
   if (v.size_bytes) {
-    tiles.push(
-      tile("size of weights", "Bytes of all constants, with scales and zero points.", bytes(v.size_bytes.quantized),
-        "float " + bytes(v.size_bytes.float), v.size_bytes.quantized + " of " + v.size_bytes.float + " bytes")
-    );
+    put({ key: "size", what: "size of weights", doc: "Bytes of all constants, with scales and zero points.",
+      figure: bytes(v.size_bytes.quantized), note: "float " + bytes(v.size_bytes.float),
+      title: v.size_bytes.quantized + " of " + v.size_bytes.float + " bytes" });
   }
   if (v.work && v.work.length) {
-    tiles.push(
-      el("div", { class: "tile", title: "Share of the multiply-accumulates by the format that they are computed in." },
-        el("span", { class: "soft" }, "work by format"), el("b", null, percent(v.work[0].share) + " " + v.work[0].format),
-        el("span", { class: "split", "aria-hidden": "true" }, v.work.map((w) =>
-          el("i", { style: { "flex-grow": w.share, "flex-basis": "0" } })
-        )), el("span", { class: "soft" }, v.work.slice(1).map((w) =>
-          percent(w.share) + " " + w.format
-        ).join(", ") || count(v.work[0].macs) + " MACs"))
-    );
+    put({ key: "work", what: "work by format", doc: "Share of the multiply-accumulates by the format that they are computed in.",
+      figure: percent(v.work[0].share) + " " + v.work[0].format, work: v.work, note: v.work.slice(1).map((w) =>
+        percent(w.share) + " " + w.format
+      ).join(", ") || count(v.work[0].macs) + " MACs" });
   }
-  const worst = (report.layerwise || []).map((l) => ({ node: l.node, op: l.op, ...judgedOf(l) })).reduce(
-    (m, l) => (m === null || l.nsr > m.nsr ? l : m),
-    null
-  );
-  if (worst && worst.nsr > 0) {
-    tiles.push(
-      el("div", { class: "tile", title: worst.node + ": NSR " + exact(worst.nsr) + " of the outputs with only this operator quantized" },
-        el("span", { class: "soft" }, "most sensitive operator"), el("b", null, el("bdi", null, worst.node)),
-        el("span", { class: "soft" }, worst.op + ", NSR alone " + withError(worst.nsr, worst.nsr_error)))
-    );
+  if (worst) {
+    put({ key: "worst", what: "most sensitive operator", doc: "The operator that does most to the outputs when it alone is quantized.",
+      figure: worst.node, note: worst.op + ", " + sqnr(worst.nsr, worst.nsr_error) + " alone",
+      title: worst.node + ": " + ofNoise(worst.nsr, worst.nsr_error) + " of the outputs with only this operator quantized",
+      stale: view.stale });
   }
-  if (view.stale) { for (const t of tiles) if (/^NSR|^mismatches|sensitive/.test(t.firstChild.textContent)) t.classList.add("stale"); }
-  return el("div", { class: "tiles" }, tiles);
+  return list;
 }
+
+// verdictTiles are the figures, a tile each; where one is not known, it has the command that finds it.
+/** @param {Core.View & { partial?: boolean }} view */
+export function verdictTiles(view) {
+  return el("div", { class: "tiles" },
+    figuresOf(view).map((f) =>
+      el("div", { class: f.stale ? "tile stale" : "tile", title: f.title || f.doc }, el("span", { class: "soft" }, f.what),
+        el("b", null, el("bdi", null, f.none ? "not measured" : f.figure)), f.work && workBar(f.work),
+        el("span", { class: "soft" }, f.none || f.note))
+    ));
+}
+
+// workBar shows the shares of formats.
+/** @param {Core.Work[]} work */
+export const workBar = (work) =>
+  el("span", { class: "split", "aria-hidden": "true" }, work.map((w) => el("i", { style: { "flex-grow": w.share, "flex-basis": "0" } })));
 
 // notKnown is a box that says how to get what is missing.
 export function notKnown(text, command) {

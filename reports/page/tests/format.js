@@ -1,4 +1,4 @@
-import { bytes, count, decibels, duration, insignificant, noise, number, percent, plural, points, problemText, shorten, small,
+import { bytes, count, decibels, duration, insignificant, noise, number, percent, plural, points, problemText, shorten, small, sqnr,
   withError } from "../format.js";
 import { equal, test } from "./unit.js";
 
@@ -20,6 +20,16 @@ test("counts have up to three digits and a prefix", () => {
 
 test("a value is written to the last place of its error", () => {
   equal([withError(0.01334, 0.0061), withError(1234.5, 56), withError(-0.0004, 0.02)], ["0.0133 ± 0.0061", "1234 ± 56", "0.000 ± 0.020"]);
+});
+
+test("an error is written in decibels, its own error from the same figures", () => {
+  equal([sqnr(0.01, null), sqnr(0.01, 0.001), sqnr(0, 0), sqnr(2, null), sqnr(null, 1)], [
+    "20.0 dB",
+    "20.0 ± 0.4 dB",
+    "exact",
+    "-3.0 dB",
+    "–",
+  ]);
 });
 
 test("numbers that are none have names", () => {

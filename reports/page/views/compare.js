@@ -4,7 +4,7 @@ import { decibels, known, number, percent, plural, points, problemText, withErro
 import { drawGraph } from "../graph.js";
 import { drawIntervals } from "./intervals.js";
 import { showPair } from "./pair.js";
-import { dataOptions, dataRows, drawForm, fields, grid, message, part, showOperator, steady } from "./parts.js";
+import { dataForm, dataOptions, drawForm, fields, grid, message, part, showOperator, steady } from "./parts.js";
 import { structureOf } from "./structure.js";
 import { task } from "./task.js";
 
@@ -24,11 +24,11 @@ function drawCompare(host, app) {
       doc: "A plan, a model (also one that another tool quantized), or a folder or file of recorded outputs." },
     { name: "run_b", label: "B", type: "file", of: "any", value: "" },
     { name: "run_c", label: "C (optional)", type: "file", of: "any", value: "" },
-    ...dataRows(app, {}),
     ...fields(app, "compare"),
   ]);
+  const data = dataForm(app);
   const run = task(app, { label: "Compare", kind: "compare", options: () => {
-    const { run_a, run_b, run_c, ...rest } = dataOptions(form.read());
+    const { run_a, run_b, run_c, ...rest } = { ...form.read(), ...dataOptions(data.read()) };
     if (!run_a || !run_b) throw new Error("choose A and B");
     return { ...rest, runs: [run_a, run_b, run_c].filter(Boolean) };
   }, show: (r) => showComparison(result, app, r, changes.firstChild) });
@@ -49,7 +49,7 @@ function drawCompare(host, app) {
         message(changes, problemText(problem), true);
       }
     } }, "Show differing settings and operators");
-  host.replaceChildren(part("Compare", compareView.doc, form.node, run, el("p", {}, settings), changes, result));
+  host.replaceChildren(part("Compare", compareView.doc, form.node, data.node, run, el("p", {}, settings), changes, result));
   return steady(app, () => drawCompare(host, app));
 }
 

@@ -1,6 +1,6 @@
 // Deciding something about one or many operators: what, the estimated effect at once, the command line, and a button that does it.
 import { commandLine, el, replace, unique } from "../dom.js";
-import { bytes, exact, percent, plural, withError } from "../format.js";
+import { bytes, ofNoise, percent, plural, sqnr } from "../format.js";
 
 // What can be decided of operators. values(state) are choices; hand is the first text of a value written by
 // hand; offers, which schemes of the target there are to choose from.
@@ -87,14 +87,19 @@ export function decision(app, { target, before }) {
       replace(effect, choice && about && el("p", { class: "soft" }, "The target has none that these operators share."));
       return;
     }
+    apply.disabled = true;
+    effect.classList.add("asking"); // what stands there is of another choice
     try {
       const e = await app.client.call("estimate", { ...about, properties: properties() });
-      if (mine === asked) replace(effect, effectOf(e));
+      if (mine !== asked) return;
+      replace(effect, effectOf(e));
+      apply.disabled = false;
     } catch (problem) {
       if (mine !== asked) return;
       apply.disabled = problem.kind === "usage" || problem.kind === "decision";
       replace(effect, el("p", { class: "bad" }, problem.message));
     }
+    effect.classList.remove("asking");
   }
 
   async function decide() {
@@ -116,10 +121,10 @@ export function decision(app, { target, before }) {
 /** @param {Core.Estimate} e */
 export function effectOf(e) {
   /** @param {Core.NSR} f */
-  const nsr = (f) => el("b", { title: `${exact(f.nsr)} ± ${exact(f.nsr_error)}` }, withError(f.nsr, f.nsr_error));
+  const nsr = (f) => el("b", { title: ofNoise(f.nsr, f.nsr_error) }, sqnr(f.nsr, f.nsr_error));
   const taken = e.taken_along;
   return [
-    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " NSR of the outputs: ",
+    el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " SQNR of the outputs: ",
       e.before ? [nsr(e.before), " → ", e.after ? nsr(e.after) : "not known"] : "not known before the plan is measured",
       e.stale && " (from figures before the last change)",
       el("span", { class: "soft" },

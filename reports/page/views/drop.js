@@ -1,9 +1,10 @@
 // Files of this machine, dropped on the page or chosen: a model, its data, labels, a plan with its statistics, in folders or not. What has
 // no folder lies in the first folder of the page.
+import { remember } from "../context.js";
 import { el } from "../dom.js";
 import { problemText } from "../format.js";
 import { reportOf } from "./dropped.js";
-import { message, remembered } from "./parts.js";
+import { message } from "./parts.js";
 
 const models = /\.(onnx|tflite|param|gguf)$/i, maybe = /\.(safetensors|bin)$/i, plans = /\.plan\.json$/i, labels = /\.(tsv|csv)$/i,
   samples = /\.(png|jpe?g|gif|bmp|webp|npy|npz|pb)$/i;
@@ -93,9 +94,10 @@ async function keep(app, files, say) {
     if (plans.test(name)) plan = path;
     else if (models.test(name)) model = path;
     else if (maybe.test(name)) other = path;
-    else if (labels.test(name)) remembered.labels = path;
+    else if (labels.test(name)) remember({ labels: path });
     else if (samples.test(name)) {
-      remembered.data = remembered["data to calibrate"] = name.includes("/") ? path.slice(0, path.lastIndexOf("/")) : path;
+      const data = name.includes("/") ? path.slice(0, path.lastIndexOf("/")) : path;
+      remember({ data, "data to calibrate": data });
     }
   }
   say(files.length === 1 ? `${files[0].name} is here` : `${files.length} files are here`);
@@ -108,13 +110,13 @@ async function demo(app, said) {
   try {
     message(said, "drawing pictures …");
     const d = await app.client.demo();
-    Object.assign(remembered, { data: d.data, platform: d.platform });
+    remember({ data: d.data, platform: d.platform });
     message(said, "");
     await app.run("open", { file: d.model });
-    await app.run("calibrate", { platform: d.platform, data: [d.data] });
-    Object.assign(remembered, { data: d.eval, labels: d.labels });
-    await app.run("analyze", { samples: 32 });
     app.go("network");
+    await app.run("calibrate", { platform: d.platform, data: [d.data] });
+    remember({ data: d.eval, labels: d.labels });
+    await app.run("analyze", { samples: 32 });
   } catch (problem) {
     app.say(problemText(problem), true);
   }

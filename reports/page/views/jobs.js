@@ -1,10 +1,11 @@
 // What runs, what waits and what is over, at the foot of the page, with the command lines that do what was done here.
 import { commandLine, el, replace } from "../dom.js";
-import { duration } from "../format.js";
+import { duration, plural } from "../format.js";
 
 const words = { queued: "waits", running: "runs", done: "done", failed: "failed", cancelled: "stopped" };
 
-// jobsBar makes the foot: {node, update(job), command(line)}.
+// jobsBar makes the foot and the progress of what runs: {node, now, update(job), command(line)}; what is known of jobs: busy(), runs(kind),
+// exported(revision).
 /** @param {App} app */
 export function jobsBar(app) {
   const jobs = new Map(); // by id, the oldest first
@@ -26,19 +27,20 @@ export function jobsBar(app) {
         list),
       el("section", { "aria-label": "Commands" }, el("h3", null, "Commands ", copyAll),
         el("p", { class: "soft" }, "Each of these does on the command line what was done here."), log)));
-  const node = el("footer", { class: "foot" }, el("div", { class: "footline" }, now, last, details));
+  const idle = el("span", { class: "now soft" }),
+    node = el("footer", { class: "foot" }, el("div", { class: "footline" }, idle, last, details));
   draw();
 
   // drawNow shows how far the job is that runs.
   function drawNow() {
     const queued = [...jobs.values()].filter((j) => j.state === "queued").length;
     running = [...jobs.values()].find((j) => j.state === "running") || null;
+    waiting.textContent = queued > 0 ? ` ${plural(queued, "job")} queued` : "";
+    idle.textContent = running ? `${running.kind} runs.` : queued ? waiting.textContent : "Nothing runs.";
     kind.hidden = meter.hidden = stop.hidden = !running;
-    waiting.textContent = queued > 0 ? ` ${queued} more wait${queued === 1 ? "s" : ""}` : "";
-    said.className = running ? "" : "soft";
     if (!running) {
       stop.disabled = false;
-      said.textContent = queued > 0 ? "" : "Nothing runs.";
+      said.textContent = "";
       return;
     }
     const { what, done, total, seconds, eta } = running;
@@ -84,6 +86,10 @@ export function jobsBar(app) {
 
   return {
     node,
+    now,
+    busy: () => [...jobs.values()].some((job) => job.state === "queued" || job.state === "running"),
+    runs: (what) => [...jobs.values()].some((job) => job.kind === what && (job.state === "queued" || job.state === "running")),
+    exported: (revision) => [...jobs.values()].some((job) => job.kind === "export" && job.state === "done" && job.revision === revision),
     update(job) {
       const before = jobs.get(job.id);
       if (before && job.state === "queued") return; // the answer to its start, older than what events have said since

@@ -1,4 +1,5 @@
 // The bench itself: the network with its heat, the selected operator beside it, all operators in a table below.
+import { place, placed } from "../address.js";
 import { el, replace } from "../dom.js";
 import { pages, splitter } from "../frame.js";
 import { drawGraph } from "../graph.js";
@@ -6,7 +7,6 @@ import { adviceView } from "./advice.js";
 import { historyView } from "./history.js";
 import { inspectorView } from "./inspector.js";
 import { rankingView } from "./ranking.js";
-import { jobButton } from "./task.js";
 
 export const networkView = {
   key: "network",
@@ -24,6 +24,7 @@ export const networkView = {
         replace(host);
         bench = drawBench(host, app);
       },
+      pane: (key) => bench.pane(key),
       close: () => bench.close(),
     };
   },
@@ -31,8 +32,7 @@ export const networkView = {
 
 /** @param {HTMLElement} host @param {App} app */
 function drawBench(host, app) {
-  const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" }),
-    note = el("div", { class: "measure", role: "status" });
+  const graphHost = el("div", { class: "graphhost" }), below = el("div", { class: "below" });
   const planned = app.state.exists;
   const measured = () => app.rows.some((row) => row.nsr !== null);
   const begin = () => { // where it hurts most
@@ -43,13 +43,13 @@ function drawBench(host, app) {
   begin();
   const parts = []; // handles of the panes that have been drawn
   const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
-  const side = pages((planned ? [inspectorView, adviceView, historyView] : [inspectorView]).map(pane), "side");
+  const side = pages((planned ? [inspectorView, adviceView, historyView] : [inspectorView]).map(pane), "side", app.paned);
   const upper = el("div", { class: "upper" }), bench = el("div", { class: "bench" });
   upper.append(graphHost, splitter({ host: upper, property: "--graph", label: "Width of the network", vertical: true, first: 67 }),
     el("aside", { class: "side", "aria-label": "Details" }, side.row, side.body));
   const border = splitter({ host: bench, property: "--upper", label: "Height of the network", first: 62 });
   bench.append(upper, border, below);
-  host.append(note, bench);
+  host.append(bench);
   parts.push(rankingView.draw(below, app, (open) => {
     bench.classList.toggle("closed", !open);
     border.hidden = !open;
@@ -76,30 +76,16 @@ function drawBench(host, app) {
     shape = now;
     heated = measured();
     replace(graphHost);
-    graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: "nsr" });
+    graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: placed("colour") || "nsr",
+      onColouring: (key) => place({ colour: key === "nsr" ? "" : key }) });
   }
-  function drawNote() {
-    const v = app.view || { stale: false };
-    note.hidden = false;
-    if (!planned) {
-      replace(note, "This model has no plan yet. Samples and a target make one. ",
-        el("button", { type: "button", class: "primary", onclick: () => app.go("open") }, "Choose samples and target"));
-      return;
-    }
-    const measure = jobButton(app, { label: measured() ? "Measure again" : "Measure", kind: "analyze",
-      title: "Run the analysis on the plan as it stands: qwb analyze" });
-    replace(note, v.stale ? ["The figures were measured before the last change. ", measure]
-      : measured() ? null : ["It has not been measured yet which operator makes how much of the error. ", measure]);
-    note.hidden = !note.firstChild;
-  }
-  drawNote();
   drawNetwork();
   const off = app.selection.on((change) => {
     if (change.what === "node" && app.selection.node && change.from !== "advice") side.show("inspector");
   });
   return {
+    pane: (key) => side.show(key === "history" || key === "advice" ? planned ? key : "inspector" : "inspector"),
     update() {
-      drawNote();
       drawNetwork();
       for (const p of parts) if (p && p.update) p.update();
     },

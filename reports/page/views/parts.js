@@ -1,14 +1,8 @@
 // What the views share: forms made of rows, result tables, buttons that run a job, and the choice of a file.
+import { linesOf, onRemember, proposed, remember } from "../context.js";
 import { el, visible } from "../dom.js";
-import { bytes, known, problemText } from "../format.js";
-
-// remembered keeps what was entered in a form, so that data named once are proposed in every view and stay when a tab of the page is left.
-export const remembered = {};
-
-// stored names one remembered field; what the plan says comes first until somebody enters something.
-export function proposed(name, fallback) {
-  return remembered[name] === undefined ? fallback : remembered[name];
-}
+import { bytes, known, plural, problemText } from "../format.js";
+import { baseName } from "../frame.js";
 
 // part is a titled piece of a view. doc is one sentence that says what it is for.
 export function part(title, doc, ...children) {
@@ -21,11 +15,19 @@ let fieldNumber = 0; // for ids that tie labels and hints to their controls
 // type: text (default), number, check, select, many (check boxes), range, file (with a chooser; of: the kind of files).
 /** @param {App} app */
 export function drawForm(app, rows) {
-  const node = el("div", { class: "fields" }), readers = {}, writers = {};
+  const node = el("div", { class: "fields" }), readers = {}, writers = {}, noted = new Map();
+  const names = new Map(rows.filter((row) => row.type !== "many").map((row) => [row.memory || row.name, row.name]));
+  const off = onRemember((more) => { // what another view notes of the same field
+    if (!node.isConnected) return off();
+    for (const [memory, value] of Object.entries(more)) {
+      if (names.has(memory) && noted.get(memory) !== value) writers[names.get(memory)](value);
+    }
+  });
   for (const row of rows) {
     const id = `field${++fieldNumber}`, hint = row.doc ? el("p", { class: "hint", id: `${id}doc` }, row.doc) : null;
     const memory = row.memory || row.name, first = proposed(memory, row.value), keep = (value) => {
-      remembered[memory] = value;
+      noted.set(memory, value);
+      remember({ [memory]: value });
       if (row.changed) row.changed(value);
     };
     const about = { id, "aria-describedby": hint ? `${id}doc` : null };
@@ -248,9 +250,13 @@ export function fields(app, kind, own = {}) {
 }
 
 // dataRows are the fields of a form that say which samples are used; the plan's own data are proposed. fit names what fits something on
-// them: it has a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them.
-/** @param {App} app @param {{ labels?: boolean; samples?: number; note?: string; fallback?: string[]; fit?: string }} choices */
-export function dataRows(app, { labels = true, samples, note, fallback, fit } = {}) {
+// them: it has a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them. own names what
+// needs a number of samples of its own.
+/**
+ * @param {App} app
+ * @param {{ labels?: boolean; samples?: number; note?: string; fallback?: string[]; fit?: string; own?: string }} choices
+ */
+export function dataRows(app, { labels = true, samples, note, fallback, fit, own = fit } = {}) {
   const data = /** @type {Partial<Core.DataOptions>} */ (app.state.data || {}),
     paths = !fit && data.data && data.data.length ? data.data : fallback || [];
   const row = (name, own) => field(app, "trial", name, own), apart = (name) => fit === "search" && `${name} to search`;
@@ -259,14 +265,36 @@ export function dataRows(app, { labels = true, samples, note, fallback, fit } = 
     rows.push(row("labels", { memory: apart("labels"), value: fit === "search" ? "" : data.labels || "" }),
       row("label_offset", { memory: apart("label_offset"), value: data.label_offset || 0 }));
   }
-  rows.push(row("samples", { value: samples }));
+  rows.push(row("samples", { memory: own && `samples to ${own}`, value: samples }));
   return rows;
+}
+
+// dataForm is the form of dataRows, folded into one line that says which samples are used. empty are the words for none named; open, that
+// there is something to fill in.
+/** @param {App} app @param {Parameters<typeof dataRows>[1] & { empty?: string; open?: boolean }} choices */
+export function dataForm(app, { empty = "those of the plan", open = false, ...choices } = {}) {
+  const form = drawForm(app, dataRows(app, choices)), said = el("bdi");
+  const node = el("details", { class: "datafold", open },
+    el("summary", { title: "Which samples this view uses" }, el("b", null, "Samples: "), said, " ",
+      el("span", { class: "change" }, "change")), form.node);
+  const tell = () => {
+    const v = form.read(), list = linesOf(v.data).map(baseName);
+    said.textContent = visible([
+      list.length ? list.join(", ") : empty,
+      v.samples && `${v.samples} of them`,
+      v.labels && `labels ${baseName(v.labels)}${v.label_offset ? ` moved by ${v.label_offset}` : ""}`,
+    ].filter(Boolean).join(", "));
+  };
+  tell();
+  node.addEventListener("change", tell);
+  const off = onRemember(() => node.isConnected ? tell() : off());
+  return { ...form, node };
 }
 
 // dataOptions turns the fields of dataRows into the options of a job.
 export function dataOptions(values) {
   const { data, ...rest } = values;
-  return data ? { ...rest, data: data.split("\n").map((line) => line.trim()).filter(Boolean) } : rest;
+  return data ? { ...rest, data: linesOf(data) } : rest;
 }
 
 // showOperator selects an operator and goes where network, inspector and table show it. Methods name several as "a and 3 more".

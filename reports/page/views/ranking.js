@@ -3,7 +3,7 @@
 import { operatorColumns } from "../columns.js";
 import { operators } from "../data.js";
 import { el, replace } from "../dom.js";
-import { plural, small } from "../format.js";
+import { ofNoise, plural, sqnr } from "../format.js";
 import { keep, kept } from "../frame.js";
 import { drawTable } from "../table.js";
 import { decision } from "./decide.js";
@@ -39,8 +39,8 @@ export const rankingView = {
       replace(worst, tableHost.hidden && first.length > 0 && [
         el("span", { class: "soft" }, "worst: "),
         first.map((row) =>
-          el("button", { type: "button", class: "link", title: `${row.name}: NSR alone ${row.nsr}`, onclick: () =>
-            app.selection.set(row.name, "drawer") }, el("bdi", null, row.name), ` ${small(row.nsr)}`)
+          el("button", { type: "button", class: "link", title: `${row.name}: ${ofNoise(row.nsr, row.nsrError)} alone`, onclick: () =>
+            app.selection.set(row.name, "drawer") }, el("bdi", null, row.name), ` ${sqnr(row.nsr)}`)
         ),
       ]);
     }

@@ -1,9 +1,10 @@
 // Samples whose prediction changed: float, simulated and integers side by side, as the network sees them, and where the error of one sample
 // arises.
+import { judging } from "../context.js";
 import { el } from "../dom.js";
 import { decibels, insignificant, known, percent, plural, points, problemText, small, withError } from "../format.js";
 import { drawOrder } from "../order.js";
-import { dataOptions, dataRows, drawForm, grid, message, part, planned, showOperator, steady, tiles } from "./parts.js";
+import { dataForm, dataOptions, grid, message, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
 
 export const samplesView = {
@@ -33,7 +34,8 @@ const changedTo = (f) => f.int8 || f.sim;
 /** @param {HTMLElement} host @param {App} app */
 function drawSamples(host, app) {
   const result = el("div", { class: "result" });
-  const form = drawForm(app, dataRows(app, { note: "Empty: the data of the plan. Samples that no range was fitted on tell more." }));
+  const form = dataForm(app, { open: !judging(app).labels,
+    note: "Empty: the data of the plan. Samples that no range was fitted on tell more." });
   const run = task(app, { label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), into: result,
     show: (r) => showFlips(result, app, r) });
   const figures = el("div", { class: "result" });
@@ -41,11 +43,9 @@ function drawSamples(host, app) {
     task(app, { label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({ ...dataOptions(form.read()), mode }),
       result: mode === "int8", into: figures, show: (r) => showAccuracy(figures, r) });
   host.replaceChildren(
-    part("Samples",
-      "What is measured in this view uses these; Measure in the view Network uses the samples that the plan was calibrated on.", form.node),
     part("Accuracy",
       "The network in float and quantized, on the same samples. Simulated is enough to compare plans; integers are what the engine will compute: measure them before an export.",
-      measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"),
+      form.node, measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"),
       measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
     part("Predictions that changed", samplesView.doc, run, result)
   );

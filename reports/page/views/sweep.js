@@ -3,25 +3,48 @@ import { commandLine, el } from "../dom.js";
 import { bytes, count, decibels, known, number, percent, plural, problemText, small, withError } from "../format.js";
 import { drawScatter } from "../scatter.js";
 import { drawIntervals } from "./intervals.js";
-import { dataOptions, dataRows, drawForm, fields, grid, message, part, steady, tiles } from "./parts.js";
+import { dataForm, dataOptions, drawForm, fields, grid, message, part, planned, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
 
 export const sweepView = {
   key: "sweep",
-  label: "Sweep and Pareto",
-  doc: "Which options are best, and which differences are chance; which operators to keep in FP32 for an error budget.",
+  label: "Sweep",
+  doc: "Which options are best, and which differences are chance.",
   draw: drawSweep,
   usable: /** @param {App} app */ (app) => Boolean(app.state.model) && !app.state.language,
 };
 
+export const paretoView = {
+  key: "pareto",
+  label: "Pareto",
+  doc: "Which operators to keep in FP32 for an error budget, by error and by work.",
+  draw: drawPareto,
+  usable: planned,
+};
+
 /** @param {HTMLElement} host @param {App} app */
 function drawSweep(host, app) {
-  const s = app.state, result = el("div", { class: "result" }), front = el("div", { class: "result" });
+  const s = app.state, result = el("div", { class: "result" });
   const options = drawForm(app, fields(app, "sweep", { platforms: { value: [s.platform].filter(Boolean) } }));
-  const data = drawForm(app,
-    dataRows(app, { fit: "search",
-      note:
-        "Not those that accuracy is measured on in the end. Half of them choose, the other half (held out) judges. Empty: a sweep takes the few samples that the statistics keep, as a hint within seconds; a search takes the data of the plan." }));
+  const data = searchData(app, "the few that the statistics keep: a hint within seconds");
+  host.replaceChildren(
+    part("Compare options",
+      "Every combination is calibrated on one half of the samples and measured on the other. Plans of the same rank cannot be told apart.",
+      data.node, options.node,
+      task(app, { label: "Sweep", kind: "sweep", options: () => ({ ...dataOptions(data.read()), ...options.read() }),
+        show: (r) => showSweep(result, app, r) }), result)
+  );
+  return steady(app, () => drawSweep(host, app));
+}
+
+/** @param {App} app @param {string} empty */
+const searchData = (app, empty) =>
+  dataForm(app, { fit: "search", empty,
+    note: "Not those that accuracy is measured on in the end. Half of them choose, the other half (held out) judges." });
+
+/** @param {HTMLElement} host @param {App} app */
+function drawPareto(host, app) {
+  const front = el("div", { class: "result" }), data = searchData(app, "those of the plan");
   const search = drawForm(app, [
     { name: "goal", label: "Budget", type: "select", value: "nsr", options: [
       { name: "nsr", label: "plain NSR of the outputs at most (behind a Softmax too)" },
@@ -30,20 +53,16 @@ function drawSweep(host, app) {
     ] },
     { name: "limit", label: "Value", type: "number", step: "any", min: 0, value: 0.01 },
   ]);
-  host.replaceChildren(part("Samples", "", data.node),
-    part("Compare options",
-      "Every combination is calibrated on one half of the samples and measured on the other. Plans of the same rank cannot be told apart.",
-      options.node,
-      task(app, { label: "Sweep", kind: "sweep", options: () => ({ ...dataOptions(data.read()), ...options.read() }),
-        show: (r) => showSweep(result, app, r) }), result),
+  host.replaceChildren(
     part("Keep the most sensitive operators in FP32",
       "Sends operators to FP32 one after the other, the most sensitive first, until the budget is met, and confirms the result on held-out samples.",
-      search.node, task(app, { label: "Search", kind: "dispatch", only: "--auto", options: () => {
+      data.node, search.node, task(app, { label: "Search", kind: "dispatch", only: "--auto", options: () => {
         const { goal, limit } = search.read();
         if (limit === undefined) throw new Error("give the budget a value");
         return { ...dataOptions(data.read()), auto: true, [{ nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine" }[goal]]: limit };
-      }, show: (r) => showSearch(front, app, r) }), front));
-  return steady(app, () => drawSweep(host, app));
+      }, show: (r) => showSearch(front, app, r) }), front)
+  );
+  return steady(app, () => drawPareto(host, app));
 }
 
 // differing are the names of rows without what all of them have in common.

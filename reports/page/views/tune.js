@@ -1,7 +1,7 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import { el } from "../dom.js";
 import { decibels, number, plural, small, withError } from "../format.js";
-import { dataOptions, dataRows, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
+import { dataForm, dataOptions, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
 
 export const tuneView = {
@@ -23,21 +23,21 @@ function drawTune(host, app) {
   });
   const form = drawForm(app, [
     method,
-    ...dataRows(app, { fit: "tune", labels: false, samples: 64,
-      note:
-        "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on." }),
     ...rest,
   ]);
+  const data = dataForm(app, { fit: "tune", labels: false, samples: 64, empty: "those that the plan was calibrated on",
+    note:
+      "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on." });
   const result = el("div", { class: "result" });
   const start = task(app, { label: "Tune", kind: "tune",
     doc: "The model file is not changed; the new values lie in a file beside the plan, and undo takes the step back.", options: () => {
-      const values = dataOptions(form.read());
+      const values = { ...dataOptions(data.read()), ...form.read() };
       if (!values.method) throw new Error("choose a method, or auto");
       return { ...values, method: values.method.includes("auto") ? ["auto"] : values.method };
     }, show: (r) => showTuned(result, app, r) });
   const list = el("dl", { class: "glossary" });
   for (const m of methods) list.append(el("dt", {}, m.name), el("dd", {}, m.doc));
-  host.replaceChildren(part("Tune the plan", tuneView.doc, form.node, start, result), part("What the methods do", "", list));
+  host.replaceChildren(part("Tune the plan", tuneView.doc, data.node, form.node, start, result), part("What the methods do", "", list));
   return steady(app, () => drawTune(host, app));
 }
 

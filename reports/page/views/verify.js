@@ -1,7 +1,7 @@
 // Verification as a traffic light: does the integer program compute what the plan says, integer by integer; where it first does not.
 import { el } from "../dom.js";
 import { cosine, count, number, percent, plural, small } from "../format.js";
-import { dataOptions, dataRows, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
+import { dataForm, dataOptions, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
 
 export const verifyView = {
@@ -16,17 +16,15 @@ export const verifyView = {
 /** @param {HTMLElement} host @param {App} app */
 function drawVerify(host, app) {
   const result = el("div", { class: "result" });
-  const form = drawForm(app, [
-    ...dataRows(app, { labels: false, samples: 8, note: "Empty: the data of the plan." }),
-    ...fields(app, "verify"),
-  ]);
+  const form = drawForm(app, fields(app, "verify"));
+  const data = dataForm(app, { labels: false, samples: 8, own: "verify", note: "Empty: the data of the plan." });
   const run = task(app, { label: "Verify", kind: "verify", options: () => {
-    const { against, ...rest } = dataOptions(form.read());
+    const { against, ...rest } = { ...form.read(), ...dataOptions(data.read()) };
     return against ? { ...rest, against: [against] } : rest;
   }, into: result, show: (r) => showVerified(result, app, r) });
   const last = app.state.verification;
   if (last) result.append(el("p", { class: "hint" }, lastText(last)));
-  host.replaceChildren(part("Verify the integers", verifyView.doc, form.node, run, result));
+  host.replaceChildren(part("Verify the integers", verifyView.doc, data.node, form.node, run, result));
   return steady(app, () => drawVerify(host, app));
 }
 
