@@ -1,5 +1,7 @@
 package ncnn
 
+import "math"
+
 // windowKeys says where the layers that move a window have its sizes: keys of width and height, of which the second has the first's number
 // where it stands nowhere.
 var windowKeys = map[string]struct{ size, dilation, stride int }{"Convolution": {1, 2, 3}, "ConvolutionDepthWise": {1, 2, 3},
@@ -42,6 +44,44 @@ func (l *layer) values(report func(rule, node, format string, a ...any)) {
 		x, y := l.pair(w.size, 0)
 		if n := times(times(x, y), l.integer(0, 0)); n > 0 && l.integer(keySize(l), 0)%n != 0 {
 			report("values", l.name, "%d weights for %d outputs and windows of %d x %d", l.integer(keySize(l), 0), l.integer(0, 0), x, y)
+		}
+	}
+}
+
+// wires says how many blobs the layers read and make that do not have one of both; ncnn refuses to load others.
+var wires = map[string]struct{ least, most, made int }{"Input": {0, 0, 1}, "MemoryData": {0, 0, 1}, "Split": {1, 1, math.MaxInt},
+	"Slice": {1, 1, math.MaxInt}, "BinaryOp": {1, 2, 1}, "MatMul": {1, 2, 1}, "Concat": {1, math.MaxInt, 1}, "Eltwise": {1, math.MaxInt, 1},
+	"Reshape": {1, math.MaxInt, 1}, "Crop": {1, math.MaxInt, 1}, "Interp": {1, math.MaxInt, 1}, "Noop": {0, math.MaxInt, math.MaxInt}}
+
+const dynamic = 19 // the key of a convolution that reads its weights
+
+// operands requires the numbers of blobs that a layer of the type reads and makes.
+func (l *layer) operands(report func(rule, node, format string, a ...any)) {
+	w, ok := wires[l.typ]
+	if _, known := arrays[l.typ]; !ok && known {
+		if w.least, w.most, w.made = 1, 1, 1; l.integer(dynamic, 0) != 0 {
+			w.most = 3
+		}
+	} else if !ok {
+		return
+	}
+	if in, out := len(l.bottoms), len(l.tops); in < w.least || in > w.most || out > w.made || out < 1 && l.typ != "Noop" {
+		report("operands", l.name, "a %s that reads %d and makes %d blobs", l.typ, in, out)
+	}
+}
+
+// finite requires numbers in the arrays that are no scales, which have a rule of their own.
+func (l *layer) finite(report func(rule, node, format string, a ...any)) {
+	list := l.weights
+	if quantizes[l.typ] && l.integer(keyInt8, 0) != 0 {
+		list = list[:min(1+truth(l.integer(keyBias(l), 0) != 0), len(list))]
+	}
+	for k, w := range list {
+		for i, x := range w.floats {
+			if d := float64(x); math.IsNaN(d) || math.IsInf(d, 0) {
+				report("numbers", l.name, "number %d of array %d is %g", i, k, x)
+				return
+			}
 		}
 	}
 }

@@ -285,6 +285,8 @@ func rules() []export.Rule {
 		{Name: "parameters", Doc: "parameters are key=value with keys up to 31, each once, numbers of up to 15 characters", Fix: again},
 		{Name: "known-layers", Doc: "every layer is one that this reader knows", Fix: "keep layers of other types out of the file"},
 		{Name: "blobs", Doc: "every blob is made before it is read, and read once: copies are made by Split", Fix: again},
+		{Name: "operands", Doc: "a layer reads and makes as many blobs as its type does", Fix: again},
+		{Name: "numbers", Doc: "biases and other numbers of layers are numbers, not NaN or infinite", Fix: "calibrate again"},
 		{Name: "tags", Doc: "weights are tagged as float, half or int8, and as int8 only where the layer has int8_scale_term", Fix: again},
 		{Name: "weights", Doc: "the file .bin holds the arrays of all layers and nothing else", Fix: "keep the two files of one export together"},
 		{Name: "values", Doc: "windows, strides and dilations are above 0 and fit, types and axes are some that there are", Fix: again},
@@ -326,6 +328,8 @@ func (n *net) examine(report func(rule, node, format string, a ...any)) {
 			made[t] = l
 		}
 		l.values(report)
+		l.operands(report)
+		l.finite(report)
 		if sum := arrays[l.typ]; sum != nil && (quantizes[l.typ] || l.typ == "Convolution1D" || l.typ == "Deconvolution") {
 			l.examine(report)
 		}

@@ -19,7 +19,8 @@ type rule struct {
 }
 
 // rules lists what Check looks for.
-var rules = []rule{structureRule, opsetRule, operatorsRule, scaleRule, zeroPointRule, pairRule, zeroPointZeroRule, signedRule, rankZeroRule,
+var rules = []rule{structureRule, opsetRule, operatorsRule, scaleRule, poolScaleRule, zeroPointRule,
+	pairRule, zeroPointZeroRule, signedRule, rankZeroRule,
 	perTensorRule, axisRule, inputsRule, weightFormRule, weightZeroPointRule, floatBiasRule, integerBiasRule, splitFusionRule, placementRule,
 	integerOutputRule, oneTypeRule, passiveRule, fixedScaleRule, typesRule, scaleTypeRule, blocksRule, packedRule, floatZeroRule,
 	parserOperatorsRule, parserTypesRule, parserAttributesRule, parserBlocksRule, strongTypesRule, subsampleRule, guardRule,

@@ -201,6 +201,12 @@ var faults = []fault{
 		require.NoError(s, err)
 		s.SetInput(s.node(w1DQ).ID, 1, v)
 	}, true},
+	{"scale", "onnxruntime", "a subnormal scale", func(s surgeon) { s.params(tensor.FromF32([]float32{1e-42}), nil, xQ, xDQ) }, true},
+	{"scale", "trt_int8", "codes that are infinite", func(s surgeon) { s.params(f32(1, 1, 1e38, 1), nil, w1Q, w1DQ) }, true},
+	{"pool-scale", "onnxruntime", "a mean that is a millionth of a step", func(s surgeon) {
+		s.node("pool").Op, s.node("pool").Attrs = "GlobalAveragePool", nil
+		s.params(tensor.FromF32([]float32{1e12}), nil, pQ, pDQ)
+	}, true},
 	{"scale", "trt_int8", "the zero scale of a dead channel", func(s surgeon) { s.params(f32(1, 0, 1, 1), nil, w1Q, w1DQ) }, true},
 	{"numbers", "onnxruntime", "NaN in a bias in float", func(s surgeon) { s.set("add", 1, f32(1, float32(math.NaN()))) }, true},
 	{"numbers", "trt_int8", "a code that is NaN", func(s surgeon) {

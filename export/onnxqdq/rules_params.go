@@ -9,17 +9,36 @@ import (
 	"qwb/quantizer/target"
 )
 
-var scaleRule = rule{Name: "scale", meaning: true, Doc: "every scale is positive and finite: a zero scale of a dead channel ends " +
-	"TensorRT's build", Fix: "give a dead channel the scale of its neighbours",
+var scaleRule = rule{Name: "scale", meaning: true, Doc: "every scale is positive, finite, not subnormal, and 127 steps of it are " +
+	"finite: a zero scale of a dead channel ends TensorRT's build", Fix: "give a dead channel the scale of its neighbours",
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
 			for i, s := range c.scales(n) {
-				if !qmath.Representable(s) {
+				if !qmath.Workable(s) {
 					c.report(n, "scale %d is %g", i, s)
 					return
 				}
 			}
 		}, quantizeLinear, dequantizeLinear)
+	}}
+
+var poolScaleRule = rule{Name: "pool-scale", Doc: "the scales of a GlobalAveragePool on integers are at most 2^8 or 2^32 apart, by the " +
+	"number of its elements: the kernel ends with an error beyond", applies: onRuntime,
+	Fix: "give input and result scales that are nearer to each other",
+	check: func(c *checker) {
+		c.each(func(n *graph.Node) {
+			dq := c.dequantizer(n, 0)
+			x, ok := c.g.Value(n.Input(0)).Shape.Ints()
+			if dq == nil || !ok || len(x) < 3 {
+				return
+			}
+			for _, q := range c.readers(n, 0) {
+				in, out := c.scales(dq), c.scales(q)
+				if size := tensor.Count(x[2:]); is(q, quantizeLinear) && len(in) == 1 && len(out) == 1 && !qmath.PoolFactor(in[0], out[0], size) {
+					c.report(n, "scale %g in front of it, %g behind it, and %d elements", in[0], out[0], size)
+				}
+			}
+		}, "GlobalAveragePool")
 	}}
 
 var zeroPointRule = rule{Name: "zero-point", meaning: true, Doc: "the zero point is written out, in the shape of the scale and the type " +

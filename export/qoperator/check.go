@@ -2,12 +2,12 @@ package qoperator
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -28,7 +28,8 @@ var rules = []rule{
 	{export.Rule{Name: "opset", Doc: "the opset is one that the platform's readers know", Fix: "export for a platform that reads it"}, opset},
 	{export.Rule{Name: "type", Doc: "codes are uint8 or int8; input, result and zero points have one type; uint8 weights need uint8 inputs",
 		Fix: "choose one type for the operator"}, types},
-	{export.Rule{Name: "scale", Doc: "scales are constants of float32, above 0 and finite", Fix: "calibrate again"}, scales},
+	{export.Rule{Name: "scale", Doc: "scales are constants of float32, above 0, not subnormal, and 127 steps of them are finite; those of " +
+		"a QLinearGlobalAveragePool are at most 2^8 or 2^32 apart, by its elements", Fix: "calibrate again"}, scales},
 	{export.Rule{Name: "granularity", Doc: "only weights have several scales, one for each output channel, and one zero point for all",
 		Fix: "one scale per tensor, or weights per channel"}, granularity},
 	{export.Rule{Name: "bias", Doc: "a bias is int32, with one number per output channel",
@@ -177,11 +178,32 @@ func scales(c *checker) {
 				c.report(n, "the scale at input %d is not a constant of float32", i)
 				continue
 			}
-			if k := slices.IndexFunc(s.F32(), func(x float32) bool { return !(x > 0) || math.IsInf(float64(x), 0) }); k >= 0 || s.Len() == 0 {
-				c.report(n, "scale %d at input %d is not above 0 and finite", k, i)
+			if k := slices.IndexFunc(s.F32(), func(x float32) bool { return !qmath.Workable(x) }); k >= 0 || s.Len() == 0 {
+				c.report(n, "scale %d at input %d is 0 or below, too small or too large", k, i)
 			}
 		}
+		if n.Op == "QLinearGlobalAveragePool" {
+			c.poolScale(n)
+		}
 	})
+}
+
+// poolScale applies the rule about the scales of a pool over all, which stand at inputs 1 and 3.
+func (c *checker) poolScale(n *graph.Node) {
+	in, _ := c.input(n, 1)
+	out, _ := c.input(n, 3)
+	x, ok := c.g.Value(n.Input(0)).Shape.Ints()
+	if in == nil || out == nil || in.DType != tensor.Float32 || out.DType != tensor.Float32 || in.Len() != 1 || out.Len() != 1 ||
+		!ok || len(x) < 3 {
+		return
+	}
+	size := tensor.Count(x[2:])
+	if n.AttrInt("channels_last", 0) != 0 {
+		size = tensor.Count(x[1 : len(x)-1])
+	}
+	if a, b := in.F32()[0], out.F32()[0]; !qmath.PoolFactor(a, b, size) {
+		c.report(n, "scale %g for what it reads, %g for what it gives, and %d elements", a, b, size)
+	}
 }
 
 func granularity(c *checker) {

@@ -316,6 +316,24 @@ func node(t *testing.T, g *graph.Graph, name string) *graph.Node {
 	return g.Node(id)
 }
 
+// TestPoolScale: the kernel of a mean over all ends with an error where the scales of both sides are too far apart.
+func TestPoolScale(t *testing.T) {
+	for out, want := range map[float32]int{0.5: 0, 1e-42: 2, 1e-5: 1, 1e12: 1} {
+		g := graphtest.Parse(t, fmt.Sprintf(`
+opset 17
+opset com.microsoft 1
+input x: u8[1,4,6,6]
+const s: f32[] = [0.5]
+const z: u8[] = [0]
+const o: f32[] = [%g]
+y: u8[1,4,1,1] = com.microsoft::QLinearGlobalAveragePool(x, s, z, o, z) "pool"
+output y
+`, out))
+		require.Empty(t, graph.InferShapes(g))
+		require.Len(t, qoperator.Check(g, &target.ONNXRuntime), want, "%g", out)
+	}
+}
+
 // TestPlantedFaults: each rule finds its fault, and nothing else is said of a file without one.
 func TestPlantedFaults(t *testing.T) {
 	tg := target.ONNXRuntime

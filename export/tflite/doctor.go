@@ -94,6 +94,9 @@ var checks = []rule{
 				have[k] = true
 			}
 		}
+		if len(c.sub.Outputs) == 0 {
+			c.report(-1, "it has no outputs")
+		}
 		for _, k := range c.sub.Outputs {
 			if !have[k] {
 				c.report(-1, "output %q is not computed", c.sub.Tensors[k].Name)
@@ -258,7 +261,8 @@ func (c *checker) weights(f func(op int, x, w *tf.Tensor)) {
 }
 
 func rules() []export.Rule {
-	var list []export.Rule
+	list := []export.Rule{{Name: "layout", Doc: "numbers lie at multiples of their size and texts end with 0: the interpreter verifies files",
+		Fix: "write the file anew, with a library of FlatBuffers"}}
 	for _, r := range slices.Concat(checks, kernelChecks) {
 		list = append(list, r.Rule)
 	}
@@ -277,6 +281,9 @@ func Check(b []byte) ([]export.Finding, error) {
 	if m.Version != schemaVersion {
 		found = append(found, export.Finding{Rule: "version", Text: fmt.Sprintf("the file has version %d of the schema, not %d", m.Version,
 			schemaVersion)})
+	}
+	if m.Loose {
+		found = append(found, export.Finding{Rule: "layout", Text: "numbers lie at no multiples of their size, or a text does not end"})
 	}
 	for i := range m.Subgraphs {
 		for _, r := range slices.Concat(checks, kernelChecks) {

@@ -82,10 +82,30 @@ func (s *sizes) output(o *tf.Operator, in [][]int) ([]int, error) {
 		return s.averaged(o, in[0])
 	case "RESHAPE":
 		return s.reshaped(o, in[0])
+	case "PAD", "PADV2":
+		return s.padded(o, in)
 	case "TRANSPOSE_CONV":
 		return nil, nil
 	}
 	return in[0], nil
+}
+
+func (s *sizes) padded(o *tf.Operator, in [][]int) ([]int, error) {
+	x, pads := in[0], s.constant(o, 1)
+	if len(in[1]) != 2 || in[1][0] != len(x) || in[1][1] != 2 {
+		return nil, fmt.Errorf("the input is %v, the paddings are %v", x, in[1])
+	}
+	if len(pads) != 2*len(x) {
+		return nil, nil // computed, or of 64 bits
+	}
+	y := slices.Clone(x)
+	for i, n := range pads {
+		if n < 0 {
+			return nil, fmt.Errorf("a padding of %d", n)
+		}
+		y[i/2] += n
+	}
+	return y, nil
 }
 
 func convolved(o *tf.Operator, in [][]int) ([]int, error) {
@@ -98,7 +118,7 @@ func convolved(o *tf.Operator, in [][]int) ([]int, error) {
 		n := o.Options.Int("depth_multiplier") // kernels that do not take it compute it from the sizes
 		channels, fits = w[3], w[0] == 1 && x[3] > 0 && w[3]%x[3] == 0 && !(n > 0 && w[3]%n == 0 && w[3] != x[3]*n)
 	}
-	if !fits {
+	if !fits || w[1] <= 0 || w[2] <= 0 {
 		return nil, fmt.Errorf("the input is %v, the weights are %v", x, w)
 	}
 	if len(in) > 2 && in[2] != nil && tensor.Count(in[2]) != channels {

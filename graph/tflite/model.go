@@ -9,7 +9,16 @@ type Model struct {
 	Subgraphs   []Subgraph // the first is the main one
 	Metadata    []Metadata
 	Signatures  []Signature
+	// Loose: numbers of the file lie at no multiples of their size, or a text does not end, so that readers that verify files refuse it.
+	// Read says so, Write does not write such files.
+	Loose bool
 }
+
+// What Unread says of tensors that no interpreter loads.
+const (
+	Outside    = "data outside the file"
+	Undetailed = "quantization of a kind whose details are missing"
+)
 
 // Metadata is named data that readers may ignore.
 type Metadata struct {

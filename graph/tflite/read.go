@@ -60,6 +60,7 @@ func read(b []byte) (*Model, error) {
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
+	m.Loose = r.Loose()
 	if len(m.Subgraphs) == 0 {
 		return nil, errors.New("has no subgraph")
 	}
@@ -145,7 +146,7 @@ func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
 		t.Unread = "variants"
 	}
 	if v.Number(tensorExternal, 4, false, 0) != 0 {
-		t.Unread = "data outside the file"
+		t.Unread = Outside
 	}
 	if v.Has(tensorQuantization) {
 		q := v.Child(tensorQuantization)
@@ -153,6 +154,9 @@ func (f *file) tensor(v flatbuffer.View) (Tensor, error) {
 			Min: q.Floats(quantMin), Max: q.Floats(quantMax)}
 		if q.Byte(quantDetails) != 0 {
 			t.Unread = "quantization in blocks or of its own"
+			if !q.Has(quantDetails + 1) {
+				t.Unread = Undetailed
+			}
 		}
 	}
 	if f.Err() != nil {

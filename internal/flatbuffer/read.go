@@ -10,9 +10,10 @@ import (
 
 // Reader walks the tables of a file and checks every offset. It keeps the first error; what is read after it is zero.
 type Reader struct {
-	b    []byte
-	err  error
-	left int
+	b     []byte
+	err   error
+	left  int
+	loose bool
 }
 
 // New reads b, which must not change while what was read of it is in use. It copies out at most about left elements: tables may be shared,
@@ -24,6 +25,10 @@ func (r *Reader) Root() View { return r.table(r.u32(0)) }
 
 // Err is the first error.
 func (r *Reader) Err() error { return r.err }
+
+// Loose reports whether a number that was read lies at no multiple of its size, or a text has no zero behind it: FlatBuffers' own verifier
+// refuses such a file, which this package reads.
+func (r *Reader) Loose() bool { return r.loose }
 
 var errEnds = errors.New("an offset leads out of the file: it is truncated or damaged")
 
@@ -76,6 +81,7 @@ func (r *Reader) u32(pos int) int {
 	if !r.in(pos, 4) {
 		return 0
 	}
+	r.loose = r.loose || pos%4 != 0
 	return int(binary.LittleEndian.Uint32(r.b[pos:]))
 }
 
@@ -83,6 +89,7 @@ func (r *Reader) u16(pos int) int {
 	if !r.in(pos, 2) {
 		return 0
 	}
+	r.loose = r.loose || pos%2 != 0
 	return int(binary.LittleEndian.Uint16(r.b[pos:]))
 }
 
@@ -112,6 +119,7 @@ func (v View) at(slot, n int) int {
 		v.r.Fail(errEnds)
 		return -1
 	}
+	v.r.loose = v.r.loose || (v.pos+off)%n != 0
 	return v.pos + off
 }
 
@@ -198,6 +206,9 @@ func (r *Reader) text(p int) string {
 		return ""
 	}
 	b := r.Slice(p+4, r.u32(p))
+	if end := p + 4 + len(b); r.err == nil {
+		r.loose = r.loose || end >= len(r.b) || r.b[end] != 0
+	}
 	if !r.Spend(len(b) / 8) {
 		return ""
 	}

@@ -150,3 +150,16 @@ func (g Grid) Narrow() bool {
 func Representable(scale float32) bool {
 	return scale > 0 && !math.IsInf(float64(scale), 0)
 }
+
+// Workable reports whether engines compute with scale as it stands: it is representable, not subnormal (some take those for 0), and 127
+// steps of it are finite in float32. ScaleFromRange gives no other.
+func Workable(scale float32) bool {
+	return scale >= smallestNormal && scale <= math.MaxFloat32/127
+}
+
+// PoolFactor reports whether ONNX Runtime's GlobalAveragePool on integers takes the scales of its input and its result for a mean of n
+// numbers: in / (out * n) from 2^-32 to below 2^8 (CheckQLinearGlobalAveragePoolScaleAndSize); it ends with an error beyond.
+func PoolFactor(in, out float32, n int) bool {
+	f := in / (out * float32(n))
+	return f >= 0x1p-32 && f < 256
+}
