@@ -84,7 +84,7 @@ func TestWhyDidItLose(t *testing.T) {
 	p.choose("select", "What to decide", "fp32")
 	p.until(`/Estimated/.test(text())`)
 	p.shoot("walk-3-estimate")
-	p.click(".decide button", "Apply")
+	p.click(".decide button", "Use")
 	p.until(`/domain=fp32/.test(document.querySelector("footer").textContent)`)
 	p.click(".stateline button", "Measure again$")
 	p.until(headNSR + fmt.Sprintf(" < %g", before/2))

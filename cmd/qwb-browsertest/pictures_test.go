@@ -102,7 +102,7 @@ func picturesOfMobileNet(t *testing.T) {
 	p.do(p.sized(look{1240, 1100, false}))
 	p.draw("workbench-operator")
 	p.do(p.sized(paper))
-	p.click(".actions button", "Apply")
+	p.click(".actions button", "Use")
 	p.until(`/changed; Undo takes it back/.test(text())`)
 	p.click("[role=tab]", "History")
 	p.until(`/#2/.test(one("[role=tabpanel]").innerText)`)

@@ -20,7 +20,7 @@ func TestSchemesAreThoseOfTheTarget(t *testing.T) {
 	require.NotContains(t, names, "int4-sym-g32")
 	p.choose("select", "Scheme of weights", "int8-sym-tensor")
 	p.until(`/weights=int8-sym-tensor/.test(text()) && /SQNR of the outputs/.test(text())`)
-	p.click(".decide button", "Apply")
+	p.click(".decide button", "Use")
 	p.until(`all("button", "↶ Undo").some((b) => !b.disabled)`)
 	require.Len(t, inForce(t, dir), 1)
 

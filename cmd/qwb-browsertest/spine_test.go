@@ -22,7 +22,7 @@ func TestTheStepsSayHowThingsStand(t *testing.T) {
 	p.operators()
 	p.js(`all(".tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
 	p.choose("select", "What to decide", "fp32")
-	p.click(".decide button", "Apply")
+	p.click(".decide button", "Use")
 	p.until(`one(".stateline.warned", /measured before the last change/)`)
 	states("Model: done; Data: done; Measure: not of the plan as it is; Improve: done; Prove: not yet; Ship: not yet")
 	var said string

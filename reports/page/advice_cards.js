@@ -31,7 +31,8 @@ export function adviceCard(a, selection, buttons) {
   return el("li", null, el("h3", null, causeText(a.cause)),
     names.length > 0 && el("div", { class: "names" }, shown.map(link), names.length > shown.length
       && el("details", null, el("summary", null, "and " + (names.length - shown.length) + " more"), names.slice(shown.length).map(link))),
-    el("p", null, a.evidence + "."), effects(a).map((text) => el("p", text.props, text.text)), a.command && line(a.command),
+    el("p", null, a.evidence.charAt(0).toUpperCase() + a.evidence.slice(1) + "."), effects(a).map((text) => el("p", text.props, text.text)),
+    a.command && line(a.command),
     (a.others || []).length > 0 && el("details", null, el("summary", null, "other commands that help"), a.others.map(line)));
 }
 

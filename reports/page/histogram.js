@@ -15,20 +15,21 @@ function shapeOf(t) {
 }
 
 // drawHistogram draws a tensor into host. Options: grid {scale, zero, lowest, highest} (else tensor.grid); onDrag(lo, hi, done), which
-// makes the handles; onPick(threshold), which makes the observers buttons; other, a second tensor drawn as an outline; height. It returns
-// {setRange(lo, hi), setGrid(grid)}.
+// makes the handles; keyed: false leaves out which line is which observer's; other, a second tensor drawn as an outline; height. It returns
+// {setRange(lo, hi), setGrid(grid), setNote(lines)}: what stands beside the handle that is moved.
 export function drawHistogram(host, tensor, options) {
-  const { onDrag, onPick, other, height = 170 } = options || {};
+  const { onDrag, other, keyed = true, height = 170 } = options || {};
   const shape = shapeOf(tensor), second = other && shapeOf(other);
-  let grid = (options && options.grid) || tensor.grid || null, lo = shape.lo, hi = shape.hi, width = 0, scale = null;
+  let grid = (options && options.grid) || tensor.grid || null, lo = shape.lo, hi = shape.hi, width = 0, scale = null, said = [],
+    moved = "hi";
   const picture = svg("svg", { class: "histogram", role: onDrag ? "group" : "img", "aria-label": label() });
   const note = el("p", { class: "soft levels" });
-  replace(host, picture, note, key());
+  replace(host, picture, note, keyed && key());
   if (!shape.counts.length || !(shape.edges.at(-1) > shape.edges[0])) {
     replace(host,
       el("p", { class: "soft" },
         shape.counts.length ? "All values are " + number(shape.edges[0]) + "." : "No histogram of this tensor is known."));
-    return { setRange() {}, setGrid() {} };
+    return { setRange() {}, setGrid() {}, setNote() {} };
   }
   new ResizeObserver(() => {
     if (host.clientWidth && Math.abs(host.clientWidth - width) > 1) draw();
@@ -42,6 +43,10 @@ export function drawHistogram(host, tensor, options) {
     },
     setGrid(g) {
       grid = g;
+      draw();
+    },
+    setNote(lines) {
+      said = lines;
       draw();
     },
   };
@@ -79,8 +84,17 @@ export function drawHistogram(host, tensor, options) {
         )
       ), svg("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }),
       ticks(from, to).map((v) => svg("text", { class: "tick mid", x: Math.min(Math.max(x(v), 22), width - 22), y: height - 6 }, number(v))),
-      onDrag && [handle("lo", top, bottom), handle("hi", top, bottom)]);
+      onDrag && [handle("lo", top, bottom), handle("hi", top, bottom), beside(x, top)]);
     if (focused) picture.querySelector("[data-end=" + focused + "]").focus();
+  }
+
+  // beside is what stands next to the handle that is moved, on the side where there is room.
+  function beside(x, top) {
+    const at = x(moved === "lo" ? lo : hi), left = moved === "lo" ? at > width / 2 : at > 184;
+    return said.length > 0
+      && svg("g", { class: "beside-handle", "aria-hidden": "true" },
+        svg("rect", { x: left ? at - 176 : at + 10, y: top + 4, width: 166, height: 17 * said.length + 8, rx: 5 }),
+        said.map((line, i) => svg("text", { class: i ? "" : "first", x: left ? at - 168 : at + 18, y: top + 20 + 17 * i }, line)));
   }
 
   // levels is a strip below the axis with a mark for each value that can be represented, a solid band where they lie too close to draw.
@@ -114,6 +128,7 @@ export function drawHistogram(host, tensor, options) {
       svg("rect", { class: "grip", x: px - 12, y: top - 8, width: 24, height: bottom - top + 8 }),
       svg("line", { x1: px, x2: px, y1: top - 8, y2: bottom }), svg("path", { d: "M" + (px - 6) + " " + (top - 10) + "h12l-6 9z" }));
     function move(v, done) {
+      moved = end;
       if (end === "lo") lo = Math.min(v, hi - step / 100);
       else hi = Math.max(v, lo + step / 100);
       draw();
@@ -149,13 +164,15 @@ export function drawHistogram(host, tensor, options) {
     return el("ul", { class: "key", "aria-label": "Ranges by observer" }, shape.thresholds.map((t, i) => {
       const text = [el("b", null, t.method), " " + number(t.lo) + " to " + number(t.hi)],
         title = exact(t.lo) + " to " + exact(t.hi) + (t.used ? ", in use" : "");
-      const mark = svg("svg", { class: "mark", viewBox: "0 0 14 12", "aria-hidden": "true" },
-        svg("line", { class: "limit m" + (i % 6) + (t.used ? " used" : ""), x1: 7, x2: 7, y1: 0, y2: 12 }));
-      return el("li", { class: t.used && "used", title }, mark,
-        onPick ? el("button", { type: "button", onclick: () => onPick(t) }, text) : text, t.used && " (in use)");
+      return el("li", { class: t.used && "used", title }, observerMark(i, t.used), text, t.used && " (in use)");
     }));
   }
 }
+
+// observerMark is the line that stands for the i-th observer.
+export const observerMark = (i, used) =>
+  svg("svg", { class: "mark", viewBox: "0 0 14 12", "aria-hidden": "true" },
+    svg("line", { class: "limit m" + (i % 6) + (used ? " used" : ""), x1: 7, x2: 7, y1: 0, y2: 12 }));
 
 // outline is the path of a histogram, its counts on a logarithmic scale.
 export function outline(shape, x, top, bottom) {

@@ -18,13 +18,13 @@ const states = {
 };
 
 // drawPanel draws the operator that is selected, or row. tools are functions (row, slot) that add elements of a live page: without slot for
-// the operator, else for one of its tensors. pictures: false leaves histograms and weights out, for who draws them better.
+// the operator, else for one of its tensors; cures(line) adds buttons to a command that is advised. pictures: false leaves histograms and weights out, for who draws them better.
 /**
  * @param {HTMLElement} host
- * @param {{ view: Core.View; row?: Row; rows: Row[]; selection: Selected; pictures?: boolean;
+ * @param {{ view: Core.View; row?: Row; rows: Row[]; selection: Selected; pictures?: boolean; cures?: (line: string) => any;
  *   tools?: ((row: Row, slot?: any) => any)[] }} choices
  */
-export function drawPanel(host, { view, row, rows, selection, tools = [], pictures = true }) {
+export function drawPanel(host, { view, row, rows, selection, tools = [], pictures = true, cures }) {
   if (row) return draw(row);
   const names = byName(rows);
   selection.on(({ what }) => {
@@ -98,7 +98,8 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
 
   function advice(r) {
     const list = adviceFor(view, r.name);
-    return list.length ? [el("h3", null, "What helps"), el("ol", { class: "advice" }, list.map((a) => adviceCard(a, selection)))] : null;
+    return list.length ? [el("h3", null, "What helps"), el("ol", { class: "advice" }, list.map((a) => adviceCard(a, selection, cures)))]
+      : null;
   }
 
   function tensors(r, more, later) {

@@ -36,40 +36,51 @@ export const adviceView = {
           && el("li", null, measure("Try all of them", { try: true }),
             el("p", { class: "soft" },
               "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")),
-          advice.map((a) => adviceCard(a, app.selection, actions)));
+          advice.map((a) => adviceCard(a, app.selection, (line) => cureButtons(app, line))));
       }
     }
 
     const measure = (label, options) => jobButton(app, { label, kind: "analyze", options });
 
-    function actions(line) {
-      const doIt = planned(line);
-      if (!doIt) return null;
-      const apply = el("button", { type: "button", class: "primary", title: "Run this command on the plan. Undo takes it back.",
-        onclick: () => {
-          apply.disabled = true;
-          doIt(app).catch((problem) => app.say(problem.message, true)).finally(() => {
-            apply.disabled = false;
-          });
-        } }, "Apply");
-      const effect = el("div", { class: "effect", role: "status" });
-      const asked = setting(line);
-      const preview = asked
-        && el("button", { type: "button", title: "What it would do, from the figures that are there: at once, without running the model",
-          onclick: async () => {
-            try {
-              replace(effect, effectOf(await app.client.call("estimate", asked)));
-            } catch (problem) {
-              replace(effect, el("p", { class: "bad" }, problem.message));
-            }
-          } }, "Estimate");
-      return [el("p", { class: "actions" }, apply, preview), effect];
-    }
-
     update();
     return { update };
   },
 };
+
+let used = { line: "", before: "", after: "" }; // the last cure that was put into the plan from a card, and revisions of that
+
+// cureButtons are what a card has for a command: try it, at once and from the figures that are there; use it; and take it back.
+/** @param {App} app @param {string} line */
+export function cureButtons(app, line) {
+  const doIt = planned(line), asked = setting(line), effect = el("div", { class: "effect", role: "status" });
+  if (!doIt) return null;
+  const button = (label, title, kind, act) => {
+    const b = el("button", { type: "button", class: kind, title, onclick: async () => {
+      b.disabled = true;
+      await act().catch((problem) => replace(effect, el("p", { class: "bad" }, problem.message)));
+      b.disabled = false;
+    } }, label);
+    return b;
+  };
+  const now = app.state.revision;
+  if (used.line === line && !used.after && now !== used.before) used.after = now;
+  if (used.line === line && used.after === now) {
+    return el("p", { class: "actions" }, el("b", null, "In the plan."), button("Undo", "Take it back", "", () => app.change("undo")));
+  }
+  return [
+    el("p", { class: "actions" }, asked
+      && button("Try", "What it would do, from the figures that are there: at once, without running the model", "",
+        async () => replace(effect, effectOf(await app.client.call("estimate", asked)))),
+      button("Use", "Run this command on the plan. Undo takes it back.", "primary", async () => {
+        used = { line, before: now, after: "" }; // the cards are drawn anew once the plan is another one
+        await doIt(app).catch((problem) => {
+          used.line = "";
+          throw problem;
+        });
+      })),
+    effect,
+  ];
+}
 
 // planned is what does a command line of qwb from here; null where the page has no button for it.
 function planned(line) {

@@ -33,7 +33,7 @@ export function decision(app, { target, before }) {
   const valueHost = el("span", { class: "value" }), doc = el("p", { class: "soft" }),
     effect = el("div", { class: "effect", role: "status" });
   const apply = el("button", { type: "button", class: "primary", disabled: true,
-    title: "Put this decision into the plan. Undo takes it back.", onclick: decide }, "Apply");
+    title: "Put this decision into the plan. Undo takes it back.", onclick: decide }, "Use");
   let value = null;
   const node = el("div", { class: "decide" },
     el("div", { class: "actions" }, before, el("label", { for: ids.what, class: "unseen" }, "What to decide"), what, valueHost, apply), doc,

@@ -2,6 +2,7 @@
 import { byName } from "../data.js";
 import { el, replace } from "../dom.js";
 import { drawPanel } from "../panel.js";
+import { cureButtons } from "./advice.js";
 import { decision } from "./decide.js";
 import { rangeTool } from "./range.js";
 import { drawWeights } from "./weights.js";
@@ -42,7 +43,7 @@ export const inspectorView = {
       const panel = el("div", { class: "layer" });
       replace(host, panel, weights);
       drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection, pictures: false,
-        tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
+        cures: (line) => cureButtons(app, line), tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
       drawTools(row, tensors, weights).then(() => {
         if (shown === row.name) body.scrollTop = place;
       });

@@ -1,8 +1,8 @@
 // The range of one tensor: its histogram with handles to drag, what clipping and rounding come to while one drags, and what every observer
 // would choose. All of it is computed from the statistics beside the plan, without data.
 import { commandLine, el, replace } from "../dom.js";
-import { decibels, exact, known, number, percent, small } from "../format.js";
-import { drawHistogram } from "../histogram.js";
+import { decibels, exact, known, number, ofNoise, percent, small, sqnr } from "../format.js";
+import { drawHistogram, observerMark } from "../histogram.js";
 
 // rangeTool draws into host what there is to say about a slot, "node:in0".
 /** @param {HTMLElement} host @param {App} app @param {string} slot */
@@ -10,7 +10,7 @@ export function rangeTool(host, app, slot) {
   const picture = el("div", { class: "tensor" }), tried = el("div", { class: "tried", role: "status" }), choices = el("div");
   /** @type {Core.Tensor} */
   let tensor = null;
-  let drawing = null, at = null, wanted = null, busy = false, last = null, gone = false;
+  let drawing = null, at = null, wanted = null, busy = false, gone = false;
   replace(host, el("p", { class: "soft" }, "Reading the statistics …"));
   load();
   return { close() {
@@ -27,11 +27,11 @@ export function rangeTool(host, app, slot) {
     if (gone) return;
     at = { lo: tensor.lo, hi: tensor.hi };
     replace(host, picture, tried, choices);
-    const drags = tensor.drag ? { onDrag: drag, onPick: (o) => ask({ observer: o.method }) } : {};
-    drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 190, ...drags });
+    drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 190, keyed: false,
+      ...(tensor.drag ? { onDrag: drag } : {}) });
     replace(tried,
       el("p", { class: "soft" },
-        tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Apply."
+        tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Use."
           : `This range cannot be dragged${tensor.why ? `: ${tensor.why}` : ""}.`), tensor.root && tensor.root !== tensor.slot
       && el("p", { class: "soft" }, `Its scale is that of ${tensor.root}: what is decided here is decided there.`));
     drawObservers();
@@ -58,7 +58,6 @@ export function rangeTool(host, app, slot) {
       wanted = null;
       try {
         const begun = performance.now(), r = await app.client.call("whatif", { slot, ...now });
-        last = r;
         if (!gone) show(r, now);
         performance.measure("qwb-whatif", { start: begun, end: performance.now() });
       } catch (problem) {
@@ -76,12 +75,23 @@ export function rangeTool(host, app, slot) {
       drawing.setRange(at.lo, at.hi);
     }
     drawing.setGrid(gridOf(after));
+    drawing.setNote([
+      `${decibels(after.sqnr_db)}, was ${decibels(before.sqnr_db)}`,
+      `clip ${small(after.clip)}`,
+      `round ${small(after.round)}`,
+      `NSR ${small(after.nsr)}`,
+    ]);
     /** @param {string} label @param {string} doc @param {keyof Core.Figures | ""} key @param {(e: Core.Figures) => any} f */
     const line = (label, doc, key, f) =>
       el("tr", null, el("th", { scope: "row", title: doc }, label), [before, after].map((e) =>
         el("td", { title: key && known(e[key]) ? exact(e[key]) : null }, f(e))
       ));
     replace(tried,
+      el("p", { class: "actions" },
+        el("button", { type: "button", class: "primary", title: "Put this range into the plan. Undo takes it back.",
+          onclick: (e) => use(e, r.select, r.properties) }, "Use"),
+        el("button", { type: "button", title: "Back to the range of the plan", onclick: load }, "Reset"),
+        el("span", { class: "soft" }, "of this tensor alone")),
       el("table", { class: "beforeafter" }, el("caption", { class: "unseen" }, "This tensor in the plan, and as tried"),
         el("thead", null, el("tr", null, el("td"), el("th", { scope: "col" }, "in the plan"), el("th", { scope: "col" }, "tried"))),
         el("tbody", null,
@@ -94,22 +104,16 @@ export function rangeTool(host, app, slot) {
           line("SQNR", "The same as a signal-to-noise ratio in decibels; larger is better", "sqnr_db", (e) => decibels(e.sqnr_db)),
           line("levels used",
             "Share of the levels that some value falls on. With a symmetric scale, values that are never negative leave half of them unused",
-            "levels_used", (e) => percent(e.levels_used)))),
-      el("p", { class: "actions" },
-        el("button", { type: "button", class: "primary", title: "Put this range into the plan. Undo takes it back.", onclick: apply },
-          "Apply"), el("button", { type: "button", title: "Back to the range of the plan", onclick: load }, "Reset")),
-      el("p", { class: "soft" },
-        "These figures are of this tensor alone, from the statistics. What it does to the outputs is measured after Apply."),
-      r.shared && r.shared.length > 0
-        && el("p", { class: "soft" },
-          `The same scale is used at ${r.shared.slice(0, 4).join(", ")}${
-            r.shared.length > 4 ? ` and ${r.shared.length - 4} more` : ""
-          }, which change with it.`), commandLine(r.command));
+            "levels_used", (e) => percent(e.levels_used)))), r.shared && r.shared.length > 0
+      && el("p", { class: "soft" },
+        `The same scale is used at ${r.shared.slice(0, 4).join(", ")}${
+          r.shared.length > 4 ? ` and ${r.shared.length - 4} more` : ""
+        }, which change with it.`), commandLine(r.command));
   }
 
-  function apply(e) {
+  function use(e, select, properties) {
     e.target.disabled = true;
-    app.change("set", { select: last.select, properties: last.properties }).catch(() => {
+    app.change("set", { select, properties }).catch(() => {
       e.target.disabled = false;
     });
   }
@@ -125,19 +129,31 @@ export function rangeTool(host, app, slot) {
           ["range", ""],
           ["clip", "Error from values outside of the range"],
           ["round", "Error from rounding"],
-          ["NSR", "Both together, of this tensor"],
+          ["SQNR", "Signal-to-noise ratio of this tensor, from both together; larger is better"],
           ["", ""],
         ].map(([label, doc]) => el("th", { scope: "col", title: doc }, label)))),
           el("tbody", null,
             list.map((o) =>
               el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: app.state.observers.find((x) =>
                 x.name === o.name
-              )?.doc }, o.name, o.used && " (in use)"), el("td", null, `${number(o.lo)} to ${number(o.hi)}`),
-                el("td", { title: exact(o.clip) }, small(o.clip)), el("td", { title: exact(o.round) }, small(o.round)),
-                el("td", { title: exact(o.nsr) }, o.nsr === best ? el("b", null, small(o.nsr)) : small(o.nsr)),
-                el("td", null,
-                  tensor.drag && el("button", { type: "button", title: `Show what ${o.name} does to this tensor`, onclick: () =>
-                    ask({ observer: o.name }) }, "Try")))
+              )?.doc }, observerMark((tensor.observers || []).indexOf(o), o.used), " ", o.name, o.used && " ✓"),
+                el("td", null, `${number(o.lo)} to ${number(o.hi)}`), el("td", { title: exact(o.clip) }, small(o.clip)),
+                el("td", { title: exact(o.round) }, small(o.round)),
+                el("td", { title: ofNoise(o.nsr) }, o.nsr === best ? el("b", null, sqnr(o.nsr)) : sqnr(o.nsr)),
+                el("td", { class: "actions" }, tensor.drag && !o.used && [
+                  el("button", { type: "button", title: `Show above what ${o.name} does to this tensor`, onclick: () => {
+                    ask({ observer: o.name });
+                    picture.scrollIntoView({ block: "nearest" });
+                  } }, "Try"),
+                  el("button", { type: "button", title: `Put the range of ${o.name} into the plan: qwb set. Undo takes it back.`,
+                    onclick: async (e) => {
+                      e.target.disabled = true;
+                      const r = await app.client.call("whatif", { slot, observer: o.name }).catch((problem) =>
+                        replace(tried, el("p", { class: "bad" }, problem.message))
+                      );
+                      if (r && "select" in r) use(e, r.select, r.properties);
+                    } }, "Use"),
+                ]))
             )))));
   }
 }

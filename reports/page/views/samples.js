@@ -2,7 +2,7 @@
 // arises.
 import { judging } from "../context.js";
 import { el } from "../dom.js";
-import { decibels, insignificant, known, percent, plural, points, problemText, small, withError } from "../format.js";
+import { decibels, insignificant, known, ofNoise, percent, plural, points, problemText, small, sqnr, withError } from "../format.js";
 import { drawOrder } from "../order.js";
 import { dataForm, dataOptions, grid, message, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
@@ -99,10 +99,11 @@ export function className(app, index) {
 function changedText(r) {
   const all = `${plural(r.flips.length, "prediction")} of ${r.samples} changed`;
   return known(r.int8_flips)
-    ? `${all}: ${r.int8_flips} on integers, ${r.sim_flips} simulated, some of them in both.`.replace(
-      r.int8_flips + r.sim_flips > r.flips.length ? "" : ", some of them in both",
-      ""
-    ) : `${all}, simulated.`;
+    ? r.int8_flips === r.flips.length && r.sim_flips === r.flips.length
+      ? `${all}, the same on integers and simulated.`
+      : `${all}: ${r.int8_flips} on integers, ${r.sim_flips} simulated${
+        r.int8_flips + r.sim_flips > r.flips.length ? ", some of them in both" : ""
+      }.` : `${all}, simulated.`;
 }
 
 /** @param {HTMLElement} result @param {App} app @param {Core.Flips} r */
@@ -117,7 +118,7 @@ function showFlips(result, app, r) {
   const show = () => {
     const list = flips.filter(changeKinds.find((k) => k.name === kind).fits);
     const shown = all ? list : list.slice(0, manyCards);
-    cards.replaceChildren(...shown.map((f) => card(app, r, f, pictures[f.sample], () => layersOf(chosen, app, r, f))));
+    cards.replaceChildren(...shown.map((f) => card(app, r, f, pictures[f.sample], (host) => layersOf(host, app, r, f))));
     more.hidden = shown.length === list.length;
     more.textContent = `Show all ${list.length}`;
     if (!list.length) cards.append(el("li", {}, "None of this kind."));
@@ -176,29 +177,32 @@ function card(app, r, f, picture, act) {
         good ? el("span", { title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong" }, good)
           : ""), el("td", { class: "num", title: String(p.p) }, percent(p.p)));
   };
+  const where = el("div", { class: "where", "aria-live": "polite" });
   return el("li", { class: "sample" }, thumbnail(picture, `${f.sample} as the network sees it`),
     el("div", {}, el("p", { class: "name", title: f.sample }, el("bdi", {}, f.sample)),
       known(f.label) ? el("p", { class: "hint" }, `label: ${className(app, f.label)}`) : "",
       el("table", { class: "results", "aria-label": `Predictions for ${f.sample}` },
         el("tbody", {}, line("float", f.float), line("simulated", f.sim), line("integers", f.int8))),
       el("p", { class: "hint" }, el("span", {
-        title: f.worst_slice ? "noise-to-signal ratio of the part of an output that loses most on this sample"
-          : "noise-to-signal ratio of this sample's outputs",
-      }, `NSR ${small(f.nsr)} `, f.worst_slice ? el("span", {}, "of ", el("bdi", {}, f.worst_slice), " ") : ""),
-        el("button", { type: "button", onclick: act, title: "the error of this sample after each operator" }, "Error by operator"))));
+        title: f.worst_slice ? `signal-to-noise ratio of the part of an output that loses most on this sample; ${ofNoise(f.nsr)}`
+          : `signal-to-noise ratio of this sample's outputs; ${ofNoise(f.nsr)}`,
+      }, `${sqnr(f.nsr)} `, f.worst_slice ? el("span", {}, "of ", el("bdi", {}, f.worst_slice), " ") : ""),
+        el("button", { type: "button", title: "the error of this sample after each operator, here in its card", onclick: (e) => {
+          e.target.closest("li").classList.add("wide");
+          act(where);
+        } }, "Error by operator"))), where);
 }
 
 // layersOf measures where the error of one sample arises, and draws it along the network.
 /** @param {HTMLElement} host @param {App} app @param {Core.Flips} r @param {Core.Flip} f */
 async function layersOf(host, app, r, f) {
   message(host, `measuring ${f.sample} …`);
-  host.scrollIntoView({ block: "nearest" });
   try {
     const answer = await app.client.call("sample-layers", { ...r.data, sample: f.sample });
     const rows = answer.layers;
     const chart = el("div", { class: "chart" });
     host.replaceChildren(
-      part(`Error of ${f.sample}, operator by operator`,
+      part("Operator by operator",
         "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.",
         chart, grid({ caption: "Operators", rows: [...rows].sort((a, b) =>
           b.nsr - a.nsr
