@@ -114,7 +114,10 @@ func TestDoctorFindsNothingInWhatWasExported(t *testing.T) {
 			p := &Project{Model: "m.onnx", Plan: platform + PlanSuffix, Store: store,
 				Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: formats}}
 			_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, Data: DataOptions{Paths: []string{"m"}}, BorderCost: &free})
-			require.NoError(t, err, platform)
+			if err != nil {
+				require.ErrorContains(t, err, "could not be exported", platform)
+				continue
+			}
 			if !strings.Contains(string(get(t, p, p.Plan)), `"ACTIVATED"`) {
 				continue // that nothing is quantized is a finding
 			}

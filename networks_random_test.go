@@ -125,12 +125,8 @@ func throughDrawn(g *graph.Graph, seed uint64, platform, format string, outputs 
 	return f, files, err
 }
 
-// formsOf are the formats that say themselves what they have no form for, and the words of such refusals. Formats that hold any network
-// refuse none.
-var formsOf = map[string]string{"tflite": "export tflite: ", "ncnn": "export ncnn: ", "espdl": "espdl", "qoperator": "QOperator form"}
-
-// Networks made by chance are calibrated for every kind of platform, exported, and read back: whatever calibrate takes is exported, or has
-// no form in the format.
+// Networks made by chance are calibrated for every kind of platform, exported, and read back: whatever calibrate takes is exported.
+// QOperator is not the only format of its platform and may refuse later.
 func TestRandomNetworks(t *testing.T) {
 	n := 60
 	if longtest.Wanted(t) {
@@ -146,21 +142,21 @@ func TestRandomNetworks(t *testing.T) {
 		for i := range 2 {
 			pf := networkFormats[(int(seed)*2+i)%len(networkFormats)]
 			f, _, err := throughDrawn(g, seed, pf[0], pf[1], false)
-			words, own := formsOf[pf[1]]
 			switch {
 			case err == nil:
 				counts["written"]++
 			case strings.Contains(err.Error(), "panic"):
 				t.Errorf("seed %d, %s, %s: %v\n%s", seed, pf, f.At, err, graph.FormatShort(g, 8))
+			case f.At == "calibrate" && strings.Contains(err.Error(), "could not be exported"):
+				counts["no form"]++
 			case f.At == "calibrate":
 				counts["refused by calibrate"]++
 				t.Logf("seed %d, %s: %v", seed, pf, err)
-			case strings.Contains(err.Error(), "there is nothing to verify"):
+			case strings.Contains(err.Error(), "there is nothing to verify") &&
+				slices.ContainsFunc(f.Warnings, func(w string) bool { return strings.Contains(w, "nothing of this model is quantized") }):
 				counts["nothing to quantize"]++
-			case own && strings.Contains(err.Error(), words):
+			case pf[1] == "qoperator" && strings.Contains(err.Error(), "QOperator form"):
 				counts["no form"]++
-			case strings.Contains(err.Error(), "biases for"), strings.Contains(err.Error(), "the bias is not one constant"):
-				counts["a bias of one number"]++
 			default:
 				t.Errorf("seed %d, %s, %s: %v\n%s", seed, pf, f.At, err, graph.FormatShort(g, 8))
 			}

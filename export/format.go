@@ -54,8 +54,6 @@ type Format struct {
 	Options []Option
 	// Tokens: the file holds the tokens where they are known, see Input.Tokens.
 	Tokens bool
-	// Float32: its files have no inputs and outputs of other float types, see ToFloat32.
-	Float32 bool
 	// Own says which operations a format of programs has, by their types; others are an error when it is written. nil: it has all of them.
 	Own []lower.Own
 	// Check refuses what the format cannot hold, before anything is verified or written. May be nil.

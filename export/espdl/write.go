@@ -26,7 +26,6 @@ func Format() export.Format {
 		Note: "the model's inputs and outputs are integers, and pictures lie channels last; Model::test() of ESP-DL runs the test values " +
 			"on the board",
 		Targets: []string{"espdl_int8", "espdl_int8_s3", "espdl_int8_c", "espdl_int16", "espdl_int16_s3", "espdl_int16_c"},
-		Float32: true,
 		Own:     rows().Own(),
 		Write:   write, Rules: rules(), Doctor: doctor, Look: look, Back: back}
 }

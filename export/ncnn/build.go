@@ -31,6 +31,8 @@ type builder struct {
 	inside map[graph.NodeID]bool      // other nodes of patterns, and activations that a layer has taken in
 	layer  map[graph.ValueID]int      // the layer whose result a value is, as long as an activation may still be taken into it
 	consts map[graph.ValueID][]string // blobs of constants, by what they look like
+	// refused collects what ncnn has no form for; its outputs have blobs that nothing computes, so that the rest can be looked at.
+	refused export.Refusals
 }
 
 // unit is a match of a pattern that is one layer.
@@ -56,19 +58,28 @@ func build(in *export.Input, float bool) (*net, error) {
 	for _, v := range g.Inputs {
 		if g.Const(v) == nil {
 			if err := b.input(v); err != nil {
-				return nil, err
+				b.refused.Add(err)
+				b.blobs[v] = b.blobName(g.Value(v).Name)
 			}
 		}
 	}
 	for _, id := range order {
 		if err := b.node(id); err != nil {
-			return nil, g.ErrorAt(stage, id, err)
+			b.refused.Add(g.ErrorAt(stage, id, err))
+			for _, v := range g.Node(id).Outputs {
+				if v != graph.NoValue && b.blobs[v] == "" {
+					b.blobs[v] = b.blobName(g.Value(v).Name)
+				}
+			}
 		}
 	}
 	for _, v := range g.Outputs {
 		if err := b.output(v); err != nil {
-			return nil, err
+			b.refused.Add(err)
 		}
+	}
+	if err := b.refused.Err(stage); err != nil {
+		return nil, err
 	}
 	b.sweep()
 	if !float {

@@ -26,9 +26,9 @@ func Formats() []export.Format {
 			Targets: only,
 			Note: "ncnn has no batches: feed one sample without its first axis. Two networks run alike only with the same settings of " +
 				"fp16 storage.",
-			Float32: true, Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look, Back: back},
+			Check: check, Write: writeNet, Rules: rules(), Doctor: doctor, Look: look, Back: back},
 		{Name: "ncnn-table", Doc: "the float network and the table of scales that ncnn2int8 makes it one on integers with", Ext: ".table",
-			From: export.Plan, Targets: only, Float32: true, Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor,
+			From: export.Plan, Targets: only, Check: check, Write: writeTable, Rules: tableRules(), Doctor: tableDoctor,
 			Back: backTable},
 	}
 }

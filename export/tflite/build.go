@@ -21,9 +21,6 @@ const stage = "export tflite"
 
 // build turns a program into a file. What the file cannot express is an error that names stage, node and operator.
 func build(in *export.Input) (*tf.Model, error) {
-	if err := unwritten(in); err != nil {
-		return nil, err
-	}
 	p, err := bind(in)
 	if err != nil {
 		return nil, err
@@ -31,6 +28,7 @@ func build(in *export.Input) (*tf.Model, error) {
 	b := &builder{ctx: cmp.Or(in.Context, context.Background()), p: p, values: map[lower.TensorID]*value{}, names: map[string]int{},
 		constants: map[string]int{}, laid: map[int]bool{}}
 	b.keepInputs, b.keepOutputs = in.Options.Text("inputs") == "integers", in.Options.Text("outputs") == "integers"
+	b.unwritten(in)
 	if err := b.program(); err != nil {
 		return nil, err
 	}
@@ -56,18 +54,17 @@ func build(in *export.Input) (*tf.Model, error) {
 
 // unwritten refuses what a plan decides and the file would not show: operators in fp16 and bf16, and those of which the weights alone are
 // quantized.
-func unwritten(in *export.Input) error {
+func (b *builder) unwritten(in *export.Input) {
 	for _, id := range in.Model.Graph.Nodes() {
 		switch d := in.Set.Domains[id]; d {
 		case tqc.DomainFP16, tqc.DomainBF16:
-			return in.Model.Graph.ErrorAt(stage, id,
-				fmt.Errorf("%s is not written to .tflite: integers and float32 alone are (domain=int, domain=fp32)", d))
+			b.refused.Add(in.Model.Graph.ErrorAt(stage, id,
+				fmt.Errorf("%s is not written to .tflite: integers and float32 alone are (domain=int, domain=fp32)", d)))
 		case tqc.DomainWeights:
-			return in.Model.Graph.ErrorAt(stage, id,
-				errors.New("weights alone (domain=weights) are not written to .tflite: the file would hold them in float32 (domain=int, domain=fp32)"))
+			b.refused.Add(in.Model.Graph.ErrorAt(stage, id,
+				errors.New("weights alone (domain=weights) are not written to .tflite: the file would hold them in float32 (domain=int, domain=fp32)")))
 		}
 	}
-	return nil
 }
 
 // minimum is the metadata that says which runtime the operators need: 16 bytes, filled with zeros.
@@ -118,7 +115,7 @@ type builder struct {
 	layouts   []byte         // lines of name, tab, perm of tensors that are not in the graph's order
 	laid      map[int]bool   // the tensors that layouts names
 	wide      bool           // some activations have 16 bits
-	err       error          // the first of permuteBytes
+	refused   export.Refusals
 
 	keepInputs, keepOutputs bool // integers at the border
 }
@@ -173,7 +170,9 @@ var types = map[tensor.DType]tf.Type{tensor.Float32: tf.Float32, tensor.Int8: tf
 
 // valueOf describes a tensor of the program without making one of the file.
 func (b *builder) valueOf(id lower.TensorID) (*value, error) {
-	if v := b.values[id]; v != nil {
+	if v, there := b.values[id]; there && v == nil {
+		return nil, errLost
+	} else if there {
 		return v, nil
 	}
 	t := &b.p.Tensors[id]
@@ -325,8 +324,8 @@ func (b *builder) reals(name string, t *tensor.Tensor) *value {
 func (b *builder) permuteBytes(t *tensor.Tensor, shape, perm []int) []byte {
 	t = t.ToRowMajor()
 	data, err := binary.Append(nil, binary.LittleEndian, t.Data)
-	if err != nil && b.err == nil {
-		b.err = fmt.Errorf("%s: a constant of %s: %w", stage, t.DType, err)
+	if err != nil {
+		b.refused.Add(fmt.Errorf("%s: a constant of %s: %w", stage, t.DType, err))
 	}
 	if err != nil || slices.Equal(perm, identity(len(perm))) {
 		return data
@@ -372,26 +371,24 @@ func (b *builder) op(name string, in, out []int, options ...any) {
 	b.sub.Operators = append(b.sub.Operators, o)
 }
 
-// program writes all steps that the outputs depend on.
+// program writes all steps that the outputs depend on. What has no form is collected, with stand-ins for what it would have computed.
 func (b *builder) program() error {
 	b.sub.Name = "main"
 	wanted, needed := steps.WantedLast(b.p), b.needed()
 	readers := b.readers(needed)
 	skip := map[lower.StepID]bool{}
 	for _, id := range b.p.Inputs {
-		v, err := b.valueOf(id)
-		if err != nil {
-			return fmt.Errorf("%s: input: %w", stage, err)
-		}
 		if r := readers[id]; b.keepInputs && len(r) == 1 {
-			s := &b.p.Steps[r[0]]
-			if _, ok := s.Op.(*lower.Quantize); ok {
+			if s := &b.p.Steps[r[0]]; isQuantize(s) {
 				skip[s.ID] = true
-				if v, err = b.valueOf(s.Outputs[0]); err != nil {
-					return fmt.Errorf("%s: input: %w", stage, err)
-				}
 				id = s.Outputs[0]
 			}
+		}
+		v, err := b.valueOf(id)
+		if err != nil {
+			b.refused.Add(fmt.Errorf("%s: input: %w", stage, err))
+			b.stand(id)
+			continue
 		}
 		perm := identity(len(v.shape))
 		if wanted[id] || b.slides(id, readers, wanted) {
@@ -405,39 +402,96 @@ func (b *builder) program() error {
 			continue
 		}
 		if err := b.step(s); err != nil {
-			if of := (*graph.NodeError)(nil); errors.As(err, &of) { // one of several operators in float
-				return err
+			b.refuse(s, err)
+			for _, id := range s.Outputs {
+				b.stand(id)
 			}
-			if s.Node != graph.NoNode {
-				return b.p.Graph.ErrorAt(stage, s.Node, err)
-			}
-			return fmt.Errorf("%s: %s of %q: %w", stage, s.Op.Name(), b.p.Name(s.ID), err)
 		}
 	}
 	for _, id := range b.p.Outputs {
-		for i := range b.p.Steps {
-			if s := &b.p.Steps[i]; b.keepOutputs && b.last(s, readers) && s.Outputs[0] == id {
-				id = s.Inputs[0]
-			}
+		if err := b.output(id, readers); err != nil {
+			b.refused.Add(fmt.Errorf("%s: output: %w", stage, err))
 		}
-		v, err := b.input(id)
-		if err != nil {
-			return fmt.Errorf("%s: output: %w", stage, err)
-		}
-		perm := identity(len(v.shape))
-		// What is another tensor of the file seen in an order of its own, an input for one, is turned: no layout says that order.
-		if i, there := v.at[fmt.Sprint(v.perm)]; slices.Equal(v.perm, last(len(v.shape))) && !(there && b.sub.Tensors[i].Name != v.name) {
-			perm = v.perm
-		}
-		out := b.read(v, perm)
-		if own := b.sub.Tensors[out]; own.Name != v.name && b.laid[out] { // whose layout is not that of the output
-			made := b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: own.Shape, Quantization: own.Quantization})
-			b.reshape(out, made)
-			out = made
-		}
-		b.sub.Outputs = append(b.sub.Outputs, out)
 	}
-	return b.err
+	return b.refused.Err(stage)
+}
+
+func isQuantize(s *lower.Step) bool {
+	_, ok := s.Op.(*lower.Quantize)
+	return ok
+}
+
+// refuse notes what a step failed with.
+func (b *builder) refuse(s *lower.Step, err error) {
+	switch of := (*graph.NodeError)(nil); {
+	case errors.Is(err, errLost):
+	case errors.As(err, &of): // one of several operators in float
+		b.refused.Add(err)
+	case s.Node != graph.NoNode:
+		b.refused.Add(b.p.Graph.ErrorAt(stage, s.Node, err))
+	default:
+		b.refused.Add(fmt.Errorf("%s: %s of %q: %w", stage, s.Op.Name(), b.p.Name(s.ID), err))
+	}
+}
+
+// errLost says that what is read was refused before.
+var errLost = errors.New("it reads what has no form in the file")
+
+// stand makes a value for a tensor whose step was refused, so that those behind it can be looked at.
+func (b *builder) stand(id lower.TensorID) {
+	if id == lower.NoTensor {
+		return
+	}
+	t := &b.p.Tensors[id]
+	v := b.standIn(t.Name, t.DType, t.Shape)
+	if v != nil {
+		v.enc = t.Encoding
+	}
+	b.values[id] = v
+}
+
+// standIn is a value that nothing computes; nil where its shape is not known.
+func (b *builder) standIn(name string, t tensor.DType, s graph.Shape) *value {
+	shape, ok := s.Ints()
+	if !ok || s == nil {
+		return nil
+	}
+	typ, known := types[t]
+	if !known {
+		typ = tf.Float32
+	}
+	v := &value{name: name, typ: typ, shape: shape, at: map[string]int{}}
+	b.make(v, identity(len(shape)))
+	return v
+}
+
+// output makes a tensor of the program an output of the file.
+func (b *builder) output(id lower.TensorID, readers map[lower.TensorID][]lower.StepID) error {
+	for i := range b.p.Steps {
+		if s := &b.p.Steps[i]; b.keepOutputs && b.last(s, readers) && s.Outputs[0] == id {
+			id = s.Inputs[0]
+		}
+	}
+	v, err := b.input(id)
+	if errors.Is(err, errLost) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	perm := identity(len(v.shape))
+	// What is another tensor of the file seen in an order of its own, an input for one, is turned: no layout says that order.
+	if i, there := v.at[fmt.Sprint(v.perm)]; slices.Equal(v.perm, last(len(v.shape))) && !(there && b.sub.Tensors[i].Name != v.name) {
+		perm = v.perm
+	}
+	out := b.read(v, perm)
+	if own := b.sub.Tensors[out]; own.Name != v.name && b.laid[out] { // whose layout is not that of the output
+		made := b.tensor(tf.Tensor{Name: v.name, Type: v.typ, Shape: own.Shape, Quantization: own.Quantization})
+		b.reshape(out, made)
+		out = made
+	}
+	b.sub.Outputs = append(b.sub.Outputs, out)
+	return nil
 }
 
 // last reports whether a step makes an output of the program from integers, and nobody else reads it.

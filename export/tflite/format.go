@@ -25,8 +25,7 @@ func Format() export.Format {
 				Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
 			export.Batch, export.OpenSizes,
 		},
-		Float32: true,
-		Own:     rows().Own(),
+		Own: rows().Own(),
 		Check: func(in *export.Input) error {
 			b, err := build(in)
 			if err == nil {

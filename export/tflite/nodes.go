@@ -114,7 +114,19 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 		}
 		n := g.Node(id)
 		if err := b.node(g, n, values); err != nil {
-			return g.ErrorAt(stage, id, fmt.Errorf("in float: %w", err))
+			if !errors.Is(err, errLost) {
+				b.refused.Add(g.ErrorAt(stage, id, fmt.Errorf("in float: %w", err)))
+			}
+			for _, v := range n.Outputs {
+				if v != graph.NoValue {
+					values[v] = b.standIn(g.Value(v).Name, g.Value(v).DType, g.Value(v).Shape)
+				}
+			}
+		}
+	}
+	for k, id := range s.Outputs {
+		if v, there := values[g.Outputs[k]]; there && id != lower.NoTensor {
+			b.values[id] = v
 		}
 	}
 	return nil
@@ -133,6 +145,9 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 	for k, id := range n.Inputs {
 		if id == graph.NoValue || shapeInput(n, k) {
 			continue
+		}
+		if v, there := values[id]; there && v == nil {
+			return errLost
 		}
 		if values[id] == nil {
 			c := g.Const(id)

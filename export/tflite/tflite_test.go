@@ -280,7 +280,7 @@ func TestDamagedFiles(t *testing.T) {
 func TestBytesOfConstants(t *testing.T) {
 	b := &builder{}
 	b.permuteBytes(tensor.New(tensor.String, 2), []int{2}, []int{0})
-	require.ErrorContains(t, b.err, "export tflite: a constant of")
+	require.ErrorContains(t, b.refused.Err(stage), "export tflite: a constant of")
 }
 
 // An error names the operator that is its cause, not the first of those that are computed in float beside it.

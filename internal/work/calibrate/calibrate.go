@@ -15,9 +15,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/export"
-	"qwb/graph"
 	"qwb/graph/tensor"
-	workexport "qwb/internal/work/export"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
@@ -137,6 +135,9 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := writable(ctx, j, m, before, t, o, g, steps); err != nil {
+		return nil, nil, err
+	}
 	statsFile := j.StatsFile()
 	res := &Result{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, open.FloatCPU)}
 	stats, err := Gather(ctx, j, m, o, g, res)
@@ -165,6 +166,9 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := refused(ctx, j, m, out, t, stats, o); err != nil {
+		return nil, nil, err
+	}
 	// The statistics get their name when the plan is on the disk, both or none.
 	if _, err := planning.WritePlan(j, j.Plan, p, "", func(s store.Stage) error { return s.Add(statsFile, stats.Write) }); err != nil {
 		return nil, nil, fmt.Errorf("calibrate: %w", err)
@@ -173,19 +177,24 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	for _, w := range p.Warnings {
 		j.WarnAbout(w)
 	}
-	res.Warnings = append(res.Warnings, warnRefusal(ctx, j, m, out, p, t, o.Threads)...)
-	losses, err := planning.KeptLosses(ctx, j, d, out, o.Threads)
-	planning.WarnNotFinite(ctx, j, d.Kept != nil && d.Kept.Infinite, err, open.DataOptions{}, o.Threads)
-	planning.WarnBadLosses(j, out.Graph, p, losses, err, open.DataOptions{})
+	res.Hint = judged(ctx, j, d, out, p, g, o.Threads)
 	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set)
 	if res.Warnings == nil {
 		res.Warnings = []tqc.Warning{}
 	}
-	if g.Stats == nil && err == nil {
-		res.Hint = hintOf(ctx, j, d, p.Decisions, losses, out.Set)
-	}
 	res.Samples, res.Seconds, res.PeakRSS = stats.Samples(), elapsed(), j.PeakMemory()
 	return res, steps, nil
+}
+
+// judged simulates a plan on the samples that statistics keep, warns of what is wrong there, and gives a hint.
+func judged(ctx context.Context, j *open.Job, d *planning.Derivation, out *planning.Derived, p *plan.Plan, g Given, threads int) *Hint {
+	losses, err := planning.KeptLosses(ctx, j, d, out, threads)
+	planning.WarnNotFinite(ctx, j, d.Kept != nil && d.Kept.Infinite, err, open.DataOptions{}, threads)
+	planning.WarnBadLosses(j, out.Graph, p, losses, err, open.DataOptions{})
+	if g.Stats != nil || err != nil {
+		return nil
+	}
+	return hintOf(ctx, j, d, p.Decisions, losses, out.Set)
 }
 
 // possible says what of the options makes no sense, or names what is not there.
@@ -231,44 +240,14 @@ func watched(j *open.Job, d *planning.Derivation, what string) (finish func()) {
 // watchedRanges is how many ranges take long enough to be watched.
 const watchedRanges = 500
 
-// warnRefusal warns if the platform's format has no form for the plan as it is.
-func warnRefusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, p *plan.Plan, t *target.Target,
-	threads int) []tqc.Warning {
-	file := &open.Model{Model: m.WithGraph(out.Graph), Path: m.Path, Digest: m.Digest}
-	err := workexport.Refusal(ctx, j, &planning.Planned{Model: file, File: j.Plan, Plan: p, Set: out.Set, Target: t, Reference: m.Graph,
-		Catalog: &j.Catalog}, threads)
-	if err == nil {
-		return nil
-	}
-	w := tqc.Warning{Text: fmt.Sprintf("export will refuse this plan for %s: %v", t.Name, err)}
-	var at *graph.NodeError
-	if errors.As(err, &at) {
-		w.Node = at.Node
-	}
-	j.WarnAbout(w)
-	return []tqc.Warning{w}
-}
-
-// warnTypes warns where what reads the platform's files cannot take the types of inputs and outputs.
+// warnTypes warns where what reads the platform's files cannot take the types of inputs.
 func warnTypes(j *open.Job, m *open.Model, t *target.Target) {
-	f, err := export.ForPlatform(j.Catalog.Formats, t.Name, "")
-	if err != nil {
-		return
-	}
-	for i, v := range slices.Concat(m.Graph.Inputs, m.Graph.Outputs) {
+	for _, v := range m.Graph.Inputs {
 		val := m.Graph.Value(v)
-		cure := export.ToFloat32(val.DType)
-		switch {
-		case cure == "" || val.Const != nil:
-			continue
-		case f.Float32:
-			j.Warn("%q is %s: files of %s have no such inputs and outputs, and export will refuse the plan%s", val.Name, val.DType, f.Name, cure)
-		case t.Name == "openvino_int8" && val.DType == tensor.Float64 && i < len(m.Graph.Inputs):
-			j.Warn("input %q is %s: OpenVINO does not open quantized files with such inputs%s", val.Name, val.DType, cure)
-		default:
-			continue
+		if val.Const == nil && val.DType == tensor.Float64 && t.Name == "openvino_int8" {
+			j.Warn("input %q is %s: OpenVINO does not open quantized files with such inputs%s", val.Name, val.DType, export.ToFloat32(val.DType))
+			return
 		}
-		return
 	}
 }
 

@@ -85,14 +85,7 @@ func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 		Preprocess: pre, Samples: stats.Samples(), Seed: int64(stats.Seed), Ranges: ranges, Platform: t.Name, Profile: t.Profile,
 		Target: planning.TargetEntry(t),
 	}}
-	observer := o.Observer
-	if observer == "" {
-		observer = t.Activation.Observer
-	}
-	step := append([]decision.Decision{planning.CalibrationDecision(observer, o.PerTensor, o.ReduceRange),
-		planning.DispatcherDecision(t, o.Dispatcher, o.BorderCost)}, recipe.Decisions(steps.First)...)
-	step[0].Evidence = g.Evidence
-	step = append(step, g.More...)
+	step := decided(t, o, g, steps)
 	if before == nil {
 		next.Decide(step...)
 		return next, nil
@@ -146,6 +139,18 @@ func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 		j.Note("%s: kept %d decisions of the earlier plan (qwb plan log lists them, --fresh drops them)", j.Plan, kept)
 	}
 	return next, nil
+}
+
+// decided is what the options and the first steps of recipes decide.
+func decided(t *target.Target, o Options, g Given, steps *recipe.Steps) []decision.Decision {
+	observer := o.Observer
+	if observer == "" {
+		observer = t.Activation.Observer
+	}
+	step := append([]decision.Decision{planning.CalibrationDecision(observer, o.PerTensor, o.ReduceRange),
+		planning.DispatcherDecision(t, o.Dispatcher, o.BorderCost)}, recipe.Decisions(steps.First)...)
+	step[0].Evidence = g.Evidence
+	return append(step, g.More...)
 }
 
 // noteChosen says that decisions about operators and tensors stand over what calibrating decides for all.

@@ -3,9 +3,12 @@ package export
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"qwb/export"
 	"qwb/graph"
+	"qwb/graph/tensor"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
 	"qwb/internal/work/store"
@@ -16,19 +19,24 @@ import (
 const triedBytes = 256 << 20
 
 // Refusal is what an export of a plan in its platform's usual format would be refused for, by the arithmetic or by the writer of the
-// format; nil for nothing. Nothing is verified, and nothing is left behind. Large networks are not tried.
-func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, threads int) error {
+// format; nil for nothing. sample is the first one, which also gives the sizes that the model leaves open. Nothing is verified, and nothing
+// is left behind. Large networks are not tried.
+func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, sample map[string]*tensor.Tensor, threads int) error {
 	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, p.Target.Format)
 	if err != nil || export.WeightBytes(p.Graph) > triedBytes {
 		return nil
 	}
+	quiet := *j.Project
+	quiet.Events = nil
+	j = &open.Job{Project: &quiet, Ctx: ctx}
 	// A writer that fails in another way than by an error is a fault to be found at export.
 	return graph.Try(func() error {
-		o := Options{Format: f.Name, Unverified: true, Threads: threads}
+		o := Options{Format: f.Name, Unverified: true, Threads: threads, Options: sizesOf(f, p.Graph, sample)}
 		in, err := PlanInput(j, p, f, o)
 		if err != nil {
 			return err
 		}
+		in.Sample = func() (map[string]*tensor.Tensor, error) { return sample, nil }
 		profile, err := p.ProfileNamed(in.Options.Text(export.Profile.Name))
 		if err != nil {
 			return err
@@ -47,9 +55,26 @@ func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, threads int)
 		}
 		out := f.NewOutput("refusal"+suffix(f, p.Plan.Platform), new(store.Memory).Stage())
 		defer out.Discard()
-		if _, err := f.Write(ctx, in, out); err != nil && ctx.Err() == nil {
+		if _, err := f.Write(ctx, in, out); err != nil {
 			return err
 		}
-		return nil
+		return f.Conforms(ctx, in, out)
 	})
+}
+
+// sizesOf are the options of a format with the sizes that a sample has where the model leaves them open, the batch excepted.
+func sizesOf(f *export.Format, g *graph.Graph, sample map[string]*tensor.Tensor) map[string]string {
+	var list []string
+	for _, v := range g.Inputs {
+		for i, d := range g.Value(v).Shape {
+			if x := sample[g.Value(v).Name]; i > 0 && !d.Known() && d.Symbol != "" && x != nil && i < len(x.Shape) {
+				list = append(list, fmt.Sprintf("%s=%d", d.Symbol, x.Shape[i]))
+			}
+		}
+	}
+	slices.Sort(list)
+	if !slices.ContainsFunc(f.AllOptions(), func(o export.Option) bool { return o.Name == export.OpenSizes.Name }) || len(list) == 0 {
+		return nil
+	}
+	return map[string]string{export.OpenSizes.Name: strings.Join(slices.Compact(list), ",")}
 }

@@ -10,6 +10,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/graph/tensor"
 	"qwb/internal/plain"
 	"qwb/internal/work/calibrate"
 	"qwb/internal/work/fault"
@@ -127,19 +128,29 @@ func (s *Sweeping) Half(heldOut bool) exec.Iterator {
 	return &samples.Part{Iterator: s.Set.Iterator(), N: s.Set.Len(), Ours: func(x *exec.Sample) bool { return s.halves[x.Hash] == heldOut }}
 }
 
+// first is a sample that statistics keep, nil where there is none.
+func (s *Sweeping) first() map[string]*tensor.Tensor {
+	if kept := s.Fit.Kept(); len(kept) > 0 {
+		return kept[0].Feeds
+	}
+	return nil
+}
+
 // try derives and simulates all combinations.
 func (s *Sweeping) try(ctx context.Context) error {
 	tick, finish := s.Progress("sweep: plans", len(s.points))
 	defer finish()
 	var shared sim.Constants
 	var d *planning.Derivation
-	var first error
+	var first, refused error
+	asked := false
 	skip := func(p *Point, err error) {
 		first = cmp.Or(first, err)
 		s.r.Skipped = append(s.r.Skipped, Skipped{p.Target.Name, p.Observer, p.Granularity, p.Dispatcher, p.Format, err.Error()})
 	}
 	for i, p := range s.points {
 		if d == nil || d.Target != p.Target {
+			refused, asked = nil, false
 			d = &planning.Derivation{Graph: s.Network.Graph, Target: p.Target, Stats: s.Fit, Own: s.Catalog.Observers, Threads: s.Options.Threads}
 		}
 		list, err := p.Decisions()
@@ -152,6 +163,16 @@ func (s *Sweeping) try(ctx context.Context) error {
 				return err
 			}
 			skip(&p, err)
+			continue
+		}
+		if !asked { // what the format has no form for hangs on the platform
+			refused, asked = calibrate.Refusal(ctx, s.Job, s.Network, out, p.Target, s.first(), s.Options.Threads), true
+		}
+		if refused != nil {
+			if ctx.Err() != nil {
+				return refused
+			}
+			skip(&p, refused)
 			continue
 		}
 		cost, err := analysis.CostOf(out.Graph, out.Set, s.device)

@@ -1,0 +1,146 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"qwb/calib"
+	"qwb/graph"
+	"qwb/graph/tensor"
+	workexport "qwb/internal/work/export"
+	"qwb/internal/work/open"
+	"qwb/internal/work/planning"
+	"qwb/internal/work/recipe"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// writable refuses, before anything runs, a model whose plan the platform's format has no form for, with all reasons. The plan is that of
+// made-up statistics, and ranges are not searched; where it cannot be made, or sizes of inputs are only known from samples, nothing is said
+// yet: refused asks again.
+func writable(ctx context.Context, j *open.Job, m *open.Model, before *plan.Plan, t *target.Target, o Options, g Given,
+	steps *recipe.Steps) error {
+	sample := zeros(m.Graph)
+	if sample == nil || g.Stats != nil || len(o.Merge) > 0 || len(o.Data.Paths) == 0 {
+		return nil
+	}
+	o.Observer = tqc.ObserverMinMax
+	var earlier []decision.Decision
+	if before != nil {
+		if planning.TunedFile(j.Plan, before) != nil {
+			return nil // what was tuned has statistics of its own
+		}
+		earlier = before.Decisions
+	}
+	d := &planning.Derivation{Graph: m.Graph, Reference: m.Graph, Target: t, Stats: calib.Assumed(m.Graph), Own: j.Catalog.Observers,
+		Threads: o.Threads}
+	try := func() (derived bool, err error) {
+		out, err := d.Derive(ctx, slices.Concat(earlier, decided(t, o, g, steps)))
+		if err != nil {
+			return false, ctx.Err()
+		}
+		return true, Refusal(ctx, j, m, out, t, sample, o.Threads)
+	}
+	_, err := try()
+	if err != nil && o.BorderCost == nil && ctx.Err() == nil {
+		o.BorderCost = new(float64)
+		if derived, other := try(); derived && other == nil {
+			return fmt.Errorf("%w (with --border-cost 0 more operators run on integers, and it can be exported)", err)
+		}
+	}
+	return err
+}
+
+// refused refuses a plan that the platform's format has no form for before it is written. Statistics that were observed for it are kept.
+func refused(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, t *target.Target, stats *calib.Stats,
+	o Options) error {
+	sample := zeros(m.Graph)
+	if kept := stats.Kept(); len(kept) > 0 {
+		sample = kept[0].Feeds
+	}
+	err := Refusal(ctx, j, m, out, t, sample, o.Threads)
+	if err == nil || len(o.Data.Paths) == 0 {
+		return err
+	}
+	file := planning.PartFile(j, j.StatsFile())
+	if planning.SaveStats(j, stats, stats.Samples(), file) == nil {
+		j.Note("%s keeps the statistics: calibrating for another platform reads no data again", file)
+	}
+	return err
+}
+
+// Refusal is why the format of a platform has no form for what was derived for it; nil where it has one. sample is the first of the data.
+func Refusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, t *target.Target, sample map[string]*tensor.Tensor,
+	threads int) error {
+	file := &open.Model{Model: m.WithGraph(out.Graph), Path: m.Path, Digest: m.Digest}
+	p := &plan.Plan{Meta: plan.Meta{Platform: t.Name, Profile: t.Profile}}
+	err := workexport.Refusal(ctx, j, &planning.Planned{Model: file, File: j.Plan, Plan: p, Set: out.Set, Target: t, Reference: m.Graph,
+		Catalog: &j.Catalog}, sample, threads)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fmt.Errorf("calibrate: a plan for %s could not be exported: %w", t.Name, err)
+	}
+	warnUntouched(j, out, t)
+	return nil
+}
+
+// warnUntouched warns once of a plan that quantizes nothing.
+func warnUntouched(j *open.Job, out *planning.Derived, t *target.Target) {
+	for i := range out.Set.NumSlots() {
+		if out.Set.Slot(tqc.SlotID(i)).State().Quantizes() {
+			return
+		}
+	}
+	why := map[string]bool{}
+	var reasons []string
+	for _, id := range out.Graph.Nodes() {
+		switch d := out.Set.Domains[id]; d {
+		case tqc.DomainFP32:
+			n := out.Graph.Node(id)
+			if text := n.Op + ": " + out.Assignment.Why[id]; !why[text] && len(reasons) < 4 {
+				why[text], reasons = true, append(reasons, text)
+			}
+		case tqc.DomainSOI:
+		default:
+			return
+		}
+	}
+	w := tqc.Warning{Text: fmt.Sprintf("nothing of this model is quantized for %s (%s): export writes such a plan with --unverified alone",
+		t.Name, strings.Join(reasons, "; "))}
+	if !slices.Contains(j.Warnings, w) {
+		j.WarnAbout(w)
+	}
+}
+
+// zeros are inputs of zeros; nil where the model leaves other sizes open than that of a batch.
+func zeros(g *graph.Graph) map[string]*tensor.Tensor {
+	feeds := map[string]*tensor.Tensor{}
+	for _, v := range g.Inputs {
+		val := g.Value(v)
+		if val.Const != nil {
+			continue
+		}
+		shape := make([]int, len(val.Shape))
+		for i, d := range val.Shape {
+			switch {
+			case d.Known():
+				shape[i] = int(d.N)
+			case i == 0:
+				shape[i] = 1
+			default:
+				return nil
+			}
+		}
+		if val.Shape == nil || tensor.Count(shape) > 1<<28 {
+			return nil
+		}
+		feeds[val.Name] = tensor.New(val.DType, shape...)
+	}
+	return feeds
+}
