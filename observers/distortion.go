@@ -25,6 +25,8 @@ func (st *State) Distortion(c tqc.Config, scale float32, zeroPoint int32) (d Dis
 		return d, err
 	}
 	pos, neg := newMoments(st.hist, 0, max(float64(st.extent.Max), 0)), newMoments(st.hist, 1, max(-float64(st.extent.Min), 0))
+	defer pos.free()
+	defer neg.free()
 	d.Signal = pos.all().xx + neg.all().xx
 	codec := qmath.Codec{Format: c.Format, Scale: scale, ZeroPoint: zeroPoint, Rounding: c.Rounding}
 	s := float64(scale)

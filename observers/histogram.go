@@ -143,6 +143,17 @@ func (h *histogram) sum(from, to int) uint64 {
 	return n
 }
 
+// noneIn reports whether an octave of a sign has no values.
+func (h *histogram) noneIn(sign, e int) bool {
+	from := h.octave(sign, e)
+	for i := from; i < min(from+binsPerOctave, len(h.counts)); i++ {
+		if h.at(i) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // add counts all elements of data, whose extremes are lo and hi. All are finite, and there are fewer than carryUnit.
 func (h *histogram) add(m *kernels.Meter, data []float32, lo, hi float32) {
 	h.expect(len(data))

@@ -41,6 +41,7 @@ var KL = &Method{
 		lo, hi := float64(st.extent.Min), float64(st.extent.Max)
 		scheme := cfg.Scheme()
 		s := newKLSearch(st, scheme.Symmetric)
+		defer s.free()
 		best, least := Range{lo, hi}, math.Inf(1)
 		var last quantizer
 		for i := klThresholds; i > 0; i-- {
@@ -78,7 +79,14 @@ const (
 type klSearch struct {
 	sides [2]*moments // positive (symmetric: |x|), negative
 	fold  bool        // symmetric: the codes of both signs are compared as one
-	p     [2][]float64
+	bins  [2][]klBin
+	zero  []klBin // of the code of zero, both sides
+}
+
+// klBin is a bin that is not empty: the code it rounds to, the count, and what lies outside of the range, in the outermost.
+type klBin struct {
+	code       int
+	n, outside float64
 }
 
 func newKLSearch(st *State, symmetric bool) *klSearch {
@@ -87,6 +95,12 @@ func newKLSearch(st *State, symmetric bool) *klSearch {
 		return &klSearch{sides: [2]*moments{newMoments(st.hist, 0, hi), newMoments(st.hist, 1, lo)}}
 	}
 	return &klSearch{fold: true, sides: [2]*moments{newMoments(st.hist.absolute(), 0, max(lo, hi)), newMoments(newHistogram(), 1, 0)}}
+}
+
+func (s *klSearch) free() {
+	for _, m := range s.sides {
+		m.free()
+	}
 }
 
 // levels is how many levels of a quantizer lie on each side.
@@ -124,59 +138,67 @@ func (s *klSearch) atLeast(q quantizer) float64 {
 
 // divergence compares P and Q under a quantizer; false if that cannot be judged.
 func (s *klSearch) divergence(q quantizer) (float64, bool) {
-	levels := s.levels(q)
 	var k klSum
-	var outside [2]float64
-	for side, n := range levels {
-		outside[side] = s.count(side, n, q.scale)
-		if n == 0 && outside[side] > 0 {
+	var rest [2][]klBin
+	s.zero = s.zero[:0]
+	for side, n := range s.levels(q) {
+		if outside := s.count(side, n, q.scale); n == 0 && outside > 0 {
 			return 0, false // a whole side would be lost
 		}
 		k.bins += klPerCode * n
+		zero := run(s.bins[side], 0)
+		s.zero, rest[side] = append(s.zero, zero...), s.bins[side][len(zero):]
 	}
-	// The code of zero has half a code's bins on each side; the outermost code ends with the range.
-	const half = klPerCode / 2
-	k.code(s.part(0, 0, half, outside), s.part(1, 0, half, outside))
-	for side, n := range levels {
-		for c := 1; c <= n; c++ {
-			k.code(s.part(side, klPerCode*c-half, klPerCode*c+half, outside))
+	k.code(s.zero)
+	for _, bins := range rest {
+		for len(bins) > 0 {
+			one := run(bins, bins[0].code)
+			k.code(one)
+			bins = bins[len(one):]
 		}
 	}
 	return k.result()
 }
 
-// count fills p with the counts of one side inside n levels and returns how many values lie beyond.
+// run is the bins at the front that round to a code.
+func run(bins []klBin, code int) []klBin {
+	n := 0
+	for n < len(bins) && bins[n].code == code {
+		n++
+	}
+	return bins[:n]
+}
+
+// count makes the bins of one side inside n levels and returns how many values lie beyond. The code of zero has half a code's bins on each
+// side; the outermost code ends with the range.
 func (s *klSearch) count(side, n int, scale float64) (outside float64) {
-	p := s.p[side][:0]
-	last := 0.0
-	for i := 1; i <= klPerCode*n; i++ {
-		at := s.sides[side].countBelow(float64(float64(i)*scale) / klPerCode)
-		if at-last < klEmpty {
-			p = append(p, 0)
-			continue
+	m, bins, last := s.sides[side], s.bins[side][:0], 0.0
+	width, end, reached := scale/klPerCode, klPerCode*n, 0
+	for i := 1; i <= end; i++ {
+		edge := float64(float64(i)*scale) / klPerCode
+		b := m.find(edge)
+		at := b.below.n
+		if b.density > 0 {
+			at += float64(b.density * (edge - floorOf(edge)))
 		}
-		p = append(p, at-last)
-		last = at
+		if at-last >= klEmpty {
+			bins = append(bins, klBin{code: (i + klPerCode/2 - 1) / klPerCode, n: at - last})
+			last, reached = at, i
+		}
+		if next := -b.density; next > edge+width { // bins that end before the next value have none
+			i = max(i, int(min(next/width-1, float64(end))))
+		}
 	}
-	s.p[side] = p
-	if outside = s.sides[side].all().n - last; outside < klEmpty {
-		return 0
+	if outside = m.all().n - last; outside < klEmpty {
+		outside = 0
+	} else if n > 0 {
+		if reached < end {
+			bins = append(bins, klBin{code: n})
+		}
+		bins[len(bins)-1].outside = outside
 	}
+	s.bins[side] = bins
 	return outside
-}
-
-// klPart is a run of bins of one side and what lies outside the range, where the run is the outermost.
-type klPart struct {
-	bins    []float64
-	outside float64
-}
-
-func (s *klSearch) part(side, from, to int, outside [2]float64) klPart {
-	p := s.p[side]
-	if to < len(p) {
-		return klPart{bins: p[from:to]}
-	}
-	return klPart{p[min(from, len(p)):], outside[side]}
 }
 
 // klSum adds up the sum of p*log(p/q) over smoothed and normalized P and Q.
@@ -191,23 +213,18 @@ type klSum struct {
 }
 
 // code adds the bins of one code.
-func (k *klSum) code(parts ...klPart) {
+func (k *klSum) code(bins []klBin) {
 	var p, q float64
-	filled := 0
-	for _, a := range parts {
-		for i, c := range a.bins {
-			q += c
-			if i == len(a.bins)-1 {
-				c += a.outside
-			}
-			if c > 0 {
-				p += c
-				filled++
-				k.largest = max(k.largest, c)
-				k.plogp += float64(c * math.Log(c))
-			}
+	for _, b := range bins {
+		q += b.n
+		c := b.n + b.outside
+		p += c
+		k.largest = max(k.largest, c)
+		if c != 1 { // whose logarithm is 0
+			k.plogp += float64(c * math.Log(c))
 		}
 	}
+	filled := len(bins)
 	k.total += p
 	k.inside += q
 	k.filledP += filled
@@ -215,7 +232,9 @@ func (k *klSum) code(parts ...klPart) {
 		k.codes++
 	}
 	if q > 0 {
-		k.cross += float64(p * math.Log(q/float64(filled)))
+		if each := q / float64(filled); each != 1 {
+			k.cross += float64(p * math.Log(each))
+		}
 		k.filledQ += filled
 	} else {
 		k.unmatched += p

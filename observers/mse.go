@@ -37,6 +37,8 @@ func leastSquares(st *State, cfg tqc.Config, limit func(pos, neg *moments) float
 	s := &mseSearch{cfg: cfg, scheme: cfg.Scheme(), numbers: numbersOf(cfg.Format), pos: newMoments(st.hist, 0, hi),
 		neg:  newMoments(st.hist, 1, -lo),
 		best: Range{lo, hi}, least: math.Inf(1), ahead: math.Inf(1)}
+	defer s.pos.free()
+	defer s.neg.free()
 	s.limit = limit(s.pos, s.neg)
 	s.run(lo, hi)
 	return s.best, warnings, s.err
