@@ -83,6 +83,18 @@ func TestIllnessesAreFound(t *testing.T) {
 	}
 }
 
+// Where an operator loses a part of the outputs beside others that are far larger, its bits are what is advised, whatever clipping makes of
+// its result as a whole, and the figure named is that of the part.
+func TestLostPartsAreAdvised(t *testing.T) {
+	r := adviceOf(t, admit(t, advisetest.LostPart), true)
+	require.Greater(t, r.Judged().Judged().NSR, 0.5)
+	at := slices.IndexFunc(r.Advice, func(x analysis.Advice) bool { return x.Cause == "coarse-grid" })
+	require.GreaterOrEqual(t, at, 0, "%v", r.Advice)
+	require.Equal(t, []string{"gemm"}, r.Advice[at].Nodes)
+	require.Contains(t, r.Advice[at].Evidence, "with the integers of gemm (Gemm) alone the outputs have an NSR of 1,")
+	require.Less(t, r.Advice[at].Trial.Measured.NSR, 0.05)
+}
+
 // Healthy plans get no advice, on whatever platform.
 func TestHealthyPlansGetNoAdvice(t *testing.T) {
 	for _, platform := range []string{"onnxruntime", "openvino_int8", "trt_int8"} {

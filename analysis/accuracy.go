@@ -107,7 +107,8 @@ type Noise struct {
 	NSR
 	// Mismatches says that no output is float: the NSR is the share of elements that differ.
 	Mismatches bool `json:"mismatches,omitempty"`
-	// At are tensors that are compared in place of outputs whose size depends on the numbers: in the simulation, whatever the mode.
+	// At are the tensors that are compared where some stand for outputs whose size depends on the numbers: in the simulation, whatever the
+	// mode.
 	At      []string `json:"at,omitempty"`
 	Centred *NSR     `json:"centred,omitempty"`
 	// Slices are the parts of the outputs, by themselves.
@@ -285,10 +286,6 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 			return a, err
 		}
 		quantized.Outputs(out)
-		if a.runs[simulated], err = records(r.metrics, known, quantized.own); err != nil {
-			return a, err
-		}
-		a.runs[quant] = a.runs[simulated]
 		if sameShapes(quantized.outputs, full.outputs) {
 			if a.losses, err = r.judge.Losses(quantized, full); err != nil {
 				return a, err
@@ -302,19 +299,24 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 				return a, err
 			}
 		}
+		// Metrics come behind the judge, which says of infinite numbers what they are.
+		if a.runs[simulated], err = records(r.metrics, known, quantized.own); err != nil {
+			return a, err
+		}
+		a.runs[quant] = a.runs[simulated]
 	}
 	if r.integer != nil {
 		if out, err = r.integer(ctx, s); err != nil {
 			return a, err
 		}
 		quantized.Outputs(out)
-		if a.runs[quant], err = records(r.metrics, known, quantized.own); err != nil {
-			return a, err
-		}
 		if r.judge.own == nil {
 			if err := r.whole(i, &a, quantized, full); err != nil {
 				return a, err
 			}
+		}
+		if a.runs[quant], err = records(r.metrics, known, quantized.own); err != nil {
+			return a, err
 		}
 	}
 	if r.base != nil {

@@ -41,7 +41,7 @@ func (j *Judge) headlines(bySample [][]classChange, parts []SliceError, w weighe
 	outputs := make([]OutputError, len(j.logits))
 	for i := range outputs {
 		o := &outputs[i]
-		o.Output = j.g.Value(j.g.Outputs[i]).Name
+		o.Output, o.NoSignal = j.g.Value(j.g.Outputs[i]).Name, w.of[i] == 0
 		var c NSR
 		o.Samples, o.EmptySamples = len(w.empty[i]), w.empty[i].count()
 		for k, s := range bySample {

@@ -66,3 +66,34 @@ output y
 	require.NoError(t, err)
 	require.Equal(t, want, runs.Figures(nil, nil).Runs[0].Headlines)
 }
+
+// An output without a signal is named by evaluations as by reports, and infinite numbers are the judge's, whatever the metric says of them.
+func TestEvaluationsSayWhatDoesNotCount(t *testing.T) {
+	g, q := rounding(t, `graph flags
+opset 13
+input x: f32[1,8]
+const far: f32[] = [-90]
+z = Relu(x)
+s = Add(x, far)
+e = Exp(s)
+y = Mul(z, z)
+output e
+output y
+`, map[string]float32{"z": 0.05, "s": 1})
+	data := &exec.InMemory{}
+	for i := range 4 {
+		data.Samples = append(data.Samples, &exec.Sample{Name: fmt.Sprint(i),
+			Feeds: map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(i), 1, 8)}})
+	}
+	r, err := Eval(t.Context(), g, &exec.InMemory{Samples: data.Samples}, AccuracyConfig{Simulator: q, Metrics: []task.Scoring{}})
+	require.NoError(t, err)
+	require.Contains(t, r.Headlines, "output e: no signal in these samples, its error does not count")
+	large := &exec.InMemory{Samples: []*exec.Sample{{Name: "large", Feeds: map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{178.6, 1, 1,
+		1, 1, 1, 1, 1}, 1, 8)}}}}
+	cosine, err := task.Find("cosine")
+	require.NoError(t, err)
+	against, err := cosine.On(task.Labels{Float: true})
+	require.NoError(t, err)
+	_, err = Eval(t.Context(), g, large, AccuracyConfig{Simulator: q, Metrics: []task.Scoring{against}})
+	require.ErrorIs(t, err, ErrNotFinite)
+}

@@ -140,10 +140,11 @@ func (j *Judge) standsFor(k int) []string {
 
 // inPlace names the tensors that stand for outputs of the network.
 func (j *Judge) inPlace() (names []string) {
-	for i, list := range j.instead {
-		if len(list) > 0 {
-			names = append(names, j.g.Value(j.g.Outputs[i]).Name)
-		}
+	if !slices.ContainsFunc(j.instead, func(list []graph.ValueID) bool { return len(list) > 0 }) {
+		return nil
+	}
+	for _, v := range j.g.Outputs {
+		names = append(names, j.g.Value(v).Name)
 	}
 	return names
 }

@@ -35,14 +35,16 @@ func findReader(g *graph.Graph, v graph.ValueID) logits {
 // stays so: that is no mask.
 func (j *Judge) unmasked(k int, q, f *tensor.Tensor) (*tensor.Tensor, *tensor.Tensor) {
 	x, y, err := aligned(q, f)
-	if err != nil || j.logits[k].node != graph.NoNode || !anyBelow(y, sentinel) {
+	if err != nil || j.logits[k].node != graph.NoNode || !anyBelow(y, sentinel/2) {
 		return q, f
 	}
 	if q.Layout != f.Layout || f.Layout != tensor.RowMajor {
 		q, f = q.ToRowMajor(), f.ToRowMajor()
 		x, y, _ = aligned(q, f)
 	}
-	rest, read := largestOther(y), false
+	rest, read := largestAbove(y, sentinel/2), false
+	limit := sentinel + min(rest, -sentinel/2) // a score stands in the sum with its mask
+	rest = largestAbove(y, limit)
 	outer, n, inner := 1, len(y), 1 // where nothing reads it, all are one row
 	if l := j.masked[k]; l.node != graph.NoNode {
 		outer, n, inner, read = l.blocks(f)
@@ -55,7 +57,7 @@ func (j *Judge) unmasked(k int, q, f *tensor.Tensor) (*tensor.Tensor, *tensor.Te
 			r.mask()
 			for c := range n {
 				at := (o*n+c)*inner + i
-				if !isMask(x[at], y[at], rest, read) {
+				if !isMask(x[at], y[at], limit, rest, read) {
 					continue
 				}
 				if a[at], b[at] = float32(r.q[c]), float32(r.f[c]); r.skip[c] {
@@ -69,10 +71,10 @@ func (j *Judge) unmasked(k int, q, f *tensor.Tensor) (*tensor.Tensor, *tensor.Te
 
 // isMask reports whether an element is a masked one in float: -inf, or far below all that are none. Where no Softmax shows what it is for,
 // a finite one has to be about as large in the quantized run.
-func isMask(quantized, float float32, rest float64, read bool) bool {
+func isMask(quantized, float float32, limit, rest float64, read bool) bool {
 	q, f := float64(quantized), float64(float)
 	switch {
-	case f > sentinel || math.IsInf(q, -1) && !math.IsInf(f, -1):
+	case f > limit || math.IsInf(q, -1) && !math.IsInf(f, -1):
 		return false
 	case math.IsInf(f, -1), read:
 		return true
@@ -89,11 +91,11 @@ func anyBelow(x []float32, limit float32) bool {
 	return false
 }
 
-// largestOther is the largest magnitude of an element that is no mask; infinite where there is none.
-func largestOther(y []float32) float64 {
+// largestAbove is the largest magnitude of an element that is above limit; infinite where there is none.
+func largestAbove(y []float32, limit float64) float64 {
 	largest := -1.0
 	for _, v := range y {
-		if v > sentinel {
+		if float64(v) > limit {
 			largest = max(largest, math.Abs(float64(v)))
 		}
 	}

@@ -48,8 +48,9 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 		t.end()
 		for i := range r.Outputs {
 			if o := &r.Outputs[i]; len(o.For) > 0 {
-				t.printf("How many elements %s has depends on the numbers: %s in front is compared instead.\n\n",
-					shorten(strings.Join(o.For, ", "), 96), shorten(o.Output, 48))
+				has := map[bool]string{true: "has", false: "have"}[len(o.For) == 1]
+				t.printf("How many elements %s %s depends on the numbers: %s in front is compared instead.\n\n",
+					shorten(strings.Join(o.For, " and "), 96), has, shorten(o.Output, 48))
 			}
 		}
 		sliceTable(t, r.Outputs)

@@ -14,9 +14,13 @@ var CoarseGrid = &Cause{Name: "coarse-grid", Doc: "the bits of an operator's act
 // muchOfAll is the part of the error of all operators that one must make before it is said to need more bits.
 const muchOfAll = 0.1
 
+// ofAPart reports whether the operator loses a part of the outputs rather than its result: the error there is far above that at its own
+// output, whose figures (clipping, equal channels) say nothing of the part.
+func (l *layer) ofAPart() bool { return l.Judged().NSR > 10*l.local }
+
 func coarse(f *Facts) []Finding {
 	list := f.layers(func(l *layer) bool {
-		return l.share >= muchOfAll && (l.MACs == 0 || l.act > 0.5 && l.local-l.Clip > l.Clip && f.unequal(l) < unlike)
+		return l.share >= muchOfAll && (l.MACs == 0 || l.act > 0.5 && (l.ofAPart() || l.local-l.Clip > l.Clip && f.unequal(l) < unlike))
 	})
 	if len(list) == 0 {
 		return nil
@@ -26,9 +30,9 @@ func coarse(f *Facts) []Finding {
 	out := Finding{Nodes: names(list), Evidence: fmt.Sprintf("rounding activations makes %.0f %% of the error of %s at its own output (NSR "+
 		"%.2g), and the operator %.0f %% of the error of all",
 		100*l.act, l.Node, l.local, 100*l.share)}
-	if l.MACs == 0 {
+	if l.MACs == 0 || l.ofAPart() {
 		out.Evidence = fmt.Sprintf("with the integers of %s (%s) alone the outputs have an NSR of %.2g, %.0f %% of the sum over all operators",
-			l.Node, l.Op, l.NSR, 100*l.share)
+			l.Node, l.Op, l.Judged().NSR, 100*l.share)
 	}
 	// Where all tensors of an operator have one type, those that read the wide tensors have to be wide too.
 	readers, _ := f.around(ids(list), false)

@@ -57,13 +57,13 @@ func (c cosineScorer) Record(s Sample, outputs []*tensor.Tensor) (Record, error)
 	return angle(x, y)
 }
 
-// angle is the cosine between two vectors of one length: 1 where both are zero, 0 where one is. Elements that are -inf in one of them, as
-// masked scores are, do not count.
+// angle is the cosine between two vectors of one length: 1 where both are zero, 0 where one is. Elements that are -inf in one of them, or
+// infinite in both, as masked scores and distances are, do not count.
 func angle(x, y []float32) (float64, error) {
 	var xx, yy, xy float64
 	for i, v := range x {
 		a, b := float64(v), float64(y[i])
-		if math.IsInf(a, -1) || math.IsInf(b, -1) {
+		if math.IsInf(a, -1) || math.IsInf(b, -1) || math.IsInf(a, 1) && math.IsInf(b, 1) {
 			continue
 		}
 		xx, yy, xy = xx+float64(a*a), yy+float64(b*b), xy+float64(a*b)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"image"
@@ -15,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/calib/data/npy"
+	"qwb/graph/tensor"
 	"qwb/internal/longtest"
 )
 
@@ -121,6 +124,38 @@ func TestDoctorNamesDamagedSamples(t *testing.T) {
 	r := invoke("doctor", "m.onnx", "--data", "data", "--preprocess", "imagenet-inception")
 	require.Equal(t, exitFailed, r.code)
 	require.Contains(t, r.stderr, "000.png")
+}
+
+// TestDoctorRunsSamples: what calibrate refuses a sample for need not show in the sample.
+func TestDoctorRunsSamples(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", `
+input x: f32[1,4]
+input i: i64[1]
+const table: f32[3,4] = normal(seed=1)
+const w: f32[4,4] = normal(seed=2)
+e = Gather(table, i) "emb"
+s = Mul(x, e) "s"
+p = Mul(s, s) "sq"
+l = Log(p) "log"
+y = MatMul(l, w) "fc"
+output y
+`)
+	sample := func(name string, x float32, i int64) {
+		var b bytes.Buffer
+		require.NoError(t, npy.WriteArchive(&b, map[string]*tensor.Tensor{"x": tensor.FromF32([]float32{x, 1, 2, 3}, 1, 4),
+			"i": tensor.FromI64([]int64{i}, 1)}))
+		write(t, filepath.Join("data", name), b.Bytes())
+	}
+	require.NoError(t, os.Mkdir("data", 0o755))
+	for i := range 6 {
+		sample(fmt.Sprintf("%d.npz", i), float32(i+1), int64(i%3))
+	}
+	require.NotContains(t, findings(t, 0, "m.onnx", "--data", "data"), "refused")
+	sample("4.npz", 5, 3)
+	f := findings(t, exitCheck, "m.onnx", "--data", "data")["refused"]
+	require.Contains(t, f.Text, `sample "4.npz": node "emb"`)
+	require.Contains(t, invoke("calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime").stderr, strings.TrimPrefix(f.Text, "data: "))
 }
 
 func TestDoctorTriesPreprocessingsAndOffsets(t *testing.T) {

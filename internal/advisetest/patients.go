@@ -89,6 +89,9 @@ func scaled(x []float32, blocks int, factor func(c int) float32) {
 // twice is a spread of powers of two over 16 channels, 1 to 128.
 func twice(c int) float32 { return float32(int(1) << (c % 8)) }
 
+// LostPart is a plan whose last operator loses most of its outputs beside two that are far larger.
+var LostPart = Patient{Samples: 24, edit: func(c map[string][]float32) { scaled(c["w5"][:2*288], 1, func(int) float32 { return 900 }) }}
+
 // Patients are twelve illnesses, one for each cause.
 var Patients = []Patient{
 	{Name: "clipping", Set: []string{"point:in0", "observer=percentile(0.9)"}, Nodes: []string{"relu2"}, Cured: true},
