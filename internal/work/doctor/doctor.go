@@ -154,8 +154,9 @@ func (d *doctor) examine(ctx context.Context) error {
 // mostSuspects is how many samples are tried by themselves that may break the model, mostRun how many of the others together.
 const mostSuspects, mostRun = 4, 256
 
-// refused runs samples as calibrate does, and says what it refuses them for: those that may break the model one by one, so that each has its
-// finding, and the others until one is refused: an index beyond a table, or a logarithm of a number below zero, does not show in the samples.
+// refused runs samples as calibrate does, and says what it refuses them for: those that may break the model one by one, so that each has
+// its finding, and the others until one is refused: an index beyond a table, or a logarithm of a number below zero, does not show in the
+// samples.
 func (d *doctor) refused(ctx context.Context, names []string) error {
 	g := d.g
 	if d.plan == nil {
