@@ -113,6 +113,7 @@ type Noise struct {
 	Centred *NSR     `json:"centred,omitempty"`
 	// Slices are the parts of the outputs, by themselves.
 	Slices []SliceError `json:"slices,omitempty"`
+	Steps  []Steps      `json:"steps,omitempty"` // where samples are steps of sequences
 	// Headlines say what counts more than the figures, see the function; of classes they are those of the simulation.
 	Headlines []string `json:"headlines,omitempty"`
 }
@@ -172,6 +173,7 @@ type answer struct {
 	runs   [runs][]task.Record // by metric; nil where that did not run
 	// plain is the NSR by output of what quant answers, losses what the judge says of the simulation; nil where they did not run.
 	plain, losses []float64
+	place         placeOf
 	changes       []classChange // of the simulation, by output
 }
 
@@ -202,10 +204,10 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	if metrics == nil {
 		metrics = classes()
 	}
-	all := &tally{}
+	all, shown := &tally{}, judge.Runs()
 	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress, graph: g, work: exec.Work{Integers: cfg.Integer != nil},
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			r := rater{metrics: metrics, judge: judge, tally: all, runner: session.NewRunner(), integer: integer, base: base}
+			r := rater{metrics: metrics, judge: judge, tally: all, runner: session.NewRunner(), watched: shown, g: g, integer: integer, base: base}
 			if cfg.Simulator != nil {
 				r.hooks = cfg.Simulator.Hooks(nil)
 			}
@@ -221,7 +223,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil)
 	}
 	if r.Noise = noise(answers, judge, all, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
-		r.Slices = judge.list(all)
+		r.Slices, r.Steps = judge.list(all), stepsIn(judge, answers)
 		weights := judge.weigh(all)
 		r.Headlines = judge.headlines(changesOf(answers), r.Slices, weights)
 		if cfg.Integer == nil {
@@ -235,6 +237,19 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		r.compareRuns(metrics, answers, cfg.BaseProfile)
 	}
 	return r, nil
+}
+
+// stepsIn are the curves of the plain NSR of what was answered.
+func stepsIn(j *Judge, answers []answer) []Steps {
+	names := make([]string, len(j.logits))
+	for i, v := range j.g.Outputs[:len(names)] {
+		names[i] = j.g.Value(v).Name
+	}
+	places := make([]placeOf, len(answers))
+	for i := range answers {
+		places[i] = answers[i].place
+	}
+	return stepsOf(names, places, func(i int) []float64 { return answers[i].plain })
 }
 
 // ranked are the records of the first metric that ranks classes; nil where none does, or where nothing ran.
@@ -256,17 +271,34 @@ func ranked(metrics []task.Scoring, answers []answer, run int) (out []task.Ranke
 
 // rater scores one sample at a time.
 type rater struct {
-	metrics []task.Scoring
-	judge   *Judge
-	tally   *tally
-	runner  *exec.Runner
-	hooks   *exec.Hooks
-	integer func(context.Context, *exec.Sample) ([]*tensor.Tensor, error) // nil where integers do not run
-	base    func(context.Context, *exec.Sample) ([]*tensor.Tensor, error)
+	metrics    []task.Scoring
+	judge      *Judge
+	tally      *tally
+	runner     *exec.Runner
+	hooks      *exec.Hooks
+	integer    func(context.Context, *exec.Sample) ([]*tensor.Tensor, error) // nil where integers do not run
+	base       func(context.Context, *exec.Sample) ([]*tensor.Tensor, error)
+	g, watched *graph.Graph // whose outputs integers have, and those of the runner
+	rolling    [runs]exec.Rolling
+}
+
+// answers runs one of the integer programs, with its own states.
+func (r *rater) answers(ctx context.Context, s *exec.Sample, run int, f func(context.Context, *exec.Sample) ([]*tensor.Tensor, error)) (
+	[]*tensor.Tensor, error) {
+	if s.Sequence == nil {
+		return f(ctx, s)
+	}
+	own := *s
+	own.Feeds = r.rolling[run].Feeds(s)
+	out, err := f(ctx, &own)
+	if err == nil {
+		err = r.rolling[run].Keep(r.g, s, out)
+	}
+	return out, err
 }
 
 func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error) {
-	a := answer{sample: s.Name, label: s.Label}
+	a := answer{sample: s.Name, label: s.Label, place: placeIn(s)}
 	full, quantized := r.judge.verdict(), r.judge.verdict()
 	var hooks *exec.Hooks
 	if r.hooks != nil {
@@ -282,7 +314,11 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 		return a, err
 	}
 	if r.hooks != nil {
-		if out, err = r.runner.Run(ctx, s.Feeds, r.judge.Watch(r.hooks, quantized)); err != nil {
+		out, err = r.runner.Run(ctx, r.rolling[simulated].Feeds(s), r.judge.Watch(r.hooks, quantized))
+		if err == nil {
+			err = r.rolling[simulated].Keep(r.watched, s, out)
+		}
+		if err != nil {
 			return a, err
 		}
 		quantized.Outputs(out)
@@ -306,7 +342,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 		a.runs[quant] = a.runs[simulated]
 	}
 	if r.integer != nil {
-		if out, err = r.integer(ctx, s); err != nil {
+		if out, err = r.answers(ctx, s, quant, r.integer); err != nil {
 			return a, err
 		}
 		quantized.Outputs(out)
@@ -320,7 +356,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 		}
 	}
 	if r.base != nil {
-		if out, err = r.base(ctx, s); err != nil {
+		if out, err = r.answers(ctx, s, base, r.base); err != nil {
 			return a, err
 		}
 		quantized.Outputs(out)

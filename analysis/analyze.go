@@ -175,6 +175,7 @@ type analyzer struct {
 	clips   []float64       // by group: what clipping takes away up to which it need not be measured
 	next    []next          // by group: see findNext
 	probed  []*exec.Sample  // the first two samples
+	rolling exec.Rolling    // states of the whole quantized graph
 }
 
 // sampleResult is what one sample contributes.
@@ -186,6 +187,7 @@ type sampleResult struct {
 	reach    []float64 // per group: how far its float output reaches
 	moments  map[graph.ValueID]moments
 	forwards float64
+	place    placeOf
 }
 
 // worker analyses one sample at a time with memory of its own.
@@ -223,7 +225,7 @@ func (a *analyzer) newWorker(keep []bool) *worker {
 }
 
 func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sampleResult, error) {
-	res := &sampleResult{moments: map[graph.ValueID]moments{}}
+	res := &sampleResult{moments: map[graph.ValueID]moments{}, place: placeIn(s)}
 	w.index = index
 	hooks := &exec.Hooks{}
 	if w.cfg.Statistical {

@@ -41,8 +41,9 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 		return nil, fmt.Errorf("%s: %w", c.stage, err)
 	}
 	jobs := make(chan job)
+	var steps chan job // of sequences: each step needs what the one before left, so that one worker has them all
 	var workers sync.WaitGroup
-	for range max(c.threads, 1) {
+	start := func(jobs <-chan job) {
 		work := c.worker()
 		workers.Add(1)
 		go func() {
@@ -61,6 +62,9 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 			}
 		}()
 	}
+	for range max(c.threads, 1) {
+		start(jobs)
+	}
 	for i := 0; ctx.Err() == nil && !c.stopped(); i++ {
 		s, err := samples.Next(ctx)
 		if errors.Is(err, io.EOF) {
@@ -70,9 +74,20 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 			c.fail(i, fmt.Errorf("%s: %w", c.stage, err))
 			break
 		}
-		jobs <- job{i, s}
+		if s.Sequence == nil {
+			jobs <- job{i, s}
+			continue
+		}
+		if steps == nil {
+			steps = make(chan job)
+			start(steps)
+		}
+		steps <- job{i, s}
 	}
 	close(jobs)
+	if steps != nil {
+		close(steps)
+	}
 	workers.Wait()
 	switch {
 	case ctx.Err() != nil:

@@ -198,11 +198,12 @@ type comparing struct {
 	runners map[*graph.Graph]*exec.Runner
 	hooks   []*exec.Hooks // by entrant
 	layers  []*exec.Hooks // that show operators' outputs before their readers quantize them
+	rolling []exec.Rolling
 }
 
 func (c *comparer) newWorker() *comparing {
 	w := &comparing{comparer: c, runners: map[*graph.Graph]*exec.Runner{}, hooks: make([]*exec.Hooks, len(c.entrants)),
-		layers: make([]*exec.Hooks, len(c.entrants))}
+		layers: make([]*exec.Hooks, len(c.entrants)), rolling: make([]exec.Rolling, len(c.entrants))}
 	for g, n := range c.networks {
 		w.runners[g] = n.session.NewRunner()
 	}
@@ -229,7 +230,12 @@ func (w *comparing) sample(ctx context.Context, i int, s *exec.Sample) (*compare
 			}
 			r.float[c.Float] = f
 		}
-		o, err := w.answer(ctx, i, s, k, f)
+		own := *s
+		own.Feeds = w.rolling[k].Feeds(s)
+		o, err := w.answer(ctx, i, &own, k, f)
+		if err == nil {
+			err = w.rolling[k].Keep(c.Float, s, o.seen.own)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}

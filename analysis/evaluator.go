@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ type Evaluator struct {
 	weights weighed       // what of every sample's noise counts
 	seen    []task.Sample // what the samples are called, and their labels
 	threads int
+	rolling *exec.Rolling // the states of a run that goes on; nil: every run begins anew
 }
 
 // NewEvaluator runs all samples in float, threads at a time. samples gives the data set from its beginning each time it is
@@ -157,12 +159,13 @@ func (e *Evaluator) Judged(ctx context.Context, q *sim.Simulator) (*Accuracy, er
 func (e *Evaluator) LossesWhile(ctx context.Context, q *sim.Simulator, more func(Losses) bool) (Losses, error) {
 	var all Losses
 	it, n := e.samples(), len(e.float)
+	rolling := new(exec.Rolling)
 	for step := (n + 1) / 2; len(all) < n; step = max(2, e.threads) {
 		if len(all) > 0 && !more(all) {
 			return nil, nil
 		}
 		some := *e
-		some.float, some.first = e.float[len(all):], e.first+len(all)
+		some.float, some.first, some.rolling = e.float[len(all):], e.first+len(all), rolling
 		some.samples = func() exec.Iterator { return &limited{it, step} }
 		l, err := some.Losses(ctx, q)
 		if err != nil {
@@ -255,11 +258,15 @@ func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec
 	samples := e.samples()
 	kept := exec.Work{Outputs: max(samples.Len(), len(e.float))}
 	c := collector[T]{stage: "evaluate", threads: e.threads, graph: e.g, work: kept}
+	rolling, runs := cmp.Or(e.rolling, new(exec.Rolling)), e.judge.Runs()
 	c.worker = func() func(context.Context, int, *exec.Sample) (T, error) {
 		runner, hooks := e.session.NewRunner(), hooksOf()
 		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {
 			var v Verdict
-			out, err := runner.Run(ctx, s.Feeds, e.judge.Watch(hooks, &v))
+			out, err := runner.Run(ctx, rolling.Feeds(s), e.judge.Watch(hooks, &v))
+			if err == nil {
+				err = rolling.Keep(runs, s, out)
+			}
 			if err != nil {
 				var none T
 				return none, err

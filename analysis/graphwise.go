@@ -85,7 +85,10 @@ func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float
 		})
 	}
 	var quantized Verdict
-	out, err := w.runner.Run(ctx, s.Feeds, w.judge.Watch(hooks, &quantized))
+	out, err := w.runner.Run(ctx, w.rolling.Feeds(s), w.judge.Watch(hooks, &quantized))
+	if err == nil {
+		err = w.rolling.Keep(w.g, s, out)
+	}
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 	if results[0].outputs != nil {
 		r.Outputs = a.outputs(results)
 		r.Headlines = Headlines(r.Outputs)
+		r.Steps = a.steps(results)
 	}
 	if a.cfg.Graphwise {
 		r.Graphwise = a.graphwisePoints(results)
@@ -61,6 +62,18 @@ func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 		}
 	}
 	return out
+}
+
+func (a *analyzer) steps(results []*sampleResult) []Steps {
+	names := make([]string, len(a.judge.logits))
+	for i, v := range a.g.Outputs[:len(names)] {
+		names[i] = a.g.Value(v).Name
+	}
+	places := make([]placeOf, len(results))
+	for i, s := range results {
+		places[i] = s.place
+	}
+	return stepsOf(names, places, func(i int) []float64 { return results[i].losses })
 }
 
 func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {

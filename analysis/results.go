@@ -168,6 +168,7 @@ type Report struct {
 	Statistical []TensorStatistics `json:"statistical"`
 	Outputs     []OutputError      `json:"outputs"`             // of the whole quantized graph; nil where it was not run
 	Headlines   []string           `json:"headlines,omitempty"` // what counts more than the figures of Outputs, see the function
+	Steps       []Steps            `json:"steps,omitempty"`     // of Outputs, where samples are steps of sequences
 	Together    *Together          `json:"together,omitempty"`  // the sum of Layerwise against Outputs; nil without both
 	Explained   *Explanation       `json:"explained,omitempty"`
 	Settings    []NodeSetting      `json:"settings,omitempty"` // of every operator of the graph
@@ -324,7 +325,7 @@ func (r *Report) With(old *Report) *Report {
 		all.Statistical = old.Statistical
 	}
 	if all.Outputs == nil {
-		all.Outputs, all.Headlines = old.Outputs, old.Headlines
+		all.Outputs, all.Headlines, all.Steps = old.Outputs, old.Headlines, old.Steps
 	}
 	if all.Explained == nil {
 		all.Explained = old.Explained

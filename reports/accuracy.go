@@ -29,6 +29,7 @@ func AccuracyText(w io.Writer, r *analysis.Accuracy) error {
 		for _, line := range r.Headlines {
 			t.printf("%s\n", line)
 		}
+		stepsText(t, r.Steps)
 	}
 	if r.Placed != nil {
 		t.printf("\n")

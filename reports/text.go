@@ -54,6 +54,7 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 			}
 		}
 		sliceTable(t, r.Outputs)
+		stepsText(t, r.Steps)
 	}
 	if r.Explained != nil {
 		explanationTables(t, r.Explained)

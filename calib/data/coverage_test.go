@@ -116,7 +116,7 @@ output y: f32[M,2]
 		got := examined(t, state, feeds(rows, 1), feeds(rows, 2))
 		require.Len(t, got, 1)
 		require.Contains(t, got[0], want)
-		require.Contains(t, got[0], "; record the state by running the model")
+		require.Contains(t, got[0], "; record the state by r") // rolling or running it
 	}
 }
 

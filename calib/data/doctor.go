@@ -14,6 +14,7 @@ import (
 // normalised, red and blue exchanged. It keeps a hash per sample and a few sums per input. The zero value cannot be used.
 type Doctor struct {
 	pre      *plan.Preprocess
+	g        *graph.Graph // nil: not known
 	inputs   []*inputFacts
 	coverage *coverage
 	seen     map[[32]byte]string
@@ -37,6 +38,7 @@ type inputFacts struct {
 	lo, hi        float64
 	whole         bool // all elements are whole numbers
 	constant      int  // samples of a single value
+	rolled        bool // it is a state, which begins with zeros
 	firstConstant string
 	first         *firstConv // nil where the model says nothing about its input
 }
@@ -45,7 +47,7 @@ type inputFacts struct {
 // statistics of the batch normalisation tell what the first convolution saw in training. With a nil g this comparison is left
 // out. pre may be nil.
 func NewDoctor(spec InputSpec, g *graph.Graph, pre *plan.Preprocess) *Doctor {
-	d := &Doctor{pre: pre, seen: map[[32]byte]string{}, coverage: newCoverage(g)}
+	d := &Doctor{pre: pre, g: g, seen: map[[32]byte]string{}, coverage: newCoverage(g)}
 	for _, in := range spec {
 		f := &inputFacts{in: in, lo: math.Inf(1), hi: math.Inf(-1), whole: true}
 		if g != nil && in.DType == tensor.Float32 {
@@ -78,6 +80,7 @@ func (d *Doctor) Observe(s *exec.Sample) {
 		}
 		if f.filled++; t.DType.IsFloat() {
 			f.bad = append(f.bad, NotFinites(s, []string{f.in.Name})...)
+			f.rolled = f.rolled || s.Rolls(f.in.Name)
 			f.observe(exec.Floats(t.ToRowMajor()), s.Name)
 			continue
 		}
@@ -122,7 +125,7 @@ func (f *inputFacts) observe(t *tensor.Tensor, name string) {
 	f.n += n
 	f.mean += delta * n / f.n
 	f.lo, f.hi = min(f.lo, lo), max(f.hi, hi)
-	if lo == hi && n == float64(len(x)) && len(x) > 1 {
+	if lo == hi && n == float64(len(x)) && len(x) > 1 && !f.rolled {
 		if f.constant == 0 {
 			f.firstConstant = name
 		}
@@ -171,7 +174,7 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 	switch {
 	case f.present > 0 && f.filled == 0:
 		say(RuleEmpty, 0, "the input has no element in any of %d samples: none of its numbers was seen", f.present)
-		becomes(Fault, fixes[RuleEmpty])
+		becomes(Fault, d.record(f)+"samples in which it has elements: no range behind it is known otherwise")
 	case f.value != nil && !f.varies && f.filled > 1:
 		say(RuleConstant, float64(f.filled), "every element is %v in all of %d samples", f.value, f.filled)
 		becomes(Hint, "record samples in which it varies (padding, for instance), unless the model never gets anything else")
@@ -183,7 +186,7 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 	if f.constant > 0 {
 		say(RuleConstant, float64(f.constant), "the input is constant in %d of %d samples (first: %s)", f.constant, d.samples, f.firstConstant)
 		if f.constant == d.samples {
-			becomes(Fault, "record the state by running the model, or samples in which it varies")
+			becomes(Fault, d.record(f)+"samples in which it varies: no range behind it is known otherwise")
 		}
 	}
 	if f.outlying() {
@@ -204,6 +207,17 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 		say(RuleNormalised, std, "the input has mean %.4g and standard deviation %.4g: far from 0 and 1, was it normalised?", f.mean, std)
 	}
 	return list
+}
+
+// record says how to come by what an input holds if it is a state; empty where it is one already.
+func (d *Doctor) record(f *inputFacts) string {
+	if f.rolled || d.g == nil {
+		return "record "
+	}
+	if out := d.g.GuessState(f.in.Name); out != "" {
+		return fmt.Sprintf("record the state by rolling the model over sequences: --state %s=%s; or ", f.in.Name, out)
+	}
+	return "record the state by running the model, or "
 }
 
 // notFinite reports what is NaN, which calibrate refuses, and what is infinite, but for a mask: an input with -Inf in most samples.

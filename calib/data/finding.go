@@ -39,7 +39,6 @@ var fixes = map[string]string{
 	RuleUnlike:    "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
 	RuleColours:   "--preprocess with the other channel_order",
 	RuleNotFinite: "mend or remove these samples",
-	RuleEmpty:     "record the state by running the model, or samples in which it has elements: no range behind it is known otherwise",
 	RuleUnread:    "calibrate on samples that read the rest too: ranges behind it are those of what was read",
 	RuleBranch: "record samples that take it: ranges behind it are those of one branch; if it never is taken, " +
 		"fix what decides it (qwb bind)",

@@ -16,6 +16,7 @@ type iterator struct {
 	ahead   int
 	started int
 	pending []chan loaded
+	sample  func(i int) (*exec.Sample, error)
 }
 
 type loaded struct {
@@ -39,7 +40,7 @@ func (it *iterator) Next(ctx context.Context) (*exec.Sample, error) {
 			it.pending, it.started = nil, it.set.Len()
 			return nil, r.err
 		}
-		if it.started == 1 {
+		if it.started == 1 && it.set.rolled == nil { // of a sequence each step takes the one before it
 			it.ahead = it.set.fitting(r.sample)
 		}
 		it.load() // while the consumer works on this one
@@ -56,7 +57,7 @@ func (it *iterator) load() {
 		go func(i int) {
 			var s loaded
 			s.err = graph.Try(func() (err error) { // decoders read what strangers wrote
-				s.sample, err = it.set.Sample(i)
+				s.sample, err = it.sample(i)
 				return err
 			})
 			done <- s

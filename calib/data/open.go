@@ -44,6 +44,7 @@ type opener struct {
 	seed     uint64
 	warnings []Warning
 	text     func(line string) ([]int64, error)
+	steps    InputSpec // the states, where samples are steps of sequences; spec is without them
 
 	labels       string // the file of labels, which is no sample that is missing
 	skipped      int    // files in folders that are no samples

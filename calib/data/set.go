@@ -26,8 +26,12 @@ type Options struct {
 	LabelOffset int    // class = label + offset
 	// Text returns the tokens of a line of text, for models that read tokens: text files (.txt) are data then. It is called by
 	// several goroutines.
-	Text   func(line string) ([]int64, error)
-	Ahead  int   // samples loaded ahead, each by a goroutine of its own; 0: 1
+	Text  func(line string) ([]int64, error)
+	Ahead int // samples loaded ahead, each by a goroutine of its own; 0: 1
+	// States make every file of arrays, and every folder of other samples, a sequence whose samples are steps: each has the states that the
+	// network Graph, in float, left at the step before. Samples then counts steps, of whole sequences. nil: samples stand for themselves.
+	States []graph.State
+	Graph  *graph.Graph
 	Memory int64 // bytes that samples loaded ahead may take, judged by the first one; one is loaded in any case; 0: any number
 }
 
@@ -46,6 +50,7 @@ type Set struct {
 	items  []item
 	ahead  int
 	memory int64
+	rolled *rolled // nil where samples stand for themselves
 }
 
 type item struct {
@@ -54,6 +59,21 @@ type item struct {
 	name   string
 	origin string // path of the source: orders samples of the same name, and tells them apart in messages
 	label  int
+	of     *sequence // that it is a step of
+	step   int
+}
+
+// load reads what the source has.
+func (it *item) load() (map[string]*tensor.Tensor, error) {
+	feeds, err := it.src.load(it.index)
+	if err == nil {
+		err = refuseNaN(feeds)
+	}
+	return feeds, err
+}
+
+func (it *item) fault(err error) error {
+	return &graph.FileError{Stage: "data", File: it.origin, Err: fmt.Errorf("%s: %w", it.name, err)}
 }
 
 // Open lists the samples of all paths: files, folders, or synthetic:N. Samples are sorted by name, whatever the order of
@@ -67,6 +87,13 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 	}
 	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed, text: opts.Text, labels: opts.Labels}
 	set := &Set{ahead: max(opts.Ahead, 1), memory: opts.Memory}
+	if len(opts.States) > 0 {
+		var err error
+		if set.rolled, err = roll(opts.Graph, opts.States); err != nil {
+			return nil, nil, fmt.Errorf("data: %w", err)
+		}
+		o.spec, o.steps = spec.without(set.rolled.states), set.rolled.states
+	}
 	for _, p := range paths {
 		sources, err := o.open(p)
 		if err != nil {
@@ -74,9 +101,13 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 		}
 		for _, s := range sources {
 			for i := range s.len() {
-				set.items = append(set.items, item{s, i, s.name(i), p, s.label(i)})
+				set.items = append(set.items, item{src: s, index: i, name: s.name(i), origin: p, label: s.label(i)})
 			}
 		}
+	}
+	if set.rolled != nil {
+		set.group(opts.States, opts.Samples, opts.Seed)
+		return set, o.finish(), set.label(o, opts)
 	}
 	sort.SliceStable(set.items, func(a, b int) bool {
 		x, y := set.items[a], set.items[b]
@@ -85,8 +116,8 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 		}
 		return x.origin < y.origin
 	})
-	if err := set.applyLabels(o, opts); err != nil {
-		return nil, nil, fmt.Errorf("data: %w", err)
+	if err := set.label(o, opts); err != nil {
+		return nil, nil, err
 	}
 	if n := len(set.items); opts.Samples > n {
 		o.warn("data", float64(n), "--samples %d: the data have only %d; all are used", opts.Samples, n)
@@ -100,10 +131,21 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 	return set, o.finish(), nil
 }
 
-// Shard returns part i (from 1) of n, which together have each sample once: every n-th one.
+func (s *Set) label(o *opener, opts Options) error {
+	if err := s.applyLabels(o, opts); err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	return nil
+}
+
+// Shard returns part i (from 1) of n, which together have each sample once: every n-th one, or of sequences all steps of every n-th one.
 func (s *Set) Shard(i, n int) *Set {
 	part := *s
 	part.items = nil
+	if s.rolled != nil {
+		part.shard(s.items, i, n)
+		return &part
+	}
 	for at := i - 1; at < len(s.items); at += n {
 		part.items = append(part.items, s.items[at])
 	}
@@ -121,21 +163,27 @@ func (s *Set) Label(i int) int { return s.items[i].label }
 
 // Iterator returns a new iterator over all samples.
 func (s *Set) Iterator() exec.Iterator {
-	if s.memory > 0 {
-		return &iterator{set: s, ahead: 1}
+	if s.rolled != nil {
+		r := s.rolled.roller()
+		return &iterator{set: s, ahead: 1, sample: func(i int) (*exec.Sample, error) { return r.sample(s, i) }}
 	}
-	return &iterator{set: s, ahead: s.ahead}
+	if s.memory > 0 {
+		return &iterator{set: s, ahead: 1, sample: s.Sample}
+	}
+	return &iterator{set: s, ahead: s.ahead, sample: s.Sample}
 }
 
-// Sample loads sample i. NaN in its inputs is an error.
+// Sample loads sample i. NaN in its inputs is an error. A step of a sequence takes those before it, unless they were asked for last.
 func (s *Set) Sample(i int) (*exec.Sample, error) {
-	it := s.items[i]
-	feeds, err := it.src.load(it.index)
-	if err == nil {
-		err = refuseNaN(feeds)
+	if s.rolled != nil {
+		s.rolled.mu.Lock()
+		defer s.rolled.mu.Unlock()
+		return s.rolled.one.sample(s, i)
 	}
+	it := &s.items[i]
+	feeds, err := it.load()
 	if err != nil {
-		return nil, &graph.FileError{Stage: "data", File: it.origin, Err: fmt.Errorf("%s: %w", it.name, err)}
+		return nil, it.fault(err)
 	}
 	return &exec.Sample{Name: it.name, Hash: Hash(feeds), Label: it.label, Feeds: feeds}, nil
 }

@@ -21,6 +21,7 @@ type arraySource struct {
 	dir   string
 	spec  InputSpec
 	files []arrayFile
+	steps bool // the samples of a file are the steps of a sequence, or of several
 
 	mu     sync.Mutex
 	cached int // the file whose arrays are kept in memory, -1: none; rows of an archive cannot be read one by one
@@ -33,10 +34,13 @@ type arrayFile struct {
 	rows   int
 	names  map[string]string // array in the file by input of the model; nil: the file is a single array
 	direct bool              // rows can be read on their own
+	// of steps: how many sequences the rows are, one after the other, and what states begin with by input, where the file says it
+	sequences int
+	states    map[string]string
 }
 
 func (o *opener) openArrays(dir string, names []string) (source, error) {
-	s := &arraySource{fs: o.fs, dir: dir, spec: o.spec, cached: -1}
+	s := &arraySource{fs: o.fs, dir: dir, spec: o.spec, steps: o.steps != nil, cached: -1}
 	for _, n := range names {
 		f, err := s.inspect(o, n)
 		if err != nil {
@@ -73,11 +77,11 @@ func (s *arraySource) inspect(o *opener, name string) (arrayFile, error) {
 	if h.Bytes() > size-h.Offset {
 		return arrayFile{}, fmt.Errorf("npy: %s takes %d bytes, %d are there", tensor.TypeString(h.DType, h.Shape), h.Bytes(), size-h.Offset)
 	}
-	f, err := in.fit(h)
+	f, err := s.fit(in, h)
 	if f.turned {
 		o.noteTurned(name, in)
 	}
-	return arrayFile{rows: f.rows, direct: !h.Fortran}, err
+	return arrayFile{rows: f.rows, direct: !h.Fortran && f.axis == 0 && f.sequences < 2, sequences: f.sequences}, err
 }
 
 func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (arrayFile, error) {
@@ -86,15 +90,22 @@ func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (ar
 	for _, in := range s.spec {
 		array := in.Name
 		if len(s.spec) == 1 {
-			array = in.only(a)
+			array = s.only(in, a)
 		}
 		h, err := a.Header(array)
 		if err != nil {
 			return f, fmt.Errorf("%w (there are %s; the model takes %s)", err, strings.Join(a.Names(), ", "), s.spec)
 		}
-		fit, err := in.fit(h)
+		fit, err := s.fit(in, h)
 		if err != nil {
 			return f, err
+		}
+		if s.steps && fit.rows == 1 && len(s.spec) > 1 { // the same at every step
+			f.names[in.Name], used[array], f.rows = array, true, max(f.rows, 1)
+			continue
+		}
+		if s.steps && f.rows == 1 {
+			f.rows = 0
 		}
 		if fit.turned {
 			o.noteTurned(fmt.Sprintf("%q in %s", array, name), in)
@@ -103,6 +114,15 @@ func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (ar
 			return f, fmt.Errorf("npz: %d samples for input %s, %d for others", fit.rows, in, f.rows)
 		}
 		f.rows, f.names[in.Name], used[array] = fit.rows, array, true
+		f.sequences = fit.sequences
+	}
+	for _, in := range o.steps {
+		if slices.Contains(a.Names(), in.Name) {
+			if f.states == nil {
+				f.states = map[string]string{}
+			}
+			f.states[in.Name], used[in.Name] = in.Name, true
+		}
 	}
 	for _, n := range a.Names() {
 		if !used[n] && o.ignored == "" {
@@ -121,7 +141,7 @@ func (o *opener) noteTurned(array string, in Input) {
 
 // only returns the name of the array in an archive that feeds a model's single input: the array with the name of the input,
 // otherwise the only array, otherwise the only array that fits.
-func (in Input) only(a *npy.Archive) string {
+func (s *arraySource) only(in Input, a *npy.Archive) string {
 	names := a.Names()
 	switch {
 	case slices.Contains(names, in.Name):
@@ -135,7 +155,7 @@ func (in Input) only(a *npy.Archive) string {
 		if err != nil {
 			continue
 		}
-		if _, err := in.fit(h); err == nil {
+		if _, err := s.fit(in, h); err == nil {
 			if found != in.Name {
 				return in.Name // more than one
 			}
@@ -150,6 +170,16 @@ type arrayFit struct {
 	rows   int
 	shape  []int
 	turned bool
+	// of steps: how many sequences the rows are, and the axis that they are cut along, 0 for rows that lie one behind the other
+	sequences, axis int
+}
+
+// fit is that of the input, for samples or for steps.
+func (s *arraySource) fit(in Input, h npy.Header) (arrayFit, error) {
+	if s.steps {
+		return in.fitSteps(h)
+	}
+	return in.fit(h)
 }
 
 // fit is rows for arrays as they are, and, where that fails, for pictures and spectrograms in TensorFlow's layout.
@@ -161,7 +191,7 @@ func (in Input) fit(h npy.Header) (arrayFit, error) {
 	t := h
 	t.Shape = []int{h.Shape[0], h.Shape[3], h.Shape[1], h.Shape[2]}
 	if n, shape, turned := in.rows(t); turned == nil {
-		return arrayFit{n, shape, true}, nil
+		return arrayFit{rows: n, shape: shape, turned: true}, nil
 	}
 	return arrayFit{}, err
 }
@@ -231,11 +261,18 @@ func (s *arraySource) load(i int) (map[string]*tensor.Tensor, error) {
 	feeds := map[string]*tensor.Tensor{}
 	for _, in := range s.spec {
 		t := arrays[in.Name]
-		f, err := in.fit(npy.Header{DType: t.DType, Shape: t.Shape})
+		f, err := s.fit(in, npy.Header{DType: t.DType, Shape: t.Shape})
 		if err != nil {
 			return nil, err
 		}
-		t = slice(t, row, f.rows, f.shape)
+		if at := min(row, f.rows-1); f.axis > 0 {
+			t, err = f.cut(t, at)
+		} else {
+			t = slice(t, at, f.rows, f.shape)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("input %s: %w", in, err)
+		}
 		if f.turned {
 			t.Layout = tensor.ChannelsLast
 			t = t.ToRowMajor()
@@ -277,9 +314,11 @@ func (s *arraySource) read(f, row int) (map[string]*tensor.Tensor, error) {
 		if err != nil {
 			return nil, err
 		}
-		for in, array := range file.names {
-			if arrays[in], err = a.Read(array); err != nil {
-				return nil, err
+		for _, list := range []map[string]string{file.names, file.states} {
+			for in, array := range list {
+				if arrays[in], err = a.Read(array); err != nil {
+					return nil, err
+				}
 			}
 		}
 		return arrays, nil

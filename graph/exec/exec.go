@@ -138,4 +138,7 @@ type Sample struct {
 	Hash  [32]byte // SHA-256 of the preprocessed feeds in canonical form
 	Label int      // class, -1 if unknown
 	Feeds map[string]*tensor.Tensor
+	// Sequence is what the sample is a step of, from 0: its feeds have the states that the float network left; see Rolling. nil: none.
+	Sequence *Sequence
+	Step     int
 }

@@ -64,7 +64,7 @@ func TestJSONAndWords(t *testing.T) {
 	var o options.Calibrate
 	job := o.Table(&catalog).Job()
 	require.NoError(t, job.Decode("calibrate", []byte(`{"platform": "trt_int8", "data": ["a", "b c"], "seed": 3, "label_offset": -1,
-		"observer": "mse", "per_tensor": true, "border_cost": 0, "batch": 4, "samples": 0}`)))
+		"observer": "mse", "per_tensor": true, "border_cost": 0, "batch": 4, "samples": 0, "state": []}`)))
 	assert.Equal(t, []string{"a", "b c"}, o.Data.Paths)
 	assert.Equal(t, tqc.ObserverMSE, o.Observer)
 	assert.Equal(t, "--platform trt_int8 --data a --data b c --seed 3 --label-offset -1 --observer mse --per-tensor --border-cost 0 --batch 4",

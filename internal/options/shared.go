@@ -23,6 +23,9 @@ func Data(o *qwb.DataOptions) Table {
 		{Name: "samples", At: &o.Samples, Job: true, Field: &Field{Label: "How many samples", Hint: "all",
 			Doc: "Drawn at random, always the same ones. Empty: all."}, Help: "use this many samples, drawn at random with --seed (0: all)"},
 		{Name: "seed", At: &o.Seed, Job: true, Help: "random seed for drawing samples"},
+		{Name: "state", See: "data.md#sequences", At: &o.States, For: Networks, Job: true,
+			Help: "`INPUT=OUTPUT`, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, " +
+				"--samples takes whole ones until they have so many; may be repeated (default: what the plan has)"},
 	}
 }
 

@@ -30,6 +30,8 @@ type Preprocess struct {
 	Std          Channels `json:"std,omitempty" yaml:"std,omitempty"`                     // empty: 1
 	// Tokenizer is the file that texts were cut into tokens with, relative to the plan where possible. Empty: the model's own.
 	Tokenizer string `json:"tokenizer,omitempty" yaml:"-"`
+	// States are inputs that a network gets back from its run before: a sample is then a step of a sequence.
+	States []graph.State `json:"states,omitempty" yaml:"-"`
 }
 
 // Resize scales an image. Exactly one of Shorter and Size is set.

@@ -32,22 +32,22 @@ declare namespace Core {
   // Jobs are the kinds of jobs, with their options and their results.
   interface Jobs {
     "open": { options: { file?: string }; result: OpenedFile };
-    "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; trial?: number }; result: Result };
-    "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
-    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
-    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
-    "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
-    "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; force?: boolean }; result: TuneResult };
-    "eval": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; profile?: string; batch?: number }; result: Accuracy };
-    "compare": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; float?: string; mode?: string; profile?: string; layers?: number; runs?: string[] }; result: CompareResult };
-    "verify": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; profile?: string; against?: string[] }; result: AnalysisVerification };
+    "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; trial?: number }; result: Result };
+    "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
+    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
+    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
+    "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
+    "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; force?: boolean }; result: TuneResult };
+    "eval": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; profile?: string; batch?: number }; result: Accuracy };
+    "compare": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; float?: string; mode?: string; profile?: string; layers?: number; runs?: string[] }; result: CompareResult };
+    "verify": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; profile?: string; against?: string[] }; result: AnalysisVerification };
     "export": { options: { platform?: string; format?: string; output?: string; unverified?: boolean; options?: Record<string, string> }; result: ExportResult };
-    "flips": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; profile?: string; all?: boolean }; result: Flips };
-    "sample-layers": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; sample?: string; labels?: string; label_offset?: number; metric?: string }; result: SampleLayers };
+    "flips": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; profile?: string; all?: boolean }; result: Flips };
+    "sample-layers": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; sample?: string; labels?: string; label_offset?: number; metric?: string }; result: SampleLayers };
     "language-rank": { options: { samples?: number; seed?: number; layerwise?: boolean; mode?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: Layers };
     "language-eval": { options: { mode?: string; samples?: number; seed?: number; against?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: LanguageResult };
     "language-generate": { options: { mode?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; prompt?: string; tokens?: number; temperature?: number; top_k?: number; top_p?: number; seed?: number }; result: TwoTexts };
-    "import": { options: { platform?: string; float?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; observer?: string; model?: string }; result: ImportResult };
+    "import": { options: { platform?: string; float?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; observer?: string; model?: string }; result: ImportResult };
   }
 
   interface Accuracy {
@@ -72,6 +72,7 @@ declare namespace Core {
     at?: string[];
     centred?: NSR | null;
     slices?: SliceError[];
+    steps?: Steps[];
     headlines?: string[];
     sim?: Beside | null;
     base?: Base | null;
@@ -1188,6 +1189,7 @@ declare namespace Core {
     statistical: TensorStatistics[];
     outputs: OutputError[];
     headlines?: string[];
+    steps?: Steps[];
     together?: Together | null;
     explained?: Explanation | null;
     settings?: NodeSetting[];
@@ -1501,6 +1503,20 @@ declare namespace Core {
   interface StepCount {
     difference: number;
     count: number;
+  }
+
+  interface StepError {
+    step: number;
+    nsr: number;
+    nsr_error: number | null;
+    sqnr_db: number | null;
+  }
+
+  interface Steps {
+    output: string;
+    sequences: number;
+    last: NSR;
+    curve: StepError[];
   }
 
   interface StructureRow {

@@ -23,6 +23,7 @@ OPTIONS = {
         "samples": "use this many samples, drawn at random with --seed (0: all)",
         "seed": "random seed for drawing samples",
         "shard": "part of the data, I/N: process part I of N and write its statistics to -o PART; qwb merge combines all parts",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
         "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)",
     },
@@ -36,6 +37,7 @@ OPTIONS = {
         "preprocess": "preprocessing to store in the plan: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file",
         "samples": "use this many samples, drawn at random with --seed (0: all)",
         "seed": "random seed for drawing samples",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
     },
     "inspect": {
@@ -91,6 +93,7 @@ OPTIONS = {
         "samples": "use this many samples, drawn at random with --seed (0: all)",
         "seed": "random seed for drawing samples",
         "slices": "FILE of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "text": "text FILE, one sequence per line",
         "threads": "number of threads (0: one per core); results do not depend on it",
         "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)",
@@ -116,6 +119,7 @@ OPTIONS = {
         "seed": "random seed for drawing samples",
         "slices": "FILE of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between",
         "split": "with --layerwise: split the error at the operator's own output into weights and activations",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "statistical": "ranges and histograms of every tensor",
         "text": "text FILE, one sequence per line",
         "threads": "number of threads (0: one per core); results do not depend on it",
@@ -149,6 +153,7 @@ OPTIONS = {
         "samples": "use this many samples, drawn at random with --seed (0: all)",
         "seed": "random seed for drawing samples",
         "slices": "FILE of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
     },
     "tune": {
@@ -169,6 +174,7 @@ OPTIONS = {
         "seed": "random seed for drawing samples",
         "shard": "part of the data, I/N: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data",
         "slices": "FILE of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
     },
     "verify": {
@@ -183,6 +189,7 @@ OPTIONS = {
         "profile": "arithmetic profile (default: the target's): tflite2, tflite1, litert, tvm-upward, tvm-nearest, tvm-a64, ort, onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt",
         "samples": "use this many samples, drawn at random with --seed (0: all)",
         "seed": "random seed for drawing samples",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
     },
     "run": {
@@ -197,6 +204,7 @@ OPTIONS = {
         "profile": "arithmetic profile of --mode int8 (default: the target's): tflite2, tflite1, litert, tvm-upward, tvm-nearest, tvm-a64, ort, onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt",
         "samples": "use this many samples, drawn at random with --seed (0: all)",
         "seed": "random seed for drawing samples",
+        "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
         "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)",
     },

@@ -14,6 +14,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -154,6 +155,9 @@ func accuracy(ctx context.Context, j *open.Job, m *open.Model, g *graph.Graph, s
 	if named := len(o.Data.Metric.Names)+len(o.Data.Metric.Outputs) > 0; named || len(scorings) == 0 || scorings[0].Float ||
 		scorings[0].Name != "top1" {
 		cfg.Metrics = append([]task.Scoring{}, scorings...)
+	}
+	if set.Steps() && o.Batch > 1 {
+		return nil, fault.Usagef("--batch %d: steps of a sequence run one after the other", o.Batch)
 	}
 	tick, finish := j.Progress("eval", set.Len())
 	defer finish()

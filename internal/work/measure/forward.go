@@ -116,6 +116,7 @@ func runAll(ctx context.Context, j *open.Job, f *forwarder, o RunOptions, files 
 	tick, finish := j.Progress("run", set.Len())
 	defer finish()
 	r := &RunResult{}
+	var rolling exec.Rolling
 	it := set.Iterator()
 	for i := 0; ; i++ {
 		s, err := it.Next(ctx)
@@ -133,14 +134,18 @@ func runAll(ctx context.Context, j *open.Job, f *forwarder, o RunOptions, files 
 		arrays := map[string]*tensor.Tensor{}
 		write := open.WriteArrays
 		if o.All {
-			arrays, err = f.all(ctx, s.Feeds)
+			arrays, err = f.all(ctx, rolling.Feeds(s))
 			write = func(files store.Stage, path string, arrays map[string]*tensor.Tensor) (string, error) {
 				return writeAll(j, files, path, arrays)
 			}
-		} else {
+		}
+		if err == nil && (!o.All || s.Sequence != nil) {
 			var out []*tensor.Tensor
-			if out, err = f.run(ctx, s.Feeds); err == nil {
-				for k, v := range f.graph.Outputs {
+			if out, err = f.run(ctx, rolling.Feeds(s)); err == nil {
+				err = rolling.Keep(f.graph, s, out)
+			}
+			for k, v := range f.graph.Outputs {
+				if err == nil && !o.All {
 					arrays[f.graph.Value(v).Name] = out[k]
 				}
 			}

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ type DataOptions struct {
 	Stored      *plan.Preprocess // from a plan
 	Samples     int
 	Seed        uint64
+	States      []string // INPUT=OUTPUT, what a run hands to the next one; none: stored
 	Labels      string
 	LabelOffset int
 	Metric      MetricOptions // what the samples are scored by
@@ -28,6 +30,8 @@ type DataOptions struct {
 	Threads     int
 	Memory      int64 // for samples read ahead, 0: any
 	Budget      int64 // what the values of a sample's run in float may take, 0: as exec.Options has it
+	// Float is the network whose runs say what the states of a step are; nil: the one that the data are for.
+	Float *graph.Graph
 	// Of a language model, which reads text: the checkpoint, and the file of its tokenizer, empty for the one that belongs to it.
 	Checkpoint *checkpoint.Model
 	Tokenizer  string
@@ -61,12 +65,20 @@ func (j *Job) OpenData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 	if err != nil {
 		return nil, pre, err
 	}
+	if o.Stored != nil {
+		pre.States = o.Stored.States
+	}
+	if len(o.States) > 0 {
+		if pre.States, err = graph.ParseStates(o.States); err != nil {
+			return nil, pre, fault.UsageError{Err: err}
+		}
+	}
 	labels, err := o.classLabels()
 	if err != nil {
 		return nil, pre, err
 	}
 	options := data.Options{FS: j.Files(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: labels, LabelOffset: o.LabelOffset,
-		Ahead: o.Threads, Memory: o.Memory}
+		Ahead: o.Threads, Memory: o.Memory, States: pre.States, Graph: cmp.Or(o.Float, g)}
 	if err := j.Readable(o.Tokenizer); err != nil {
 		return nil, pre, err
 	}

@@ -66,6 +66,7 @@ func SampleHashes(stats *calib.Stats) [][32]byte {
 // Data returns the plan's own data set, or the one given on the command line.
 func (p *Planned) Data(o open.DataOptions) open.DataOptions {
 	o = o.Of(p.Model)
+	o.Float = p.Reference
 	if o.Stored == nil {
 		o.Stored = &p.Plan.Preprocess
 	}

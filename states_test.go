@@ -1,0 +1,167 @@
+package qwb
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/analysis"
+	"qwb/calib/data/npy"
+	"qwb/export/all"
+	"qwb/graph"
+	"qwb/graph/onnx"
+	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
+	"qwb/quantizer/program"
+	"qwb/quantizer/program/cpu"
+	"qwb/quantizer/tqc"
+)
+
+// A cell of two gates, unrolled.
+const cell = `
+opset 17
+input x: f32[1,8]
+input h: f32[1,16]
+const wz: f32[8,16] = normal(seed=1, std=0.5)
+const uz: f32[16,16] = normal(seed=2, std=0.4)
+const wn: f32[8,16] = normal(seed=3, std=0.5)
+const un: f32[16,16] = normal(seed=4, std=0.4)
+const wo: f32[16,4] = normal(seed=5, std=0.5)
+const one: f32[1] = [1]
+xz = MatMul(x, wz)
+hz = MatMul(h, uz)
+sz = Add(xz, hz)
+z = Sigmoid(sz)
+xn = MatMul(x, wn)
+hn = MatMul(h, un)
+sn = Add(xn, hn)
+n = Tanh(sn)
+k = Sub(one, z)
+a = Mul(k, n)
+b = Mul(z, h)
+h_out = Add(a, b)
+y = MatMul(h_out, wo)
+output y: f32[1,4]
+output h_out: f32[1,16]
+`
+
+// sequences is a project of the cell with folders of sequences: rolled has inputs alone, zeros a state of zeros at every step.
+func sequences(t *testing.T) *Project {
+	t.Helper()
+	store := new(Memory)
+	var b bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, cell)}).Write(&b))
+	store.Write("m.onnx", b.Bytes())
+	for i := range 8 {
+		arrays := map[string]*tensor.Tensor{"x": graphtest.Normal(uint64(100+i), 12, 8)}
+		for _, folder := range []string{"rolled", "zeros"} {
+			var b bytes.Buffer
+			require.NoError(t, npy.WriteArchive(&b, arrays))
+			store.Write(fmt.Sprintf("%s/%d.npz", folder, i), b.Bytes())
+			arrays["h"] = tensor.New(tensor.Float32, 12, 16)
+		}
+	}
+	return &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store,
+		Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+}
+
+func (p *Project) calibrated(t *testing.T, folder string, threads int, states ...string) []tqc.Warning {
+	t.Helper()
+	free := 0.0
+	_, warnings, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "onnxruntime", BorderCost: &free, Threads: threads,
+		Data: DataOptions{Paths: []string{folder}, States: states}, Fresh: true})
+	require.NoError(t, err)
+	return warnings
+}
+
+// Rolled states give ranges that hold when the quantized network runs on its own states, zeros do not. The plan keeps what is a state, and
+// no command has to be told again; threads change no byte.
+func TestRolledStates(t *testing.T) {
+	ctx := context.Background()
+	p := sequences(t)
+	warnings := p.calibrated(t, "zeros", 1)
+	require.Contains(t, fmt.Sprint(warnings), "record the state by rolling the model over sequences: --state h=h_out")
+	analyze := func(states ...string) *analysis.Report {
+		r, _, err := p.Analyze(ctx, AnalyzeOptions{Data: DataOptions{Paths: []string{"rolled"}, States: states},
+			Config: analysis.Config{Outputs: true, Threads: 3}})
+		require.NoError(t, err)
+		return r
+	}
+	zeros := analyze("h=h_out")
+	var plans [2][]byte
+	for i := range plans {
+		warnings := p.calibrated(t, "rolled", 1+2*i, "h=h_out")
+		require.NotContains(t, fmt.Sprint(warnings), "constant")
+		plans[i] = get(t, p, p.Plan)
+	}
+	require.Equal(t, string(plans[0]), string(plans[1]))
+	opened, _, err := p.OpenPlan()
+	require.NoError(t, err)
+	require.NoError(t, opened.Close())
+	require.Equal(t, []graph.State{{Input: "h", Output: "h_out"}}, opened.Plan.Preprocess.States)
+	rolled := analyze()
+	require.Equal(t, 96, rolled.Samples)
+	for _, r := range []*analysis.Report{zeros, rolled} {
+		require.Len(t, r.Steps, 2)
+		require.Equal(t, 8, r.Steps[0].Sequences)
+		require.Len(t, r.Steps[0].Curve, 12)
+		require.Equal(t, r.Steps[0].Last, r.Steps[0].Curve[11].NSR)
+	}
+	require.Less(t, rolled.Steps[0].Last.NSR, 0.01)
+	require.Greater(t, zeros.Steps[0].Last.NSR, 10*rolled.Steps[0].Last.NSR)
+
+	v, _, err := p.Verify(ctx, VerifyOptions{Threads: 2})
+	require.NoError(t, err)
+	require.NotEqual(t, "different", v.Verdict)
+	e, _, err := p.Eval(ctx, EvalOptions{Mode: "int8", Data: DataOptions{Paths: []string{"rolled"}}, Threads: 2})
+	require.NoError(t, err)
+	require.Equal(t, rolled.Steps[0].Curve[5].NSR.NSR, e.Steps[0].Curve[5].NSR.NSR, "the integers are the simulation")
+	_, _, err = p.Eval(ctx, EvalOptions{Mode: "int8", Batch: 2, Data: DataOptions{Paths: []string{"rolled"}}})
+	require.ErrorContains(t, err, "--batch 2")
+}
+
+// What a run in integers writes at a step follows from its own state at the step before.
+func TestRunRolls(t *testing.T) {
+	ctx := context.Background()
+	p := sequences(t)
+	p.calibrated(t, "rolled", 1, "h=h_out")
+	arrays := func(mode string) (list []map[string]*tensor.Tensor) {
+		r, _, err := p.Run(ctx, RunOptions{Mode: mode, Data: DataOptions{Paths: []string{"rolled"}}, Output: mode, Threads: 2})
+		require.NoError(t, err)
+		for _, file := range r.Files {
+			b := get(t, p, file)
+			a, err := npy.OpenArchive(bytes.NewReader(b), int64(len(b)))
+			require.NoError(t, err)
+			one := map[string]*tensor.Tensor{}
+			for _, n := range a.Names() {
+				one[n], err = a.Read(n)
+				require.NoError(t, err)
+			}
+			list = append(list, one)
+		}
+		return list
+	}
+	steps := arrays("int8")
+	require.Len(t, steps, 96)
+	store := p.Store.(*Memory)
+	again := graphtest.Normal(100, 12, 8)
+	for step := 1; step < 3; step++ { // one step by itself, from what the one before wrote
+		var b bytes.Buffer
+		x := tensor.FromF32(again.F32()[8*step:8*step+8], 1, 8)
+		require.NoError(t, npy.WriteArchive(&b, map[string]*tensor.Tensor{"x": x, "h": steps[step-1]["h_out"]}))
+		name := fmt.Sprintf("one/%d.npz", step)
+		store.Write(name, b.Bytes())
+		r, _, err := p.Run(ctx, RunOptions{Mode: "int8", Data: DataOptions{Paths: []string{name}}, Output: "one", Threads: 1})
+		require.NoError(t, err)
+		b2 := get(t, p, r.Files[0])
+		a, err := npy.OpenArchive(bytes.NewReader(b2), int64(len(b2)))
+		require.NoError(t, err)
+		y, err := a.Read("y")
+		require.NoError(t, err)
+		require.Equal(t, steps[step]["y"].F32(), y.F32())
+	}
+	require.NotEqual(t, steps[1]["y"].F32(), arrays("fp32")[1]["y"].F32())
+}
