@@ -23,6 +23,7 @@ import (
 	"qwb/internal/work/store"
 	workverify "qwb/internal/work/verify"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/tqc"
 )
 
 // GateOptions are the arguments of gate.
@@ -238,15 +239,26 @@ func gatedRun(c *compare.Contest, r *analysis.Runs, k int) (*gated, error) {
 	for i, sample := range r.Samples {
 		s.rows = append(s.rows, gatedRow{fmt.Sprintf("%x", sample.Hash[:8]), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
 	}
-	if p := c.Planned[k]; p != nil && p.Plan.Verification != nil {
-		v := p.Plan.Verification
-		verdict, lacks, err := workverify.HeldVerdict(p)
-		if err != nil {
-			return nil, err
-		}
-		s.verdicts = append(s.verdicts, gatedVerdict{"integers, profile " + v.Profile, verdict, "on " + workverify.ByWhom(p, v), lacks})
+	p := c.Planned[k]
+	if p == nil || p.Plan.Verification == nil && !slices.Contains(p.Set.Domains, tqc.DomainInt) {
+		return s, nil
 	}
-	return s, nil
+	held, err := heldVerdict(p)
+	if err == nil {
+		s.verdicts = append(s.verdicts, held)
+	}
+	return s, err
+}
+
+// heldVerdict is the check of what a plan says of its integers. One that says nothing is as one whose verification is too weak.
+func heldVerdict(p *planning.Planned) (gatedVerdict, error) {
+	v := p.Plan.Verification
+	if v == nil {
+		profile, err := p.ProfileNamed("")
+		return gatedVerdict{of: "integers, profile " + profile.Name, verdict: analysis.VerdictUnverified}, err
+	}
+	verdict, lacks, err := workverify.HeldVerdict(p)
+	return gatedVerdict{"integers, profile " + v.Profile, verdict, "on " + workverify.ByWhom(p, v), lacks}, err
 }
 
 // limits holds what was measured against the limits.
@@ -288,7 +300,7 @@ func (g *gateRun) limits() error {
 		c := analysis.GateCheck{Check: v.of, Verdict: analysis.GatePassed, Note: v.verdict + " " + v.says}
 		switch {
 		case v.verdict == analysis.VerdictUnverified || v.verdict == analysis.VerdictNothing:
-			c.Verdict, c.Note = analysis.GateNoted, v.verdict
+			c.Verdict, c.Note = analysis.GateNoted, v.verdict+"; qwb verify does it"
 		case !analysis.Holds(v.verdict):
 			c.Verdict, c.Note = analysis.GateFailed, v.verdict
 		}
