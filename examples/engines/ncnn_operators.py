@@ -110,9 +110,37 @@ case("Resize align_corners", [X], ("Resize", ["x", "", "", i64(1, 6, 13, 4)], {"
 case("Resize of one", [(1, 6, 1, 1)], ("Resize", ["x", "", "", i64(1, 6, 5, 4)], {"mode": "linear"}))
 case("DepthToSpace", [(1, 8, 3, 5)], ("DepthToSpace", ["x"], {"blocksize": 2}))
 case("DepthToSpace CRD", [(1, 8, 3, 5)], ("DepthToSpace", ["x"], {"blocksize": 2, "mode": "CRD"}))
+for index in (0, -1, [1, 2], [4, 0, 0, 3]):
+    case(f"Gather {index}", [X], ("Gather", ["x", np.array(index, np.int64)], {"axis": 1}))
+    case(f"Gather {index} of the last", [X], ("Gather", ["x", np.array(index, np.int64)], {"axis": -1}))
+case("Gather along the batch", [X], ("Gather", ["x", np.array(0, np.int64)], {"axis": 0}))
+for step in (2, 3, -1, -2):
+    a = (i64(0, 1), i64(9, 9)) if step > 0 else (i64(-1, -2), i64(-100, -100))
+    case(f"Slice by {step}", [X], ("Slice", ["x", *a, i64(2, 3), i64(step, step)], {}))
+    case(f"Slice of four axes by {step}", [(1, 2, 3, 9, 8)], ("Slice", ["x", *a, i64(3, 4), i64(step, step)], {}))
+case("Slice of wide rows by 2", [(1, 3, 65)], ("Slice", ["x", i64(1), i64(1000), i64(2), i64(2)], {}))
+case("Focus", [(1, 3, 64, 64)], *[("Slice", ["x", i64(i, k), i64(64, 64), i64(2, 3), i64(2, 2)], {}) for i in (0, 1) for k in (0, 1)],
+     ("Concat", ["t0", "t1", "t2", "t3"], {"axis": 1}))
+case("Tile", [X], ("Tile", ["x", i64(1, 2, 1, 3)], {}))
+case("Tile of ones", [(1, 6, 1, 9)], ("Tile", ["x", i64(1, 2, 80, 3)], {}))
+case("Expand", [(1, 6, 1, 1)], ("Expand", ["x", i64(1, 6, 70, 5)], {}))
+case("Expand to more axes", [(1, 9)], ("Expand", ["x", i64(1, 6, 4, 9)], {}))
+for op in ("Sum", "Mean", "Max", "Min"):
+    case(f"{op} of three", [X, X], (op, ["x", "y", w(1, 6, 1, 1)], {}))
+case("ReduceSumSquare", [X], ("ReduceSumSquare", ["x"], {"axes": [2, 3]}))
+case("Softsign", [X], ("Softsign", ["x"], {}))
+case("Celu", [X], ("Celu", ["x"], {"alpha": 0.7}))
+case("Conv 1D depthwise", [(1, 6, 11)], ("Conv", ["x", w(6, 1, 3), w(6)], {"pads": [1, 2], "strides": [2], "group": 6}), ("Relu", ["t0"], {}))
+case("ConvTranspose 1D", [(1, 6, 11)], ("ConvTranspose", ["x", w(6, 4, 3), w(4)], {"pads": [1, 0], "strides": [2], "output_padding": [1]}), ("Relu", ["t0"], {}))
+case("ConvTranspose 1D groups", [(1, 6, 11)], ("ConvTranspose", ["x", w(6, 2, 3)], {"strides": [2], "group": 3}))
+case("MaxPool 1D", [(1, 6, 11)], ("MaxPool", ["x"], {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}))
+case("AveragePool 1D", [(1, 6, 11)], ("AveragePool", ["x"], {"kernel_shape": [3], "strides": [2], "pads": [1, 0]}))
+case("GlobalAveragePool 1D", [(1, 6, 11)], ("GlobalAveragePool", ["x"], {}))
+case("GlobalMaxPool 3D", [(1, 6, 4, 5, 3)], ("GlobalMaxPool", ["x"], {}))
 case("LayerNormalization", [(1, 5, 12)], ("LayerNormalization", ["x", w(12), w(12)], {"epsilon": 1e-4}))
+case("Split in batches of 1", [(1, 2, 9)], ("Squeeze", ["x", i64(0)], {}), ("Split", ["t0", i64(1, 1)], {"axis": 0}, 2), ("Sub", ["t1", "t1b"], {}))
 case("two outputs of one", [X], ("Relu", ["x"], {}), ("Neg", ["t0"], {}), ("Add", ["t0", "t1"], {}), ("Add", ["t2", "t0"], {}))
-LOOSE = {"Tanh", "Erf", "Gelu", "Gelu tanh", "Mish", "Selu", "Elu", "Softplus", "Conv Mish", "LogSoftmax", "Sigmoid", "Exp", "Atan", "Sin", "Cos"}
+LOOSE = {"Celu", "Tanh", "Erf", "Gelu", "Gelu tanh", "Mish", "Selu", "Elu", "Softplus", "Conv Mish", "LogSoftmax", "Sigmoid", "Exp", "Atan", "Sin", "Cos"}
 
 
 def model(shapes, nodes):

@@ -84,7 +84,7 @@ def ncnn_session(path):
 
     def run(feeds, names):
         ex = net.create_extractor()
-        feeds, names = {told(n): x for n, x in feeds.items()}, [told(n) for n in names]
+        feeds, names = {told(n): x.astype(np.float32) for n, x in feeds.items()}, [told(n) for n in names]
         if any(x.ndim > 1 and x.ndim != axes[n] and len(x) > 1 for n, x in feeds.items()): raise RuntimeError("the file has a batch of 1")
         for n, x in feeds.items(): ex.input(n, ncnn.Mat(np.ascontiguousarray(x if x.ndim == axes[n] else x[0])).clone())
         out = []

@@ -9,6 +9,7 @@ import (
 
 	"qwb/export"
 	"qwb/graph"
+	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -194,7 +195,7 @@ func (r *recoverer) sum(n *graph.Node, l *layer) error {
 		back = func(k int) int { return k%inputs*outputs + k/inputs }
 	case n.Op == "ConvTranspose":
 		group := l.integer(7, 1)
-		in, rows, taps := t.Shape[0]/group, t.Shape[1], t.Shape[2]*t.Shape[3]
+		in, rows, taps := t.Shape[0]/group, t.Shape[1], tensor.Count(t.Shape[2:])
 		back = func(k int) int {
 			tap, i, o, g := k%taps, k/taps%in, k/(taps*in)%rows, k/(taps*in*rows)
 			return ((g*in+i)*rows+o)*taps + tap

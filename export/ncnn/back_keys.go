@@ -16,7 +16,7 @@ func (r *recoverer) says(l *layer, n *graph.Node) []string {
 	case "Swish", "GELU", "ReLU", "LeakyReLU", "Clip", "Sigmoid", "Mish", "HardSwish":
 		return l.activation(n.Op)
 	case "Convolution", "ConvolutionDepthWise", "Convolution1D", "Deconvolution", "DeconvolutionDepthWise":
-		return l.window()
+		return l.window(min(max(len(x)-2, 1), 2))
 	case "Pooling":
 		return l.pool(x)
 	case "Softmax":
@@ -106,11 +106,7 @@ func (l *layer) by(axes, height, width, def int) []int {
 }
 
 // window is what slides and has weights.
-func (l *layer) window() []string {
-	axes := 2
-	if strings.HasSuffix(l.typ, "1D") {
-		axes = 1
-	}
+func (l *layer) window(axes int) []string {
 	left, top := l.integer(4, 0), l.integer(14, l.integer(4, 0))
 	begin, end := []int{top, left}[2-axes:], []int{l.integer(16, top), l.integer(15, left)}[2-axes:]
 	more, group := make([]int, axes), 1
@@ -125,19 +121,20 @@ func (l *layer) window() []string {
 
 // pool is a Pooling of something of a size.
 func (l *layer) pool(x []int) []string {
+	axes := min(max(len(x)-2, 1), 2)
 	average := l.integer(0, 0) == 1
 	if l.integer(4, 0) != 0 {
 		return words("pool", "average", average, "global", true)
 	}
-	kernel, stride := l.by(2, 11, 1, 0), l.by(2, 12, 2, 1)
+	kernel, stride := l.by(axes, 11, 1, 0), l.by(axes, 12, 2, 1)
 	left, top := l.integer(3, 0), l.integer(13, l.integer(3, 0))
-	begin, end := []int{top, left}, []int{l.integer(15, top), l.integer(14, left)}
+	begin, end := []int{top, left}[2-axes:], []int{l.integer(15, top), l.integer(14, left)}[2-axes:]
 	out := []int{}
-	for i := range 2 {
-		if stride[i] < 1 || len(x) < 2 {
+	for i := range axes {
+		if stride[i] < 1 || len(x) < axes {
 			break
 		}
-		room := x[len(x)-2+i] + begin[i] + end[i] - kernel[i]
+		room := x[len(x)-axes+i] + begin[i] + end[i] - kernel[i]
 		if l.integer(5, 0) == 0 { // filled up at the end
 			room += stride[i] - 1
 		}

@@ -173,6 +173,8 @@ func (r *recoverer) asked(n *graph.Node) []string {
 		return askedWindow(g, n)
 	case n.Op == "MaxPool" || n.Op == "AveragePool":
 		return askedPool(g, n)
+	case (n.Op == "GlobalMaxPool" || n.Op == "GlobalAveragePool") && len(x) != 4:
+		return nil // a Reduction
 	case n.Op == "GlobalMaxPool" || n.Op == "GlobalAveragePool":
 		return words("pool", "average", n.Op == "GlobalAveragePool", "global", true)
 	case n.Op == "Softmax":
@@ -208,6 +210,8 @@ func (r *recoverer) asked(n *graph.Node) []string {
 		return words("reshape", "to", inner(y))
 	case n.Op == "Transpose":
 		return askedOrder(n, x)
+	case n.Op == "Slice" && stepped(g, n):
+		return nil // several layers
 	case n.Op == "Slice":
 		return askedCrop(g, n, x)
 	case n.Op == "BatchNormalization" || n.Op == "LayerNormalization":

@@ -96,7 +96,8 @@ func (w *wiring) value(v graph.ValueID) (list []string) {
 // inputs is where the numbers come from that a node reads.
 func (w *wiring) inputs(n *graph.Node) (list []string) {
 	for _, v := range n.Inputs {
-		if v != graph.NoValue && (w.r.fixed.Value(v).DType == tensor.Float32 || w.r.fixed.Value(v).DType == tensor.Undefined) {
+		fed := n.Op == "Cast" && slices.Contains(w.r.fixed.Inputs, v) // integers that are fed as float32
+		if v != graph.NoValue && (fed || w.r.fixed.Value(v).DType == tensor.Float32 || w.r.fixed.Value(v).DType == tensor.Undefined) {
 			list = join(list, w.value(v))
 		}
 	}

@@ -3,7 +3,6 @@ package ncnn
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -220,7 +219,7 @@ func (b *builder) layerName(base string) string { return fresh(b.named, base) }
 // input writes an input of the network, with its size as a hint.
 func (b *builder) input(v graph.ValueID) error {
 	val := b.g.Value(v)
-	if val.DType != tensor.Float32 {
+	if val.DType != tensor.Float32 && !b.fedAsFloat(v) {
 		return fmt.Errorf("%s: input %q is %s: ncnn's networks are fed with float32%s", stage, val.Name, val.DType, export.ToFloat32(val.DType))
 	}
 	d, err := b.dims(v)
@@ -231,6 +230,19 @@ func (b *builder) input(v graph.ValueID) error {
 	b.net.layers = append(b.net.layers, layer{typ: "Input", name: b.layerName("input_" + val.Name), tops: []string{b.blobs[v]},
 		params: sized(d)})
 	return nil
+}
+
+// fedAsFloat reports whether an input of integers is only ever turned into float32: the file is fed with the same numbers in float32.
+func (b *builder) fedAsFloat(v graph.ValueID) bool {
+	switch b.g.Value(v).DType {
+	case tensor.Uint8, tensor.Int8, tensor.Uint16, tensor.Int16, tensor.Int32, tensor.Int64, tensor.Bool:
+	default:
+		return false
+	}
+	return !b.g.IsOutput(v) && !slices.ContainsFunc(b.g.Uses(v), func(u graph.Use) bool {
+		n := b.g.Node(u.Node)
+		return n.Op != "Cast" || b.g.Value(n.Outputs[0]).DType != tensor.Float32
+	})
 }
 
 // sized are the parameters w, h, d, c of Input, MemoryData and Reshape.
@@ -354,7 +366,7 @@ func (b *builder) node(id graph.NodeID) error {
 	}
 	write, ok := writers[n.Op]
 	if !ok || n.Domain != "" && n.Domain != "ai.onnx" {
-		return fmt.Errorf("ncnn has no layer for it that this exporter knows; it knows %s", strings.Join(slices.Sorted(maps.Keys(writers)), ", "))
+		return errors.New("ncnn has no layer for it that this exporter knows")
 	}
 	return write(b, id, n)
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"qwb/export"
+	"qwb/graph/tensor"
 	"qwb/quantizer/tqc"
 )
 
@@ -42,12 +43,18 @@ func check(in *export.Input) error {
 
 func writeNet(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	n, _ := in.State.(*net)
-	return warnings(n), writeFiles(n, out, out.Name())
+	return warnings(in, n), writeFiles(n, out, out.Name())
 }
 
 // warnings say what the numbers of layers do not: where ncnn computes otherwise than the plan.
-func warnings(n *net) []tqc.Warning {
+func warnings(in *export.Input, n *net) []tqc.Warning {
 	var list []tqc.Warning
+	for _, v := range in.Model.Graph.Inputs {
+		if val := in.Model.Graph.Value(v); val.Const == nil && val.DType != tensor.Float32 {
+			list = append(list, tqc.Warning{Text: fmt.Sprintf("input %q is %s in the model: ncnn is fed with the same numbers as float32",
+				val.Name, val.DType)})
+		}
+	}
 	integers, wide := 0, ""
 	for i := range n.layers {
 		l := &n.layers[i]

@@ -22,9 +22,8 @@ func (b *builder) conv(id graph.NodeID, n *graph.Node) error {
 		return err
 	}
 	axes := len(geo.Kernel)
-	if axes > 2 || axes == 1 && geo.Group > 1 {
-		return fmt.Errorf("it slides over %d axes in %d groups: ncnn's int8 and float layers here slide over two, or over one without groups",
-			axes, geo.Group)
+	if axes > 2 {
+		return fmt.Errorf("it slides over %d axes: the layers written here slide over one or two", axes)
 	}
 	typ := [...]string{"", "Convolution1D", "Convolution"}[axes]
 	if geo.Group > 1 {
@@ -35,12 +34,17 @@ func (b *builder) conv(id graph.NodeID, n *graph.Node) error {
 
 // window writes a layer that slides: weights as ncnn has them, the output channels outermost.
 func (b *builder) window(typ string, id graph.NodeID, n *graph.Node, geo *graph.Geometry, outputs int, weights []float32) error {
-	if _, err := b.sample(n.Inputs[0], len(geo.Kernel)+1); err != nil {
+	d, err := b.sample(n.Inputs[0], len(geo.Kernel)+1)
+	if err != nil {
 		return err
 	}
 	in, err := b.read(n.Inputs[0])
 	if err != nil {
 		return err
+	}
+	lifted := len(geo.Kernel) == 1 && typ != "Convolution1D" // two axes, the first of size 1
+	if lifted {
+		in, geo = b.reshaped(b.g.Node(id).Name, in, []int{d[0], 1, d[1]}), twoAxes(geo)
 	}
 	bias, err := b.bias(n, outputs)
 	if err != nil {
@@ -64,8 +68,27 @@ func (b *builder) window(typ string, id graph.NodeID, n *graph.Node, geo *graph.
 		}
 	}
 	l := b.add(typ, id, []string{in}, n.Outputs[0], params...)
-	b.layer[n.Outputs[0]] = len(b.net.layers) - 1
-	return b.weigh(l, id, n, weights, bias, geo.Group)
+	at := len(b.net.layers) - 1
+	if err := b.weigh(l, id, n, weights, bias, geo.Group); err != nil || !lifted {
+		b.layer[n.Outputs[0]] = at
+		return err
+	}
+	if d, err = b.dims(n.Outputs[0]); err == nil {
+		b.reshapedOutput(at, n.Outputs[0], d)
+	}
+	return err
+}
+
+// twoAxes is the geometry of one axis as that of two, of which the first has one element.
+func twoAxes(g *graph.Geometry) *graph.Geometry {
+	w := *g
+	w.Kernel, w.Stride, w.Dilation = []int{1, g.Kernel[0]}, []int{1, g.Stride[0]}, []int{1, g.Dilation[0]}
+	w.PadBegin, w.PadEnd = []int{0, g.PadBegin[0]}, []int{0, g.PadEnd[0]}
+	w.In, w.Out = append([]int{1}, g.In...), append([]int{1}, g.Out...)
+	if len(g.OutputPadding) == 1 {
+		w.OutputPadding = []int{0, g.OutputPadding[0]}
+	}
+	return &w
 }
 
 // weigh gives a layer its weights: float, or integers with the scales.
@@ -165,17 +188,17 @@ func truth(v bool) int {
 // deconv writes Deconvolution, whose weights have the output channels outermost.
 func (b *builder) deconv(id graph.NodeID, n *graph.Node) error {
 	w := b.g.Const(n.Inputs[1])
-	if w == nil || len(w.Shape) != 4 {
-		return errors.New("its weights are computed, or it does not slide over two axes")
+	if w == nil || len(w.Shape) > 4 {
+		return errors.New("its weights are computed, or it slides over more than two axes")
 	}
 	geo, err := graph.ConvTransposeGeometry(n, b.g.Value(n.Inputs[0]).Shape, graph.Static(w.Shape...))
 	if err != nil {
 		return err
 	}
-	if geo.PadEnd[0] < 0 || geo.PadEnd[1] < 0 {
+	if slices.Min(geo.PadEnd) < 0 {
 		return errors.New("its output is larger than what it computes")
 	}
-	in, rows, taps := w.Shape[0]/geo.Group, w.Shape[1], w.Shape[2]*w.Shape[3] // of one group
+	in, rows, taps := w.Shape[0]/geo.Group, w.Shape[1], tensor.Count(w.Shape[2:]) // of one group
 	src, dst := w.ToRowMajor().F32(), make([]float32, w.Len())
 	for g := range geo.Group {
 		for i := range in {

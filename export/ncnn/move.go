@@ -25,7 +25,8 @@ func (b *builder) same(_ graph.NodeID, n *graph.Node) error {
 }
 
 func (b *builder) cast(id graph.NodeID, n *graph.Node) error {
-	if to := b.g.Value(n.Outputs[0]).DType; to != tensor.Float32 || b.g.Value(n.Inputs[0]).DType != tensor.Float32 {
+	fed := slices.Contains(b.g.Inputs, n.Inputs[0]) && b.fedAsFloat(n.Inputs[0])
+	if to := b.g.Value(n.Outputs[0]).DType; !fed && (to != tensor.Float32 || b.g.Value(n.Inputs[0]).DType != tensor.Float32) {
 		return fmt.Errorf("from %s to %s: ncnn computes with float32", b.g.Value(n.Inputs[0]).DType, to)
 	}
 	return b.same(id, n)
@@ -130,20 +131,33 @@ func (b *builder) split(id graph.NodeID, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
+	d, err := b.dims(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	s, _ := b.g.Value(n.Inputs[0]).Shape.Ints()
+	whole, _ := graph.Axis(n.Axis(), len(s))
 	var sizes []int
-	l := b.add("Slice", id, []string{in}, n.Outputs[0])
+	b.add("Slice", id, []string{in}, n.Outputs[0])
+	l := &b.net.layers[len(b.net.layers)-1]
 	l.tops = nil
-	for _, v := range n.Outputs {
-		d, err := b.dims(v)
-		if err != nil {
+	parts := make([][]int, len(n.Outputs))
+	for i, v := range n.Outputs {
+		if parts[i], err = b.dims(v); err != nil {
 			return err
 		}
 		if b.blobs[v] == "" {
 			b.blobs[v] = b.blobName(b.g.Value(v).Name)
 		}
-		sizes, l.tops = append(sizes, d[a]), append(l.tops, b.blobs[v])
+		y, _ := b.g.Value(v).Shape.Ints()
+		sizes, l.tops = append(sizes, y[whole]), append(l.tops, b.blobs[v])
 	}
 	l.params = []param{{0, sizes}, {1, a}}
+	for i, v := range n.Outputs { // of two rows each is a batch of 1
+		if cut := slices.Concat(d[:a], []int{sizes[i]}, d[a+1:]); !slices.Equal(cut, parts[i]) {
+			b.blobs[v] = b.reshaped(b.g.Value(v).Name, b.blobs[v], parts[i])
+		}
+	}
 	return nil
 }
 
@@ -164,9 +178,8 @@ func (b *builder) slice(id graph.NodeID, n *graph.Node) error {
 			*list = passes.Integers(t)
 		}
 	}
-	if t := b.g.Const(n.Input(4)); n.Input(4) != graph.NoValue &&
-		(t == nil || slices.ContainsFunc(passes.Integers(t), func(i int64) bool { return i != 1 })) {
-		return errors.New("it takes steps other than 1, which ncnn's Crop does not")
+	if stepped(b.g, n) {
+		return b.sliceBySteps(id, n, s, starts, ends, axes)
 	}
 	if axes == nil {
 		for i := range starts {
@@ -221,6 +234,63 @@ func (b *builder) slice(id graph.NodeID, n *graph.Node) error {
 		b.reshapedOutput(len(b.net.layers)-1, n.Outputs[0], out)
 	}
 	return err
+}
+
+// stepped reports whether a Slice takes steps other than 1.
+func stepped(g *graph.Graph, n *graph.Node) bool {
+	t := g.Const(n.Input(4))
+	return n.Input(4) != graph.NoValue && (t == nil || slices.ContainsFunc(passes.Integers(t), func(i int64) bool { return i != 1 }))
+}
+
+// sliceBySteps writes a Slice with steps, axis by axis.
+func (b *builder) sliceBySteps(id graph.NodeID, n *graph.Node, s []int, starts, ends, axes []int64) error {
+	t := b.g.Const(n.Input(4))
+	if t == nil || len(starts) != t.Len() || len(ends) != t.Len() || axes != nil && len(axes) != t.Len() {
+		return errors.New("its steps are computed")
+	}
+	x := n.Inputs[0]
+	d, err := b.dims(x)
+	if err != nil {
+		return err
+	}
+	in, err := b.read(x)
+	if err != nil {
+		return err
+	}
+	d = slices.Clone(d)
+	y, known := b.g.Value(n.Outputs[0]).Shape.Ints()
+	if !known {
+		return errors.New("the size of its output is not known")
+	}
+	for i, step := range passes.Integers(t) {
+		axis := i
+		if axes != nil {
+			axis, _ = graph.Axis(int(axes[i]), len(s))
+		}
+		if axis == 0 && batched(s) {
+			if y[0] != 1 {
+				return errors.New("it cuts the batch")
+			}
+			continue
+		}
+		a, err := b.axis(x, axis)
+		if err != nil {
+			return err
+		}
+		lo, size := starts[i], int64(s[axis])
+		if lo < 0 {
+			lo += size
+		}
+		lo = min(max(lo, 0), size)
+		if step < 0 {
+			lo = min(lo, size-1)
+		}
+		if in, err = b.every(b.g.Value(n.Outputs[0]).Name, in, d, a, int(lo), int(step), y[axis]); err != nil {
+			return err
+		}
+		d[a] = y[axis]
+	}
+	return b.valued(id, in, d, n.Outputs[0])
 }
 
 func (b *builder) pad(id graph.NodeID, n *graph.Node) error {

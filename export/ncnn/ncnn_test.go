@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -150,7 +151,7 @@ output y
 	param = string(written(t, "ncnn", in)["m.param"])
 	require.Equal(t, 1, strings.Count(param, "31=64"))
 	n := in.State.(*net)
-	require.Len(t, warnings(n), 1)
+	require.Len(t, warnings(in, n), 1)
 }
 
 func TestTable(t *testing.T) {
@@ -184,8 +185,9 @@ func TestRefusals(t *testing.T) {
 		{"input x: f32[1,3,4,4]\ny = Resize(x, e, s) {mode=\"cubic\"} \"r\"\nconst e: f32[0] = []\nconst s: f32[4] = [1,1,2,2]\noutput y",
 			"mode cubic"},
 		{"input x: f32[1,3,4,4]\nconst e: f32[] = 3\ny = Pow(x, e) \"r\"\noutput y", "exponent 3"},
-		{"input x: f32[1,3,4,4]\nconst a: i64[1] = [0]\nconst z: i64[1] = [4]\nconst s: i64[1] = [2]\ny = Slice(x, a, z, t, s) \"r\"\n" +
-			"const t: i64[1] = [2]\noutput y", "steps other than 1"},
+		{"input x: f32[1,3,80,4]\nconst a: i64[1] = [79]\nconst z: i64[1] = [-99]\nconst s: i64[1] = [-1]\ny = Slice(x, a, z, t, s) \"r\"\n" +
+			"const t: i64[1] = [2]\noutput y", "more than 64 pieces"},
+		{"input x: f32[1,3,4]\ninput i: i64[1]\ny = Gather(x, i) {axis=1} \"r\"\noutput y", "indices are computed"},
 	} {
 		g := graphtest.Parse(t, c.text)
 		graph.InferShapes(g)
@@ -198,6 +200,26 @@ func TestRefusals(t *testing.T) {
 		assert.ErrorContains(t, err, c.want, c.text)
 		assert.ErrorContains(t, err, "export ncnn")
 	}
+}
+
+// What has no form is said all at once.
+func TestAllRefusals(t *testing.T) {
+	g := graphtest.Parse(t, "input x: f32[1,3,4,4]\na = Det(x) \"first\"\nb = Relu(x)\nc = Det(b) \"second\"\noutput a\noutput c")
+	graph.InferShapes(g)
+	err := check(&export.Input{Model: &onnx.Model{Graph: g}, Set: tqc.NewSet(g), Target: free()})
+	refused := (*export.RefusedError)(nil)
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Reasons, 2)
+	require.ErrorContains(t, err, `("first", "second")`)
+}
+
+// Integers that are only turned into float32 are fed as such.
+func TestIntegersFedAsFloat(t *testing.T) {
+	g := graphtest.Parse(t, "input x: u8[1,3,4,4]\na = Cast(x) {to=1}\ny = Relu(a)\noutput y")
+	graph.InferShapes(g)
+	in := &export.Input{Model: &onnx.Model{Graph: g}, Set: tqc.NewSet(g), Target: free()}
+	require.NoError(t, check(in))
+	require.Contains(t, fmt.Sprint(warnings(in, in.State.(*net))), "fed with the same numbers as float32")
 }
 
 // A reduction over a batch of one is none: a Reduction without axes takes all of them.

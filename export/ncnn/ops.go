@@ -43,7 +43,8 @@ var writers = map[string]func(*builder, graph.NodeID, *graph.Node) error{
 	"Flatten": (*builder).reshape,
 	"Squeeze": (*builder).reshape, "Unsqueeze": (*builder).reshape, "Transpose": (*builder).transpose, "Concat": (*builder).concat,
 	"Split": (*builder).split, "Slice": (*builder).slice, "Pad": (*builder).pad, "Resize": (*builder).resize, "Upsample": (*builder).resize,
-	"DepthToSpace": (*builder).depthToSpace,
+	"DepthToSpace": (*builder).depthToSpace, "Gather": (*builder).gather, "Tile": (*builder).repeated, "Expand": (*builder).repeated,
+	"Sum": several(0), "Mean": several(0), "ReduceSumSquare": (*builder).squares, "Softsign": (*builder).softsign, "Celu": (*builder).celu,
 }
 
 // reshapedOutput puts a Reshape behind a layer, which then makes the value.

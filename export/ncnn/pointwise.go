@@ -129,7 +129,7 @@ func unary(op int) func(*builder, graph.NodeID, *graph.Node) error {
 func twoOperands(op, turned int) func(*builder, graph.NodeID, *graph.Node) error {
 	return func(b *builder, id graph.NodeID, n *graph.Node) error {
 		if len(n.Inputs) != 2 {
-			return fmt.Errorf("%d operands: write it as a chain of two each", len(n.Inputs))
+			return several(op)(b, id, n)
 		}
 		for i, v := range n.Inputs {
 			t := b.g.Const(v)

@@ -16,8 +16,13 @@ func (b *builder) pool(id graph.NodeID, n *graph.Node) error {
 	if err != nil {
 		return err
 	}
-	if _, err := b.sample(n.Inputs[0], 3); err != nil {
+	d, err := b.sample(n.Inputs[0], 2, 3)
+	if err != nil {
 		return err
+	}
+	lifted := len(geo.Kernel) == 1
+	if lifted {
+		geo = twoAxes(geo)
 	}
 	if len(n.Outputs) > 1 && n.Outputs[1] != graph.NoValue && len(b.g.Uses(n.Outputs[1])) > 0 {
 		return errors.New("its indices are in use")
@@ -43,18 +48,34 @@ func (b *builder) pool(id graph.NodeID, n *graph.Node) error {
 			}
 		}
 	}
-	_, err = b.first("Pooling", id, n, param{0, truth(n.Op == "AveragePool")}, param{1, geo.Kernel[1]}, param{11, geo.Kernel[0]},
+	in, err := b.read(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	if lifted {
+		in = b.reshaped(b.g.Node(id).Name, in, []int{d[0], 1, d[1]})
+	}
+	b.add("Pooling", id, []string{in}, n.Outputs[0], param{0, truth(n.Op == "AveragePool")}, param{1, geo.Kernel[1]}, param{11, geo.Kernel[0]},
 		param{2, geo.Stride[1]},
 		param{12, geo.Stride[0]}, param{3, geo.PadBegin[1]}, param{14, geo.PadEnd[1]}, param{13, geo.PadBegin[0]}, param{15, geo.PadEnd[0]},
 		param{5, mode},
 		param{6, truth(n.Pool().CountPadding)})
+	if d, err = b.dims(n.Outputs[0]); lifted && err == nil {
+		b.reshapedOutput(len(b.net.layers)-1, n.Outputs[0], d)
+	}
 	return err
 }
 
 // globalPool writes a global Pooling, whose result is a vector, and a Reshape.
 func (b *builder) globalPool(id graph.NodeID, n *graph.Node) error {
-	d, err := b.sample(n.Inputs[0], 3)
+	d, err := b.sample(n.Inputs[0], 2, 3, 4)
 	if err != nil {
+		return err
+	}
+	if len(d) != 3 {
+		axes := []int{1, 2, 3}[:len(d)-1]
+		op := [...]int{4, 3}[truth(n.Op == "GlobalAveragePool")]
+		_, err := b.first("Reduction", id, n, param{0, op}, param{1, 0}, param{3, axes}, param{4, 1}, param{5, 1})
 		return err
 	}
 	if _, err := b.first("Pooling", id, n, param{0, truth(n.Op == "GlobalAveragePool")}, param{4, 1}); err != nil {
