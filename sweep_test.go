@@ -278,3 +278,53 @@ func TestSweepFormatsAndCosts(t *testing.T) {
 	_, _, err = p.Sweep(ctx, o)
 	require.ErrorContains(t, err, "none.yaml")
 }
+
+// A sweep that is told no name writes beside a plan that is there; another one replaces what the sweep before wrote.
+func TestASweepStandsBesideAPlan(t *testing.T) {
+	p := placeMany(t, "m", 40)
+	o := SweepOptions{Platforms: []string{"trt_int8"}, Data: DataOptions{Paths: []string{"m.many"}}, Beside: true,
+		Observers: []tqc.Observer{tqc.ObserverMinMax, tqc.ObserverMSE}}
+	first := p.Plan
+	var was []byte
+	for i, want := range []string{first, "m.sweep.plan.json", "m.sweep.plan.json"} {
+		r, _, err := p.Sweep(context.Background(), o)
+		require.NoError(t, err)
+		require.Equal(t, want, r.Plan)
+		require.Equal(t, first, p.Plan, "the project is of the plan that it was of")
+		now, err := fs.ReadFile(p.Store, first)
+		require.NoError(t, err)
+		if i == 0 {
+			was = now
+		}
+		require.Equal(t, string(was), string(now))
+	}
+	_, err := fs.Stat(p.Store, "m.sweep.stats")
+	require.NoError(t, err)
+}
+
+// Calibrate --from begins with the decisions and the statistics of another plan, which stays as it is.
+func TestCalibrateFromAnotherPlan(t *testing.T) {
+	ctx, p := context.Background(), placeMany(t, "m", 40)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"m.fit"}}})
+	require.NoError(t, err)
+	_, _, err = p.Set(ctx, "type:Conv", []string{"observer=minmax"}, 0)
+	require.NoError(t, err)
+	was, err := fs.ReadFile(p.Store, p.Plan)
+	require.NoError(t, err)
+	first := p.Plan
+	_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "trt_int8", From: first})
+	require.ErrorContains(t, err, "stays as it is")
+	other := *p
+	other.Plan, other.Stats = "other.plan.json", ""
+	r, _, err := other.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", From: first})
+	require.NoError(t, err)
+	require.Equal(t, "other.plan.json", r.Plan)
+	log, _, err := other.Log(ctx)
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(log.Decisions, func(d Logged) bool { return d.By == "user" && d.InForce }))
+	now, err := fs.ReadFile(p.Store, first)
+	require.NoError(t, err)
+	require.Equal(t, string(was), string(now))
+	_, _, err = other.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", From: "none.plan.json"})
+	require.ErrorContains(t, err, "none.plan.json")
+}

@@ -22,6 +22,7 @@ import (
 	"qwb/internal/work/sweep"
 	worktune "qwb/internal/work/tune"
 	workverify "qwb/internal/work/verify"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 	"qwb/reports"
@@ -122,6 +123,9 @@ func AnalysisPath(planFile string) string { return journal.AnalysisPath(planFile
 
 // RunsPath is where the outcomes lie of what was run on a plan.
 func RunsPath(planFile string) string { return journal.RunsPath(planFile) }
+
+// RunStates are the states that a plan went through, as RunsPath names them: before its first decision, and after each.
+func RunStates(p *plan.Plan) ([]string, error) { return journal.States(p) }
 
 // Configure dispatches a normal graph for a target and chooses all scales from its statistics, activations by an observer.
 func Configure(ctx context.Context, g *graph.Graph, stats *calib.Stats, t *target.Target, observer tqc.Observer,

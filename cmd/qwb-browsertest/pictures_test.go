@@ -66,7 +66,6 @@ func picturesOfTheDemo(t *testing.T) {
 
 	p.view("Sweep")
 	p.choose("input[type=text]", "Samples", "data")
-	p.click("input[type=checkbox]", "Replace a plan")
 	p.click(".part button", "Sweep$")
 	p.until(`all("table.results tbody tr").length > 3`)
 	p.show(`[...document.querySelectorAll(".result .headline")].filter(visible).pop()`)

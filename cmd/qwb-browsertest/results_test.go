@@ -62,7 +62,6 @@ func TestResultsOfEveryView(t *testing.T) {
 
 	p.view("Sweep")
 	p.choose("input[type=text]", "Samples", "data")
-	p.click("input[type=checkbox]", "Replace a plan")
 	p.click(".part button", "Sweep$")
 	p.until(`all("table.results tbody tr").length > 3`)
 	p.looked("sweep")

@@ -25,7 +25,8 @@ func newSweep(e *env) *cobra.Command {
 				"trt_int8,onnxruntime --granularity channel,tensor",
 			"qwb sweep model.onnx        # a hint from the statistics of an earlier calibration: no data"),
 		Long: fmt.Sprintf(`Sweep calibrates a model with every combination of the options given: observers, platforms, granularities of
-weights, dispatchers, formats. It prints one table, ranks the plans, and writes the best one as MODEL.plan.json.
+weights, dispatchers, formats. It prints one table, ranks the plans, and writes the best one as MODEL.plan.json,
+or as MODEL.sweep.plan.json where the model has a plan already.
 
 The samples are split in two halves by a bit of their hash. The scales of every plan come from the one half; the
 other half (held-out samples) measures the error, so that no plan is judged on samples it was fitted on. The
@@ -51,6 +52,7 @@ Exit code 3: fewer than %d held-out samples; nothing is written unless --force i
 			if err := o.Check(); err != nil {
 				return err
 			}
+			o.Beside = o.Out == ""
 			r, _, err := e.project(args[0], file).Sweep(c.Context(), o.SweepOptions)
 			if r == nil {
 				return err

@@ -39,6 +39,9 @@ func (o *Calibrate) Table(c *qwb.Catalog) Table {
 			{Name: "recipe", See: "recipes.md", At: &o.Recipes, Job: true, Values: recipes, Files: true,
 				Help: "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME " +
 					"(" + words(presets()) + "), nncf:FILE, ort:FILE or trt:FILE; may be given several times"},
+			{Name: "from", At: &o.From, Job: true, Files: true,
+				Help: "another plan `PLAN` of the model, which stays as it is: the new one, named by -o, begins with its decisions and, without " +
+					"--data, its statistics"},
 			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Drop the decisions of the plan that is there"},
 				Help: "drop the decisions of an existing plan"},
 			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(),
@@ -115,8 +118,8 @@ func (o *Sweep) Table(c *qwb.Catalog) Table {
 			{Name: "device", At: &o.Device, Job: true,
 				Help: "device file to predict times by: of plans that cannot be told apart the fastest is taken (default: the one with the least " +
 					"work)"},
-			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Replace a plan that has decisions of its own"},
-				Help: "replace a plan that has decisions of its own"},
+			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Replace the plan that is open, in place of writing another one"},
+				Help: "replace the plan that is there, also one that has decisions of its own"},
 			{Name: "force", At: &o.Force, Job: true,
 				Help: fmt.Sprintf("write the best plan even if fewer than %d samples are held out", analysis.MinHeldOut)},
 			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(),

@@ -13,6 +13,7 @@ type Job struct {
 	ID      string `json:"id"`
 	Kind    string `json:"kind"`
 	Command string `json:"command"` // that does the same
+	Model   string `json:"model"`   // that was open when it was started
 	Changes bool   `json:"changes"` // it may write the plan, or open another
 	State   string `json:"state"`
 	// What is being done, how much of it is done and how much there is, 0 where nobody knows.

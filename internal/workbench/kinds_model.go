@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"qwb"
 	"qwb/analysis"
@@ -46,12 +49,44 @@ func (o *calibrateJob) files(b *Bench) (model, planFile string, err error) {
 		if p.Model == "" {
 			return "", "", qwb.Usagef("no model is open")
 		}
-		return p.Model, p.Plan, nil
+		return p.Model, o.target(b, p), nil
 	}
 	return fileWord(o.model), planBeside(o.model), nil
 }
 
+// target is the plan that is to be written: the one that is open, unless other data or another target make another one of it. That lies
+// beside it and begins with its decisions; the one that is open stays as it is.
+func (o *calibrateJob) target(b *Bench, p *qwb.Project) string {
+	was, err := b.readPlan(p.Plan)
+	if err != nil {
+		return p.Plan
+	}
+	d, other := &o.Data, o.Platform != "" && o.Platform != was.Platform
+	same := d.Preprocess == "" && d.Seed == 0 && (d.Samples == 0 || d.Samples == was.Samples) && slices.Equal(d.Paths, dataOf(p.Plan, was))
+	if !other && (len(d.Paths) == 0 || same) { // its history goes on
+		return p.Plan
+	}
+	o.From = p.Plan
+	name := path.Join(path.Dir(p.Plan), qwb.BaseName(p.Model))
+	if other {
+		name += "." + strings.TrimSuffix(path.Base(filepath.ToSlash(o.Platform)), path.Ext(o.Platform))
+	}
+	return b.freePlan(name)
+}
+
+// freePlan is the name of a plan that is not there yet: name, name.2, name.3 and so on.
+func (b *Bench) freePlan(name string) string {
+	file := name + qwb.PlanSuffix
+	for n := 2; ; n++ {
+		if _, err := fs.Stat(b.store(), file); err != nil {
+			return fileWord(file)
+		}
+		file = fmt.Sprintf("%s.%d%s", name, n, qwb.PlanSuffix)
+	}
+}
+
 func (o *calibrateJob) line(b *Bench, t options.Table) (string, error) {
+	o.From = ""
 	model, planFile, err := o.files(b)
 	if err == nil {
 		err = o.Check()
@@ -64,7 +99,7 @@ func (o *calibrateJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.
 	if err != nil {
 		return nil, nil, err
 	}
-	if model != p.Model {
+	if model != p.Model || planFile != p.Plan {
 		p.Model, p.Plan, p.Stats = model, planFile, ""
 	}
 	b.bounded(&o.Data, &o.Threads, &o.Memory)
@@ -82,12 +117,23 @@ func (o *sweepJob) line(b *Bench, t options.Table) (string, error) {
 	if p.Model == "" {
 		return "", qwb.Usagef("no model is open")
 	}
-	return command(append(append([]string{"sweep", p.Model}, t.Words()...), "-o", p.Plan)...), o.Check()
+	return command(append(append([]string{"sweep", p.Model}, t.Words()...), "-o", o.target(b, p))...), o.Check()
+}
+
+// target is the plan that is to be written: where one is open, another one, which is to be used by opening it.
+func (o *sweepJob) target(b *Bench, p *qwb.Project) string {
+	if _, err := fs.Stat(b.store(), p.Plan); err != nil || len(o.Data.Paths) == 0 || o.Fresh {
+		return p.Plan
+	}
+	return strings.TrimSuffix(p.Plan, qwb.PlanSuffix) + ".sweep" + qwb.PlanSuffix
 }
 
 func (o *sweepJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*qwb.SweepResult, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, &o.Memory)
 	b.remember(&o.Data)
+	if file := o.target(b, p); file != p.Plan {
+		p.Plan, p.Stats = file, ""
+	}
 	return p.Sweep(ctx, o.SweepOptions)
 }
 

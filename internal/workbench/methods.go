@@ -38,6 +38,7 @@ var Methods = []Method{
 	{"classes", "take the names of classes from a file", false, with((*Bench).useClasses)},
 	{"log", "the decisions of the plan", false, with((*Bench).log)},
 	{"recipe", "the decisions as a recipe", false, with((*Bench).recipe)},
+	{"runs", "the plans of the model with what was measured of them", false, with((*Bench).runs)},
 	{"diff", "what differs between two plans", false, with((*Bench).diff)},
 	{"structures", "which operators two plans or models share", false, with((*Bench).structures)},
 	{"tensor-pair", "one tensor in two plans, over one axis", false, with((*Bench).tensorPair)},

@@ -285,7 +285,7 @@ func opens(params json.RawMessage) bool {
 // start puts a job into the queue. after is the last job in front of it that its caller knew to write the plan. One that is there already,
 // and is not over, is not there twice.
 func (q *queue) start(k *jobKind, w work, told options.Table, line, after string) (Job, error) {
-	revision := q.bench.Revision()
+	revision, model := q.bench.Revision(), q.bench.project().Model
 	text, err := json.Marshal(told)
 	if err != nil {
 		return Job{}, err
@@ -320,7 +320,7 @@ func (q *queue) start(k *jobKind, w work, told options.Table, line, after string
 		return Job{}, qwb.Usagef("%d jobs wait already: stop some, or wait until they are done", waiting)
 	}
 	q.next++
-	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Changes: k.Changes, State: Queued, Notes: []string{},
+	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Model: model, Changes: k.Changes, State: Queued, Notes: []string{},
 		Warnings: []tqc.Warning{}},
 		kind: k, work: w, table: told, options: string(text), plan: revision, after: front, ended: make(chan struct{})}
 	q.list = append(q.list, t)

@@ -20,6 +20,7 @@ import { jobsBar } from "./views/jobs.js";
 import { languageView } from "./views/language.js";
 import { networkView } from "./views/network.js";
 import { openView } from "./views/open.js";
+import { runsView } from "./views/runs.js";
 import { samplesView } from "./views/samples.js";
 import { paretoView, sweepView } from "./views/sweep.js";
 import { tensorsView } from "./views/tensors.js";
@@ -45,6 +46,7 @@ export const views = [
   tuneView,
   compareView,
   verifyView,
+  runsView,
   exportView,
   languageView,
   droppedView,

@@ -18,7 +18,8 @@ const states = {
 };
 
 // drawPanel draws the operator that is selected, or row. tools are functions (row, slot) that add elements of a live page: without slot for
-// the operator, else for one of its tensors; cures(line) adds buttons to a command that is advised. pictures: false leaves histograms and weights out, for who draws them better.
+// the operator, else for one of its tensors; cures(line) adds buttons to a command that is advised. pictures: false
+// leaves histograms and weights out, for who draws them better.
 /**
  * @param {HTMLElement} host
  * @param {{ view: Core.View; row?: Row; rows: Row[]; selection: Selected; pictures?: boolean; cures?: (line: string) => any;

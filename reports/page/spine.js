@@ -14,7 +14,7 @@ export const steps = [
     state: (app) => !analysed(app) ? "empty" : stale(app) ? "stale" : "done" },
   { key: "improve", label: "Improve", views: ["advice", "sweep", "pareto", "tune"], jobs: ["sweep", "dispatch", "tune"],
     state: (app) => app.state.undo > 0 ? "done" : "empty" },
-  { key: "prove", label: "Prove", views: ["samples", "compare", "verify", "history"],
+  { key: "prove", label: "Prove", views: ["samples", "compare", "verify", "runs", "history"],
     jobs: ["eval", "flips", "compare", "verify", "sample-layers"],
     state: (app) =>
       !scored(app) && !app.state.verification ? "empty" : scored(app) && app.state.verification && !stale(app) ? "done"

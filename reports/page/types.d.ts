@@ -15,6 +15,7 @@ declare namespace Core {
     "classes": { params: { file?: string }; result: Classes };
     "log": { params: {  }; result: Logged };
     "recipe": { params: {  }; result: Recipe };
+    "runs": { params: {  }; result: PlanRuns };
     "diff": { params: { a?: string; b?: string }; result: DiffResult };
     "structures": { params: { a?: string; b?: string }; result: StructuresResult };
     "tensor-pair": { params: { a?: string; b?: string; node?: string; at?: string }; result: TensorPair };
@@ -33,7 +34,7 @@ declare namespace Core {
   interface Jobs {
     "open": { options: { file?: string }; result: OpenedFile };
     "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; trial?: number }; result: Result };
-    "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
+    "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; from?: string; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
     "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
     "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
@@ -727,6 +728,7 @@ declare namespace Core {
     id: string;
     kind: string;
     command: string;
+    model: string;
     changes: boolean;
     state: string;
     what: string;
@@ -1119,6 +1121,22 @@ declare namespace Core {
     of?: number;
     least: number;
     most: number;
+  }
+
+  interface PlanRun {
+    plan: string;
+    platform: string;
+    observer: string;
+    open: boolean;
+    current: boolean;
+    changed: string;
+    steps: number;
+    verdict: string;
+    figures: Record<string, Record<string, any>>;
+  }
+
+  interface PlanRuns {
+    runs: PlanRun[];
   }
 
   interface PlatformInfo {

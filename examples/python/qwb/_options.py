@@ -8,6 +8,7 @@ OPTIONS = {
         "data": "PATH of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated",
         "dispatcher": "strategy that selects the operators to quantize: conservative, pplnn, aggressive, pointwise, allin, perseus",
         "fresh": "drop the decisions of an existing plan",
+        "from": "another plan PLAN of the model, which stays as it is: the new one, named by -o, begins with its decisions and, without --data, its statistics",
         "label_offset": "number to add to each label to get the class index of the model",
         "labels": "TSV or MNIST label file: statistics and plan then say which classes the samples cover (nothing else depends on it)",
         "mem": "memory for activations and for samples read in advance, for example 512M or 4G; limits --batch and the number of samples in work",

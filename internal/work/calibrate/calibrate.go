@@ -45,6 +45,8 @@ type Options struct {
 	BorderCost *float64
 	// Recipes are carried out after the options, in their order: files of qwb, see decision.ParseRecipe.
 	Recipes []string
+	// From is another plan of the model, which stays as it is: the new one begins with its decisions and, without data, its statistics.
+	From string
 	// Fresh makes a new plan of a model that has one. Otherwise what was decided about the old plan is kept.
 	Fresh      bool
 	MinMaxOnly bool
@@ -108,6 +110,9 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe.Source) (*Result, *recipe.Steps, error) {
 	elapsed := j.Stopwatch()
 	o.Data.Memory = o.Memory / DataShare
+	if o.From != "" && filepath.Clean(o.From) == filepath.Clean(j.Plan) {
+		return nil, nil, fault.Usagef("--from %s stays as it is: give the new plan another name with -o", o.From)
+	}
 	if o.Platform == "" {
 		return nil, nil, fault.Usagef("calibrate needs --platform: %s", strings.Join(j.Catalog.Targets().Names(), ", "))
 	}
@@ -262,9 +267,15 @@ func Gather(ctx context.Context, j *open.Job, m *open.Model, o Options, g Given,
 		return observe(ctx, j, m, o, res)
 	}
 	file := j.StatsFile()
+	if o.From != "" {
+		file = store.StatsPath(o.From)
+	}
 	stats, err := planning.LoadStats(j, file, m)
 	if store.Missing(err) {
 		return nil, fault.Usagef("calibrate needs --data: there are no statistics of an earlier run (%s)", file)
+	}
+	if err == nil && o.From != "" {
+		stats.Sources = relocate(file, j.Plan, stats.Sources)
 	}
 	return stats, err
 }

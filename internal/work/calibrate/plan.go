@@ -34,13 +34,24 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// earlier is the plan that calibrating will replace, whose decisions are kept: nil where there is none of this model, or where it is to
-// be forgotten.
+// earlier is the plan that calibrating will replace, or begins from, whose decisions are kept: nil where there is none of this model, or
+// where it is to be forgotten.
 func earlier(ctx context.Context, j *open.Job, m *open.Model, o Options) (*plan.Plan, error) {
 	if o.Fresh {
 		return nil, nil
 	}
+	if o.From != "" {
+		other := *j.Project
+		other.Plan, other.Stats = o.From, ""
+		j = (&open.Job{Project: &other}).In(ctx)
+	}
 	p, _, err := j.ReadPlan(j.Plan)
+	if o.From != "" && err != nil {
+		return nil, err
+	}
+	if o.From != "" && p.Model.SHA256 != m.Digest {
+		return nil, fmt.Errorf("%s is a plan of another model", o.From)
+	}
 	if store.Missing(err) {
 		return nil, nil
 	}
@@ -99,7 +110,7 @@ func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 		return nil, err
 	}
 	var lost error // tuned values that are gone or changed: no history can go on from them
-	if file := planning.TunedFile(j.Plan, before); file != nil {
+	if file := planning.TunedFile(j.Plan, before); file != nil && o.From == "" {
 		var o *overlay.Overlay
 		if o, lost = planning.ReadOverlay(j, j.Plan, file); lost == nil {
 			_, lost = o.Reference(m.Graph)
@@ -108,7 +119,7 @@ func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 			_, _, lost = planning.Stepped(j, j.Plan, before, stats)
 		}
 	}
-	if was == is && lost == nil {
+	if was == is && lost == nil && o.From == "" {
 		next.Decisions, next.Steps, next.Redo = before.Decisions, before.Steps, before.Redo
 		if !begins(before.Decisions, step) {
 			next.Decide(step...)
@@ -130,7 +141,7 @@ func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 	}
 	next.Decide(step...)
 	switch {
-	case was == is:
+	case was == is && lost != nil:
 		j.Warn("the tuned values of %s are missing or changed and are not used; run qwb tune again", j.Plan)
 	case tuned:
 		j.Note("%s: tuned values belonged to the earlier plan and are not used; run qwb tune again", j.Plan)

@@ -80,6 +80,13 @@ func (s *Sweeping) replaceable() error {
 	if s.Options.Fresh || len(s.Options.Data.Paths) == 0 {
 		return nil
 	}
+	if s.Options.Beside {
+		was, own := s.Plan, *s.Project
+		own.Plan, own.Stats, s.Options.Beside = strings.TrimSuffix(was, store.PlanSuffix)+".sweep"+store.PlanSuffix, "", false
+		s.Project = &own
+		s.Note("%s stays as it is: the plan of the sweep is %s", was, s.Plan)
+		return s.replaceable()
+	}
 	n := 0
 	for i, counts := range decision.InForce(p.Decisions) {
 		if d := &p.Decisions[i]; counts && d.By != decision.ByCalibrate && !d.Default() {

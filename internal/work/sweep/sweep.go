@@ -29,6 +29,7 @@ type Options struct {
 	Formats []string
 	Peers   bool   // also what other tools choose: observers.Peers
 	Device  string // a device file to predict times by; empty: costs are work and bytes
+	Beside  bool   // where there is a plan already, write NAME.sweep.plan.json beside it, unless Fresh
 	Fresh   bool   // replace a plan that has decisions
 	Force   bool   // write a plan that too few samples chose
 	Threads int

@@ -1,4 +1,5 @@
 // Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
+import { place, placed } from "../address.js";
 import { el } from "../dom.js";
 import { decibels, known, number, percent, plural, points, problemText, withError } from "../format.js";
 import { drawGraph } from "../graph.js";
@@ -20,9 +21,9 @@ export const compareView = {
 function drawCompare(host, app) {
   const result = el("div", { class: "result" });
   const form = drawForm(app, [
-    { name: "run_a", label: "A", type: "file", of: "any", value: app.state.plan || "",
+    { name: "run_a", label: "A", type: "file", of: "any", value: placed("a") || app.state.plan || "", changed: (a) => place({ a }),
       doc: "A plan, a model (also one that another tool quantized), or a folder or file of recorded outputs." },
-    { name: "run_b", label: "B", type: "file", of: "any", value: "" },
+    { name: "run_b", label: "B", type: "file", of: "any", value: placed("b"), changed: (b) => place({ b }) },
     { name: "run_c", label: "C (optional)", type: "file", of: "any", value: "" },
     ...fields(app, "compare"),
   ]);

@@ -18,8 +18,7 @@ export const dataView = {
 function drawData(host, app) {
   host.replaceChildren(...calibration(app));
   // A plan that comes or changes leaves what was said on the way to it where it is.
-  return steady(app, () => drawData(host, app),
-    (was, now) => was.model === now.model && now.exists && (!was.exists || was.plan === now.plan));
+  return steady(app, () => drawData(host, app), (was, now) => was.model === now.model && now.exists);
 }
 
 // calibration are the steps from a model to its first plan.
@@ -27,6 +26,7 @@ function drawData(host, app) {
 function calibration(app) {
   const s = app.state, tried = el("div", { class: "result" }), pictures = el("div", { class: "pictures" }),
     done = el("div", { class: "result" });
+  let before = ""; // the plan that was open before another one was made
   const preprocess = drawForm(app, [
     field(app, "calibrate", "preprocess", { value: s.data.preprocess || "", placeholder: s.exists ? "that of the plan" : "none" }),
   ]);
@@ -60,9 +60,10 @@ function calibration(app) {
           "Show the samples as the network sees them")), pictures),
     part("3. Target and plan",
       "Runs the float model, records the range of every tensor, and chooses all scales. With the statistics there, another target or observer needs no data.",
-      target.node,
-      task(app, { label: "Calibrate", kind: "calibrate", options: () => ({ ...all(), ...target.read() }),
-        show: (r) => showCalibrated(done, app, r) }), done),
+      target.node, task(app, { label: "Calibrate", kind: "calibrate", options: () => {
+        before = app.state.exists ? app.state.plan : "";
+        return { ...all(), ...target.read() };
+      }, show: (r) => showCalibrated(done, app, r, before) }), done),
   ];
 }
 
@@ -173,9 +174,13 @@ function showPictures(host, app, r) {
 }
 
 /** @param {HTMLElement} host @param {App} app @param {Core.CalibrateResult} r */
-function showCalibrated(host, app, r) {
+function showCalibrated(host, app, r, before) {
   host.replaceChildren(
     el("p", { class: "headline" }, `${r.plan}: calibrated on ${plural(r.samples, "sample")}. `,
-      el("button", { type: "button", class: "main", onclick: () => app.go("network") }, "See the network"))
+      el("button", { type: "button", class: "main", onclick: () => app.go("network") }, "See the network")),
+    before && before !== app.state.plan
+      ? el("p", {}, `${before} stays as it was: the view Runs has both. `,
+        el("button", { type: "button", title: `Use ${before} again`, onclick: () => app.run("open", { file: before }).catch(() => {}) },
+          `Back to ${baseName(before)}`)) : ""
   );
 }

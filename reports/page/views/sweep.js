@@ -4,6 +4,7 @@ import { bytes, count, decibels, known, number, percent, plural, problemText, sm
 import { drawScatter } from "../scatter.js";
 import { drawIntervals } from "./intervals.js";
 import { dataForm, dataOptions, drawForm, fields, grid, message, part, planned, steady, tiles } from "./parts.js";
+import { usePlan } from "./runs.js";
 import { task } from "./task.js";
 
 export const sweepView = {
@@ -34,7 +35,7 @@ function drawSweep(host, app) {
       task(app, { label: "Sweep", kind: "sweep", options: () => ({ ...dataOptions(data.read()), ...options.read() }),
         show: (r) => showSweep(result, app, r) }), result)
   );
-  return steady(app, () => drawSweep(host, app));
+  return steady(app, () => drawSweep(host, app), (was, now) => was.model === now.model);
 }
 
 /** @param {App} app @param {string} empty */
@@ -87,9 +88,14 @@ function showSweep(result, app, r) {
       first.length === 1 ? "" : " and cannot be told apart"
     }, on ${r.held_out} held-out samples.`
       + (hint ? " This is a hint: their scales were fitted on these few samples too."
-        : r.plan ? ` ${r.plan} is written.` : " Nothing is written.");
+        : r.plan ? ` Its plan is ${r.plan}.` : " Nothing is written.");
+  const said = el("p", { class: "status", role: "status" });
+  const written = !hint && r.plan
+    && el("button", { type: "button", class: "main", title: `Open ${r.plan}; the plan that is open now stays as it is`,
+      onclick: (e) => usePlan(app, said, r.plan, e.target) }, "Use this plan");
   /** @type {Column<Core.Row>[]} */
   const columns = [
+    { label: "use", cell: (x) => useRow(app, said, r, x) },
     { label: "rank", doc: "plans with the same rank cannot be told apart from the best of them (5 % for all comparisons together)",
       number: true, cell: (x) => String(x.rank), sort: (x) => x.rank },
     { label: "target", cell: (x) => x.platform, sort: (x) => x.platform },
@@ -116,7 +122,8 @@ function showSweep(result, app, r) {
     columns.splice(7, 0, ...scores);
   }
   const chart = el("div", { class: "chart" });
-  result.replaceChildren(el("p", { class: hint ? "headline open" : "headline" }, verdict), chart,
+  result.replaceChildren(el("p", { class: hint ? "headline open" : "headline" }, verdict, " ", app.state.plan !== r.plan && written || ""),
+    said, chart,
     el("p", { class: "hint" },
       "Left is less error. Filled circles, and the grey band from the first to the last of them, have rank 1: they cannot be told apart. The test is paired, so bars may overlap and differ all the same. A click marks the row."),
     grid({ caption: "Plans, the best first", rows: r.rows, columns, mark: (x) => (x.chosen ? "chosen" : x.rank === 1 ? "best" : "") }),
@@ -132,6 +139,27 @@ function showSweep(result, app, r) {
       ), { label: "NSR of the outputs", log: true,
       band: best.length ? { from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart" } : null });
   }
+}
+
+// useRow is a button that makes the plan of a row and opens it: the chosen one is there, the others are calibrated from the statistics.
+/** @param {App} app @param {HTMLElement} said @param {Core.SweepResult} r @param {Core.Row} x */
+function useRow(app, said, r, x) {
+  const there = x.chosen && r.plan && r.held_out_kind !== "kept", other = (x.format && x.format !== "default") || !app.state.exists;
+  if (!there && other) return "";
+  return el("button", { type: "button", title: there ? `Open ${r.plan}`
+    : `Calibrate with these options: ${rowTitle(x)}. Of another target that makes another plan; else Undo takes it back.`,
+    onclick: async (e) => {
+      if (there) return usePlan(app, said, r.plan, e.target);
+      e.target.disabled = true;
+      try {
+        const made = await app.run("calibrate", { platform: x.platform, observer: x.observer, per_tensor: x.granularity === "tensor",
+          dispatcher: x.dispatcher });
+        message(said, `${made.plan} has these options now.`);
+      } catch (problem) {
+        message(said, problemText(problem), true);
+      }
+      e.target.disabled = false;
+    } }, "Use");
 }
 
 // markRow shows the row of a table that a point stands for.

@@ -115,9 +115,10 @@ export function jobButton(app, { label, kind, options = {}, title }) {
 async function newest(app, kind, only) {
   try {
     const { jobs } = await app.client.call("jobs", {});
-    const since = jobs.findLastIndex((j) => j.kind === "open" && j.state === "done"); // results of another model say nothing here
-    const done = jobs.slice(Math.max(since, 0)).filter((j) =>
-      j.kind === kind && j.command.includes(only) && (j.state === "done" || j.state === "failed")
+    const done = jobs.filter((j) =>
+      // results of another model say nothing here
+      j.kind === kind && (kind === "open" || j.model === app.state.model) && j.command.includes(only)
+      && (j.state === "done" || j.state === "failed")
     );
     const answer = done.length ? await app.client.call("result", { job: done[done.length - 1].id }) : null;
     return answer && answer.result ? answer : null;

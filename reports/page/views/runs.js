@@ -1,0 +1,113 @@
+// Runs: the plans of the model that lie beside the one that is open, with what was measured of each, now and before its last changes.
+import { place } from "../address.js";
+import { remember } from "../context.js";
+import { el, replace } from "../dom.js";
+import { exact, known, ofNoise, percent, plural, points, problemText, sqnr } from "../format.js";
+import { baseName } from "../frame.js";
+import { drawIntervals } from "./intervals.js";
+import { grid, message, part, planned } from "./parts.js";
+
+export const runsView = {
+  key: "runs",
+  label: "Runs",
+  doc: "All plans of this model with what was measured of them; use one, or compare two.",
+  usable: planned,
+  /** @param {HTMLElement} host @param {App} app */
+  draw(host, app) {
+    const body = el("div", { class: "result" }), said = el("p", { class: "status", role: "status" });
+    host.append(
+      part("Runs",
+        "Each plan as it is, and as it was when something was measured of it. Other data, another target and a sweep make another plan: use one, and the one before stays.",
+        said, body)
+    );
+    const update = async () => {
+      try {
+        show(body, said, app, (await app.client.call("runs", {})).runs);
+      } catch (problem) {
+        message(said, problemText(problem), true);
+      }
+    };
+    update();
+    return { update };
+  },
+};
+
+// figure is one of a run, as a command found it; undefined where none did.
+/** @param {Core.PlanRun} r @param {string} command @param {string} key @returns {any} */
+const figure = (r, command, key) => (r.figures[command] || {})[key];
+
+/** @param {HTMLElement} body @param {HTMLElement} said @param {App} app @param {Core.PlanRun[]} runs */
+function show(body, said, app, runs) {
+  const ticked = new Set(), chart = el("div", { class: "chart" });
+  const compare = el("button", { type: "button", disabled: true, title: "The two plans that are ticked, on the same samples",
+    onclick: () => {
+      const [a, b] = [...ticked];
+      remember({ run_a: a, run_b: b });
+      place({ a, b });
+      app.go("compare");
+    } }, "Compare the two ticked");
+  const error = (r) => figure(r, "analyze", "nsr"), spread = (r) => figure(r, "analyze", "nsr_error");
+  const share =
+    (r) => (known(figure(r, "eval", "top1")) ? figure(r, "eval", "top1") / (figure(r, "eval", "n") || figure(r, "eval", "samples"))
+      : undefined);
+  const name = (r) => baseName(r.plan) + (r.current ? "" : ", before");
+  /** @param {Core.PlanRun} r */
+  const tick = (r) =>
+    r.current && el("input", { type: "checkbox", "aria-label": `Tick ${r.plan}`, onchange: (e) => {
+      ticked[e.target.checked ? "add" : "delete"](r.plan);
+      compare.disabled = ticked.size !== 2;
+    } });
+  /** @param {Core.PlanRun} r */
+  const use = (r) =>
+    !r.current ? ""
+      : r.open ? el("b", null, "in use")
+      : el("button", { type: "button", title: `Open ${r.plan}; the plan that is open now stays`,
+        onclick: (e) => usePlan(app, said, r.plan, e.target) }, "Use");
+  replace(body, runs.filter((r) => known(error(r))).length > 1 && chart, el("p", { class: "actions" }, compare),
+    grid({ caption: plural(new Set(runs.map((r) => r.plan)).size, "plan"), rows: runs, mark: (r) => (r.open && r.current ? "chosen" : ""),
+      columns: [
+        { label: "plan", cell: (r) => el("span", { class: r.current ? "" : "soft" }, tick(r), " ", name(r)), sort: name,
+          title: (r) => `${r.plan}; measured by ${Object.keys(r.figures).join(", ") || "nothing yet"}` },
+        { label: "use", cell: use },
+        { label: "written", cell: (r) => (r.changed
+          ? new Date(r.changed).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }) : ""),
+          sort: (r) => r.changed },
+        { label: "target", cell: (r) => r.platform, sort: (r) => r.platform },
+        { label: "observer", cell: (r) => r.observer || "", sort: (r) => r.observer },
+        { label: "decisions", doc: "commands that decided something after the calibration", number: true,
+          cell: (r) => (r.current ? String(r.steps) : ""), sort: (r) => r.steps },
+        { label: "SQNR of the outputs", doc: "of the last qwb analyze of this state", number: true,
+          cell: (r) => (known(error(r)) ? sqnr(error(r), spread(r)) : ""), title: (r) => ofNoise(error(r), spread(r)),
+          sort: (r) => -(error(r) ?? Infinity) },
+        { label: "top-1", doc: "of the last qwb eval of this state", number: true, cell: (r) => percent(share(r)),
+          title: (r) => exact(share(r)), sort: (r) => share(r) ?? -1 },
+        { label: "drop, pp", number: true, cell: (r) => (known(figure(r, "eval", "drop"))
+          ? points(figure(r, "eval", "drop"), figure(r, "eval", "drop_error")).replace(" pp", "") : ""),
+          title: (r) => exact(figure(r, "eval", "drop")), sort: (r) => figure(r, "eval", "drop") ?? Infinity },
+        { label: "verified", cell: (r) => (r.verdict ? ["equal", "ties"].includes(r.verdict) ? "OK" : r.verdict : "") },
+      ] }));
+  if (chart.isConnected) {
+    drawIntervals(chart, runs.filter((r) =>
+      known(error(r))
+    ).map((r) => ({ label: name(r), value: error(r), error: spread(r), mark: r.open ? "best"
+      : "", title: `${name(r)}: ${ofNoise(error(r), spread(r))}` })
+    ), { label: "NSR of the outputs", log: true });
+  }
+}
+
+// usePlan opens another plan in place of the one that is open, and says how to go back.
+/** @param {App} app @param {HTMLElement} said @param {string} file @param {HTMLButtonElement} [button] */
+export async function usePlan(app, said, file, button) {
+  const before = app.state.plan;
+  if (button) button.disabled = true;
+  try {
+    await app.run("open", { file });
+    said.classList.remove("bad");
+    replace(said, `${file} is in use. `, before !== file
+      && el("button", { type: "button", title: `Use ${before} again`, onclick: (e) => usePlan(app, said, before, e.target) },
+        `Back to ${baseName(before)}`));
+  } catch (problem) {
+    message(said, problemText(problem), true);
+    if (button) button.disabled = false;
+  }
+}
