@@ -12,6 +12,7 @@ import (
 	"qwb/calib/data"
 	"qwb/export"
 	"qwb/graph"
+	"qwb/graph/exec"
 	workadvise "qwb/internal/work/advise"
 	"qwb/internal/work/bring"
 	"qwb/internal/work/calibrate"
@@ -52,6 +53,7 @@ func in[R any](ctx context.Context, p *Project, work func(*open.Job) (R, error))
 // Calibrate observes the model on data, unless there are statistics already, chooses all scales for a platform, and writes plan and
 // statistics, both or none. An interrupted run keeps its statistics, and goes on from them when it is repeated.
 func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Observing)
 	j := p.job().In(ctx)
 	r, err := calibrate.Run(ctx, j, o)
 	if _, statErr := fs.Stat(j.Files(), RunsPath(j.Plan)); statErr == nil { // calibrate alone writes plan and statistics, nothing else
@@ -62,6 +64,7 @@ func (p *Project) Calibrate(ctx context.Context, o CalibrateOptions) (*Calibrate
 
 // CalibratePart observes the model on a part of the data and writes the statistics of that part, which Merge makes statistics of.
 func (p *Project) CalibratePart(ctx context.Context, o CalibrateOptions) (*CalibrateResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Observing)
 	return run(ctx, p, calibrate.Part, o)
 }
 
@@ -72,12 +75,14 @@ func (p *Project) Merge(ctx context.Context, parts []string, out string) (*Merge
 
 // Grams writes the Gram statistics of the data, or of a part of them, to o.Out. An interrupted run goes on when it is repeated.
 func (p *Project) Grams(ctx context.Context, o TuneOptions) (*GramsResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Observing)
 	return run(ctx, p, worktune.Grams, o)
 }
 
 // Sweep calibrates the model with many combinations of options on one half of the samples, judges the plans on the other half, and writes
 // the plan of the best combination; with the CheckError that too few samples give, nothing is written and the result is there too.
 func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Sweeping)
 	j := p.job().In(ctx)
 	r, err := sweep.Run(ctx, j, o)
 	journal.Record(j, "sweep", r, err, sweep.Figures)
@@ -86,6 +91,7 @@ func (p *Project) Sweep(ctx context.Context, o SweepOptions) (*SweepResult, []tq
 
 // Analyze measures the error of the plan's simulation.
 func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Report, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Analyzing)
 	j := p.job().In(ctx)
 	r, err := workadvise.Analyze(ctx, j, o)
 	err = planning.Located(ctx, j, err, o.Data, o.Threads)
@@ -95,6 +101,7 @@ func (p *Project) Analyze(ctx context.Context, o AnalyzeOptions) (*analysis.Repo
 
 // Dispatch sends operators back to float, those that are named or those that a search finds, and writes the plan.
 func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Dispatching)
 	j := p.job().In(ctx)
 	r, err := search.Run(ctx, j, o)
 	err = planning.Changed(ctx, j, err, o.Data, o.Threads)
@@ -105,6 +112,7 @@ func (p *Project) Dispatch(ctx context.Context, o DispatchOptions) (*DispatchRes
 // Tune changes constants of the quantized graph so that it computes more nearly what the float graph does, keeps what helps on samples
 // that it was not fitted on, and writes plan and tuned values.
 func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Tuning)
 	j := p.job().In(ctx)
 	r, err := worktune.Run(ctx, j, o, false)
 	err = planning.Changed(ctx, j, err, o.Data, o.Threads)
@@ -152,6 +160,7 @@ func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorF
 // Verify runs the plan as integers, holds them against plan, simulation or recorded tensors, and writes the outcome into the plan. A
 // verdict that something differs is a result and no error.
 func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Verifying)
 	j := p.job().In(ctx)
 	r, err := workverify.Run(ctx, j, o)
 	if err != nil {
@@ -164,6 +173,7 @@ func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verifi
 // Export writes the project in one of the catalog's formats: its plan, or, where it has none, its checkpoint. What it writes is verified
 // first, as far as that can be; where that does not hold nothing is written.
 func (p *Project) Export(ctx context.Context, o ExportOptions) (*ExportResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Verifying)
 	j := p.job().In(ctx)
 	r, err := workexport.Run(ctx, j, o)
 	if err != nil {
@@ -241,6 +251,7 @@ func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warn
 
 // Run executes the model once as it is and writes its outputs.
 func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Running)
 	j := p.job().In(ctx)
 	r, err := measure.Forward(ctx, j, o)
 	err = planning.Located(ctx, j, err, o.Data, o.Threads)

@@ -46,7 +46,7 @@ func (e *Evaluator) LossesOf(ctx context.Context, g *graph.Graph, prepare func(w
 	if err != nil {
 		return nil, err
 	}
-	kept := exec.Work{Integers: true, Outputs: len(e.float)}
+	kept := exec.Work{Outputs: len(e.float)}
 	c := collector[[]float64]{stage: "evaluate", threads: 1, graph: g, work: kept}
 	c.worker = func() func(context.Context, int, *exec.Sample) ([]float64, error) {
 		return func(ctx context.Context, i int, s *exec.Sample) ([]float64, error) {

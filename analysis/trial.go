@@ -43,7 +43,7 @@ func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.S
 // MeasureOf is Measure of anything that runs the graph, which is called for one sample at a time. There are no losses, and no errors of
 // outputs whose size depends on the numbers.
 func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.Scorer) (*Measured, error) {
-	c := collector[measuredSample]{stage: "evaluate", threads: 1, graph: e.g, work: exec.Work{Integers: true, Outputs: len(e.float)},
+	c := collector[measuredSample]{stage: "evaluate", threads: 1, graph: e.g, work: exec.Work{Outputs: len(e.float)},
 		worker: func() func(context.Context, int, *exec.Sample) (measuredSample, error) {
 			return func(ctx context.Context, i int, s *exec.Sample) (r measuredSample, err error) {
 				out, err := forward(ctx, s.Feeds)

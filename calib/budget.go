@@ -20,21 +20,13 @@ type crew struct{ workers, threads, batch int }
 
 // fit refuses, before anything runs, what does not fit into memory, and leaves in cfg.Memory what there is for activations.
 func (r *run) fit(ctx context.Context, first map[string]*tensor.Tensor) error {
-	memory, states := cmp.Or(r.cfg.Memory, DefaultMemory), 0
-	for _, k := range r.trackers {
-		if k != nil {
-			states++
-		}
-	}
-	_, room, err := exec.Fit(ctx, r.g, first, exec.Work{Extra: int64(states) * stateBytes}, memory)
+	memory := cmp.Or(r.cfg.Memory, DefaultMemory)
+	_, room, err := exec.Fit(ctx, r.g, first, exec.Work{}, memory)
 	if err == nil && exec.MemoryOf(ctx) > 0 {
 		r.cfg.Memory = max(1, min(memory, room/2)) // a run takes more than is alive in it at a time
 	}
 	return err
 }
-
-// stateBytes is about what is kept of a tensor, of its sums and rows too.
-const stateBytes = 384 << 10
 
 // hire finds the largest crew whose activations fit into cfg.Memory, judged by the first sample: first more samples at a time,
 // then larger batches. One sample is run in any case, and a device, whose own memory is another bound, runs one batch at a time. The

@@ -64,10 +64,10 @@ func (r *runner) next(ctx context.Context, samples exec.Iterator) ([]*inspection
 // fit refuses what does not fit into memory, judged by the first sample, and says what the tensors of several may take.
 func (r *runner) fit(ctx context.Context, s *exec.Sample, bytes int64) error {
 	fits := func(bytes int64) error {
-		_, _, err := exec.Fit(ctx, r.program.Graph, s.Feeds, exec.Work{Integers: true, Extra: bytes}, 0)
+		_, _, err := exec.Fit(ctx, r.program.Graph, s.Feeds, exec.Work{Extra: bytes}, 0)
 		return err
 	}
-	if err := fits(bytes); err != nil {
+	if err := fits(0); err != nil {
 		return err
 	}
 	for r.room = keptBytes; r.room > bytes && fits(r.room) != nil; {

@@ -39,7 +39,7 @@ func (e *env) takes(c *cobra.Command, o options.Command) *cobra.Command {
 // bound lets a command take so many bytes of memory in all: what needs more is refused, and the collector works harder to stay below.
 // It returns what ends that.
 func bound(c *cobra.Command, bytes int64) (end func()) {
-	const process, least = 48 << 20, 96 << 20 // what is not the collector's, and what it gets in any case
+	const process, least = 40 << 20, 64 << 20 // what is not the collector's, and what it gets in any case
 	c.SetContext(exec.WithMemory(c.Context(), bytes))
 	old := debug.SetMemoryLimit(-1)
 	debug.SetMemoryLimit(min(old, max(bytes-process, least)))

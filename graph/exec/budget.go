@@ -25,7 +25,7 @@ type MemoryError struct {
 	Held   int64  // others take at the same time
 	Budget int64
 	Single bool // the budget is that of one value; see Options.Memory
-	Run    bool // it is what a whole run takes, known before it began; see Fits
+	Run    bool // it is what a whole run takes, known before it began; see Fit
 }
 
 // Error names the value, its size, what is in use and the budget.

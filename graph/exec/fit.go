@@ -2,6 +2,8 @@ package exec
 
 import (
 	"context"
+	"slices"
+	"sync"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -9,24 +11,63 @@ import (
 
 // Work is what somebody is about to do with samples, as far as it takes memory.
 type Work struct {
-	Threads  int   // samples in work at a time, 0 for one
-	Integers bool  // the integers run beside the floats
-	Outputs  int   // of so many samples the outputs are kept
-	Extra    int64 // bytes of what is kept beside
+	Threads int   // samples in work at a time, 0 for one
+	Outputs int   // of so many samples the outputs are kept
+	Extra   int64 // bytes of what is kept beside
 }
 
+// Demand is what a command takes beside the process, measured on networks whose tensors, weights and operators grow: multiples of the
+// constants of the network, of what is alive in its run at a time and of all tensors of a run, and bytes for each tensor
+// of floats that operators make.
+type Demand struct {
+	Weights, Live, All float64
+	Tensor             int64
+}
+
+// What commands take: the weights as they are in the file, quantized, as codes, each also as packed for the kernels; runs with what their
+// memory grew through; tensors of a run that wait to be compared; histograms, and the plan.
+var (
+	Running     = Demand{Weights: 3.5, Live: 4, All: 0.3, Tensor: 32 << 10}
+	Observing   = Demand{Weights: 4.5, Live: 4, Tensor: 448 << 10}
+	Evaluating  = Demand{Weights: 6, Live: 4, All: 0.3, Tensor: 96 << 10}
+	Sweeping    = Demand{Weights: 10, Live: 8, All: 0.5, Tensor: 640 << 10}
+	Tuning      = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
+	Dispatching = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
+	Analyzing   = Demand{Weights: 8, Live: 6, All: 1.2, Tensor: 512 << 10}
+	Verifying   = Demand{Weights: 8, Live: 4, All: 1.6, Tensor: 128 << 10}
+)
+
 type memoryKey struct{}
+
+type demandKey struct{}
+
+// bound is what there may be for all that is done under a context, and the widest samples of it.
+type bound struct {
+	bytes  int64
+	mu     sync.Mutex
+	widest map[string][]int // by input
+}
 
 // WithMemory returns a context under which work may take so many bytes in all: the process, the weights and what is made of them,
 // tensors, and what is kept. Fit refuses, before it begins, what would take more.
 func WithMemory(ctx context.Context, bytes int64) context.Context {
-	return context.WithValue(ctx, memoryKey{}, bytes)
+	return context.WithValue(ctx, memoryKey{}, &bound{bytes: bytes, widest: map[string][]int{}})
+}
+
+// Doing says what is done under a context; what is done within that is a part of it.
+func Doing(ctx context.Context, d Demand) context.Context {
+	if _, ok := ctx.Value(demandKey{}).(Demand); ok {
+		return ctx
+	}
+	return context.WithValue(ctx, demandKey{}, d)
 }
 
 // MemoryOf is what work under a context may take in all, 0 where nobody said.
 func MemoryOf(ctx context.Context) int64 {
-	n, _ := ctx.Value(memoryKey{}).(int64)
-	return n
+	if b, ok := ctx.Value(memoryKey{}).(*bound); ok {
+		return b.bytes
+	}
+	return 0
 }
 
 // MemoryFor is how many bytes work under a context may keep, of so many where nobody said what it may take in all: half of that, as
@@ -38,40 +79,85 @@ func MemoryFor(ctx context.Context, usual int64) int64 {
 	return usual
 }
 
-// What a run takes was measured: the resident memory of commands on networks whose tensors grow, with the collector at its limit.
+// Meets says that work under a context will have a sample of these shapes. Fit judges by the widest of each input, of those that it was
+// told of and the one that it is given.
+func Meets(ctx context.Context, feeds map[string]*tensor.Tensor) {
+	if b, ok := ctx.Value(memoryKey{}).(*bound); ok {
+		b.meet(feeds)
+	}
+}
+
+func (b *bound) meet(feeds map[string]*tensor.Tensor) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, t := range feeds {
+		was := b.widest[name]
+		if len(was) != len(t.Shape) {
+			b.widest[name] = slices.Clone(t.Shape)
+			continue
+		}
+		for i, n := range t.Shape {
+			was[i] = max(was[i], n)
+		}
+	}
+}
+
+// widestOf are feeds of the widest shapes, without elements.
+func widestOf(ctx context.Context, feeds map[string]*tensor.Tensor) map[string]*tensor.Tensor {
+	b, ok := ctx.Value(memoryKey{}).(*bound)
+	if !ok {
+		return feeds
+	}
+	b.meet(feeds)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := make(map[string]*tensor.Tensor, len(feeds))
+	for name, t := range feeds {
+		list[name] = &tensor.Tensor{DType: t.DType, Shape: slices.Clone(b.widest[name])}
+	}
+	return list
+}
+
 const (
-	processBytes = 48 << 20 // the program, its runtime, and what it reads
+	processBytes = 52 << 20 // the program, its runtime, and what it reads
 	leastMemory  = 96 << 20 // what work may take in any case
-	weightCopies = 4        // as they are and quantized, each also as packed for the kernels
-	liveCopies   = 2        // of what is alive in a run: that of one sample and what its memory grew through
 	outputCopies = 4        // of the float graph and of the quantized one, as they were computed and as they were handed out
+	samplesAhead = 4        // read before their turn, or kept for a second one
+	slack        = 1.1      // for the collector, which must not work all the time
 )
 
 // Fit refuses work of which one sample at a time takes more memory than there may be, known from shapes before anything runs; the error
 // says how much would do. threads is how many samples may be in work, and room what is left for them. Without a bound of the context
 // usual is one for the tensors of the samples in work alone; 0 is none.
 func Fit(ctx context.Context, g *graph.Graph, feeds map[string]*tensor.Tensor, w Work, usual int64) (threads int, room int64, err error) {
-	bound, weights := MemoryOf(ctx), weightCopies*constantBytes(g)
-	if bound == 0 && usual == 0 {
+	most := MemoryOf(ctx)
+	if most == 0 && usual == 0 {
 		return max(w.Threads, 1), 1 << 62, nil
 	}
-	live, _ := Footprint(g, feeds)
+	feeds = widestOf(ctx, feeds)
+	live, all, tensors := footprint(g, feeds)
 	var outputs int64
 	shaped, sizes := shaped(g, feeds), openSizes(g, feeds)
 	for _, v := range g.Outputs {
 		outputs += valueBytes(shaped.Value(v), sizes)
 	}
-	one := liveCopies*live + outputCopies*outputs
-	if w.Integers {
-		one += live
+	d, ok := ctx.Value(demandKey{}).(Demand)
+	if !ok {
+		d = Evaluating
 	}
-	rest := processBytes + weights + int64(w.Outputs)*outputs + w.Extra
-	if bound == 0 {
-		bound = usual + rest
+	of := func(times float64, bytes int64) int64 { return int64(min(slack*times*float64(bytes), 1<<60)) }
+	one := of(d.Live, live) + of(d.All, all) + outputCopies*outputs
+	for _, t := range feeds {
+		w.Extra += samplesAhead * storageBytes(t.DType, tensor.Count(t.Shape))
 	}
-	if rest+one > max(bound, leastMemory) {
-		return 0, 0, &MemoryError{Bytes: rest + one, Budget: bound, Run: true}
+	rest := processBytes + of(d.Weights, constantBytes(g)) + tensors*d.Tensor + int64(w.Outputs)*outputs + w.Extra
+	if most == 0 {
+		most = usual + rest
+		one = 2*live + outputCopies*outputs
 	}
-	room = max(bound, leastMemory) - rest
+	if rest+one > max(most, leastMemory) {
+		return 0, 0, &MemoryError{Bytes: rest + one, Budget: most, Run: true}
+	}
+	room = max(most, leastMemory) - rest
 	return int(max(1, min(int64(max(w.Threads, 1)), room/max(one, 1)))), room, nil
 }

@@ -8,14 +8,23 @@ import (
 )
 
 // Footprint estimates the bytes of one run of g: those of the values that are alive at a time, and those of all. Sizes that
-// are not known take that of the input's dimension of the same name, or 1.
+// are not known take that of the input's dimension of the same name, or 1. Bodies of If, Loop and Scan count once.
 func Footprint(g *graph.Graph, feeds map[string]*tensor.Tensor) (live, all int64) {
+	live, all, _ = footprint(g, feeds)
+	return live, all
+}
+
+// footprint is Footprint, and how many tensors of floats operators make.
+func footprint(g *graph.Graph, feeds map[string]*tensor.Tensor) (live, all, tensors int64) {
 	g = shaped(g, feeds)
+	return bodyFootprint(g, openSizes(g, feeds))
+}
+
+func bodyFootprint(g *graph.Graph, sizes map[string]int64) (live, all, tensors int64) {
 	order, err := g.Order()
 	if err != nil {
-		return 0, 0 // running it will say so
+		return 0, 0, 0 // running it will say so
 	}
-	sizes := openSizes(g, feeds)
 	last := map[graph.ValueID]int{}
 	for i, id := range order {
 		for _, v := range g.Node(id).Inputs {
@@ -32,10 +41,17 @@ func Footprint(g *graph.Graph, feeds map[string]*tensor.Tensor) (live, all int64
 			if v != graph.NoValue {
 				size := valueBytes(g.Value(v), sizes)
 				now, all = now+size, all+size
+				if g.Value(v).DType == tensor.Float32 {
+					tensors++
+				}
 				last[v] = max(last[v], i)
 			}
 		}
 		live = max(live, now)
+		for _, body := range n.Subgraphs() {
+			l, a, t := bodyFootprint(body, sizes)
+			live, all, tensors = max(live, now+l), all+a, tensors+t
+		}
 		for _, list := range [][]graph.ValueID{n.Inputs, n.Outputs} {
 			for _, v := range list {
 				if end, ok := last[v]; ok && end == i && v != graph.NoValue && g.Const(v) == nil && g.Producer(v) != graph.NoNode {
@@ -45,7 +61,7 @@ func Footprint(g *graph.Graph, feeds map[string]*tensor.Tensor) (live, all int64
 			}
 		}
 	}
-	return live, all
+	return live, all, tensors
 }
 
 // shaped is the graph with the shapes that it has for a sample, where its own are not known: g itself or a copy.

@@ -100,7 +100,7 @@ func runOnce(ctx context.Context, j *open.Job, f *forwarder, o RunOptions, files
 
 // fits refuses a run that takes more memory than there may be.
 func (f *forwarder) fits(ctx context.Context, feeds map[string]*tensor.Tensor) error {
-	_, _, err := exec.Fit(ctx, f.graph, feeds, exec.Work{Integers: f.integer != nil}, 0)
+	_, _, err := exec.Fit(ctx, f.graph, feeds, exec.Work{}, 0)
 	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}

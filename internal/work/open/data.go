@@ -2,6 +2,8 @@ package open
 
 import (
 	"cmp"
+	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"qwb/calib/data"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/internal/work/fault"
@@ -79,6 +82,9 @@ func (j *Job) OpenData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 	}
 	options := data.Options{FS: j.Files(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: labels, LabelOffset: o.LabelOffset,
 		Ahead: o.Threads, Memory: o.Memory, States: pre.States, Graph: cmp.Or(o.Float, g)}
+	if all := exec.MemoryOf(j.Context()); all > 0 && o.Memory == 0 {
+		options.Memory = all / 32
+	}
 	if err := j.Readable(o.Tokenizer); err != nil {
 		return nil, pre, err
 	}
@@ -94,7 +100,30 @@ func (j *Job) OpenData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 	for _, w := range warnings {
 		j.Warn("%s", w.Text)
 	}
-	return set, pre, nil
+	if len(pre.States) > 0 { // whose samples are runs of the network
+		return set, pre, nil
+	}
+	return set, pre, j.widest(g, set)
+}
+
+// widest tells what bounds the memory of this job of the largest samples, where the network leaves their sizes open.
+func (j *Job) widest(g *graph.Graph, set *data.Set) error {
+	open := func(d graph.Dim) bool { return !d.Known() }
+	if exec.MemoryOf(j.Context()) == 0 || !slices.ContainsFunc(g.Inputs, func(v graph.ValueID) bool {
+		return slices.ContainsFunc(g.Value(v).Shape, open)
+	}) {
+		return nil
+	}
+	for it := set.Iterator(); ; {
+		s, err := it.Next(j.Context())
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		exec.Meets(j.Context(), s.Feeds)
+	}
 }
 
 // lineReader returns what makes tokens of a line of text: the one that begins a text and those of the tokenizer, cut at the context of
