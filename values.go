@@ -45,6 +45,8 @@ const (
 	// PlanSuffix is how the names of plans end.
 	PlanSuffix = store.PlanSuffix
 	FloatCPU   = open.FloatCPU
+	MaskAuto   = open.MaskAuto
+	MaskNone   = open.MaskNone
 	FloatCUDA  = open.FloatCUDA
 	FloatPTX   = open.FloatPTX // the kernels for a GPU, interpreted
 	// AnalysisSamples is how many samples of the plan's own data an analysis takes unless told otherwise.

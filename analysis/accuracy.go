@@ -309,6 +309,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 		return a, err
 	}
 	full.Outputs(out)
+	r.judge.Hide(full, s)
 	known := task.Sample{Name: s.Name, Label: s.Label, Float: full.own}
 	if a.runs[float], err = records(r.metrics, known, full.own); err != nil {
 		return a, err
@@ -322,6 +323,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 			return a, err
 		}
 		quantized.Outputs(out)
+		r.judge.Hide(quantized, s)
 		if sameShapes(quantized.outputs, full.outputs) {
 			if a.losses, err = r.judge.Losses(quantized, full); err != nil {
 				return a, err
@@ -346,6 +348,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 			return a, err
 		}
 		quantized.Outputs(out)
+		r.judge.Hide(quantized, s)
 		if r.judge.own == nil {
 			if err := r.whole(i, &a, quantized, full); err != nil {
 				return a, err
@@ -360,6 +363,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 			return a, err
 		}
 		quantized.Outputs(out)
+		r.judge.Hide(quantized, s)
 		a.runs[base], err = records(r.metrics, known, quantized.own)
 	}
 	return a, err

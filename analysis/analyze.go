@@ -200,6 +200,7 @@ type worker struct {
 	scratch sim.Scratch             // shared by the hooks of one operator after the other
 	hooked  [][rounded]*exec.Hooks  // by group and view: made when they are first used
 	index   int                     // of the sample
+	padded  *graph.Padded           // of it
 	// together runs the restarts that wait in front of a stage: another runner,
 	// since shapes that change from run to run would be inferred each time.
 	together *exec.Runner
@@ -226,7 +227,7 @@ func (a *analyzer) newWorker(keep []bool) *worker {
 
 func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sampleResult, error) {
 	res := &sampleResult{moments: map[graph.ValueID]moments{}, place: placeIn(s)}
-	w.index = index
+	w.index, w.padded = index, w.judge.padding.of(w.g, s)
 	hooks := &exec.Hooks{}
 	if w.cfg.Statistical {
 		hooks = w.observe(res)
@@ -242,6 +243,7 @@ func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sample
 		return nil, err
 	}
 	float.Outputs(out)
+	w.judge.Hide(&float, s)
 	res.forwards++
 	if w.cfg.Graphwise || w.cfg.Outputs {
 		if err := w.graphwise(ctx, index, s, &float, res); err != nil {
@@ -249,7 +251,7 @@ func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sample
 		}
 	}
 	if w.cfg.Graphwise || w.cfg.Outputs || w.cfg.Layerwise {
-		sums, err := w.judge.sums(out, out, false)
+		sums, err := w.judge.sums(float.outputs, float.outputs, false)
 		if err != nil {
 			return nil, err
 		}

@@ -284,6 +284,7 @@ func (w *comparing) run(ctx context.Context, g *graph.Graph, s *exec.Sample, hoo
 		kept[i] = t.Clone()
 	}
 	v.Outputs(kept)
+	w.networks[g].judge.Hide(v, s)
 	return v, nil
 }
 
@@ -302,6 +303,7 @@ func (w *comparing) answer(ctx context.Context, i int, s *exec.Sample, k int, f 
 		}
 		v := judge.verdict()
 		v.Outputs(out)
+		judge.Hide(v, s)
 		if instead {
 			own := v.own
 			if v, err = w.run(ctx, c.Graph, s, w.hooks[k]); err != nil {
@@ -352,9 +354,10 @@ func (w *comparing) watchLayers(ctx context.Context, k int, s *exec.Sample) (*ex
 	if _, err := w.runners[g].Run(ctx, s.Feeds, &exec.Hooks{Output: kept.see, Wants: kept.wants}); err != nil {
 		return nil, nil, err
 	}
-	layers := make([]float64, len(groups))
+	layers, padded := make([]float64, len(groups)), w.networks[g].judge.padding.of(g, s)
 	return looking(w.layers[k], kept.wants, func(n *graph.Node, i int, t *tensor.Tensor) error {
-		e, err := inside(t, kept.values[n.Outputs[i]])
+		v := n.Outputs[i]
+		e, err := inside(unpadded(padded, v, t), unpadded(padded, v, kept.values[v]))
 		for _, at := range at[n.Outputs[i]] {
 			layers[at] = e.NSR
 		}

@@ -272,6 +272,7 @@ func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec
 				return none, err
 			}
 			v.Outputs(out)
+			e.judge.Hide(&v, s)
 			return f(i, s, &v)
 		}
 	}

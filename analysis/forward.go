@@ -58,6 +58,7 @@ func (e *Evaluator) LossesOf(ctx context.Context, g *graph.Graph, prepare func(w
 			if err != nil {
 				return nil, err
 			}
+			e.judge.Hide(v, s)
 			return e.losses(i, s, v)
 		}
 	}

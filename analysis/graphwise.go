@@ -23,7 +23,8 @@ type outputError struct {
 
 // compareOutputs measures the graph outputs q against those of the float run.
 func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
-	f, n := w.outputsOf(), len(w.judge.logits)
+	f, n := w.hide(w.outputsOf()), len(w.judge.logits)
+	q = w.hide(q)
 	out, err := w.judge.compareOutputs(q[:n], f[:n])
 	if err == nil && len(w.judge.slices) > 0 {
 		err = w.judge.noises(out, q[:n], f[:n])
@@ -45,6 +46,18 @@ func (w *worker) compareOutputs(q []*tensor.Tensor) ([]outputError, error) {
 		}
 	}
 	return out, nil
+}
+
+// hide takes padding out of outputs of the graph.
+func (w *worker) hide(outputs []*tensor.Tensor) []*tensor.Tensor {
+	if w.padded == nil {
+		return outputs
+	}
+	list := make([]*tensor.Tensor, len(outputs))
+	for k, t := range outputs {
+		list[k] = unpadded(w.padded, w.g.Outputs[k], t)
+	}
+	return list
 }
 
 // compareOutputs measures the graph outputs q against the float ones.
@@ -75,7 +88,7 @@ func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float
 		hooks = looking(w.full, wants, func(n *graph.Node, i int, t *tensor.Tensor) error {
 			v := n.Outputs[i]
 			for _, k := range w.groupAt[v] {
-				e, err := inside(t, w.kept.values[v])
+				e, err := inside(unpadded(w.padded, v, t), unpadded(w.padded, v, w.kept.values[v]))
 				if err != nil {
 					return err
 				}
@@ -93,8 +106,8 @@ func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float
 		return err
 	}
 	quantized.Outputs(out)
+	w.judge.Hide(&quantized, s)
 	res.forwards++
-	n := len(w.judge.logits)
 	if res.outputs, err = w.compareOutputs(out); err != nil {
 		return err
 	}
@@ -108,7 +121,7 @@ func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float
 		}
 		res.outputs[i].rows, res.outputs[i].changed = s.rows, s.changed
 	}
-	sums, err := w.judge.sums(out[:n], float.outputs[:n], true)
+	sums, err := w.judge.sums(quantized.outputs, float.outputs, true)
 	if err == nil {
 		w.tally.add(index, sums)
 	}

@@ -26,6 +26,7 @@ type Judge struct {
 	instead [][]graph.ValueID // by output: outputs of the network that it stands for
 	own     []graph.ValueID   // outputs of the network; nil where they are what is judged
 	float   bool              // there is a float output
+	padding padding
 }
 
 // logits is the tensor of class scores behind an output; node is NoNode where there is none.

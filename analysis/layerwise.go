@@ -96,15 +96,15 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		if err != nil {
 			return l, err
 		}
-		if _, l.read, err = local(float, float, q); err != nil {
+		if _, l.read, err = w.local(g, float, float, q); err != nil {
 			return l, err
 		}
 	}
 	seen := false
 	see := func(q *tensor.Tensor) (err error) {
 		seen = true
-		if l.clip, l.round, err = local(float, clipped, q); err == nil && w.cfg.Split {
-			l.weight, l.activation, err = local(float, weights, q)
+		if l.clip, l.round, err = w.local(g, float, clipped, q); err == nil && w.cfg.Split {
+			l.weight, l.activation, err = w.local(g, float, weights, q)
 		}
 		return err
 	}
@@ -126,6 +126,15 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		err = see(float)
 	}
 	return l, err
+}
+
+// local is local of the output of a group, without padding. Where middle is float itself it stays so.
+func (w *worker) local(g *group, float, middle, q *tensor.Tensor) (first, second float64, err error) {
+	f := unpadded(w.padded, g.output, float)
+	if middle == float {
+		return local(f, f, unpadded(w.padded, g.output, q))
+	}
+	return local(f, unpadded(w.padded, g.output, middle), unpadded(w.padded, g.output, q))
 }
 
 // perturbed quantizes group i, shows see its output unless nothing changes there, and returns the error of the graph outputs: nil

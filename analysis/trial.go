@@ -51,7 +51,8 @@ func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.
 					return r, err
 				}
 				var v Verdict
-				if v.Outputs(out); e.judge.own == nil {
+				v.Outputs(out)
+				if e.judge.Hide(&v, s); e.judge.own == nil {
 					if r.errors, err = e.errors(i, v.outputs, e.float[i].outputs); err != nil {
 						return r, err
 					}

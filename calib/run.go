@@ -35,6 +35,10 @@ type Config struct {
 	// Only, if not nil, says by name which tensors are observed; sums are kept of what is read of them. Statistics that are resumed from were
 	// made with the same.
 	Only func(name string) bool
+	// Padding, if not nil, says where samples are padded: such positions are in no range and no sum of rows. Padded, if not nil, is told how
+	// many there were. On a device it is of no effect.
+	Padding *graph.Padding
+	Padded  *Padded
 	// Summed, if not nil, says by hash which samples take part in sums; nil: those that are not held out, see exec.HeldOut.
 	Summed func(hash [32]byte) bool
 	// Device, if not nil, runs the graph and observes its tensors, instead of the processor; operators that it does not have run on
@@ -57,6 +61,12 @@ type Config struct {
 	// Progress, if not nil, is called after each sample with the number of samples done or passed over in this run and the
 	// number there are (-1: unknown). Calls do not overlap.
 	Progress func(done, total int)
+}
+
+// Padded counts positions of samples, and those of them that are padding.
+type Padded struct {
+	Positions int `json:"positions"`
+	Padding   int `json:"padding"`
 }
 
 // Spent is where the time of a Run went, added up over its workers: running the graph, and observing its tensors, which on a device is
@@ -315,6 +325,7 @@ func (r *run) group(ctx context.Context, w worker, b *batch) {
 		r.base.hashes = append(r.base.hashes, Hash(j.sample.Hash))
 		r.base.keep(Kept{Hash: Hash(j.sample.Hash), Feeds: j.sample.Feeds})
 		r.fresh.add(j.sample.Label, 1)
+		r.countPadding(j.sample)
 		r.mu.Unlock()
 		r.count()
 	}
@@ -368,7 +379,7 @@ func (w *hostWorker) observe(ctx context.Context, b *batch) error {
 			if t == nil || r.trackers[v] == nil {
 				continue
 			}
-			if err := r.trackers[v].observe(t, seen[k]); err != nil {
+			if err := r.trackers[v].observe(v, t, seen[k]); err != nil {
 				return fmt.Errorf("graph input %q: %w", r.g.Value(v).Name, err)
 			}
 		}

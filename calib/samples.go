@@ -3,8 +3,12 @@ package calib
 import (
 	"encoding/binary"
 	"maps"
+	"math"
 	"slices"
 
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
 	"qwb/observers"
 	"qwb/quantizer/plan"
 )
@@ -13,14 +17,45 @@ import (
 type seenSample struct {
 	hash   Hash
 	summed bool // takes part in sums
+	padded *graph.Padded
 }
 
 func (r *run) seenSamples(group []job) []*seenSample {
 	list := make([]*seenSample, len(group))
 	for i, j := range group {
-		list[i] = &seenSample{Hash(j.sample.Hash), r.cfg.sums(j.sample.Hash)}
+		list[i] = &seenSample{Hash(j.sample.Hash), r.cfg.sums(j.sample.Hash), r.cfg.Padding.Of(r.g, j.sample.Feeds)}
 	}
 	return list
+}
+
+// countPadding tells how much of a sample is padding. The run is locked.
+func (r *run) countPadding(s *exec.Sample) {
+	if r.cfg.Padding == nil || r.cfg.Padded == nil {
+		return
+	}
+	all, padding := r.cfg.Padding.Count(r.g, s.Feeds)
+	r.cfg.Padded.Positions += all
+	r.cfg.Padded.Padding += padding
+}
+
+// realRows are those rows of a tensor that are not padding as a whole.
+func (s *seenSample) realRows(v graph.ValueID, t *tensor.Tensor, outer, n, inner int) *tensor.Tensor {
+	filled, all := s.padded.Filled(v, t, float32(math.NaN())).F32(), t.F32()
+	var rows []float32
+	for o := range outer {
+		for i := range inner {
+			real, from := false, len(rows)
+			for c := range n {
+				at := (o*n+c)*inner + i
+				real = real || filled[at] == filled[at]
+				rows = append(rows, all[at])
+			}
+			if !real {
+				rows = rows[:from]
+			}
+		}
+	}
+	return tensor.FromF32(rows, len(rows)/max(n, 1), n)
 }
 
 // openExtent is the extent of a tensor in a sample that is not complete.

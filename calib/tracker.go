@@ -88,12 +88,12 @@ func softmaxRows(n *graph.Node, opset int64) rowAxis {
 	return rowAxis{present: true, axis: axis, flatten: flat}
 }
 
-// observe adds the tensor of a sample.
-func (k *tracker) observe(t *tensor.Tensor, s *seenSample) error {
+// observe adds the tensor of a sample, which is value v.
+func (k *tracker) observe(v graph.ValueID, t *tensor.Tensor, s *seenSample) error {
 	if t.DType != tensor.Float32 {
 		return nil
 	}
-	nan, err := k.look(t.Shape, t.Layout, 0, t.F32(), s)
+	nan, err := k.look(v, t.Shape, t.Layout, 0, t.F32(), s)
 	if err != nil {
 		return err
 	}
@@ -105,12 +105,42 @@ func (k *tracker) observe(t *tensor.Tensor, s *seenSample) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if s.padded.Touches(v) {
+		if outer, n, inner := k.rows.of(t.Shape, t.Layout); n > 1 {
+			return k.seen.State.ObserveRows(s.realRows(v, t, outer, n, inner), 1)
+		}
+	}
 	return k.rows.observe(k.seen.State, t)
 }
 
-// look adds elements of one sample's tensor that are consecutive in memory, the first being number from. It returns how many are
-// NaN.
-func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float32, of *seenSample) (nan uint64, err error) {
+// look adds elements of one sample's tensor, which is value v, that are consecutive in memory, the first being number from. It returns how
+// many are NaN. What is padding is left out.
+func (k *tracker) look(v graph.ValueID, shape []int, layout tensor.Layout, from int, data []float32, of *seenSample) (nan uint64,
+	err error) {
+	if !of.padded.Touches(v) {
+		return k.lookAt(shape, layout, from, data, of, true)
+	}
+	k.begin()
+	err = of.padded.Real(v, shape, layout, from, len(data), func(lo, hi int) error {
+		bad, err := k.lookAt(shape, layout, from+lo, data[lo:hi], of, lo == 0 && hi == len(data))
+		nan += bad
+		return err
+	})
+	return nan, err
+}
+
+// begin makes the statistics of a tensor, which may see nothing.
+func (k *tracker) begin() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.seen == nil {
+		k.seen = newTensor(k.make())
+	}
+}
+
+// lookAt is look where no padding lies between. Sums over windows need the whole tensor.
+func (k *tracker) lookAt(shape []int, layout tensor.Layout, from int, data []float32, of *seenSample, whole bool) (nan uint64,
+	err error) {
 	channels, inner := -1, 1
 	if axis := channelAxis(len(shape)); axis >= 0 {
 		_, channels, inner = (&tensor.Tensor{Shape: shape, Layout: layout}).Blocks(axis)
@@ -133,6 +163,9 @@ func (k *tracker) look(shape []int, layout tensor.Layout, from int, data []float
 		return nan, nil
 	}
 	for _, s := range k.sums {
+		if !whole && !s.rows {
+			continue
+		}
 		if err := s.add(shape, layout, from, data, x, k.seen.State.Infinite() == infinite); err != nil {
 			return 0, err
 		}

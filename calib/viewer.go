@@ -2,6 +2,7 @@ package calib
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -50,7 +51,7 @@ func (v *viewer) whole(n *graph.Node, i int, t *tensor.Tensor) error {
 	for k := range v.group {
 		part, err := slice(t, k, len(v.group))
 		if err == nil {
-			err = v.run.trackers[n.Outputs[i]].observe(part, v.seen[k])
+			err = v.run.trackers[n.Outputs[i]].observe(n.Outputs[i], part, v.seen[k])
 		}
 		if err != nil {
 			return v.fail(n, i, err)
@@ -65,13 +66,15 @@ func (v *viewer) look(n *graph.Node, i int, p exec.Piece) {
 		start := clock()
 		defer func() { v.looking.Add(int64(clock() - start)) }()
 	}
-	size := tensor.Count(p.Shape)
+	size, shape := tensor.Count(p.Shape), p.Shape
 	if len(v.group) > 1 {
 		if len(p.Shape) == 0 || p.Shape[0]%len(v.group) != 0 {
 			v.note(nanPlace{n.Outputs[i], -1}, 1, size)
 			return
 		}
 		size /= len(v.group)
+		shape = slices.Clone(shape)
+		shape[0] /= len(v.group)
 	}
 	for data, from := p.Data, p.From; ; {
 		k, at := 0, from
@@ -79,7 +82,7 @@ func (v *viewer) look(n *graph.Node, i int, p exec.Piece) {
 			k, at = from/size, from%size
 		}
 		part := data[:min(size-at, len(data))]
-		nan, err := v.run.trackers[n.Outputs[i]].look(p.Shape, p.Layout, at, part, v.seen[k])
+		nan, err := v.run.trackers[n.Outputs[i]].look(n.Outputs[i], shape, p.Layout, at, part, v.seen[k])
 		if err != nil {
 			v.run.odd(err)
 		}

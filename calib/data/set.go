@@ -51,6 +51,7 @@ type Set struct {
 	ahead  int
 	memory int64
 	rolled *rolled // nil where samples stand for themselves
+	mask   string  // of every sample
 }
 
 type item struct {
@@ -93,6 +94,9 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 			return nil, nil, fmt.Errorf("data: %w", err)
 		}
 		o.spec, o.steps = spec.without(set.rolled.states), set.rolled.states
+	}
+	if opts.Preprocess != nil {
+		set.mask = opts.Preprocess.Mask
 	}
 	for _, p := range paths {
 		sources, err := o.open(p)
@@ -185,7 +189,7 @@ func (s *Set) Sample(i int) (*exec.Sample, error) {
 	if err != nil {
 		return nil, it.fault(err)
 	}
-	return &exec.Sample{Name: it.name, Hash: Hash(feeds), Label: it.label, Feeds: feeds}, nil
+	return &exec.Sample{Name: it.name, Hash: Hash(feeds), Label: it.label, Feeds: feeds, Mask: s.mask}, nil
 }
 
 func refuseNaN(feeds map[string]*tensor.Tensor) error {

@@ -164,7 +164,7 @@ func Repaint(spec InputSpec, s *exec.Sample, p plan.Preprocess) (*exec.Sample, e
 		}
 	}
 	feeds := map[string]*tensor.Tensor{spec[0].Name: tensor.FromF32(out, x.Shape...)}
-	return &exec.Sample{Name: s.Name, Label: s.Label, Feeds: feeds, Hash: Hash(feeds)}, nil
+	return &exec.Sample{Name: s.Name, Label: s.Label, Feeds: feeds, Hash: Hash(feeds), Mask: s.Mask}, nil
 }
 
 // Pictures reports whether all samples are pictures, which preprocessing applies to.

@@ -141,4 +141,6 @@ type Sample struct {
 	// Sequence is what the sample is a step of, from 0: its feeds have the states that the float network left; see Rolling. nil: none.
 	Sequence *Sequence
 	Step     int
+	// Mask is the input that says which positions of the sample are real, see graph.Padding; empty: all of them.
+	Mask string
 }

@@ -42,6 +42,9 @@ func (o *Calibrate) Table(c *qwb.Catalog) Table {
 			{Name: "from", At: &o.From, Job: true, Files: true,
 				Help: "another plan `PLAN` of the model, which stays as it is: the new one, named by -o, begins with its decisions and, without " +
 					"--data, its statistics"},
+			{Name: "mask", At: &o.Data.Mask, Default: qwb.MaskAuto, For: Networks, Job: true, Values: fixed(),
+				Help: "`NAME` of the input that marks padding: positions that it masks are in no range and no error; " + qwb.MaskAuto +
+					": the one in front of a Softmax, if there is one; " + qwb.MaskNone + ": every position counts"},
 			{Name: "fresh", At: &o.Fresh, Job: true, Field: &Field{Label: "Drop the decisions of the plan that is there"},
 				Help: "drop the decisions of an existing plan"},
 			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(),

@@ -32,6 +32,8 @@ type Preprocess struct {
 	Tokenizer string `json:"tokenizer,omitempty" yaml:"-"`
 	// States are inputs that a network gets back from its run before: a sample is then a step of a sequence.
 	States []graph.State `json:"states,omitempty" yaml:"-"`
+	// Mask is the input that says which positions of a sample are real: the others are in no range and no measure. Empty: all count.
+	Mask string `json:"mask,omitempty" yaml:"-"`
 }
 
 // Resize scales an image. Exactly one of Shorter and Size is set.

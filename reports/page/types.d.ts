@@ -34,7 +34,7 @@ declare namespace Core {
   interface Jobs {
     "open": { options: { file?: string }; result: OpenedFile };
     "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; trial?: number }; result: Result };
-    "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; from?: string; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
+    "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; from?: string; mask?: string; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
     "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
     "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
@@ -244,6 +244,7 @@ declare namespace Core {
     backend: string;
     device?: string;
     check?: Check | null;
+    padding?: Padded | null;
     hint?: Hint | null;
     tuned?: (TuneResult | null)[];
     gates?: (GateResult | null)[];
@@ -1073,6 +1074,11 @@ declare namespace Core {
     profile: number;
     rest: number;
     slices?: SliceLoss[];
+  }
+
+  interface Padded {
+    positions: number;
+    padding: number;
   }
 
   interface Pair {

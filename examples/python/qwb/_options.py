@@ -11,6 +11,7 @@ OPTIONS = {
         "from": "another plan PLAN of the model, which stays as it is: the new one, named by -o, begins with its decisions and, without --data, its statistics",
         "label_offset": "number to add to each label to get the class index of the model",
         "labels": "TSV or MNIST label file: statistics and plan then say which classes the samples cover (nothing else depends on it)",
+        "mask": "NAME of the input that marks padding: positions that it masks are in no range and no error; auto: the one in front of a Softmax, if there is one; none: every position counts",
         "mem": "memory for activations and for samples read in advance, for example 512M or 4G; limits --batch and the number of samples in work",
         "merge": "STATS files to merge instead of running data: --merge A.stats B.stats",
         "minmax_only": "record only minimum and maximum: faster, but the statistics work with --observer minmax only",

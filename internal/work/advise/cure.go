@@ -138,6 +138,7 @@ func (a *Adviser) dataFlags() []string {
 	if pre.Tokenizer != "" {
 		return nil
 	}
+	pre.Mask = "" // found again
 	if reflect.DeepEqual(pre, plan.Preprocess{}) {
 		return words
 	}

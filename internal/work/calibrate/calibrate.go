@@ -15,6 +15,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/export"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
@@ -82,7 +83,9 @@ type Result struct {
 	Backend      string       `json:"backend"`
 	Device       string       `json:"device,omitempty"` // what a backend other than cpu ran on
 	Check        *calib.Check `json:"check,omitempty"`  // of its statistics, against the processor's
-	Hint         *Hint        `json:"hint,omitempty"`   // another observer that does better; absent where none is known to
+	// Padding is how many positions were left out as padding; absent where none were.
+	Padding *calib.Padded `json:"padding,omitempty"`
+	Hint    *Hint         `json:"hint,omitempty"` // another observer that does better; absent where none is known to
 	// Tuned and Gates are what became of such steps of recipes.
 	Tuned    []*tune.Result `json:"tuned,omitempty"`
 	Gates    []*GateResult  `json:"gates,omitempty"`
@@ -340,7 +343,9 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 		return nil, err
 	}
 	cfg.Spent = &spent
-	if dev != nil {
+	if dev != nil && cfg.Padding != nil {
+		j.Warn("padding is left out on the processor only, which runs the model: --mask none counts it, and runs on %s", dev.Label())
+	} else if dev != nil {
 		cfg.Device, cfg.Check = dev, new(calib.Check)
 	}
 	for _, name := range []string{file, planning.BesideFile(file)} {
@@ -372,6 +377,11 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 		return nil, err
 	}
 	res.ForwardSeconds, res.ObserveSeconds, res.DataSeconds = spent.Forward.Seconds(), spent.Observe.Seconds(), elapsed()
+	if p := cfg.Padded; pre.Mask != "" && p.Padding > 0 {
+		res.Padding = p
+		j.Note("positions that %s marks as padding are left out: %.3g %% of %d (--mask none counts them)", pre.Mask,
+			100*float64(p.Padding)/float64(p.Positions), p.Positions)
+	}
 	if c := cfg.Check; c != nil && c.Tensors > 0 {
 		res.Check = c
 		j.Detail("calibrate: on the first sample the statistics of %d of %d tensors are those of the processor", c.Equal, c.Tensors)
@@ -388,9 +398,17 @@ func Config(j *open.Job, m *open.Model, pre *plan.Preprocess, o Options) (calib.
 	if pre.Tokenizer != "" {
 		pre.Tokenizer = plan.Relative(j.Plan, pre.Tokenizer)
 	}
+	var padding *graph.Padding
+	if pre.Mask != "" {
+		var err error
+		if padding, err = graph.FindPadding(m.Graph, pre.Mask); err != nil {
+			return calib.Config{}, err
+		}
+	}
 	key, err := planning.PreprocessKey(*pre)
 	return calib.Config{Threads: o.Threads, Batch: o.Batch, Memory: o.Memory - o.Data.Memory, MinMaxOnly: o.MinMaxOnly, Warn: j.WarnAbout,
-		Clock: j.Clock(), Model: m.Digest, Preprocess: key, Sources: open.Sources(j.Plan, o.Data.Paths), Seed: o.Data.Seed}, err
+		Padding: padding, Padded: new(calib.Padded), Clock: j.Clock(), Model: m.Digest, Preprocess: key,
+		Sources: open.Sources(j.Plan, o.Data.Paths), Seed: o.Data.Seed}, err
 }
 
 // keep saves the statistics of an interrupted run, beside those that a plan has. It returns err, which ended the run.

@@ -136,6 +136,7 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 				out[k] = out[k].Clone()
 			}
 			v.Outputs(out)
+			judge.Hide(v, s)
 			return predict(v.Own())
 		}
 		if f.Float, err = run(nil, &float); err == nil {

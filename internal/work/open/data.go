@@ -29,6 +29,7 @@ type DataOptions struct {
 	Labels      string
 	LabelOffset int
 	Metric      MetricOptions // what the samples are scored by
+	Mask        string        // of calibrate: the input that marks padding, MaskAuto (also empty) or MaskNone
 	Slices      string        // a file of parts that outputs are judged by, in place of those that the graph has
 	Threads     int
 	Memory      int64 // for samples read ahead, 0: any
@@ -44,6 +45,31 @@ type DataOptions struct {
 func (o DataOptions) Of(m *Model) DataOptions {
 	o.Checkpoint = m.Checkpoint
 	return o
+}
+
+// MaskAuto takes the mask that the network has, MaskNone none.
+const (
+	MaskAuto = "auto"
+	MaskNone = "none"
+)
+
+// mask is the input of g that marks padding as the options say, empty for none.
+func (o DataOptions) mask(g *graph.Graph) (string, error) {
+	name := o.Mask
+	switch name {
+	case MaskNone:
+		return "", nil
+	case MaskAuto:
+		name = ""
+	}
+	p, err := graph.FindPadding(g, name)
+	switch {
+	case err != nil && name != "":
+		return "", fault.Usagef("--mask: %v", err)
+	case err != nil || p == nil: // a graph that cannot be ordered is refused where it is run
+		return "", nil
+	}
+	return g.Value(p.Mask).Name, nil
 }
 
 // ErrNoData is about commands that take --data.
@@ -69,7 +95,9 @@ func (j *Job) OpenData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 		return nil, pre, err
 	}
 	if o.Stored != nil {
-		pre.States = o.Stored.States
+		pre.Mask, pre.States = o.Stored.Mask, o.Stored.States
+	} else if pre.Mask, err = o.mask(g); err != nil {
+		return nil, pre, err
 	}
 	if len(o.States) > 0 {
 		if pre.States, err = graph.ParseStates(o.States); err != nil {

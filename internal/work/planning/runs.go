@@ -58,8 +58,9 @@ func (d *Derivation) KeptRuns(ctx context.Context, threads int) (*KeptRuns, erro
 
 // KeptSamples are the samples that statistics keep.
 func KeptSamples(stats *calib.Stats) (samples []*exec.Sample) {
+	pre, _ := ParsePreprocessKey(stats.Preprocess) // what is no preprocessing names no mask
 	for i, k := range stats.Kept() {
-		samples = append(samples, &exec.Sample{Name: fmt.Sprintf("kept %d", i+1), Hash: k.Hash, Feeds: k.Feeds})
+		samples = append(samples, &exec.Sample{Name: fmt.Sprintf("kept %d", i+1), Hash: k.Hash, Feeds: k.Feeds, Mask: pre.Mask})
 	}
 	return samples
 }

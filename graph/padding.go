@@ -1,0 +1,224 @@
+package graph
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"qwb/graph/tensor"
+)
+
+// Padding is where the tensors of a network have positions at which nothing stands: samples of several lengths are padded to one, and an
+// input, the mask, says which positions are real. What is computed at the others is read by nobody who looks at the mask.
+type Padding struct {
+	Mask ValueID // an input of shape [batch, positions], or with axes of 1 between the two, or [positions]
+	// Real is what the mask has where a position is real, 0 or 1; the other of both stands for padding.
+	Real  float64
+	roles [][]role // by value and axis; nil where a value has no positions, or follows from the mask alone
+	full  bool     // the mask has an axis of samples
+}
+
+// role is what an axis of a tensor counts.
+type role uint8
+
+const (
+	noRole role = iota
+	samples
+	positions
+	both // positions of all samples in one axis
+)
+
+// masksBelow is what a number that is added to scores lies at or below where it hides them: -1e4, -1e9, the lowest float32 and -inf are in
+// use.
+const masksBelow = -1000
+
+// FindPadding finds the mask of a network: an input that reaches a Softmax so that one of its two values, 0 and 1, makes what the Softmax
+// reads very low (through Cast, Sub, Mul, Where, Expand and the like). Of several it is the first. name, if not empty, is the one to take.
+// Without a mask it is nil, which is an error only where a name was given.
+func FindPadding(g *Graph, name string) (*Padding, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range g.Inputs {
+		if name != "" && g.Value(v).Name != name || g.Const(v) != nil {
+			continue
+		}
+		if _, ok := lengthsOf(g.Value(v).Shape); ok {
+			if real, found := (&hiding{g: g, mask: v, of: map[ValueID]two{}}).find(order); found {
+				p := &Padding{Mask: v, Real: real, full: len(g.Value(v).Shape) > 1}
+				p.spread(g, order)
+				return p, nil
+			}
+		}
+	}
+	if name != "" {
+		return nil, fmt.Errorf("%q is no input that masks positions in front of a Softmax", name)
+	}
+	return nil, nil
+}
+
+// lengthsOf are the dimensions of a mask that count samples and positions; both are one dimension where there are no samples.
+func lengthsOf(s Shape) (of Shape, ok bool) {
+	switch {
+	case len(s) == 0 || len(s) > 4:
+		return nil, false
+	case len(s) == 1:
+		return s, true
+	}
+	for _, d := range s[1 : len(s)-1] {
+		if d.N != 1 {
+			return nil, false
+		}
+	}
+	return Shape{s[0], s[len(s)-1]}, true
+}
+
+// two is what a value is where all elements of the mask are 0, and where all are 1.
+type two [2]float64
+
+// hiding follows what comes of a mask.
+type hiding struct {
+	g    *Graph
+	mask ValueID
+	of   map[ValueID]two
+}
+
+// find reports whether the mask hides anything in front of a Softmax, and what it has where it does not.
+func (h *hiding) find(order []NodeID) (real float64, found bool) {
+	h.of[h.mask] = two{0, 1}
+	for _, id := range order {
+		n := h.g.Node(id)
+		if n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) == 0 {
+			continue
+		}
+		if x, ok := h.of[n.Input(0)]; ok && n.Spec() != nil && n.Spec().Kind == KindSoftmax {
+			switch zero, one := x[0] <= masksBelow, x[1] <= masksBelow; {
+			case zero && x[1] > masksBelow:
+				return 1, true
+			case one && x[0] > masksBelow:
+				return 0, true
+			}
+		}
+		if x, ok := h.step(n); ok && len(n.Outputs) == 1 {
+			h.of[n.Outputs[0]] = x
+		}
+	}
+	return 0, false
+}
+
+// step is what an operator makes of the mask; other tensors count as if they changed nothing.
+func (h *hiding) step(n *Node) (x two, ok bool) {
+	at := slices.IndexFunc(n.Inputs, func(v ValueID) bool { _, ok := h.of[v]; return ok })
+	if at < 0 {
+		return x, false
+	}
+	switch n.Op {
+	case "Cast", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Tile", "Transpose", "Identity", "Slice", "Flatten":
+		return h.of[n.Input(0)], at == 0
+	case "Where":
+		for i := range x {
+			a, b := h.operand(n.Input(1), i, 0), h.operand(n.Input(2), i, 0)
+			c, masked := h.of[n.Input(0)]
+			switch { // a condition that is another mask shows where this one matters
+			case !masked && at == 1, masked && c[i] != 0:
+				x[i] = a
+			default:
+				x[i] = b
+			}
+		}
+		return x, true
+	}
+	for i := range x {
+		f := maskOperators[n.Op]
+		if f.of == nil || len(n.Inputs) > 2 {
+			return x, false
+		}
+		b := 0.0
+		if len(n.Inputs) == 2 {
+			b = h.operand(n.Input(1), i, f.neutral)
+		}
+		if x[i] = f.of(h.operand(n.Input(0), i, f.neutral), b); math.IsNaN(x[i]) {
+			return x, false
+		}
+	}
+	return x, true
+}
+
+// operand is what a value is for one of the two values of the mask: of a constant its one number.
+func (h *hiding) operand(v ValueID, i int, neutral float64) float64 {
+	if x, ok := h.of[v]; ok {
+		return x[i]
+	}
+	if v == NoValue || h.g.Const(v) == nil {
+		return neutral
+	}
+	if x := numbers(h.g.Const(v)); len(x) > 0 && !slices.ContainsFunc(x, func(y float64) bool { return y != x[0] }) {
+		return x[0]
+	}
+	return neutral
+}
+
+// maskOperators are the operators that masks are computed with, and what a tensor counts as that has nothing to do with the mask.
+var maskOperators = map[string]struct {
+	of      func(a, b float64) float64
+	neutral float64
+}{
+	"Add":            {func(a, b float64) float64 { return a + b }, 0},
+	"Sub":            {func(a, b float64) float64 { return a - b }, 0},
+	"Mul":            {func(a, b float64) float64 { return a * b }, 1},
+	"Div":            {func(a, b float64) float64 { return a / b }, 1},
+	"Neg":            {func(a, _ float64) float64 { return -a }, 0},
+	"Min":            {func(a, b float64) float64 { return min(a, b) }, math.Inf(1)},
+	"Max":            {func(a, b float64) float64 { return max(a, b) }, math.Inf(-1)},
+	"Not":            {func(a, _ float64) float64 { return truth(a == 0) }, 0},
+	"And":            {func(a, b float64) float64 { return truth(a != 0 && b != 0) }, 1},
+	"Or":             {func(a, b float64) float64 { return truth(a != 0 || b != 0) }, 0},
+	"Equal":          {func(a, b float64) float64 { return truth(a == b) }, 0},
+	"Greater":        {func(a, b float64) float64 { return truth(a > b) }, 0},
+	"Less":           {func(a, b float64) float64 { return truth(a < b) }, 0},
+	"GreaterOrEqual": {func(a, b float64) float64 { return truth(a >= b) }, 0},
+	"LessOrEqual":    {func(a, b float64) float64 { return truth(a <= b) }, 0},
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// numbers are the elements of a tensor of a type that masks have, nil of another.
+func numbers(t *tensor.Tensor) []float64 {
+	switch x := t.Data.(type) {
+	case []int64:
+		return floats(x)
+	case []int32:
+		return floats(x)
+	case []int8:
+		return floats(x)
+	case []uint8:
+		if t.DType == tensor.Uint8 {
+			return floats(x)
+		}
+	case []float32:
+		return floats(x)
+	case []float64:
+		return x
+	case []bool:
+		out := make([]float64, len(x))
+		for i, b := range x {
+			out[i] = truth(b)
+		}
+		return out
+	}
+	return nil
+}
+
+func floats[T int64 | int32 | int8 | uint8 | float32](x []T) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = float64(v)
+	}
+	return out
+}
