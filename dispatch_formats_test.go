@@ -151,7 +151,7 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 	for _, x := range all[:1] {
 		asIs = x.loss
 	}
-	for _, factor := range []float64{8, 0.5} {
+	for _, factor := range []float64{32, 0.5} {
 		o := DispatchOptions{Formats: formats, Costing: bytes, Budget: &Budget{Name: "nsr", At: factor * asIs},
 			Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
 		r, _, err := p.Dispatch(ctx, o)
@@ -206,7 +206,7 @@ func TestDispatchInAllFormats(t *testing.T) {
 	p := searchable(t, "formats.yaml", 60)
 	put(t, p.job().Files(), "device.yaml", []byte("name: d\ngops: {int4: 8, int8: 4, int16: 2, fp16: 2, fp32: 1}\n"+
 		"read: [{bytes: 1, gbps: 1}]\nborder_ns: 1\n"))
-	for what, at := range map[string]float64{"macs": 0.001, "bytes": 0.03, "time": 0.001} {
+	for what, at := range map[string]float64{"macs": 0.0003, "bytes": 0.03, "time": 0.0003} {
 		o := DispatchOptions{Formats: []string{"fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3"}, Costing: Costing{What: what},
 			DeviceFile: "device.yaml",
 			Budget:     &Budget{Name: "nsr", At: at}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}

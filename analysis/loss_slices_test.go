@@ -20,7 +20,7 @@ a = MatMul(x, w) "large"
 b = MatMul(x, v) "small"
 y = Concat(a, b) {axis=1} "join"
 output y
-`, "onnxruntime")
+`, "qnn")
 	require.Empty(t, graph.InferShapes(g))
 	var feeds []map[string]*tensor.Tensor
 	for i := range 3 {
@@ -30,7 +30,7 @@ output y
 		}
 		feeds = append(feeds, map[string]*tensor.Tensor{"x": x})
 	}
-	x := explainedOn(t, g, set, "onnxruntime", "tflite2", feeds...)
+	x := explainedOn(t, g, set, "qnn", "tflite2", feeds...)
 	require.Len(t, x.Outputs, 1)
 	o := x.Outputs[0]
 	by := map[string]analysis.SliceLoss{}

@@ -152,7 +152,7 @@ func (r *renderer) ranges(a *activation) error {
 		if masked {
 			t, err = r.masks.try(a.values, m, a.slot.Config, parameter)
 		} else {
-			t, err = try(state, m, a.slot.Config, parameter)
+			t, err = r.try(a, state, m, parameter)
 		}
 		if a.asked != tqc.ObserverAuto {
 			t.method = a.asked
@@ -177,6 +177,18 @@ func (r *renderer) method(o tqc.Observer) (*observers.Method, error) {
 		return nil, fmt.Errorf("no observer is called %q", o)
 	}
 	return m, nil
+}
+
+// try applies one method to an activation.
+func (r *renderer) try(a *activation, st *observers.State, m *observers.Method, parameter float64) (trial, error) {
+	t, err := try(st, m, a.slot.Config, parameter)
+	if err != nil || m != observers.Robust || len(t.ranges) != 1 {
+		return t, err
+	}
+	if err = r.upwards(a.values, &t.ranges[0]); err == nil {
+		t.params, _, err = scales(t.ranges, a.slot.Config, 0)
+	}
+	return t, err
 }
 
 // try applies one method.

@@ -2,6 +2,7 @@ package calib
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/observers"
@@ -19,11 +20,14 @@ var shares = []float64{0.999, 0.9999, 0.99999}
 
 // Candidates lists the scales that the methods find for root, a rendered activation of g, and the tensors that share its scale: each
 // method, and percentile with several shares. Methods that cannot work on the statistics are left out,
-// and those that find what one before them did.
+// and those that find what one before them did. Class scores have none: how they do on some samples does not show how far others reach.
 func Candidates(g *graph.Graph, set *tqc.Set, stats *Stats, root tqc.SlotID) ([]Candidate, error) {
 	r := &renderer{g: g, set: set, stats: stats}
 	sl := set.Slot(root)
 	a := r.activation(sl)
+	if own := findScores(g); slices.ContainsFunc(a.values, func(v graph.ValueID) bool { return own[v] }) {
+		return nil, nil
+	}
 	state, err := r.state(a.values)
 	if err != nil {
 		return nil, r.at(sl, err)

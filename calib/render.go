@@ -72,7 +72,7 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 		return nil, fmt.Errorf("calibrate: %w", err)
 	}
 	rd := &renderer{g: g, set: set, order: order, stats: stats, cfg: cfg, out: &Outcome{}}
-	rd.masks = cfg.Memo.maskedBy(rd.findMasks)
+	rd.masks, rd.scores = cfg.Memo.maskedBy(rd.findMasks), findScores(g)
 	var activations []*activation
 	for i := range set.NumSlots() {
 		id := tqc.SlotID(i)
@@ -115,13 +115,14 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 }
 
 type renderer struct {
-	g     *graph.Graph
-	set   *tqc.Set
-	order []graph.NodeID
-	stats *Stats
-	cfg   RenderConfig
-	out   *Outcome
-	masks *masks
+	g      *graph.Graph
+	set    *tqc.Set
+	order  []graph.NodeID
+	stats  *Stats
+	cfg    RenderConfig
+	out    *Outcome
+	masks  *masks
+	scores scores
 }
 
 // at names the place of an error.

@@ -86,8 +86,16 @@ func TestRenderMinMaxAgainstStatistics(t *testing.T) {
 	x := stats.Tensor("x").State.Extent()
 	require.Equal(t, observers.Range{Lo: float64(x.Min), Hi: float64(x.Max)}, by["x"].Range)
 	require.NotContains(t, by, "c1", "the convolution's own output is overlapped by its ReLU's")
+	require.NotContains(t, by, "s", "the last Softmax is float there")
+
+	prescribed := configure(t, g, "tflite_int8", decided(t, g, decision.Properties{Observer: tqc.ObserverMinMax}))
+	for _, c := range render(t, g, prescribed, stats, calib.RenderConfig{}).Choices {
+		if c.Tensor == "s" {
+			by["s"] = c
+		}
+	}
 	require.Equal(t, tqc.ObserverFixed, by["s"].Observer, "the target prescribes the scale of Softmax")
-	require.Equal(t, float32(1)/256, set.Params(by["s"].Slot).Scale[0])
+	require.Equal(t, float32(1)/256, prescribed.Params(by["s"].Slot).Scale[0])
 
 	// Weights: per channel, absmax/127; bias: int32 with the product of the scales.
 	w := slotOf(t, g, set, "c1", tqc.Input, 1)

@@ -95,14 +95,17 @@ func TestTwinsComputeTheSame(t *testing.T) {
 const joins = `input x: f32[1,4,8,8]
 const w: f32[4,4,3,3] = normal(seed=1, std=0.3)
 const b: f32[4] = [0.5, -0.25, 0.125, 1]
+const v: f32[1,4,1,1] = [1, 0.5, -1, 2]
 a = Conv(x, w, b) {pads=[1,1,1,1]} "first"
 s = Sigmoid(a) "sigmoid"
+c = Conv(s, v) "more"
 d = Sub(s, a) "less"
 p = MaxPool(d) {kernel_shape=[3,3], pads=[1,1,1,1]} "max"
 j = Concat(p, s) {axis=1} "join"
 y, z = Split(j) {axis=1, num_outputs=2} "halves"
 output y
 output z
+output c
 `
 
 // Programs are the same only where every number and every way is.

@@ -353,10 +353,10 @@ var faults = []fault{
 	{"passive", "onnxruntime", "a pool with another scale behind it", func(s surgeon) {
 		s.params(tensor.FromF32([]float32{7}), nil, pQ, pDQ)
 	}, true},
-	{"fixed-scale", "onnxruntime", "a Sigmoid with a measured scale", func(s surgeon) {
+	{"fixed-scale", "qnn", "a Sigmoid with a measured scale", func(s surgeon) {
 		s.params(tensor.FromF32([]float32{0.0039}), nil, yQ, yDQ)
 	}, true},
-	{"fixed-scale", "onnxruntime", "a Sigmoid with another zero point", func(s surgeon) {
+	{"fixed-scale", "qnn", "a Sigmoid with another zero point", func(s surgeon) {
 		s.params(nil, scalar(tensor.Uint8, uint8(1)), yQ, yDQ)
 	}, true},
 	{"types", "onnxruntime", "4-bit codes in opset 13", func(s surgeon) { s.set(w1DQ, 0, tensor.New(tensor.Int4, 4, 4, 3, 3)) }, true},

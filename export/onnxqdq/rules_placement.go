@@ -183,6 +183,9 @@ var integerOutputRule = rule{Name: "integer-output", Doc: "what a quantized oper
 					continue
 				}
 				last, r := c.end(n, op, i)
+				if c.t.EndsInFloat(op) && !slices.ContainsFunc(r, func(q *graph.Node) bool { return is(q, quantizeLinear) }) {
+					continue // it writes float
+				}
 				if slices.ContainsFunc(r, func(q *graph.Node) bool { return is(q, dynamicQuantize, quantizeLinear) && c.runTime(q) }) {
 					continue // no integer kernel has scales of run time
 				}

@@ -144,6 +144,14 @@ func (f *folder) behind(v graph.ValueID) (*end, error) {
 	}
 }
 
+// staysFloat reports whether nothing quantizes v, activations in between or not.
+func (f *folder) staysFloat(v graph.ValueID) bool {
+	return !slices.ContainsFunc(f.g.Uses(v), func(u graph.Use) bool {
+		n := f.g.Node(u.Node)
+		return n.Op == quantizeLinear || (n.Op == "Relu" || n.Op == "Clip") && !f.staysFloat(n.Outputs[0])
+	})
+}
+
 // limits finds what a chain of activations leaves of the codes.
 func (f *folder) limits(e *end, acts []graph.NodeID) error {
 	ends, ok := limits[f.dtype(e.y)]

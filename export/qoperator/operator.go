@@ -19,6 +19,9 @@ func (f *folder) operator(id graph.NodeID, name string) error {
 		return f.matMulNBits(id)
 	}
 	e, err := f.behind(n.Outputs[0])
+	if name == "QGemm" && f.staysFloat(n.Outputs[0]) { // it gives floats without a scale of its result
+		e, err = &end{y: codes{x: n.Outputs[0], scale: graph.NoValue, zero: graph.NoValue}}, nil
+	}
 	if err != nil {
 		return err
 	}
@@ -66,8 +69,10 @@ func (f *folder) operator(id graph.NodeID, name string) error {
 		}
 		put(form.Bias, b)
 	}
-	put(form.Out[0], e.y.scale)
-	put(form.Out[1], e.y.zero)
+	if e.y.scale != graph.NoValue {
+		put(form.Out[0], e.y.scale)
+		put(form.Out[1], e.y.zero)
+	}
 	whole := graph.Node{Name: n.Name, Op: name, Attrs: attrs, Inputs: in}
 	if graph.Spec("", name) == nil {
 		whole.Domain, f.contrib = microsoft, true
@@ -117,7 +122,7 @@ func (f *folder) operand(n *graph.Node, form *qdq.QOperator, k int, x, first, y 
 	switch _, ok := limits[d]; {
 	case !ok:
 		return fmt.Errorf("codes of type %s: %s has uint8 and int8", d, forms[n.Op])
-	case f.dtype(y) != f.dtype(first):
+	case y.scale != graph.NoValue && f.dtype(y) != f.dtype(first):
 		return fmt.Errorf("its type is %s, that of the result %s: %s has one type", f.dtype(first), f.dtype(y), forms[n.Op])
 	case !isWeight && d != f.dtype(first):
 		return fmt.Errorf("its type is %s, that of input 0 %s: %s has one type", d, f.dtype(first), forms[n.Op])

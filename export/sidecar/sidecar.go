@@ -156,7 +156,7 @@ func (k *kind) doctor(in *export.DoctorInput, rules []export.Rule) ([]export.Fin
 		return nil, err
 	}
 	defer m.Close()
-	x := table.Examination{Inputs: k.inputs || !in.Target.Placement.Outputs() || in.Target.FloatOutputs}
+	x := table.Examination{Inputs: k.inputs || !in.Target.Placement.Outputs() || in.Target.WritesFloat()}
 	if x.Entries, err = k.read(b, m.Graph); err != nil {
 		return nil, fmt.Errorf("%s: %w", export.Beside(in.Name, k.ext), err)
 	}

@@ -79,6 +79,7 @@ func AssignBound(b *target.Bound, o Options) (*Assignment, error) {
 	}
 	s := &State{Bound: b, a: a, name: strategy.Name, shapes: shapeNodes(b), marks: marks}
 	strategy.Decide(s)
+	s.leaveEnds()
 	if s.refused != nil {
 		return nil, s.refused
 	}

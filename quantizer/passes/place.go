@@ -88,24 +88,33 @@ func (c *Context) group(id graph.NodeID) graph.NodeID {
 	return id
 }
 
-// readAsIntegers reports by heads of groups whether their results are integers for a reader. Where the target leaves float as it is, those
-// of sums of products are so only if such a reader computes with them; what moves elements, or only cuts them off, hands on what it is
-// given.
+// readAsIntegers reports by heads of groups whether their results are integers for a reader. Those of sums of products that the target
+// writes as float at no cost are so only if such a reader computes with them; what moves elements, or only cuts them off, hands on what it
+// is given.
 func (c *Context) readAsIntegers() map[graph.NodeID]bool {
 	read, ids := map[graph.NodeID]bool{}, c.integers()
+	moves := func(head graph.NodeID) bool {
+		role := c.Bound.Ops[head].Role
+		return role == target.Passive || role == target.Activation
+	}
 	for _, id := range slices.Backward(ids) {
 		head := c.group(id)
-		role := c.Bound.Ops[head].Role
-		if !c.Bound.FloatOutputs || role == target.Arithmetic {
+		if op := c.Bound.Ops[head]; op.Role == target.Arithmetic || op.Role == target.Weighted && !c.Bound.EndsInFloat(op) {
 			read[head] = true
 		}
-		if passes := role == target.Passive || role == target.Activation; passes && !read[head] {
+		if moves(head) && !read[head] {
 			continue
 		}
 		for _, i := range c.Bound.DataInputs(id) {
 			if p := c.Graph.Producer(c.Graph.Node(id).Input(i)); c.integer(p) && c.group(p) != head {
 				read[c.group(p)] = true
 			}
+		}
+	}
+	for _, id := range ids {
+		if head := c.group(id); moves(head) && !c.Bound.FloatOutputs {
+			p := c.Graph.Producer(c.Graph.Node(head).Input(0))
+			read[head] = read[head] || !c.integer(p) || read[c.group(p)]
 		}
 	}
 	return read

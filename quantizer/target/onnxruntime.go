@@ -24,18 +24,18 @@ var ONNXRuntime = Target{
 	Ops: slices.Concat([]Op{
 		// Between two convolutions on integers its layout pass turns a cubic Resize into a form that its kernel cannot shrink in.
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias, NotShrunk}},
-		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}, FloatEnd: true}, // QGemm writes either
 		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: ortWeights}},
 
 		{Type: "Add", Role: Arithmetic},
 		{Type: "AveragePool", Role: Arithmetic, Needs: []Condition{CountedFloor}},
-		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
+		{Type: "Concat", Role: Arithmetic, Align: AlignOutput, FloatEnd: true},
 		{Type: "GlobalAveragePool", Role: Arithmetic},
 		{Type: "LeakyRelu", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
 		// QLinearSoftmax works with floor(1/scale), QLinearSigmoid with a table: both want 1/256.
-		{Type: "Sigmoid", Role: Arithmetic, FixedScale: 1.0 / 256},
-		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis, SeveralSummed}},
+		{Type: "Sigmoid", Role: Arithmetic, FixedScale: 1.0 / 256, FloatEnd: true},
+		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis, SeveralSummed}, FloatEnd: true},
 		{Type: "Where", Role: Arithmetic},
 
 		// Removed in front of a Q whose own clipping covers them.

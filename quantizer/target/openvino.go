@@ -26,7 +26,7 @@ var OpenVINO = Target{
 		{Type: "Add", Role: Arithmetic},
 		// Padding counts as code 0 there, not as the number 0 (docs/engines.md).
 		{Type: "AveragePool", Role: Arithmetic, Needs: []Condition{UncountedPads}},
-		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
+		{Type: "Concat", Role: Arithmetic, Align: AlignOutput, FloatEnd: true},
 		{Type: "GlobalAveragePool", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
 		{Type: "ReduceMean", Role: Arithmetic},

@@ -29,8 +29,7 @@ type Target struct {
 	Schemes Schemes
 
 	Placement Placement // where quantizers stand
-	// FloatOutputs: Everywhere is not behind sums of products, nor behind what moves elements, where only float is read: the target writes
-	// such results as float at no cost.
+	// FloatOutputs: all that sums products has a FloatEnd, and what moves elements moves floats there.
 	FloatOutputs bool
 	// Fusions are computed together; see Fusion.
 	Fusions []Fusion
@@ -161,8 +160,21 @@ type Op struct {
 	// FixedScale, where not 0, is the prescribed scale of the output; its zero point is the lowest integer, or 0 with FixedZero.
 	FixedScale float32
 	FixedZero  bool
+	// FloatEnd: where only float is read of what it computes, the target has it as float at no cost. Sums of products have no pair behind
+	// them then, and an Arithmetic operator is left in float.
+	FloatEnd bool
 	// Reduced: where all of these hold, weights have the range ReducedWeight unless a decision says otherwise; none: nowhere.
 	Reduced []Condition
+}
+
+// EndsInFloat reports whether rows of op leave what they compute in float where only float is read of it.
+func (t *Target) EndsInFloat(op *Op) bool {
+	return op.FloatEnd || t.FloatOutputs && op.Role == Weighted
+}
+
+// WritesFloat reports whether any of its operators ends in float.
+func (t *Target) WritesFloat() bool {
+	return slices.ContainsFunc(t.Ops, func(o Op) bool { return t.EndsInFloat(&o) })
 }
 
 // FixedZeroPoint is the zero point that goes with FixedScale, for integers from lowest on.

@@ -65,8 +65,8 @@ func TestCPUAllocatesOutputsOnly(t *testing.T) {
 		t.Skip("the race detector makes pools forget")
 	}
 	for _, name := range []string{"mobilenet", "squeezenet", "residual"} {
-		g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], "onnxruntime")
-		p := programtest.Compiled(t, g, set, "onnxruntime", "ort").Program()
+		g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], "qnn")
+		p := programtest.Compiled(t, g, set, "qnn", "onnx").Program()
 		e, err := program.New(p, cpu.Backend, 1)
 		require.NoError(t, err)
 		run := func() {

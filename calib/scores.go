@@ -1,0 +1,74 @@
+package calib
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/observers"
+)
+
+// scores are the tensors of class scores: what a Softmax, LogSoftmax or ArgMax at an output reads, with what only moves it. Scores that are
+// cut off at the top come out equal, and which class it is is lost, while a coarser step costs next to nothing. The largest scores of a
+// few samples say little of those to come, so that robust ranges reach beyond them.
+type scores map[graph.ValueID]bool
+
+// findScores walks back from the outputs.
+func findScores(g *graph.Graph) scores {
+	s := scores{}
+	for _, v := range g.Outputs {
+		for _, moved := range movedBy(g, v) {
+			n := producerOf(g, moved)
+			if n == nil || !slices.Contains([]string{"Softmax", "LogSoftmax", "ArgMax"}, n.Op) || g.Const(n.Input(0)) != nil {
+				continue
+			}
+			for _, score := range movedBy(g, n.Input(0)) {
+				s[score] = true
+			}
+		}
+	}
+	return s
+}
+
+// movedBy lists v and the values that it has its elements from, all of them, in another shape or order.
+func movedBy(g *graph.Graph, v graph.ValueID) []graph.ValueID {
+	list := []graph.ValueID{v}
+	for n := producerOf(g, v); n != nil; n = producerOf(g, v) {
+		switch n.Op {
+		case "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Dropout":
+			v = n.Input(0)
+			list = append(list, v)
+		default:
+			return list
+		}
+	}
+	return list
+}
+
+func producerOf(g *graph.Graph, v graph.ValueID) *graph.Node {
+	if v == graph.NoValue || g.Producer(v) == graph.NoNode {
+		return nil
+	}
+	if n := g.Node(g.Producer(v)); n.Domain == "" || n.Domain == "ai.onnx" {
+		return n
+	}
+	return nil
+}
+
+// upwards widens the range x of values, if one of them is a score: as far above the largest score of all samples as that lies above
+// the mean of each sample's largest, about two standard deviations more where there are some twenty samples.
+func (r *renderer) upwards(values []graph.ValueID, x *observers.Range) error {
+	for _, v := range values {
+		if !r.scores[v] {
+			continue
+		}
+		st, err := r.seen(v)
+		if err != nil {
+			return err
+		}
+		if mean, known := st.SampleMean(); known && !st.Extent().Empty() {
+			top := float64(st.Extent().Max)
+			x.Hi = max(x.Hi, top+(top-mean.Hi))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package calib_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib"
+	"qwb/graph/exec"
+	"qwb/internal/graphtest"
+	"qwb/quantizer"
+	"qwb/quantizer/tqc"
+)
+
+const classifier = `
+input x: f32[1,8]
+const w: f32[8,5] = normal(1)
+const b: f32[5] = normal(2)
+const shape: i64[2] = [1, 5]
+a = Gemm(x, w, b) "fc"
+r = Reshape(a, shape) "flat"
+y = Softmax(r) {axis=1} "soft"
+output y: f32[1,5]
+`
+
+// Class scores in front of a last Softmax, LogSoftmax or ArgMax get a range that reaches beyond the largest of the samples, whatever moves
+// them: what is cut off there is the class. Methods that are named, and tensors that no class hangs on, do not.
+func TestScoresReachBeyondTheSamples(t *testing.T) {
+	samples := make([]*exec.Sample, 24)
+	for i := range samples {
+		samples[i] = sampleOf(fmt.Sprint(i), graphtest.Normal(uint64(40+i), 8).F32(), 1, 8)
+	}
+	for end, reaches := range map[string]bool{
+		`y = Softmax(r) {axis=1} "soft"`:                         true,
+		"l = LogSoftmax(r) {axis=1}\ny = Reshape(l, shape)":      true,
+		"i = ArgMax(r) {axis=1}\ny = Cast(i) {to=1}":             false, // what reads it is not an output
+		"e = Exp(r)\ny = Softmax(e) {axis=1}":                    false, // Exp is between
+		"s = Softmax(r) {axis=1}\ny = Gemm(s, w5, b) \"behind\"": false, // attention, not classes
+	} {
+		g := parse(t, strings.Replace(strings.Replace(classifier, `y = Softmax(r) {axis=1} "soft"`, end, 1),
+			"const shape", "const w5: f32[5,5] = normal(3)\nconst shape", 1))
+		stats := run(t, g, samples, calib.Config{})
+		st := stats.Tensor("a").State
+		mean, known := st.SampleMean()
+		require.True(t, known)
+		top := float64(st.Extent().Max)
+		require.Less(t, mean.Hi, top)
+		for _, o := range []tqc.Observer{tqc.ObserverNone, tqc.ObserverMinMax, "percentile"} {
+			set := configure(t, g, "tflite_int8", quantizer.Options{})
+			for _, c := range render(t, g, set, stats, calib.RenderConfig{Observer: o}).Choices {
+				if c.Tensor != "a" {
+					continue
+				}
+				if reaches && o == tqc.ObserverNone {
+					require.Equal(t, top+(top-mean.Hi), c.Range.Hi, end)
+				} else {
+					require.LessOrEqual(t, c.Range.Hi, top*1.01, "%s %s", end, o)
+				}
+				list, err := calib.Candidates(g, set, stats, c.Slot)
+				require.NoError(t, err)
+				require.Equal(t, reaches, len(list) == 0, "%s: ranges that the samples like best are tried", end)
+			}
+		}
+	}
+}

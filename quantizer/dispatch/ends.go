@@ -1,0 +1,37 @@
+package dispatch
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
+)
+
+// leaveEnds leaves in float the Arithmetic operators that the target computes in float at no cost and of which only float is read:
+// rounding what the caller gets as float would be an error for nothing. What moves or cuts off their elements goes with them.
+func (s *State) leaveEnds() {
+	why := ByTarget + ": only float is read of it, and " + s.Target.Name + " computes it in float at no cost"
+	read, left := make([]bool, s.Graph.NumNodes()), make([]bool, s.Graph.NumNodes())
+	hands := func(id graph.NodeID) bool {
+		role := s.Ops[id].Role
+		return (role == target.Passive || role == target.Activation) && !s.marks[id].forced
+	}
+	leave := func(id graph.NodeID) {
+		s.a.Domains[id], s.a.Why[id], left[id] = tqc.DomainFP32, why, true
+	}
+	for _, id := range slices.Backward(s.Order) {
+		if !s.Integer(id) {
+			continue
+		}
+		read[id] = s.reads(id, func(u graph.NodeID) bool { return s.Integer(u) && (read[u] || !hands(u)) })
+		if op := s.Ops[id]; !read[id] && op.Role == target.Arithmetic && op.FloatEnd && !s.marks[id].forced {
+			leave(id)
+		}
+	}
+	for _, id := range s.Order {
+		if p := s.Graph.Producer(s.Graph.Node(id).Input(0)); p != graph.NoNode && left[p] && s.Integer(id) && hands(id) {
+			leave(id)
+		}
+	}
+}
