@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"qwb/graph/tflite"
 	"qwb/internal/longtest"
 	"qwb/quantizer/tqc"
 )
@@ -257,4 +258,31 @@ func TestRefusedBeforeTheWork(t *testing.T) {
 	require.EqualError(t, err, "calibrate: a plan for tflite_int8 could not be exported: export tflite: 3 things have no form in the file: "+
 		`Erf: in float: the operator has no form in the file ("first", "second"); `+
 		`Tan: in float: the operator has no form in the file ("third")`)
+}
+
+// Half and double inputs and outputs of .tflite are behind CAST, the only operator that has them; vectors are multiplied as matrices, and a
+// Gemm adds afterwards what is no bias per channel.
+func TestWidthsVectorsAndSumsInTFLite(t *testing.T) {
+	p := placeOf(t, `opset 17
+input x: f16[2,16]
+const w: f32[16,8] = normal(seed=1, std=0.3)
+const c: f32[2,8] = normal(seed=2, std=0.3)
+const v: f32[8] = normal(seed=3, std=0.3)
+a: f32[2,16] = Cast(x) {to=1}
+g: f32[2,8] = Gemm(a, w, c)
+y: f32[2] = MatMul(g, v)
+z: f64[2] = Cast(y) {to=11}
+output z
+`)
+	zero := 0.0
+	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "tflite_int8", BorderCost: &zero,
+		Data: DataOptions{Paths: []string{"synthetic:2"}}})
+	require.NoError(t, err)
+	_, _, err = p.Export(context.Background(), ExportOptions{Out: "m.tflite"})
+	require.NoError(t, err)
+	m, err := tflite.Read(get(t, p, "m.tflite"))
+	require.NoError(t, err)
+	g := m.Subgraphs[0]
+	require.Equal(t, tflite.Float16, g.Tensors[g.Inputs[0]].Type)
+	require.Equal(t, tflite.Float64, g.Tensors[g.Outputs[0]].Type)
 }

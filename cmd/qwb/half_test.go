@@ -50,8 +50,8 @@ output y: f32[1,16,8,8]`)
 	}
 	done(t, "gate", "m.plan.json", "--data", "x.npy", "--max-nsr", "0.01")
 
-	fails(t, exitFailed, "could not be exported.*bind MODEL --float32", "calibrate", "m.onnx", "--data", "x.npy", "--platform", "ncnn_int8", "-o",
-		"t.plan.json")
+	fails(t, exitFailed, "could not be exported.*bind MODEL --float32", "calibrate", "m.onnx", "--data", "x.npy", "--platform", "ncnn_int8",
+		"-o", "t.plan.json")
 	require.NoFileExists(t, "t.plan.json")
 	done(t, "bind", "m.onnx", "--float32", "-o", "wide.onnx")
 	done(t, "calibrate", "wide.onnx", "--data", "x.npy", "--platform", "ncnn_int8")

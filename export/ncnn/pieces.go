@@ -215,7 +215,8 @@ func (b *builder) squares(id graph.NodeID, n *graph.Node) error {
 }
 
 // around writes a UnaryOp in front of what a writer writes.
-func (b *builder) around(id graph.NodeID, n *graph.Node, what string, params []param, rest func(*builder, graph.NodeID, *graph.Node) error) error {
+func (b *builder) around(id graph.NodeID, n *graph.Node, what string, params []param,
+	rest func(*builder, graph.NodeID, *graph.Node) error) error {
 	x := n.Inputs[0]
 	in, err := b.read(x)
 	if err != nil {

@@ -166,7 +166,10 @@ func permuted(shape, perm []int) []int {
 func where(perm []int, axis int) int { return slices.Index(perm, axis) }
 
 var types = map[tensor.DType]tf.Type{tensor.Float32: tf.Float32, tensor.Int8: tf.Int8, tensor.Int16: tf.Int16, tensor.Int32: tf.Int32,
-	tensor.Int64: tf.Int64, tensor.Bool: tf.Bool, tensor.Uint8: tf.Uint8}
+	tensor.Int64: tf.Int64, tensor.Bool: tf.Bool, tensor.Uint8: tf.Uint8, tensor.Float16: tf.Float16, tensor.Float64: tf.Float64}
+
+// castAlone reports whether a type has no kernels but that of CAST.
+func castAlone(t tf.Type) bool { return t == tf.Float16 || t == tf.Float64 }
 
 // valueOf describes a tensor of the program without making one of the file.
 func (b *builder) valueOf(id lower.TensorID) (*value, error) {
@@ -443,15 +446,11 @@ func (b *builder) stand(id lower.TensorID) {
 		return
 	}
 	t := &b.p.Tensors[id]
-	v := b.standIn(t.Name, t.DType, t.Shape)
-	if v != nil {
-		v.enc = t.Encoding
-	}
-	b.values[id] = v
+	b.values[id] = b.standIn(t.Name, t.DType, t.Shape, t.Encoding)
 }
 
 // standIn is a value that nothing computes; nil where its shape is not known.
-func (b *builder) standIn(name string, t tensor.DType, s graph.Shape) *value {
+func (b *builder) standIn(name string, t tensor.DType, s graph.Shape, e *lower.Encoding) *value {
 	shape, ok := s.Ints()
 	if !ok || s == nil {
 		return nil
@@ -460,7 +459,7 @@ func (b *builder) standIn(name string, t tensor.DType, s graph.Shape) *value {
 	if !known {
 		typ = tf.Float32
 	}
-	v := &value{name: name, typ: typ, shape: shape, at: map[string]int{}}
+	v := &value{name: name, typ: typ, enc: e, shape: shape, at: map[string]int{}}
 	b.make(v, identity(len(shape)))
 	return v
 }

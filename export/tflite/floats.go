@@ -272,6 +272,13 @@ func product(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *value) e
 	bias := make([]float32, ws.m)
 	if len(in) > 2 && in[2] != nil {
 		c := in[2].konst
+		if (c == nil || c.Len() != ws.m && c.Len() != 1) && !graph.Slides(n.Op) {
+			p := b.between2(y, "product", y.shape)
+			if err := product(b, g, n, in[:2], p); err != nil {
+				return err
+			}
+			return b.each("ADD", []*value{p, in[2]}, y, "fused_activation_function", tf.NoActivation)
+		}
 		if c == nil || c.Len() != ws.m && c.Len() != 1 {
 			return fmt.Errorf("its bias is not one constant per output channel")
 		}

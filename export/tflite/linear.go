@@ -248,8 +248,20 @@ func (b *builder) product(s *lower.Step, op *lower.Linear, x, y *value, q lower.
 }
 
 func (b *builder) matmul(x, w, y *value, lo, hi int32, prefer int) error {
-	if len(x.shape) < 2 || len(w.shape) < 2 {
-		return fmt.Errorf("a product of %v and %v: BATCH_MATMUL has matrices", x.shape, w.shape)
+	if len(x.shape) < 2 || len(w.shape) < 2 { // of vectors: a row, and a column
+		shape := slices.Clone(y.shape)
+		if len(w.shape) == 1 {
+			shape, w = append(shape, 1), b.shaped(w, []int{w.shape[0], 1})
+		}
+		if len(x.shape) == 1 {
+			shape, x = slices.Insert(shape, len(shape)-1, 1), b.shaped(x, []int{1, x.shape[0]})
+		}
+		m := &value{name: y.name + "/matrix", typ: y.typ, enc: y.enc, shape: shape, at: map[string]int{}}
+		if err := b.matmul(x, w, m, lo, hi, prefer); err != nil {
+			return err
+		}
+		b.reshape(b.read(m, identity(len(shape))), b.make(y, identity(len(y.shape))))
+		return nil
 	}
 	ids := []int{b.read(x, identity(len(x.shape))), b.read(w, identity(len(w.shape)))}
 	b.limited(y, identity(len(y.shape)), lo, hi, prefer, false, func(out, _ int) {

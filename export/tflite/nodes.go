@@ -119,7 +119,7 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 			}
 			for _, v := range n.Outputs {
 				if v != graph.NoValue {
-					values[v] = b.standIn(g.Value(v).Name, g.Value(v).DType, g.Value(v).Shape)
+					values[v] = b.standIn(g.Value(v).Name, g.Value(v).DType, g.Value(v).Shape, nil)
 				}
 			}
 		}
@@ -183,6 +183,10 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 	}
 	if n.Domain != "" && n.Domain != "ai.onnx" {
 		return fmt.Errorf("operators of %s have no form in the file", n.Domain)
+	}
+	if i := slices.IndexFunc(slices.Concat(in, out), func(v *value) bool { return v != nil && castAlone(v.typ) }); i >= 0 && n.Op != "Cast" {
+		v := g.Value(slices.Concat(n.Inputs, n.Outputs)[i])
+		return fmt.Errorf("%q has the type %s, of which TensorFlow Lite's kernels have CAST alone%s", v.Name, v.DType, export.ToFloat32(v.DType))
 	}
 	if isMove(n.Op) {
 		return b.moved(g, n, in, out)

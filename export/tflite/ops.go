@@ -113,6 +113,10 @@ func (r opRow) version(b *builder, o *tf.Operator) int {
 		t = b.sub.Tensors[o.Outputs[0]].Type
 	case "TRANSPOSE_CONV":
 		t = in(2).Type
+	case "CAST":
+		if castAlone(t) || castAlone(b.sub.Tensors[o.Outputs[0]].Type) {
+			return 5
+		}
 	case "SELECT_V2":
 		t = in(1).Type
 	case "CONV_2D":

@@ -86,7 +86,11 @@ func (b *builder) ranked(v *value, rank int) *value {
 		return &value{name: v.name, typ: v.typ, enc: v.enc, shape: []int{}, at: map[string]int{},
 			konst: &tensor.Tensor{DType: v.konst.DType, Shape: []int{}, Data: v.konst.ToRowMajor().Data}}
 	}
-	shape := slices.Concat(slices.Repeat([]int{1}, rank-len(v.shape)), v.shape)
+	return b.shaped(v, slices.Concat(slices.Repeat([]int{1}, rank-len(v.shape)), v.shape))
+}
+
+// shaped is v in another shape.
+func (b *builder) shaped(v *value, shape []int) *value {
 	w := &value{name: v.name, typ: v.typ, enc: v.enc, shape: shape, at: map[string]int{}}
 	if v.konst != nil {
 		w.konst = &tensor.Tensor{DType: v.konst.DType, Shape: shape, Data: v.konst.ToRowMajor().Data}
@@ -94,7 +98,7 @@ func (b *builder) ranked(v *value, rank int) *value {
 	}
 	from := b.read(v, identity(len(v.shape)))
 	w.name += "/ranked"
-	b.reshape(from, b.make(w, identity(rank)))
+	b.reshape(from, b.make(w, identity(len(shape))))
 	return w
 }
 
