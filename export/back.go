@@ -39,6 +39,8 @@ type Item struct {
 	Wide   []int64
 	Floats []float32
 	Texts  []string
+	Raw    []byte // elements of Size bytes as they lie in a memory or an array, little-endian
+	Size   int
 	// Stored is what a file holds for a float32 number of the plan, for recovered items of a file that keeps another one: its
 	// reciprocal, its half. Nil: the number itself.
 	Stored func(float32) float32
@@ -48,6 +50,9 @@ func (it *Item) len() int {
 	n := len(it.Ints) + len(it.Wide) + len(it.Floats) + len(it.Texts)
 	if it.Narrow != nil {
 		n += it.Narrow.Len()
+	}
+	if it.Size > 0 {
+		n += len(it.Raw) / it.Size
 	}
 	return n
 }
@@ -232,6 +237,16 @@ func (it *Item) differs(held *Item) (i, n int, what string) {
 	}
 	if it.len() != held.len() {
 		return 0, max(it.len(), held.len()), fmt.Sprintf("the file has %d numbers, the plan %d", held.len(), it.len())
+	}
+	if it.Size > 0 && it.len() > 0 {
+		if it.Size != held.Size {
+			return 0, it.len(), fmt.Sprintf("elements of %d bytes, the plan has %d", held.Size, it.Size)
+		}
+		if i, n = differentBytes(it.Raw, held.Raw, it.Size); i >= 0 {
+			at := i * it.Size
+			what = fmt.Sprintf("the file has the bytes %x, the run %x", held.Raw[at:at+it.Size], it.Raw[at:at+it.Size])
+		}
+		return i, n, what
 	}
 	i = -1
 	see := func(k int, differ bool, got, want any) {

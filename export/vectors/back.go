@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"math"
 	"path"
-	"strconv"
 
 	"qwb/export"
 	"qwb/graph/tensor"
@@ -20,8 +19,8 @@ import (
 const recorded export.ItemKind = "numbers of the run"
 
 // back reads a program with its arrays, backPatterns those of patterns, which are parts of a program.
-func back(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	r := newReader(ctx, in, out.FS())
+func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+	r := newReader(in, out.FS())
 	ids := make([]lower.StepID, len(in.Program.Steps))
 	for i := range ids {
 		ids[i] = lower.StepID(i)
@@ -32,8 +31,8 @@ func back(ctx context.Context, in *export.Input, out *export.Output) (*export.Re
 	return r.result(), nil
 }
 
-func backPatterns(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	r := newReader(ctx, in, out.FS())
+func backPatterns(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+	r := newReader(in, out.FS())
 	r.parts = true
 	var index Patterns
 	if err := r.json("patterns.json", &index); err != nil {
@@ -62,13 +61,13 @@ type reader struct {
 	seen  map[string]bool // steps and tensors that they have
 }
 
-func newReader(ctx context.Context, in *export.Input, files fs.FS) *reader {
+func newReader(in *export.Input, files fs.FS) *reader {
 	r := &reader{p: in.Program, files: files, seen: map[string]bool{}}
 	r.held = &export.Recovered{Lacks: r.lacks, Wants: func(in *export.Input, yield func(*export.Item) error) error {
 		if err := export.OfProgram(in, yield); err != nil {
 			return err
 		}
-		return again(ctx, in, yield)
+		return export.Recorded(in, yield)
 	}}
 	return r
 }
@@ -141,15 +140,14 @@ func (r *reader) program(folder string, ids []lower.StepID) error {
 	for _, t := range d.Tensors {
 		at := export.TensorName(t.Name)
 		r.seen[at] = true
-		x, err := r.array(folder, &t.Array)
+		b, err := r.elements(folder, &t.Array)
 		if err != nil {
 			return err
 		}
 		if t.Constant && t.Encoding != nil {
-			r.held.Add(&export.Item{At: at, Kind: export.Codes, Wide: x.Wide})
+			r.held.Add(&export.Item{At: at, Kind: export.Codes, Wide: decode(&t.Array, b).Wide})
 		}
-		x.At, x.Kind = at, recorded
-		r.held.Add(x)
+		r.held.Add(&export.Item{At: at, Kind: recorded, Raw: b, Size: sizes[t.Type]})
 		if e := t.Encoding; e != nil {
 			r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: []float32{e.Scale}})
 			r.held.Add(&export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{e.ZeroPoint}})
@@ -173,10 +171,11 @@ func (r *reader) step(folder string, s *lower.Step, arrays map[string]Array, par
 	r.seen[at] = true
 	found := map[string]*export.Item{}
 	for name, a := range arrays {
-		x, err := r.array(folder, &a)
+		b, err := r.elements(folder, &a)
 		if err != nil {
 			return err
 		}
+		x := decode(&a, b)
 		x.At, found[name] = at, x
 	}
 	for name, kind := range map[string]export.ItemKind{"weights": export.Codes, "weight_zero_points": export.ZeroPoints, "bias": export.Bias,
@@ -243,8 +242,8 @@ func (r *reader) linear(at string, op *lower.Linear, found map[string]*export.It
 	return nil
 }
 
-// array reads the numbers of an array from .npy, and holds .hex to them.
-func (r *reader) array(folder string, a *Array) (*export.Item, error) {
+// elements are those of an array in .npy, little-endian; .hex is held to them.
+func (r *reader) elements(folder string, a *Array) ([]byte, error) {
 	name := path.Join(folder, a.File)
 	b, err := fs.ReadFile(r.files, name)
 	if err != nil {
@@ -260,81 +259,107 @@ func (r *reader) array(folder string, a *Array) (*export.Item, error) {
 	if at > len(b) {
 		return nil, fmt.Errorf("%s: the header is longer than the file", name)
 	}
-	it, words, err := decode(a, b[at:])
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	b = b[at:]
+	if n, size := tensor.Count(a.Shape), sizes[a.Type]; size == 0 || n*size != len(b) {
+		return nil, fmt.Errorf("%s: %d bytes for %s%v", name, len(b), a.Type, a.Shape)
 	}
 	if a.Hex == "" {
-		return it, nil
+		return b, nil
 	}
-	if b, err = fs.ReadFile(r.files, path.Join(folder, a.Hex)); err != nil {
+	text, err := fs.ReadFile(r.files, path.Join(folder, a.Hex))
+	if err != nil {
 		return nil, err
 	}
-	lines := bytes.Fields(b[bytes.IndexByte(b, '\n')+1:])
-	if len(lines) != len(words) {
-		return nil, fmt.Errorf("%s: %d elements, .npy has %d", a.Hex, len(lines), len(words))
+	if err := sameWords(text[bytes.IndexByte(text, '\n')+1:], b, sizes[a.Type], a.HexDigits); err != nil {
+		return nil, fmt.Errorf("%s: %w", a.Hex, err)
 	}
-	mask := ^uint64(0)
-	if a.HexDigits < 16 {
-		mask = 1<<(4*a.HexDigits) - 1
-	}
-	for i, l := range lines {
-		if x, err := strconv.ParseUint(string(l), 16, 64); err != nil || x != words[i]&mask {
-			return nil, fmt.Errorf("%s: element %d is %s, in .npy %x", a.Hex, i, l, words[i]&mask)
-		}
-	}
-	return it, nil
+	return b, nil
 }
 
-// decode reads elements, little-endian; words are their bits.
-func decode(a *Array, b []byte) (it *export.Item, words []uint64, err error) {
-	size := map[string]int{"i8": 1, "u8": 1, "bool": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8,
-		"u64": 8, "f64": 8}[a.Type]
-	if n := tensor.Count(a.Shape); size == 0 || n*size != len(b) {
-		return nil, nil, fmt.Errorf("%d bytes for %s%v", len(b), a.Type, a.Shape)
+var sizes = map[string]int{"i8": 1, "u8": 1, "bool": 1, "i16": 2, "u16": 2, "f16": 2, "bf16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8,
+	"u64": 8, "f64": 8}
+
+// word is the element of size bytes that b begins with.
+func word(b []byte, size int) (w uint64) {
+	for i := range size {
+		w |= uint64(b[i]) << (8 * i)
 	}
-	it = &export.Item{}
+	return w
+}
+
+// decode reads elements, little-endian.
+func decode(a *Array, b []byte) *export.Item {
+	size := sizes[a.Type]
+	n := len(b) / size
 	if a.Type == "f32" {
-		it.Floats = []float32{}
-	} else {
-		it.Wide = []int64{}
-	}
-	for ; len(b) > 0; b = b[size:] {
-		var raw [8]byte
-		copy(raw[:], b[:size])
-		w := binary.LittleEndian.Uint64(raw[:])
-		words = append(words, w)
-		switch {
-		case a.Type == "f32":
-			it.Floats = append(it.Floats, math.Float32frombits(uint32(w)))
-		case a.Type[0] == 'i':
-			shift := 64 - 8*size
-			it.Wide = append(it.Wide, int64(w<<shift)>>shift)
-		default:
-			it.Wide = append(it.Wide, int64(w))
+		it := &export.Item{Floats: make([]float32, n)}
+		for i := range it.Floats {
+			it.Floats[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
 		}
+		return it
 	}
-	return it, words, nil
+	it := &export.Item{Wide: make([]int64, n)}
+	shift := 0
+	if a.Type[0] == 'i' {
+		shift = 64 - 8*size
+	}
+	for i := range it.Wide {
+		it.Wide[i] = int64(word(b[i*size:], size)<<shift) >> shift
+	}
+	return it
 }
 
-// again runs the sample once more, and yields every tensor that a step reads or makes once.
-func again(ctx context.Context, in *export.Input, yield func(*export.Item) error) error {
-	run, feeds, err := first(in)
-	if err != nil {
-		return err
+// sameWords holds the lines of a .hex file, one element each, to the elements of .npy. digits are those of a line.
+func sameWords(text, elements []byte, size, digits int) error {
+	mask, at := ^uint64(0), 0
+	if digits < 16 {
+		mask = 1<<(4*digits) - 1
 	}
-	defer run.Close()
-	return run.Each(ctx, feeds, func(id lower.TensorID, t *tensor.Tensor) error {
-		x := t.ToRowMajor()
-		raw, err := binary.Append(nil, binary.LittleEndian, x.Data)
-		if err != nil {
-			return err
+	var x uint64
+	some, k := false, 0
+	end := func() error {
+		if k*size >= len(elements) {
+			return fmt.Errorf("more elements than the %d of .npy", len(elements)/size)
 		}
-		it, _, err := decode(&Array{Type: x.DType.String(), Shape: x.Shape}, raw)
-		if err != nil {
-			return err
+		if want := word(elements[k*size:], size) & mask; x != want {
+			return fmt.Errorf("element %d is %x, in .npy %x", k, x, want)
 		}
-		it.At, it.Kind = export.TensorName(in.Program.Tensors[id].Name), recorded
-		return yield(it)
-	})
+		x, some, k = 0, false, k+1
+		return nil
+	}
+	for ; at <= len(text); at++ {
+		c := byte('\n')
+		if at < len(text) {
+			c = text[at]
+		}
+		d := hexDigit[c]
+		switch {
+		case d < 16 && x>>60 == 0:
+			x, some = x<<4|uint64(d), true
+		case c != '\n' && c != ' ' && c != '\r' && c != '\t':
+			return fmt.Errorf("element %d has the character %q, or too many", k, c)
+		case some:
+			if err := end(); err != nil {
+				return err
+			}
+		}
+	}
+	if k*size != len(elements) {
+		return fmt.Errorf("%d elements, .npy has %d", k, len(elements)/size)
+	}
+	return nil
 }
+
+// hexDigit is the value of a character, 16 where it is no digit.
+var hexDigit = func() (t [256]byte) {
+	for c := range t {
+		t[c] = 16
+	}
+	for i, c := range "0123456789abcdef" {
+		t[c] = byte(i)
+	}
+	for i, c := range "ABCDEF" {
+		t[c] = byte(10 + i)
+	}
+	return t
+}()

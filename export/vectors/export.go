@@ -40,12 +40,15 @@ func Formats() []export.Format {
 	}
 }
 
-// first prepares the reference and the first sample.
+// first prepares the reference, whose run leaves its tensors in in.State, and the first sample.
 func first(in *export.Input) (*program.Executor, map[string]*tensor.Tensor, error) {
 	run, err := program.New(in.Program, program.Reference, in.Threads)
 	if err != nil {
 		return nil, nil, err
 	}
+	rec := &export.Recording{Kind: recorded}
+	run.Show(rec.See(in.Program))
+	in.State = rec
 	feeds, err := in.Sample()
 	return run, feeds, err
 }

@@ -45,6 +45,7 @@ type Executor struct {
 	program *lower.Program
 	engine  Engine
 	odd     sim.Odd
+	see     func(id lower.TensorID, t *tensor.Tensor) error // nil: nobody looks, see Show
 }
 
 // looking is an engine that looks at what it makes integers of.
@@ -79,6 +80,9 @@ func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hoo
 	list, err := Feeds(e.program, feeds)
 	if err != nil {
 		return nil, err
+	}
+	if e.see != nil {
+		hook = showing(e.see, hook)
 	}
 	outs, err := e.engine.Run(ctx, list, hook)
 	for i, t := range outs {

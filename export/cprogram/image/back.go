@@ -15,14 +15,13 @@ import (
 	"qwb/export/cprogram"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
-	"qwb/quantizer/program"
 )
 
 // recorded is the kind of what the sample's run reads and makes, byte by byte.
 const recorded export.ItemKind = "bytes of the run"
 
 // back reads the description, the constants where it says they lie, and what stands before and behind each step.
-func back(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
 	files := out.FS()
 	read := func(name string) ([]byte, error) { return fs.ReadFile(files, name) }
 	b, err := read("memory.json")
@@ -68,7 +67,8 @@ func back(ctx context.Context, in *export.Input, out *export.Output) (*export.Re
 				if a.Address < 0 || a.Bytes < 0 || a.Address+a.Bytes > len(memory) {
 					return nil, fmt.Errorf("step %d: %q lies outside of the memory", s.ID, a.Name)
 				}
-				runs = append(runs, bytesOf(a.Name, memory[a.Address:a.Address+a.Bytes]))
+				runs = append(runs, &export.Item{At: export.TensorName(a.Name), Kind: recorded, Size: element(&a),
+					Raw: bytes.Clone(memory[a.Address : a.Address+a.Bytes])})
 				if a.Scale != nil && a.ZeroPoint != nil {
 					at := export.TensorName(a.Name)
 					h.Tensors = append(h.Tensors, export.Item{At: at, Kind: export.Scales, Floats: []float32{*a.Scale}},
@@ -92,64 +92,63 @@ func back(ctx context.Context, in *export.Input, out *export.Output) (*export.Re
 		if err := wants(in, yield); err != nil {
 			return err
 		}
-		return again(ctx, in, yield)
+		return export.Recorded(in, yield)
 	}
 	return &export.Readback{Held: held}, nil
 }
 
-// bytesOf is what a tensor of the run holds.
-func bytesOf(name string, b []byte) *export.Item {
-	it := &export.Item{At: export.TensorName(name), Kind: recorded, Ints: make([]int32, len(b))}
-	for i, x := range b {
-		it.Ints[i] = int32(x)
-	}
-	return it
-}
-
-// again runs the sample once more, and yields every tensor that a step reads or makes once.
-func again(ctx context.Context, in *export.Input, yield func(*export.Item) error) error {
-	feeds, err := in.Sample()
-	if err != nil {
-		return err
-	}
-	e, err := program.New(in.Program, program.Reference, in.Threads)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	return e.Each(ctx, feeds, func(id lower.TensorID, t *tensor.Tensor) error {
-		b, err := binary.Append(nil, binary.LittleEndian, t.ToRowMajor().Data)
-		if err != nil {
-			return err
-		}
-		return yield(bytesOf(in.Program.Tensors[id].Name, b))
-	})
-}
+// element is how many bytes an element of a tensor has.
+func element(a *Array) int { return max(a.Bytes/max(tensor.Count(a.Shape), 1), 1) }
 
 // load puts bytes where a file for $readmemh says.
 func load(memory, text []byte) error {
-	at := 0
-	for i, line := range bytes.Split(text, []byte("\n")) {
-		line, _, _ = bytes.Cut(line, []byte("//"))
-		for _, w := range bytes.Fields(line) {
-			if w[0] == '@' {
-				n, err := strconv.ParseUint(string(w[1:]), 16, 62)
-				if err != nil {
-					return fmt.Errorf("line %d: %w", i+1, err)
-				}
-				at = int(n)
-				continue
-			}
-			x, err := strconv.ParseUint(string(w), 16, 8)
-			if err != nil || at >= len(memory) {
-				return fmt.Errorf("line %d: %q at %#x", i+1, w, at)
-			}
-			memory[at] = byte(x)
+	at, line := 0, 1
+	for i := 0; i < len(text); {
+		c := text[i]
+		switch {
+		case digits[c] < 16 && i+1 < len(text) && digits[text[i+1]] < 16 && at < len(memory) && (i+2 == len(text) || text[i+2] <= ' '):
+			memory[at] = digits[c]<<4 | digits[text[i+1]]
 			at++
+			i += 2
+		case c == '\n':
+			line++
+			i++
+		case c == ' ' || c == '\t' || c == '\r':
+			i++
+		case c == '@':
+			from := i + 1
+			for i < len(text) && text[i] > ' ' {
+				i++
+			}
+			n, err := strconv.ParseUint(string(text[from:i]), 16, 62)
+			if err != nil {
+				return fmt.Errorf("line %d: %w", line, err)
+			}
+			at = int(n)
+		case c == '/' && i+1 < len(text) && text[i+1] == '/':
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+		default:
+			return fmt.Errorf("line %d: %q at %#x", line, text[i:min(i+3, len(text))], at)
 		}
 	}
 	return nil
 }
+
+// digits are the values of hexadecimal digits, 16 of other characters.
+var digits = func() (t [256]byte) {
+	for c := range t {
+		t[c] = 16
+	}
+	for i, c := range "0123456789abcdef" {
+		t[c] = byte(i)
+	}
+	for i, c := range "ABCDEF" {
+		t[c] = byte(10 + i)
+	}
+	return t
+}()
 
 // sizes of the elements of constants, by their types in C.
 var sizes = map[string]int{"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "int64_t": 8,

@@ -44,7 +44,9 @@ func Format() export.Format {
 			if err != nil {
 				return nil, err
 			}
-			m, err := Write(ctx, in.Program, o, feeds, in.Threads, out.Create)
+			rec := &export.Recording{Kind: recorded}
+			in.State = rec
+			m, err := write(ctx, in.Program, o, feeds, in.Threads, out.Create, rec.See(in.Program))
 			if err == nil {
 				out.Figure("memory_bytes", int64(m.Bytes))
 				out.Figure("steps", int64(len(m.Steps)))
@@ -115,6 +117,12 @@ type writer struct {
 // checks the placement on the way: what a step reads must stand where it was written.
 func Write(ctx context.Context, p *lower.Program, o cprogram.Options, feeds map[string]*tensor.Tensor, threads int,
 	create func(name string) (io.WriteCloser, error)) (*Memory, error) {
+	return write(ctx, p, o, feeds, threads, create, nil)
+}
+
+// write is Write, whose run shows its tensors to see where that is not nil.
+func write(ctx context.Context, p *lower.Program, o cprogram.Options, feeds map[string]*tensor.Tensor, threads int,
+	create func(name string) (io.WriteCloser, error), see func(lower.TensorID, *tensor.Tensor) error) (*Memory, error) {
 	m, err := cprogram.MemoryOf(p, o)
 	if err != nil {
 		return nil, err
@@ -132,6 +140,7 @@ func Write(ctx context.Context, p *lower.Program, o cprogram.Options, feeds map[
 	if err != nil {
 		return nil, err
 	}
+	e.Show(see)
 	begun := false
 	begin := func() error {
 		begun = true
