@@ -163,3 +163,24 @@ func PoolFactor(in, out float32, n int) bool {
 	f := in / (out * float32(n))
 	return f >= 0x1p-32 && f < 256
 }
+
+// QuantizeColumns writes grids[i].Quantize(src[i]) to dst[i]: a row of a matrix whose columns have scales. dst and grids must be at least as
+// long as src.
+func QuantizeColumns(dst []int32, src []float32, grids []Grid) {
+	const whole = 3 << 22 // see quantizeNarrow
+	dst, grids = dst[:len(src)], grids[:len(src)]
+	for i, x := range src {
+		g := &grids[i]
+		lo, hi, v := g.QMin-g.ZeroPoint, g.QMax-g.ZeroPoint, x/g.Scale
+		switch {
+		case g.Rounding != HalfEven || lo <= -1<<22 || hi >= 1<<22 || v != v:
+			dst[i] = g.Quantize(x)
+		case v <= float32(lo):
+			dst[i] = g.QMin
+		case v >= float32(hi):
+			dst[i] = g.QMax
+		default:
+			dst[i] = int32(float32(v+whole)-whole) + g.ZeroPoint
+		}
+	}
+}

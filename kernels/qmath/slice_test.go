@@ -3,6 +3,7 @@ package qmath
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,6 +24,11 @@ func TestQuantizeSliceIsQuantize(t *testing.T) {
 			g.QuantizeSlice(dst, src)
 			for i, x := range src {
 				require.Equal(t, g.Quantize(x), dst[i], "%v of %+v", x, g)
+			}
+			grids := slices.Repeat([]Grid{g, {Scale: 2, QMin: -8, QMax: 7, Rounding: r}, {Scale: 1, QMin: -1 << 30, QMax: 1 << 30}}, len(src))
+			QuantizeColumns(dst, src, grids)
+			for i, x := range src {
+				require.Equal(t, grids[i].Quantize(x), dst[i], "%v of column %+v", x, grids[i])
 			}
 		}
 	}

@@ -45,6 +45,9 @@ func Codes(t *tensor.Tensor, c *Config, p *Params, f func(from int, codes []int3
 	}
 	t = t.ToRowMajor()
 	x, codes, nan, first, more := t.F32(), make([]int32, 0, min(stretch, t.Len())), -1, 0, true
+	if grids := columns(t, c, p); grids != nil {
+		return columnCodes(x, grids, codes, f)
+	}
 	err := Runs(t, c, p, func(from, to int, codec qmath.Codec) bool {
 		for from < to && more {
 			n := min(to-from, cap(codes)-len(codes))
@@ -71,6 +74,46 @@ func Codes(t *tensor.Tensor, c *Config, p *Params, f func(from int, codes []int3
 	return nil
 }
 
+// columns are the grids of a matrix whose columns have scales, nil for what is none.
+func columns(t *tensor.Tensor, c *Config, p *Params) []qmath.Grid {
+	parts, err := PartsOf(t, c)
+	if err != nil || c.RunTime() || c.BeyondFloat() || parts.grouped || parts.inner != 1 || len(p.Scale) != parts.n || parts.n < 2 {
+		return nil
+	}
+	grids := make([]qmath.Grid, parts.n)
+	for i := range grids {
+		codec := p.Codec(c, i)
+		if !codec.Integer() {
+			return nil
+		}
+		grids[i] = codec.Grid()
+	}
+	return grids
+}
+
+// columnCodes is Codes of such a matrix. codes holds a stretch.
+func columnCodes(x []float32, grids []qmath.Grid, codes []int32, f func(from int, codes []int32) bool) error {
+	for from := 0; from < len(x); from += len(codes) {
+		codes = codes[:min(cap(codes), len(x)-from)]
+		for at := 0; at < len(codes); {
+			column := (from + at) % len(grids)
+			n := min(len(codes)-at, len(grids)-column)
+			row := x[from+at : from+at+n]
+			for i, v := range row {
+				if v != v {
+					return fmt.Errorf("the constant holds NaN at element %d", from+at+i)
+				}
+			}
+			qmath.QuantizeColumns(codes[at:], row, grids[column:])
+			at += n
+		}
+		if !f(from, codes) {
+			return nil
+		}
+	}
+	return nil
+}
+
 // quantize writes the codes of numbers that share a codec, which are the elements from on of a constant. It returns the element that is
 // NaN, or -1.
 func quantize(dst []int32, x []float32, from int, c *Config, p *Params, codec qmath.Codec) (nan int) {
@@ -84,7 +127,7 @@ func quantize(dst []int32, x []float32, from int, c *Config, p *Params, codec qm
 		for i, v := range x {
 			dst[i] = p.Code(c, from+i, v, codec)
 		}
-	case len(x) == 1: // a matrix whose columns have scales
+	case len(x) == 1:
 		dst[0] = codec.Quantize(x[0])
 	default:
 		codec.QuantizeSlice(dst, x)
