@@ -123,6 +123,34 @@ func TestRolledStates(t *testing.T) {
 	require.ErrorContains(t, err, "--batch 2")
 }
 
+// A budget is on the last steps, on the quantized network's own states.
+func TestBudgetOfTheLastStep(t *testing.T) {
+	ctx := context.Background()
+	p := sequences(t)
+	p.calibrated(t, "rolled", 1, "h=h_out")
+	r, _, err := p.Analyze(ctx, AnalyzeOptions{Data: DataOptions{Paths: []string{"rolled"}}, Config: analysis.Config{Outputs: true}})
+	require.NoError(t, err)
+	opened, _, err := p.OpenPlan()
+	require.NoError(t, err)
+	defer opened.Close()
+	set, _, err := p.OpenData(opened.Reference, opened.Data(DataOptions{Paths: []string{"rolled"}}))
+	require.NoError(t, err)
+	ev, err := analysis.NewEvaluator(ctx, opened.Reference, set.Iterator, 2, 0)
+	require.NoError(t, err)
+	q, err := opened.Simulator()
+	require.NoError(t, err)
+	m, err := ev.Measure(ctx, q, nil)
+	require.NoError(t, err)
+	require.Len(t, m.Losses, 8)
+	require.Equal(t, r.Steps[0].Last.NSR, m.Losses.Means()[0])
+	every, err := ev.Losses(ctx, q)
+	require.NoError(t, err)
+	require.Len(t, every, 96)
+	some, err := ev.LossesWhile(ctx, q, func(analysis.Losses) bool { return true })
+	require.NoError(t, err)
+	require.Equal(t, every, some, "states go on from one part of the samples to the next")
+}
+
 // What a run in integers writes at a step follows from its own state at the step before.
 func TestRunRolls(t *testing.T) {
 	ctx := context.Background()

@@ -16,6 +16,7 @@ import (
 // Evaluator measures many quantizations of one graph on the same samples: the float outputs are computed once and kept.
 type Evaluator struct {
 	g       *graph.Graph
+	given   *graph.Graph // whose outputs others answer with
 	session *exec.Session
 	samples func() exec.Iterator
 	judge   *Judge
@@ -24,6 +25,7 @@ type Evaluator struct {
 	weights weighed       // what of every sample's noise counts
 	seen    []task.Sample // what the samples are called, and their labels
 	threads int
+	ends    int           // how many samples are the last steps of sequences
 	rolling *exec.Rolling // the states of a run that goes on; nil: every run begins anew
 }
 
@@ -41,7 +43,7 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		memory = defaultMemory
 	}
 	rec := &recorder{Iterator: samples(), room: memory}
-	e := &Evaluator{g: judge.g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: judge}
+	e := &Evaluator{g: judge.g, given: g, session: session, samples: func() exec.Iterator { return rec }, threads: threads, judge: judge}
 	type run struct {
 		*Verdict
 		sample task.Sample
@@ -54,6 +56,9 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		}
 		e.judge.reaches(sums, v)
 		all.add(i, sums)
+		if s.Sequence != nil && s.Step == s.Sequence.Steps-1 {
+			e.ends++ // steps are run one after the other
+		}
 		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.own}}, nil
 	})
 	if err != nil {

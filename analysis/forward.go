@@ -46,11 +46,15 @@ func (e *Evaluator) LossesOf(ctx context.Context, g *graph.Graph, prepare func(w
 	if err != nil {
 		return nil, err
 	}
+	var rolling exec.Rolling
 	kept := exec.Work{Outputs: len(e.float)}
 	c := collector[[]float64]{stage: "evaluate", threads: 1, graph: g, work: kept}
 	c.worker = func() func(context.Context, int, *exec.Sample) ([]float64, error) {
 		return func(ctx context.Context, i int, s *exec.Sample) ([]float64, error) {
-			out, err := forward(ctx, s.Feeds)
+			out, err := forward(ctx, rolling.Feeds(s))
+			if err == nil {
+				err = rolling.Keep(w, s, out)
+			}
 			if err != nil {
 				return nil, err
 			}

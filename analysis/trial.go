@@ -23,10 +23,11 @@ type measuredSample struct {
 	record task.Record
 }
 
-// Measure runs the graph, quantized unless q is nil, and returns what is known of every sample, in their order. scorer may be nil.
+// Measure runs the graph, quantized unless q is nil, and returns what is known of every sample, in their order. scorer may be nil. Of
+// sequences, where there are two at least, losses and errors are those at their last steps: what has added up till then is what counts.
 func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.Scorer) (*Measured, error) {
 	list, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (r measuredSample, err error) {
-		if q != nil {
+		if q != nil && e.counts(s) {
 			if r.losses, err = e.losses(i, s, v); err != nil {
 				return r, err
 			}
@@ -43,16 +44,20 @@ func (e *Evaluator) Measure(ctx context.Context, q *sim.Simulator, scorer task.S
 // MeasureOf is Measure of anything that runs the graph, which is called for one sample at a time. There are no losses, and no errors of
 // outputs whose size depends on the numbers.
 func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.Scorer) (*Measured, error) {
+	var rolling exec.Rolling
 	c := collector[measuredSample]{stage: "evaluate", threads: 1, graph: e.g, work: exec.Work{Outputs: len(e.float)},
 		worker: func() func(context.Context, int, *exec.Sample) (measuredSample, error) {
 			return func(ctx context.Context, i int, s *exec.Sample) (r measuredSample, err error) {
-				out, err := forward(ctx, s.Feeds)
+				out, err := forward(ctx, rolling.Feeds(s))
+				if err == nil {
+					err = rolling.Keep(e.given, s, out)
+				}
 				if err != nil {
 					return r, err
 				}
 				var v Verdict
 				v.Outputs(out)
-				if e.judge.Hide(&v, s); e.judge.own == nil {
+				if e.judge.Hide(&v, s); e.judge.own == nil && e.counts(s) {
 					if r.errors, err = e.errors(i, v.outputs, e.float[i].outputs); err != nil {
 						return r, err
 					}
@@ -63,6 +68,11 @@ func (e *Evaluator) MeasureOf(ctx context.Context, forward Forward, scorer task.
 		}}
 	list, err := c.run(ctx, e.samples())
 	return collected(list, err)
+}
+
+// counts reports whether losses and errors are of this sample; see Measure.
+func (e *Evaluator) counts(s *exec.Sample) bool {
+	return e.ends < 2 || s.Sequence != nil && s.Step == s.Sequence.Steps-1
 }
 
 // record scores the outputs for a sample; nil without a scorer.
