@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/internal/file"
+	"qwb/internal/kind"
 	"qwb/internal/options"
 	"qwb/internal/plain"
 	"qwb/reports"
@@ -41,7 +43,7 @@ The plan stays as it is. Exit code 3: the integers differ, and nothing is writte
 			if o.Out == "" {
 				return usagef("certify needs -o FILE")
 			}
-			if err := spares("output", o.Out); err != nil {
+			if err := spares("output", o.Out); err != nil && !isCertificate(o.Out) {
 				return err
 			}
 			for _, b := range o.Backends {
@@ -61,6 +63,21 @@ The plan stays as it is. Exit code 3: the integers differ, and nothing is writte
 			return reports.CertificateText(e.stdout, r.File, certificateLines(r.Certificate))
 		}),
 	}, &o)
+}
+
+// isCertificate reports whether a file begins as a certificate does: one that was written before is replaced, as plans and reports are.
+func isCertificate(path string) bool {
+	if kind.Of(path) != kind.JSON {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, 64)
+	n, _ := io.ReadFull(f, head)
+	return bytes.HasPrefix(head[:n], []byte("{\n  \"format\": \"qwb certificate\""))
 }
 
 func newVerifyCertificate(e *env) *cobra.Command {

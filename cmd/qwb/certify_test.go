@@ -215,6 +215,10 @@ func TestCertifyRefuses(t *testing.T) {
 	fails(t, exitUsage, "needs -o", "certify", "work/m.plan.json")
 	fails(t, exitFailed, "would be replaced|overwrite", "certify", "work/m.plan.json", "-o", "models/m.onnx")
 	fails(t, exitFailed, "no.onnx", "certify", "work/m.plan.json", "-o", "d.json", "--export", "no.onnx")
+	write(t, "own.json", []byte("{\n  \"format\": \"qwb certificate\",\n"))
+	fails(t, exitFailed, "no.onnx", "certify", "work/m.plan.json", "-o", "own.json", "--export", "no.onnx") // it may be replaced
+	write(t, "other.json", []byte("{\n  \"format\": \"another\",\n"))
+	fails(t, exitFailed, "would overwrite", "certify", "work/m.plan.json", "-o", "other.json")
 	fails(t, exitUsage, "unknown backend", "certify", "work/m.plan.json", "-o", "d.json", "--backend", "gpu")
 	fails(t, exitUsage, "profile", "certify", "work/m.plan.json", "-o", "d.json", "--profile", "no")
 	fails(t, exitFailed, "this is no certificate", "verify-certificate", "work/m.plan.json")

@@ -164,8 +164,8 @@ func PoolFactor(in, out float32, n int) bool {
 	return f >= 0x1p-32 && f < 256
 }
 
-// QuantizeColumns writes grids[i].Quantize(src[i]) to dst[i]: a row of a matrix whose columns have scales. dst and grids must be at least as
-// long as src.
+// QuantizeColumns writes grids[i].Quantize(src[i]) to dst[i]: a row of a matrix whose columns have scales. dst and grids must be at least
+// as long as src.
 func QuantizeColumns(dst []int32, src []float32, grids []Grid) {
 	const whole = 3 << 22 // see quantizeNarrow
 	dst, grids = dst[:len(src)], grids[:len(src)]

@@ -96,6 +96,9 @@ func Open(fsys fs.FS, name string) (*Recording, error) {
 			}
 		}
 	}
+	if name, folder, err = archiveIn(name, folder); err != nil {
+		return nil, err
+	}
 	for _, f := range Forms() {
 		if f.is(name, folder) {
 			r, err := f.open(fsys, name, part)
@@ -110,6 +113,20 @@ func Open(fsys fs.FS, name string) (*Recording, error) {
 		return nil, fmt.Errorf("%s: no recorded tensors: neither names.json nor a file .npy, .pb, .tensorproto or .txt is in it", name)
 	}
 	return nil, fmt.Errorf("%s: no recorded tensors: a folder, .npz or .json", name)
+}
+
+// archiveIn is the archive in a folder that holds nothing else, as qwb run --all writes one for each sample of its data. A recording is of
+// one sample.
+func archiveIn(name string, folder []string) (string, []string, error) {
+	isArchive := ends(".npz")
+	if len(folder) == 0 || slices.ContainsFunc(folder, func(f string) bool { return !isArchive(f, nil) }) {
+		return name, folder, nil
+	}
+	if len(folder) > 1 {
+		return "", nil, fmt.Errorf("%s: recordings of %d samples: name the one of the sample that is compared, for example %s", name, len(folder),
+			path.Join(filepath.ToSlash(name), folder[0]))
+	}
+	return filepath.Join(name, folder[0]), nil, nil
 }
 
 // Join makes one recording of several: of a tensor that stands in more than one, the first counts.

@@ -80,6 +80,20 @@ func TestForms(t *testing.T) {
 	assert.Equal(t, codes(3), got)
 }
 
+// A folder that qwb run --all wrote holds an archive for each sample: one is the recording, of several one has to be named.
+func TestArchivesOfAFolder(t *testing.T) {
+	var archive bytes.Buffer
+	require.NoError(t, npy.WriteArchive(&archive, map[string]*tensor.Tensor{"a/b:0": tensor.New(tensor.Float32, 2)}))
+	file := &fstest.MapFile{Data: archive.Bytes()}
+	r, err := Open(fstest.MapFS{"ro/00000.npz": file}, "ro")
+	require.NoError(t, err)
+	require.Equal(t, "npz", r.Form)
+	require.Equal(t, []string{"a/b:0"}, r.Names())
+	_, err = Open(fstest.MapFS{"ro/00000.npz": file, "ro/00001.npz": file}, "ro")
+	require.EqualError(t, err, "ro: recordings of 2 samples: name the one of the sample that is compared, for example ro/00000.npz")
+}
+
+
 // TestOneFileOfTwoNames: a file whose name is that of two tensors is none of them for sure.
 func TestOneFileOfTwoNames(t *testing.T) {
 	fs := fstest.MapFS{"f/a_b.npy": npyOf(t, codes(1, 2)), "f/c_d.npy": npyOf(t, codes(3)), "g/0.npy": npyOf(t, codes(4)),
