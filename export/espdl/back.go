@@ -194,6 +194,7 @@ func (r *recoverer) step(s *lower.Step) error {
 	if n == nil {
 		return nil // an input of the model that the file has as integers; else what is missing tells
 	}
+	r.sources(s)
 	at := export.StepName(r.p, s)
 	switch op := s.Op.(type) {
 	case *lower.Quantize:

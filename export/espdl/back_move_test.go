@@ -105,6 +105,11 @@ func TestDamagedMovesAreFound(t *testing.T) {
 				}
 			}
 		},
+		"what a convolution reads": func(m *Model) { nodeNamed(m, "side").Inputs[0], nodeNamed(m, "first").Inputs[0] = "p", "x" },
+		"the order of what is joined": func(m *Model) {
+			n := nodeNamed(m, "joined")
+			n.Inputs[0], n.Inputs[1] = n.Inputs[1], n.Inputs[0]
+		},
 		"a shape": nudged("Reshape", 1, 1, 1), "where a cut begins": nudged("Slice", 1, 0, 1), "where it ends": nudged("Slice", 2, 0, -1),
 		"along what": nudged("Slice", 3, 0, 1), "its steps": nudged("Slice", 4, 1, 1),
 		"an index": nudged("Gather", 1, 1, 1), "along what indices go": changed("Gather", "axis", more), "a pad": nudged("Pad", 1, 2, 1),

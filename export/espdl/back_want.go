@@ -68,6 +68,9 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 		if it := moveOf(in.Program, s); it != nil {
 			list = append(list, it)
 		}
+		if it := in.State.(*places).sources(in.Program, s); it != nil {
+			list = append(list, it)
+		}
 		layouts(in.Program, in.State.(*places), s, func(_ int, it *export.Item) { list = append(list, it) })
 		for _, it := range list {
 			if err := yield(it); err != nil {
