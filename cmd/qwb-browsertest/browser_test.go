@@ -304,10 +304,11 @@ func (p *tab) view(name string) {
 	p.until(at + `.getAttribute("aria-current") === "page"`)
 }
 
-// samples unfolds the lines that say which samples the view uses.
+// samples unfolds the lines that say which samples the view uses, and forms that have a result.
 func (p *tab) samples() {
 	p.t.Helper()
-	p.js(`all("main details.datafold:not([open])").forEach((d) => { d.open = true; }), true`, nil)
+	p.js(`all("main details.datafold:not([open])").forEach((d) => { d.open = true; }), `+
+		`all("main button", "Change the options").forEach((b) => b.click()), true`, nil)
 }
 
 // operators opens the table of all operators, where it is not open, and waits until it has rows.

@@ -19,6 +19,7 @@ import (
 	"qwb/internal/file"
 	"qwb/internal/kind"
 	"qwb/internal/options"
+	"qwb/internal/plain"
 	"qwb/internal/workbench"
 	"qwb/internal/workbench/server"
 	"qwb/reports/page"
@@ -76,6 +77,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 					return fmt.Errorf("serve: %w", err)
 				}
 			}
+			e.outside(c.Context(), bench, at.Plan)
 			bench.Ahead(c.Context()) // the view is there when the browser is
 			s := &server.Server{Bench: bench, Roots: files, Page: page.Files(), Log: e.stderr, Token: server.NewToken()}
 			return e.serve(c.Context(), s, l, !o.quiet)
@@ -139,6 +141,25 @@ func foldersOf(at qwb.Project) []string {
 		folders = slices.Compact([]string{filepath.Dir(at.Model), filepath.Dir(at.Plan)})
 	}
 	return folders
+}
+
+// outside says which folders the page would need beside those that it has, because the plan names files in them.
+func (e *env) outside(ctx context.Context, bench *workbench.Bench, plan string) {
+	r, err := bench.Call(ctx, "state", nil, "")
+	s, ok := r.(*workbench.State)
+	if err != nil || !ok || len(s.Outside) == 0 {
+		return
+	}
+	words := []string{"serve", plan}
+	for _, name := range s.Outside {
+		if info, err := os.Stat(name); err != nil || !info.IsDir() {
+			name = filepath.Dir(name)
+		}
+		if !slices.Contains(words, name) {
+			words = append(words, "--root", name)
+		}
+	}
+	e.note("the plan names files in other folders, which the page may not read; to let it: qwb %s", plain.Shell(words...))
 }
 
 // serve answers until it is interrupted, which is how it ends.

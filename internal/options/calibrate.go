@@ -24,7 +24,7 @@ func (o *Calibrate) Table(c *qwb.Catalog) Table {
 		Labels(&o.Data, "TSV or MNIST label file: statistics and plan then say which classes the samples cover (nothing else depends on it)"),
 		Table{
 			{Name: "observer", At: (*string)(&o.Observer), Job: true,
-				Field: &Field{Label: "Observer", Type: "select", List: "observers", None: "that of the target",
+				Field: &Field{Label: "Observer", Type: "select", List: "observers", None: "target's default",
 					Doc: "How ranges of activations are chosen from the statistics. The view Sweep compares them."}, Values: EveryObserver,
 				Help: "calibration method for activations: auto, " +
 					words(Observers()) + ", or percentile(0.999) (default: the target's); or the range that another tool chooses: " + words(Peers())},
@@ -101,7 +101,7 @@ func (o *Sweep) Table(c *qwb.Catalog) Table {
 		Table{
 			{Name: "observers", See: "sweep.md", At: (*List)(&o.observers), Job: true,
 				Field: &Field{Label: "Observers", Type: "many", List: "observers", Value: []string{},
-					Doc: "How ranges of activations are chosen. None: the usual eight."}, Values: sweepObservers,
+					Doc: "How ranges of activations are chosen. None ticked: the default set."}, Values: sweepObservers,
 				Help: "calibration methods to try, separated by commas (default: " + words(sweepObservers()) + ")"},
 			{Name: "platforms", At: (*List)(&o.Platforms), Job: true, Field: &Field{Label: "Targets", Type: "many", List: "targets",
 				Doc: "The engine or chip that the plan is for."}, Values: func() []string { return PlatformsHere(c) },

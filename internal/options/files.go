@@ -26,7 +26,7 @@ func (o *Export) Table(c *qwb.Catalog) Table {
 				Help:   "file format, one of those above (default: that of the plan's platform, else " + append(formats(c), "none")[0] + ")"},
 			{Name: "output", Short: "o", At: &o.Out, Job: true, Field: &Field{Label: "File"},
 				Help: "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)"},
-			{Name: "unverified", At: &o.Unverified, Job: true, Field: &Field{Label: "Write it even if it is not verified; the file then says so"},
+			{Name: "unverified", At: &o.Unverified, Job: true, Field: &Field{Label: "Export without verification (marked in the file)"},
 				Help: "export without verification; plan and file say so"},
 			{Name: "samples", At: &o.Samples, Help: "samples of the plan's data to verify on (default: 8)"},
 			{Name: "formats", At: &o.List, Help: "list the formats and their options, write nothing"},

@@ -138,7 +138,7 @@ type Verify struct {
 
 func (o *Verify) Table(c *qwb.Catalog) Table {
 	profile := Profile(&o.Profile, "arithmetic profile (default: the target's): ")
-	profile[0].Field = &Field{Label: "Arithmetic", Type: "select", List: "profiles", None: "that of the target",
+	profile[0].Field = &Field{Label: "Arithmetic", Type: "select", List: "profiles", None: "target's default",
 		Doc: "How an engine rounds and scales integers."}
 	return slices.Concat(Data(&o.Data), profile,
 		Table{

@@ -43,7 +43,9 @@ func (p pausing) Err() error {
 }
 
 func (h *heard) Progress(what string, total int) (done func(int), end func()) {
-	h.change(true, func(t *piece) { t.What, t.Done, t.Total, t.since = what, 0, max(total, 0), h.q.bench.now() })
+	h.change(true, func(t *piece) {
+		t.What, t.Done, t.Total, t.since, t.Stage = what, 0, max(total, 0), h.q.bench.now(), t.Stage+1
+	})
 	return func(n int) { h.change(false, func(t *piece) { t.Done = max(t.Done, n) }) }, func() {}
 }
 

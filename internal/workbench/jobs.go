@@ -20,7 +20,10 @@ type Job struct {
 	What  string `json:"what"`
 	Done  int    `json:"done"`
 	Total int    `json:"total"`
-	// Seconds since it began, and how many are left of What; nil where nobody knows.
+	// Stage is the number of What, from 1; Stages is how many there were when such a job ran last, 0 where none did.
+	Stage  int `json:"stage"`
+	Stages int `json:"stages"`
+	// Seconds since it began, and how many are left, of What at least and of the whole where such a job ran before; nil where nobody knows.
 	Seconds  float64       `json:"seconds"`
 	ETA      *float64      `json:"eta"`
 	Notes    []string      `json:"notes"`

@@ -81,6 +81,7 @@ type State struct {
 	Verification *plan.Verification `json:"verification"`
 	Data         dataOptions        `json:"data"` // that plans are evaluated with
 	Calibration  []string           `json:"calibration"`
+	Outside      []string           `json:"outside"` // model and samples of the plan that lie where a page may not look
 	Classes      *Classes           `json:"classes"` // null without names
 	Roots        []string           `json:"roots"`
 	Targets      []named            `json:"targets"`
@@ -115,6 +116,7 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	if read, err := b.readPlan(p.Plan); err == nil {
 		s.Exists, s.Platform, s.Samples, s.Undo, s.Redo = true, read.Platform, read.Samples, max(len(read.Steps)-1, 0), len(read.Redo)
 		s.Calibration, s.Verification = dataOf(p.Plan, read), read.Verification
+		s.Outside = b.outside(p.Model, read, s.Calibration)
 	}
 	for _, t := range p.Catalog.ListTargets() {
 		if !t.Foreign {
@@ -248,6 +250,18 @@ func (b *Bench) modelOf(planFile string) (string, error) {
 		return "", err
 	}
 	return resolve(planFile, p.Model.Path), nil
+}
+
+// outside lists what a plan is of and lies outside of the store's folders.
+func (b *Bench) outside(model string, p *plan.Plan, data []string) []string {
+	list := []string{model}
+	if !p.Data.Synthetic {
+		list = append(list, data...)
+	}
+	return slices.DeleteFunc(list, func(name string) bool {
+		_, ok := b.store().Path(name)
+		return ok || b.o.Roots == nil
+	})
 }
 
 func (b *Bench) roots() []string {

@@ -246,8 +246,24 @@ func (q *queue) snapshot(t *piece) Job {
 			left := passed * float64(j.Total-j.Done) / float64(j.Done)
 			j.ETA = &left
 		}
+		if last := q.like(t); last != nil {
+			j.Stages = max(last.Stage, j.Stage)
+			if left := last.Seconds - j.Seconds; left > 0 && (j.ETA == nil || *j.ETA < left) {
+				j.ETA = &left
+			}
+		}
 	}
 	return j
+}
+
+// like is the last job of the same kind, model and options that is done, nil where there is none; the queue is locked.
+func (q *queue) like(t *piece) *piece {
+	for _, o := range slices.Backward(q.list) {
+		if o.State == Done && o.kind == t.kind && o.Model == t.Model && o.options == t.options {
+			return o
+		}
+	}
+	return nil
 }
 
 // all lists the jobs, the oldest first.
@@ -320,8 +336,8 @@ func (q *queue) start(k *jobKind, w work, told options.Table, line, after string
 		return Job{}, qwb.Usagef("%d jobs wait already: stop some, or wait until they are done", waiting)
 	}
 	q.next++
-	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Model: model, Changes: k.Changes, State: Queued, Notes: []string{},
-		Warnings: []tqc.Warning{}},
+	t := &piece{Job: Job{ID: fmt.Sprint(q.next), Kind: k.Name, Command: line, Model: model, Changes: k.Changes, State: Queued,
+		Notes: []string{}, Warnings: []tqc.Warning{}},
 		kind: k, work: w, table: told, options: string(text), plan: revision, after: front, ended: make(chan struct{})}
 	q.list = append(q.list, t)
 	over := 0

@@ -79,3 +79,19 @@ func TestNothingEatsAPlan(t *testing.T) {
 	assert.False(t, runs.Runs[1].Current)
 	assert.NotNil(t, runs.Runs[1].Figures["analyze"]["nsr"])
 }
+
+// A state says which files of the plan lie outside of the folders that a page may look into: none here.
+func TestNothingLiesOutside(t *testing.T) {
+	var s struct{ Outside []string }
+	planned(t).call("state", ``, &s)
+	assert.Empty(t, s.Outside)
+}
+
+// What such a job took before says how long the whole takes, and how many stages it has.
+func TestALikeJobSaysHowLongItTakes(t *testing.T) {
+	p := planned(t)
+	first := p.job("analyze", `{"samples": 4}`, nil)
+	require.Greater(t, first.Stage, 1)
+	again := p.job("analyze", `{"samples": 4}`, nil)
+	assert.Equal(t, first.Stage, again.Stage)
+}

@@ -18,13 +18,13 @@ import { makeMinimap } from "./minimap.js";
 const manyNodes = 60;
 
 // drawGraph draws a picture into host. rows are those of data.js, one per node of the picture; others are rows of a second plan that
-// colours are to be common with; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
+// colours are to be common with; sight and onSight(text) are what part of it is seen, for an address; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
 export function drawGraph(host, options) {
-  const { selection, title = "Network", others = [], onColouring } = options;
+  const { selection, title = "Network", others = [], onColouring, onSight } = options;
   let { picture, rows } = options;
   let index = graphIndex(picture), scene = null, open = new Set(), found = null, hover = null, cursor = null, drawn = false;
   let key = options.colouring || "nsr", scale = null, theme = readTheme(document.documentElement), chosen = new Set(), near = new Set();
-  let folded = true, column = 0;
+  let folded = true, column = 0, seeing = 0;
   let values = null, texts = new Map(), strips = new Map(), matches = [], match = -1, byName = new Map();
   const view = makeView({ get: () => scene, paint });
 
@@ -153,6 +153,24 @@ export function drawGraph(host, options) {
     ctx.fillRect(0, 0, canvas.width, canvas.height);
     paintGraph(ctx, scene, view, look());
     minimap.frame(view);
+    if (!onSight || !view.touched) return;
+    clearTimeout(seeing);
+    seeing = setTimeout(
+      () =>
+        onSight(
+          [view.scale, (view.width / 2 - view.x) / view.scale, (view.height / 2 - view.y) / view.scale].map((v) => Number(v.toFixed(2)))
+            .join(",")
+        ),
+      300
+    );
+  }
+
+  // see shows the part that a text of onSight says.
+  function see(text) {
+    const [scale, x, y] = String(text || "").split(",").map(Number);
+    if (!(scale > 0.01 && scale < 20 && Number.isFinite(x) && Number.isFinite(y))) return;
+    Object.assign(view, { touched: true, scale, x: view.width / 2 - x * scale, y: view.height / 2 - y * scale });
+    view.ask();
   }
 
   function resize() {
@@ -174,6 +192,7 @@ export function drawGraph(host, options) {
     place();
     view.start();
     if (selection.node) focus(selection.node);
+    see(options.sight);
   }
 
   // fitAll shows the whole network, in columns as they suit the window.

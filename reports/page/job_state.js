@@ -54,6 +54,15 @@ export function said(state) {
     bad: at === "refused" || at === "done" && Boolean(problem), old: known(shown) && shown.revision !== state.plan };
 }
 
+// progressText is how far a job is: the stage, what is done of it, and how long the whole takes.
+/** @param {Core.Job} job */
+export function progressText(job) {
+  const stage = job.stages > 1 ? `stage ${job.stage} of ${job.stages}, ` : "";
+  return `${stage}${job.what || "running"}${job.total ? ` ${job.done} of ${job.total}` : ""}${
+    job.eta ? `, about ${duration(job.eta)} left` : ""
+  }`;
+}
+
 /** @param {JobState} state */
 function textOf({ at, job, shown, problem }) {
   const earlier = shown && shown !== job ? "; below is the result of an earlier run" : "";
@@ -61,9 +70,7 @@ function textOf({ at, job, shown, problem }) {
     case "waiting":
       return "waits for another job";
     case "running":
-      return `${job.what || "running"}${job.total ? ` ${job.done} of ${job.total}` : ""}${
-        job.eta ? `, about ${duration(job.eta)} left` : ""
-      }`;
+      return progressText(job);
     case "done":
       return problem ? problem.message : "done";
     case "stopped":

@@ -30,8 +30,8 @@ export function drawLanguageReport(main, r) {
    * @param {number} [width]
    */
   const figure = (key, label, doc, show, width) => ({ key, label, doc, kind: "number", value: (row) => row[key], show, width: width || 8 });
-  drawTable(table, { rows: r.layerwise.map((m) => ({ ...m, name: m.node })), label: "Matrices", what: "matrix", selection: newSelection(),
-    height: 22, columns: [
+  drawTable(table, { rows: r.layerwise.map((m) => ({ ...m, name: m.node })), label: "Matrices", what: "matrix", many: "matrices",
+    selection: newSelection(), height: 22, columns: [
       { key: "name", label: "matrix", doc: "Name of the matrix.", kind: "name", value: (row) => row.name },
       figure("kl", "KL", "Nats per token, ± standard error.", (row) => withError(row.kl, row.kl_error), 13),
       figure("nll_change", "NLL change", "Nats per token, ± standard error.", (row) => withError(row.nll_change, row.nll_change_error), 13),

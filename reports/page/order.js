@@ -18,6 +18,7 @@ export function drawOrder(host, rows, { label, pick }) {
   const { low, high, y } = orderScale(rows.flatMap((r) => [r.bar, r.dot]), top, bottom);
   const picture = svg("svg", { class: "bars", role: "img",
     "aria-label": label + ", in the order of the network; the table has the numbers" });
+  const bars = rows.some((r) => known(r.bar)), dots = rows.some((r) => known(r.dot));
   let width = 0;
   replace(host, picture);
   new ResizeObserver(() => {
@@ -53,6 +54,6 @@ export function drawOrder(host, rows, { label, pick }) {
         r.dot > 0 && svg("circle", { class: "alone", cx: x(i) + wide / 2, cy: y(r.dot), r: Math.max(1.2, Math.min(3, step / 3)) })
       ),
       svg("text", { class: "tick mid", x: (left + width) / 2, y: height - 4 },
-        "operators, from input to output; bars: NSR up to here, dots: NSR alone"));
+        "operators, from input to output; " + [bars && "bars: NSR up to here", dots && "dots: NSR alone"].filter(Boolean).join(", ")));
   }
 }

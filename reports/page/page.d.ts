@@ -104,6 +104,7 @@ interface Task<K extends keyof Core.Jobs> {
   options?(): Core.Jobs[K]["options"];
   show(result: Core.Jobs[K]["result"]): void;
   into?: HTMLElement;
+  fold?: boolean;
   result?: boolean;
 }
 

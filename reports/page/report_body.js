@@ -62,13 +62,14 @@ export function drawReport(main, view, selection) {
     });
   const order = list.filter((row) => row.accumulated !== null || row.nsr !== null);
   if (order.length) {
-    section("Error in the order of the network",
-      "Where the error enters, and where later operators average it out. A click selects the operator.", (host) =>
-      drawOrder(host, order.map((row) => ({ name: row.name, bar: row.accumulated, dot: row.nsr })), {
-        label: "NSR up to each operator, and of each alone",
-        pick: (name) =>
-          selection.set(name, "order"),
-      }));
+    section("Error in the order of the network", order.some((row) => row.accumulated !== null)
+      ? "Where the error enters, and where later operators average it out. A click selects the operator."
+      : "How much each operator makes alone. What piles up on the way comes with qwb analyze --graphwise. A click selects the operator.",
+      (host) =>
+        drawOrder(host, order.map((row) => ({ name: row.name, bar: row.accumulated, dot: row.nsr })), {
+          label: "NSR up to each operator, and of each alone",
+          pick: (name) => selection.set(name, "order"),
+        }));
   }
   section("Search",
     "Choices that a search or a sweep measured, by error and cost. The dashed line joins those that no other beats in both; the grey band cannot be told from float.",

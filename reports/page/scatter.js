@@ -4,6 +4,9 @@ import { el, replace, svg } from "./dom.js";
 import { bytes, count, exact, known, points as percentPoints, small, withError } from "./format.js";
 import { ticks } from "./histogram.js";
 
+// spread is half of the bar of a point: its true value lies in the bar with 95 %, as in a sweep.
+const spread = (p) => 1.96 * (p.error || 0);
+
 // drawScatter draws a search (reports.Search). Options: onPick(point), height. Errors are on a logarithmic axis where all are above 0 and
 // they span more than a factor of ten.
 export function drawScatter(host, search, options) {
@@ -23,7 +26,7 @@ export function drawScatter(host, search, options) {
   function draw() {
     width = Math.max(host.clientWidth || 600, 260);
     const left = 64, right = width - 16, top = 12, bottom = height - 44;
-    const low = list.map((p) => p.metric - (p.error || 0)), high = list.map((p) => p.metric + (p.error || 0));
+    const low = list.map((p) => p.metric - spread(p)), high = list.map((p) => p.metric + spread(p));
     const positive = Math.min(...list.map((p) => p.metric)) > 0,
       log = positive && Math.max(...list.map((p) => p.metric)) > 10 * Math.min(...list.map((p) => p.metric));
     const scale = (v) => (log ? Math.log10(Math.max(v, Math.min(...list.map((p) => p.metric)) / 3)) : v);
@@ -58,14 +61,14 @@ export function drawScatter(host, search, options) {
       ], front.length > 1
       && svg("path", { class: "front",
         d: front.map((p, i) => (i ? "L" : "M") + x(p.cost).toFixed(1) + " " + y(p.metric).toFixed(1)).join("") }),
-      list.map((p) =>
+      list.map((p) => mark(p, x(p.cost), y(p.metric))), list.map((p) =>
         known(p.error)
         && svg("path", { class: "bar-error",
-          d: [p.metric + p.error, p.metric - p.error].map((v) => "M" + (x(p.cost) - 4).toFixed(1) + " " + y(v).toFixed(1) + "h8m-4 0").join(
-            "V" + y(p.metric - p.error).toFixed(1)
-          ) })
-      ), list.map((p) => mark(p, x(p.cost), y(p.metric))),
-      svg("text", { class: "tick mid", x: (left + right) / 2, y: height - 6 }, search.cost),
+          d: [p.metric + spread(p), p.metric - spread(p)].map((v) => "M" + (x(p.cost) - 4).toFixed(1) + " " + y(v).toFixed(1) + "h8m-4 0")
+            .join(
+              "V" + y(p.metric - spread(p)).toFixed(1)
+            ) })
+      ), svg("text", { class: "tick mid", x: (left + right) / 2, y: height - 6 }, search.cost),
       svg("text", { class: "tick", x: 4, y: top - 1 }, search.metric));
   }
 

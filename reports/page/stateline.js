@@ -55,6 +55,11 @@ function standing(app) {
     return { text: "This model has no plan yet.", label: "Choose samples and target", act: () => app.go("data"),
       doc: "Samples and a target make a plan." };
   }
+  if ((state.outside || []).length && !app.rows.some((row) => row.nsr !== null)) {
+    return { text: `This page may not read ${state.outside.join(", ")}: start qwb serve with --root and its folder, or choose others.`,
+      warn: true, label: "Choose samples", act: () => app.go("data"),
+      doc: "A plan may come from anybody: what it names in other folders is read only where you allowed it" };
+  }
   const analysis = "Run the analysis on the plan as it stands: qwb analyze";
   if (!app.rows.some((row) => row.nsr !== null)) {
     return { text: "It has not been measured yet which operator makes the error.", label: "Measure", act: () => quietly(app.run("analyze")),

@@ -8,15 +8,20 @@ const rowHeight = 28;
 
 // drawTable draws rows. Options: columns, rows of {key, label, doc, kind: "name" | "text" | "number", value(row), show(row) (a text or an
 // element), exact(row), width (in em), hidden, bar(row) (parts {class, share})}; selection; multi, which makes ticks for selection.nodes;
-// sort {key, down}; label; filter, the first text; search: false leaves the box out; what, the word for a row; height in rows. Rows need a
-// name. It returns {setRows(rows), setColumns(columns), filter(text), rows()}: the rows that pass, in their order.
+// sort {key, down}; label; filter, the first text; noted(filter, sort), called when somebody changes them; search: false leaves the box out;
+// what, the word for a row, and many for several; height in rows. Rows need a name. It returns {setRows(rows), setColumns(columns),
+// filter(text), rows()}: the rows that pass, in their order.
 export function drawTable(host, options) {
-  const { selection, multi = false, label = "Operators", what = "operator", height = 16, search = true } = options;
+  const { selection, multi = false, label = "Operators", what = "operator", many, height = 16, search = true } = options;
   let { rows, columns, sort = null } = options, list = [], at = 0, first = -1, last = -1, test = () => true;
   const from = {}; // who changes the selection
   const id = unique("table");
   const box = el("input", { type: "search", id: id + "-filter", value: options.filter || "",
-    placeholder: "name, type:Conv, /regex/, nsr>0.01", autocomplete: "off", spellcheck: "false", oninput: refilter,
+    placeholder: what === "operator" ? "name, type:Conv, /regex/, nsr>0.01" : "name, /regex/, or a figure: mean>0.01", autocomplete: "off",
+    spellcheck: "false", oninput: () => {
+      refilter();
+      if (options.noted) options.noted(box.value.trim(), sort);
+    },
     title:
       "Rows whose name or type has this text. type:Conv, domain:FP32: exactly that. /regex/: names that match. nsr>0.01: by figures, of any column. ! before one: not. Several: all of them." });
   const counter = el("span", { class: "soft", "aria-live": "polite" });
@@ -101,13 +106,15 @@ export function drawTable(host, options) {
     arrange();
     view.scrollTop = 0;
     paint(true);
+    if (options.noted) options.noted(box.value.trim(), sort);
     for (const b of head.querySelectorAll("th[aria-sort] button")) b.focus();
   }
 
   function refilter() {
     test = parseFilter(box.value.trim(), columns);
     arrange();
-    replace(counter, list.length === rows.length ? plural(rows.length, what) : list.length + " of " + plural(rows.length, what));
+    replace(counter,
+      list.length === rows.length ? plural(rows.length, what, many) : list.length + " of " + plural(rows.length, what, many));
     view.scrollTop = 0;
     paint(true);
   }

@@ -735,6 +735,8 @@ declare namespace Core {
     what: string;
     done: number;
     total: number;
+    stage: number;
+    stages: number;
     seconds: number;
     eta: number | null;
     notes: string[];
@@ -1488,6 +1490,7 @@ declare namespace Core {
     verification: Verification | null;
     data: DataOptions;
     calibration: string[];
+    outside: string[];
     classes: Classes | null;
     roots: string[];
     targets: Named[];

@@ -113,9 +113,6 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe.Source) (*Result, *recipe.Steps, error) {
 	elapsed := j.Stopwatch()
 	o.Data.Memory = o.Memory / DataShare
-	if o.From != "" && filepath.Clean(o.From) == filepath.Clean(j.Plan) {
-		return nil, nil, fault.Usagef("--from %s stays as it is: give the new plan another name with -o", o.From)
-	}
 	if o.Platform == "" {
 		return nil, nil, fault.Usagef("calibrate needs --platform: %s", strings.Join(j.Catalog.Targets().Names(), ", "))
 	}
@@ -207,6 +204,9 @@ func judged(ctx context.Context, j *open.Job, d *planning.Derivation, out *plann
 
 // possible says what of the options makes no sense, or names what is not there.
 func possible(j *open.Job, o Options) error {
+	if o.From != "" && filepath.Clean(o.From) == filepath.Clean(j.Plan) {
+		return fault.Usagef("--from %s stays as it is: give the new plan another name with -o", o.From)
+	}
 	if err := o.Check(); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ function drawCompare(host, app) {
     ...fields(app, "compare"),
   ]);
   const data = dataForm(app);
-  const run = task(app, { label: "Compare", kind: "compare", options: () => {
+  const run = task(app, { label: "Compare", fold: true, kind: "compare", options: () => {
     const { run_a, run_b, run_c, ...rest } = { ...form.read(), ...dataOptions(data.read()) };
     if (!run_a || !run_b) throw new Error("choose A and B");
     return { ...rest, runs: [run_a, run_b, run_c].filter(Boolean) };

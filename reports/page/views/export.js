@@ -1,6 +1,8 @@
 // Export: the file for the engine, verified before it gets its name, to be downloaded.
+import { judging } from "../context.js";
 import { commandLine, download, el } from "../dom.js";
 import { plural, problemText } from "../format.js";
+import { shell } from "../panel.js";
 import { drawForm, fields, grid, message, part, steady } from "./parts.js";
 import { task } from "./task.js";
 import { exactCount, knownText, trafficLight } from "./verify.js";
@@ -37,7 +39,7 @@ function drawExport(host, app) {
   const form = drawForm(app, fields(app, "export", {
     format: {
       options: [
-        ...(s.language ? [] : [{ name: "", label: `usual one of ${s.platform || "the target"}` }]),
+        ...(s.language ? [] : [{ name: "", label: `usual for ${s.platform || "the target"}` }]),
         ...formats.map((f) => ({ name: f.name, label: f.name, doc: f.doc })),
       ],
       changed: drawOptions,
@@ -110,7 +112,7 @@ function backText(b) {
 // afterwards are the other things that are taken along: the plan, its recipe, the gate for CI.
 /** @param {App} app */
 function afterwards(app) {
-  const box = el("div", { class: "result" }), plan = app.state.plan || "MODEL.plan.json";
+  const box = el("div", { class: "result" }), plan = app.state.plan || "MODEL.plan.json", judge = judging(app);
   const text = (name, get) =>
     el("button", { type: "button", onclick: async () => {
       try {
@@ -122,9 +124,19 @@ function afterwards(app) {
         message(box, problemText(problem), true);
       }
     } }, name);
-  return part("Take along",
+  return part("Other files",
     "The plan holds all decisions and scales; the recipe repeats the decisions on another model; the gate fails a build (exit code 3) if a new plan is worse.",
     el("p", { class: "actions" }, text(plan.split("/").pop(), () => app.client.download(plan)), " ",
-      text("recipe.yaml", () => app.client.call("recipe", {}))), box,
-    commandLine(`qwb gate ${plan.split("/").pop()} --max-drop 1 --data DATA --labels LABELS --junit gate.xml`));
+      text("recipe.yaml", () => app.client.call("recipe", {}))), box, commandLine(
+      [
+        "qwb gate",
+        plan.split("/").pop(),
+        "--max-drop 1",
+        ...(judge.data || ["DATA"]).map((d) => `--data ${shell(d)}`),
+        `--labels ${shell(judge.labels || "LABELS")}`,
+        judge.label_offset ? `--label-offset ${judge.label_offset}` : "",
+        "--junit gate.xml",
+      ]
+        .filter(Boolean).join(" ")
+    ));
 }

@@ -1,6 +1,10 @@
 // What runs, what waits and what is over, at the foot of the page, with the command lines that do what was done here.
 import { commandLine, el, replace } from "../dom.js";
 import { duration, plural } from "../format.js";
+import { progressText } from "../job_state.js";
+
+// What jobs are called whose kind is no word for people.
+const names = { flips: "Changed predictions", trial: "Preprocessing", dispatch: "Search", eval: "Accuracy", open: "Open" };
 
 const words = { queued: "waits", running: "runs", done: "done", failed: "failed", cancelled: "stopped" };
 
@@ -43,14 +47,12 @@ export function jobsBar(app) {
       said.textContent = "";
       return;
     }
-    const { what, done, total, seconds, eta } = running;
+    const { done, total, seconds } = running;
     kind.textContent = running.kind;
     meter.setAttribute("aria-label", `Progress of ${running.kind}`);
     if (total > 0) Object.assign(meter, { max: total, value: done });
     else meter.removeAttribute("value");
-    said.textContent = `${what ? `${what}${total > 0 ? ` ${done} of ${total}` : ""}, ` : ""}${duration(Math.round(seconds))}${
-      eta === null ? "" : `, about ${duration(Math.ceil(eta))} left`
-    }`;
+    said.textContent = [progressText(running), duration(Math.round(seconds))].filter(Boolean).join(", ");
   }
 
   // draw brings the lists up to date too: when a job begins or ends, and when there is a new command.
@@ -99,7 +101,8 @@ export function jobsBar(app) {
         if (complaints.has(job.kind)) app.unsay(complaints.get(job.kind)); // it works now
       }
       if (job.state === "failed" && before && before.state !== "failed") {
-        complaints.set(job.kind, `${job.kind} failed: ${job.error ? job.error.message.replace(`${job.kind}: `, "") : ""}`);
+        complaints.set(job.kind,
+          `${names[job.kind] || `${job.kind} failed`}: ${job.error ? job.error.message.replace(`${job.kind}: `, "") : ""}`);
         app.say(complaints.get(job.kind), true);
       }
       if (before && before.state === job.state) drawNow();

@@ -49,14 +49,14 @@ function drawLanguage(host, app) {
     part("Weights",
       s.model ? `How the weights of ${s.model} are stored. All three measurements below use this.` : "Open a checkpoint first.",
       weights.node),
-    part("Which matrices suffer",
-      "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token.",
-      text.node, task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, show: (r) => showHeat(heat, r) }), heat),
-    part("How much is lost", "Perplexity of the text above, and how often the most likely next token changes.",
-      task(app, { label: "Measure", kind: "language-eval", options: onText, show: (r) => showLoss(figures, r) }), figures),
     part("Two texts", "The same beginning continued by the float model and by the quantized one.", prompt.node,
       task(app, { label: "Generate", kind: "language-generate", options: () => ({ ...form(), ...prompt.read() }),
-        show: (r) => showTexts(texts, r) }), texts)
+        show: (r) => showTexts(texts, r) }), texts),
+    part("How much is lost", "Perplexity of a text, and how often the most likely next token changes.", text.node,
+      task(app, { label: "Measure", kind: "language-eval", options: onText, show: (r) => showLoss(figures, r) }), figures),
+    part("Which matrices suffer",
+      "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token. This runs the text once for each matrix and is the slowest of the three: with 8 lines minutes, with fewer lines less.",
+      task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, show: (r) => showHeat(heat, r) }), heat)
   );
   return steady(app, () => drawLanguage(host, app));
 }

@@ -77,7 +77,7 @@ function drawBench(host, app) {
     heated = measured();
     replace(graphHost);
     graph = drawGraph(graphHost, { picture, rows: app.rows, selection: app.selection, colouring: placed("colour") || "nsr",
-      onColouring: (key) => place({ colour: key === "nsr" ? "" : key }) });
+      sight: placed("zoom"), onSight: (zoom) => place({ zoom }), onColouring: (key) => place({ colour: key === "nsr" ? "" : key }) });
   }
   drawNetwork();
   const off = app.selection.on((change) => {

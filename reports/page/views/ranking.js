@@ -1,5 +1,6 @@
 // All operators in one table, a drawer that shows the worst five while it is closed. Those that are ticked are what a decision is about;
 // its effect is estimated before anything is done.
+import { place, placed } from "../address.js";
 import { operatorColumns } from "../columns.js";
 import { operators } from "../data.js";
 import { el, replace } from "../dom.js";
@@ -45,8 +46,11 @@ export const rankingView = {
       ]);
     }
     let columns = operatorColumns(app.rows), had = app.rows.some((row) => row.weight !== null);
+    const [column, down] = placed("sort").split(",");
     const table = drawTable(tableHost, { rows: operators(app.rows), columns, selection: app.selection, multi: true,
-      sort: { key: "nsr", down: true }, label: "Operators", height: 12 });
+      sort: { key: column || "nsr", down: down !== "up" }, label: "Operators", height: 12, filter: placed("filter"),
+      noted: (filter, sort) =>
+        place({ filter, sort: sort.key === "nsr" && sort.down ? "" : `${sort.key},${sort.down ? "down" : "up"}` }) });
     function count() {
       const n = app.selection.nodes.size;
       form.node.hidden = n === 0 || !app.state.exists;

@@ -32,7 +32,7 @@ function drawSweep(host, app) {
     part("Compare options",
       "Every combination is calibrated on one half of the samples and measured on the other. Plans of the same rank cannot be told apart.",
       data.node, options.node,
-      task(app, { label: "Sweep", kind: "sweep", options: () => ({ ...dataOptions(data.read()), ...options.read() }),
+      task(app, { label: "Sweep", fold: true, kind: "sweep", options: () => ({ ...dataOptions(data.read()), ...options.read() }),
         show: (r) => showSweep(result, app, r) }), result)
   );
   return steady(app, () => drawSweep(host, app), (was, now) => was.model === now.model);
@@ -57,7 +57,7 @@ function drawPareto(host, app) {
   host.replaceChildren(
     part("Keep the most sensitive operators in FP32",
       "Sends operators to FP32 one after the other, the most sensitive first, until the budget is met, and confirms the result on held-out samples.",
-      data.node, search.node, task(app, { label: "Search", kind: "dispatch", only: "--auto", options: () => {
+      data.node, search.node, task(app, { label: "Search", fold: true, kind: "dispatch", only: "--auto", options: () => {
         const { goal, limit } = search.read();
         if (limit === undefined) throw new Error("give the budget a value");
         return { ...dataOptions(data.read()), auto: true, [{ nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine" }[goal]]: limit };
@@ -183,7 +183,7 @@ function showSearch(front, app, r) {
     ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${
       plural(r.fp32.length, "operator")
     } in FP32.`
-    : r.refused || "Nothing is claimed: see the warnings.";
+    : r.refused || `Budget not reached: not proven on ${r.held_out ? plural(r.held_out.samples, "held-out sample") : "these samples"}.`;
   const goal = r.goal ? r.goal.metric : "nsr", percent = /drop|top/.test(goal),
     errorName = percent ? "drop, pp" : goal === "nsr" ? "plain NSR" : goal, points = r.points || [],
     status = el("p", { class: "status", role: "status" });
@@ -213,7 +213,7 @@ function showSearch(front, app, r) {
     { label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried" },
   ]), chart,
     el("p", { class: "hint" },
-      "Left is less work in FP32, down is less error. Points in the grey band cannot be told from the float network. A click on a point uses its plan; undo takes it back."),
+      "Left is less work in FP32, down is less error. The bars hold the true value with 95 %; points in the grey band cannot be told from the float network. A click on a point uses its plan; undo takes it back."),
     status,
     grid({ caption: "Plans that were tried", rows: listed, pick: use, pickDoc: "make this the plan", limit: 40,
       mark: (p) => (p.pareto ? "best" : ""), columns: [

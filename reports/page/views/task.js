@@ -35,9 +35,9 @@ function watch(app, kind, only, node, changed) {
 // task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
 // only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this
 // kind is shown at once, so that leaving the view loses nothing. into is where show draws what is true of one state of the plan only: it
-// says so once that is another one.
+// says so once that is another one. fold: the form of the part folds into a button when there is a result.
 /** @template {keyof Core.Jobs} K @param {App} app @param {Task<K>} choices */
-export function task(app, { label, kind, only = "", doc, options, show, into, result = true }) {
+export function task(app, { label, kind, only = "", doc, options, show, into, fold = false, result = true }) {
   const bar = el("progress", { hidden: true, "aria-label": `progress: ${label}` }),
     status = el("span", { class: "status", role: "status" });
   const stop = el("button", { type: "button", hidden: true,
@@ -59,8 +59,21 @@ export function task(app, { label, kind, only = "", doc, options, show, into, re
     if (news && news.state === "done" && !state.mine) latest(); // another tab or the demo started it
   });
 
+  // The form above folds into a button once there is a result, which then stands where the hand is.
+  const change = el("button", { type: "button", hidden: true, title: "Show the options again", onclick: () => folded(false) },
+    "Change the options");
+  if (fold) button.after(" ", change);
+  function folded(on) {
+    const part = node.closest(".part");
+    if (!fold || !part) return;
+    part.classList.toggle("folded", on);
+    change.hidden = !on;
+    if (on) { for (const d of part.querySelectorAll("details.datafold")) d.open = false; }
+  }
+
   function draw(r) {
     show(r);
+    folded(true);
     if (into) into.prepend(old);
   }
 

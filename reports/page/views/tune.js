@@ -1,6 +1,7 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import { el } from "../dom.js";
-import { decibels, number, plural, small, withError } from "../format.js";
+import { decibels, number, plural, sqnr, withError } from "../format.js";
+import { drawIntervals } from "./intervals.js";
 import { dataForm, dataOptions, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
 
@@ -29,7 +30,7 @@ function drawTune(host, app) {
     note:
       "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on." });
   const result = el("div", { class: "result" });
-  const start = task(app, { label: "Tune", kind: "tune",
+  const start = task(app, { label: "Tune", fold: true, kind: "tune",
     doc: "The model file is not changed; the new values lie in a file beside the plan, and undo takes the step back.", options: () => {
       const values = { ...dataOptions(data.read()), ...form.read() };
       if (!values.method) throw new Error("choose a method, or auto");
@@ -49,11 +50,22 @@ function showTuned(result, app, r) {
       r.budget && r.work >= r.budget ? " The limit was reached before all were tried." : ""
     } The plan is as it was.`
     : r.confirmed
-    ? `Better: the output error falls from ${small(r.before.nsr)} to ${small(r.after.nsr)} (NSR), confirmed on ${
+    ? `Better: the outputs go from ${sqnr(r.before.nsr)} to ${sqnr(r.after.nsr, r.after.nsr_error)}, confirmed on ${
       plural(r.held_out, "held-out sample")
     }.`
     : `Kept, but not confirmed: ${r.held_out} held-out samples are too few to tell, or the change is within their error.`;
-  const rows = r.methods.flatMap((m) => m.layers.map((l) => ({ method: m.name, ...l })));
+  const rows = r.methods.flatMap((m) => m.layers.map((l) => ({ method: m.name, ...l }))), chart = el("div", { class: "chart" });
+  const table = (caption, list) =>
+    grid({ caption, rows: list, pick: (l) => showOperator(app, l.node), pickDoc: "show this operator in the network", limit: 50, columns: [
+      { label: "operator", cell: (l) => l.node, sort: (l) => l.node },
+      { label: "method", cell: (l) => l.method, sort: (l) => l.method },
+      { label: "change of NSR",
+        doc:
+          "of the error at the operator's own output (equalize, migrate and split: of the network's outputs) on the held-out samples, after minus before: below 0 is better",
+        number: true, sort: (l) => l.change, cell: (l) => withError(l.change, l.change_error), title: (l) => String(l.change) },
+      { label: "why not", cell: (l) => (l.kept ? "" : l.why) },
+    ] });
+  const kepts = rows.filter((l) => l.kept), refused = rows.filter((l) => !l.kept);
   result.replaceChildren(
     el("p", { class: kept && r.confirmed ? "headline" : "headline open" }, verdict),
     ...r.on_integers.words.map((line, i) => el("p", { class: i ? "headline open" : "" }, line)),
@@ -70,6 +82,7 @@ function showTuned(result, app, r) {
           : "half of the samples given; the ranges may come from them" },
       { label: "work", value: `${number(r.work)} forward passes`, title: `${number(r.seconds)} s`, doc: "forward passes of one sample" },
     ]),
+    chart,
     grid({ caption: "Methods", rows: r.methods, columns: [
       { label: "method", cell: (m) => m.name, sort: (m) => m.name },
       { label: "operators kept", doc: "operators whose change was kept, of those tried", number: true,
@@ -78,16 +91,18 @@ function showTuned(result, app, r) {
       { label: "NSR after", number: true, cell: (m) => withError(m.after.nsr, m.after.nsr_error), title: (m) => String(m.after.nsr) },
       { label: "note", cell: (m) => m.note || (m.confirmed ? "confirmed" : m.kept ? "not confirmed" : "nothing kept") },
     ] }),
-    grid({ caption: "Operators", rows, pick: (l) => showOperator(app, l.node), pickDoc: "show this operator in the network", limit: 50,
-      columns: [
-        { label: "operator", cell: (l) => l.node, sort: (l) => l.node },
-        { label: "method", cell: (l) => l.method, sort: (l) => l.method },
-        { label: "kept", cell: (l) => (l.kept ? "yes" : "no"), sort: (l) => (l.kept ? 1 : 0) },
-        { label: "change of NSR",
-          doc:
-            "of the error at the operator's own output (equalize, migrate and split: of the network's outputs) on the held-out samples, after minus before: below 0 is better",
-          number: true, sort: (l) => l.change, cell: (l) => withError(l.change, l.change_error), title: (l) => String(l.change) },
-        { label: "why not", cell: (l) => (l.kept ? "" : l.why) },
-      ] })
+    kepts.length ? table("Operators that were changed", kepts) : "",
+    refused.length
+      ? el("details", {}, el("summary", {}, `${plural(refused.length, "change")} that helped no more than chance`),
+        table("Operators that stayed", refused)) : ""
   );
+  // From top to bottom: the plan before, after each method that kept something, and as it is now.
+  drawIntervals(chart,
+    [{ label: "before", ...r.before }, ...r.methods.filter((m) => m.kept).map((m) => ({ label: m.name, ...m.after })), { label: "after",
+      ...r.after }].map((x, i, all) => ({ label: x.label, value: x.nsr, error: x.nsr_error, mark: i === all.length - 1 ? "best" : "",
+        title: `${x.label}: ${sqnr(x.nsr, x.nsr_error)}, NSR ${withError(x.nsr, x.nsr_error)}` })
+      ), {
+    label: "NSR of the outputs, step by step",
+    log: true,
+  });
 }

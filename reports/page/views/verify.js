@@ -18,7 +18,7 @@ function drawVerify(host, app) {
   const result = el("div", { class: "result" });
   const form = drawForm(app, fields(app, "verify"));
   const data = dataForm(app, { labels: false, samples: 8, own: "verify", note: "Empty: the data of the plan." });
-  const run = task(app, { label: "Verify", kind: "verify", options: () => {
+  const run = task(app, { label: "Verify", fold: true, kind: "verify", options: () => {
     const { against, ...rest } = { ...form.read(), ...dataOptions(data.read()) };
     return against ? { ...rest, against: [against] } : rest;
   }, into: result, show: (r) => showVerified(result, app, r) });
@@ -68,7 +68,9 @@ export function trafficLight(verdict) {
 /** @param {Core.AnalysisVerification} v */
 function verdictText(v) {
   const compared = v.simulation.compared, ties = v.simulation.ties;
-  const none = `0 of ${exactCount(compared)} integers differ${ties ? `, ${plural(ties, "rounding tie")}` : ""}`;
+  const none = `0 of ${exactCount(compared)} integers differ on ${plural(v.samples, "sample")}${
+    ties ? `, ${plural(ties, "rounding tie")}` : ""
+  }`;
   const different = v.simulation.different + v.backends.different, faults = (v.static.faults || []).length;
   switch (v.verdict) {
     case "equal":
@@ -98,7 +100,7 @@ export function showVerified(result, app, v) {
         `Arithmetic ${v.profile}${knownText(v)}, computed by ${v.backend}, ${plural(v.samples, "sample")}${
           v.data ? ` of ${v.data} data` : ""
         }. A rounding tie is an integer whose exact value lies halfway between two integers, within the error of float: either is correct.`)));
-  const pieces = [head, v.first ? firstDivergence(app, v.first) : ""];
+  const pieces = [v.first && !v.first.tie ? firstDivergence(app, v.first) : ""];
   pieces.push(
     grid({ caption: "Compared", columns: [
       { label: "what", cell: (r) => r.what },
@@ -157,8 +159,12 @@ export function showVerified(result, app, v) {
         ] })
     );
   }
+  if (v.first && v.first.tie) pieces.push(firstDivergence(app, v.first));
   pieces.push(...hazards(app, v));
-  result.replaceChildren(...pieces);
+  const risky = (v.safety || []).some((s) => !s.fits);
+  result.replaceChildren(head,
+    el("details", { class: "more", open: now.light !== "go" || risky || Boolean(v.bit_exact || v.fits && v.fits.length) },
+      el("summary", {}, "What was compared, tensor by tensor"), pieces));
 }
 
 // firstDivergence is where the first integer differs: what was expected, by whom, and what came.
