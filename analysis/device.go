@@ -139,6 +139,19 @@ func (d *Device) move(bytes float64) float64 {
 	return bytes / r.speed(bytes) / 1e9
 }
 
+// Roofline is what the device file says that the machine can do at most. A device without float32 has none: what INT8 gains is beside it.
+func (d *Device) Roofline() (Roofline, error) {
+	float, _ := formatNamed("fp32")
+	codes, _ := formatNamed("int8")
+	r := Roofline{Device: d.String(), Read: slices.Clone(d.Read), FloatPeak: "fp32", IntegerPeak: "int8"}
+	var ok bool
+	if r.FloatGOPS, ok = d.speed(float); !ok {
+		return r, fmt.Errorf("%s: gops: no speed of fp32, which a roofline compares int8 with", d)
+	}
+	r.IntegerGOPS, _ = d.speed(codes)
+	return r, nil
+}
+
 // Conversion is how long converting so many elements between formats of so many bits takes, in seconds.
 func (d *Device) Conversion(elements int64, from, to int) float64 {
 	return float64(elements)*d.BorderNS*1e-9 + d.move(float64(elements*int64(from+to))/8)

@@ -6,6 +6,7 @@ import "slices"
 // no less than Seconds where it is not fused with another, and how much INT8 can gain is bounded by moving a quarter of the bytes and by
 // the integer peak.
 type Roofline struct {
+	Device      string      `json:"device,omitempty"` // whose file says it; empty: it was measured here
 	Threads     int         `json:"threads"`
 	FloatPeak   string      `json:"float_peak"` // the loop that was measured
 	FloatGOPS   float64     `json:"float_gops"` // a multiply-add is two operations

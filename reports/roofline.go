@@ -25,7 +25,11 @@ func rooflineTable(t *tables, r *analysis.Inspection) {
 	if n := len(roof.Read); n > 0 {
 		reads[n-1] = fmt.Sprintf("%.0f GB/s beyond", roof.Read[n-1].GBps)
 	}
-	t.printf("Roofline, as measured on %d thread(s):\n  f32 %.0f GOPS (%s), int8 %.0f GOPS (%s)\n  reading %s\n", roof.Threads, roof.FloatGOPS,
+	of := fmt.Sprintf("as measured on %d thread(s)", roof.Threads)
+	if roof.Device != "" {
+		of = "of " + roof.Device
+	}
+	t.printf("Roofline, %s:\n  f32 %.0f GOPS (%s), int8 %.0f GOPS (%s)\n  reading %s\n", of, roof.FloatGOPS,
 		roof.FloatPeak, roof.IntegerGOPS, roof.IntegerPeak, strings.Join(reads, ", "))
 	if roof.Seconds == 0 {
 		t.printf("No node's sizes are known\n\n")

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/analysis"
 	benchcmd "qwb/internal/bench/cmd"
 	"qwb/internal/options"
 	"qwb/reports"
@@ -14,7 +15,7 @@ import (
 
 func newInspect(e *env) *cobra.Command {
 	var nodes, roof, asJSON bool
-	var picture string
+	var picture, device string
 	var threads int
 	return e.takes(&cobra.Command{
 		Use:   "inspect MODEL",
@@ -27,16 +28,23 @@ func newInspect(e *env) *cobra.Command {
 			if picture != "" && !roof {
 				return usagef("--plot needs --roofline")
 			}
+			if device != "" && !roof {
+				return usagef("--device needs --roofline")
+			}
 			r, _, err := e.project(args[0], "").Inspect(c.Context())
 			if err != nil {
 				return err
 			}
 			if roof {
-				measured, err := benchcmd.Roofline(c.Context(), max(threads, 1))
+				peaks := func() (analysis.Roofline, error) { return benchcmd.Roofline(c.Context(), max(threads, 1)) }
+				if device != "" {
+					peaks = func() (analysis.Roofline, error) { return benchcmd.RooflineOf(device) }
+				}
+				most, err := peaks()
 				if err != nil {
 					return err
 				}
-				r.SetRoofline(measured)
+				r.SetRoofline(most)
 			}
 			if picture != "" {
 				if err := writePicture(picture, png.Roofline(r)); err != nil {
@@ -49,7 +57,9 @@ func newInspect(e *env) *cobra.Command {
 		{Name: "nodes", At: &nodes, Help: "also list every node"},
 		{Name: "roofline", At: &roof,
 			Help: "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8"},
-		{Name: "plot", See: "reports.md#plots", At: &picture, Help: "with --roofline: draw the operators below what this machine can do at most"},
+		{Name: "device", See: "formats.md#device-files", At: &device,
+			Help: "with --roofline: the peak speed of the machine of this device file (YAML), instead of this machine's"},
+		{Name: "plot", See: "reports.md#plots", At: &picture, Help: "with --roofline: draw the operators below what the machine can do at most"},
 		{Name: "threads", At: &threads, Default: 1, Help: "number of threads for --roofline"},
 	}, options.JSON(&asJSON)...))
 }

@@ -1238,6 +1238,7 @@ declare namespace Core {
   }
 
   interface Roofline {
+    device?: string;
     threads: number;
     float_peak: string;
     float_gops: number;

@@ -43,8 +43,9 @@ OPTIONS = {
         "threads": "number of threads (0: one per core); results do not depend on it",
     },
     "inspect": {
+        "device": "with --roofline: the peak speed of the machine of this device file (YAML), instead of this machine's",
         "nodes": "also list every node",
-        "plot": "with --roofline: draw the operators below what this machine can do at most",
+        "plot": "with --roofline: draw the operators below what the machine can do at most",
         "roofline": "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8",
         "threads": "number of threads for --roofline",
     },

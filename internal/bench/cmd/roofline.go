@@ -6,12 +6,23 @@ import (
 
 	"qwb/analysis"
 	"qwb/internal/bench"
+	"qwb/internal/work/search"
+	"qwb/internal/work/store"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
 )
 
 // rooflineSpan is how long each loop is measured in a round: with three rounds all of them take less than half a second.
 const rooflineSpan = 5 * time.Millisecond
+
+// RooflineOf is what a device file says of a machine.
+func RooflineOf(file string) (analysis.Roofline, error) {
+	d, err := search.OpenDevice(store.OS{}, file)
+	if err != nil {
+		return analysis.Roofline{}, err
+	}
+	return d.Roofline()
+}
 
 // Roofline measures what the machine can do at most with so many threads.
 func Roofline(ctx context.Context, threads int) (analysis.Roofline, error) {
