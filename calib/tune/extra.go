@@ -63,10 +63,21 @@ func percentOf(factor float64) float64 {
 // Words say what a graph costs more than the model, "" where that is nothing.
 func (s Size) Words(model Size) string {
 	work, bytes := s.MACs/max(model.MACs, 1), s.Elements/max(model.Elements, 1)
-	if work <= 1.0005 && bytes <= 1.0005 {
+	switch {
+	case work <= 1.0005 && bytes <= 1.0005:
 		return ""
+	case work < 1.5 && bytes < 1.5:
+		return fmt.Sprintf("%s work and %s bytes than the model", moreOf(work), moreOf(bytes))
 	}
 	return fmt.Sprintf("%.3g times the work and %.3g times the bytes of the model", work, bytes)
+}
+
+// moreOf writes a factor just above 1: 4 % more.
+func moreOf(factor float64) string {
+	if factor <= 1.0005 {
+		return "no more"
+	}
+	return fmt.Sprintf("%.2g %% more", 100*(factor-1))
 }
 
 // affordable deals candidates, best first, into those that cost nothing and those that fit into the room that the bench has left, and says

@@ -30,3 +30,12 @@ func TestChangesThatAreNoNumbers(t *testing.T) {
 	require.Equal(t, -0.5, s.Change)
 	require.NotNil(t, s.ChangeError)
 }
+
+// What a tuned network costs is said as people say it: nothing, a few percent more, or times as much.
+func TestWordsOfCosts(t *testing.T) {
+	model := Size{1000, 1000}
+	require.Empty(t, Size{1000, 1000}.Words(model))
+	require.Equal(t, "no more work and 4 % more bytes than the model", Size{1000, 1040}.Words(model))
+	require.Equal(t, "0.2 % more work and no more bytes than the model", Size{1002, 1000}.Words(model))
+	require.Equal(t, "2.1 times the work and 1 times the bytes of the model", Size{2100, 1000}.Words(model))
+}

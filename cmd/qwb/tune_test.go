@@ -195,6 +195,8 @@ func TestTuneRefuses(t *testing.T) {
 	files, err := filepath.Glob("*.safetensors")
 	require.NoError(t, err)
 	require.Len(t, files, 1)
+	done(t, "set", "*", "domain=fp32")
+	fails(t, exitFailed, "nothing is quantized in", "tune", "--data", "few")
 }
 
 // Scales of activations that tuning chose are decisions: they stand in the log, later commands derive them again, and undo takes them back.

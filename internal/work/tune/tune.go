@@ -15,6 +15,7 @@ import (
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
+	"qwb/quantizer/tqc"
 )
 
 // TuneSamples is how many samples of the plan's own data tuning reads unless told otherwise.
@@ -143,6 +144,9 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 		return nil, fmt.Errorf("%s: this version of qwb computes other numbers than the plan holds (first difference: %s): "+
 			"run qwb plan rederive %s first", c.Planned.File, c.Other, c.Planned.File)
 	}
+	if !remember && !anyQuantized(c.Planned.Set) {
+		return nil, fmt.Errorf("tune: nothing is quantized in %s: there is no error to lower", c.Planned.File)
+	}
 	t, err := Tuning(ctx, c, o)
 	if err != nil {
 		return nil, err
@@ -255,6 +259,16 @@ func (t *tuning) auto(j *open.Job, methods []*tune.Method) []*tune.Method {
 		}
 	}
 	return tune.Auto(methods)
+}
+
+// anyQuantized reports whether anything has a grid.
+func anyQuantized(set *tqc.Set) bool {
+	for i := range set.NumSlots() {
+		if s := set.Slot(tqc.SlotID(i)).State(); s != tqc.FP32 && s != tqc.Initial {
+			return true
+		}
+	}
+	return false
 }
 
 // keep writes what was found, and says what it costs.
