@@ -18,7 +18,8 @@ import { makeMinimap } from "./minimap.js";
 const manyNodes = 60;
 
 // drawGraph draws a picture into host. rows are those of data.js, one per node of the picture; others are rows of a second plan that
-// colours are to be common with; sight and onSight(text) are what part of it is seen, for an address; title names the picture for screen readers. The result moves, colours and opens it, and takes new rows.
+// colours are to be common with; sight and onSight(text) are what part of it is seen, for an address; title names the picture for screen
+// readers. The result moves, colours and opens it, and takes new rows.
 export function drawGraph(host, options) {
   const { selection, title = "Network", others = [], onColouring, onSight } = options;
   let { picture, rows } = options;

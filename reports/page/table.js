@@ -8,8 +8,8 @@ const rowHeight = 28;
 
 // drawTable draws rows. Options: columns, rows of {key, label, doc, kind: "name" | "text" | "number", value(row), show(row) (a text or an
 // element), exact(row), width (in em), hidden, bar(row) (parts {class, share})}; selection; multi, which makes ticks for selection.nodes;
-// sort {key, down}; label; filter, the first text; noted(filter, sort), called when somebody changes them; search: false leaves the box out;
-// what, the word for a row, and many for several; height in rows. Rows need a name. It returns {setRows(rows), setColumns(columns),
+// sort {key, down}; label; filter, the first text; noted(filter, sort), called when somebody changes them; search: false leaves the box
+// out; what, the word for a row, and many for several; height in rows. Rows need a name. It returns {setRows(rows), setColumns(columns),
 // filter(text), rows()}: the rows that pass, in their order.
 export function drawTable(host, options) {
   const { selection, multi = false, label = "Operators", what = "operator", many, height = 16, search = true } = options;
