@@ -7,7 +7,7 @@ import (
 	"qwb/internal/plain"
 )
 
-// stepsText says how the error goes on over the steps of sequences: at about each doubling, and at the last.
+// stepsText says how the error goes on over the steps of sequences: at steps that double, or grow fourfold, and at the last.
 func stepsText(t *tables, list []analysis.Steps) {
 	if len(list) == 0 {
 		return
@@ -17,13 +17,16 @@ func stepsText(t *tables, list []analysis.Steps) {
 	for _, s := range list {
 		n = max(n, len(s.Curve))
 	}
-	columns := []string{"step"}
+	columns, factor := []string{"step"}, 2
+	if n > 1<<(mostRows-2) {
+		factor = 4
+	}
 	for _, s := range list {
 		columns = append(columns, "NSR of "+shorten(s.Output, 32))
 	}
 	t.begin(fmt.Sprintf("Error step by step, each network with its own states; at the last step of %s: NSR %s (%s)",
 		plain.Count(worst.Sequences, "sequence"), WithError(worst.Last.NSR, worst.Last.NSRError), shorten(worst.Output, 32)), columns...)
-	for step := 1; ; step = min(2*step, n) {
+	for step := 1; ; step = min(factor*step, n) {
 		cells := []string{fmt.Sprint(step)}
 		for _, s := range list {
 			cell := "-"

@@ -206,6 +206,13 @@ func TestSoftmax(t *testing.T) {
 	assert.ErrorContains(t, err, "below 4096 codes")
 	_, err = named(t, "ort").PrepareSoftmax(Grid{Scale: 1, QMax: 255}, Grid{Scale: 1.0 / 1024, QMax: 255}, 2)
 	assert.ErrorContains(t, err, "overflows float32")
+	for scale, want := range map[float32]int32{1.0 / 256: 255, 1.0 / 200: 200} { // a row of one, as ONNX Runtime 1.32 has it
+		s, err := named(t, "ort").PrepareSoftmax(Grid{Scale: 0.1, QMax: 255}, Grid{Scale: scale, QMax: 255}, 1)
+		require.NoError(t, err)
+		got := []int32{0}
+		s.Row(got, []int32{38})
+		assert.Equal(t, want, got[0])
+	}
 	_, err = named(t, "onnx").PrepareSoftmax(Grid{Scale: 1, QMax: 255}, Grid{Scale: 1e-9, QMax: 255}, 2)
 	assert.ErrorContains(t, err, "2^-22")
 }

@@ -16,7 +16,8 @@ func (s *Softmax) mlas(p Profile) error {
 		return fmt.Errorf("profile %s: softmax of %d codes to scale %g; the scale must not exceed 1", p.Name, s.N, s.Y.Scale)
 	}
 	scale := float64(s.X.Scale)
-	room := math.Log(float64(float32(math.MaxFloat32) / float32(s.N)))
+	// A row of one code, the first step of a cache, is 1 whatever the code is, as in the engine: no term of it may overflow.
+	room := math.Log(float64(float32(math.MaxFloat32) / float32(max(s.N, 2))))
 	up := max(0, room-5) / scale
 	s.Terms = make([]float32, 256)
 	for d := range s.Terms {
