@@ -7,7 +7,9 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// State is the life of a slot. The names are PPQ's. Only Activated and Passive quantize when the graph runs.
+// State is the life of a slot. The names are PPQ's. Only Activated and Passive quantize when the graph runs. Nothing in qwb replaces
+// parameters by their fake-quantized values (simulation and export take the codes, so that no weight is rounded twice): Baked and
+// PassiveBaked are for programs that do, through Set.Advance, and for plans that say so; slots in them are read, kept and not quantized.
 type State uint8
 
 const (
