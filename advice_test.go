@@ -83,6 +83,25 @@ func TestIllnessesAreFound(t *testing.T) {
 	}
 }
 
+// What is tried is bounded, and said before.
+func TestTrialsAreBounded(t *testing.T) {
+	i := slices.IndexFunc(advisetest.Patients, func(a advisetest.Patient) bool { return a.Name == advise.WeightBits.Name })
+	p, said := admit(t, advisetest.Patients[i]), &listener{}
+	p.Events = said
+	o := AnalyzeOptions{Try: true, Trials: 1, Data: DataOptions{Samples: 24}}
+	o.Layerwise, o.Outputs, o.Threads = true, true, 2
+	r, _, err := p.Analyze(t.Context(), o)
+	require.NoError(t, err)
+	untried := 0
+	for _, x := range r.Advice {
+		if x.Trial == nil {
+			untried++
+		}
+	}
+	require.Equal(t, 1, untried, "of two")
+	require.Regexp(t, "advice: each of [0-9]+ commands is run on a copy of the plan and measured on [0-9]+ samples; at most 1 trials", said.notes)
+}
+
 // Where an operator loses a part of the outputs beside others that are far larger, its bits are what is advised, whatever clipping makes of
 // its result as a whole, and the figure named is that of the part.
 func TestLostPartsAreAdvised(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"qwb/analysis/advise"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/internal/plain"
 	"qwb/internal/work/calibrate"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
@@ -19,6 +20,9 @@ import (
 	"qwb/internal/work/store"
 	worktune "qwb/internal/work/tune"
 )
+
+// mostTrials is how many commands Try runs unless told otherwise; what is not tried by then stays, with its prediction alone.
+const mostTrials = 12
 
 // Try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs. Where it
 // does not help there, others for the same cause are tried; where none does, the advice is dropped.
@@ -31,11 +35,15 @@ func (a *Adviser) Try(ctx context.Context, set *data.Set, r *analysis.Report) er
 	if err != nil {
 		return err
 	}
+	left := cmp.Or(a.o.Trials, mostTrials)
+	a.Note("advice: each of %s is run on a copy of the plan and measured on %s; at most %d trials", plain.Count(len(r.Advice), "command"),
+		plain.Count(len(samples), "sample"), left)
 	tick, finish := a.Progress("try", len(r.Advice))
 	defer finish()
 	for i := range r.Advice {
 		x := &r.Advice[i]
-		for c := a.Cures[x.Command]; c != nil; c = a.Cures[x.Command] {
+		for c := a.Cures[x.Command]; c != nil && left > 0; c = a.Cures[x.Command] {
+			left--
 			if x.Trial, err = a.trial(ctx, c, samples, before); err != nil {
 				return err
 			}

@@ -28,6 +28,7 @@ type AnalyzeOptions struct {
 	Explain bool // what the loss of the integers is made of
 	Peers   bool // with Statistical: the ranges that other tools would choose too (observers.Peers)
 	Try     bool // with Layerwise: measure what each cure does
+	Trials  int  // of how many cures at most, 0 for 12; the others keep their predictions
 	analysis.Config
 }
 
