@@ -42,9 +42,10 @@ func (j *Judge) unmasked(k int, q, f *tensor.Tensor) (*tensor.Tensor, *tensor.Te
 		q, f = q.ToRowMajor(), f.ToRowMajor()
 		x, y, _ = aligned(q, f)
 	}
-	rest, read := largestAbove(y, sentinel/2), false
-	limit := sentinel + min(rest, -sentinel/2) // a score stands in the sum with its mask
-	rest = largestAbove(y, limit)
+	limit, rest, read := sentinel, largestAbove(y, sentinel), false
+	if r := largestAbove(y, sentinel/2); apart*r <= -sentinel/2 { // a score stands in the sum with its mask
+		limit, rest = sentinel/2, r
+	}
 	outer, n, inner := 1, len(y), 1 // where nothing reads it, all are one row
 	if l := j.masked[k]; l.node != graph.NoNode {
 		outer, n, inner, read = l.blocks(f)

@@ -211,9 +211,7 @@ func constants(in *export.Input, yield func(*export.Item) error) error {
 				}
 				it.Floats = make([]float32, len(codes))
 				err = tqc.Runs(x, c, p, func(from, to int, codec qmath.Codec) bool {
-					for k := from; k < to; k++ {
-						it.Floats[k] = codec.Dequantize(codes[k])
-					}
+					codec.DequantizeSlice(it.Floats[from:to], codes[from:to])
 					return true
 				})
 				if err != nil {
