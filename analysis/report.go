@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/plain"
 	"qwb/quantizer/target"
 )
 
@@ -278,9 +279,10 @@ func (a *analyzer) warnings(r *Report) []Warning {
 	if worst == nil {
 		return nil
 	}
-	text := fmt.Sprintf("%d of the %d channels of %s are constant on these samples", len(worst.Dead), worst.Channels, worst.Tensor)
+	text := fmt.Sprintf("%d of the %d channels of %s never change on these samples", len(worst.Dead), worst.Channels, worst.Tensor)
 	if tensors > 1 {
-		text += fmt.Sprintf(", and a quarter or more of the channels of %d other tensors, %d channels in all", tensors-1, dead)
+		text = fmt.Sprintf("%d channels never change on these samples: %d of the %d of %s, and %d of %s", dead, len(worst.Dead), worst.Channels,
+			worst.Tensor, dead-len(worst.Dead), plain.Count(tensors-1, "other tensor"))
 	}
 	return []Warning{{Node: worst.Node, Value: float64(len(worst.Dead)), Text: text}}
 }

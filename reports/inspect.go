@@ -50,8 +50,12 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		t.end()
 	}
 	if len(r.Platforms) > 0 {
+		share := "MACs in INT8"
+		if r.Open > 0 {
+			share = "of the counted MACs"
+		}
 		t.begin("What each target would quantize", "INT8 nodes", "FP32 nodes", "shape nodes", "Q/DQ boundaries", "float",
-			"MACs in INT8", "platforms")
+			share, "platforms")
 		for _, p := range alike(r.Platforms) {
 			t.row(fmt.Sprint(p.INT8), fmt.Sprint(p.FP32), fmt.Sprint(p.SOI), fmt.Sprint(p.Borders), p.Float, percent(p.MACs), p.Platform)
 		}

@@ -162,7 +162,7 @@ func (f *Facts) evidence(list []*misfit) string {
 	}
 	text := fmt.Sprintf("%s: its NSR is %.2g, %.0f %% of it by %s", covers, m.now()/m.power, 100*max(m.clip, m.round)/m.now(), part)
 	if m.outside <= fewOutside && m.clip <= m.round {
-		text += fmt.Sprintf("; %.2g %% of the values reach further than a quarter of the range", 100*m.outside)
+		text += fmt.Sprintf("; rare values set the range: %.2g %% lie beyond a quarter of it, and steps are too coarse", 100*m.outside)
 	} else {
 		text += fmt.Sprintf("; another range leaves %.2g", m.best()/m.power)
 	}

@@ -79,8 +79,8 @@ func (e *env) printTrained(t *qwb.Trained) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nScales that calibration would not have chosen, the farthest first (of several of a tensor the farthest)")
-	fmt.Fprintln(w, "  tensor\tat\tscales\ttrained\tcalibrated\tratio\t")
+	fmt.Fprintln(w, "\nScales of the file that calibration would not have chosen, the farthest first (of several of a tensor the farthest)")
+	fmt.Fprintln(w, "  tensor\tat\tscales\tin the file\tcalibrated\tratio\t")
 	for _, x := range list[:min(len(list), shownTrained)] {
 		k := x.Farthest()
 		fmt.Fprintf(w, "  %s\t%s:%s\t%d\t%.4g\t%.4g\t%.3f\t\n", x.Tensor, x.Node, x.At, len(x.Scale), x.Scale[k], x.Calibrated[k], *x.Ratio)
