@@ -1,7 +1,8 @@
 // The verdict on a plan: a few words, one sentence, and the figures behind it.
 import { judgedOf } from "./data.js";
 import { commandLine, el } from "./dom.js";
-import { bytes, count, exact, insignificant, known, number, ofNoise, percent, plural, points, small, sqnr, withError } from "./format.js";
+import { bytes, count, exact, insignificant, known, number, ofNoise, percent, plural, points, shorten, small, sqnr,
+  withError } from "./format.js";
 
 // What an NSR of the outputs usually means; docs/reports.md has the same rule of thumb.
 const levels = {
@@ -47,7 +48,7 @@ export function worstOf(view) {
 /** @param {Core.View} view @returns {{ text: string; why: string; level: string; node?: string }} */
 export function inWords(view) {
   const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {}), worst = worstOf(view), why = headline(view).textContent;
-  const look = worst ? { text: "look at " + worst.node, why, level: "large", node: worst.node }
+  const look = worst ? { text: "look at " + shorten(worst.node, 21), why, level: "large", node: worst.node }
     : { text: "loses accuracy", why, level: "large" };
   if (!known(v.nsr) && !v.metric) return { text: "not measured", why, level: "open" };
   if (v.budget && v.budget.met === false) {

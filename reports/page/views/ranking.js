@@ -4,7 +4,7 @@ import { place, placed } from "../address.js";
 import { operatorColumns } from "../columns.js";
 import { operators } from "../data.js";
 import { el, replace } from "../dom.js";
-import { ofNoise, plural, sqnr } from "../format.js";
+import { ofNoise, plural, shorten, sqnr } from "../format.js";
 import { keep, kept } from "../frame.js";
 import { drawTable } from "../table.js";
 import { decision } from "./decide.js";
@@ -41,7 +41,7 @@ export const rankingView = {
         el("span", { class: "soft" }, "worst: "),
         first.map((row) =>
           el("button", { type: "button", class: "link", title: `${row.name}: ${ofNoise(row.nsr, row.nsrError)} alone`, onclick: () =>
-            app.selection.set(row.name, "drawer") }, el("bdi", null, row.name), ` ${sqnr(row.nsr)}`)
+            app.selection.set(row.name, "drawer") }, el("bdi", null, shorten(row.name, 19)), ` ${sqnr(row.nsr)}`)
         ),
       ]);
     }
