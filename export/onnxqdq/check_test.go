@@ -302,6 +302,9 @@ var faults = []fault{
 		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1),
 			graph.Int("count_include_pad", 1)}, "x_DequantizeLinear")
 	}, true},
+	{"guard", "openvino_int8", "a sum of integers along several axes", func(s surgeon) {
+		s.planted("ReduceSumSquare", []graph.Attr{graph.Ints("axes", 2, 3)}, "x_DequantizeLinear")
+	}, true},
 	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {
 		s.params(nil, &tensor.Tensor{DType: tensor.Int8, Shape: []int{4}, Data: []int8{0, 0, 1, 0}}, w1DQ)
 	}, true},

@@ -48,7 +48,7 @@ func (b *builder) guards() error {
 
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
-	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather") {
+	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize") && !is(n, sums...) {
 		return ""
 	}
 	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
@@ -60,12 +60,40 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "slides along the columns of a product"
 	case is(n, "Pad") && n.AttrStr("mode", "constant") == "constant" && !g.Passive(n.ID):
 		return "pads with another number than 0"
+	case is(n, "Pad") && c.columns:
+		return "pads the columns of a product"
 	case is(n, "Einsum") && c.product:
 		return "is taken apart"
 	case is(n, "Gather") && c.product:
 		return "gathers from a product"
+	case is(n, sums...) && c.product:
+		return "adds up a product"
+	case is(n, sums...) && severalAxes(g, n):
+		return "adds up along several axes"
+	case is(n, "Unsqueeze", "Reshape") && c.columns && columnLast(g, n):
+		return "puts an axis of one behind the columns of a product"
+	case is(n, "Resize") && c.columns:
+		return "resizes the columns of a product"
 	}
 	return ""
+}
+
+// sums are the reductions that the transformations take for such along axes without scales. ReduceMean is not one of them: a Max in front
+// of it would part it from a LayerNormalization.
+var sums = []string{"ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"}
+
+// severalAxes reports whether a reduction takes more than one axis away.
+func severalAxes(g *graph.Graph, n *graph.Node) bool {
+	if c := g.Const(n.Input(1)); c != nil {
+		return c.Len() != 1
+	}
+	return len(n.AttrInts("axes")) != 1
+}
+
+// columnLast reports whether the last axis has one element behind a node and more in front of it.
+func columnLast(g *graph.Graph, n *graph.Node) bool {
+	x, y := g.Value(n.Inputs[0]).Shape, g.Value(n.Outputs[0]).Shape
+	return len(x) > 0 && len(y) > len(x) && y[len(y)-1].N == 1 && x[len(x)-1].N != 1
 }
 
 // carried is what dequantizes before a tensor: any, the scales of a product that no pair rounded, and those along its last axis, or along
@@ -109,7 +137,7 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 }
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
-	"averages that count padding, pools " + "along the columns of a product, Pad with another number than 0",
+	"averages that count padding, pools along the columns of a product, sums of products, Pad with another number than 0",
 	Fix:     "put a Max with the lowest float32 in front of them",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

@@ -18,7 +18,7 @@ type Condition struct {
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk,
-	NotOneColumn, UnitAlpha, SamePads,
+	NotOneColumn, SeveralTerms, UnitAlpha, SamePads,
 	CountedFloor}
 
 // The conditions by themselves.
@@ -148,14 +148,27 @@ var (
 		}
 		return true
 	}}
-	// NotOneColumn holds for a convolution, but for one of several outputs per channel that steps along its width alone and computes one
-	// column: OpenVINO 2026.4 takes it for one without steps on integers, NSR 1 to 6 (docs/engines.md).
+	// NotOneColumn holds for a convolution, but for one of several outputs per channel that steps, or is dilated, along its width alone and
+	// computes one column: OpenVINO 2026.4 takes it for one without steps on integers, NSR 1 to 6 (docs/engines.md).
 	NotOneColumn = Condition{"not-one-column", "steps along its width to one column, with several outputs per channel",
 		func(g *graph.Graph, n *graph.Node) bool {
 			w, y, steps := g.Value(n.Inputs[1]).Shape, g.Value(n.Outputs[0]).Shape, n.AttrInts("strides")
-			return len(w) != 4 || len(steps) != 2 || len(y) != 4 || w[1].N != 1 || n.Conv().Group == 1 || w[0].N == int64(n.Conv().Group) ||
-				steps[0] != 1 || steps[1] == 1 || w[3].N == 1 || y[3].N != 1
+			if len(w) != 4 || len(y) != 4 || w[1].N != 1 || w[0].N == int64(n.Conv().Group) || w[3].N == 1 || y[3].N != 1 {
+				return true
+			}
+			wide := func(list []int64) bool { return len(list) == 2 && list[0] == 1 && list[1] != 1 }
+			return !(wide(steps) && n.Conv().Group > 1) && !wide(n.AttrInts("dilations"))
 		}}
+	// SeveralTerms holds for a product of matrices whose sums have more than one term, as far as is known. OpenVINO 2026.4 takes those of one
+	// for something else on integers, NSR 0.1, and may end the process (docs/engines.md).
+	SeveralTerms = Condition{"several-terms", "sums products of one element", func(g *graph.Graph, n *graph.Node) bool {
+		x, axis := g.Value(n.Inputs[0]).Shape, -1
+		if n.Gemm().TransA {
+			axis = 0
+		}
+		a, ok := graph.Axis(axis, len(x))
+		return !ok || x[a].N != 1
+	}}
 	// UnitAlpha holds for an operator whose alpha is 1.
 	UnitAlpha = Condition{"unit-alpha", "has another alpha than 1", func(_ *graph.Graph, n *graph.Node) bool { return n.Alpha() == 1 }}
 	// CountedFloor holds for a pool whose average does not count padding, or whose windows do not reach beyond it: ONNX Runtime 1.32 divides

@@ -20,8 +20,8 @@ var OpenVINO = Target{
 	Ops: needing(TwoAxes, slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, NotOneColumn}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
-		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias}},
-		{Type: "MatMul", Role: Weighted},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias, SeveralTerms}},
+		{Type: "MatMul", Role: Weighted, Needs: []Condition{SeveralTerms}},
 
 		{Type: "Add", Role: Arithmetic},
 		// Padding counts as code 0 there, not as the number 0 (docs/engines.md).

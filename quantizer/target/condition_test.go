@@ -1,0 +1,33 @@
+package target
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph"
+	"qwb/internal/graphtest"
+)
+
+// OpenVINO's two conditions about small products, each with what is next to it.
+func TestConditionsOfOpenVINO(t *testing.T) {
+	for text, want := range map[string]bool{
+		"input x: f32[4,1]\nconst w: f32[1,8] = normal(1)\ny = MatMul(x, w) \"n\"\noutput y":                                false,
+		"input x: f32[4,2]\nconst w: f32[2,8] = normal(1)\ny = MatMul(x, w) \"n\"\noutput y":                                true,
+		"input x: f32[1,4]\nconst w: f32[1,8] = normal(1)\ny = Gemm(x, w) {transA=1} \"n\"\noutput y":                       false,
+		"input x: f32[1,1,6,5]\nconst w: f32[3,1,3,3] = normal(1)\ny = Conv(x, w) {dilations=[1,2]} \"n\"\noutput y":        false,
+		"input x: f32[1,1,6,6]\nconst w: f32[3,1,3,3] = normal(1)\ny = Conv(x, w) {dilations=[1,2]} \"n\"\noutput y":        true,
+		"input x: f32[1,1,6,5]\nconst w: f32[3,1,3,3] = normal(1)\ny = Conv(x, w) {dilations=[2,2]} \"n\"\noutput y":        true,
+		"input x: f32[1,2,6,4]\nconst w: f32[6,1,3,3] = normal(1)\ny = Conv(x, w) {group=2, strides=[1,2]} \"n\"\noutput y": false,
+	} {
+		g := graphtest.Parse(t, text)
+		graph.InferShapes(g)
+		id, _ := g.LookupNode("n")
+		n := g.Node(id)
+		holds := SeveralTerms.Holds
+		if n.Op == "Conv" {
+			holds = NotOneColumn.Holds
+		}
+		require.Equal(t, want, holds(g, n), text)
+	}
+}
