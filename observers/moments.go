@@ -16,8 +16,8 @@ type moments struct {
 	bins  []binMoments // of all octaves from the first to the last with values; one more at the end
 }
 
-// binMoments is what lies below a bin and in it. Of a bin without values density is the lower bound of the next one that has some, negative:
-// -Inf at the end.
+// binMoments is what lies below a bin and in it. Of a bin without values density is the lower bound of the next one that has some,
+// negative: -Inf at the end.
 type binMoments struct {
 	density float64
 	below   sums // of all values below the lower bound

@@ -209,45 +209,51 @@ func (b *Bench) thumbnails(_ context.Context, q struct {
 		}
 		r.Preprocess = words(pre)
 	}
-	list := set.Choose(want, q.Seed)
-	switch {
-	case len(q.Names) > 0:
-		list = nil
-		for i := range set.Len() {
-			if slices.Contains(q.Names, set.Name(i)) && len(list) < thumbnailsMost {
-				list = append(list, i)
-			}
+	return r, r.add(chosen(set, q.Names, want, q.Seed), set, shown, spec[0].Name)
+}
+
+// chosen are the samples of these names, without names as many as are wanted.
+func chosen(set *data.Set, names []string, want int, seed uint64) (list []int) {
+	if len(names) == 0 {
+		if list = set.Choose(want, seed); list != nil {
+			return list
 		}
-	case list == nil:
-		for i := range min(want, set.Len()) {
+	}
+	for i := range set.Len() {
+		if len(names) == 0 && i < want || slices.Contains(names, set.Name(i)) && len(list) < thumbnailsMost {
 			list = append(list, i)
 		}
 	}
+	return list
+}
+
+// add draws samples: what an input is fed with, and what is seen of it.
+func (r *Thumbnails) add(list []int, set, shown *data.Set, input string) error {
 	for _, i := range list {
 		fed, err := set.Sample(i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		seen, err := shown.Sample(i)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		t := Thumbnail{Name: fed.Name}
 		if fed.Label >= 0 {
 			t.Label = &fed.Label
 		}
-		t.Lo, t.Hi, t.Mean = span(fed.Feeds[spec[0].Name])
+		t.Lo, t.Hi, t.Mean = span(fed.Feeds[input])
 		lo, hi := 0.0, 255.0
 		if !set.Pictures() {
 			lo, hi = t.Lo, t.Hi
 			r.Note = "shown from the least to the largest number"
 		}
-		if !t.draw(seen.Feeds[spec[0].Name], lo, hi) {
+		if !t.draw(seen.Feeds[input], lo, hi) {
 			r.Note = "the first input is no picture: there is nothing to show"
 		}
 		r.Items = append(r.Items, t)
 	}
-	return r, nil
+	return nil
 }
 
 // words says what a preprocessing does.
