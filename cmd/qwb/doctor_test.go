@@ -155,7 +155,8 @@ output y
 	sample("4.npz", 5, 3)
 	f := findings(t, exitCheck, "m.onnx", "--data", "data")["refused"]
 	require.Contains(t, f.Text, `sample "4.npz": node "emb"`)
-	require.Contains(t, invoke("calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime").stderr, strings.TrimPrefix(f.Text, "data: "))
+	r := invoke("calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
+	require.Contains(t, r.stderr, strings.TrimPrefix(f.Text, "data: "))
 }
 
 func TestDoctorTriesPreprocessingsAndOffsets(t *testing.T) {
