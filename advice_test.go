@@ -99,7 +99,8 @@ func TestTrialsAreBounded(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, untried, "of two")
-	require.Regexp(t, "advice: each of [0-9]+ commands is run on a copy of the plan and measured on [0-9]+ samples; at most 1 trials", said.notes)
+	const note = "advice: each of [0-9]+ commands is run on a copy of the plan and measured on [0-9]+ samples; at most 1 trials"
+	require.Regexp(t, note, said.notes)
 }
 
 // Where an operator loses a part of the outputs beside others that are far larger, its bits are what is advised, whatever clipping makes of
