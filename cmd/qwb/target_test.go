@@ -128,8 +128,10 @@ func TestThePlatformInTheDocument(t *testing.T) {
 		{"multiplier: 16, shift: 40", "multiplier: 3, shift: 40", exitCheck, "integers differ; first at node"},
 	} {
 		require.NoError(t, os.WriteFile("narrow.yaml", []byte(strings.Replace(text, c.from, c.to, 1)), 0o644))
-		done(t, "calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "narrow.yaml", "-o", "narrow.plan.json")
-		r := invoke("verify", "narrow.plan.json")
+		r := invoke("calibrate", "m.onnx", "--data", "synthetic:4", "--platform", "narrow.yaml", "-o", "narrow.plan.json")
+		if r.code == 0 {
+			r = invoke("verify", "narrow.plan.json")
+		}
 		require.Equal(t, c.code, r.code, "%s: %s%s", c.to, r.stdout, r.stderr)
 		require.Contains(t, r.stderr, c.want)
 	}

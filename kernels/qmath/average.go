@@ -123,7 +123,7 @@ func (a *Average) each(p Profile) (err error) {
 	}
 	most := a.X.reach()*float64(a.X.Scale)/float64(a.Y.Scale) + math.Abs(float64(a.Y.ZeroPoint)) + 1
 	if most*float64(a.N) >= 1<<31 {
-		return fmt.Errorf("profile %s: the sum of %d codes on scale %g does not fit into int32", p.Name, a.N, a.Y.Scale)
+		return scaleErrorf("profile %s: the sum of %d codes on scale %g does not fit into int32", p.Name, a.N, a.Y.Scale)
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package qmath
 
 import (
-	"fmt"
 	"math"
 )
 
@@ -33,7 +32,7 @@ func (p Profile) prepareHardSwish(x, y Grid) (hardSwish, error) {
 	out, outExp := significand(float64(fine / y.Scale))
 	relu, rExp := significand(float64(fine / (float32(3) / 32768)))
 	if outExp > 0 || outExp < -15 || rExp > 16 {
-		return hardSwish{}, fmt.Errorf("profile %s: hard swish from scale %g to %g is outside TFLite's fixed point", p.Name, x.Scale, y.Scale)
+		return hardSwish{}, scaleErrorf("profile %s: hard swish from scale %g to %g is outside TFLite's fixed point", p.Name, x.Scale, y.Scale)
 	}
 	if rExp < -15 {
 		relu, rExp = 0, 0 // the fixed-point value rounds to 0 for every code

@@ -59,7 +59,7 @@ func (p Profile) Prepare(c Channel) (Multiplier, error) {
 // multiplier returns M and Shift of the factor f of an integer form; scales are named in its errors.
 func (p Profile) multiplier(f float64, scales ...float32) (Multiplier, error) {
 	if !(f < 1<<29) {
-		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of the scales %g is too large", p.Name, f, scales)
+		return Multiplier{}, scaleErrorf("profile %s: the factor %g of the scales %g is too large", p.Name, f, scales)
 	}
 	if p.Bits != 0 {
 		m, err := p.narrow(f)
@@ -79,7 +79,7 @@ func (p Profile) multiplier(f float64, scales ...float32) (Multiplier, error) {
 		m, shift = 0, 0
 	}
 	if wrong != "" {
-		return Multiplier{}, fmt.Errorf("profile %s: the factor %g of the scales %g is %s", p.Name, f, scales, wrong)
+		return Multiplier{}, scaleErrorf("profile %s: the factor %g of the scales %g is %s", p.Name, f, scales, wrong)
 	}
 	return Multiplier{M: m, Shift: shift}, nil
 }
@@ -109,7 +109,7 @@ func significand(f float64) (m, shift int32) {
 // finite reports a float factor that is 0 or infinite.
 func (p Profile) finite(m float32, scales ...float32) error {
 	if !Representable(m) {
-		return fmt.Errorf("profile %s: the scales %g give the factor %g", p.Name, scales, m)
+		return scaleErrorf("profile %s: the scales %g give the factor %g", p.Name, scales, m)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (p Profile) finite(m float32, scales ...float32) error {
 func (p Profile) scales(all ...float32) error {
 	for _, s := range all {
 		if !Representable(s) {
-			return fmt.Errorf("profile %s: scale %g is not a positive number", p.Name, s)
+			return scaleErrorf("profile %s: scale %g is not a positive number", p.Name, s)
 		}
 	}
 	return nil

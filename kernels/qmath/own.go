@@ -112,10 +112,10 @@ func (s Scaling) narrow(f float64) (Multiplier, error) {
 		m, right = m>>1, right-1
 	}
 	if right < 0 {
-		return Multiplier{}, fmt.Errorf("the factor %g needs more than the %d bits of the multiplier", f, s.Bits)
+		return Multiplier{}, scaleErrorf("the factor %g needs more than the %d bits of the multiplier", f, s.Bits)
 	}
 	if m == 0 && f >= 0x1p-32 { // a smaller one leaves nothing of any sum of 32 bits
-		return Multiplier{}, fmt.Errorf("the factor %g is 0 with right shifts of up to %d: the arithmetic needs longer ones", f, s.Most)
+		return Multiplier{}, scaleErrorf("the factor %g is 0 with right shifts of up to %d: the arithmetic needs longer ones", f, s.Most)
 	}
 	if m == 0 {
 		return Multiplier{}, nil

@@ -1,7 +1,6 @@
 package qmath
 
 import (
-	"fmt"
 	"math"
 )
 
@@ -30,7 +29,7 @@ func (p Profile) PrepareProduct(a, b, y Grid) (Product, error) {
 	var err error
 	switch fits := a.reach()*b.reach() <= math.MaxInt32; {
 	case !fits && p.Family == PowerOfTwo:
-		return Product{}, fmt.Errorf("profile %s: products of codes %g and %g from their zero points do not fit into int32", p.Name,
+		return Product{}, scaleErrorf("profile %s: products of codes %g and %g from their zero points do not fit into int32", p.Name,
 			a.reach(), b.reach())
 	case !fits:
 		m.Float = true

@@ -1,7 +1,5 @@
 package qmath
 
-import "fmt"
-
 // Rescale moves codes from one grid to another: what concatenation, data movement and a Q/DQ pair between two quantized
 // tensors need.
 type Rescale struct {
@@ -28,7 +26,7 @@ func (p Profile) PrepareRescale(x, y Grid) (Rescale, error) {
 	case XNNPACK:
 		f := x.Scale / y.Scale
 		if f < 0x1p-8 || f > 0x1p7 {
-			return Rescale{}, fmt.Errorf("profile %s: rescaling by %g (from %g to %g) is outside [2^-8, 2^7]", p.Name, f, x.Scale, y.Scale)
+			return Rescale{}, scaleErrorf("profile %s: rescaling by %g (from %g to %g) is outside [2^-8, 2^7]", p.Name, f, x.Scale, y.Scale)
 		}
 		r.Eighth = int32(HalfEven.Round(float64(256 * f)))
 		return r, nil

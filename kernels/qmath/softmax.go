@@ -72,7 +72,7 @@ func (p Profile) PrepareSoftmax(x, y Grid, n int) (Softmax, error) {
 
 func (s *Softmax) integer(p Profile) error {
 	if s.N < 1 || s.N > softmaxTerms || s.Y.Scale < 0x1p-22 {
-		return fmt.Errorf("profile %s: softmax of %d codes to scale %g; at most %d codes and a scale of at least 2^-22 fit", p.Name, s.N,
+		return scaleErrorf("profile %s: softmax of %d codes to scale %g; at most %d codes and a scale of at least 2^-22 fit", p.Name, s.N,
 			s.Y.Scale, softmaxTerms)
 	}
 	s.Form = SoftmaxInteger

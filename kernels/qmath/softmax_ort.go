@@ -1,7 +1,6 @@
 package qmath
 
 import (
-	"fmt"
 	"math"
 
 	"qwb/kernels/elementary"
@@ -13,7 +12,7 @@ func (s *Softmax) mlas(p Profile) error {
 	s.Form = SoftmaxMLAS
 	s.PerOutput = float32(math.Floor(float64(1 / s.Y.Scale)))
 	if s.N < 1 || s.PerOutput < 1 {
-		return fmt.Errorf("profile %s: softmax of %d codes to scale %g; the scale must not exceed 1", p.Name, s.N, s.Y.Scale)
+		return scaleErrorf("profile %s: softmax of %d codes to scale %g; the scale must not exceed 1", p.Name, s.N, s.Y.Scale)
 	}
 	scale := float64(s.X.Scale)
 	// A row of one code, the first step of a cache, is 1 whatever the code is, as in the engine: no term of it may overflow.
@@ -24,7 +23,7 @@ func (s *Softmax) mlas(p Profile) error {
 		s.Terms[d] = float32(elementary.Exp((up - float64(d)) * scale))
 	}
 	if most := s.Terms[0] * s.PerOutput; math.IsInf(float64(most), 0) {
-		return fmt.Errorf("profile %s: softmax of %d codes to scale %g overflows float32 in ONNX Runtime, whose result is undefined", p.Name,
+		return scaleErrorf("profile %s: softmax of %d codes to scale %g overflows float32 in ONNX Runtime, whose result is undefined", p.Name,
 			s.N, s.Y.Scale)
 	}
 	return nil

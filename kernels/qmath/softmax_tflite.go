@@ -1,7 +1,6 @@
 package qmath
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 )
@@ -20,7 +19,7 @@ func (s *Softmax) gemmlowp(p Profile) error {
 	}
 	f := min(float64(s.X.Scale)*(1<<(31-diffBits)), most)
 	if s.N < 1 || s.N >= 1<<sumBits || f <= 1 {
-		return fmt.Errorf("profile %s: softmax of %d codes of scale %g is outside TFLite's fixed point (below %d codes, scale above 2^-26)",
+		return scaleErrorf("profile %s: softmax of %d codes of scale %g is outside TFLite's fixed point (below %d codes, scale above 2^-26)",
 			p.Name, s.N, s.X.Scale, 1<<sumBits)
 	}
 	s.M.M, s.M.Shift = significand(f)

@@ -103,7 +103,7 @@ func (s *Sum) shifted(p Profile) (err error) {
 	}
 	f := twice / (float64(int64(1)<<s.Left) * float64(s.Y.Scale))
 	if f >= 1 {
-		return fmt.Errorf("profile %s: adding scales %g and %g for scale %g: the factor %g is not below 1", p.Name, s.A.Scale,
+		return scaleErrorf("profile %s: adding scales %g and %g for scale %g: the factor %g is not below 1", p.Name, s.A.Scale,
 			s.B.Scale, s.Y.Scale, f)
 	}
 	s.MY, err = p.multiplier(f, s.A.Scale, s.B.Scale, s.Y.Scale)
@@ -114,7 +114,7 @@ func (s *Sum) shifted(p Profile) (err error) {
 func (s *Sum) aligned(p Profile) error {
 	fa, fb := s.A.Scale/s.Y.Scale, s.B.Scale/s.Y.Scale
 	if min(fa, fb) < 0x1p-10 || max(fa, fb) >= 0x1p8 {
-		return fmt.Errorf("profile %s: adding scales %g and %g for scale %g: the factors %g and %g are outside [2^-10, 2^8)",
+		return scaleErrorf("profile %s: adding scales %g and %g for scale %g: the factors %g and %g are outside [2^-10, 2^8)",
 			p.Name, s.A.Scale, s.B.Scale, s.Y.Scale, fa, fb)
 	}
 	_, exp := math.Frexp(float64(max(fa, fb)))
@@ -136,7 +136,7 @@ func (s *Sum) exact(p Profile) error {
 	}
 	finer := min(ma.Shift, mb.Shift)
 	if max(ma.Shift, mb.Shift)-finer > 30 {
-		return fmt.Errorf("profile %s: adding scales %g and %g: more than 2^30 apart", p.Name, s.A.Scale, s.B.Scale)
+		return scaleErrorf("profile %s: adding scales %g and %g: more than 2^30 apart", p.Name, s.A.Scale, s.B.Scale)
 	}
 	s.Form, s.Right = SumAligned, int(1-finer)
 	s.MA.M, s.MB.M = 1<<(ma.Shift-finer), 1<<(mb.Shift-finer)

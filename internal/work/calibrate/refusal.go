@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
 	"qwb/internal/work/recipe"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
@@ -43,7 +45,11 @@ func writable(ctx context.Context, j *open.Job, m *open.Model, before *plan.Plan
 		if err != nil {
 			return false, ctx.Err()
 		}
-		return true, Refusal(ctx, j, m, out, t, sample, o.Threads)
+		err = Refusal(ctx, j, m, out, t, sample, o.Threads)
+		if scales := (*qmath.ScaleError)(nil); errors.As(err, &scales) {
+			return true, nil // of made-up ranges; the real ones may do
+		}
+		return true, err
 	}
 	_, err := try()
 	if err != nil && o.BorderCost == nil && ctx.Err() == nil {
