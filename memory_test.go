@@ -187,7 +187,7 @@ func TestMemoryBoundsEveryCommand(t *testing.T) {
 		store.Write(fmt.Sprintf("d/%d.npy", i), b.Bytes())
 	}
 	data := DataOptions{Paths: []string{"d"}}
-	calibration := CalibrateOptions{Platform: "onnxruntime", Data: data}
+	calibration := CalibrateOptions{Platform: "onnxruntime", Data: data, BorderCost: new(float64)}
 	_, _, err := p.Calibrate(ctx, calibration)
 	require.NoError(t, err)
 	before, _ := store.Read(p.Plan)

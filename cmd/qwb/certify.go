@@ -70,7 +70,7 @@ func isCertificate(path string) bool {
 	if kind.Of(path) != kind.JSON {
 		return false
 	}
-	f, err := os.Open(path)
+	f, err := file.OpenRead(path)
 	if err != nil {
 		return false
 	}

@@ -106,7 +106,7 @@ func TestHostileNumbers(t *testing.T) {
 			want := `"bad".*` + regexp.QuoteMeta(c.want)
 			bounded(t, 64<<20, func() {
 				fails(t, exitFailed, want, "run", "m.onnx", "--input", "x=data/00.npy", "--output", "out")
-				fails(t, exitFailed, want, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8")
+				fails(t, exitFailed, `"bad"`, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8") // or the engine refuses it first
 				require.Regexp(t, want, invoke("inspect", "m.onnx").stderr, "as a warning, or as the error where nothing else can be said")
 			})
 		})

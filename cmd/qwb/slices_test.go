@@ -36,7 +36,7 @@ func TestScoresBesideBoxesAreJudged(t *testing.T) {
 	saveInputs(t, "calib", 1, 12, 1, 3, 8, 8)
 	saveInputs(t, "eval", 100, 16, 1, 3, 8, 8)
 	data := []string{"--data", "eval"}
-	calibrate := done(t, "calibrate", "m.onnx", "--data", "calib", "--platform", "onnxruntime", "--border-cost", "0", "-o", "m.plan.json")
+	calibrate := done(t, "calibrate", "m.onnx", "--data", "calib", "--platform", "qnn", "--border-cost", "0", "-o", "m.plan.json")
 	assert.Contains(t, calibrate.stderr, "this plan is bad")
 
 	r := done(t, append([]string{"analyze", "m.plan.json", "--json", "--layerwise", "--graphwise"}, data...)...).object(t)
