@@ -127,10 +127,9 @@ func TestSanitizers(t *testing.T) {
 
 // Under an integer profile nothing between the borders is float.
 func TestIntegerProfilesHaveNoFloat(t *testing.T) {
-	tg, err := target.Find("onnxruntime")
-	require.NoError(t, err)
+	tg := lowertest.Whole()
 	for _, network := range []string{"mobilenet", "residual", "matrices"} {
-		g, set, _ := lowertest.Configured(t, lowertest.Networks[network], tg.Name)
+		g, set, _ := lowertest.ConfiguredFor(t, lowertest.Networks[network], tg)
 		p, err := lowered(g, set, tg, "tflite2")
 		require.NoError(t, err)
 		p.Steps = slices.DeleteFunc(p.Steps, func(s lower.Step) bool {

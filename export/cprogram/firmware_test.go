@@ -24,11 +24,12 @@ import (
 	"qwb/quantizer/target"
 )
 
-// network is a small network for onnxruntime under a profile.
+// network is a small network under a profile, on integers to its end.
 func network(t *testing.T, name, profile string) (*lower.Program, map[string]*tensor.Tensor) {
 	t.Helper()
-	g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], "onnxruntime")
-	p, err := lowered(g, set, &target.ONNXRuntime, profile)
+	tg := lowertest.Whole()
+	g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Networks[name], tg)
+	p, err := lowered(g, set, tg, profile)
 	require.NoError(t, err)
 	return p, feeds
 }

@@ -17,7 +17,6 @@ import (
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
-	"qwb/quantizer/target"
 )
 
 // made is a network whose patterns are known: a stem, then parts in the given order. Sizes and weights differ from part to part.
@@ -68,8 +67,9 @@ func patterns(t *testing.T, text, profile string) (dir string, p *lower.Program,
 	t.Helper()
 	pr, err := qmath.ProfileNamed(profile)
 	require.NoError(t, err)
-	g, set, feeds := lowertest.ConfiguredFor(t, text, &target.ONNXRuntime)
-	p, err = lower.Compile(g, set, &target.ONNXRuntime, pr)
+	tg := lowertest.Whole()
+	g, set, feeds := lowertest.ConfiguredFor(t, text, tg)
+	p, err = lower.Compile(g, set, tg, pr)
 	require.NoError(t, err)
 	e, err := program.New(p, program.Reference, 1)
 	require.NoError(t, err)

@@ -21,17 +21,15 @@ import (
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
-	"qwb/quantizer/target"
 )
 
 // dumped writes the vectors of a small network into a new folder.
 func dumped(t *testing.T, network, profile string) string {
 	t.Helper()
-	tg, err := target.Find("onnxruntime")
-	require.NoError(t, err)
+	tg := lowertest.Whole()
 	pr, err := qmath.ProfileNamed(profile)
 	require.NoError(t, err)
-	g, set, feeds := lowertest.Configured(t, lowertest.Networks[network], tg.Name)
+	g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Networks[network], tg)
 	p, err := lower.Compile(g, set, tg, pr)
 	require.NoError(t, err)
 	e, err := program.New(p, program.Reference, 1)

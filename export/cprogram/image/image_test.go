@@ -25,15 +25,15 @@ import (
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program"
-	"qwb/quantizer/target"
 )
 
 func lowered(t *testing.T, network, profile string) (*lower.Program, map[string]*tensor.Tensor) {
 	t.Helper()
-	g, set, feeds := lowertest.Configured(t, lowertest.Networks[network], "onnxruntime")
+	tg := lowertest.Whole()
+	g, set, feeds := lowertest.ConfiguredFor(t, lowertest.Networks[network], tg)
 	pr, err := qmath.ProfileNamed(profile)
 	require.NoError(t, err)
-	p, err := lower.Compile(g, set, &target.ONNXRuntime, pr)
+	p, err := lower.Compile(g, set, tg, pr)
 	require.NoError(t, err)
 	return p, feeds
 }

@@ -6,6 +6,7 @@ package lowertest
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -240,6 +241,16 @@ func ConfiguredBy(t testing.TB, text string, tg *target.Target, strategy string)
 	g := graphtest.Parse(t, text)
 	set, feeds := configure(t, g, tg, strategy)
 	return g, set, feeds
+}
+
+// Whole is onnxruntime with its ends on integers: the networks that it has operators for are on integers from border to border.
+func Whole() *target.Target {
+	tg := target.ONNXRuntime
+	tg.Ops = slices.Clone(tg.Ops)
+	for i := range tg.Ops {
+		tg.Ops[i].FloatEnd = false
+	}
+	return &tg
 }
 
 // Configure is ConfiguredFor for a graph.
