@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 )
@@ -47,10 +48,24 @@ func integerBorders(p *lower.Program, o Options) error {
 			}
 			s := &p.Steps[k]
 			if _, ok := s.Op.(*lower.Dequantize); !ok {
-				return fmt.Errorf("output %q has no integers, %s %q computes it in float: use float32", name, s.Op.Name(), p.Name(s.ID))
+				return noIntegers(p, id, s)
 			}
 			p.Outputs[i] = s.Inputs[0]
 		}
 	}
 	return nil
+}
+
+// noIntegers says what computes output id in step s as float, and what to do.
+func noIntegers(p *lower.Program, id lower.TensorID, s *lower.Step) error {
+	op, name, ways := s.Op.Name(), p.Name(s.ID), ""
+	if _, ok := s.Op.(*lower.Island); ok {
+		if v := p.Tensors[id].Value; v != graph.NoValue && p.Graph.Producer(v) != graph.NoNode {
+			n := p.Graph.Node(p.Graph.Producer(v))
+			op, name = n.Op, n.Name
+		}
+		ways = fmt.Sprintf(", qwb set %s domain=int where the platform has it on integers,", name)
+	}
+	return fmt.Errorf("output %q has no integers, %s %q computes it in float: use float32%s or a platform that writes integers, "+
+		"such as tflite_int8", p.Tensors[id].Name, op, name, ways)
 }

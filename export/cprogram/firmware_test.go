@@ -291,12 +291,23 @@ func TestBorderErrors(t *testing.T) {
 	}
 	moves, _ := network(t, "moves", "tflite2")
 	require.ErrorIs(t, write(moves, cprogram.Options{Context: graphtest.NewEnding(0)}), context.Canceled)
-	g, set, _ := lowertest.Configured(t, lowertest.Networks["resnet"], "trt_int8")
-	tg, err := target.Find("trt_int8")
-	require.NoError(t, err)
-	q, err := lowered(g, set, tg, "trt")
-	require.NoError(t, err)
-	require.ErrorContains(t, write(q, cprogram.Options{Outputs: true}), "computes it in float: use float32")
+	tflite := " or a platform that writes integers, such as tflite_int8"
+	for _, c := range []struct{ text, platform, profile, want string }{
+		{lowertest.Networks["resnet"], "trt_int8", "trt", `output "h" has no integers, Mul "swish" computes it in float: use float32, ` +
+			"qwb set swish domain=int where the platform has it on integers,"},
+		{lowertest.Networks["mobilenet"], "onnxruntime", "tflite2",
+			`output "z" has no integers, Softmax "soft" computes it in float: use float32, ` +
+				"qwb set soft domain=int where the platform has it on integers,"},
+		{"input x: f32[2,4]\nconst w: f32[4,3] = normal(1)\ny = Gemm(x, w) \"fc\"\noutput y\n", "onnxruntime", "tflite2",
+			`output "y" has no integers, Gemm "fc" computes it in float: use float32`},
+	} {
+		g, set, _ := lowertest.Configured(t, c.text, c.platform)
+		tg, err := target.Find(c.platform)
+		require.NoError(t, err)
+		q, err := lowered(g, set, tg, c.profile)
+		require.NoError(t, err)
+		require.EqualError(t, write(q, cprogram.Options{Outputs: true}), "export c: "+c.want+tflite)
+	}
 	p.Steps = append(p.Steps, lower.Step{ID: 0, Inputs: p.Inputs, Outputs: p.Steps[0].Outputs, Op: &lower.Island{}})
 	require.ErrorContains(t, write(p, cprogram.Options{Inputs: true}), `input "x" has no one type of integers`)
 }
