@@ -90,7 +90,9 @@ func scaled(x []float32, blocks int, factor func(c int) float32) {
 func twice(c int) float32 { return float32(int(1) << (c % 8)) }
 
 // LostPart is a plan whose last operator loses most of its outputs beside two that are far larger.
-var LostPart = Patient{Samples: 24, Platform: "qnn", edit: func(c map[string][]float32) { scaled(c["w5"][:2*288], 1, func(int) float32 { return 900 }) }}
+var LostPart = Patient{Samples: 24, Platform: "qnn", edit: func(c map[string][]float32) {
+	scaled(c["w5"][:2*288], 1, func(int) float32 { return 900 })
+}}
 
 // Patients are twelve illnesses, one for each cause.
 var Patients = []Patient{

@@ -21,7 +21,8 @@ const triedBytes = 256 << 20
 
 // Refusal is what an export of a plan in its platform's usual format would be refused for, by the arithmetic or by the writer of the
 // format; nil for nothing. sample is the first one, which also gives the sizes that the model leaves open. Nothing is verified, and nothing
-// is left behind. Large networks are not tried, and no platform from a file that names no format: whoever has one may not want the usual one.
+// is left behind. Large networks are not tried, and no platform from a file that names no format: whoever has one may not want the usual
+// one.
 func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, sample map[string]*tensor.Tensor, threads int) error {
 	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, p.Target.Format)
 	unnamed := err == nil && f.Targets == nil && p.Target.Format == "" && !target.IsBuiltin(p.Target.Name)
