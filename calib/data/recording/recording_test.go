@@ -93,7 +93,6 @@ func TestArchivesOfAFolder(t *testing.T) {
 	require.EqualError(t, err, "ro: recordings of 2 samples: name the one of the sample that is compared, for example ro/00000.npz")
 }
 
-
 // TestOneFileOfTwoNames: a file whose name is that of two tensors is none of them for sure.
 func TestOneFileOfTwoNames(t *testing.T) {
 	fs := fstest.MapFS{"f/a_b.npy": npyOf(t, codes(1, 2)), "f/c_d.npy": npyOf(t, codes(3)), "g/0.npy": npyOf(t, codes(4)),
