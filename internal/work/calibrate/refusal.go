@@ -19,6 +19,7 @@ import (
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
+	"qwb/reports"
 )
 
 // writable refuses, before anything runs, a model whose plan the platform's format has no form for, with all reasons. The plan is that of
@@ -79,6 +80,9 @@ func refused(ctx context.Context, j *open.Job, m *open.Model, out *planning.Deri
 	return err
 }
 
+// mostlyFloat is the share of the work on integers below which a refusal names it: there, that is the larger news.
+const mostlyFloat = 0.5
+
 // Refusal is why the format of a platform has no form for what was derived for it; nil where it has one. sample is the first of the data.
 func Refusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, t *target.Target, sample map[string]*tensor.Tensor,
 	threads int) error {
@@ -90,7 +94,11 @@ func Refusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Deri
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return fmt.Errorf("calibrate: a plan for %s could not be exported: %w", t.Name, err)
+		share := ""
+		if s := planning.IntegerShare(out.Graph, out.Set); s != nil && *s < mostlyFloat {
+			share = ", with " + reports.IntegerShare(s) + ","
+		}
+		return fmt.Errorf("calibrate: a plan for %s%s could not be exported: %w", t.Name, share, err)
 	}
 	warnUntouched(j, out, t)
 	return nil
