@@ -96,9 +96,9 @@ func Refusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Deri
 	case err != nil:
 		share := ""
 		if s := planning.IntegerShare(out.Graph, out.Set); s != nil && *s < mostlyFloat {
-			share = ", with " + reports.IntegerShare(s) + ","
+			share = "; it would have " + reports.IntegerShare(s)
 		}
-		return fmt.Errorf("calibrate: a plan for %s%s could not be exported: %w", t.Name, share, err)
+		return fmt.Errorf("calibrate: a plan for %s could not be exported: %w%s", t.Name, err, share)
 	}
 	warnUntouched(j, out, t)
 	return nil
