@@ -73,6 +73,9 @@ func refused(ctx context.Context, j *open.Job, m *open.Model, out *planning.Deri
 	if err == nil || len(o.Data.Paths) == 0 {
 		return err
 	}
+	if ctx.Err() != nil {
+		return keep(j, stats, stats.Samples(), j.StatsFile(), err)
+	}
 	file := planning.PartFile(j, j.StatsFile())
 	if planning.SaveStats(j, stats, stats.Samples(), file) == nil {
 		j.Note("%s keeps the statistics: calibrating for another platform reads no data again", file)
