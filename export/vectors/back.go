@@ -332,7 +332,7 @@ func sameWords(text, elements []byte, size, digits int) error {
 		if at < len(text) {
 			c = text[at]
 		}
-		d := hexDigit[c]
+		d := export.HexDigits[c]
 		switch {
 		case d < 16 && x>>60 == 0:
 			x, some = x<<4|uint64(d), true
@@ -349,17 +349,3 @@ func sameWords(text, elements []byte, size, digits int) error {
 	}
 	return nil
 }
-
-// hexDigit is the value of a character, 16 where it is no digit.
-var hexDigit = func() (t [256]byte) {
-	for c := range t {
-		t[c] = 16
-	}
-	for i, c := range "0123456789abcdef" {
-		t[c] = byte(i)
-	}
-	for i, c := range "ABCDEF" {
-		t[c] = byte(10 + i)
-	}
-	return t
-}()

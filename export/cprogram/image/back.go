@@ -106,8 +106,9 @@ func load(memory, text []byte) error {
 	for i := 0; i < len(text); {
 		c := text[i]
 		switch {
-		case digits[c] < 16 && i+1 < len(text) && digits[text[i+1]] < 16 && at < len(memory) && (i+2 == len(text) || text[i+2] <= ' '):
-			memory[at] = digits[c]<<4 | digits[text[i+1]]
+		case export.HexDigits[c] < 16 && i+1 < len(text) && export.HexDigits[text[i+1]] < 16 && at < len(memory) &&
+			(i+2 == len(text) || text[i+2] <= ' '):
+			memory[at] = export.HexDigits[c]<<4 | export.HexDigits[text[i+1]]
 			at++
 			i += 2
 		case c == '\n':
@@ -135,20 +136,6 @@ func load(memory, text []byte) error {
 	}
 	return nil
 }
-
-// digits are the values of hexadecimal digits, 16 of other characters.
-var digits = func() (t [256]byte) {
-	for c := range t {
-		t[c] = 16
-	}
-	for i, c := range "0123456789abcdef" {
-		t[c] = byte(i)
-	}
-	for i, c := range "ABCDEF" {
-		t[c] = byte(10 + i)
-	}
-	return t
-}()
 
 // sizes of the elements of constants, by their types in C.
 var sizes = map[string]int{"int8_t": 1, "uint8_t": 1, "int16_t": 2, "uint16_t": 2, "int32_t": 4, "uint32_t": 4, "int64_t": 8,
