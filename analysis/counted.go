@@ -36,7 +36,7 @@ func countsOf(g *graph.Graph) *counts {
 		spec := n.Spec()
 		differs, counted := spec == nil || spec.Kind == graph.KindControl, false
 		by, sizes := sizing[n.Op]
-		sizes = sizes && (n.Domain == "" || n.Domain == "ai.onnx")
+		sizes = sizes && n.IsONNX()
 		for i, v := range n.Inputs {
 			if v == graph.NoValue || g.Const(v) != nil {
 				continue

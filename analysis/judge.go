@@ -79,7 +79,7 @@ func (j *Judge) Runs() *graph.Graph {
 func findLogits(g *graph.Graph, v graph.ValueID) logits {
 	for p := g.Producer(v); p != graph.NoNode; p = g.Producer(v) {
 		n := g.Node(p)
-		if n.Domain != "" && n.Domain != "ai.onnx" {
+		if !n.IsONNX() {
 			break
 		}
 		switch n.Op {

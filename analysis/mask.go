@@ -21,7 +21,7 @@ const (
 func findReader(g *graph.Graph, v graph.ValueID) logits {
 	for _, u := range g.Uses(v) {
 		n := g.Node(u.Node)
-		if (n.Op == "Softmax" || n.Op == "LogSoftmax") && (n.Domain == "" || n.Domain == "ai.onnx") {
+		if (n.Op == "Softmax" || n.Op == "LogSoftmax") && n.IsONNX() {
 			l := logits{node: u.Node, value: v}
 			l.axis, l.flatten = graph.SoftmaxAxis(n, g.Opset(""))
 			return l

@@ -170,7 +170,7 @@ func (f sliceFinder) find(v graph.ValueID, depth int) layout {
 		return layout{}
 	}
 	n := f.g.Node(p)
-	if n.Domain != "" && n.Domain != "ai.onnx" || n.Input(0) == graph.NoValue {
+	if !n.IsONNX() || n.Input(0) == graph.NoValue {
 		return layout{}
 	}
 	in := n.Input(0)

@@ -118,7 +118,7 @@ func (a *analyzer) before(stage int) func(graph.NodeID) bool {
 
 // takesBatches reports whether a node computes every sample of a batch alone, and whether that is worth a batch.
 func (a *analyzer) takesBatches(n *graph.Node, shapes [][]int) bool {
-	if n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1 || shapes[n.Outputs[0]] == nil {
+	if !n.IsONNX() || len(n.Outputs) != 1 || shapes[n.Outputs[0]] == nil {
 		return false
 	}
 	out := shapes[n.Outputs[0]]

@@ -237,7 +237,7 @@ func (t *topology) rounds(id tqc.SlotID) bool {
 
 // opName is the operator with its domain, if that is not ONNX's.
 func opName(n *graph.Node) string {
-	if n.Domain == "" || n.Domain == "ai.onnx" {
+	if n.IsONNX() {
 		return n.Op
 	}
 	return fmt.Sprintf("%s::%s", n.Domain, n.Op)

@@ -14,7 +14,7 @@ const coarser = 1 << 16
 func (r *renderer) addends() error {
 	for _, id := range r.order {
 		n := r.g.Node(id)
-		if n.Op != "Add" && n.Op != "Sub" || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) != 2 || r.set.Domains[id] != tqc.DomainInt {
+		if n.Op != "Add" && n.Op != "Sub" || !n.IsONNX() || len(n.Inputs) != 2 || r.set.Domains[id] != tqc.DomainInt {
 			continue
 		}
 		y, scale, ok := r.reach(r.set.Output(id, 0))

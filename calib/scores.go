@@ -48,7 +48,7 @@ func producerOf(g *graph.Graph, v graph.ValueID) *graph.Node {
 	if v == graph.NoValue || g.Producer(v) == graph.NoNode {
 		return nil
 	}
-	if n := g.Node(g.Producer(v)); n.Domain == "" || n.Domain == "ai.onnx" {
+	if n := g.Node(g.Producer(v)); n.IsONNX() {
 		return n
 	}
 	return nil

@@ -44,7 +44,7 @@ const maxAxisTaps = 64
 func newSummer(g *graph.Graph, id graph.NodeID, table *kernels.Table) *summer {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
-	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || n.Input(0) == graph.NoValue ||
+	if !n.IsONNX() || w == nil || w.DType != tensor.Float32 || n.Input(0) == graph.NoValue ||
 		g.Const(n.Input(0)) != nil {
 		return nil
 	}

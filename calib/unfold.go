@@ -52,7 +52,7 @@ type unfoldAxis struct {
 func NewUnfold(g *graph.Graph, id graph.NodeID) (*Unfold, error) {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
-	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 {
+	if !n.IsONNX() || w == nil || w.DType != tensor.Float32 {
 		return nil, fmt.Errorf("node %q (%s): there are no rows of an input without a constant weight", n.Name, n.Op)
 	}
 	u := &Unfold{node: n, weight: slices.Clone(w.Shape)}

@@ -13,7 +13,7 @@ type Linear struct {
 // LinearOf returns how the weight of a node multiplies; it stands at input at, 0 for a MatMul whose left operand is the weight. False for
 // other operators, ranks that do not fit, and numbers of groups that do not divide the channels.
 func LinearOf(n *Node, at int, shape []int) (l Linear, ok bool) {
-	if n.Domain != "" && n.Domain != "ai.onnx" || len(shape) < 2 {
+	if !n.IsONNX() || len(shape) < 2 {
 		return l, false
 	}
 	rank := len(shape)

@@ -86,6 +86,9 @@ func Spec(domain, op string) *OpSpec {
 	return opIndex[opKey{domain, op}]
 }
 
+// IsONNX reports whether the node's operator is of ONNX's own domain, "" or "ai.onnx".
+func (n *Node) IsONNX() bool { return n.Domain == "" || n.Domain == "ai.onnx" }
+
 // Spec returns the description of the node's operator, nil if it is unknown.
 func (n *Node) Spec() *OpSpec {
 	if n.own != nil {

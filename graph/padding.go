@@ -89,7 +89,7 @@ func (h *hiding) find(order []NodeID) (real float64, found bool) {
 	h.of[h.mask] = two{0, 1}
 	for _, id := range order {
 		n := h.g.Node(id)
-		if n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) == 0 {
+		if !n.IsONNX() || len(n.Inputs) == 0 {
 			continue
 		}
 		if x, ok := h.of[n.Input(0)]; ok && n.Spec() != nil && n.Spec().Kind == KindSoftmax {

@@ -65,7 +65,7 @@ func begins(shape, with Shape) bool {
 // rolesBehind are those of an output of a node, nil where nothing is known of them.
 func rolesBehind(g *Graph, n *Node, output int, of [][]role) []role {
 	spec := n.Spec()
-	if spec == nil || len(n.Inputs) == 0 || n.Domain != "" && n.Domain != "ai.onnx" && spec.Kind != KindActivation {
+	if spec == nil || len(n.Inputs) == 0 || !n.IsONNX() && spec.Kind != KindActivation {
 		return nil
 	}
 	first := n.Input(0)

@@ -8,7 +8,7 @@ import "qwb/graph/tensor"
 func (g *Graph) Pointwise(id NodeID) bool {
 	n := g.Node(id)
 	s := n.Spec()
-	if s == nil || n.Domain != "" && n.Domain != "ai.onnx" || s.Kind != KindActivation && s.Kind != KindElementwise || len(n.Outputs) != 1 {
+	if s == nil || !n.IsONNX() || s.Kind != KindActivation && s.Kind != KindElementwise || len(n.Outputs) != 1 {
 		return false
 	}
 	if d := g.Value(n.Outputs[0]).DType; d != tensor.Float32 && d != tensor.Undefined {

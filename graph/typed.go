@@ -139,7 +139,7 @@ func (n *Node) Limits() (lo, hi float32) {
 func LimitsOf(n *Node, opset int64, constant func(ValueID) *tensor.Tensor) (lo, hi float32, ok bool) {
 	lo, hi = float32(math.Inf(-1)), float32(math.Inf(1))
 	switch {
-	case n.Domain != "" && n.Domain != "ai.onnx":
+	case !n.IsONNX():
 		return lo, hi, false
 	case n.Op == "Relu":
 		return 0, hi, true

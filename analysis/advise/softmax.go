@@ -35,7 +35,7 @@ func softmax(f *Facts) []Finding {
 	var list []tail
 	for _, id := range f.Graph.Nodes() {
 		n := f.Graph.Node(id)
-		if n.Op != "Softmax" && n.Op != "LogSoftmax" || n.Domain != "" && n.Domain != "ai.onnx" {
+		if n.Op != "Softmax" && n.Op != "LogSoftmax" || !n.IsONNX() {
 			continue
 		}
 		t := tail{id: id}

@@ -45,7 +45,7 @@ func layers(g *graph.Graph, set *tqc.Set) ([]layer, error) {
 func weighted(g *graph.Graph, id graph.NodeID) bool {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
-	if n.Domain != "" && n.Domain != "ai.onnx" || w == nil || w.DType != tensor.Float32 || len(n.Outputs) != 1 ||
+	if !n.IsONNX() || w == nil || w.DType != tensor.Float32 || len(n.Outputs) != 1 ||
 		n.Input(0) == graph.NoValue || g.Const(n.Inputs[0]) != nil {
 		return false
 	}

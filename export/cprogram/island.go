@@ -169,7 +169,7 @@ func (w *writer) operator(g *graph.Graph, n *graph.Node, in []*value, shapes [][
 		}
 	}
 	f, ok := operators()[n.Op]
-	if !ok || n.Domain != "" && n.Domain != "ai.onnx" {
+	if !ok || !n.IsONNX() {
 		return nil, fmt.Errorf("the operator has no form in C; those that have: %s", known())
 	}
 	return only(f(w, g, n, in, shapes[0]))

@@ -282,7 +282,7 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 }
 
 func (b *builder) float(s *lower.Step, part *graph.Graph, n *graph.Node, names map[graph.ValueID]string) error {
-	if n.Domain != "" && n.Domain != "ai.onnx" || !slices.Contains(floats, n.Op) {
+	if !n.IsONNX() || !slices.Contains(floats, n.Op) {
 		if b.target.Op(n) != nil {
 			return errors.New("ESP-DL does not compute it in float; domain=int may quantize it")
 		}

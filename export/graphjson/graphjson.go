@@ -130,7 +130,7 @@ func describe(in *export.Input) (*Document, error) {
 		n := g.Node(id)
 		node := Node{Name: n.Name, Op: n.Op, Inputs: []string{}, Outputs: []string{}, Domain: in.Set.Domains[id].String(), Why: in.Set.Why[id],
 			Slots: []Slot{}}
-		if n.Domain != "" && n.Domain != "ai.onnx" {
+		if !n.IsONNX() {
 			node.Op = n.Domain + "::" + n.Op
 		}
 		if with := in.Set.Fused[id]; with != graph.NoNode {

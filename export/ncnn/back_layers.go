@@ -157,7 +157,7 @@ func activationOf(typ int, numbers []float32) string {
 // asked is what a node of the model wants of its layer; nil: nothing that is known here.
 func (r *recoverer) asked(n *graph.Node) []string {
 	g := r.fixed
-	if n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) == 0 || n.Inputs[0] == graph.NoValue {
+	if !n.IsONNX() || len(n.Inputs) == 0 || n.Inputs[0] == graph.NoValue {
 		return nil
 	}
 	if act := actsAs(n, g); act != "" {

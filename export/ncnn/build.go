@@ -365,7 +365,7 @@ func (b *builder) node(id graph.NodeID) error {
 		return nil
 	}
 	write, ok := writers[n.Op]
-	if !ok || n.Domain != "" && n.Domain != "ai.onnx" {
+	if !ok || !n.IsONNX() {
 		return errors.New("ncnn has no layer for it that this exporter knows")
 	}
 	return write(b, id, n)

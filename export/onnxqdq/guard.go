@@ -126,7 +126,7 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 			c.any = c.any || p != graph.NoNode && is(g.Node(p), dequantizeLinear)
 		}
 		return carried{c.any, c.any, c.any && is(n, "MatMul", "Gemm")}
-	case !through || n.Domain != "" && n.Domain != "ai.onnx":
+	case !through || !n.IsONNX():
 		return carried{}
 	}
 	for _, x := range n.Inputs {

@@ -89,7 +89,7 @@ type folder struct {
 
 func (f *folder) standard(id graph.NodeID) bool {
 	n := f.g.Node(id)
-	return n.Domain == "" || n.Domain == "ai.onnx"
+	return n.IsONNX()
 }
 
 // codes is a tensor of integers with its scale and zero point.

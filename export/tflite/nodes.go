@@ -181,7 +181,7 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 		}
 		out[k] = values[id]
 	}
-	if n.Domain != "" && n.Domain != "ai.onnx" {
+	if !n.IsONNX() {
 		return fmt.Errorf("operators of %s have no form in the file", n.Domain)
 	}
 	if i := slices.IndexFunc(slices.Concat(in, out), func(v *value) bool { return v != nil && castAlone(v.typ) }); i >= 0 && n.Op != "Cast" {

@@ -45,7 +45,7 @@ func (c *chain) follow() valueID {
 			break
 		}
 		n := p.s.g.Node(use.Node)
-		if n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue {
+		if !n.IsONNX() || len(n.Outputs) != 1 || n.Outputs[0] == graph.NoValue {
 			break
 		}
 		op, two := operations[n.Op]

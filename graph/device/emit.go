@@ -22,7 +22,7 @@ type emission struct {
 type emitter func(e *emission) error
 
 func (e *emission) emit() error {
-	if e.n.Domain != "" && e.n.Domain != "ai.onnx" {
+	if !e.n.IsONNX() {
 		return onHost("no kernel of domain " + e.n.Domain)
 	}
 	f := emitters[e.n.Op]

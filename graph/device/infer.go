@@ -114,7 +114,7 @@ var random = map[string]bool{"RandomNormal": true, "RandomUniform": true, "Rando
 
 // shapeOf returns what Shape and Size give, nil for other nodes.
 func (p *Plan) shapeOf(n *graph.Node) *tensor.Tensor {
-	if n.Domain != "" && n.Domain != "ai.onnx" || n.Op != "Shape" && n.Op != "Size" {
+	if !n.IsONNX() || n.Op != "Shape" && n.Op != "Size" {
 		return nil
 	}
 	shape := p.vals[n.Inputs[0]].shape

@@ -103,7 +103,7 @@ func (e *emission) epilogue(i int, layout tensor.Layout) epilogue {
 			return ep
 		}
 		n := g.Node(use.Node)
-		if n.Op != "Add" || n.Domain != "" && n.Domain != "ai.onnx" || len(n.Inputs) != 2 {
+		if n.Op != "Add" || !n.IsONNX() || len(n.Inputs) != 2 {
 			return ep
 		}
 		v := n.Inputs[1-use.Index]

@@ -57,11 +57,9 @@ func (s *sessionState) findChains() {
 	}
 }
 
-func onnxDomain(n *graph.Node) bool { return n.Domain == "" || n.Domain == "ai.onnx" }
-
 // elementOf returns what a node computes of each element, nil if it is not elementwise.
 func elementOf(g *graph.Graph, n *graph.Node, constant func(graph.ValueID) *tensor.Tensor) *element {
-	if !onnxDomain(n) {
+	if !n.IsONNX() {
 		return nil
 	}
 	version := g.Opset(n.Domain)

@@ -30,7 +30,7 @@ func (s *sessionState) findFusions() {
 	for i := range s.steps {
 		st := &s.steps[i]
 		adds, ok := fusedOps[st.node.Op]
-		if !ok || !onnxDomain(st.node) || len(st.node.Outputs) != 1 || st.node.Outputs[0] == graph.NoValue {
+		if !ok || !st.node.IsONNX() || len(st.node.Outputs) != 1 || st.node.Outputs[0] == graph.NoValue {
 			continue
 		}
 		for v := st.node.Outputs[0]; ; {
@@ -49,7 +49,7 @@ func (s *sessionState) findFusions() {
 				st.followers = append(st.followers, f)
 				break
 			}
-			if !adds || n.Op != "Add" || !onnxDomain(n) || len(n.Inputs) != 2 {
+			if !adds || n.Op != "Add" || !n.IsONNX() || len(n.Inputs) != 2 {
 				break
 			}
 			if f.other = n.Inputs[1-use.Index]; !s.knownBefore(f.other, int32(i)) {

@@ -29,7 +29,7 @@ func (s *sessionState) findJoins() {
 	s.seats = map[graph.ValueID]seat{}
 	for i := range s.steps {
 		n := s.steps[i].node
-		if n.Op != "Concat" || !onnxDomain(n) || n.Axis() != 1 {
+		if n.Op != "Concat" || !n.IsONNX() || n.Axis() != 1 {
 			continue
 		}
 		info := &joinInfo{}
@@ -63,7 +63,7 @@ func (s *sessionState) channelsOf(v graph.ValueID) int {
 		}
 		n := s.g.Node(p)
 		switch {
-		case !onnxDomain(n):
+		case !n.IsONNX():
 			return 0
 		case n.Op == "Conv":
 			if w := s.g.Const(n.Inputs[1]); w != nil && len(w.Shape) > 2 {

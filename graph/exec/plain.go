@@ -15,7 +15,7 @@ var plainEvals = slices.Concat(plainGemmEvals, plainConvEvals, plainPoolEvals, p
 
 // findPlain returns the plain evaluator of a node, nil if there is none.
 func findPlain(n *graph.Node) *evaluator {
-	if !onnxDomain(n) {
+	if !n.IsONNX() {
 		return nil
 	}
 	for i := range plainEvals {

@@ -81,7 +81,7 @@ func (a apartness) holds(nodes []*graph.Node) bool {
 
 // rankApart returns the rank of a node's result if its samples are those of its inputs, else 0.
 func (a apartness) rankApart(n *graph.Node, rank []int) int {
-	if spec := n.Spec(); !onnxDomain(n) || n.Input(0) == graph.NoValue || spec != nil && len(n.Inputs) < spec.MinIn {
+	if spec := n.Spec(); !n.IsONNX() || n.Input(0) == graph.NoValue || spec != nil && len(n.Inputs) < spec.MinIn {
 		return 0
 	}
 	r := rank[n.Inputs[0]]

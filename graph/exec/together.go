@@ -39,7 +39,7 @@ func together(g *graph.Graph, order []graph.NodeID) []graph.NodeID {
 
 // shares reports whether a node may be computed together with others that read its first input: a product by constant weights.
 func shares(g *graph.Graph, n *graph.Node) bool {
-	if !onnxDomain(n) || !slices.Contains([]string{"Conv", "Gemm", "MatMul"}, n.Op) || len(n.Inputs) < 2 || g.Const(n.Inputs[0]) != nil {
+	if !n.IsONNX() || !slices.Contains([]string{"Conv", "Gemm", "MatMul"}, n.Op) || len(n.Inputs) < 2 || g.Const(n.Inputs[0]) != nil {
 		return false
 	}
 	for _, v := range n.Inputs[1:] {

@@ -20,7 +20,7 @@ func branches(c *Context) error {
 		done = true
 		ifs := slices.DeleteFunc(c.G.Nodes(), func(id graph.NodeID) bool {
 			n := c.G.Node(id)
-			return n.Op != "If" || !isONNX(n.Domain) || n.Input(0) == graph.NoValue
+			return n.Op != "If" || !n.IsONNX() || n.Input(0) == graph.NoValue
 		})
 		if len(ifs) == 0 {
 			return nil

@@ -15,7 +15,7 @@ var Casts = Pass{
 
 func castToSame(c *Context, id graph.NodeID) (*Patch, error) {
 	n := c.G.Node(id)
-	if n.Op != "Cast" || !isONNX(n.Domain) {
+	if n.Op != "Cast" || !n.IsONNX() {
 		return nil, nil
 	}
 	x := n.Input(0)

@@ -69,7 +69,7 @@ func (c *Context) holdsNames(id graph.NodeID) bool {
 // nodeKey is equal for nodes that compute the same; false for nodes that must not be merged.
 func nodeKey(g *graph.Graph, id graph.NodeID) (string, bool) {
 	n := g.Node(id)
-	if !isONNX(n.Domain) || !deterministic(n) || len(n.Inputs) == 0 || len(n.Subgraphs()) > 0 {
+	if !n.IsONNX() || !deterministic(n) || len(n.Inputs) == 0 || len(n.Subgraphs()) > 0 {
 		return "", false
 	}
 	parts := []string{n.Op, n.Overload}

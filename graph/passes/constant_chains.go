@@ -46,7 +46,7 @@ func constantOperation(g *graph.Graph, id graph.NodeID) (operation, bool) {
 	default:
 		return operation{}, false
 	}
-	if len(n.Inputs) != 2 || !isONNX(n.Domain) || legacyBroadcast(g, n) {
+	if len(n.Inputs) != 2 || !n.IsONNX() || legacyBroadcast(g, n) {
 		return operation{}, false
 	}
 	x, c := n.Input(0), n.Input(1)

@@ -14,7 +14,7 @@ var ConstantNodes = Pass{
 
 func constantNode(c *Context, id graph.NodeID) (*Patch, error) {
 	n := c.G.Node(id)
-	if n.Op != "Constant" || !isONNX(n.Domain) || len(n.Outputs) != 1 {
+	if n.Op != "Constant" || !n.IsONNX() || len(n.Outputs) != 1 {
 		return nil, nil
 	}
 	t := constantValue(n)
@@ -50,5 +50,3 @@ func constantValue(n *graph.Node) *tensor.Tensor {
 	}
 	return nil
 }
-
-func isONNX(domain string) bool { return domain == "" || domain == "ai.onnx" }

@@ -16,7 +16,7 @@ var Empty = Pass{
 // emptyParts takes parts that add nothing out of a Concat.
 func emptyParts(c *Context, id graph.NodeID) (*Patch, error) {
 	n := c.G.Node(id)
-	if n.Op != "Concat" || !isONNX(n.Domain) {
+	if n.Op != "Concat" || !n.IsONNX() {
 		return nil, nil
 	}
 	kept := slices.DeleteFunc(slices.Clone(n.Inputs), func(v graph.ValueID) bool {

@@ -27,7 +27,7 @@ var keptOps = []string{"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLin
 
 func foldConstant(c *Context, id graph.NodeID) (*Patch, error) {
 	g, n := c.G, c.G.Node(id)
-	if !isONNX(n.Domain) || !deterministic(n) || slices.Contains(keptOps, n.Op) || len(n.Subgraphs()) > 0 || len(n.Inputs) == 0 {
+	if !n.IsONNX() || !deterministic(n) || slices.Contains(keptOps, n.Op) || len(n.Subgraphs()) > 0 || len(n.Inputs) == 0 {
 		return nil, nil
 	}
 	read := 0
@@ -67,7 +67,7 @@ func foldConstant(c *Context, id graph.NodeID) (*Patch, error) {
 // foldShape replaces Shape and Size of a value whose dimensions, those that are asked for, are fixed.
 func foldShape(c *Context, id graph.NodeID) (*Patch, error) {
 	n := c.G.Node(id)
-	if n.Op != "Shape" && n.Op != "Size" || !isONNX(n.Domain) {
+	if n.Op != "Shape" && n.Op != "Size" || !n.IsONNX() {
 		return nil, nil
 	}
 	dims, ok := askedFor(n, c.G.Value(n.Input(0)).Shape)

@@ -286,7 +286,7 @@ var (
 // NarrowSince is the first opset of ai.onnx in which a node has a form for tensors of type d, float16 or bfloat16; 0: there is none. From
 // the type constraints of ONNX's operator schemas, from opset 13 on; what casts, makes constants or has bodies is left out on purpose.
 func NarrowSince(n *graph.Node, d tensor.DType) int64 {
-	if !isONNX(n.Domain) || n.Spec() == nil || len(n.Subgraphs()) > 0 {
+	if !n.IsONNX() || n.Spec() == nil || len(n.Subgraphs()) > 0 {
 		return 0
 	}
 	table := halfSince

@@ -73,7 +73,7 @@ var Dropouts = Pass{
 
 func dropout(c *Context, id graph.NodeID) (*Patch, error) {
 	n := c.G.Node(id)
-	if n.Op != "Dropout" || !isONNX(n.Domain) {
+	if n.Op != "Dropout" || !n.IsONNX() {
 		return nil, nil
 	}
 	switch opset := c.G.Opset(""); {

@@ -76,7 +76,7 @@ func (r *raiser) graph(g *graph.Graph, version int64) {
 		}
 		r.g = g
 		n := g.Node(id)
-		if !isONNX(n.Domain) {
+		if !n.IsONNX() {
 			continue
 		}
 		op := n.Op
@@ -97,7 +97,7 @@ func (r *raiser) graph(g *graph.Graph, version int64) {
 		}
 	}
 	for i, o := range g.Opsets {
-		if isONNX(o.Domain) {
+		if o.Domain == "" || o.Domain == "ai.onnx" {
 			g.Opsets = slices.Clone(g.Opsets)
 			g.Opsets[i].Version = version
 		}

@@ -14,7 +14,7 @@ var Transposes = Pass{
 
 func transposeNothing(c *Context, id graph.NodeID) (*Patch, error) {
 	n := c.G.Node(id)
-	if n.Op != "Transpose" || !isONNX(n.Domain) || !identityPerm(n.AttrInts("perm")) || c.G.Const(n.Input(0)) != nil {
+	if n.Op != "Transpose" || !n.IsONNX() || !identityPerm(n.AttrInts("perm")) || c.G.Const(n.Input(0)) != nil {
 		return nil, nil
 	}
 	return c.bypass(id, n.Input(0), "Transpose that changes nothing")

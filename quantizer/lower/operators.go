@@ -61,7 +61,7 @@ func Operators() []Operator {
 
 // familyOf returns the family of a node's operator, nil if it has no integer form.
 func familyOf(n *graph.Node) *family {
-	if n.Domain != "" && n.Domain != "ai.onnx" {
+	if !n.IsONNX() {
 		return nil
 	}
 	return familyNamed(n.Op)

@@ -37,7 +37,7 @@ var alone = map[string]bool{"Add": true, "Sub": true, "Mul": true, "Div": true, 
 func Chains(g *graph.Graph, id graph.NodeID) []Chain {
 	at := g.Node(id)
 	w := g.Const(at.Input(1))
-	if at.Op != "Conv" || !standard(at) || w == nil || w.DType != tensor.Float32 || at.Conv().Group != 1 ||
+	if at.Op != "Conv" || !at.IsONNX() || w == nil || w.DType != tensor.Float32 || at.Conv().Group != 1 ||
 		at.Input(2) != graph.NoValue && g.Const(at.Input(2)) == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func apart(g *graph.Graph, id graph.NodeID, known func(graph.ValueID) bool) (mul
 	if !slices.ContainsFunc(n.Inputs, known) {
 		return 0, nil
 	}
-	if !standard(n) || len(n.Outputs) != 1 {
+	if !n.IsONNX() || len(n.Outputs) != 1 {
 		return 0, fmt.Errorf("%s is not known to keep channels apart", n.Op)
 	}
 	y := g.Value(n.Output(0))
@@ -149,9 +149,6 @@ func apart(g *graph.Graph, id graph.NodeID, known func(graph.ValueID) bool) (mul
 	}
 	return 1, nil
 }
-
-// standard reports whether an operator is one of ONNX.
-func standard(n *graph.Node) bool { return n.Domain == "" || n.Domain == "ai.onnx" }
 
 // operandAxis is the axis of a constant operand along which it has one element, or row, per channel of the node's output; -1 where all
 // channels read the same.

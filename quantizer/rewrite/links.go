@@ -52,7 +52,7 @@ var shapeOnly = map[string]bool{"Shape": true, "Size": true}
 // linksOf lists how the channels of value v, along axis, go through a node that reads or computes it. nil without an error: none do.
 func (w *walker) linksOf(n *graph.Node, v graph.ValueID, axis int) ([]link, error) {
 	g := w.g
-	if n.Domain != "" && n.Domain != "ai.onnx" {
+	if !n.IsONNX() {
 		return nil, fmt.Errorf("%s is not known to keep factors", n.Op)
 	}
 	x, y := n.Input(0), n.Output(0)

@@ -22,7 +22,7 @@ type matrix struct {
 func matrixOf(g *graph.Graph, id graph.NodeID) (*matrix, error) {
 	n := g.Node(id)
 	m := &matrix{n: n, at: 1, inAxis: 1, outAxis: 1}
-	if n.Domain != "" && n.Domain != "ai.onnx" {
+	if !n.IsONNX() {
 		return nil, fmt.Errorf("%s has no weight that is known", n.Op)
 	}
 	if n.Op == "MatMul" && g.Const(n.Input(1)) == nil {

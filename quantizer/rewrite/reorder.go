@@ -66,7 +66,7 @@ func (r *reorder) give(v graph.ValueID, order []int) error {
 func (r *reorder) follow(id graph.NodeID, v graph.ValueID) error {
 	g, n, order := r.g, r.g.Node(id), r.orders[v]
 	y := n.Output(0)
-	if n.Op == "Conv" && standard(n) && n.Conv().Group == 1 {
+	if n.Op == "Conv" && n.IsONNX() && n.Conv().Group == 1 {
 		w := g.Const(n.Input(1))
 		if w == nil || w.DType != tensor.Float32 || n.Input(2) != graph.NoValue && g.Const(n.Input(2)) == nil ||
 			slices.Contains(n.Inputs[1:], v) {

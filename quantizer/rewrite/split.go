@@ -19,7 +19,7 @@ var SplitChannels = Kind{Name: "split-channels",
 // CanSplit reports whether output channels of a convolution can be doubled, and the readers whose weights are then halved, in graph order.
 func CanSplit(g *graph.Graph, id graph.NodeID) (readers []*Reader, channels int, ok bool) {
 	n := g.Node(id)
-	if n.Op != "Conv" || !standard(n) || n.Conv().Group != 1 {
+	if n.Op != "Conv" || !n.IsONNX() || n.Conv().Group != 1 {
 		return nil, 0, false
 	}
 	if channels = dim(g, n.Output(0), 1); channels < 0 {

@@ -299,7 +299,7 @@ func produces(g *graph.Graph, id graph.NodeID) (axis, n int, err error) {
 	default:
 		return 0, 0, fmt.Errorf("%s has no weights that could be multiplied", node.Op)
 	}
-	if node.Domain != "" && node.Domain != "ai.onnx" {
+	if !node.IsONNX() {
 		return 0, 0, fmt.Errorf("%s is of domain %s", node.Op, node.Domain)
 	}
 	n = dim(g, node.Output(0), axis)
@@ -334,7 +334,7 @@ func gain(g *graph.Graph, id graph.NodeID) (axis, n int, ok bool) {
 
 // gainInput is the constant operand of a product or quotient that can take factors up, -1 where there is none.
 func gainInput(g *graph.Graph, n *graph.Node) int {
-	if n.Domain != "" && n.Domain != "ai.onnx" || n.Op != "Mul" && n.Op != "Div" || g.Opset("") < 7 {
+	if !n.IsONNX() || n.Op != "Mul" && n.Op != "Div" || g.Opset("") < 7 {
 		return -1
 	}
 	for _, i := range []int{1, 0} {

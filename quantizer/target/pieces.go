@@ -16,7 +16,7 @@ func (b *Bound) findPieces() {
 	b.Pieces = make([]string, b.Graph.NumNodes())
 	for _, id := range b.Order {
 		n := b.Graph.Node(id)
-		if n.Domain != "" && n.Domain != "ai.onnx" {
+		if !n.IsONNX() {
 			continue
 		}
 		at, what := underRoot(b.Graph, n)
@@ -109,7 +109,7 @@ func (w *pieces) producer(v graph.ValueID) *graph.Node {
 	if p == graph.NoNode {
 		return nil
 	}
-	if n := w.b.Graph.Node(p); n.Domain == "" || n.Domain == "ai.onnx" {
+	if n := w.b.Graph.Node(p); n.IsONNX() {
 		return n
 	}
 	return nil

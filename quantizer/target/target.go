@@ -232,7 +232,7 @@ func (t *Target) ProfileNamed(name string) (qmath.Profile, error) {
 // along have one.
 func (t *Target) Op(n *graph.Node) *Op {
 	typ := n.Op
-	if n.Domain != "" && n.Domain != "ai.onnx" {
+	if !n.IsONNX() {
 		if n.Operator() == nil {
 			return nil
 		}

@@ -129,7 +129,7 @@ func newTail(g *graph.Graph, nodes []graph.NodeID, main graph.ValueID, cols int)
 }
 
 func (k *tailMaker) node(n *graph.Node, i int) bool {
-	if n.Domain != "" && n.Domain != "ai.onnx" || len(n.Outputs) == 0 ||
+	if !n.IsONNX() || len(n.Outputs) == 0 ||
 		slices.ContainsFunc(n.Outputs[1:], func(v graph.ValueID) bool { return v != graph.NoValue }) ||
 		len(n.Inputs) == 0 || k.g.Value(n.Outputs[0]).DType != tensor.Float32 {
 		return false
