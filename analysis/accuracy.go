@@ -205,7 +205,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		metrics = classes()
 	}
 	all, shown := &tally{}, judge.Runs()
-	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress, graph: g, work: exec.Work{},
+	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress, graph: g,
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
 			r := rater{metrics: metrics, judge: judge, tally: all, runner: session.NewRunner(), watched: shown, g: g, integer: integer, base: base}
 			if cfg.Simulator != nil {

@@ -115,7 +115,6 @@ func CompareRuns(ctx context.Context, samples exec.Iterator, entrants []Entrant,
 		threads = 1
 	}
 	all := collector[*compared]{stage: "compare", threads: threads, progress: cfg.Progress, graph: entrants[0].Float,
-		work: exec.Work{},
 		worker: func() func(context.Context, int, *exec.Sample) (*compared, error) {
 			return c.newWorker().sample
 		}}

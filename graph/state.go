@@ -94,12 +94,10 @@ func common(a, b string) (most int) {
 	return most
 }
 
+// find returns the value of a list that is called name.
 func (g *Graph) find(list []ValueID, name string) (ValueID, bool) {
-	i := slices.IndexFunc(list, func(v ValueID) bool { return g.Value(v).Name == name })
-	if i < 0 {
-		return NoValue, false
-	}
-	return list[i], true
+	v, ok := g.Lookup(name)
+	return v, ok && slices.Contains(list, v)
 }
 
 func (g *Graph) names(list []ValueID) string {
