@@ -22,6 +22,11 @@ func (b *builder) joined(typ, name string, in []string, params ...param) string 
 	return out
 }
 
+// piece is a blob of the elements from lo to before hi along an axis of one.
+func (b *builder) piece(name, in string, axis, lo, hi int) string {
+	return b.step("Crop", name+"_piece", in, param{9, []int{lo}}, param{10, []int{hi}}, param{11, []int{axis}})
+}
+
 // chosen is a blob of what indices leave of axis a of one that looks like d: its runs cut out and joined.
 func (b *builder) chosen(name, in string, d []int, a int, indices []int) (string, error) {
 	var parts []string
@@ -35,7 +40,7 @@ func (b *builder) chosen(name, in string, d []int, a int, indices []int) (string
 		}
 		part := in
 		if run != d[a] {
-			part = b.step("Crop", name+"_piece", in, param{9, []int{indices[i]}}, param{10, []int{indices[i] + run}}, param{11, []int{a}})
+			part = b.piece(name, in, a, indices[i], indices[i]+run)
 		}
 		parts, i = append(parts, part), i+run
 	}
@@ -114,17 +119,14 @@ func (b *builder) every(name, in string, d []int, a, lo, step, count int) (strin
 		}
 		return b.chosen(name, in, d, a, indices)
 	}
-	crop := func(in string, from, to, axis int) string {
-		return b.step("Crop", name+"_piece", in, param{9, []int{from}}, param{10, []int{to}}, param{11, []int{axis}})
-	}
 	outer, inner := tensor.Count(d[:a]), tensor.Count(d[a+1:])
-	whole := crop(in, lo, lo+(count-1)*step, a)
+	whole := b.piece(name, in, a, lo, lo+(count-1)*step)
 	whole = b.reshaped(name, whole, []int{outer, count - 1, step * inner})
-	whole = crop(whole, 0, inner, 2)
+	whole = b.piece(name, whole, 2, 0, inner)
 	look := slices.Clone(d)
 	look[a] = count - 1
 	whole = b.reshaped(name, whole, look)
-	last := crop(in, lo+(count-1)*step, lo+(count-1)*step+1, a)
+	last := b.piece(name, in, a, lo+(count-1)*step, lo+(count-1)*step+1)
 	return b.joined("Concat", name+"_pieces", []string{whole, last}, param{0, a}), nil
 }
 
@@ -149,11 +151,12 @@ func (b *builder) repeated(id graph.NodeID, n *graph.Node) error {
 		return err
 	}
 	d = append(slices.Repeat([]int{1}, max(len(to)-len(d), 0)), d...)
+	if len(d) != len(to) {
+		return fmt.Errorf("from %v to %v", d, to)
+	}
 	zeros, name := slices.Repeat([]int{1}, len(to)), b.g.Value(out).Name
 	for a := range to {
 		switch times := to[a] / max(d[a], 1); {
-		case len(d) != len(to):
-			return fmt.Errorf("from %v to %v", d, to)
 		case times == 1:
 		case d[a] == 1:
 			zeros[a] = times
