@@ -1,6 +1,6 @@
 package all_test
 
-// The example of docs/adding-an-exporter.md: what stands between the markers is in the document word for word, see TestDocument.
+// The example of docs/adding-an-exporter.md: all the code of a format, which tests export with.
 
 import (
 	"context"
@@ -20,8 +20,6 @@ import (
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
-
-// begin example
 
 // Table is a calibration table: the scale of every quantized tensor, and beside it the policies.
 func Table() export.Format {
@@ -67,8 +65,6 @@ func writeTable(_ context.Context, in *export.Input, out *export.Output) ([]tqc.
 	return nil, nil
 }
 
-// end example
-
 // The example works.
 func TestExample(t *testing.T) {
 	g, set, _ := lowertest.Configured(t, lowertest.Networks["residual"], "onnxruntime")
@@ -89,18 +85,6 @@ func TestExample(t *testing.T) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Regexp(t, `^x\t0\.0\d{2,4}\n`, string(text))
-}
-
-// What the document shows is this file.
-func TestDocument(t *testing.T) {
-	code, err := os.ReadFile("example_test.go")
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(string(code), "// begin example\n\n")
-	example, _, found := strings.Cut(rest, "\n// end example")
-	require.True(t, found)
-	doc, err := os.ReadFile("../../docs/adding-an-exporter.md")
-	require.NoError(t, err)
-	require.Contains(t, string(doc), "```go\n"+example+"```\n")
 }
 
 func modelOf(g *graph.Graph) *onnx.Model { return &onnx.Model{Graph: g} }
