@@ -1,13 +1,7 @@
 package cprogram
 
 import (
-	"context"
-	"fmt"
-	"io/fs"
-	"math"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"qwb/export"
@@ -36,12 +30,21 @@ type Held struct {
 	Arrays  []Found
 	Written map[lower.StepID]bool
 	Limits  map[lower.StepID][]int32
+	Numbers map[lower.StepID]map[string]string // of the code, see code.numbers; nil: the file has no code
 	Tensors []export.Item
+
+	stated, found []*export.Item // numbers in the code, of the program and of the file
 }
 
 // Recovered brings it into items.
-func (h *Held) Recovered() *export.Recovered {
-	r := &export.Recovered{Wants: wants, Lacks: h.lacks}
+func (h *Held) Recovered(in *export.Input) (*export.Recovered, error) {
+	if err := h.numbers(in); err != nil {
+		return nil, err
+	}
+	r := &export.Recovered{Wants: h.wants, Lacks: h.lacks}
+	for _, it := range h.found {
+		r.Add(it)
+	}
 	names := map[string]string{} // constants by what the file says of them
 	for i := range h.Program.Tensors {
 		if t := &h.Program.Tensors[i]; t.Const != nil {
@@ -71,7 +74,7 @@ func (h *Held) Recovered() *export.Recovered {
 	for i := range h.Tensors {
 		r.Add(&h.Tensors[i])
 	}
-	return r
+	return r, nil
 }
 
 // item is an array of a step among items; nil: of those that a program has no numbers of its own for.
@@ -96,6 +99,12 @@ func (h *Held) item(f *Found, names map[string]string) *export.Item {
 		it.Kind = realScales
 	case linear != nil && what == "biases by channel":
 		it.Kind = realBiases
+	case linear != nil && what == "zero point of the right factor":
+		it.Kind = export.ZeroPoints
+	case table != nil && table.Lines != nil && what == plain(table.Function+" by lines"):
+		it.Kind = lines
+	case what == "exp by distance from the largest code":
+		it.Kind = terms
 	case table != nil && table.Lines == nil && strings.HasPrefix(what, plain(table.Function)+" "):
 		it.Kind = export.Table
 	case names[what] != "":
@@ -165,10 +174,27 @@ func (h *Held) multipliers(r *export.Recovered, id lower.StepID, list []*Found) 
 	}
 }
 
-// wants is all of a program, and the scales and biases of sums whose results are real.
-func wants(in *export.Input, yield func(*export.Item) error) error {
-	if err := export.OfProgram(in, yield); err != nil {
+// wants is all of a program, the numbers of its code, and the scales and biases of sums whose results are real. Clamps of steps that are no
+// sums are among the numbers of the code.
+func (h *Held) wants(in *export.Input, yield func(*export.Item) error) error {
+	sums := map[string]bool{}
+	for i := range in.Program.Steps {
+		_, sum := in.Program.Steps[i].Op.(*lower.Linear)
+		sums[export.StepName(in.Program, &in.Program.Steps[i])] = sum
+	}
+	err := export.OfProgram(in, func(it *export.Item) error {
+		if it.Kind == export.Clamp && !sums[it.At] && h.Numbers != nil {
+			return nil
+		}
+		return yield(it)
+	})
+	if err != nil {
 		return err
+	}
+	for _, it := range h.stated {
+		if err := yield(it); err != nil {
+			return err
+		}
 	}
 	for i := range in.Program.Steps {
 		s := &in.Program.Steps[i]
@@ -190,6 +216,40 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 	return nil
 }
 
+// numbers are what numbersOf says of the steps that are written, of the program with the sizes of the file.
+func (h *Held) numbers(in *export.Input) error {
+	o, err := OptionsOf(in)
+	if err != nil {
+		return err
+	}
+	p, err := bind(in.Program, o)
+	if err != nil {
+		return err
+	}
+	for i := range p.Steps {
+		s := &p.Steps[i]
+		if !h.Written[s.ID] {
+			continue
+		}
+		list, err := numbersOf(p, s)
+		if err != nil {
+			return p.Graph.ErrorAt("export c", s.Node, err)
+		}
+		h.stated = append(h.stated, list...)
+		for _, it := range list {
+			if it.Kind == literals && h.Numbers != nil {
+				held := &export.Item{At: it.At, Kind: literals}
+				for _, text := range it.Texts {
+					name, _, _ := strings.Cut(text, "=")
+					held.Texts = append(held.Texts, name+"="+h.Numbers[s.ID][name])
+				}
+				h.found = append(h.found, held)
+			}
+		}
+	}
+	return nil
+}
+
 // realOf reports whether a sum has a real result.
 func realOf(p *lower.Program, s *lower.Step, l *lower.Linear) bool {
 	return len(l.Real) > 0 && (l.Func != nil || slices.ContainsFunc(s.Outputs, func(t lower.TensorID) bool {
@@ -199,6 +259,12 @@ func realOf(p *lower.Program, s *lower.Step, l *lower.Linear) bool {
 
 // lacks says what is no array, or stands in the code.
 func (h *Held) lacks(it *export.Item) string {
+	switch {
+	case it.Kind == literals && h.Numbers == nil:
+		return "zero points, scales, multipliers and limits of steps, which are numbers of the C program"
+	case it.Kind == uncalled:
+		return "which elements steps move, and operators in float, which are code and no numbers"
+	}
 	if it.Kind == export.ZeroPoints && !slices.ContainsFunc(it.Ints, func(z int32) bool { return z != 0 }) {
 		return "zero points that are 0"
 	}
@@ -226,7 +292,7 @@ func (h *Held) lacks(it *export.Item) string {
 	if it.Kind == export.Codes && h.reads(it.At) {
 		return ""
 	}
-	return "scales, zero points and limits of tensors, which are numbers of the code"
+	return "scales, zero points and limits of tensors, which stand in the numbers of steps"
 }
 
 // reads reports whether a step that is written reads a constant.
@@ -244,183 +310,4 @@ func (h *Held) reads(at string) bool {
 		}
 	}
 	return false
-}
-
-// The forms in which the file has arrays, the ends of steps, limits of sums, and what callers know of inputs and outputs.
-var (
-	arrayText  = regexp.MustCompile(`^(\d+): ([^\n]*) \*/\nstatic const ((?:struct )?\w+) \w+\[\d+\] = \{`)
-	stepText   = regexp.MustCompile(`_STEP\((\d+)\);\n`)
-	limitText  = regexp.MustCompile(`const struct (?:sum_|float_)?codes to(\d+) = \{+[^{}]*?, step\d+_\d+, \d+, (-?\d+), (-?\d+), (-?\d+)\}`)
-	borderText = regexp.MustCompile(`_BYTES \d+ /\* (.*) \*/\n#define \w+_SCALE (\S+)\n#define \w+_ZERO_POINT (-?\d+)\n`)
-)
-
-// back reads a file.
-func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	b, err := fs.ReadFile(out.FS(), out.Name())
-	if err != nil {
-		return nil, err
-	}
-	text := string(b)
-	h := &Held{Program: in.Program, Written: map[lower.StepID]bool{}, Limits: map[lower.StepID][]int32{}}
-	code, err := h.arrays(text)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range stepText.FindAllStringSubmatch(code, -1) {
-		id, _ := strconv.Atoi(m[1])
-		h.Written[lower.StepID(id)] = true
-	}
-	computed := map[int]lower.StepID{}
-	for i := range in.Program.Steps {
-		for _, t := range in.Program.Steps[i].Outputs {
-			computed[int(t)] = in.Program.Steps[i].ID
-		}
-	}
-	for _, m := range limitText.FindAllStringSubmatch(code, -1) {
-		var n [4]int
-		for k := range n {
-			n[k], _ = strconv.Atoi(m[1+k])
-		}
-		id := computed[n[0]]
-		h.Limits[id] = append(h.Limits[id], int32(n[2]), int32(n[3]))
-	}
-	if err := h.borders(code); err != nil {
-		return nil, err
-	}
-	return &export.Readback{Held: h.Recovered()}, nil
-}
-
-// arrays reads the constant arrays, and returns the rest of the text.
-func (h *Held) arrays(text string) (code string, err error) {
-	var rest strings.Builder
-	const head, end = "\n/* step ", "};\n"
-	for {
-		at := strings.Index(text, head)
-		if at < 0 {
-			rest.WriteString(text)
-			return rest.String(), nil
-		}
-		rest.WriteString(text[:at+1])
-		text = text[at+len(head):]
-		m := arrayText.FindStringSubmatch(text[:min(len(text), 4096)])
-		if m == nil {
-			continue
-		}
-		body := text[len(m[0]):]
-		stop := strings.Index(body, end)
-		if stop < 0 {
-			continue
-		}
-		id, _ := strconv.Atoi(m[1]) // digits
-		f := Found{Step: lower.StepID(id), What: m[2], Type: m[3]}
-		if err := f.read(body[:stop]); err != nil {
-			return "", fmt.Errorf("step %d: %s: %w", id, f.What, err)
-		}
-		h.Arrays = append(h.Arrays, f)
-		text = body[stop+len(end)-1:] // the line's end begins the next
-	}
-}
-
-// borders reads scales and zero points of inputs and outputs.
-func (h *Held) borders(text string) error {
-	names := map[string]string{}
-	for i := range h.Program.Tensors {
-		if t := &h.Program.Tensors[i]; t.Encoding != nil {
-			names[plain(t.Name)] = t.Name
-		}
-	}
-	for _, m := range borderText.FindAllStringSubmatch(text, -1) {
-		end := strings.LastIndexByte(m[1], ' ')
-		name := names[m[1][:max(end, 0)]]
-		scale, err := number(m[2])
-		if err != nil {
-			return err
-		}
-		zero, _ := strconv.Atoi(m[3])
-		at := export.TensorName(name)
-		h.Tensors = append(h.Tensors, export.Item{At: at, Kind: export.Scales, Floats: []float32{float32(scale)}},
-			export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{int32(zero)}})
-	}
-	return nil
-}
-
-// read reads the elements of an array.
-func (f *Found) read(text string) error {
-	real := f.Type == "float" || f.Type == "struct factor"
-	between := func(c byte) bool { return c == ' ' || c == ',' || c == '\n' || c == '{' || c == '}' }
-	if n := strings.Count(text, ",") + 1; real {
-		f.Floats = slices.Grow(f.Floats, n)
-	} else {
-		f.Ints = slices.Grow(f.Ints, n)
-	}
-	for i := 0; i < len(text); {
-		if between(text[i]) {
-			i++
-			continue
-		}
-		from := i
-		for i < len(text) && !between(text[i]) {
-			i++
-		}
-		w := text[from:i]
-		if real {
-			x, err := number(w)
-			if err != nil {
-				return err
-			}
-			f.Floats = append(f.Floats, float32(x))
-			continue
-		}
-		n, short := few(w)
-		if !short {
-			var err error
-			if n, err = whole(w); err != nil {
-				return err
-			}
-		}
-		f.Ints = append(f.Ints, n)
-	}
-	return nil
-}
-
-// number is a float32 constant of C.
-func number(w string) (float64, error) {
-	switch w {
-	case "NAN":
-		return math.NaN(), nil
-	case "INFINITY":
-		return math.Inf(1), nil
-	case "-INFINITY":
-		return math.Inf(-1), nil
-	}
-	return strconv.ParseFloat(strings.TrimSuffix(w, "f"), 64)
-}
-
-// few is an integer constant of up to four digits, which most are.
-func few(w string) (n int64, ok bool) {
-	digits := strings.TrimPrefix(w, "-")
-	if digits == "" || len(digits) > 4 {
-		return 0, false
-	}
-	for i := range len(digits) {
-		if digits[i] < '0' || digits[i] > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(digits[i]-'0')
-	}
-	if len(digits) < len(w) {
-		n = -n
-	}
-	return n, true
-}
-
-// whole is an integer constant of C.
-func whole(w string) (int64, error) {
-	switch w {
-	case "INT64_MIN":
-		return math.MinInt64, nil
-	case "INT32_MIN":
-		return math.MinInt32, nil
-	}
-	return strconv.ParseInt(strings.TrimSuffix(strings.TrimPrefix(w, "INT64_C("), ")"), 10, 64)
 }

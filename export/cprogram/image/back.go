@@ -77,7 +77,10 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 			}
 		}
 	}
-	held := h.Recovered()
+	held, err := h.Recovered(in)
+	if err != nil {
+		return nil, err
+	}
 	for _, it := range runs {
 		held.Add(it)
 	}
