@@ -17,7 +17,8 @@ type Sequence struct {
 }
 
 // Rolling hands the states of one run of a network to the next, as whoever runs it does. The zero value is ready for use, by one
-// goroutine and for one way of running one network. Samples that are no steps of a sequence pass through it unchanged.
+// goroutine for all steps of sequences, and for one way of running one network. Samples that are no steps pass through it unchanged, in any
+// goroutine.
 type Rolling struct {
 	of   *Sequence
 	step int // the last one that ran
@@ -42,12 +43,13 @@ func (r *Rolling) Feeds(s *Sample) map[string]*tensor.Tensor {
 	return feeds
 }
 
-// Keep takes the states that a sample's run left. outputs are those of g, in its order; they are not written to afterwards.
+// Keep takes the states that a sample's run left; a sample that is no step changes nothing, so that others may run such ones meanwhile.
+// outputs are those of g, in its order; they are not written to afterwards.
 func (r *Rolling) Keep(g *graph.Graph, s *Sample, outputs []*tensor.Tensor) error {
-	if r.of = s.Sequence; r.of == nil {
+	if s.Sequence == nil {
 		return nil
 	}
-	r.step, r.last = s.Step, make([]*tensor.Tensor, len(r.of.States))
+	r.of, r.step, r.last = s.Sequence, s.Step, make([]*tensor.Tensor, len(s.Sequence.States))
 	for i, state := range r.of.States {
 		k := slices.IndexFunc(g.Outputs, func(v graph.ValueID) bool { return g.Value(v).Name == state.Output })
 		if k < 0 || k >= len(outputs) {
