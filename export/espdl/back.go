@@ -70,12 +70,6 @@ func (r *recoverer) lacks(it *export.Item) string {
 	case between:
 		return "entries of tables between those of the file, which ESP-DL interpolates"
 	}
-	for i := range r.p.Steps {
-		s := &r.p.Steps[i]
-		if _, pool := s.Op.(*lower.MaxPool); pool && it.Kind == export.Clamp && it.At == export.StepName(r.p, s) {
-			return "the lowest code of a pool, which its type says"
-		}
-	}
 	for i := range r.p.Tensors {
 		if t := &r.p.Tensors[i]; t.Const != nil && it.At == export.TensorName(t.Name) && !r.reads(t.ID) {
 			return "constants that no step reads"
@@ -249,6 +243,9 @@ func (r *recoverer) step(s *lower.Step) error {
 		r.window(s, main)
 		return r.read(s, main)
 	case *lower.MaxPool:
+		if v := r.values[n.Outputs[0]]; v != nil && ends[v.Type] != nil { // a window without input gives the lowest code of the type
+			r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: ends[v.Type][:1]})
+		}
 		r.window(s, n)
 	}
 	return r.read(s, n)

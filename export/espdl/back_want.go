@@ -68,6 +68,9 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 		if it := moveOf(in.Program, s); it != nil {
 			list = append(list, it)
 		}
+		if it := in.State.(*places).numbers(in.Program, s); it != nil {
+			list = append(list, it)
+		}
 		if it := in.State.(*places).sources(in.Program, s); it != nil {
 			list = append(list, it)
 		}
