@@ -159,6 +159,32 @@ output y
 	require.Contains(t, r.stderr, strings.TrimPrefix(f.Text, "data: "))
 }
 
+// TestDoctorFindsInfinities: an operator inside makes them, and another hides them.
+func TestDoctorFindsInfinities(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", `
+input x: f32[1,4]
+const w: f32[4,4] = normal(seed=2)
+r = Relu(x) "relu"
+q = Reciprocal(r) "inverse"
+s = Sigmoid(q) "hidden"
+y = MatMul(s, w) "fc"
+output y
+`)
+	require.NoError(t, os.Mkdir("data", 0o755))
+	for i := range 6 {
+		var b bytes.Buffer
+		require.NoError(t, npy.Write(&b, tensor.FromF32([]float32{float32(i - 3), 1, 2, 3}, 1, 4)))
+		write(t, filepath.Join("data", fmt.Sprintf("%d.npy", i)), b.Bytes())
+	}
+	f := findings(t, 0, "m.onnx", "--data", "data")["infinite"]
+	require.Equal(t, "inverse", f.Node)
+	require.Contains(t, f.Text, "4 of 24 values")
+	require.Contains(t, f.Text, "in 4 of 6 samples")
+	r := invoke("calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
+	require.Contains(t, r.stderr, `inverse: 4 of 24 values of "q" are +inf`)
+}
+
 func TestDoctorTriesPreprocessingsAndOffsets(t *testing.T) {
 	inFolder(t)
 	saveModel(t, "m.onnx", cornersNet())

@@ -149,6 +149,12 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if err != nil {
 		return nil, nil, err
 	}
+	if i := stats.MadeInfinite(m.Graph); i != nil {
+		w := tqc.Warning{Node: m.Graph.Node(i.Node).Name, Value: float64(i.Negative + i.Positive),
+			Text: i.Text(m.Graph) + "; codes have no infinity, and stop at the range's end: " + i.Cure}
+		j.WarnAbout(w)
+		res.Warnings = append(res.Warnings, w)
+	}
 	next, err := NextPlan(j, m, before, stats, t, o, g, steps)
 	if err != nil {
 		return nil, nil, err

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -149,76 +148,6 @@ func (d *doctor) examine(ctx context.Context) error {
 		}
 	}
 	return d.trial(ctx)
-}
-
-// mostSuspects is how many samples are tried by themselves that may break the model, mostRun how many of the others together.
-const mostSuspects, mostRun = 4, 256
-
-// refused runs samples as calibrate does, and says what it refuses them for: those that may break the model one by one, so that each has
-// its finding, and the others until one is refused: an index beyond a table, or a logarithm of a number below zero, does not show in the
-// samples.
-func (d *doctor) refused(ctx context.Context, names []string) error {
-	g := d.g
-	if d.plan == nil {
-		if m, err := d.OpenNormal(d.m.Path); err == nil {
-			defer m.Close()
-			g = m.Graph
-		}
-	}
-	run := func(samples exec.Iterator) error {
-		_, err := calib.Run(ctx, g, samples, calib.Config{MinMaxOnly: true, Threads: d.o.Threads})
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			d.add(data.Finding{Rule: "refused", Level: data.Fault, Node: "data", Value: 1, Text: err.Error(),
-				Fix: "mend or remove this sample: calibrate refuses it"})
-		}
-		return nil
-	}
-	tried := map[string]bool{}
-	for i := 0; i < d.set.Len() && len(tried) < mostSuspects; i++ {
-		if name := d.set.Name(i); !slices.Contains(names, name) || tried[name] {
-			continue
-		}
-		s, err := d.set.Sample(i)
-		if err != nil {
-			return err
-		}
-		tried[s.Name] = true
-		if err := run(&exec.InMemory{Samples: []*exec.Sample{s}}); err != nil {
-			return err
-		}
-	}
-	rest := &others{Iterator: d.set.Iterator(), but: names}
-	if err := run(rest); err != nil {
-		return err
-	}
-	if rest.n == mostRun && d.set.Len() > mostRun+len(names) {
-		d.Note("doctor: the model was run on %d of %d samples", mostRun+len(tried), d.set.Len())
-	}
-	return nil
-}
-
-// others are the first mostRun samples of a set that are not among some.
-type others struct {
-	exec.Iterator
-	but []string
-	n   int
-}
-
-func (o *others) Next(ctx context.Context) (*exec.Sample, error) {
-	for o.n < mostRun {
-		s, err := o.Iterator.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.Contains(o.but, s.Name) {
-			o.n++
-			return s, nil
-		}
-	}
-	return nil, io.EOF
 }
 
 // unreadable makes a finding of an error that is one of single files: of the samples that cannot be read while others can.
