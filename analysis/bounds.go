@@ -15,8 +15,8 @@ import (
 // estimated: what the same local error gave on that sample. This is no bound in the strict sense, since another sample may carry more of
 // it. Where a sample's local error is larger than on that one, or what follows is not small, the row is run.
 const (
-	smallShare = 0.5 // of the largest row's error at the outputs, at most, for a row to be bounded
-	beyond     = 2   // times the local error seen, at most
+	smallShare = 0.75 // of the largest row's error at the outputs, at most, for a row to be bounded
+	beyond     = 2    // times the local error seen, at most
 )
 
 // findGains finds, for rows of operators that sum no products, what an error at their own output becomes at the graph outputs, by the

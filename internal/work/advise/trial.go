@@ -27,6 +27,9 @@ const mostTrials = 12
 // Try runs each command that is advised on a copy of the plan in memory and measures what it does to the error of the outputs. Where it
 // does not help there, others for the same cause are tried; where none does, the advice is dropped.
 func (a *Adviser) Try(ctx context.Context, set *data.Set, r *analysis.Report) error {
+	if len(r.Advice) == 0 {
+		return nil
+	}
 	samples, kind, err := a.judges(ctx, set)
 	if err != nil {
 		return err
