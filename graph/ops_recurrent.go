@@ -1,6 +1,11 @@
 package graph
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+var errUnknownRank = errors.New("a rank is not known")
 
 var recurrentSockets = []Socket{SocketData, SocketData, SocketData, SocketData, SocketIndex, SocketFloat}
 
@@ -8,10 +13,20 @@ var recurrentOps = []OpSpec{
 	recurrent("LSTM", "long short-term memory", 4),
 	recurrent("GRU", "gated recurrent unit", 3),
 	recurrent("RNN", "simple recurrent network", 1),
+	inDomain("com.microsoft", OpSpec{Name: "DynamicQuantizeLSTM", Doc: "LSTM of x, quantized by its range, and integers", Since: 1,
+		Kind: KindComputing, MinIn: 3, In: recurrentSockets, Infer: inferDynamicLSTM, MACs: dynamicLSTMMACs}),
 }
 
 // IsRecurrent reports whether a node is LSTM, GRU or RNN of ai.onnx.
 func IsRecurrent(n *Node) bool { return n.Spec() != nil && n.Spec().Kind == KindRecurrent }
+
+// BiasOf is the input of a node that holds a bias, where the operator has one: 3 of LSTM, GRU and RNN, else BiasInput.
+func BiasOf(n *Node) int {
+	if IsRecurrent(n) {
+		return 3
+	}
+	return BiasInput
+}
 
 func recurrent(name, doc string, gates int64) OpSpec {
 	return OpSpec{Name: name, Doc: doc, Since: 1, Kind: KindRecurrent, MinIn: 3, In: recurrentSockets,
@@ -83,4 +98,56 @@ func recurrentMACs(c *InferCtx, gates int64) Shape {
 	}
 	inner := addElems(d.in.elem(), d.hidden.elem()).dim()
 	return Shape{d.seq, d.batch, d.dirs, {N: gates}, d.hidden, inner}
+}
+
+// dynamicLSTMSizes are those of an LSTM whose weights lie the other way: W [dirs,in,4*hidden] and R [dirs,hidden,4*hidden].
+func dynamicLSTMSizes(c *InferCtx) (d recurrentDims, err error) {
+	x, w, r := c.Shape(0), c.Shape(1), c.Shape(2)
+	for i, s := range []Shape{x, w, r} {
+		if s == nil {
+			return d, errUnknownRank
+		}
+		if len(s) != 3 {
+			return d, fmt.Errorf("input %d has shape %s, not rank 3", i, s)
+		}
+	}
+	d = recurrentDims{x[0], x[1], x[2], r[0], r[1]}
+	for i, s := range []Shape{w, r} {
+		inner := []Dim{d.in, d.hidden}[i]
+		_, ok0 := mergeDim(s[0], d.dirs)
+		_, ok1 := mergeDim(s[1], inner)
+		_, ok2 := mergeDim(s[2], mulElems(d.hidden.elem(), known(4)).dim())
+		if !ok0 || !ok1 || !ok2 {
+			return d, fmt.Errorf("input %d has shape %s for input %s, %s directions and %s units", i+1, s, x, Shape{d.dirs}, Shape{d.hidden})
+		}
+	}
+	return d, nil
+}
+
+func inferDynamicLSTM(c *InferCtx) error {
+	for i := 8; i < 12; i++ { // scales and zero points, behind what may be absent
+		if !c.Has(i) {
+			return fmt.Errorf("input %d is missing", i)
+		}
+	}
+	d, err := dynamicLSTMSizes(c)
+	if err != nil && err != errUnknownRank {
+		return err
+	}
+	y, last := Shape{d.seq, d.dirs, d.batch, d.hidden}, Shape{d.dirs, d.batch, d.hidden}
+	if err != nil {
+		y, last = nil, nil
+	}
+	c.SetOut(0, c.DType(0), y)
+	c.SetOut(1, c.DType(0), last)
+	c.SetOut(2, c.DType(0), last)
+	return nil
+}
+
+func dynamicLSTMMACs(c *InferCtx) Shape {
+	d, err := dynamicLSTMSizes(c)
+	if err != nil {
+		return nil
+	}
+	return Shape{d.seq, d.batch, d.dirs, {N: 4}, d.hidden, addElems(d.in.elem(), d.hidden.elem()).dim()}
 }

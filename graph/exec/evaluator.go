@@ -35,7 +35,7 @@ var evalTable = []domainEvals{
 	)},
 	{"com.microsoft", slices.Concat(
 		microsoftQuantEvals, qlinearEvals, qlinearPoolEvals, qgemmEvals, nbitsEvals, fusedEvals, skipNormEvals,
-		microsoftAttentionEvals,
+		microsoftAttentionEvals, []evaluator{{"DynamicQuantizeLSTM", buildDynamicLSTM}},
 	)},
 }
 

@@ -75,10 +75,15 @@ func (c *runtimeCase) attributes(t *testing.T) (list []graph.Attr) {
 				a.Kind = graph.AttrFloats
 			}
 			for _, e := range v {
-				if a.Kind == graph.AttrFloats {
-					a.Floats = append(a.Floats, float32(e.(float64)))
-				} else {
-					a.Ints = append(a.Ints, int64(e.(float64)))
+				switch e := e.(type) {
+				case string:
+					a.Kind, a.Strings = graph.AttrStrings, append(a.Strings, e)
+				case float64:
+					if a.Kind == graph.AttrFloats {
+						a.Floats = append(a.Floats, float32(e))
+					} else {
+						a.Ints = append(a.Ints, int64(e))
+					}
 				}
 			}
 			list = append(list, a)
@@ -166,7 +171,11 @@ func (c *runtimeCase) compare(t *testing.T, got []*tensor.Tensor) {
 		want := out.tensor(t)
 		require.Equal(t, want.Type(), got[0].Type())
 		if u, ok := errorOf(got[0], want); ok {
-			require.LessOrEqual(t, u.largest, float64(runtimeULPs), "%v, want %v", got[0].Data, want.Data)
+			most := float64(runtimeULPs)
+			if c.Op == "DynamicQuantizeLSTM" && c.Attributes["activations"] == nil {
+				most = 0 // the engine's own functions in its own order
+			}
+			require.LessOrEqual(t, u.largest, most, "%v, want %v", got[0].Data, want.Data)
 			require.False(t, math.IsNaN(u.own))
 		} else {
 			require.True(t, tensor.Equal(got[0], want), "%v, want %v", got[0].Data, want.Data)

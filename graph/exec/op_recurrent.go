@@ -33,6 +33,7 @@ type recurrence[T float] struct {
 	gates     int
 	reverse   []bool // by direction
 	acts      [][]func(float64) float64
+	names     [][]string // of acts
 	clip      float64
 	batchLast bool // layout 0: [steps, batch, ...]
 	cell      func(d *direction[T], reset product[T])
@@ -91,7 +92,7 @@ func buildRecurrence[T float](n *graph.Node, gates int, defaults []string) (*rec
 			}
 			acts = append(acts, f)
 		}
-		r.acts = append(r.acts, acts)
+		r.acts, r.names = append(r.acts, acts), append(r.names, list[:len(defaults)])
 	}
 	return r, nil
 }

@@ -227,6 +227,30 @@ def write(name, value):
         f.write(json.dumps(value, separators=(",", ":")).encode())
 
 
+lstms = np.random.default_rng(23)
+
+
+def lstm(steps, batch, features, hidden, dirs=1, t=np.int8, per_channel=True, bias=True, lens=None, states=False, peepholes=False, wanted=None, **attributes):
+    """LSTM with weights of 8 bits, whose engine wants one zero point in a direction, and 0 where they are signed."""
+    i = np.iinfo(t)
+    draw = lambda *shape: (lstms.standard_normal(shape) * 0.4).astype(f32)
+    weights = lambda k: lstms.integers(i.min, i.max + 1, (dirs, k, 4 * hidden)).astype(t)
+    shape = (dirs, 4 * hidden) if per_channel else (dirs,)
+    scale = lambda k: (lstms.uniform(0.5, 1, shape) * 0.01 / np.sqrt(k)).astype(f32)
+    zero = np.zeros(shape, t) if t == np.int8 else np.full(shape, 131, t)
+    case("DynamicQuantizeLSTM", [draw(steps, batch, features) * 3, weights(features), weights(hidden), draw(dirs, 8 * hidden) if bias else None,
+         None if lens is None else np.asarray(lens, np.int32), draw(dirs, batch, hidden) if states else None, draw(dirs, batch, hidden) if states else None,
+         draw(dirs, 3 * hidden) if peepholes else None, scale(features), zero, scale(hidden), zero], outputs=3, wanted=wanted, hidden_size=hidden, **attributes)
+
+
+lstm(7, 1, 16, 8)
+lstm(9, 1, 33, 20, t=np.uint8, per_channel=False, states=True)
+lstm(6, 3, 12, 24, dirs=2, direction="bidirectional", lens=[6, 0, 4], states=True, t=np.uint8)
+lstm(6, 2, 12, 24, direction="reverse", lens=[3, 5], peepholes=True, per_channel=False)
+lstm(5, 2, 7, 9, lens=[2, 5], wanted=(1, 2), bias=False)
+lstm(8, 1, 40, 16, clip=0.7, input_forget=1, states=True, peepholes=True)
+lstm(4, 1, 8, 8, dirs=2, direction="bidirectional", activations=["Sigmoid", "Tanh", "Sigmoid", "HardSigmoid", "Relu", "Tanh"])
+
 if __name__ == "__main__":
     write("microsoft.json.gz", cases)
     net, u8, i8 = network(), q.QuantType.QUInt8, q.QuantType.QInt8
