@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"slices"
 
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
@@ -12,13 +13,16 @@ import (
 // Recording is what the tensors of a program hold in the run that a format writes the numbers of: taken from the run itself, before its
 // writer sees them, so that reading back compares the file with the run and does not need another one. It lies in Input.State.
 type Recording struct {
-	Kind  ItemKind
-	items []*Item
+	Kind   ItemKind
+	Shapes map[lower.TensorID][]int // of what was seen
+	items  []*Item
 }
 
 // See is what Executor.Show takes.
 func (r *Recording) See(p *lower.Program) func(id lower.TensorID, t *tensor.Tensor) error {
+	r.Shapes = map[lower.TensorID][]int{}
 	return func(id lower.TensorID, t *tensor.Tensor) error {
+		r.Shapes[id] = slices.Clone(t.Shape)
 		raw, err := binary.Append(nil, binary.LittleEndian, t.ToRowMajor().Data)
 		r.items = append(r.items, &Item{At: TensorName(p.Tensors[id].Name), Kind: r.Kind, Raw: raw, Size: t.DType.Bytes(1)})
 		return err

@@ -59,15 +59,22 @@ type reader struct {
 	held  *export.Recovered
 	parts bool            // the files need not have all of the program
 	seen  map[string]bool // steps and tensors that they have
+	rec   *export.Recording
 }
 
 func newReader(in *export.Input, files fs.FS) *reader {
 	r := &reader{p: in.Program, files: files, seen: map[string]bool{}}
+	if r.rec, _ = in.State.(*export.Recording); r.rec == nil {
+		r.rec = &export.Recording{} // Recorded says that there is none
+	}
 	r.held = &export.Recovered{Lacks: r.lacks, Wants: func(in *export.Input, yield func(*export.Item) error) error {
 		if err := export.OfProgram(in, yield); err != nil {
 			return err
 		}
-		return export.Recorded(in, yield)
+		if err := export.Recorded(in, yield); err != nil {
+			return err
+		}
+		return says(r.rec, in.Program, yield)
 	}}
 	return r
 }
@@ -137,8 +144,11 @@ func (r *reader) program(folder string, ids []lower.StepID) error {
 	if len(d.Steps) != len(ids) {
 		return fmt.Errorf("%s: %d steps, not %d", name, len(d.Steps), len(ids))
 	}
+	named := map[lower.TensorID]string{}
 	for _, t := range d.Tensors {
 		at := export.TensorName(t.Name)
+		named[t.ID] = t.Name
+		r.held.Add(shapeItem(t.Name, t.Type, t.Shape))
 		r.seen[at] = true
 		b, err := r.elements(folder, &t.Array)
 		if err != nil {
@@ -158,11 +168,25 @@ func (r *reader) program(folder string, ids []lower.StepID) error {
 		if id := ids[i]; int(id) >= len(r.p.Steps) || id < 0 {
 			return fmt.Errorf("%s: step %d of the program", name, id)
 		}
+		if _, known := read(r.rec, r.p, &r.p.Steps[ids[i]]); known {
+			if err := r.says(&r.p.Steps[ids[i]], &d.Steps[i].Step, d.Steps[i].Parameters, named); err != nil {
+				return fmt.Errorf("%s: step %d: %w", name, i, err)
+			}
+		}
 		if err := r.step(folder, &r.p.Steps[ids[i]], d.Steps[i].Arrays, d.Steps[i].Parameters); err != nil {
 			return fmt.Errorf("%s: step %d: %w", name, i, err)
 		}
 	}
 	return nil
+}
+
+// says adds what the file says of a step besides arrays; named are tensors by their numbers in it.
+func (r *reader) says(s *lower.Step, d *Step, parameters []byte, named map[lower.TensorID]string) error {
+	it, err := stepItem(export.StepName(r.p, s), d.Kind, d.Inputs, d.Outputs, func(id lower.TensorID) string { return named[id] }, parameters)
+	if err == nil {
+		r.held.Add(it)
+	}
+	return err
 }
 
 // step reads the arrays and limits of one step.

@@ -82,6 +82,15 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		}
 	}
 	exporttest.ReadBack(t, whole, readBack, "tflite_int8", faults("program.json", "tensors/1.npy", "steps/1"))
+	exporttest.ReadBack(t, whole, readBack, "tflite_int8", []exporttest.Damaged{
+		{What: "a zero point of a step", Plant: exporttest.Nudged("program.json", `"input_zero_point":`)},
+		{What: "a window", Plant: exporttest.Nudged("program.json", `"Kernel": [`)},
+		{What: "a multiplier of a mean", Plant: exporttest.Nudged("program.json", `"M": {`)},
+		{What: "a function", Plant: exporttest.Replace("program.json", `"function": "Sigmoid"`, `"function": "Tanh"`)},
+		{What: "the kind of a step", Plant: exporttest.Replace("program.json", `"kind": "average"`, `"kind": "max_pool"`)},
+		{What: "what a step reads", Plant: exporttest.Nudged("program.json", `"inputs": [
+    1`)},
+	})
 	repeated := exporttest.Input(t, parts, readBack, "tflite_int8", nil)
 	exporttest.Equal(t, parts, repeated)
 	found, _ := vectors.Repeated(repeated.Program)
