@@ -452,7 +452,7 @@ func (r *recoverer) weights(at string, s *lower.Step, op *lower.Linear, o *tf.Op
 		if n.Gemm().TransB {
 			perm = []int{0, 1}
 		}
-		codes = r.columns(o.Inputs[row.x], codes, w.Shape)
+		codes = r.columns(s.Inputs[0], o.Inputs[row.x], codes, w.Shape)
 	case o.Op == "DEPTHWISE_CONV_2D":
 		perm = append(identity(len(shape))[1:], 0)
 	case o.Op == "TRANSPOSE_CONV":
@@ -503,24 +503,58 @@ func dilationOf(n *graph.Node, axes int) []int {
 }
 
 // columns brings the columns of a matrix into the order of the model, where its input is a tensor of several axes that is read as it lies.
-func (r *recoverer) columns(x int, codes []int32, shape []int) []int32 {
+func (r *recoverer) columns(of lower.TensorID, x int, codes []int32, shape []int) []int32 {
 	o := r.producer[x]
 	if o == nil || o.Op != "RESHAPE" || !strings.HasSuffix(r.sub.Tensors[x].Name, "/stored") || len(shape) != 2 {
 		return codes
 	}
-	of := r.sub.Tensors[o.Inputs[0]].Shape
-	perm := slices.Clone(r.perm(o.Inputs[0])[1:])
-	for i := range perm {
-		perm[i]--
+	held := r.sub.Tensors[o.Inputs[0]].Shape
+	turns := r.turns(of, r.sub.Tensors[o.Inputs[0]].Name, len(held))
+	perm := []int{}
+	for _, axis := range r.perm(o.Inputs[0])[1:] {
+		perm = append(perm, slices.Index(turns, axis)-1)
 	}
-	if !valid(perm) || tensor.Count(of[1:]) != shape[1] {
+	if !valid(perm) || tensor.Count(held[1:]) != shape[1] {
 		return codes
 	}
 	out := make([]int32, 0, len(codes))
 	for row := range shape[0] {
-		out = append(out, restored(codes[row*shape[1]:][:shape[1]], of[1:], perm)...)
+		out = append(out, restored(codes[row*shape[1]:][:shape[1]], held[1:], perm)...)
 	}
 	return out
+}
+
+// turns says which axes of the file's tensor of a name are those of the tensor that is flattened into another one: Transposes between them
+// stand in no file where the weights are reordered for them.
+func (r *recoverer) turns(id lower.TensorID, name string, rank int) []int {
+	axes, turned := identity(rank), false
+	for r.p.Tensors[id].Name != name {
+		at := slices.IndexFunc(r.p.Steps, func(s lower.Step) bool { return slices.Contains(s.Outputs, id) })
+		if at < 0 {
+			return identity(rank)
+		}
+		move, ok := r.p.Steps[at].Op.(*lower.Move)
+		if !ok {
+			return identity(rank)
+		}
+		switch n := move.Graph.Node(move.Graph.Nodes()[0]); {
+		case n.Op == "Transpose":
+			perm := n.AttrInts("perm")
+			if perm != nil && len(perm) != rank {
+				return identity(rank)
+			}
+			for i, axis := range axes {
+				if axes[i] = rank - 1 - axis; perm != nil {
+					axes[i] = int(perm[axis])
+				}
+			}
+			turned = true
+		case turned: // what is flattened is turned only
+			return identity(rank)
+		}
+		id = r.p.Steps[at].Inputs[0]
+	}
+	return axes
 }
 
 // bias adds a bias, whose scales have to be those of the sum. A program without one has zeros in the file.

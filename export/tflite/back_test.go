@@ -12,6 +12,7 @@ import (
 
 	tf "qwb/graph/tflite"
 	"qwb/internal/exporttest"
+	"qwb/quantizer/lower/lowertest"
 )
 
 // changed returns a Plant that changes the first tensor of a file whose name begins and ends so.
@@ -50,6 +51,35 @@ f: f32[1,64] = Flatten(p) "flat"
 y: f32[1,5] = Gemm(f, wf, bf) "fc"
 output y
 `
+
+// Weights are reordered for a Transpose in front of what is flattened, which the file does not have.
+func TestWeightsBehindATransposeAreReadBack(t *testing.T) {
+	f := Format()
+	for _, text := range []string{`
+input x: f32[2,4,6]
+const w: f32[6,8] = normal(seed=1, std=0.4)
+const v: f32[32,5] = normal(seed=3, std=0.3)
+a: f32[2,4,8] = MatMul(x, w) "first"
+r: f32[2,4,8] = Relu(a) "relu"
+t: f32[2,8,4] = Transpose(r) {perm=[0,2,1]} "turn"
+f: f32[2,32] = Flatten(t) "flat"
+y: f32[2,5] = Gemm(f, v) "head"
+output y
+`, `
+input x: f32[1,3,6,5]
+const w: f32[4,3,1,1] = normal(seed=1, std=0.4)
+const v: f32[120,5] = normal(seed=3, std=0.3)
+a: f32[1,4,6,5] = Conv(x, w) "first"
+r: f32[1,4,6,5] = Relu(a) "relu"
+t: f32[1,5,4,6] = Transpose(r) {perm=[0,3,1,2]} "turn"
+u: f32[1,6,5,4] = Transpose(t) {perm=[0,3,1,2]} "again"
+f: f32[1,120] = Flatten(u) "flat"
+y: f32[1,5] = Gemm(f, v) "head"
+output y
+`, lowertest.Networks["moves"]} {
+		exporttest.Equal(t, &f, exporttest.Input(t, &f, text, "tflite_int8", nil))
+	}
+}
 
 func TestDamagedFilesAreFound(t *testing.T) {
 	f := Format()
