@@ -84,3 +84,43 @@ func TestHintOfManyTensors(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(heard.details, "\n"), "hint: kl is not tried")
 }
+
+// Where rounded weights move the means of channels, a calibration hints at correcting biases, and tuning keeps what was hinted at.
+func TestHintOfBiases(t *testing.T) {
+	ctx := context.Background()
+	store := new(Memory)
+	var file bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, `opset 13
+input x: f32[1,32]
+const w: f32[32,16] = normal(seed=1, std=0.5)
+const b: f32[16] = normal(seed=2, std=0.5)
+y = Gemm(x, w, b) "y"
+output y
+`)}).Write(&file))
+	store.Write("m.onnx", file.Bytes())
+	for i := range 16 {
+		var b bytes.Buffer
+		x := graphtest.Normal(uint64(i), 1, 32)
+		for k := range x.F32() {
+			x.F32()[k] = 1 + x.F32()[k]/4
+		}
+		require.NoError(t, npy.Write(&b, x))
+		store.Write(fmt.Sprintf("d/%02d.npy", i), b.Bytes())
+	}
+	p := &Project{Model: "m.onnx", Plan: "m.plan.json", Store: store}
+	o := CalibrateOptions{Platform: "trt_int8", BorderCost: new(float64), Data: DataOptions{Paths: []string{"d"}}, Threads: 1}
+	r, _, err := p.Calibrate(ctx, o)
+	require.NoError(t, err)
+	require.NotNil(t, r.Hint)
+	require.Equal(t, "bias-analytic", r.Hint.Method)
+	require.Empty(t, r.Hint.Observer)
+	require.Less(t, r.Hint.Other.NSR, r.Hint.Plan.NSR/2)
+	require.Contains(t, r.Hint.String(), "hint: with biases corrected the NSR of the outputs is ")
+	tuned, _, err := p.Tune(ctx, TuneOptions{Methods: []string{r.Hint.Method}, Threads: 1})
+	require.NoError(t, err)
+	require.True(t, tuned.Confirmed)
+	require.InEpsilon(t, r.Hint.Other.NSR/r.Hint.Plan.NSR, tuned.After.NSR/tuned.Before.NSR, 1, "what was hinted at is kept")
+	again, _, err := p.Calibrate(ctx, o)
+	require.NoError(t, err)
+	require.True(t, again.Hint == nil || again.Hint.Method == "", "biases are corrected already")
+}

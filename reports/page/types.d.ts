@@ -667,7 +667,8 @@ declare namespace Core {
   }
 
   interface Hint {
-    observer: string;
+    observer?: string;
+    method?: string;
     samples: number;
     plan: NSR;
     other: NSR;

@@ -85,7 +85,7 @@ type Result struct {
 	Check        *calib.Check `json:"check,omitempty"`  // of its statistics, against the processor's
 	// Padding is how many positions were left out as padding; absent where none were.
 	Padding *calib.Padded `json:"padding,omitempty"`
-	Hint    *Hint         `json:"hint,omitempty"` // another observer that does better; absent where none is known to
+	Hint    *Hint         `json:"hint,omitempty"` // what does better; absent where nothing is known to
 	// Tuned and Gates are what became of such steps of recipes.
 	Tuned    []*tune.Result `json:"tuned,omitempty"`
 	Gates    []*GateResult  `json:"gates,omitempty"`
@@ -205,7 +205,7 @@ func judged(ctx context.Context, j *open.Job, d *planning.Derivation, out *plann
 	if g.Stats != nil || err != nil {
 		return nil
 	}
-	return hintOf(ctx, j, d, p.Decisions, losses, out.Set)
+	return hintOf(ctx, j, d, p.Decisions, losses, out)
 }
 
 // possible says what of the options makes no sense, or names what is not there.
@@ -224,10 +224,10 @@ func possible(j *open.Job, o Options) error {
 
 // hintOf is the hint of a plan that is written, nil for none: what a hint fails with is no error of the calibration.
 func hintOf(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, losses analysis.Losses,
-	set *tqc.Set) *Hint {
-	h, err := hint(ctx, j, d, list, losses, searched(set))
+	out *planning.Derived) *Hint {
+	h, err := hint(ctx, j, d, list, losses, out)
 	if err != nil {
-		j.Detail("no hint about observers: %v", err)
+		j.Detail("no hint: %v", err)
 	} else if h != nil {
 		j.Note("%s", h)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"qwb/analysis"
+	"qwb/calib/tune"
 	"qwb/internal/plain"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -16,13 +17,14 @@ import (
 	"qwb/reports"
 )
 
-// Hint says what another observer would give, measured on the samples that statistics keep. It confirms nothing: the scales were fitted on
-// these samples, and they are few.
+// Hint says what another observer, or correcting biases, would give, measured on the samples that statistics keep. It confirms nothing: the
+// scales were fitted on these samples, and they are few.
 type Hint struct {
-	Observer tqc.Observer `json:"observer"`
+	Observer tqc.Observer `json:"observer,omitempty"`
+	Method   string       `json:"method,omitempty"` // of tuning, in place of an observer
 	Samples  int          `json:"samples"`
 	Plan     analysis.NSR `json:"plan"`  // the error of the outputs with the plan as it is: the centred NSR, see analysis.Judge
-	Other    analysis.NSR `json:"other"` // and with the other observer
+	Other    analysis.NSR `json:"other"` // and with what is hinted at
 }
 
 // hinted are the observers that a calibration tries for its hint, each with what the search for one range costs, roughly: 1 is 1.5 ms.
@@ -40,11 +42,12 @@ const (
 	hintSamples = 4
 )
 
-// hint simulates what other observers would give in place of the plan's own, which loses was, with all else that was decided, and returns
-// the one whose error on the typical sample (the mean of the logarithm of the ratio, paired) is least, if it lies below the plan's at risk
-// analysis.ClaimRisk for all of them together; nil if none does or none can be tried. The plan has so many ranges. Nothing is changed.
+// hint simulates what other observers would give in place of the plan's own, which loses was, with all else that was decided, and what
+// correcting its biases would, and returns the one whose error on the typical sample (the mean of the logarithm of the ratio, paired) is
+// least, if it lies below the plan's at risk analysis.ClaimRisk for all of them together; nil if none does or none can be tried. Nothing is
+// changed.
 func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decision.Decision, was analysis.Losses,
-	ranges int) (*Hint, error) {
+	out *planning.Derived) (*Hint, error) {
 	defer watched(j, d, "hint")()
 	kept := len(was)
 	macs := int64(0)
@@ -52,7 +55,7 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 		n, _ := d.Graph.MACsAtLeast(id)
 		macs += n
 	}
-	if kept < hintSamples || !d.Stats.HasBins() || float64(macs)*float64(kept*(len(hinted)+1)) > hintWork {
+	if kept < hintSamples || !d.Stats.HasBins() || float64(macs)*float64(kept*(len(hinted)+2)) > hintWork {
 		return nil, nil
 	}
 	runs, err := d.KeptRuns(ctx, d.Threads)
@@ -60,9 +63,24 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 		return nil, err
 	}
 	var best *Hint
-	least, risk := 0.0, analysis.ClaimRisk/float64(len(hinted))
+	least, risk := 0.0, analysis.ClaimRisk/float64(len(hinted)+1)
 	before := logs(was)
-	left := hintRanges
+	try := func(is analysis.Losses, h Hint) {
+		if is == nil {
+			return // whatever the other samples say
+		}
+		typical := analysis.Paired(before, logs(is))
+		if typical.Mean < least && typical.Upper(risk) < 0 {
+			h.Samples, h.Plan, h.Other = len(is), analysis.NewNSR(was.Estimate()), analysis.NewNSR(is.Estimate())
+			least, best = typical.Mean, &h
+		}
+	}
+	is, err := corrected(ctx, d, out, runs)
+	if err != nil {
+		return nil, err
+	}
+	try(is, Hint{Method: tune.Analytic.Name})
+	left, ranges := hintRanges, searched(out.Set)
 	for _, h := range hinted {
 		o := h.name
 		decisions := observedBy(list, o)
@@ -93,15 +111,26 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 		if err != nil {
 			return nil, err
 		}
-		if is == nil {
-			continue // whatever the other samples say
-		}
-		typical := analysis.Paired(before, logs(is))
-		if typical.Mean < least && typical.Upper(risk) < 0 {
-			least, best = typical.Mean, &Hint{o, len(is), analysis.NewNSR(was.Estimate()), analysis.NewNSR(is.Estimate())}
-		}
+		try(is, Hint{Observer: o})
 	}
 	return best, nil
+}
+
+// corrected are the losses of a plan with the means of channels where the float network has them, as far as the statistics tell: what
+// tune's method bias-analytic does to biases. nil where nothing is known, or tuning did so already.
+func corrected(ctx context.Context, d *planning.Derivation, out *planning.Derived, runs *planning.KeptRuns) (analysis.Losses, error) {
+	if d.Overlay != nil || !d.Stats.HasSums() {
+		return nil, nil
+	}
+	shifts, err := tune.Shifts(d.Graph, d.Graph, out.Set, d.Stats.Sums)
+	if err != nil || len(shifts) == 0 {
+		return nil, err
+	}
+	q, err := d.Simulator(out, &runs.Shared)
+	if err != nil {
+		return nil, err
+	}
+	return runs.Evaluator.WhatIf(ctx, q, analysis.WhatIf{Shift: shifts})
 }
 
 // searched is how many ranges of activations a configuration has.
@@ -116,9 +145,12 @@ func searched(set *tqc.Set) (n int) {
 
 // String is the line that a calibration prints.
 func (h *Hint) String() string {
-	return fmt.Sprintf("hint: with --observer %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (no "+
-		"data needed; qwb sweep compares on held-out samples)", plain.Shell(string(h.Observer)), reports.WithError(h.Other.NSR, h.Other.NSRError),
-		reports.WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples)
+	with, more := "--observer "+plain.Shell(string(h.Observer)), "no data needed; qwb sweep compares on held-out samples"
+	if h.Method != "" {
+		with, more = "biases corrected", "qwb tune --method "+h.Method+" corrects them and confirms it; --method auto tries more"
+	}
+	return fmt.Sprintf("hint: with %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (%s)", with,
+		reports.WithError(h.Other.NSR, h.Other.NSRError), reports.WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples, more)
 }
 
 // observedBy is a list of decisions with another observer for all activations that no decision by hand gives one.
