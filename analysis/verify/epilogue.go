@@ -106,7 +106,8 @@ func (l *linear) activate(c *computer, shape []int, real []float64, off func(i i
 	for i := range real {
 		v := float64(y[0][i])
 		values[i] = v
-		spread[i] = max(math.Abs(float64(y[1][i])-v), math.Abs(float64(y[2][i])-v)) + 8*float32Error*math.Abs(v)
+		// A function that is written out takes numbers as large as its argument from each other: x (1 + erf x) / 2 is near 0 below -2.
+		spread[i] = max(math.Abs(float64(y[1][i])-v), math.Abs(float64(y[2][i])-v)) + 8*float32Error*max(math.Abs(v), math.Abs(real[i]))
 	}
 	return values, spread, nil
 }

@@ -247,8 +247,8 @@ func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) (
 	}
 	got, err := t.run(ctx, &t.second, feeds, func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		for _, name := range namesOf(t.second.program, step) {
-			list := kept[name]
-			if name == "" || len(list) != len(out) || !fit(list, out) {
+			list := placed(kept[name], out)
+			if name == "" || list == nil {
 				continue
 			}
 			for i, x := range list {
@@ -261,6 +261,31 @@ func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) (
 		return nil, nil
 	})
 	return paired(want.sums, got.sums), err
+}
+
+// placed are the tensors of a list with their channels where those of out have them; nil where they are others.
+func placed(list, out []*tensor.Tensor) []*tensor.Tensor {
+	if len(list) != len(out) {
+		return nil
+	}
+	if fit(list, out) {
+		return list
+	}
+	moved := slices.Clone(list)
+	for i, x := range list {
+		if x == nil || out[i] == nil || len(x.Shape) != 3 && len(x.Shape) != 4 {
+			continue
+		}
+		for _, y := range []*tensor.Tensor{movedFirst(x), movedLast(x)} {
+			if slices.Equal(y.Shape, out[i].Shape) {
+				moved[i] = y
+			}
+		}
+	}
+	if !fit(moved, out) {
+		return nil
+	}
+	return moved
 }
 
 // fit reports whether one list of outputs can stand for another.
