@@ -59,7 +59,7 @@ func (b *builder) asMatrix(id graph.NodeID, dq *graph.Node, rows map[graph.Value
 	}
 	flat, ok := rows[x]
 	if !ok {
-		if flat, err = b.rows(name, dq); err != nil {
+		if flat, err = b.rows(id, dq); err != nil {
 			return err
 		}
 		rows[x] = flat
@@ -106,11 +106,18 @@ func (b *builder) rounded(id graph.NodeID, y graph.ValueID) (graph.NodeID, graph
 	}
 }
 
-// rows returns the data of a DQ as a matrix.
-func (b *builder) rows(name string, dq *graph.Node) (graph.ValueID, error) {
+// rows returns the data of a DQ as a matrix, for a node whose weights say how long rows are where shapes do not.
+func (b *builder) rows(id graph.NodeID, dq *graph.Node) (graph.ValueID, error) {
+	name := b.g.Node(id).Name
 	codes, y := *b.g.Value(dq.Inputs[0]), *b.g.Value(dq.Outputs[0])
 	inputs, attrs := slices.Clone(dq.Inputs), slices.Clone(dq.Attrs)
 	last := codes.Shape[len(codes.Shape)-1]
+	if w := b.g.Value(b.g.Node(id).Inputs[1]).Shape; !last.Known() && len(w) == 2 {
+		last = w[b.g.Node(id).AttrInt("transB", 0)]
+	}
+	if !last.Known() {
+		return graph.NoValue, errors.New("the length of its rows is not known: fix the sizes (qwb bind) first")
+	}
 	codes.Name, codes.Shape = b.g.FreshName(codes.Name+rowsNode), matrixOf(codes.Shape)
 	y.Name, y.Shape = b.g.FreshName(y.Name+rowsNode), codes.Shape
 	matrix, made := b.matrices[inputs[0]]
@@ -265,7 +272,7 @@ func flattened(g *graph.Graph, n *graph.Node) bool {
 	}
 	shape, x := g.Const(g.Node(p).Input(1)), g.Value(g.Node(p).Inputs[0]).Shape
 	return shape != nil && shape.DType == tensor.Int64 && shape.Len() == 2 && shape.I64()[0] == -1 && len(x) > 0 &&
-		shape.I64()[1] == x[len(x)-1].N
+		(!x[len(x)-1].Known() || shape.I64()[1] == x[len(x)-1].N)
 }
 
 // unflattened is the Reshape behind a Gemm, nil where there is none.
@@ -282,7 +289,8 @@ func restores(g *graph.Graph, back *graph.Node) bool {
 	if shape == nil || x == nil {
 		return true // made of the shape of the data, or the operator on integers tells none
 	}
-	return shape.DType == tensor.Int64 && slices.EqualFunc(shape.I64(), x, func(n int64, d graph.Dim) bool { return n == -1 || n == d.N })
+	return shape.DType == tensor.Int64 &&
+		slices.EqualFunc(shape.I64(), x, func(n int64, d graph.Dim) bool { return n == -1 || !d.Known() || n == d.N })
 }
 
 // moveResult takes out node from and makes its result y that of node to.

@@ -1,6 +1,7 @@
 package onnxqdq_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,6 +40,24 @@ func TestLinearLayers(t *testing.T) {
 		require.Equal(t, want, ops, platform)
 		for _, err := range graph.InferShapes(m.Graph) {
 			require.NoError(t, err, platform)
+		}
+	}
+}
+
+// Rows whose length shapes do not tell, as behind a Reshape to a computed shape, are as long as the weights say.
+func TestRowsOfUnknownLength(t *testing.T) {
+	g := graphtest.Parse(t, lowertest.Networks["linear"])
+	require.Empty(t, graph.InferShapes(g))
+	tg := findTarget(t, "onnxruntime")
+	set := configure(t, g, tg, "")
+	calibrated(t, g, set)
+	open := graph.Dim{N: -1}
+	g.Value(g.Inputs[0]).Shape = graph.Shape{open, open, open}
+	m := build(t, &onnx.Model{Graph: g}, set, tg)
+	require.Empty(t, onnxqdq.Check(m.Graph, tg, integers(g, set)))
+	for _, v := range m.Graph.Values() {
+		if c := m.Graph.Const(v); c != nil && strings.HasSuffix(m.Graph.Value(v).Name, "_rows_shape") {
+			require.Positive(t, c.I64()[1])
 		}
 	}
 }
