@@ -45,6 +45,14 @@ var floats = map[string]floatOp{
 
 	"Equal": compare("EQUAL"), "Greater": compare("GREATER"), "GreaterOrEqual": compare("GREATER_EQUAL"), "Less": compare("LESS"),
 	"LessOrEqual": compare("LESS_EQUAL"), "And": compare("LOGICAL_AND"), "Or": compare("LOGICAL_OR"), "Not": one("LOGICAL_NOT"),
+	"IsNaN": func(b *builder, _ *graph.Graph, _ *graph.Node, in []*value, y *value) error { // a NaN alone differs from itself
+		same := b.between2(y, "same", y.shape)
+		same.typ = tf.Bool
+		if err := b.each("EQUAL", []*value{in[0], in[0]}, same); err != nil {
+			return err
+		}
+		return b.each("LOGICAL_NOT", []*value{same}, y)
+	},
 	"Cast": cast, "Ceil": one("CEIL"), "Round": one("ROUND"), "Sin": one("SIN"), "Cos": one("COS"), "Sign": one("SIGN"),
 	"ArgMax": argument("ARG_MAX"), "ArgMin": argument("ARG_MIN"), "CumSum": cumulative, "Shape": shapeOf,
 	"Sum": two2("ADD", true), "Mean": mean, "ThresholdedRelu": threshold, "LpNormalization": lpNorm, "InstanceNormalization": instanceNorm,

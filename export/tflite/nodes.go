@@ -10,6 +10,7 @@ import (
 
 	"qwb/export"
 	"qwb/graph"
+	"qwb/graph/pattern"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
 	"qwb/quantizer/lower"
@@ -103,6 +104,9 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 		}
 		values[g.Outputs[k]] = v
 	}
+	if err := gelus(g); err != nil {
+		return err
+	}
 	order, err := g.Order()
 	if err != nil {
 		return err
@@ -127,6 +131,24 @@ func (b *builder) island(s *lower.Step, op *lower.Island) error {
 	for k, id := range s.Outputs {
 		if v, there := values[g.Outputs[k]]; there && id != lower.NoTensor {
 			b.values[id] = v
+		}
+	}
+	return nil
+}
+
+// gelus puts the operator in the place of its formula, some of whose operators (Erf) the file does not have.
+func gelus(g *graph.Graph) error {
+	for _, f := range pattern.Cover(g, pattern.GeluFormula) {
+		root := g.Node(f.Root)
+		n := graph.Node{Name: root.Name, Op: "Gelu", Inputs: []graph.ValueID{f.Value("x")}, Outputs: slices.Clone(root.Outputs)}
+		for _, id := range f.Nodes {
+			if g.Node(id).Op == "Tanh" {
+				n.Attrs = []graph.Attr{graph.Str("approximate", "tanh")}
+			}
+		}
+		g.RemoveNode(f.Root)
+		if _, err := g.AddNode(n); err != nil {
+			return err
 		}
 	}
 	return nil

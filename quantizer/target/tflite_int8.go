@@ -50,7 +50,7 @@ var TFLiteInt8 = Target{
 	Bias:       TFLite.Bias,
 	Schemes:    Schemes{Weight: schemesOf("int8-sym-channel", "int8-sym-tensor")},
 	Placement:  Everywhere,
-	Fusions:    []Fusion{{pattern.LayerNorm, true}, {pattern.RMSNorm, true}}, // float as a whole
+	Fusions:    []Fusion{{pattern.LayerNorm, true}, {pattern.RMSNorm, true}, {pattern.GeluFormula, true}}, // float as a whole
 	Float:      FloatNative,
 	Island:     qmath.FP32,
 	Profile:    "tflite2",
