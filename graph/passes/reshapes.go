@@ -11,12 +11,48 @@ import (
 // Reshapes removes reshaping that changes nothing and what another Reshape makes pointless.
 var Reshapes = Pass{
 	Name: "reshapes",
-	Doc:  "Removes Reshape to the shape a value has, the first of two shape changes, and Squeeze and Unsqueeze that cancel.",
+	Doc: "Removes Reshape to the shape a value has, the first of two shape changes, and Squeeze and Unsqueeze that cancel; " +
+		"GatherND of all elements in their order is a Reshape.",
 	sweep: each(
+		at("y = GatherND(u, const i)", gatherAll),
 		at("y = Reshape(u, const s)", reshapeToSame),
 		at("x = Reshape|Flatten|Squeeze|Unsqueeze(u, ...)\ny = Reshape(x, const s)", reshapeTwice),
 		at("x = Unsqueeze(u, ...)\ny = Squeeze(x, ...)", squeezeBack),
 		at("x = Squeeze(u, ...)\ny = Unsqueeze(x, ...)", squeezeBack)),
+}
+
+// gatherAll is how torch's exporter writes a mask that gets more axes (torch.vmap over positions): every element by its own index.
+func gatherAll(c *Context, m *pattern.Match) (*Patch, error) {
+	n := *c.G.Node(m.Root)
+	have, known := c.G.Value(m.Value("u")).Shape.Ints()
+	index := c.G.Const(m.Value("i"))
+	if !known || c.G.Const(m.Value("u")) != nil || n.AttrInt("batch_dims", 0) != 0 || len(index.Shape) == 0 {
+		return nil, nil
+	}
+	last := len(index.Shape) - 1
+	k := index.Shape[last]
+	if k == 0 || k > len(have) || tensor.Count(have[:k]) != tensor.Count(index.Shape[:last]) {
+		return nil, nil
+	}
+	for i, x := range Integers(index) {
+		of := i / k
+		for axis := k - 1; axis > i%k; axis-- {
+			of /= have[axis]
+		}
+		if at := i % k; x != int64(of%have[at]) && x != int64(of%have[at]-have[at]) {
+			return nil, nil
+		}
+	}
+	var target []int64
+	for _, d := range append(slices.Clone(index.Shape[:last]), have[k:]...) {
+		target = append(target, int64(d))
+	}
+	p := &Patch{What: "GatherND of all elements in their order becomes a Reshape"}
+	n.Op, n.Attrs = "Reshape", nil
+	n.Inputs = []graph.ValueID{m.Value("u"), p.Const(n.Name+"_shape", tensor.FromI64(target, len(target)))}
+	p.Drop(m.Root)
+	p.Add(n)
+	return p, nil
 }
 
 func reshapeToSame(c *Context, m *pattern.Match) (*Patch, error) {
