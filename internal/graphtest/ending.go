@@ -1,20 +1,26 @@
 package graphtest
 
-import "context"
+import (
+	"context"
+	"sync/atomic"
+)
 
-// Ending is a context that ends when Err has been asked Left times. It shows that something ends wherever it asks.
+// Ending is a context that ends when Err has been asked so many times, by any goroutine. It shows that something ends wherever it asks.
 type Ending struct {
 	context.Context
-	Left int
+	left atomic.Int64
 }
 
 // NewEnding is a context that ends at the n-th question from 0.
-func NewEnding(n int) *Ending { return &Ending{context.Background(), n} }
+func NewEnding(n int) *Ending {
+	e := &Ending{Context: context.Background()}
+	e.left.Store(int64(n))
+	return e
+}
 
 func (e *Ending) Err() error {
-	if e.Left == 0 {
+	if e.left.Add(-1) < 0 {
 		return context.Canceled
 	}
-	e.Left--
 	return nil
 }
