@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/export"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
 )
@@ -54,7 +55,7 @@ func (at *places) sources(p *lower.Program, s *lower.Step) *export.Item {
 		return nil
 	}
 	it := &export.Item{At: export.StepName(p, s), Kind: reads, Texts: []string{}}
-	for _, id := range s.Inputs {
+	for _, id := range inOrder(s) {
 		if id != lower.NoTensor && p.Tensors[id].Const == nil {
 			it.Texts = append(it.Texts, at.called(id))
 		}
@@ -63,6 +64,31 @@ func (at *places) sources(p *lower.Program, s *lower.Step) *export.Item {
 		return nil // inside of an island, or one tensor in the file
 	}
 	return it
+}
+
+// inOrder are the inputs of a step; of operators in float as they are met from the output backwards, each as often as it is read.
+func inOrder(s *lower.Step) (list []lower.TensorID) {
+	island, ok := s.Op.(*lower.Island)
+	if !ok || len(island.Graph.Outputs) != 1 {
+		return s.Inputs
+	}
+	g, seen := island.Graph, map[graph.ValueID]bool{}
+	var from func(v graph.ValueID)
+	from = func(v graph.ValueID) {
+		if v == graph.NoValue || seen[v] || g.Producer(v) == graph.NoNode {
+			return
+		}
+		seen[v] = true
+		for _, in := range g.Node(g.Producer(v)).Inputs {
+			if i := slices.Index(g.Inputs, in); i >= 0 {
+				list = append(list, s.Inputs[i])
+			} else {
+				from(in)
+			}
+		}
+	}
+	from(g.Outputs[0])
+	return list
 }
 
 // called is what a tensor is called in the file; empty where it has none of its own.
