@@ -39,3 +39,9 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		})
 	}
 }
+
+// Floats of 8 bits have no codes that limit them.
+func TestFloatsAreReadBack(t *testing.T) {
+	f := format(t, "ppq-json")
+	exporttest.Equal(t, f, exporttest.Input(t, f, network, "trt_fp8", nil))
+}

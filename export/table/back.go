@@ -172,7 +172,7 @@ func (e *Entry) add(held *export.Recovered, ext string, places map[string][]stri
 		if e.Axis >= 0 {
 			put(&export.Item{Kind: Axis, Ints: []int32{int32(e.Axis), int32(e.Block)}})
 		}
-		if e.Codes != nil {
+		if e.Codes != nil && !e.Float { // floats have no codes that limit them
 			put(&export.Item{Kind: export.Clamp, Ints: e.Codes})
 		}
 		if len(e.Lo) > 0 && len(e.Lo) == len(e.Hi) {

@@ -5,6 +5,7 @@ import (
 
 	"qwb/export/trt"
 	"qwb/internal/exporttest"
+	"qwb/quantizer/lower/lowertest"
 )
 
 // One number of each kind: of what the plan encodes, of what is moved, of constants.
@@ -28,5 +29,14 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		faults := append(files[f.Name], exporttest.Damaged{What: "a weight", Plant: exporttest.Constant("w2", exporttest.Longer)})
 		faults = append(append(faults, exporttest.Rewired(nil)...), exporttest.Crossed(nil))
 		t.Run(f.Name, func(t *testing.T) { exporttest.ReadBack(t, &f, network, "trt10_int8", faults) })
+	}
+}
+
+// A bias that two convolutions add, each in its own unit, is two parameters.
+func TestASharedBiasIsTwoParameters(t *testing.T) {
+	for _, f := range trt.Formats() {
+		if f.Name == "ppq-trt" {
+			exporttest.Equal(t, &f, exporttest.Input(t, &f, lowertest.Networks["resnet"], "pow2_int8", nil))
+		}
 	}
 }

@@ -197,7 +197,11 @@ func weights(g *graph.Graph, list []table.Tensor) []byte {
 		if !t.Kind.Constant() || !computes(g, t.Node) {
 			continue
 		}
-		x := g.Const(t.Value).ToRowMajor().F32()
+		v := t.Value
+		if len(t.Uses) > 0 { // a copy has numbers of its own
+			v = g.Node(t.Uses[0].Node).Inputs[t.Uses[0].Index]
+		}
+		x := g.Const(v).ToRowMajor().F32()
 		line := make([]byte, 0, len(t.Name)+9*len(x)+12)
 		line = append(append(line, t.Name...), ' ')
 		line = strconv.AppendInt(line, int64(len(x)), 10)

@@ -1,0 +1,57 @@
+package all_test
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/calib/data/npy"
+	"qwb/export"
+	"qwb/export/all"
+	"qwb/internal/exporttest"
+	"qwb/internal/longtest"
+	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/target"
+)
+
+// Whatever a format takes is read back as it was written: a right file is refused nowhere.
+func TestWhatIsWrittenIsReadBack(t *testing.T) {
+	longtest.Need(t, "all formats of all platforms")
+	compared := 0
+	for name, text := range lowertest.Networks {
+		for _, platform := range target.Builtin().All {
+			for _, f := range all.Formats() {
+				if f.From == export.Checkpoint || !f.Takes(platform.Name) ||
+					f.From == export.Program && strings.HasSuffix(platform.Name, "_fp8") { // no integers stand for those
+					continue
+				}
+				t.Run(name+"/"+platform.Name+"/"+f.Name, func(t *testing.T) {
+					if written(t, &f, text, platform.Name) {
+						compared++
+					}
+				})
+			}
+		}
+	}
+	require.Greater(t, compared, 1000)
+}
+
+// written writes a network, where the format has a form for it, and compares the file with the plan.
+func written(t *testing.T, f *export.Format, text, platform string) bool {
+	in := exporttest.Input(t, f, text, platform, nil)
+	in.Array = npy.Write
+	if f.Check != nil && f.Check(in) != nil {
+		return false
+	}
+	out := f.NewOutput(filepath.Join(t.TempDir(), "m"+f.Ext), nil)
+	defer out.Discard()
+	if _, err := f.Write(context.Background(), in, out); err != nil {
+		return false
+	}
+	_, err := f.Equal(context.Background(), in, out)
+	require.NoError(t, err)
+	return true
+}
