@@ -42,8 +42,8 @@ func CureOf(op string) (why, cure string) {
 }
 
 // MadeInfinite returns the first operator, in the order of execution, that made infinite numbers although none that it read was one; nil:
-// there is none. Minus infinity that only masks are made of counts as none: what reads it, through operators that move, add, choose or limit
-// from below, are Softmax, ArgMax, TopK and maxima. g is the graph whose statistics these are.
+// there is none. Minus infinity that only masks are made of counts as none: what reads it, through operators that move, add, choose or
+// limit from below, are Softmax, ArgMax, TopK and maxima. g is the graph whose statistics these are.
 func (s *Stats) MadeInfinite(g *graph.Graph) *Infinity {
 	order, err := g.Order()
 	if err != nil {
@@ -108,8 +108,8 @@ func onlyMasks(g *graph.Graph, v graph.ValueID, seen map[graph.ValueID]bool) boo
 			if n.Op == "Clip" || slices.ContainsFunc(n.Inputs, limits) {
 				return false // a limit that hides it
 			}
-		case "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice", "Gather", "Concat", "Split", "Tile", "Cast",
-			"Dropout", "Add", "Where", "Min", "Mul":
+		case "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice", "Gather", "Concat", "Split", "Tile",
+			"Cast", "Dropout", "Add", "Where", "Min", "Mul":
 		default:
 			return false
 		}

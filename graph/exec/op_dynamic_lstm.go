@@ -13,9 +13,9 @@ import (
 //
 //	gates = float32(sums of X and W) * (scale of X * scale of W) + float32(sums of H and R) * (scale of H * scale of R) + (Wb + Rb)
 //
-// The data are quantized as DynamicQuantizeLinear does: all steps and samples of X by one scale, and the state H of all samples at each step
-// by another. What follows is float32, with the engine's own Sigmoid and Tanh. Where it has several threads the engine divides the samples
-// among them, and the states of each part have a scale of their own.
+// The data are quantized as DynamicQuantizeLinear does: all steps and samples of X by one scale, and the state H of all samples at each
+// step by another. What follows is float32, with the engine's own Sigmoid and Tanh. Where it has several threads the engine divides the
+// samples among them, and the states of each part have a scale of their own.
 type dynamicLSTM struct {
 	*recurrence[float32]
 	coupled bool
@@ -258,7 +258,7 @@ func (l *dynamicLSTM) step(d *direction[float32], bias []float32, f []func(float
 	})
 }
 
-// fused is a*b + c rounded once: the product is exact in float64, whose sum is rounded to float32 (twice, which one sum in 2^29 could tell).
+// fused is a*b + c rounded once: the product is exact in float64, whose sum is rounded to float32 (twice: one sum in 2^29 could tell).
 func fused(a, b, c float32) float32 { return float32(float64(a)*float64(b) + float64(c)) }
 
 // rational is p(x*x) * x / q(x*x) by Horner's rule; coefficients from the highest power on.

@@ -69,8 +69,8 @@ var Mish = &Family{Name: "Mish", Doc: "x * tanh(softplus(x))", Forms: parseAll(m
 var Gelu = &Family{Name: "Gelu", Doc: "x * (1 + erf(x / sqrt 2)) / 2, or the approximation by tanh",
 	Forms: parseAll(geluErf, geluTanh, geluOps)}
 
-// GeluFormula is a Gelu that is written by several operators: what a target has that computes the operator Gelu on integers, and the formula
-// as one in float. Captures: x.
+// GeluFormula is a Gelu that is written by several operators: what a target has that computes the operator Gelu on integers, and the
+// formula as one in float. Captures: x.
 var GeluFormula = &Family{Name: "GeluFormula", Doc: "a Gelu written by several operators", Forms: parseAll(geluErf, geluTanh)}
 
 // Activations are activations of one operator that are in no family of several. Captures: x.

@@ -32,7 +32,7 @@ func TestDocumentShowsExample(t *testing.T) {
 	require.NoError(t, err)
 	examples := doc.Examples(file)
 	require.Len(t, examples, 1)
-	assert.Contains(t, document(t), "```\n"+strings.TrimSpace(examples[0].Output)+"\n```\n", "the document's output is not that of the example")
+	assert.Contains(t, document(t), "```\n"+strings.TrimSpace(examples[0].Output)+"\n```\n", "its output is not that of the example")
 }
 
 // rows returns the cells of the table whose first heading is given, without its heading.

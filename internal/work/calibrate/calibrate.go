@@ -144,17 +144,12 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 		return nil, nil, err
 	}
 	statsFile := j.StatsFile()
-	res := &Result{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, open.FloatCPU)}
+	res := &Result{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, open.FloatCPU), Warnings: []tqc.Warning{}}
 	stats, err := Gather(ctx, j, m, o, g, res)
 	if err != nil {
 		return nil, nil, err
 	}
-	if i := stats.MadeInfinite(m.Graph); i != nil {
-		w := tqc.Warning{Node: m.Graph.Node(i.Node).Name, Value: float64(i.Negative + i.Positive),
-			Text: i.Text(m.Graph) + "; codes have no infinity, and stop at the range's end: " + i.Cure}
-		j.WarnAbout(w)
-		res.Warnings = append(res.Warnings, w)
-	}
+	warnInfinite(j, m, stats, res)
 	next, err := NextPlan(j, m, before, stats, t, o, g, steps)
 	if err != nil {
 		return nil, nil, err
@@ -190,11 +185,18 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	}
 	res.Hint = judged(ctx, j, d, out, p, g, o.Threads)
 	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set)
-	if res.Warnings == nil {
-		res.Warnings = []tqc.Warning{}
-	}
 	res.Samples, res.Seconds, res.PeakRSS = stats.Samples(), elapsed(), j.PeakMemory()
 	return res, steps, nil
+}
+
+// warnInfinite warns of the first operator that made infinite numbers.
+func warnInfinite(j *open.Job, m *open.Model, stats *calib.Stats, res *Result) {
+	if i := stats.MadeInfinite(m.Graph); i != nil {
+		w := tqc.Warning{Node: m.Graph.Node(i.Node).Name, Value: float64(i.Negative + i.Positive),
+			Text: i.Text(m.Graph) + "; codes have no infinity, and stop at the range's end: " + i.Cure}
+		j.WarnAbout(w)
+		res.Warnings = append(res.Warnings, w)
+	}
 }
 
 // judged simulates a plan on the samples that statistics keep, warns of what is wrong there, and gives a hint.
