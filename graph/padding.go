@@ -114,7 +114,7 @@ func (h *hiding) step(n *Node) (x two, ok bool) {
 		return x, false
 	}
 	switch n.Op {
-	case "Cast", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Tile", "Transpose", "Identity", "Slice", "Flatten":
+	case "Cast", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Tile", "Transpose", "Identity", "Slice", "Flatten", "Gather", "GatherND":
 		return h.of[n.Input(0)], at == 0
 	case "Where":
 		for i := range x {

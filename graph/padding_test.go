@@ -44,6 +44,10 @@ func TestFindPadding(t *testing.T) {
 		{"a boolean mask of the padding", "input m: bool[B,T]", "u = Unsqueeze(m, ax); z = Where(u, lowest, s)", 0},
 		{"a mask beside a causal one", "input m: bool[B,T]; input causal: bool[1,T,T]",
 			"u = Unsqueeze(m, ax); c = And(causal, u); z = Where(c, s, lowest)", 1},
+		{"a mask by numbers of samples and positions", "input m: i64[B,T]; input at: i64[B,1,T,2]", `c = Cast(m) {to=9}; i = GatherND(c, at)
+			u = Squeeze(i, ax); b = Where(u, none, lowest); z = Add(s, b)`, 1},
+		{"a mask by places in a row", "input m: i64[B,T]; input at: i64[N]; input like: i64[3]",
+			"c = Flatten(m) {axis=0}; i = Gather(c, at) {axis=1}; r = Reshape(i, like); u = Cast(r) {to=9}; z = Where(u, s, lowest)", 1},
 		{"a mask with all its axes", "input m: f32[B,1,T]", "i = Sub(one, m); b = Mul(i, low); z = Add(s, b)", 1},
 		{"of rows and columns", "input m: i64[B,T]", `const ax2: i64[1] = [2]; f = Cast(m) {to=1}; u = Unsqueeze(f, ax); v = Unsqueeze(f, ax2)
 			q = Mul(u, v); i = Sub(one, q); b = Mul(i, low); z = Add(s, b)`, 1},

@@ -75,7 +75,7 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 			least, best = typical.Mean, &h
 		}
 	}
-	is, err := corrected(ctx, d, out, runs)
+	is, err := corrected(ctx, d, out, runs, was)
 	if err != nil {
 		return nil, err
 	}
@@ -116,10 +116,14 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 	return best, nil
 }
 
+// worthCorrecting is the error from which on correcting biases is hinted at: below it nobody needs another command.
+const worthCorrecting = 1e-5
+
 // corrected are the losses of a plan with the means of channels where the float network has them, as far as the statistics tell: what
-// tune's method bias-analytic does to biases. nil where nothing is known, or tuning did so already.
-func corrected(ctx context.Context, d *planning.Derivation, out *planning.Derived, runs *planning.KeptRuns) (analysis.Losses, error) {
-	if d.Overlay != nil || !d.Stats.HasSums() {
+// tune's method bias-analytic does to biases. nil where nothing is known, where tuning did so already, and where the error is small anyway.
+func corrected(ctx context.Context, d *planning.Derivation, out *planning.Derived, runs *planning.KeptRuns,
+	was analysis.Losses) (analysis.Losses, error) {
+	if d.Overlay != nil || !d.Stats.HasSums() || was.Estimate().Mean < worthCorrecting {
 		return nil, nil
 	}
 	shifts, err := tune.Shifts(d.Graph, d.Graph, out.Set, d.Stats.Sums)
