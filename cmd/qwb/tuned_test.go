@@ -149,7 +149,7 @@ func TestTuningOnAnyNumberOfThreads(t *testing.T) {
 	}
 	inFolder(t)
 	saveModel(t, "m.onnx", depthwise)
-	saveInputs(t, "data", 100, 24, 1, 3, 12, 12)
+	saveInputs(t, "data", 100, 16, 1, 3, 12, 12)
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime")
 	before := read(t, "m.plan.json")
 	for _, name := range names {
