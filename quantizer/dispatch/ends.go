@@ -4,9 +4,20 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/pattern"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
+
+// normalized reports whether a normalization that is a float kernel of the target reads what id computes.
+func (s *State) normalized(id graph.NodeID) bool {
+	return s.reads(id, func(reader graph.NodeID) bool {
+		return slices.ContainsFunc(s.Units, func(u target.Unit) bool {
+			norm := u.Fusion.Family == pattern.LayerNorm || u.Fusion.Family == pattern.RMSNorm
+			return norm && u.Fusion.Island && slices.Contains(u.Nodes, reader)
+		})
+	})
+}
 
 // leaveEnds leaves in float the Arithmetic operators that the target computes in float at no cost and of which only float is read:
 // rounding what the caller gets as float would be an error for nothing. What moves or cuts off their elements goes with them.
@@ -25,7 +36,9 @@ func (s *State) leaveEnds() {
 			continue
 		}
 		read[id] = s.reads(id, func(u graph.NodeID) bool { return s.Integer(u) && (read[u] || !hands(u)) })
-		if op := s.Ops[id]; !read[id] && op.Role == target.Arithmetic && op.FloatEnd && !s.marks[id].forced {
+		op := s.Ops[id]
+		free := op.FloatEnd || op.FloatNorm && s.normalized(id)
+		if !read[id] && op.Role == target.Arithmetic && free && !s.marks[id].forced {
 			leave(id)
 		}
 	}

@@ -27,7 +27,7 @@ var ONNXRuntime = Target{
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}, FloatEnd: true}, // QGemm writes either
 		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: ortWeights}},
 
-		{Type: "Add", Role: Arithmetic},
+		{Type: "Add", Role: Arithmetic, FloatNorm: true},
 		{Type: "AveragePool", Role: Arithmetic, Needs: []Condition{CountedFloor}},
 		{Type: "Concat", Role: Arithmetic, Align: AlignOutput, FloatEnd: true},
 		{Type: "GlobalAveragePool", Role: Arithmetic},

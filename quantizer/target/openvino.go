@@ -23,7 +23,7 @@ var OpenVINO = Target{
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias, SeveralTerms}},
 		{Type: "MatMul", Role: Weighted, Needs: []Condition{SeveralTerms}},
 
-		{Type: "Add", Role: Arithmetic},
+		{Type: "Add", Role: Arithmetic, FloatNorm: true},
 		// Padding counts as code 0 there, not as the number 0 (docs/engines.md).
 		{Type: "AveragePool", Role: Arithmetic, Needs: []Condition{UncountedPads}},
 		{Type: "Concat", Role: Arithmetic, Align: AlignOutput, FloatEnd: true},

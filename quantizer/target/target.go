@@ -163,6 +163,9 @@ type Op struct {
 	// FloatEnd: where only float is read of what it computes, the target has it as float at no cost. Sums of products have no pair behind
 	// them then, and an Arithmetic operator is left in float.
 	FloatEnd bool
+	// FloatNorm: the same of an Arithmetic operator, but only where a normalization in float is among what reads it: the sums of a
+	// transformer's residuals, whose every reader is another of them or a normalization.
+	FloatNorm bool
 	// Reduced: where all of these hold, weights have the range ReducedWeight unless a decision says otherwise; none: nowhere.
 	Reduced []Condition
 }

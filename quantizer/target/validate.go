@@ -189,6 +189,8 @@ func (t *Target) validateOp(op *Op) error {
 		return fmt.Errorf("fixed_zero without fixed_scale")
 	case op.FloatEnd && op.Role != Weighted && op.Role != Arithmetic:
 		return fmt.Errorf("float_end is said of weighted and arithmetic operators")
+	case op.FloatNorm && op.Role != Arithmetic:
+		return fmt.Errorf("float_norm is said of arithmetic operators")
 	case op.Role == Passive && t.Placement.Outputs() && spec.Passive == nil && !slices.Contains(selects, op.Type):
 		return fmt.Errorf("it is not passive: it does not only move or select elements")
 	}
