@@ -92,6 +92,8 @@ type (
 
 	// Outcome is what a command found about a plan.
 	Outcome = journal.Outcome
+	// OutcomeFigure is a value of an outcome.
+	OutcomeFigure = journal.Figure
 
 	// Planned is a plan with the model it is for, ready to run.
 	Planned = planning.Planned

@@ -222,7 +222,7 @@ func (p *Project) Certify(ctx context.Context, o CertifyOptions) (*CertifyResult
 	j := p.job().In(ctx)
 	r, err := certify.Run(ctx, j, o)
 	err = planning.Located(ctx, j, err, o.Data, o.Threads)
-	journal.Record(j, "certify", r, err, certify.Figures)
+	journal.Record(j, "certify", r, err, journal.On(j, o.Data, certify.Figures))
 	return r, j.Warnings, err
 }
 

@@ -50,6 +50,7 @@ type staged struct {
 	temp   string // of the operating system
 	memory bytes.Buffer
 	sum    string // empty until the file is closed
+	size   int64  // bytes
 }
 
 // NewOutput returns the output of a format whose file, or folder where its Ext is empty, is to be called path. It is a file of the
@@ -178,6 +179,29 @@ func (o *Output) Paths() []string {
 	return list
 }
 
+// Written is a file that is whole and has no name yet. Name is relative, with slashes.
+type Written struct {
+	Name   string
+	SHA256 string
+	Bytes  int64
+}
+
+// Written are the files that are whole, the one that the user named first.
+func (o *Output) Written() (list []Written) {
+	for _, s := range o.files {
+		if s.sum == "" {
+			continue
+		}
+		w := Written{s.name, s.sum, s.size}
+		if s.name == o.Name() {
+			list = slices.Insert(list, 0, w)
+		} else {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
 // Commit gives all files their names and returns them, the one that the user named first, the others in the order in which they were
 // made. If one cannot get its name, those that had been there before are put back.
 func (o *Output) Commit() ([]File, error) {
@@ -246,7 +270,9 @@ type writer struct {
 }
 
 func (w *writer) Write(b []byte) (int, error) {
-	return w.buffer.Write(b)
+	n, err := w.buffer.Write(b)
+	w.staged.size += int64(n)
+	return n, err
 }
 
 // Close may be called twice.

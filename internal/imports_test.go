@@ -23,7 +23,7 @@ import (
 var layers = []string{
 	"kernels/elementary internal/longtest",
 	"kernels/qmath kernels/cpu graph/tensor internal/testrun internal/typecheck internal/file internal/flatbuffer internal/plain " +
-		"internal/strictjson internal/strictyaml reports/layout reports/page",
+		"internal/strictjson internal/strictyaml reports/layout reports/page internal/schematest",
 	"kernels/ref internal/filetest",
 	"kernels",
 	"kernels/kerneltest",

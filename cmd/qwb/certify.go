@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +38,9 @@ the plan was made from: they are too good then, and the certificate says how man
 integers of the first %d samples are verified under the target's arithmetic profile; --profile and --backend name
 others, separated by commas. --export FILE adds an exported file, which may be repeated.
 
+--form statement writes it as an in-toto statement about the files of the exports, --form envelope as a DSSE
+envelope of that statement, which tools that sign such envelopes take.
+
 The plan stays as it is. Exit code 3: the integers differ, and nothing is written.`, qwb.CertifySamples, qwb.VerifySamples),
 		Args: atMost(1, "one plan"),
 		RunE: onPlan(func(c *cobra.Command, plan string) error {
@@ -65,8 +69,14 @@ The plan stays as it is. Exit code 3: the integers differ, and nothing is writte
 	}, &o)
 }
 
-// isCertificate reports whether a file begins as a certificate does: one that was written before is replaced, as plans and reports are.
+// isCertificate reports whether a file begins as a certificate does, in any form: one that was written before is replaced, as plans and
+// reports are.
 func isCertificate(path string) bool {
+	return beginsWith(path, `"format": "qwb certificate"`, `"_type": "https://in-toto.io/`, `"payloadType": "application/vnd.in-toto`)
+}
+
+// beginsWith reports whether the first member of a JSON object, as qwb writes them, begins in one of these ways.
+func beginsWith(path string, members ...string) bool {
 	if kind.Of(path) != kind.JSON {
 		return false
 	}
@@ -75,9 +85,9 @@ func isCertificate(path string) bool {
 		return false
 	}
 	defer func() { _ = f.Close() }()
-	head := make([]byte, 64)
+	head := make([]byte, 80)
 	n, _ := io.ReadFull(f, head)
-	return bytes.HasPrefix(head[:n], []byte("{\n  \"format\": \"qwb certificate\""))
+	return slices.ContainsFunc(members, func(first string) bool { return bytes.HasPrefix(head[:n], []byte("{\n  "+first)) })
 }
 
 func newVerifyCertificate(e *env) *cobra.Command {
@@ -98,7 +108,8 @@ same class (with or without fused multiply-add, which the certificate records), 
 of the other class.
 
 Files are where the certificate says, relative to its own folder. --root names another folder for all of them;
---plan, --model, --data and --labels name single ones. Exit code 3: something differs.`,
+--plan, --model, --data and --labels name single ones. --key names the public key of somebody who has to have
+signed the envelope that the certificate is in. Exit code 3: something differs.`,
 		Args: exactly(1, "one certificate"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Certificate = args[0]

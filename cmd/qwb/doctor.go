@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -8,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/calib/data"
 	"qwb/internal/options"
 	"qwb/internal/plain"
+	"qwb/reports"
 )
 
 func newDoctor(e *env) *cobra.Command {
@@ -39,6 +42,9 @@ format would reject or compute differently: the rules that qwb export itself kee
 See docs/targets.md.`,
 		Args: atMost(1, "one model, plan or exported file"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if err := sparesOthers(o.SARIF); err != nil {
+				return err
+			}
 			if o.Platform != "" || o.Format != "" {
 				return e.doctorFile(c, args, &o)
 			}
@@ -56,6 +62,15 @@ See docs/targets.md.`,
 			if r == nil {
 				return err
 			}
+			var remarks []reports.Remark
+			for _, f := range r.Findings {
+				level := map[bool]string{true: reports.RemarkError, false: reports.RemarkWarning}[f.Level == data.Fault]
+				remarks = append(remarks, reports.Remark{Rule: f.Rule, Level: level, File: cmp.Or(r.Plan, r.Model),
+					At: f.Node, Text: f.Text, Fix: f.Fix})
+			}
+			if err := writeSARIF(o.SARIF, remarks); err != nil {
+				return err
+			}
 			return e.print(o.JSON, r, err, func() error { return doctorText(e.stdout, r) })
 		},
 	}, &o)
@@ -69,14 +84,38 @@ func (e *env) doctorFile(c *cobra.Command, args []string, o *options.Doctor) err
 	case len(args) != 1:
 		return usagef("doctor needs one exported file")
 	}
-	if other := otherFlags(c, "platform", "format", "json"); len(other) > 0 {
-		return usagef("%s: not for an exported file, whose doctor takes --platform and --format", strings.Join(other, ", "))
+	if other := otherFlags(c, "platform", "format", "sarif", "json"); len(other) > 0 {
+		return usagef("%s: not for an exported file, whose doctor takes --platform, --format and --sarif", strings.Join(other, ", "))
 	}
 	r, _, err := e.project("", "").DoctorFile(c.Context(), qwb.DoctorFileOptions{File: args[0], Platform: o.Platform, Format: o.Format})
 	if r == nil {
 		return err
 	}
+	var remarks []reports.Remark
+	for _, f := range r.Findings {
+		remarks = append(remarks, reports.Remark{Rule: f.Rule, Level: reports.RemarkError, File: r.File, At: f.Node, Text: f.Text, Fix: f.Fix})
+	}
+	if err := writeSARIF(o.SARIF, remarks); err != nil {
+		return err
+	}
 	return e.print(o.JSON, r, err, func() error { return doctorFileText(e.stdout, r) })
+}
+
+// sparesOthers refuses to write SARIF in the place of anything else.
+func sparesOthers(sarif string) error {
+	if beginsWith(sarif, `"$schema": "https://docs.oasis-open.org/sarif/`) {
+		return nil
+	}
+	return spares("sarif", sarif)
+}
+
+// writeSARIF writes what a doctor found to a file, where one is named.
+func writeSARIF(name string, remarks []reports.Remark) error {
+	if name == "" {
+		return nil
+	}
+	_, err := qwb.WriteFile(qwb.OS{}, name, func(w io.Writer) error { return reports.SARIF(w, version, remarks) })
+	return err
 }
 
 // doctorFileText writes what doctor found in a file for people.

@@ -54,6 +54,8 @@ its name.
 				switch {
 				case c.Flags().Changed("backend"):
 					return usagef("--backend is not for a checkpoint: its weights are verified on the processor")
+				case o.Beside.Card+o.Beside.MLBOM+o.Beside.Base != "":
+					return usagef("--card and --ml-bom are of a plan's export, not of a checkpoint's")
 				case c.Flags().Changed("samples"):
 					return usagef("--samples is not for a checkpoint: all of its weights are verified")
 				}

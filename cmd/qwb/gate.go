@@ -33,7 +33,7 @@ with a note. --strict lets nothing above a limit pass. A value below its limit h
 show that the limit holds, with the number of samples that would. What a plan or certificate says about its
 integers is checked too.
 
---junit and --markdown write the outcome for CI systems; docs/gate.md has a GitHub Action. Exit code 3: a limit is
+--junit, --markdown and --sarif write the outcome for CI systems; docs/gate.md has a GitHub Action. Exit code 3: a limit is
 missed.`,
 		Args: cobra.MatchAll(atLeast(1, "a plan or certificate, and a baseline"), atMost(2, "a plan or certificate, and a baseline")),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,7 +56,9 @@ missed.`,
 			for _, to := range []struct {
 				file  string
 				write func(io.Writer, *reports.GateChecks) error
-			}{{o.JUnit, reports.GateJUnit}, {o.Markdown, reports.GateMarkdown}} {
+			}{{o.JUnit, reports.GateJUnit}, {o.Markdown, reports.GateMarkdown}, {o.SARIF, func(w io.Writer, g *reports.GateChecks) error {
+				return reports.SARIF(w, version, g.Remarks())
+			}}} {
 				if to.file == "" {
 					continue
 				}

@@ -18,10 +18,11 @@ import (
 
 func newPlanLog(e *env) *cobra.Command {
 	var asJSON bool
+	var mlflow string
 	return e.takes(&cobra.Command{
 		Use:               "log [PLAN]",
 		Short:             "List the decisions of a plan",
-		Example:           lines("qwb plan log"),
+		Example:           lines("qwb plan log", "qwb plan log --mlflow mlruns"),
 		ValidArgsFunction: files("plan.json"),
 		Long: `Log lists all decisions that were ever made about a plan, with their numbers. The mark - means that a decision
 was taken back or replaced. "outdated" means that its evidence was measured under other decisions or inputs.
@@ -31,12 +32,16 @@ outcomes are kept in PLAN.runs.jsonl. Undo and redo lead back to plans whose out
 		Args: atMost(1, "one plan"),
 		RunE: onPlan(func(c *cobra.Command, file string) error {
 			r, _, err := e.project("", file).Log(c.Context())
+			if err == nil && mlflow != "" {
+				err = writeMLflow(mlflow, r)
+			}
 			if err != nil {
 				return err
 			}
 			return e.print(asJSON, r, nil, func() error { return logText(e.stdout, r) })
 		}),
-	}, options.JSON(&asJSON))
+	}, append(options.JSON(&asJSON), options.Option{Name: "mlflow", See: "plan-file.md", At: &mlflow,
+		Help: "also write the outcomes to this `FOLDER` in the file layout of MLflow (mlruns), a run for each decision"}))
 }
 
 // maxChoices is how many choices of an automatic observer log shows of each step; --json has all.

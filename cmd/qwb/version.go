@@ -19,13 +19,18 @@ var (
 )
 
 func newVersion(e *env) *cobra.Command {
-	var asJSON bool
+	var asJSON, sbom bool
 	return e.takes(&cobra.Command{
-		Use:     "version",
-		Short:   "Print version, revision, operating system and GPU",
-		Example: lines("qwb version --json"),
-		Args:    exactly(0, "no arguments"),
+		Use:   "version",
+		Short: "Print version, revision, operating system and GPU",
+		Example: lines(
+			"qwb version --json",
+			"qwb version --sbom > qwb.cdx.json"),
+		Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
+			if sbom {
+				return e.sbom(e.stdout)
+			}
 			v := struct {
 				Version  string   `json:"version"`
 				Revision string   `json:"revision"`
@@ -39,7 +44,8 @@ func newVersion(e *env) *cobra.Command {
 			_, err := fmt.Fprintf(e.stdout, "qwb %s (revision %s, %s, %s)\ncuda: %s\n", v.Version, v.Revision, v.Go, v.Platform, v.CUDA)
 			return err
 		},
-	}, options.JSON(&asJSON))
+	}, append(options.JSON(&asJSON), options.Option{Name: "sbom", See: "install.md", At: &sbom,
+		Help: "print the bill of materials of this program: CycloneDX 1.6, JSON"}))
 }
 
 // revision is the commit that the binary was built from.

@@ -191,8 +191,8 @@ func (o *Preprocess) Table(*qwb.Catalog) Table {
 // Doctor are the options of doctor: of data, or of an exported file.
 type Doctor struct {
 	qwb.DoctorOptions
-	Platform, Format string
-	JSON             bool
+	Platform, Format, SARIF string
+	JSON                    bool
 }
 
 func (o *Doctor) Table(c *qwb.Catalog) Table {
@@ -203,6 +203,7 @@ func (o *Doctor) Table(c *qwb.Catalog) Table {
 			Help: "its format, as in qwb export (default: that of the target)"}},
 		Data(&o.Data), Labels(&o.Data, "TSV or MNIST label file"),
 		Table{{Name: "trial", At: &o.Trial, Default: qwb.DoctorTrial, Job: true,
-			Help: "labelled samples on which preprocessings and label offsets are tried"}},
+			Help: "labelled samples on which preprocessings and label offsets are tried"},
+			{Name: "sarif", See: "gate.md", At: &o.SARIF, Help: "write the findings as SARIF 2.1.0 to this `FILE`"}},
 		Threads(&o.Threads, &o.Data.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"qwb"
+	"qwb/internal/work/certify"
 )
 
 // Compare are the options of compare.
@@ -62,8 +63,8 @@ func checkCompared(c *qwb.Catalog, o *qwb.CompareOptions) error {
 // Gate are the options of gate.
 type Gate struct {
 	qwb.GateOptions
-	JUnit, Markdown string
-	JSON            bool
+	JUnit, Markdown, SARIF string
+	JSON                   bool
 }
 
 func (o *Gate) Table(c *qwb.Catalog) Table {
@@ -81,6 +82,7 @@ func (o *Gate) Table(c *qwb.Catalog) Table {
 				Help: "the integers have to be verified as an export asks: a weaker verification, or none, fails"},
 			{Name: "junit", At: &o.JUnit, Help: "write the outcome as JUnit XML to this `FILE`"},
 			{Name: "markdown", At: &o.Markdown, Help: "write the outcome as Markdown to this `FILE`"},
+			{Name: "sarif", See: "gate.md", At: &o.SARIF, Help: "write what did not pass as SARIF 2.1.0 to this `FILE`"},
 		},
 		Slices(d), Threads(&o.Run.Threads, &d.Threads), Budget(&d.Budget), JSON(&o.JSON))
 }
@@ -102,6 +104,8 @@ func (o *Certify) Table(c *qwb.Catalog) Table {
 			{Name: "profile", At: (*List)(&o.Profiles), Values: Profiles,
 				Help: "arithmetic profiles that are verified (default: the target's): " + words(Profiles())},
 			{Name: "export", At: &o.Exports, Help: "`FILE` that was exported from the plan; may be repeated"},
+			{Name: "form", See: "certificate.md", At: &o.Form, Default: certify.FormCertificate, Values: certify.Forms,
+				Help: "certificate, statement (in-toto, about the files of the exports) or envelope (DSSE, of that statement, to be signed)"},
 		},
 		Output(&o.Out, "the certificate to write"), Threads(&o.Threads, &o.Data.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
 }
@@ -120,6 +124,8 @@ func (o *Recheck) Table(*qwb.Catalog) Table {
 			{Name: "model", At: &o.Model, Help: "where the `MODEL` is"},
 			{Name: "data", At: &o.Data, Help: "where the data are, a `PATH` for each that was certified"},
 			{Name: "labels", At: &o.Labels, Help: "where the labels are"},
+			{Name: "key", See: "certificate.md", At: &o.Keys,
+				Help: "`FILE` (PEM) of the public key of somebody who has to have signed the envelope; may be repeated"},
 		},
 		Threads(&o.Threads), JSON(&o.JSON))
 }

@@ -29,6 +29,12 @@ func (o *Export) Table(c *qwb.Catalog) Table {
 			{Name: "unverified", At: &o.Unverified, Job: true, Field: &Field{Label: "Export without verification (marked in the file)"},
 				Help: "export without verification; plan and file say so"},
 			{Name: "samples", At: &o.Samples, Help: "samples of the plan's data to verify on (default: 8)"},
+			{Name: "card", See: "certificate.md", At: &o.Beside.Card,
+				Help: "write a model card beside the export, for example README.md: what was quantized, how, what was measured, hashes"},
+			{Name: "ml-bom", See: "certificate.md", At: &o.Beside.MLBOM,
+				Help: "write the bill of materials of the export beside it: CycloneDX 1.6, JSON"},
+			{Name: "base-model", See: "certificate.md", At: &o.Beside.Base,
+				Help: "`NAME` of the float model on a hub, for --card and --ml-bom (default: the name of its file)"},
 			{Name: "formats", At: &o.List, Help: "list the formats and their options, write nothing"},
 		},
 		Backend(c, &o.Backend, "backend of the verification: "), Threads(&o.Threads), Bound(), JSON(&o.JSON))

@@ -11,14 +11,25 @@ import (
 // Schema is the JSON Schema of plans of this version, for editors. What it takes Parse takes, but for what the parts of a plan say about
 // each other.
 func Schema() ([]byte, error) {
-	s := strictjson.Schema(reflect.TypeFor[document](), known)
+	s := strictjson.Schema(reflect.TypeFor[document](), KnownSchema)
 	keys, _ := s["properties"].(map[string]any)
 	keys["format"] = map[string]any{"const": Format}
 	keys["version"] = map[string]any{"const": Version}
 	return decision.EncodeSchema("qwb plan", "inputs, decisions and what follows from them (docs/plan-file.md)", s)
 }
 
-func known(t reflect.Type, key string) map[string]any {
+// PreprocessSchema is the JSON Schema of a file that describes preprocessing.
+func PreprocessSchema() ([]byte, error) {
+	s := strictjson.Schema(reflect.TypeFor[Preprocess](), KnownSchema)
+	keys, _ := s["properties"].(map[string]any)
+	for _, own := range []string{"tokenizer", "states", "mask"} { // a plan has them, a file does not
+		delete(keys, own)
+	}
+	return decision.EncodeSchema("qwb preprocessing", "how a picture becomes an input of a model (docs/data.md)", s)
+}
+
+// KnownSchema describes the types and keys of plans; see strictjson.Schema.
+func KnownSchema(t reflect.Type, key string) map[string]any {
 	number := map[string]any{"type": "number"}
 	switch t {
 	case reflect.TypeFor[Size]():

@@ -2,126 +2,16 @@ package plan_test
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
-	"math"
 	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/internal/schematest"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
 )
-
-// valid reports whether a value is what a schema takes, as far as the schemas of qwb go; other keywords fail the test.
-func valid(t *testing.T, s map[string]any, v any) bool {
-	t.Helper()
-	ok := true
-	is := func(holds bool) { ok = ok && holds }
-	for _, key := range slices.Sorted(maps.Keys(s)) {
-		want := s[key]
-		object, isObject := v.(map[string]any)
-		list, isList := v.([]any)
-		number, isNumber := v.(float64)
-		text, isText := v.(string)
-		switch key {
-		case "$schema", "title", "description":
-		case "type":
-			_, isBool := v.(bool)
-			is(map[any]bool{"object": isObject, "array": isList, "number": isNumber, "integer": isNumber && number == math.Trunc(number),
-				"string": isText, "boolean": isBool}[want])
-		case "const":
-			is(fmt.Sprint(want) == fmt.Sprint(v))
-		case "enum":
-			is(isText && slices.Contains(want.([]any), v))
-		case "pattern":
-			is(!isText || regexp.MustCompile(want.(string)).MatchString(text))
-		case "minLength":
-			is(!isText || float64(len(text)) >= want.(float64))
-		case "exclusiveMinimum":
-			is(!isNumber || number > want.(float64))
-		case "minimum":
-			is(!isNumber || number >= want.(float64))
-		case "minItems":
-			is(!isList || float64(len(list)) >= want.(float64))
-		case "maxItems":
-			is(!isList || float64(len(list)) <= want.(float64))
-		case "items":
-			for _, x := range list {
-				is(valid(t, want.(map[string]any), x))
-			}
-		case "minProperties":
-			is(!isObject || float64(len(object)) >= want.(float64))
-		case "required":
-			for _, name := range want.([]any) {
-				_, there := object[name.(string)]
-				is(!isObject || there)
-			}
-		case "properties":
-			for name, x := range object {
-				if p, known := want.(map[string]any)[name]; known {
-					is(valid(t, p.(map[string]any), x))
-				}
-			}
-		case "additionalProperties":
-			properties, _ := s["properties"].(map[string]any)
-			for name, x := range object {
-				if _, known := properties[name]; !known {
-					more, takes := want.(map[string]any)
-					is(takes && valid(t, more, x))
-				}
-			}
-		case "anyOf":
-			one := false
-			for _, x := range want.([]any) {
-				one = one || valid(t, x.(map[string]any), v)
-			}
-			is(one)
-		default:
-			t.Fatalf("the test does not know the keyword %q", key)
-		}
-	}
-	return ok
-}
-
-// mutants calls f with copies of a value in which one thing is wrong, and says what.
-func mutants(v any, f func(what string, mutant any)) {
-	switch v := v.(type) {
-	case map[string]any:
-		more := maps.Clone(v)
-		more["unheard-of"] = 1.0
-		f("unknown key", more)
-		f("type", []any{1.0})
-		for key := range v {
-			mutants(v[key], func(what string, m any) {
-				c := maps.Clone(v)
-				c[key] = m
-				f(key+": "+what, c)
-			})
-		}
-	case []any:
-		for i := range v {
-			mutants(v[i], func(what string, m any) {
-				c := slices.Clone(v)
-				c[i] = m
-				f(what, c)
-			})
-		}
-		f("type", map[string]any{"a": 1.0})
-	case string:
-		f("type", 0.5)
-		f("type", true)
-	case float64:
-		f("type", "text")
-		f("type", nil)
-	case bool:
-		f("type", 1.0)
-	}
-}
 
 // The schema takes what Parse takes, and refuses every wrong type and unknown key that Parse refuses.
 func TestSchema(t *testing.T) {
@@ -147,11 +37,11 @@ func TestSchema(t *testing.T) {
 			map[string]any{"by": "user", "select": []any{"a", "b"}, "weights": "int4-sym-g32", "scale": []any{1.0, 2.0}, "zero_point": 0.0,
 				"align": "large", "divisor": 3.0, "freeze": true},
 			map[string]any{"by": "user", "unset": []any{1.0}})
-		require.True(t, valid(t, schema, doc), file)
-		mutants(doc, func(what string, m any) {
+		require.True(t, schematest.Valid(t, schema, doc), file)
+		schematest.Mutants(doc, func(what string, m any) {
 			b, err := json.Marshal(m)
 			require.NoError(t, err)
-			if tried++; valid(t, schema, m) {
+			if tried++; schematest.Valid(t, schema, m) {
 				_, err := plan.Parse(file, b)
 				if err != nil {
 					require.NotContains(t, err.Error(), "unknown key", what)
@@ -189,7 +79,7 @@ func TestRecipeSchema(t *testing.T) {
 		return err
 	}
 	require.NoError(t, parse(doc))
-	require.True(t, valid(t, schema, doc))
+	require.True(t, schematest.Valid(t, schema, doc))
 	properties := map[string]bool{}
 	for _, step := range doc {
 		for key := range step.(map[string]any) {
@@ -200,9 +90,9 @@ func TestRecipeSchema(t *testing.T) {
 		require.True(t, properties[p.Name], "the test has no %s", p.Name)
 	}
 	refused := 0
-	mutants(doc, func(what string, m any) {
+	schematest.Mutants(doc, func(what string, m any) {
 		err := parse(m)
-		switch takes := valid(t, schema, m); {
+		switch takes := schematest.Valid(t, schema, m); {
 		case !takes:
 			refused++
 		case err != nil:
@@ -215,7 +105,7 @@ func TestRecipeSchema(t *testing.T) {
 		`[{"unset": [1]}]`, `[{"select": "", "domain": "fp32"}]`, `{}`} {
 		var v any
 		require.NoError(t, json.Unmarshal([]byte(bad), &v))
-		require.False(t, valid(t, schema, v), bad)
+		require.False(t, schematest.Valid(t, schema, v), bad)
 		require.Error(t, parse(v), bad)
 	}
 }

@@ -214,7 +214,9 @@ OPTIONS = {
     "export": {
         "algorithm": "for trt-cache: calibrator in the header of the cache (EntropyCalibration2, EntropyCalibration, MinMaxCalibration, LegacyCalibration)",
         "backend": "backend of the verification: reference, cpu, cuda, ptx",
+        "base_model": "NAME of the float model on a hub, for --card and --ml-bom (default: the name of its file)",
         "batch": "for c, image, tflite: samples per run, if the model leaves its first axis open and --size does not give it; 1 where neither does",
+        "card": "write a model card beside the export, for example README.md: what was quantized, how, what was measured, hashes",
         "encodings": "for encodings: version of the file of encodings (1.0.0, 0.6.1, 2.0.0, 2.1.0)",
         "external_above": "for onnx, qoperator, encodings, trt-cache, trt-ranges, ppq-trt, mnn, snpe, ppl-cuda, ppl-dsp, tengine, ascend, rknn, ppq-json, nxp: number of bytes of weights above which they go to a separate file, FILE.data beside the model",
         "format": "file format, one of those above (default: that of the plan's platform, else onnx)",
@@ -225,6 +227,7 @@ OPTIONS = {
         "judge": "text file for --method rtn,range, one sequence per line",
         "mem": "memory that the command may take, for example 512M or 4G (default: no bound)",
         "method": "how to choose scales: rtn: from the largest weight of a group; range: smallest squared error; rtn,range: range only where a paired test on --judge finds it better (rtn, range, rtn,range)",
+        "ml_bom": "write the bill of materials of the export beside it: CycloneDX 1.6, JSON",
         "output": "file or folder to write, depending on the format (default: MODEL.PLATFORM.onnx, MODEL.c, CHECKPOINT.FORMAT.bin)",
         "outputs": "for c, image, tflite: type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves (float32, integers)",
         "platform": "platform of the plan (default: its own; another is refused): trt_int8, onnxruntime, openvino_int8, pow2_int8, tflite_int8, tflite_16x8, ncnn_int8, mnn_int8, qnn, aimet, snpe, rknn_int8, tengine_int8, ascend_int8, ppl_cuda_int8, ppl_dsp_int8, ppl_dsp_ti_int8, metax_int8_t, metax_int8_c, graphcore_fp8, trt10_int8, trt11_int8, trt_fp8, espdl_int8, espdl_int8_s3, espdl_int8_c, espdl_int16, espdl_int16_s3, espdl_int16_c, xint8, fpga_int8, nxp_int8",

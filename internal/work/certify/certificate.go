@@ -187,54 +187,66 @@ func arithmeticHere() string {
 func SealCertificate(c *Certificate) ([]byte, error) {
 	sealed := *c
 	sealed.SHA256 = ""
-	b, err := sealed.plain()
+	b, err := indented(&sealed)
 	if err != nil {
 		return nil, err
 	}
 	sealed.SHA256 = store.Sum(b)
-	return sealed.plain()
-}
-
-func (c *Certificate) plain() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(c)
-	return b.Bytes(), err
+	return indented(&sealed)
 }
 
 // errSeal is about a certificate that is not what was written.
 var errSeal = errors.New("its content was changed: it is not what its sha256 says")
 
-// readCertificate reads a certificate. One whose content is not that of its own hash is returned with errSeal.
+// readCertificate reads a certificate, in any form. One whose content is not that of its own hash, or not what the statement around it is
+// about, is returned with errSeal or errSubjects.
 func readCertificate(j *open.Job, name string) (*Certificate, error) {
+	o, err := openCertificate(j, name)
+	if o == nil {
+		return nil, err
+	}
+	return o.Certificate, err
+}
+
+// openCertificate is readCertificate with what stands around it.
+func openCertificate(j *open.Job, name string) (*opened, error) {
 	b, err := store.ReadFile(j.Files(), name, maxCertificate)
 	if err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
+	o, err := unwrap(name, b)
+	if errors.Is(err, errOther) {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	} else if err != nil {
+		return nil, err
+	}
 	var head struct {
-		Format  string `json:"format"`
-		Version int    `json:"version"`
+		Version int `json:"version"`
 	}
-	if err := json.Unmarshal(b, &head); err != nil || head.Format != certificateFormat {
-		return nil, fmt.Errorf("%s: this is no certificate", name)
-	}
-	if head.Version != certificateVersion {
+	if err := json.Unmarshal(o.text, &head); err != nil || head.Version != certificateVersion {
 		return nil, fmt.Errorf("%s: a certificate of version %d: this qwb reads version %d", name, head.Version, certificateVersion)
 	}
-	c := &Certificate{}
-	if err := strictjson.Decode(name, b, c); err != nil {
+	o.Certificate = &Certificate{}
+	if err := strictjson.Decode(name, o.text, o.Certificate); err != nil {
 		return nil, fmt.Errorf("certificate: %w", err)
 	}
-	want, err := SealCertificate(c)
+	want, err := SealCertificate(o.Certificate)
 	if err != nil {
 		return nil, &fault.FileError{Stage: "certificate", File: name, Err: err}
 	}
-	if !bytes.Equal(b, want) {
-		return c, errSeal
+	switch {
+	case o.statement == nil && !bytes.Equal(o.text, want), !sameJSON(o.text, want):
+		return o, errSeal
+	case o.statement != nil && !o.statement.holds(o.Certificate):
+		return o, errSubjects
 	}
-	return c, nil
+	return o, nil
+}
+
+// sameJSON compares two texts but for the space between their words.
+func sameJSON(a, b []byte) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, a) == nil && json.Compact(&y, b) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
 // relativeTo writes paths as a file refers to them.

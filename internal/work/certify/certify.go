@@ -30,6 +30,7 @@ import (
 // Options are the arguments of certify.
 type Options struct {
 	Out      string
+	Form     string           // one of Forms; empty: the first
 	Backends []string         // verified; empty: the first
 	Profiles []string         // verified; empty: the platform's
 	Exports  []string         // files that were exported from the plan
@@ -54,6 +55,12 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	elapsed := j.Stopwatch()
 	if o.Out == "" {
 		return nil, fault.Usagef("certify needs -o FILE")
+	}
+	switch {
+	case !slices.Contains(append(Forms(), ""), o.Form):
+		return nil, fault.Usagef("--form %s: %s", o.Form, strings.Join(Forms(), ", "))
+	case len(o.Exports) == 0 && o.Form != "" && o.Form != FormCertificate:
+		return nil, fault.Usagef("--form %s needs --export FILE: a statement is about files", o.Form)
 	}
 	if o.Data.Metric.Command != "" {
 		return nil, fault.Usagef("certify: --metric-cmd is a program that no certificate can hold")
@@ -89,6 +96,9 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 		return nil, err
 	}
 	b, err := SealCertificate(c)
+	if err == nil {
+		b, err = c.inForm(b, o.Form)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,9 +1,9 @@
 package certify
 
 import (
+	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -120,16 +120,17 @@ type gateRun struct {
 	drop *analysis.Estimate
 }
 
-// isCertificate reports whether a file is one.
+// isCertificate reports whether a file is one, in any form.
 func isCertificate(j *open.Job, name string) bool {
-	if strings.HasSuffix(name, store.PlanSuffix) || !strings.HasSuffix(name, ".json") {
+	if strings.HasSuffix(name, store.PlanSuffix) {
 		return false
 	}
 	b, err := store.ReadFile(j.Files(), name, maxCertificate)
-	var head struct {
-		Format string `json:"format"`
+	if err != nil || !bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
+		return false
 	}
-	return err == nil && json.Unmarshal(b, &head) == nil && head.Format == certificateFormat
+	_, err = unwrap(name, b)
+	return !errors.Is(err, errOther)
 }
 
 // measure reads certificates and runs the rest.
@@ -141,7 +142,7 @@ func (g *gateRun) measure(ctx context.Context) error {
 		case name == "":
 		case isCertificate(g.Job, name):
 			c, err := readCertificate(g.Job, name)
-			if errors.Is(err, errSeal) {
+			if errors.Is(err, errSeal) || errors.Is(err, errSubjects) {
 				return fault.Checkf("gate: %s: %v", name, err)
 			} else if err != nil {
 				return err

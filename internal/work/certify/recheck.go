@@ -3,11 +3,14 @@ package certify
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 
+	"qwb/internal/plain"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/quantizer/plan"
@@ -21,6 +24,7 @@ type RecheckOptions struct {
 	Model       string
 	Data        []string
 	Labels      string
+	Keys        []string // files of public keys: each has to have signed the certificate's envelope
 	Threads     int
 }
 
@@ -90,16 +94,27 @@ func (r *recheck) at(path string) string {
 // Verify derives everything again that a certificate says. A file that is not there is an error that says how to name it.
 func Verify(ctx context.Context, j *open.Job, o RecheckOptions) (*RecheckResult, error) {
 	elapsed := j.Stopwatch()
-	c, err := readCertificate(j, o.Certificate)
+	keys, err := publicKeys(j, o.Keys)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := openCertificate(j, o.Certificate)
+	if opened == nil {
+		return nil, err
+	}
+	c := opened.Certificate
 	r := &recheck{Job: j, o: o, c: c, res: &RecheckResult{Certificate: o.Certificate}}
 	switch {
-	case errors.Is(err, errSeal):
-		r.say("certificate", RecheckDifferent, c.SHA256, "", errSeal.Error())
-		return r.res, r.res.err() // what it says now is worth nothing
+	case errors.Is(err, errSeal), errors.Is(err, errSubjects):
+		r.say("certificate", RecheckDifferent, c.SHA256, "", err.Error())
 	case err != nil:
 		return nil, err
 	default:
 		r.say("certificate", RecheckEqual, c.SHA256, "", "")
+		r.signatures(opened, keys)
+	}
+	if err := r.res.err(); err != nil {
+		return r.res, err // what it says is worth nothing
 	}
 	r.res.Arithmetic = [2]string{c.Arithmetic, arithmeticHere()}
 	if c.Tool.Version != j.Catalog.Version {
@@ -118,6 +133,22 @@ func Verify(ctx context.Context, j *open.Job, o RecheckOptions) (*RecheckResult,
 	r.res.Holds = !slices.ContainsFunc(r.res.Checks, func(c Recheck) bool { return c.Verdict == RecheckDifferent })
 	r.res.Seconds = elapsed()
 	return r.res, r.res.err()
+}
+
+// signatures holds the envelope's against the keys.
+func (r *recheck) signatures(o *opened, keys map[string]crypto.PublicKey) {
+	if n := len(o.signatures); n > 0 && len(keys) == 0 {
+		r.say("signatures", RecheckSkipped, plain.Count(n, "signature"), "", "not checked: --key names the public key of who should have signed")
+	}
+	by := o.signedBy(keys)
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		if slices.Contains(by, name) {
+			r.say("signature by "+name, RecheckEqual, "", "", "made with this key")
+		} else {
+			r.say("signature by "+name, RecheckDifferent, "", "",
+				fmt.Sprintf("none of %s is by this key", plain.Count(len(o.signatures), "signature")))
+		}
+	}
 }
 
 // err names what differs.

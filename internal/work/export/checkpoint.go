@@ -86,7 +86,7 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 	if j.SameFile(r.File, j.Model) {
 		return nil, fmt.Errorf("export: %s is the input checkpoint: name another file with -o", r.File)
 	}
-	if err := outFile(j, f, nil, r.File, o.Replaces); err != nil {
+	if err := outFile(j, f, nil, r.File, &o); err != nil {
 		return nil, err
 	}
 	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {

@@ -45,6 +45,7 @@ type Options struct {
 	Samples int
 	// Options are the format's own, by name; those that are not given have their defaults.
 	Options map[string]string
+	Beside  Beside // of a plan's export
 	// Replaces says whether a file that is there may be replaced; nil: each may.
 	Replaces func(file string) bool
 }
@@ -124,7 +125,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 		r.File = strings.TrimSuffix(j.Plan, store.PlanSuffix) + suffix(f, p.Plan.Platform)
 	}
 	inputs := Inputs(j, p)
-	if err := outFile(j, f, inputs, r.File, o.Replaces); err != nil {
+	if err := outFile(j, f, inputs, r.File, &o); err != nil {
 		return nil, err
 	}
 	in, err := PlanInput(j, p, f, o)
@@ -161,10 +162,8 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err != nil {
 		return r, err
 	}
-	if found := planning.WarnBad(ctx, j, p, open.DataOptions{}, o.Threads); found != nil && !o.Unverified {
-		return r, fault.CheckError{Err: fmt.Errorf("export: %w", &fault.NotFiniteError{Found: found})}
-	} else if found != nil {
-		planning.WarnFound(j, found)
+	if err := finite(ctx, j, p, o); err != nil {
+		return r, err
 	}
 	if err := workverify.Stamp(in, p, v); err != nil {
 		return nil, err
@@ -174,6 +173,9 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err := writeExport(ctx, j, f, in, out, r, o.Unverified); err != nil {
 		return r, err
 	}
+	if err := writeBeside(j, &o.Beside, f, in, p, out, r); err != nil {
+		return nil, err
+	}
 	if err := commit(j, out, inputs, r); err != nil {
 		return nil, err
 	}
@@ -181,6 +183,18 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 		j.Warn("the verification could not be written into the plan: %v", err)
 	}
 	return r, nil
+}
+
+// finite refuses a plan that makes numbers that are none of its samples; of one that nobody verifies it is said.
+func finite(ctx context.Context, j *open.Job, p *planning.Planned, o Options) error {
+	found := planning.WarnBad(ctx, j, p, open.DataOptions{}, o.Threads)
+	if found != nil && !o.Unverified {
+		return fault.CheckError{Err: fmt.Errorf("export: %w", &fault.NotFiniteError{Found: found})}
+	}
+	if found != nil {
+		planning.WarnFound(j, found)
+	}
+	return nil
 }
 
 // programOf is the plan as a program of integers, for a format that is written from one.
@@ -227,10 +241,13 @@ func Replaces(j *open.Job, inputs []string, out string) error {
 }
 
 // outFile refuses a name that no file of a format can have, and one that would replace an input or what may not be replaced.
-func outFile(j *open.Job, f *export.Format, inputs []string, name string, may func(string) bool) error {
+func outFile(j *open.Job, f *export.Format, inputs []string, name string, o *Options) error {
+	if _, _, err := o.Beside.places(home(f, name)); err != nil {
+		return err
+	}
 	switch info, err := fs.Stat(j.Files(), name); {
 	case err != nil:
-	case !info.IsDir() && may != nil && !may(name):
+	case !info.IsDir() && o.Replaces != nil && !o.Replaces(name):
 		return fault.Usagef("%s is there already: name another file", name)
 	case info.IsDir() && f.Ext != "":
 		return fmt.Errorf("export: %s: it is a folder, and format %s writes a file: name one with -o, for example -o %s", name, f.Name,

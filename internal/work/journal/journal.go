@@ -273,47 +273,72 @@ func Picked[R any](keys string) func(*R) json.RawMessage {
 	}
 }
 
-// String is the outcome on one line: "eval: mode sim, n 500, drop 0.4 ± 0.2".
-func (o *Outcome) String() string {
-	var words []string
-	var said string
-	var value *float64
-	unit := "" // of a drop, where it is one of shares
+// Figure is a value of an outcome. Error is the standard error of a number, nil where none was kept.
+type Figure struct {
+	Name  string
+	Value any // as JSON has it, a number as json.Number
+	Error *float64
+}
+
+// Number is the value where it is one.
+func (f *Figure) Number() (x float64, ok bool) { return asFloat(f.Value) }
+
+// Each calls yield for every figure of the outcome, in the order in which they were kept.
+func (o *Outcome) Each(yield func(*Figure)) {
 	dec := json.NewDecoder(bytes.NewReader(o.Figures))
 	dec.UseNumber()
-	if t, err := dec.Token(); err == nil && t == json.Delim('{') {
-		for last := ""; dec.More(); {
-			key, _ := dec.Token()
-			var v any
-			if dec.Decode(&v) != nil {
-				break
-			}
-			name := fmt.Sprint(key)
-			if name == "search" { // points, which pages draw
-				continue
-			}
-			if base, ok := strings.CutSuffix(name, "_error"); ok && base == last && len(words) > 0 {
-				if e, ok := asFloat(v); ok && value != nil {
-					words[len(words)-1] = said + " " + reports.WithError(*value, &e)
-					if last == "drop" {
-						words[len(words)-1] += unit
-					}
-				} else {
-					words[len(words)-1] += " ± " + figureText(v)
-				}
-				continue
-			}
-			if name == "top1" || name == "percent" && v == true {
-				unit = " pp"
-			}
-			last, said, value = name, strings.ReplaceAll(name, "_", " "), nil
-			if x, ok := asFloat(v); ok {
-				value = &x
-			}
-			words = append(words, said+" "+figureText(v))
-		}
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return
 	}
-	text := o.Command + ": " + strings.Join(words, ", ")
+	var last *Figure
+	for dec.More() {
+		key, _ := dec.Token()
+		var v any
+		if dec.Decode(&v) != nil {
+			break
+		}
+		name := fmt.Sprint(key)
+		e, number := asFloat(v)
+		if base, ok := strings.CutSuffix(name, "_error"); ok && number && last != nil && base == last.Name {
+			last.Error = &e
+			continue
+		}
+		if last != nil {
+			yield(last)
+		}
+		last = &Figure{Name: name, Value: v}
+	}
+	if last != nil {
+		yield(last)
+	}
+}
+
+// String is the outcome on one line: "eval: mode sim, n 500, drop 0.4 ± 0.2".
+func (o *Outcome) String() string { return o.Command + ": " + o.Text() }
+
+// Text is the outcome without its command. Figures that have one of the names in but are left out.
+func (o *Outcome) Text(but ...string) string {
+	var words []string
+	unit := "" // of a drop, where it is one of shares
+	o.Each(func(f *Figure) {
+		if f.Name == "top1" || f.Name == "percent" && f.Value == true {
+			unit = " pp"
+		}
+		if f.Name == "search" || slices.Contains(but, f.Name) { // points, which pages draw
+			return
+		}
+		word := strings.ReplaceAll(f.Name, "_", " ") + " "
+		if x, ok := f.Number(); ok && f.Error != nil {
+			word += reports.WithError(x, f.Error)
+			if f.Name == "drop" {
+				word += unit
+			}
+		} else {
+			word += figureText(f.Value)
+		}
+		words = append(words, word)
+	})
+	text := strings.Join(words, ", ")
 	if o.Missed {
 		text += " (a check did not hold)"
 	}

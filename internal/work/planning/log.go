@@ -241,16 +241,15 @@ func Show(j *open.Job) (*ShowResult, error) {
 		r.Version = 1
 		return r, nil
 	}
+	list, err := InForce(p)
+	r.InForce = append(r.InForce, list...)
+	return r, err
+}
+
+// InForce are the decisions of a plan that count, in their order.
+func InForce(p *Planned) ([]Logged, error) {
 	list, err := logged(p)
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range list {
-		if l.InForce && len(l.Unset) == 0 {
-			r.InForce = append(r.InForce, l)
-		}
-	}
-	return r, nil
+	return slices.DeleteFunc(list, func(l Logged) bool { return !l.InForce || len(l.Unset) > 0 }), err
 }
 
 // ExplainResult is what plan explain prints with --json.
