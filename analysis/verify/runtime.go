@@ -25,6 +25,9 @@ type runTime struct {
 }
 
 func (l *layer) deriveRunTime(op *lower.RunTime) (operation, error) {
+	if l.node != nil && l.node.Op == "LSTM" {
+		return l.deriveRecurrent(op)
+	}
 	if err := l.wants("Gemm", "MatMul"); err != nil {
 		return nil, err
 	}

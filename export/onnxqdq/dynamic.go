@@ -36,8 +36,8 @@ func (b *builder) runTimePair(name string, from graph.ValueID, slot tqc.SlotID, 
 	return qdq.RunTimePair(b.g, name, from, c, d, to)
 }
 
-// integerProducts writes products of codes with one scale of run time as ONNX Runtime multiplies them on integers. Behind Q/DQ it would
-// multiply floats.
+// integerProducts writes products of codes with one scale of run time, and LSTM of such, as ONNX Runtime multiplies them on
+// integers. Behind Q/DQ it would multiply floats.
 func (b *builder) integerProducts() error {
 	if !onRuntime(b.t) {
 		return nil
@@ -46,5 +46,8 @@ func (b *builder) integerProducts() error {
 		dq := b.producer(n.Inputs[0], dequantizeLinear)
 		return dq.AttrInt("block_size", 0) == 0 // ONNX Runtime quantizes rows more slowly than it multiplies floats
 	})
+	if err == nil {
+		_, err = passes.IntegerRecurrences(b.g)
+	}
 	return err
 }

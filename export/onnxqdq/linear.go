@@ -197,9 +197,14 @@ func matrixOf(s graph.Shape) graph.Shape {
 // joined returns g, as a file has it, with a Gemm in the place of what was written for one of more than two axes; g itself where there is
 // none. Names tell.
 func joined(g *graph.Graph) *graph.Graph {
-	if slices.ContainsFunc(g.Nodes(), func(id graph.NodeID) bool { return is(g.Node(id), "MatMulInteger") }) {
+	if slices.ContainsFunc(g.Nodes(), func(id graph.NodeID) bool { return is(g.Node(id), "MatMulInteger") || isRecurrence(g.Node(id)) }) {
 		floats := g.Clone()
-		if n, err := passes.FloatProducts(floats); err == nil && n > 0 {
+		n, err := passes.FloatProducts(floats)
+		k := 0
+		if err == nil {
+			k, err = passes.FloatRecurrences(floats)
+		}
+		if err == nil && n+k > 0 {
 			graph.InferShapes(floats)
 			g = floats
 		}
@@ -227,6 +232,10 @@ func joined(g *graph.Graph) *graph.Graph {
 		}
 	}
 	return g
+}
+
+func isRecurrence(n *graph.Node) bool {
+	return n.Op == "DynamicQuantizeLSTM" && n.Domain == "com.microsoft"
 }
 
 // forgetShapes forgets the shapes of what a node computes, and of what is computed of it, as far as the next Reshape.

@@ -38,6 +38,9 @@ type Hooks struct {
 	Input func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error)
 	// Output is called after a node has run, once for each present output. It may change t's elements in place.
 	Output func(n *graph.Node, i int, t *tensor.Tensor) error
+	// State is called with what LSTM, GRU and RNN multiply of the state of a step, float32 [batch, units], before they do. It may change the
+	// elements in place: it is a copy.
+	State func(n *graph.Node, h []float32) error
 	// Wants, if not nil, says which values, constants among them, Input and Output look at: they are called for no others. What
 	// nobody looks at need not exist: an operator may compute its reader's result at once, and share memory. The answers must
 	// not change during a run.

@@ -207,7 +207,11 @@ func (r *recurrence[T]) run(c *call) error {
 				}
 				d.at[n] = r.row(pos, n, steps, batch)
 			}
-			wh[k][0](d.r, rows, d.h, hidden, batch, rb[:early])
+			state, err := d.seen()
+			if err != nil {
+				return err
+			}
+			wh[k][0](d.r, rows, state, hidden, batch, rb[:early])
 			r.cell(d, wh[k][1])
 			for n := range batch {
 				if y[0] != nil && d.live[n] {
@@ -218,6 +222,20 @@ func (r *recurrence[T]) run(c *call) error {
 		r.last(d, k, dirs, y)
 	}
 	return nil
+}
+
+// seen is the state as a hook leaves it.
+func (d *direction[T]) seen() ([]T, error) {
+	h := d.c.run.hooks
+	if h == nil || h.State == nil {
+		return d.h, nil
+	}
+	x, ok := any(d.tmp[:d.batch*d.hidden]).([]float32)
+	if !ok {
+		return d.h, nil
+	}
+	copy(d.tmp, d.h)
+	return d.tmp[:d.batch*d.hidden], h.State(d.c.node, x)
 }
 
 // last writes the last states of a direction.

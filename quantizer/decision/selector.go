@@ -226,7 +226,9 @@ var picks = map[string]func(*graph.Graph, []graph.NodeID) []graph.NodeID{
 // isWeight reports whether input i of a node is a constant that the operator multiplies by.
 func isWeight(g *graph.Graph, n *graph.Node, i int) bool {
 	spec := n.Spec()
-	return spec != nil && spec.Kind == graph.KindComputing && i != graph.BiasInput && g.Const(n.Input(i)) != nil
+	weights := spec != nil && spec.Kind == graph.KindComputing && i != graph.BiasInput || graph.IsRecurrent(n) && (i == graph.WeightInput ||
+		i == graph.RecurrenceInput)
+	return weights && g.Const(n.Input(i)) != nil
 }
 
 func multiplies(g *graph.Graph, n *graph.Node) bool {

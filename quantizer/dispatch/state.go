@@ -104,6 +104,9 @@ func (s *State) obstacle(id graph.NodeID, keep func(graph.NodeID) string, forced
 		}
 	}
 	if !forced {
+		if op.Asked {
+			return ByTarget, fmt.Sprintf("%s computes it on integers where it is asked to: set %s domain=int", s.Name, g.Node(id).Name)
+		}
 		if why := s.Pieces[id]; why != "" {
 			return ByRule, why
 		}

@@ -32,6 +32,12 @@ func (c *compiler) demandInteger(u *unit) error {
 	if u.why != "" {
 		return c.demandSimulated(u)
 	}
+	if u.family == &recurrentFamily {
+		for _, v := range c.reads(c.g.Node(u.head())) {
+			c.want(v, realForm)
+		}
+		return nil
+	}
 	if u.family == &runTimeFamily {
 		for _, in := range c.inputs(u) {
 			c.want(in.value, realForm)

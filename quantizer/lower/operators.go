@@ -36,7 +36,7 @@ var table = []operator{
 	{(*Softmax)(nil), &softmaxFamily, "along an axis"},
 	{(*Select)(nil), &selectFamily, "one of two tensors, as a condition says"},
 	{(*PRelu)(nil), &preluFamily, "codes below the zero point times a slope"},
-	{(*RunTime)(nil), nil, "products whose factors get their scales when the program runs (Gemm, MatMul)"},
+	{(*RunTime)(nil), &recurrentFamily, "products whose factors get their scales when the program runs (Gemm, MatMul), and LSTM of such"},
 	{(*Move)(nil), &moveFamily, "integers moved or selected, whatever they mean"},
 	{(*Quantize)(nil), nil, "real numbers become integers"},
 	{(*Dequantize)(nil), nil, "integers become real numbers"},

@@ -119,7 +119,7 @@ func emitRunTime(c *compiler, u *unit) error {
 	if err == nil && c.g.Const(n.Inputs[1]) == nil {
 		_, err = pairAtRunTime(g, id, 1, &c.set.Slot(c.set.Input(id, 1)).Config)
 	} else if err == nil {
-		op.Weights, err = c.dequantizedWeights(g, id)
+		op.Weights, err = c.dequantizedWeights(g, id, graph.WeightInput)
 	}
 	if err != nil {
 		return c.fail(id, "%w", err)
@@ -189,20 +189,26 @@ func pairAtRunTime(g *graph.Graph, id graph.NodeID, i int, cfg *tqc.Config) (cod
 	return g.Node(g.Producer(dq)).Inputs[0], nil
 }
 
-// dequantizedWeights puts codes and a DQ in the place of the constant right factor of a node of g.
-func (c *compiler) dequantizedWeights(g *graph.Graph, id graph.NodeID) (*Weights, error) {
+// dequantizedWeights puts codes and a DQ in the place of input i of a node of g, a constant factor.
+func (c *compiler) dequantizedWeights(g *graph.Graph, id graph.NodeID, i int) (*Weights, error) {
 	n := c.g.Node(id)
-	slot, p, err := c.constSlot(id, 1)
+	slot, p, err := c.constSlot(id, i)
 	if err != nil {
 		return nil, err
 	}
-	axis, _ := target.OutputAxis(c.g, n, 1)
-	w, err := newWeights(c.g.Const(n.Inputs[1]), c.codes[n.Inputs[1]], &slot.Config, p, axis, 1, 8)
+	axis, _ := target.OutputAxis(c.g, n, i)
+	if graph.IsRecurrent(n) && slot.Config.Policy.Has(tqc.PerChannel) {
+		axis = slot.Config.Axis // of gates, or of directions
+	}
+	w, err := newWeights(c.g.Const(n.Inputs[i]), c.codes[n.Inputs[i]], &slot.Config, p, axis, 1, 8)
 	if err != nil {
 		return nil, err
 	}
 	scale, zero := tensor.FromF32(w.Scale, len(w.Scale)), tensor.New(w.Codes.DType, len(w.ZeroPoint)).WithIntegers(w.ZeroPoint)
 	name := n.Name + "_weights"
+	if i == graph.RecurrenceInput {
+		name = n.Name + "_recurrence"
+	}
 	dq, err := g.AddValue(graph.Value{Name: g.FreshName(name), DType: tensor.Float32, Shape: graph.Static(w.Codes.Shape...)})
 	if err != nil {
 		return nil, err
@@ -210,6 +216,6 @@ func (c *compiler) dequantizedWeights(g *graph.Graph, id graph.NodeID) (*Weights
 	_, err = g.AddNode(graph.Node{Name: g.FreshName(name), Op: "DequantizeLinear", Attrs: []graph.Attr{graph.Int("axis", int64(axis))},
 		Inputs:  []graph.ValueID{g.AddConst(name+"_codes", w.Codes), g.AddConst(name+"_scale", scale), g.AddConst(name+"_zero_point", zero)},
 		Outputs: []graph.ValueID{dq}})
-	g.SetInput(id, 1, dq)
+	g.SetInput(id, i, dq)
 	return w, err
 }

@@ -69,6 +69,9 @@ func (c *compiler) simulate() error {
 			u.family = &runTimeFamily
 			continue
 		}
+		if u.family == &recurrentFamily && c.refusals[u.head()] == "" && c.recurrentAtRunTime(u.head()) {
+			continue
+		}
 		if !c.partial {
 			continue
 		}

@@ -50,7 +50,7 @@ func biasSlot(set *tqc.Set, b *target.Bound, id graph.NodeID) tqc.SlotID {
 	if b.Ops[id] == nil || b.Ops[id].Role != target.Weighted {
 		return tqc.NoSlot
 	}
-	return set.Input(id, graph.BiasInput)
+	return set.Input(id, graph.BiasOf(b.Graph.Node(id)))
 }
 
 // SolveBias gives the integer biases their scales once activations and weights have theirs: scale = input scale * weight

@@ -144,14 +144,15 @@ func (c *Context) placeAll(id graph.NodeID, read map[graph.NodeID]bool) error {
 }
 
 func (c *Context) placeWeighted(id graph.NodeID) error {
+	bias := graph.BiasOf(c.Graph.Node(id))
 	for _, i := range c.Bound.DataInputs(id) {
 		s := c.Set.Input(id, i)
 		constant := c.Graph.Const(c.Graph.Node(id).Inputs[i]) != nil
 		var err error
 		switch {
-		case i == graph.BiasInput && (c.Bound.Bias.Bits == 0 || !constant):
+		case i == bias && (c.Bound.Bias.Bits == 0 || !constant || graph.IsRecurrent(c.Graph.Node(id))):
 			// stays float
-		case i == graph.BiasInput:
+		case i == bias:
 			err = c.parameter(s, c.bias(id))
 		case constant:
 			err = c.parameter(s, c.Bound.WeightConfig(c.Graph, id, i))

@@ -158,7 +158,7 @@ func (c *configurer) isInteger(id graph.NodeID) bool {
 		if !constant {
 			computed++
 		}
-		optional := constant && (op.Role == target.Activation || op.Role == target.Weighted && i == graph.BiasInput)
+		optional := constant && (op.Role == target.Activation || op.Role == target.Weighted && i == graph.BiasOf(n))
 		ok = ok && (optional || len(c.reads[graph.Use{Node: id, Index: i}]) > 0)
 	}
 	ok = ok && computed > 0

@@ -52,6 +52,9 @@ func Read(ctx context.Context, g *graph.Graph) (*Quantized, error) {
 	if _, err := passes.FloatProducts(g); err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
+	if _, err := passes.FloatRecurrences(g); err != nil {
+		return nil, fmt.Errorf("%s: %w", stage, err)
+	}
 	if err := refuse(g); err != nil {
 		return nil, err
 	}

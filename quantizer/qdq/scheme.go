@@ -53,13 +53,13 @@ func (c *configurer) parameter(id graph.NodeID, i int, v graph.ValueID, q *grid)
 	n := c.g.Node(id)
 	op := c.t.Op(n)
 	weighted := op != nil && op.Role == target.Weighted
-	if q.dtype == tensor.Int32 && !(weighted && i == graph.BiasInput) {
+	if q.dtype == tensor.Int32 && !(weighted && i == graph.BiasOf(n)) {
 		return tqc.Config{}, fmt.Errorf("int32 constant %q that is no bias", c.g.Value(v).Name)
 	}
 	if !weighted {
 		return q.scheme(c.t.Activation), nil
 	}
-	if i == graph.BiasInput {
+	if i == graph.BiasOf(n) {
 		return q.scheme(tqc.Config{Policy: tqc.Symmetric | c.t.Bias.Policy&tqc.PowerOf2, Format: qmath.Format{Bits: 32, QMin: -1}}), nil
 	}
 	cfg := q.scheme(c.t.Weight)

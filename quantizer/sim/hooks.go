@@ -115,7 +115,8 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 			h.wants[s.set.Slot(tqc.SlotID(id)).Value] = true
 		}
 	}
-	return &exec.Hooks{Input: h.input, Output: h.output, Wants: func(v graph.ValueID) bool { return int(v) >= len(h.wants) || h.wants[v] }}
+	wants := func(v graph.ValueID) bool { return int(v) >= len(h.wants) || h.wants[v] }
+	return &exec.Hooks{Input: h.input, Output: h.output, State: h.state, Wants: wants}
 }
 
 // weightIn reports whether a mask takes the weight of a node.
@@ -194,6 +195,16 @@ func (h *hooks) output(n *graph.Node, i int, t *tensor.Tensor) error {
 		}
 	}
 	return nil
+}
+
+// state quantizes the state of a recurrent operator on integers like its data, whose scales are those of run time.
+func (h *hooks) state(n *graph.Node, x []float32) error {
+	id := h.s.set.Input(n.ID, 0)
+	if id == tqc.NoSlot || h.actions[id] != quantize || !h.s.set.Slot(id).Config.RunTime() || h.s.set.Domains[n.ID] != tqc.DomainInt {
+		return nil
+	}
+	t := tensor.FromF32(x, len(x))
+	return h.apply(id, t, t)
 }
 
 func wantFloat(t *tensor.Tensor) error {

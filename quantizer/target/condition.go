@@ -18,7 +18,7 @@ type Condition struct {
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk,
-	NotOneColumn, SeveralTerms, UnitAlpha, SamePads,
+	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells,
 	CountedFloor}
 
 // The conditions by themselves.
@@ -148,6 +148,11 @@ var (
 		}
 		return true
 	}}
+	// ConstantCells holds for an LSTM whose weights W and R are constants and whose steps lie in front.
+	ConstantCells = Condition{"constant-cells", "has computed weights, or samples in front of steps",
+		func(g *graph.Graph, n *graph.Node) bool {
+			return g.Const(n.Input(1)) != nil && g.Const(n.Input(2)) != nil && n.AttrInt("layout", 0) == 0
+		}}
 	// NotOneColumn holds for a convolution, but for one of several outputs per channel that steps, or is dilated, along its width alone and
 	// computes one column: OpenVINO 2026.4 takes it for one without steps on integers, NSR 1 to 6 (docs/engines.md).
 	NotOneColumn = Condition{"not-one-column", "steps along its width to one column, with several outputs per channel",

@@ -26,6 +26,10 @@ var ONNXRuntime = Target{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias, NotShrunk}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}, FloatEnd: true}, // QGemm writes either
 		{Type: "MatMul", Role: Weighted, Schemes: Schemes{Weight: ortWeights}},
+		// DynamicQuantizeLSTM, which quantizes the state as well; there is no such kernel of GRU and RNN.
+		{Type: "LSTM", Role: Weighted, Needs: []Condition{ConstantCells}, Asked: true, Schemes: Schemes{
+			Weight:     schemesOf("int8-sym-channel", "int8-sym-tensor", "uint8-sym-channel", "uint8-asym-tensor"),
+			Activation: schemesOf("uint8-asym-dynamic-tensor")}},
 
 		{Type: "Add", Role: Arithmetic, FloatNorm: true},
 		{Type: "AveragePool", Role: Arithmetic, Needs: []Condition{CountedFloor}},

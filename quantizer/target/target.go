@@ -166,6 +166,8 @@ type Op struct {
 	// FloatNorm: the same of an Arithmetic operator, but only where a normalization in float is among what reads it: the sums of a
 	// transformer's residuals, whose every reader is another of them or a normalization.
 	FloatNorm bool
+	// Asked: it runs on integers only where a decision asks for that, or for a scheme of its activations.
+	Asked bool
 	// Reduced: where all of these hold, weights have the range ReducedWeight unless a decision says otherwise; none: nowhere.
 	Reduced []Condition
 }

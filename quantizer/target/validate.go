@@ -173,7 +173,7 @@ func (t *Target) validateOp(op *Op) error {
 		return fmt.Errorf("ai.onnx has no such operator that qwb knows")
 	case int(op.Role) >= len(roleNames) || int(op.Align) >= len(alignNames):
 		return fmt.Errorf("unknown role or alignment")
-	case (op.Role == Weighted) != (spec.Kind == graph.KindComputing):
+	case (op.Role == Weighted) != (spec.Kind == graph.KindComputing || spec.Kind == graph.KindRecurrent):
 		return fmt.Errorf("its role cannot be %s: weighted operators are those that sum products", op.Role)
 	case op.Alone && op.Role != Activation:
 		return fmt.Errorf("alone is said of activations")

@@ -175,12 +175,33 @@ func (d *Derivation) domains(table *decision.Table, list []decision.Decision, ef
 		}
 		f.Nodes = append(f.Nodes, id)
 	}
+	asked := d.asked(table, list)
 	slices.Sort(numbers)
 	forced := make([]dispatch.Forced, len(numbers))
 	for i, n := range numbers {
 		forced[i] = *by[n]
 	}
-	return forced, nil
+	return append(forced, asked...), nil
+}
+
+// asked lists the operators that a target runs on integers where that is asked for, and that have got a scheme of activations for it.
+func (d *Derivation) asked(table *decision.Table, list []decision.Decision) (forced []dispatch.Forced) {
+	if d.Imported != nil || !slices.ContainsFunc(d.Target.Ops, func(o target.Op) bool { return o.Asked }) {
+		return nil
+	}
+	set := tqc.NewSet(d.Graph)
+	for _, id := range d.Graph.Nodes() {
+		op, err := d.Target.Supports(d.Graph, id)
+		if err != nil || !op.Asked || table.Nodes[id].By("domain") > 0 || set.Input(id, 0) == tqc.NoSlot {
+			continue
+		}
+		cell := &table.Slots[set.Input(id, 0)]
+		if by := cell.By("activations"); by > 0 && slices.Contains(op.Schemes.Activation, cell.Activations) {
+			forced = append(forced, dispatch.Forced{Nodes: []graph.NodeID{id}, Who: string(list[by-1].By), Why: reason(&list[by-1]),
+				Domain: tqc.DomainInt})
+		}
+	}
+	return forced
 }
 
 // reason is what a plan says of an operator that was sent to float.

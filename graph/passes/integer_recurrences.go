@@ -1,0 +1,137 @@
+package passes
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// microsoft is the domain of ONNX Runtime's own operators.
+const microsoft = "com.microsoft"
+
+// The inputs of DynamicQuantizeLSTM that LSTM does not have: scale and zero point of W, scale and zero point of R.
+const wScale, rScale, lstmInputs = 8, 10, 12
+
+// IntegerRecurrences writes LSTM of data from DynamicQuantizeLinear and of constant weights of 8 bits as DynamicQuantizeLSTM, which
+// quantizes the state of every step as well. Weights have one scale, one for each direction, or one for each row of the gates that the
+// directions share. Zero points that differ, and of signed weights those other than 0, the engine does not take: such nodes stay as they
+// are. A node keeps its name. It returns how many it wrote. FloatRecurrences reads the form back.
+func IntegerRecurrences(g *graph.Graph) (int, error) {
+	written := 0
+	for _, id := range g.Nodes() {
+		if !g.Alive(id) {
+			continue
+		}
+		n := *g.Node(id)
+		q := dynamicData(g, &n)
+		if q == nil || n.Op != "LSTM" || n.AttrInt("layout", 0) != 0 {
+			continue
+		}
+		inputs := make([]graph.ValueID, lstmInputs)
+		for i := range inputs {
+			inputs[i] = graph.NoValue
+		}
+		copy(inputs, n.Inputs)
+		inputs[0] = q.Inputs[0]
+		if !codedWeight(g, &n, graph.WeightInput, wScale, inputs) || !codedWeight(g, &n, graph.RecurrenceInput, rScale, inputs) {
+			continue
+		}
+		g.RemoveNode(id)
+		n.Op, n.Domain, n.Inputs = "DynamicQuantizeLSTM", microsoft, inputs
+		n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a graph.Attr) bool { return a.Name == "layout" || a.Name == "output_sequence" })
+		if _, err := g.AddNode(n); err != nil {
+			return written, g.ErrorAt("", id, err)
+		}
+		if g.Opset(microsoft) == 0 {
+			g.Opsets = append(g.Opsets, graph.Opset{Domain: microsoft, Version: 1})
+		}
+		written++
+	}
+	if written > 0 {
+		sweepDequantized(g)
+		for _, id := range g.Nodes() {
+			n := g.Node(id)
+			read := func(v graph.ValueID) bool { return len(g.Uses(v)) > 0 || g.IsOutput(v) }
+			if n.Op == "DynamicQuantizeLinear" && !slices.ContainsFunc(n.Outputs, read) {
+				g.RemoveNode(id)
+			}
+		}
+	}
+	return written, nil
+}
+
+// dynamicData is the DynamicQuantizeLinear behind the data of a node, nil where there is none.
+func dynamicData(g *graph.Graph, n *graph.Node) *graph.Node {
+	dq := producerOf(g, n.Input(0), "DequantizeLinear")
+	if dq == nil || n.Domain != "" {
+		return nil
+	}
+	q := producerOf(g, dq.Inputs[0], "DynamicQuantizeLinear")
+	if q == nil || len(q.Outputs) != 3 || dq.Input(1) != q.Outputs[1] || dq.Input(2) != q.Outputs[2] {
+		return nil
+	}
+	return q
+}
+
+// codedWeight fills in codes, scales and zero points of W or R, as DynamicQuantizeLSTM has them; false where it cannot.
+func codedWeight(g *graph.Graph, n *graph.Node, i, scale int, inputs []graph.ValueID) bool {
+	dq := producerOf(g, n.Input(i), "DequantizeLinear")
+	if dq == nil {
+		return false
+	}
+	w, s := g.Const(dq.Inputs[0]), g.Const(dq.Input(1))
+	if w == nil || s == nil || !isByte(w.DType) || len(w.Shape) != 3 || s.DType != tensor.Float32 || dq.AttrInt("block_size", 0) > 0 {
+		return false
+	}
+	w = w.ToRowMajor()
+	dirs, rows := w.Shape[0], w.Shape[1]
+	axis, ok := graph.Axis(int(dq.AttrInt("axis", 1)), 3)
+	shape, at := []int{dirs}, func(d, _ int) int { return d }
+	switch {
+	case len(s.Shape) == 0:
+		at = func(int, int) int { return 0 }
+	case len(s.Shape) == 1 && ok && axis == 0 && s.Len() == dirs:
+	case len(s.Shape) == 1 && ok && axis == 1 && s.Len() == rows:
+		shape, at = []int{dirs, rows}, func(_, r int) int { return r }
+	default:
+		return false
+	}
+	scales, zeros := make([]float32, tensor.Count(shape)), make([]int32, tensor.Count(shape))
+	var own []int32
+	if v := dq.Input(2); v != graph.NoValue {
+		z := g.Const(v)
+		if z == nil || z.DType != w.DType {
+			return false
+		}
+		own = z.ToRowMajor().Integers()
+	}
+	for k := range scales {
+		d, r := k*dirs/len(scales), k%(len(scales)/dirs)
+		if scales[k] = s.F32()[at(d, r)]; own != nil {
+			zeros[k] = own[at(d, r)]
+		}
+		if zeros[k] != zeros[d*len(scales)/dirs] || zeros[k] != 0 && w.DType == tensor.Int8 {
+			return false
+		}
+	}
+	name := n.Name + []string{"", "_W", "_R"}[i]
+	inputs[i] = g.AddConst(name+"_codes", turnedStack(w))
+	inputs[scale] = g.AddConst(name+"_scale", tensor.FromF32(scales, shape...))
+	inputs[scale+1] = g.AddConst(name+"_zero_point", tensor.New(w.DType, shape...).WithIntegers(zeros))
+	return true
+}
+
+// turnedStack is a stack of matrices of codes with rows and columns exchanged.
+func turnedStack(t *tensor.Tensor) *tensor.Tensor {
+	d, r, c := t.Shape[0], t.Shape[1], t.Shape[2]
+	from, to := t.ToRowMajor().Integers(), make([]int32, t.Len())
+	for k := range d {
+		for i := range r {
+			for j := range c {
+				to[(k*c+j)*r+i] = from[(k*r+i)*c+j]
+			}
+		}
+	}
+	return tensor.New(t.DType, d, c, r).WithIntegers(to)
+}
