@@ -257,6 +257,8 @@ type (
 	RecheckResult = certify.RecheckResult
 	// Recheck is one thing that a certificate says.
 	Recheck = certify.Recheck
+	// CertificateKey is a public key that the envelope of a certificate may have been signed with.
+	CertificateKey = certify.Key
 	// CertifyOptions are the arguments of certify.
 	CertifyOptions = certify.Options
 	// CertifyResult is what certify --json prints.

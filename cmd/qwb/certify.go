@@ -113,6 +113,10 @@ signed the envelope that the certificate is in. Exit code 3: something differs.`
 		Args: exactly(1, "one certificate"),
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Certificate = args[0]
+			var err error
+			if o.RecheckOptions.Keys, err = publicKeys(o.Keys); err != nil {
+				return err
+			}
 			r, _, err := e.project("", "").VerifyCertificate(c.Context(), o.RecheckOptions)
 			if r == nil {
 				return err

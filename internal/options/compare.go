@@ -113,6 +113,7 @@ func (o *Certify) Table(c *qwb.Catalog) Table {
 // Recheck are the options of verify-certificate.
 type Recheck struct {
 	qwb.RecheckOptions
+	Keys []string // files
 	JSON bool
 }
 

@@ -3,10 +3,8 @@ package certify
 import (
 	"cmp"
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 
@@ -24,7 +22,7 @@ type RecheckOptions struct {
 	Model       string
 	Data        []string
 	Labels      string
-	Keys        []string // files of public keys: each has to have signed the certificate's envelope
+	Keys        []Key // each has to have signed the certificate's envelope
 	Threads     int
 }
 
@@ -94,10 +92,6 @@ func (r *recheck) at(path string) string {
 // Verify derives everything again that a certificate says. A file that is not there is an error that says how to name it.
 func Verify(ctx context.Context, j *open.Job, o RecheckOptions) (*RecheckResult, error) {
 	elapsed := j.Stopwatch()
-	keys, err := publicKeys(j, o.Keys)
-	if err != nil {
-		return nil, err
-	}
 	opened, err := openCertificate(j, o.Certificate)
 	if opened == nil {
 		return nil, err
@@ -111,7 +105,7 @@ func Verify(ctx context.Context, j *open.Job, o RecheckOptions) (*RecheckResult,
 		return nil, err
 	default:
 		r.say("certificate", RecheckEqual, c.SHA256, "", "")
-		r.signatures(opened, keys)
+		r.signatures(opened)
 	}
 	if err := r.res.err(); err != nil {
 		return r.res, err // what it says is worth nothing
@@ -136,16 +130,15 @@ func Verify(ctx context.Context, j *open.Job, o RecheckOptions) (*RecheckResult,
 }
 
 // signatures holds the envelope's against the keys.
-func (r *recheck) signatures(o *opened, keys map[string]crypto.PublicKey) {
-	if n := len(o.signatures); n > 0 && len(keys) == 0 {
+func (r *recheck) signatures(o *opened) {
+	if n := len(o.signatures); n > 0 && len(r.o.Keys) == 0 {
 		r.say("signatures", RecheckSkipped, plain.Count(n, "signature"), "", "not checked: --key names the public key of who should have signed")
 	}
-	by := o.signedBy(keys)
-	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		if slices.Contains(by, name) {
-			r.say("signature by "+name, RecheckEqual, "", "", "made with this key")
+	for _, key := range r.o.Keys {
+		if o.signedBy(key) {
+			r.say("signature by "+key.Name, RecheckEqual, "", "", "made with this key")
 		} else {
-			r.say("signature by "+name, RecheckDifferent, "", "",
+			r.say("signature by "+key.Name, RecheckDifferent, "", "",
 				fmt.Sprintf("none of %s is by this key", plain.Count(len(o.signatures), "signature")))
 		}
 	}

@@ -2,24 +2,14 @@ package certify
 
 import (
 	"bytes"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
-	"crypto/sha256"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"qwb/internal/strictjson"
-	"qwb/internal/work/fault"
-	"qwb/internal/work/open"
-	"qwb/internal/work/store"
 )
 
 // Forms of a certificate's file. Each has the whole certificate.
@@ -162,16 +152,17 @@ func (s *statement) holds(c *Certificate) bool {
 	return len(s.Subject) == len(want) && !slices.ContainsFunc(want, func(w subject) bool { return !slices.ContainsFunc(s.Subject, w.is) })
 }
 
-// signedBy says which of the keys made a signature of the payload. The names are those of the keys' files.
-func (o *opened) signedBy(keys map[string]crypto.PublicKey) (names []string) {
+// Key is a public key that an envelope may have been signed with.
+type Key struct {
+	Name string // for people: that of its file
+	// Made reports whether the key made a signature of a message.
+	Made func(message, signature []byte) bool
+}
+
+// signedBy reports whether the key made one of the signatures of the payload.
+func (o *opened) signedBy(key Key) bool {
 	signed := preAuthenticated(payloadType, o.payload)
-	for name, key := range keys {
-		if slices.ContainsFunc(o.signatures, func(s signature) bool { return s.by(key, signed) }) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.ContainsFunc(o.signatures, func(s signature) bool { return key.Made(signed, s.bytes()) })
 }
 
 // preAuthenticated is what a signature of a DSSE envelope is of: its protocol, "PAE".
@@ -179,52 +170,12 @@ func preAuthenticated(kind string, payload []byte) []byte {
 	return fmt.Appendf(nil, "DSSEv1 %d %s %d %s", len(kind), kind, len(payload), payload)
 }
 
-// by reports whether a key made the signature: Ed25519 of the message, else of its SHA-256 as ECDSA in ASN.1 or RSA, PSS or PKCS #1.
-func (s signature) by(key crypto.PublicKey, message []byte) bool {
+// bytes is the signature itself, nil where it is none.
+func (s signature) bytes() []byte {
 	text := strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimRight(s.Sig, "="))
-	sig, err := base64.RawStdEncoding.DecodeString(text)
+	b, err := base64.RawStdEncoding.DecodeString(text)
 	if err != nil {
-		return false
+		return nil
 	}
-	sum := sha256.Sum256(message)
-	switch key := key.(type) {
-	case ed25519.PublicKey:
-		return ed25519.Verify(key, message, sig)
-	case *ecdsa.PublicKey:
-		return ecdsa.VerifyASN1(key, sum[:], sig)
-	case *rsa.PublicKey:
-		return rsa.VerifyPSS(key, crypto.SHA256, sum[:], sig, nil) == nil || rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], sig) == nil
-	}
-	return false
+	return b
 }
-
-// publicKeys reads keys or certificates in PEM.
-func publicKeys(j *open.Job, files []string) (map[string]crypto.PublicKey, error) {
-	keys := map[string]crypto.PublicKey{}
-	for _, name := range files {
-		b, err := store.ReadFile(j.Files(), name, maxKey)
-		if err != nil {
-			return nil, fmt.Errorf("key: %w", err)
-		}
-		block, _ := pem.Decode(b)
-		if block == nil {
-			return nil, fault.Usagef("--key %s: no public key in PEM", name)
-		}
-		key, err := x509.ParsePKIXPublicKey(block.Bytes)
-		if cert, certErr := x509.ParseCertificate(block.Bytes); err != nil && certErr == nil {
-			key, err = cert.PublicKey, nil
-		}
-		switch key.(type) {
-		case ed25519.PublicKey, *ecdsa.PublicKey, *rsa.PublicKey:
-			keys[name] = key
-		default:
-			return nil, fault.Usagef("--key %s: a public key of Ed25519, ECDSA or RSA is needed (PEM, PUBLIC KEY or CERTIFICATE)", name)
-		}
-		if err != nil {
-			return nil, fault.Usagef("--key %s: %v", name, err)
-		}
-	}
-	return keys, nil
-}
-
-const maxKey = 1 << 20 // bytes of a file with a key
