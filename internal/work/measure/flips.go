@@ -61,6 +61,7 @@ func predict(outputs []*tensor.Tensor) (analysis.Prediction, error) {
 	return analysis.Prediction{}, errors.New("no output has a row of class scores")
 }
 
+// Flips runs every sample in float, in simulation and, where there are any, on integers, and says which change their class.
 func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsResult, error) {
 	p, err := planning.OpenPlan(j, j.Plan)
 	if err != nil {
@@ -74,34 +75,14 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 	if err != nil {
 		return nil, err
 	}
-	list, err := samples.Slices(j, o.Data.Slices, p.Reference)
+	runs, err := newClassRuns(ctx, j, p, o)
 	if err != nil {
 		return nil, err
 	}
-	judge := analysis.NewJudge(p.Reference, list...)
-	parts := analysis.SampleParts{Judge: judge}
-	session, err := exec.New(judge.Runs(), exec.Options{Context: ctx, Threads: o.Threads, Memory: o.Data.Budget})
-	if err != nil {
-		return nil, samples.BudgetHint(p.Named("flips", err))
-	}
-	simulator, err := p.Simulator()
-	if err != nil {
-		return nil, err
-	}
+	defer runs.integers.close()
 	r := &analysis.FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Flips: []analysis.Flip{}, Changes: []analysis.Confused{}}
-	integers := &forwarder{graph: p.Reference}
-	defer integers.close()
-	profile, err := p.ProfileNamed(o.Profile)
-	if err == nil {
-		err = integers.integers(p, RunOptions{Threads: o.Threads}, profile)
-	}
-	if err != nil {
-		if o.Profile != "" {
-			return nil, err
-		}
-		j.Note("the integers are not run: %v", err)
-	} else {
-		r.Profile, r.Int8Flips, r.Apart = profile.Name, new(int), new(int)
+	if r.Profile = runs.profile; r.Profile != "" {
+		r.Int8Flips, r.Apart = new(int), new(int)
 	}
 	if r.Labelled > 0 {
 		r.FloatTop1, r.SimTop1 = new(int), new(int)
@@ -109,8 +90,6 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 			r.Int8Top1 = new(int)
 		}
 	}
-	runner := session.NewRunner()
-	hooks := simulator.Hooks(nil)
 	changes := map[[2]int]int{}
 	tick, finish := j.Progress("flips", set.Len())
 	defer finish()
@@ -126,43 +105,13 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 		if s.Label >= 0 {
 			f.Label = &s.Label
 		}
-		var float, sim analysis.Verdict
-		run := func(h *exec.Hooks, v *analysis.Verdict) (analysis.Prediction, error) {
-			out, err := runner.Run(ctx, s.Feeds, judge.Watch(h, v))
-			if err != nil {
-				return analysis.Prediction{}, samples.BudgetHint(fmt.Errorf("%w (sample %s)", err, s.Name))
-			}
-			for k := range out { // the next run writes over them
-				out[k] = out[k].Clone()
-			}
-			v.Outputs(out)
-			judge.Hide(v, s)
-			return predict(v.Own())
-		}
-		if f.Float, err = run(nil, &float); err == nil {
-			f.Sim, err = run(hooks, &sim)
-		}
-		if err != nil {
+		if err := runs.sample(ctx, s, &f); err != nil {
 			return nil, err
-		}
-		if err := parts.Add(&sim, &float); err != nil {
-			return nil, err
-		}
-		if integers.run != nil {
-			out, err := integers.run(ctx, s.Feeds)
-			if err != nil {
-				return nil, err
-			}
-			got, err := predict(out)
-			if err != nil {
-				return nil, err
-			}
-			f.Int8 = &got
 		}
 		addFlip(r, &f, changes, o.All)
 		tick(i + 1)
 	}
-	losses := parts.Losses()
+	losses := runs.parts.Losses()
 	for i := range r.Flips {
 		f := &r.Flips[i]
 		f.NSR, f.Part = losses[f.Index].NSR, losses[f.Index].Part
@@ -174,6 +123,84 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return r, nil
+}
+
+// classRuns are the three runs of a sample, and what is judged of them.
+type classRuns struct {
+	judge    *analysis.Judge
+	parts    analysis.SampleParts
+	runner   *exec.Runner
+	hooks    *exec.Hooks // of the simulation
+	integers *forwarder
+	profile  string // of the integers; empty: none are run
+}
+
+// newClassRuns opens all three. The integers are left out, with a note, where they cannot be run and o names no profile.
+func newClassRuns(ctx context.Context, j *open.Job, p *planning.Planned, o FlipsOptions) (*classRuns, error) {
+	list, err := samples.Slices(j, o.Data.Slices, p.Reference)
+	if err != nil {
+		return nil, err
+	}
+	c := &classRuns{judge: analysis.NewJudge(p.Reference, list...), integers: &forwarder{graph: p.Reference}}
+	c.parts.Judge = c.judge
+	session, err := exec.New(c.judge.Runs(), exec.Options{Context: ctx, Threads: o.Threads, Memory: o.Data.Budget})
+	if err != nil {
+		return nil, samples.BudgetHint(p.Named("flips", err))
+	}
+	simulator, err := p.Simulator()
+	if err != nil {
+		return nil, err
+	}
+	c.runner, c.hooks = session.NewRunner(), simulator.Hooks(nil)
+	profile, err := p.ProfileNamed(o.Profile)
+	if err == nil {
+		err = c.integers.integers(p, RunOptions{Threads: o.Threads}, profile)
+	}
+	switch {
+	case err == nil:
+		c.profile = profile.Name
+	case o.Profile != "":
+		c.integers.close()
+		return nil, err
+	default:
+		j.Note("the integers are not run: %v", err)
+	}
+	return c, nil
+}
+
+// sample fills in what each run says of s.
+func (c *classRuns) sample(ctx context.Context, s *exec.Sample, f *analysis.Flip) (err error) {
+	var float, sim analysis.Verdict
+	if f.Float, err = c.float(ctx, s, nil, &float); err != nil {
+		return err
+	}
+	if f.Sim, err = c.float(ctx, s, c.hooks, &sim); err != nil {
+		return err
+	}
+	if err := c.parts.Add(&sim, &float); err != nil || c.integers.run == nil {
+		return err
+	}
+	out, err := c.integers.run(ctx, s.Feeds)
+	if err != nil {
+		return err
+	}
+	got, err := predict(out)
+	f.Int8 = &got
+	return err
+}
+
+// float runs s on the float executor, with the hooks of the simulation or without.
+func (c *classRuns) float(ctx context.Context, s *exec.Sample, hooks *exec.Hooks, v *analysis.Verdict) (analysis.Prediction, error) {
+	out, err := c.runner.Run(ctx, s.Feeds, c.judge.Watch(hooks, v))
+	if err != nil {
+		return analysis.Prediction{}, samples.BudgetHint(fmt.Errorf("%w (sample %s)", err, s.Name))
+	}
+	for k := range out { // the next run writes over them
+		out[k] = out[k].Clone()
+	}
+	v.Outputs(out)
+	c.judge.Hide(v, s)
+	return predict(v.Own())
 }
 
 // addFlip counts a sample, and lists it where its class changed or all are wanted.
