@@ -200,8 +200,10 @@ func TestRewrittenStatistics(t *testing.T) {
 	rewriteBy(t, p, step())
 	planned, _, err := p.OpenPlan()
 	require.NoError(t, err)
-	d, err := planning.DerivationOf(p.job(), planned, 1)
+	c, err := planning.NewChange(context.Background(), p.job(), 1)
 	require.NoError(t, err)
+	defer c.Close()
+	d := c.Derivation
 	for _, name := range []string{"c1", "r1", "a", "cat"} {
 		require.NotEqual(t, d.Base.Tensor(name), d.Stats.Tensor(name), name)
 	}

@@ -3,14 +3,11 @@ package qwb
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"qwb/internal/work/journal"
 )
 
 // commandsOf lists what the log has below each decision, by its number.
@@ -129,40 +126,4 @@ func TestOutcomesAreNoHindrance(t *testing.T) {
 			require.Equal(t, map[int]string{2: "analyze"}, list, "a line behind half a line is a line")
 		}
 	}
-	require.Error(t, journal.KeepOutcome(OS{}, name, Outcome{State: "x", Command: "eval",
-		Figures: journal.Object(strings.Repeat("x", journal.MaxOutcome))}))
-}
-
-// Many at once, and many: no line is torn or lost, and the file stays small.
-func TestOutcomesOfMany(t *testing.T) {
-	t.Chdir(t.TempDir())
-	var wait sync.WaitGroup
-	for i := range 8 {
-		wait.Go(func() {
-			for k := range 12 {
-				require.NoError(t, journal.KeepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(i, "-", k),
-					Figures: journal.Object(struct{}{})}))
-			}
-		})
-	}
-	wait.Wait()
-	j := (&Project{Plan: "m.plan.json"}).job()
-	require.Len(t, journal.Outcomes(j, "m.plan.json")["s"], 8*12)
-	long := journal.Object(strings.Repeat("x", 4000))
-	many := journal.MaxRuns/4000 + 20 // the oldest make room
-	for k := range many {
-		require.NoError(t, journal.KeepOutcome(OS{}, "m.runs.jsonl", Outcome{State: "s", Command: fmt.Sprint(k), Figures: long}))
-	}
-	info, err := os.Stat("m.runs.jsonl")
-	require.NoError(t, err)
-	require.LessOrEqual(t, info.Size(), int64(journal.MaxRuns))
-	list := journal.Outcomes(j, "m.plan.json")["s"]
-	require.Equal(t, fmt.Sprint(many-1), list[len(list)-1].Command)
-	require.Greater(t, len(list), 20)
-}
-
-func TestOutcomeText(t *testing.T) {
-	o := Outcome{Command: "eval",
-		Figures: json.RawMessage(`{"data":["a","b"],"mode":"sim","n":500,"top1":400,"drop":0.41234,"drop_error":0.2,"confirmed":true}`)}
-	require.Equal(t, "eval: data a b, mode sim, n 500, top1 400, drop 0.41 ± 0.20 pp, confirmed true", o.String())
 }

@@ -16,7 +16,6 @@ import (
 	"qwb/graph/exec"
 	"qwb/internal/graphtest"
 	"qwb/internal/longtest"
-	"qwb/internal/work/samples"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -36,12 +35,13 @@ func placeMany(t *testing.T, name string, n int) *Project {
 	set, _, err := p.OpenData(m.Graph, DataOptions{Paths: []string{name + ".many"}})
 	require.NoError(t, err)
 	var list []*exec.Sample
+	var hashes [][32]byte
 	for i := range set.Len() {
 		s, err := set.Sample(i)
 		require.NoError(t, err)
-		list = append(list, s)
+		list, hashes = append(list, s), append(hashes, s.Hash)
 	}
-	halves := exec.NewHalves(samples.HashesOf(list))
+	halves := exec.NewHalves(hashes)
 	for i, s := range list {
 		folder := name + ".fit"
 		if halves[s.Hash] {

@@ -145,12 +145,12 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	}
 	statsFile := j.StatsFile()
 	res := &Result{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, open.FloatCPU), Warnings: []tqc.Warning{}}
-	stats, err := Gather(ctx, j, m, o, g, res)
+	stats, err := gather(ctx, j, m, o, g, res)
 	if err != nil {
 		return nil, nil, err
 	}
 	warnInfinite(j, m, stats, res)
-	next, err := NextPlan(j, m, before, stats, t, o, g, steps)
+	next, err := nextPlan(j, m, before, stats, t, o, g, steps)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,7 +168,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 		return nil, nil, steps.At(next.Decisions, err)
 	}
 	recipe.WarnIdle(j, steps, next.Decisions, 0, out)
-	p, err := PlanOf(out, next, d.Stats)
+	p, err := planOf(out, next, d.Stats)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -267,8 +267,8 @@ func warnTypes(j *open.Job, m *open.Model, t *target.Target) {
 	}
 }
 
-// Gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
-func Gather(ctx context.Context, j *open.Job, m *open.Model, o Options, g Given, res *Result) (*calib.Stats, error) {
+// gather returns the statistics to calibrate from: merged, observed on data, or those that are there already.
+func gather(ctx context.Context, j *open.Job, m *open.Model, o Options, g Given, res *Result) (*calib.Stats, error) {
 	switch {
 	case g.Stats != nil:
 		return g.Stats, nil
@@ -447,9 +447,9 @@ func Observe(ctx context.Context, j *open.Job, m *open.Model, set *data.Set, pre
 	return stats, doctor, m.Named("calibrate", err)
 }
 
-// PlanOf writes down what follows from a plan's decisions. Everything in it follows from the model, the statistics and the decisions,
+// planOf writes down what follows from a plan's decisions. Everything in it follows from the model, the statistics and the decisions,
 // so that merged statistics give the plan of one run.
-func PlanOf(out *planning.Derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, error) {
+func planOf(out *planning.Derived, next *plan.Plan, stats *calib.Stats) (*plan.Plan, error) {
 	meta := next.Meta
 	meta.Warnings = planning.PlanWarnings(out.Warnings, stats, meta.Data.Synthetic)
 	p, err := plan.FromSet(out.Graph, out.Set, meta)

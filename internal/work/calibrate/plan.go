@@ -76,10 +76,10 @@ func earlier(ctx context.Context, j *open.Job, m *open.Model, o Options) (*plan.
 	return c.Planned.Plan, nil
 }
 
-// NextPlan is the plan of statistics, without its nodes: the inputs, what the options and the recipe decide, and what was decided
+// nextPlan is the plan of statistics, without its nodes: the inputs, what the options and the recipe decide, and what was decided
 // about the plan before. While the inputs are the same, and its tuned values are there, that plan's history goes on; otherwise what is
 // in force of it, tuned values excepted, is where the new one begins.
-func NextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o Options, g Given,
+func nextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats, t *target.Target, o Options, g Given,
 	steps *recipe.Steps) (*plan.Plan, error) {
 	pre, err := planning.ParsePreprocessKey(stats.Preprocess)
 	if err != nil {

@@ -231,7 +231,7 @@ func gate(ctx context.Context, j *open.Job, o Options, s *recipe.Step, res *Resu
 			if len(g.Data) == 0 {
 				one.Note = "measured on the samples that the plan was calibrated on"
 			}
-			Judge(s, res, one)
+			judge(s, res, one)
 		}
 	}
 	if g.MaxDrop != nil {
@@ -243,7 +243,7 @@ func gate(ctx context.Context, j *open.Job, o Options, s *recipe.Step, res *Resu
 		if r.DropError > 0 {
 			one.Error = &r.DropError
 		}
-		Judge(s, res, one)
+		judge(s, res, one)
 	}
 	for _, one := range res.Gates[before:] {
 		if !one.Held {
@@ -257,8 +257,8 @@ func gate(ctx context.Context, j *open.Job, o Options, s *recipe.Step, res *Resu
 // gateErrors is by how many standard errors a limit may be missed: one-sided, 95 %.
 const gateErrors = 1.645
 
-// Judge holds a figure to its limit and adds it to the result.
-func Judge(s *recipe.Step, res *Result, g GateResult) {
+// judge holds a figure to its limit and adds it to the result.
+func judge(s *recipe.Step, res *Result, g GateResult) {
 	g.Recipe, g.Line = s.Recipe.File, s.Line
 	over := g.Value - g.Limit
 	if g.Metric == "cosine" {

@@ -42,8 +42,8 @@ type Outcome struct {
 
 // Bounds of the file and of one line. Of a file that is full the older half goes.
 const (
-	MaxRuns    = 1 << 20
-	MaxOutcome = 4 << 10
+	maxRuns    = 1 << 20
+	maxOutcome = 4 << 10
 )
 
 // States identifies what a plan was before its first decision, and after each.
@@ -75,7 +75,7 @@ func Record[R any](j *open.Job, command string, r *R, err error, figures func(*R
 		return
 	}
 	o := Outcome{State: list[len(list)-1], Command: command, Missed: err != nil, Figures: figures(r)}
-	if keepErr := KeepOutcome(j.Files(), RunsPath(j.Plan), o); keepErr != nil {
+	if keepErr := keepOutcome(j.Files(), RunsPath(j.Plan), o); keepErr != nil {
 		j.Detail("plan log will not have this outcome: %v", keepErr)
 	}
 }
@@ -88,13 +88,13 @@ func RecordAt[R any](j *open.Job, planFile, command string, r *R, figures func(*
 	}
 }
 
-// KeepOutcome adds a line, unless the last one says the same. The file is replaced as a whole, so that nothing is written through a link.
-func KeepOutcome(s store.Store, name string, o Outcome) error {
+// keepOutcome adds a line, unless the last one says the same. The file is replaced as a whole, so that nothing is written through a link.
+func keepOutcome(s store.Store, name string, o Outcome) error {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	if line = append(line, '\n'); len(line) > MaxOutcome {
+	if line = append(line, '\n'); len(line) > maxOutcome {
 		return fmt.Errorf("%s: %d bytes are too many for an outcome", name, len(line))
 	}
 	for {
@@ -105,7 +105,7 @@ func KeepOutcome(s store.Store, name string, o Outcome) error {
 	} // another command was faster: its line is read, and kept
 }
 
-// addOutcome is one attempt of KeepOutcome. A fault.ChangedError says that somebody else was faster.
+// addOutcome is one attempt of keepOutcome. A fault.ChangedError says that somebody else was faster.
 func addOutcome(s store.Store, name string, line []byte) error {
 	old, err := readRuns(s, name)
 	if err != nil {
@@ -133,7 +133,7 @@ func isLink(s store.Store, name string) bool {
 
 // replaceOutcomes writes the lines of a file that was read as was, unless it is another one meanwhile.
 func replaceOutcomes(s store.Store, name string, was []byte, now func(io.Writer) error) error {
-	raw, err := store.ReadFile(s, name, 16*MaxRuns)
+	raw, err := store.ReadFile(s, name, 16*maxRuns)
 	if err != nil && !store.Missing(err) {
 		return err
 	}
@@ -155,10 +155,10 @@ func replaceOutcomes(s store.Store, name string, was []byte, now func(io.Writer)
 
 // newest is what is kept of lines: all, or if they are too many the newest of half the bound.
 func newest(lines []byte) []byte {
-	if len(lines) <= MaxRuns {
+	if len(lines) <= maxRuns {
 		return lines
 	}
-	lines = lines[len(lines)-MaxRuns/2:]
+	lines = lines[len(lines)-maxRuns/2:]
 	return lines[bytes.IndexByte(lines, '\n')+1:]
 }
 
@@ -173,7 +173,7 @@ func readRuns(s store.Store, name string) ([]byte, error) {
 	case !info.Mode().IsRegular(): // a pipe would be waited for
 		return nil, fmt.Errorf("%s: not a regular file", name)
 	}
-	b, err := store.ReadFile(s, name, 16*MaxRuns)
+	b, err := store.ReadFile(s, name, 16*maxRuns)
 	return newest(b), err
 }
 

@@ -60,7 +60,7 @@ func changeWithout(j *open.Job, threads int) (*Change, error) {
 	}
 	c := &Change{Job: j, Planned: &Planned{Model: m, File: j.Plan, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog,
 		Sum: sum, lost: true}}
-	if c.Derivation, err = DerivationOf(j, c.Planned, threads); err != nil {
+	if c.Derivation, err = derivationOf(j, c.Planned, threads); err != nil {
 		m.Close()
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func changeWithout(j *open.Job, threads int) (*Change, error) {
 func (c *Change) Close() { c.Planned.Close() }
 
 func (c *Change) Open(ctx context.Context, threads int) (err error) {
-	if c.Derivation, err = DerivationOf(c.Job, c.Planned, threads); err != nil {
+	if c.Derivation, err = derivationOf(c.Job, c.Planned, threads); err != nil {
 		return err
 	}
 	c.used = c.Derivation

@@ -135,9 +135,9 @@ func TargetEntry(t *target.Target) plan.Target {
 	return plan.Target{SHA256: t.Hash(), Definition: open.Definition(t)}
 }
 
-// DerivationOf loads what the plan's decisions are derived with: the statistics beside it or, where it was imported, the quantized file.
+// derivationOf loads what the plan's decisions are derived with: the statistics beside it or, where it was imported, the quantized file.
 // Both have to be those that the plan was made from.
-func DerivationOf(j *open.Job, p *Planned, threads int) (*Derivation, error) {
+func derivationOf(j *open.Job, p *Planned, threads int) (*Derivation, error) {
 	d := &Derivation{Target: p.Target, Own: j.Catalog.Observers, Threads: threads}
 	d.tuned(p.Reference, p.Overlay)
 	if p.Plan.Imported != nil {
@@ -202,7 +202,7 @@ func edited(j *open.Job, p *Planned) error {
 	fail := func(format string, a ...any) error {
 		return fmt.Errorf("%s: its numbers were edited by hand, and this command would overwrite them: "+format, append([]any{p.File}, a...)...)
 	}
-	d, err := DerivationOf(j, p, 1)
+	d, err := derivationOf(j, p, 1)
 	if err != nil {
 		return fail("decide them with qwb set %s NODE:in0 scale=X zero_point=Z instead, or put %s.bak back (which ones cannot be told: %w)",
 			p.File, p.File, err)

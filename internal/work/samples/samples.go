@@ -29,7 +29,7 @@ func First(ctx context.Context, it exec.Iterator, most int) (list []*exec.Sample
 
 // Halved deals samples into those to fit on and those that are held out; see exec.Halves.
 func Halved(list []*exec.Sample) (fit, held []*exec.Sample) {
-	halves := exec.NewHalves(HashesOf(list))
+	halves := exec.NewHalves(hashesOf(list))
 	for _, s := range list {
 		if halves[s.Hash] {
 			held = append(held, s)
@@ -57,8 +57,8 @@ func ReadHashes(ctx context.Context, it exec.Iterator, see func(*exec.Sample)) (
 	}
 }
 
-// HashesOf returns the hashes of samples in order.
-func HashesOf(list []*exec.Sample) [][32]byte {
+// hashesOf returns the hashes of samples in order.
+func hashesOf(list []*exec.Sample) [][32]byte {
 	hashes := make([][32]byte, len(list))
 	for i, s := range list {
 		hashes[i] = s.Hash

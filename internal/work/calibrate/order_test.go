@@ -1,4 +1,4 @@
-package qwb
+package calibrate
 
 import (
 	"bytes"
@@ -17,65 +17,28 @@ import (
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
 	"qwb/internal/longtest"
-	"qwb/internal/work/calibrate"
+	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
 	"qwb/internal/work/recipe"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/target"
 )
 
-// network has what platforms treat differently: a residual Add, a Concat, pooling, a classifier.
-const network = `
-graph small
-opset 17
-input x: f32[1,3,8,8]
-const w1: f32[16,3,3,3] = normal(seed=1, std=0.3)
-const b1: f32[16] = normal(seed=2)
-const w2: f32[16,16,3,3] = normal(seed=3, std=0.1)
-const b2: f32[16] = normal(seed=4, std=0.1)
-const w3: f32[10,2048] = normal(seed=5, std=0.05)
-const b3: f32[10] = normal(seed=6)
-c1 = Conv(x, w1, b1) {pads=[1, 1, 1, 1]} "conv1"
-r1 = Relu(c1) "relu1"
-c2 = Conv(r1, w2, b2) {pads=[1, 1, 1, 1]} "conv2"
-a = Add(r1, c2) "add"
-r2 = Relu(a) "relu2"
-p = MaxPool(r2) {kernel_shape=[3, 3], pads=[1, 1, 1, 1]} "max"
-cat = Concat(p, r1) {axis=1} "concat"
-f = Flatten(cat) "flatten"
-y = Gemm(f, w3, b3) {transB=1} "gemm"
-output y: f32[1,10]
-`
-
-func saveNetwork(t *testing.T, path string) {
-	t.Helper()
-	m := &onnx.Model{Graph: graphtest.Parse(t, network)}
-	require.NoError(t, m.Save(path, onnx.SaveOptions{}))
-}
-
-// saveInputs writes n inputs of the network as folder/NN.npy.
-func saveInputs(t *testing.T, folder string, n int) {
-	t.Helper()
-	require.NoError(t, os.MkdirAll(folder, 0o755))
-	for i := range n {
-		var b bytes.Buffer
-		require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100+i), 1, 3, 8, 8)))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("%02d.npy", i)), b.Bytes(), 0o644))
-	}
-}
-
-func read(t *testing.T, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	return b
-}
-
 // The order in which a graph stores its nodes changes no byte.
 func TestNodeOrderChangesNothing(t *testing.T) {
-	t.Chdir(t.TempDir())
-	saveNetwork(t, "m.onnx")
-	saveInputs(t, "data", 4)
-	shuffledSame(t, "m.onnx", []string{"data"}, "none", 0)
+	for name, shape := range map[string][]int{"mobilenet": {1, 3, 9, 9}, "squeezenet": {1, 3, 8, 8}, "resnet": {2, 4, 6, 6}} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, lowertest.Networks[name])}).Save("m.onnx", onnx.SaveOptions{}))
+			require.NoError(t, os.Mkdir("data", 0o755))
+			for i := range 4 {
+				var b bytes.Buffer
+				require.NoError(t, npy.Write(&b, graphtest.Normal(uint64(100+i), shape...)))
+				require.NoError(t, os.WriteFile(fmt.Sprintf("data/%02d.npy", i), b.Bytes(), 0o644))
+			}
+			shuffledSame(t, "m.onnx", []string{"data"}, "none", 0)
+		})
+	}
 }
 
 func TestNodeOrderOfSqueezenetChangesNothing(t *testing.T) {
@@ -95,7 +58,7 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 	for _, platform := range []string{"trt_int8", "onnxruntime"} {
 		var want map[string]string
 		for seed := range uint64(3) {
-			j := (&Project{Model: path, Plan: "s.plan.json", Catalog: Catalog{Version: "0.0.0"}}).job()
+			j := &open.Job{Project: &open.Project{Model: path, Plan: "s.plan.json", Catalog: open.Catalog{Version: "0.0.0"}}}
 			tg, err := target.Find(platform)
 			require.NoError(t, err)
 			m, err := j.OpenNormal(path)
@@ -105,16 +68,16 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 					g.Shuffle(rand.New(rand.NewPCG(seed, 0)).Perm(g.NumNodes()))
 				}
 			}
-			o := CalibrateOptions{Platform: platform, Threads: 2,
-				Data: DataOptions{Paths: data, Preprocess: preprocess, Samples: samples, Threads: 2}}
+			o := Options{Platform: platform, Threads: 2,
+				Data: open.DataOptions{Paths: data, Preprocess: preprocess, Samples: samples, Threads: 2}}
 			require.NoError(t, os.RemoveAll("s.stats"))
-			stats, err := calibrate.Gather(context.Background(), j, m, o, calibrate.Given{}, &CalibrateResult{})
+			stats, err := gather(context.Background(), j, m, o, Given{}, &Result{})
 			require.NoError(t, err)
-			next, err := calibrate.NextPlan(j, m, nil, stats, tg, o, calibrate.Given{}, &recipe.Steps{})
+			next, err := nextPlan(j, m, nil, stats, tg, o, Given{}, &recipe.Steps{})
 			require.NoError(t, err)
 			derived, err := (&planning.Derivation{Graph: m.Graph, Target: tg, Stats: stats, Threads: 2}).Remembered(context.Background(), next)
 			require.NoError(t, err)
-			p, err := calibrate.PlanOf(derived, next, stats)
+			p, err := planOf(derived, next, stats)
 			require.NoError(t, err)
 			plan, err := p.Encode()
 			require.NoError(t, err)
@@ -123,7 +86,9 @@ func shuffledSame(t *testing.T, path string, data []string, preprocess string, s
 			require.NoError(t, err)
 			var out strings.Builder
 			require.NoError(t, built.Write(&out))
-			got := map[string]string{"plan": string(plan), "stats": string(read(t, "s.stats")), "export": out.String()}
+			saved, err := os.ReadFile("s.stats")
+			require.NoError(t, err)
+			got := map[string]string{"plan": string(plan), "stats": string(saved), "export": out.String()}
 			if want == nil {
 				want = got
 			}
