@@ -18,7 +18,7 @@ const causes = {
   "few-samples": "Too few calibration samples",
 };
 
-export const causeText = (cause) => causes[cause] || cause.replaceAll("-", " ");
+const causeText = (cause) => causes[cause] || cause.replaceAll("-", " ");
 
 // adviceCard is one advice. buttons(command) may add what a live page can do with a command.
 /** @param {Core.Advice} a @param {Selected} selection @param {(line: string) => any} [buttons] */

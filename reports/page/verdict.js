@@ -38,7 +38,7 @@ const scoreText = (x, error, percents) => (percents ? points(x, error) : number(
 
 // worstOf is the operator that does most alone, {node, op, nsr, nsr_error}; null where none was measured.
 /** @param {Core.View} view */
-export function worstOf(view) {
+function worstOf(view) {
   const list = (view.report && view.report.layerwise || []).map((l) => ({ node: l.node, op: l.op, ...judgedOf(l) }));
   const worst = list.reduce((m, l) => (m === null || l.nsr > m.nsr ? l : m), null);
   return worst && worst.nsr > 0 ? worst : null;

@@ -115,7 +115,7 @@ export function drawForm(app, rows) {
 
 // chooseFile opens a dialog with the files under the folders that the server was given, and those dropped on the page.
 /** @param {App} app */
-export function chooseFile(app, kind, label, take) {
+function chooseFile(app, kind, label, take) {
   const list = el("ul", { class: "entries" }), where = el("p", { class: "where", "aria-live": "polite" });
   const dialog = el("dialog", { class: "filedialog", "aria-label": `Choose: ${label}` });
   const close = () => {
