@@ -305,5 +305,13 @@ func planText(raw []byte, p *plan.Plan) string {
 
 // sampleRow is a sample in a certificate.
 func sampleRow(s analysis.SampleOf, float, class int, loss float64) string {
-	return fmt.Sprintf("%x %d %d %d %.4g", s.Hash[:8], s.Label, float, class, loss)
+	return fmt.Sprintf("%s %d %d %d %.4g", sampleName(s), s.Label, float, class, loss)
+}
+
+// sampleName is what a certificate knows a sample by.
+func sampleName(s analysis.SampleOf) string { return fmt.Sprintf("%x", s.Hash[:8]) }
+
+// integersOf is what checks of a verification are called.
+func integersOf(v *Certified) string {
+	return fmt.Sprintf("integers, profile %s, backend %s", v.Profile, v.Backend)
 }

@@ -221,7 +221,7 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 		s.rows = append(s.rows, row)
 	}
 	for _, v := range c.Verifications {
-		one := gatedVerdict{of: fmt.Sprintf("integers, profile %s, backend %s", v.Profile, v.Backend), verdict: v.Verdict,
+		one := gatedVerdict{of: integersOf(&v), verdict: v.Verdict,
 			says: "on " + plain.Count(v.Samples, "sample")}
 		if need := min(samples.VerifySamples, c.Figures.Samples); v.Samples < need && analysis.Holds(v.Verdict) {
 			one.verdict, one.lacks = analysis.VerdictUnverified, fmt.Sprintf("it is on %s, not %d", plain.Count(v.Samples, "sample"), need)
@@ -238,7 +238,7 @@ func gatedRun(c *compare.Contest, r *analysis.Runs, k int) (*gated, error) {
 	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(samples.Hashes(r))}
 	s.parts = one.All[0].Slices
 	for i, sample := range r.Samples {
-		s.rows = append(s.rows, gatedRow{fmt.Sprintf("%x", sample.Hash[:8]), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
+		s.rows = append(s.rows, gatedRow{sampleName(sample), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
 	}
 	p := c.Planned[k]
 	if p == nil || p.Plan.Verification == nil && !slices.Contains(p.Set.Domains, tqc.DomainInt) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/plain"
 	"qwb/internal/work/compare"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
@@ -94,7 +95,7 @@ func (r *recheck) data(runs *analysis.Runs) bool {
 	first, n := "", 0
 	for i, s := range runs.Samples {
 		recorded, _, _ := strings.Cut(r.c.Samples[i], " ")
-		if recorded == fmt.Sprintf("%x", s.Hash[:8]) {
+		if recorded == sampleName(s) {
 			continue
 		}
 		if n++; n == 1 {
@@ -131,7 +132,7 @@ func (r *recheck) compare(f CertifiedFigures, runs *analysis.Runs) {
 	most := max(2, int(boundClasses*float64(n)))
 	switch {
 	case rows == 0:
-		r.say("samples", RecheckEqual, plural(n, "sample"), "", "")
+		r.say("samples", RecheckEqual, plain.Count(n, "sample"), "", "")
 	case same:
 		r.say("samples", RecheckDifferent, "", "", fmt.Sprintf("%d of %d samples give other classes or errors%s", rows, n, first))
 	case classes > most:
@@ -177,13 +178,6 @@ func (r *recheck) compare(f CertifiedFigures, runs *analysis.Runs) {
 	}
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
 func flipsOf(n *int) *float64 {
 	if n == nil {
 		return nil
@@ -196,7 +190,7 @@ func flipsOf(n *int) *float64 {
 func (r *recheck) verifications(ctx context.Context, run *compare.Contest) error {
 	same := r.res.Arithmetic[0] == r.res.Arithmetic[1]
 	for _, was := range r.c.Verifications {
-		what := fmt.Sprintf("integers, profile %s, backend %s", was.Profile, was.Backend)
+		what := integersOf(&was)
 		profile, err := run.Planned[0].ProfileNamed(was.Profile)
 		if err != nil {
 			r.say(what, RecheckDifferent, "", "", fault.OneLine(err))
