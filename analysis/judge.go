@@ -10,12 +10,12 @@ import (
 	"qwb/graph/tensor"
 )
 
-// Judge measures a quantized run of a graph against the float one by the centred NSR. An output that a Softmax computes (or a
-// LogSoftmax, and something after it that only reshapes) is judged by the tensor that the Softmax reads, after the mean over the classes
-// is taken off both: Softmax does not see it, and where it is large it would flatter. Any other float output is judged by its plain
-// NSR, an integer output by its share of mismatches, and that only where no output is float. Parts of an output are judged beside it, see
-// Slice. An output whose size depends on the numbers is judged by the last tensors in front of it whose size does not; where "output"
-// stands below, it is those. A judge may be shared by goroutines.
+// Judge measures a quantized run of a graph against the float one by the centred NSR. An output that a Softmax computes (or a LogSoftmax,
+// and something after it that only hands its elements on) is judged by the tensor that the Softmax reads, after the mean over the classes
+// is taken off both: Softmax does not see it, and where it is large it would flatter. Any other float output is judged by its plain NSR, an
+// integer output by its share of mismatches, and that only where no output is float. Parts of an output are judged beside it, see Slice. An
+// output whose size depends on the numbers is judged by the last tensors in front of it whose size does not; where "output" stands below,
+// it is those. A judge may be shared by goroutines.
 type Judge struct {
 	g       *graph.Graph // its outputs are what is judged
 	logits  []logits     // by output
@@ -77,26 +77,13 @@ func (j *Judge) Runs() *graph.Graph {
 }
 
 func findLogits(g *graph.Graph, v graph.ValueID) logits {
-	for p := g.Producer(v); p != graph.NoNode; p = g.Producer(v) {
-		n := g.Node(p)
-		if !n.IsONNX() {
-			break
-		}
-		switch n.Op {
-		case "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze":
-			v = n.Inputs[0]
-			continue
-		case "Softmax", "LogSoftmax":
-			if g.Const(n.Inputs[0]) != nil {
-				break
-			}
-			l := logits{node: p, value: n.Inputs[0]}
-			l.axis, l.flatten = graph.SoftmaxAxis(n, g.Opset(""))
-			return l
-		}
-		break
+	n := g.ScoresAt(v)
+	if n == nil || n.Op == "ArgMax" { // which class it is counts, not by how much
+		return logits{node: graph.NoNode}
 	}
-	return logits{node: graph.NoNode}
+	l := logits{node: n.ID, value: n.Input(0)}
+	l.axis, l.flatten = graph.SoftmaxAxis(n, g.Opset(""))
+	return l
 }
 
 // Classes reports whether any output is judged by class scores.

@@ -34,3 +34,19 @@ func TestLossOfSamplesByPart(t *testing.T) {
 	require.InEpsilon(t, 1./30, list[1].NSR, 1e-4)
 	require.Error(t, p.Add(row(append(large, float32(math.NaN()), 0, 0, 0)...), row(append(large, 1, 0, 0, 0)...)))
 }
+
+// Class scores are judged by what the last Softmax reads, whatever hands its elements on to the output. Which class ArgMax gives has no
+// error but another class.
+func TestScoresBehindTheOutput(t *testing.T) {
+	for end, classes := range map[string]bool{
+		"y = Softmax(x) {axis=1}":                                  true,
+		"s = Softmax(x) {axis=1}; y = Transpose(s) {perm=[0,2,1]}": true,
+		"s = LogSoftmax(x) {axis=1}; y = Dropout(s)":               true,
+		"y = ArgMax(x) {axis=1}":                                   false,
+		"s = Softmax(x) {axis=1}; y = Relu(s)":                     false,
+	} {
+		g := graphtest.Parse(t, "opset 17\ninput x: f32[1,3,4]\n"+end+"\noutput y")
+		require.Empty(t, graph.InferShapes(g))
+		require.Equal(t, classes, analysis.NewJudge(g).Classes(), end)
+	}
+}

@@ -175,6 +175,9 @@ func (f sliceFinder) find(v graph.ValueID, depth int) layout {
 	}
 	in := n.Input(0)
 	from, to := f.g.Value(in).Shape, f.g.Value(v).Shape
+	if n.Reshapes() {
+		return f.of(in, depth-1).moved(func(a grid) []grid { return reshaped(a, from, to) })
+	}
 	switch n.Op {
 	case "Concat":
 		return f.concat(n, v, depth)
@@ -185,8 +188,6 @@ func (f sliceFinder) find(v graph.ValueID, depth int) layout {
 			return channels(to, len(to)-1)
 		}
 		return layout{}
-	case "Reshape", "Flatten", "Squeeze", "Unsqueeze":
-		return f.of(in, depth-1).moved(func(a grid) []grid { return reshaped(a, from, to) })
 	case "Transpose":
 		return f.of(in, depth-1).moved(func(a grid) []grid { return []grid{transposed(a, n, len(from))} })
 	case "Sigmoid", "HardSigmoid":

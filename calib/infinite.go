@@ -108,10 +108,11 @@ func onlyMasks(g *graph.Graph, v graph.ValueID, seen map[graph.ValueID]bool) boo
 			if n.Op == "Clip" || slices.ContainsFunc(n.Inputs, limits) {
 				return false // a limit that hides it
 			}
-		case "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice", "Gather", "Concat", "Split", "Tile",
-			"Cast", "Dropout", "Add", "Where", "Min", "Mul":
+		case "Expand", "Slice", "Gather", "Concat", "Split", "Tile", "Cast", "Add", "Where", "Min", "Mul":
 		default:
-			return false
+			if !n.HandsOn() {
+				return false
+			}
 		}
 		for _, o := range n.Outputs {
 			if o != graph.NoValue && !seen[o] {

@@ -92,7 +92,7 @@ func (m *masks) walk(v graph.ValueID, room, share float64) bool {
 	n := m.r.g.Node(id)
 	found := false
 	switch n.Op {
-	case "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Expand", "Slice", "Cast", "Dropout":
+	case "Expand", "Slice", "Cast":
 		found = m.walk(n.Input(0), room, share)
 	case "Mul", "Div":
 		if _, factor, ok := m.scaled(n); ok {
@@ -110,6 +110,8 @@ func (m *masks) walk(v graph.ValueID, room, share float64) bool {
 		for _, i := range operands(n) {
 			found = m.walk(n.Input(i), room, share) || found
 		}
+	default:
+		found = n.HandsOn() && m.walk(n.Input(0), room, share)
 	}
 	if found {
 		m.at[v] = masking{node: id, room: room, share: share}

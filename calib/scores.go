@@ -1,8 +1,6 @@
 package calib
 
 import (
-	"slices"
-
 	"qwb/graph"
 	"qwb/observers"
 )
@@ -16,42 +14,13 @@ type scores map[graph.ValueID]bool
 func findScores(g *graph.Graph) scores {
 	s := scores{}
 	for _, v := range g.Outputs {
-		for _, moved := range movedBy(g, v) {
-			n := producerOf(g, moved)
-			if n == nil || !slices.Contains([]string{"Softmax", "LogSoftmax", "ArgMax"}, n.Op) || g.Const(n.Input(0)) != nil {
-				continue
-			}
-			for _, score := range movedBy(g, n.Input(0)) {
+		if n := g.ScoresAt(v); n != nil {
+			for _, score := range g.HandedOn(n.Input(0)) {
 				s[score] = true
 			}
 		}
 	}
 	return s
-}
-
-// movedBy lists v and the values that it has its elements from, all of them, in another shape or order.
-func movedBy(g *graph.Graph, v graph.ValueID) []graph.ValueID {
-	list := []graph.ValueID{v}
-	for n := producerOf(g, v); n != nil; n = producerOf(g, v) {
-		switch n.Op {
-		case "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Dropout":
-			v = n.Input(0)
-			list = append(list, v)
-		default:
-			return list
-		}
-	}
-	return list
-}
-
-func producerOf(g *graph.Graph, v graph.ValueID) *graph.Node {
-	if v == graph.NoValue || g.Producer(v) == graph.NoNode {
-		return nil
-	}
-	if n := g.Node(g.Producer(v)); n.IsONNX() {
-		return n
-	}
-	return nil
 }
 
 // upwards widens the range x of values, if one of them is a score: as far above the largest score of all samples as that lies above

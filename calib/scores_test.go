@@ -33,11 +33,12 @@ func TestScoresReachBeyondTheSamples(t *testing.T) {
 		samples[i] = sampleOf(fmt.Sprint(i), graphtest.Normal(uint64(40+i), 8).F32(), 1, 8)
 	}
 	for end, reaches := range map[string]bool{
-		`y = Softmax(r) {axis=1} "soft"`:                         true,
-		"l = LogSoftmax(r) {axis=1}\ny = Reshape(l, shape)":      true,
-		"i = ArgMax(r) {axis=1}\ny = Cast(i) {to=1}":             false, // what reads it is not an output
-		"e = Exp(r)\ny = Softmax(e) {axis=1}":                    false, // Exp is between
-		"s = Softmax(r) {axis=1}\ny = Gemm(s, w5, b) \"behind\"": false, // attention, not classes
+		`y = Softmax(r) {axis=1} "soft"`:                          true,
+		"l = LogSoftmax(r) {axis=1}\ny = Reshape(l, shape)":       true,
+		"s = Softmax(r) {axis=1}\ny = Transpose(s) {perm=[0, 1]}": true,
+		"i = ArgMax(r) {axis=1}\ny = Cast(i) {to=1}":              false, // what reads it is not an output
+		"e = Exp(r)\ny = Softmax(e) {axis=1}":                     false, // Exp is between
+		"s = Softmax(r) {axis=1}\ny = Gemm(s, w5, b) \"behind\"":  false, // attention, not classes
 	} {
 		g := parse(t, strings.Replace(strings.Replace(classifier, `y = Softmax(r) {axis=1} "soft"`, end, 1),
 			"const shape", "const w5: f32[5,5] = normal(3)\nconst shape", 1))

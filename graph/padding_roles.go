@@ -73,6 +73,9 @@ func rolesBehind(g *Graph, n *Node, output int, of [][]role) []role {
 		return nil
 	}
 	out := g.Value(n.Outputs[output]).Shape
+	if n.Reshapes() {
+		return regrouped(of[first], g.Value(first).Shape, out)
+	}
 	switch n.Op {
 	case "MatMul":
 		return rolesOfProduct(g, n, of)
@@ -82,8 +85,6 @@ func rolesBehind(g *Graph, n *Node, output int, of [][]role) []role {
 		return rolesOfGather(g, n, of)
 	case "Transpose":
 		return rolesOfTranspose(n, of[first])
-	case "Reshape", "Flatten", "Squeeze", "Unsqueeze":
-		return regrouped(of[first], g.Value(first).Shape, out)
 	case "Identity", "Cast", "Dropout", "Where", "Expand", "Clip", "LayerNormalization", "Pad":
 		return broadcastRoles(g, n, len(out), of)
 	case "Slice", "Split", "Concat", "CumSum":

@@ -225,12 +225,12 @@ func (r *reading) moved(s *lower.Step, list []meaning) (m meaning, ok bool) {
 	from, to := r.shape(s.Inputs[0]), r.shape(s.Outputs[0])
 	_, known := from.Ints()
 	n := g.Node(g.Nodes()[0])
-	switch n.Op {
-	case "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity":
+	switch {
+	case n.Reshapes() || n.Op == "Identity":
 		if _, ok := to.Ints(); ok && known {
 			return list[s.Inputs[0]].reshaped(from, to), true
 		}
-	case "Transpose":
+	case n.Op == "Transpose":
 		order := make([]int, len(from))
 		for i := range order {
 			order[i] = len(from) - 1 - i

@@ -206,7 +206,7 @@ func (r *recoverer) asked(n *graph.Node) []string {
 		linear := n.AttrStr("mode", "nearest") == "linear" && len(x) > 1 && x[len(x)-2]*x[len(x)-1] > 1 // of one element all are the same
 		corners := linear && n.AttrStr("coordinate_transformation_mode", "") == "align_corners"
 		return words("resize", "to", y[max(0, len(y)-2):], "linear", linear, "align_corners", corners)
-	case n.Op == "Reshape" || n.Op == "Flatten" || n.Op == "Squeeze" || n.Op == "Unsqueeze":
+	case n.Reshapes():
 		return words("reshape", "to", inner(y))
 	case n.Op == "Transpose":
 		return askedOrder(n, x)

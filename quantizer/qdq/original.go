@@ -209,9 +209,6 @@ func (m *matcher) limit(pa, pb graph.NodeID, av graph.ValueID, low, high float32
 	return nil
 }
 
-// reshapes are operators that give the same numbers in the same order another shape.
-var reshapes = map[string]bool{"Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true}
-
 // nodes holds two nodes against each other that compute av and bv.
 func (m *matcher) nodes(pa, pb graph.NodeID, av, bv graph.ValueID) error {
 	if pb == graph.NoNode {
@@ -219,7 +216,7 @@ func (m *matcher) nodes(pa, pb graph.NodeID, av, bv graph.ValueID) error {
 	}
 	x, y := m.a.Node(pa), m.b.Node(pb)
 	shapes := m.a.Value(av).Shape.String() == m.b.Value(bv).Shape.String()
-	if reshapes[x.Op] && reshapes[y.Op] && shapes {
+	if x.Reshapes() && y.Reshapes() && shapes {
 		return m.value(x.Inputs[0], y.Inputs[0])
 	}
 	if x.Op != y.Op || x.Domain != y.Domain || slices.Index(x.Outputs, av) != slices.Index(y.Outputs, bv) {
@@ -290,7 +287,7 @@ func (s sketch) of(v graph.ValueID) uint64 {
 			in = append(in, s.of(x))
 		}
 	}
-	if _, _, ok := graph.LimitsOf(n, s.g.Opset(""), s.g.Const); (ok || reshapes[n.Op]) && len(in) > 0 {
+	if _, _, ok := graph.LimitsOf(n, s.g.Opset(""), s.g.Const); (ok || n.Reshapes()) && len(in) > 0 {
 		s.seen[v] = in[0]
 		return in[0]
 	}

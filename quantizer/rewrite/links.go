@@ -60,6 +60,8 @@ func (w *walker) linksOf(n *graph.Node, v graph.ValueID, axis int) ([]link, erro
 	switch {
 	case shapeOnly[n.Op]:
 		return nil, nil
+	case n.Reshapes() && isData:
+		return reshape(g, n, v, axis)
 	case homogeneous[n.Op] && isData && !(n.Op == "PRelu" && v == n.Input(1)):
 		return same(g, x, axis, y, axis)
 	case n.Op == "Clip" && isData:
@@ -79,11 +81,6 @@ func (w *walker) linksOf(n *graph.Node, v graph.ValueID, axis int) ([]link, erro
 		return split(g, n, axis)
 	case "Slice":
 		return slice(g, n, axis)
-	case "Reshape", "Flatten", "Squeeze", "Unsqueeze":
-		if !isData {
-			break
-		}
-		return reshape(g, n, v, axis)
 	case "Transpose":
 		return transpose(g, n, v, axis)
 	case "MatMul": // over another axis
