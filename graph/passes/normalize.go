@@ -39,7 +39,7 @@ type Constraint struct {
 	Why           string
 }
 
-// Constraints are checked by a test against Normalize and by Validate.
+// Constraints hold for Normalize: a test checks them.
 var Constraints = []Constraint{
 	{"constant-nodes", "fold-constants", "the operands of what can be folded are constants only once Constant nodes are"},
 	{"empty", "no-ops", "a concatenation of one part that is left hands on its input"},

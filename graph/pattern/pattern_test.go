@@ -191,7 +191,7 @@ func TestParseErrors(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, family := range append(pattern.Families, pattern.WeightedActivation) {
+	for _, family := range pattern.Families {
 		f.Add(family.Forms[0].String())
 	}
 	f.Add("y, m = a::B|C(x?, _, const k >= 1e-3, ...) {t ?= \"s\", u = [1, -2]}")
