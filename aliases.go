@@ -147,6 +147,14 @@ type (
 	FlipsOptions = measure.FlipsOptions
 	// FlipsResult says which samples a classifier takes for something else once it is quantized.
 	FlipsResult = analysis.FlipsResult
+	// AnswersOptions are the arguments of Answers.
+	AnswersOptions = measure.AnswersOptions
+	// AnswersResult is what a network answers sample by sample, in float, simulated and on integers.
+	AnswersResult = analysis.AnswersResult
+	// FeatureOptions are the arguments of Feature.
+	FeatureOptions = measure.FeatureOptions
+	// FeatureMap is a tensor inside the network on one sample.
+	FeatureMap = analysis.FeatureMap
 	// Confused counts samples that float takes for one class and the quantized network for another.
 	Confused = analysis.Confused
 	// Flip is one sample.

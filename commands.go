@@ -137,6 +137,22 @@ func (p *Project) Flips(ctx context.Context, o FlipsOptions) (*FlipsResult, []tq
 	return r, j.Warnings, err
 }
 
+// Answers runs the float network, its simulation and its integers on every sample, and reads what comes out as metrics do: boxes, texts,
+// maps of classes, and outputs as rows and colours.
+func (p *Project) Answers(ctx context.Context, o AnswersOptions) (*AnswersResult, []tqc.Warning, error) {
+	j := p.job().In(ctx)
+	r, err := measure.Answers(ctx, j, o)
+	err = planning.Located(ctx, j, err, o.Data, o.Threads)
+	return r, j.Warnings, err
+}
+
+// Feature is a tensor inside the network on one sample of the data, by its name: float, simulated, of the integers, and their difference.
+func (p *Project) Feature(ctx context.Context, o FeatureOptions) (*FeatureMap, []tqc.Warning, error) {
+	j := p.job().In(ctx)
+	r, err := measure.Feature(ctx, j, o)
+	return r, j.Warnings, err
+}
+
 // SampleLayers is the analysis of one sample of the data, by its name: the error at every operator, and of every operator alone.
 func (p *Project) SampleLayers(ctx context.Context, o DataOptions, name string) (*analysis.Report, []tqc.Warning, error) {
 	j := p.job().In(ctx)

@@ -117,7 +117,7 @@ func (r *boxRule) judge(right *instances, found []box, name string) *picture {
 	for _, class := range slices.Compact(classes) {
 		labels, dets := byClass(right.boxes, class), byClass(found, class)
 		slices.SortStableFunc(labels, func(a, b box) int { return order(a.apart, b.apart) })
-		slices.SortStableFunc(dets, func(a, b box) int { return cmp.Compare(b.score, a.score) })
+		sortBoxes(dets)
 		if r.most > 0 && len(dets) > r.most {
 			dets = dets[:r.most]
 		}
@@ -145,6 +145,11 @@ func (r *boxRule) judge(right *instances, found []box, name string) *picture {
 		p.Classes = append(p.Classes, c)
 	}
 	return p
+}
+
+// sortBoxes puts detections by falling score, equal ones as they stood.
+func sortBoxes(list []box) {
+	slices.SortStableFunc(list, func(a, b box) int { return cmp.Compare(b.score, a.score) })
 }
 
 // order puts false before true.

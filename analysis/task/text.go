@@ -94,6 +94,15 @@ func decodeText(outputs []*tensor.Tensor, alphabet []string) ([]int32, error) {
 	return []rune(strings.TrimSpace(text.String())), nil
 }
 
+// readText is the text; without an alphabet the numbers of its classes, with spaces between.
+func readText(outputs []*tensor.Tensor, alphabet []string) (string, error) {
+	text, err := decodeText(outputs, alphabet)
+	if err != nil || alphabet != nil {
+		return string(text), err
+	}
+	return strings.Trim(fmt.Sprint(text), "[]"), nil
+}
+
 // textClasses are the classes of a text.
 func textClasses(outputs []*tensor.Tensor, alphabet int) ([]int32, error) {
 	if len(outputs) == 0 {

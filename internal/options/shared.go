@@ -50,12 +50,15 @@ func Metric(o *qwb.DataOptions, output string, several bool) Table {
 		help += "; several with commas between"
 	}
 	return slices.Concat(Labels(o, "labels: TSV or MNIST label file of classes; for other metrics as docs/metrics.md says"), Table{
-		{Name: "metric", At: (*Commas)(&m.Names), For: Networks, Job: true, Values: metrics, Help: help + " (docs/metrics.md)"},
+		{Name: "metric", At: (*Commas)(&m.Names), For: Networks, Job: true, Values: metrics,
+			Field: &Field{Label: "Metric", Type: "select", List: "metrics", None: "what the outputs look like"}, Help: help + " (docs/metrics.md)"},
 		{Name: "metric-cmd", At: &m.Command, For: Networks,
 			Help: "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample"},
 		{Name: output, At: (*List)(&m.Outputs), For: Networks,
 			Help: "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)"},
-		{Name: "alphabet", At: &m.Alphabet, For: Networks,
+		{Name: "alphabet", At: &m.Alphabet, For: Networks, Job: true,
+			Field: &Field{Label: "Alphabet of a recogniser", Type: "file", Of: "any", Hint: "text file, one character on a line",
+				Doc: "What the classes stand for; line 1 is the blank."},
 			Help: "text `FILE` for metrics of texts: what the classes of the model stand for, one on a line"},
 	})
 }

@@ -137,6 +137,7 @@ type Thumbnail struct {
 	Label  *int   `json:"label"` // null: unknown
 	Width  int    `json:"width"`
 	Height int    `json:"height"`
+	Of     [2]int `json:"of"`  // height and width as the network sees it
 	RGB    string `json:"rgb"` // base64, 3 bytes for each pixel
 	// What the network is fed with: the least and the largest number, and the mean.
 	Lo   float64 `json:"lo"`
@@ -151,18 +152,21 @@ type Thumbnails struct {
 	Labelled   int         `json:"labelled"`
 	Preprocess string      `json:"preprocess"` // in words
 	Note       string      `json:"note"`
+	side       int
 }
 
 // thumbnailSide is the longest side of a thumbnail, thumbnailsShown how many are shown unless asked otherwise.
 const (
-	thumbnailSide   = 112
-	thumbnailsShown = 8
-	thumbnailsMost  = 64
+	thumbnailSide     = 112
+	thumbnailsShown   = 8
+	thumbnailsMost    = 64
+	thumbnailsLargest = 512
 )
 
 func (b *Bench) thumbnails(_ context.Context, q struct {
 	dataOptions
 	Names []string `json:"names"` // of the samples wanted
+	Side  int      `json:"side"`  // the longest one of a picture, 0 for 112
 }) (*Thumbnails, error) {
 	p := b.project()
 	if p.Model == "" {
@@ -209,6 +213,7 @@ func (b *Bench) thumbnails(_ context.Context, q struct {
 		}
 		r.Preprocess = words(pre)
 	}
+	r.side = min(cmp.Or(q.Side, thumbnailSide), thumbnailsLargest)
 	return r, r.add(chosen(set, q.Names, want, q.Seed), set, shown, spec[0].Name)
 }
 
@@ -248,7 +253,7 @@ func (r *Thumbnails) add(list []int, set, shown *data.Set, input string) error {
 			lo, hi = t.Lo, t.Hi
 			r.Note = "shown from the least to the largest number"
 		}
-		if !t.draw(seen.Feeds[input], lo, hi) {
+		if !t.draw(seen.Feeds[input], lo, hi, r.side) {
 			r.Note = "the first input is no picture: there is nothing to show"
 		}
 		r.Items = append(r.Items, t)
@@ -298,7 +303,7 @@ func span(t *tensor.Tensor) (lo, hi, mean float64) {
 }
 
 // draw makes the pixels of a tensor that has the shape of one picture, grey or in colours; boxes of pixels become one where it is large.
-func (p *Thumbnail) draw(t *tensor.Tensor, lo, hi float64) bool {
+func (p *Thumbnail) draw(t *tensor.Tensor, lo, hi float64, side int) bool {
 	if t == nil || t.DType != tensor.Float32 {
 		return false
 	}
@@ -325,7 +330,8 @@ func (p *Thumbnail) draw(t *tensor.Tensor, lo, hi float64) bool {
 	default:
 		return false
 	}
-	box := (max(h, w) + thumbnailSide - 1) / thumbnailSide
+	box := (max(h, w) + side - 1) / side
+	p.Of = [2]int{h, w}
 	p.Width, p.Height = w/box, h/box
 	if p.Width*p.Height == 0 {
 		return false

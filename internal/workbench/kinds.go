@@ -46,6 +46,8 @@ var kinds = []jobKind{
 	{"export", "write the quantized model", true, of((*exportJob).run), options.Any, false},
 	{"flips", "list the samples whose prediction changed", false, of((*flipsJob).run), options.Networks, false},
 	{"sample-layers", "the error of one sample by operator", false, of((*sampleLayersJob).run), options.Networks, false},
+	{"answers", "what the network answers: boxes, texts, maps of classes, outputs", false, of((*answersJob).run), options.Networks, false},
+	{"feature", "a tensor inside the network on one sample", false, of((*featureJob).run), options.Networks, false},
 	{"language-rank", "rank the matrices of a language model by what each does alone", false, of((*languageRank).run),
 		options.Checkpoints, false},
 	{"language-eval", "score the lines of a text with a language model", false, of((*languageEval).run), options.Checkpoints, false},

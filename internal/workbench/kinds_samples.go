@@ -19,11 +19,13 @@ type dataOptions struct {
 	Labels      string   `json:"labels"`
 	LabelOffset int      `json:"label_offset"`
 	Metric      string   `json:"metric"` // several with commas between
+	Alphabet    string   `json:"alphabet"`
 }
 
 func (d *dataOptions) options() qwb.DataOptions {
 	o := qwb.DataOptions{Paths: d.Data, Preprocess: d.Preprocess, Samples: d.Samples, Seed: d.Seed,
 		Labels: d.Labels, LabelOffset: d.LabelOffset}
+	o.Metric.Alphabet = d.Alphabet
 	if d.Metric != "" {
 		o.Metric.Names = strings.Split(d.Metric, ",")
 	}
@@ -31,7 +33,7 @@ func (d *dataOptions) options() qwb.DataOptions {
 }
 
 func written(o *qwb.DataOptions) dataOptions {
-	return dataOptions{o.Paths, o.Preprocess, o.Samples, o.Seed, o.Labels, o.LabelOffset, strings.Join(o.Metric.Names, ",")}
+	return dataOptions{o.Paths, o.Preprocess, o.Samples, o.Seed, o.Labels, o.LabelOffset, strings.Join(o.Metric.Names, ","), o.Metric.Alphabet}
 }
 
 // remember makes data with labels those that plans are evaluated with unless a page says otherwise.
@@ -81,14 +83,19 @@ func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*Flips, [
 	if r == nil {
 		return nil, w, err
 	}
-	f := Flips{r, written(&o.Data)}
-	if f.Data.Data == nil { // those of the plan
-		f.Data.Data = []string{}
+	return &Flips{r, b.dataFor(p, &o.Data)}, w, err
+}
+
+// dataFor are options as other methods take them to find the same samples; those of the plan are named.
+func (b *Bench) dataFor(p *qwb.Project, o *qwb.DataOptions) dataOptions {
+	d := written(o)
+	if d.Data == nil {
+		d.Data = []string{}
 		if read, err := b.readPlan(p.Plan); err == nil {
-			f.Data.Data = dataOf(p.Plan, read)
+			d.Data = dataOf(p.Plan, read)
 		}
 	}
-	return &f, w, err
+	return d
 }
 
 // Flips are changed predictions, and which samples they are of: Data is what other methods take to find the same ones.
@@ -174,7 +181,12 @@ type SampleLayer struct {
 
 // sampleLayers runs the job and waits for it.
 func (b *Bench) sampleLayers(ctx context.Context, params json.RawMessage) (any, error) {
-	j, err := b.begin("sample-layers", params, "")
+	return b.waited(ctx, "sample-layers", params)
+}
+
+// waited runs a job and waits for it.
+func (b *Bench) waited(ctx context.Context, kind string, params json.RawMessage) (any, error) {
+	j, err := b.begin(kind, params, "")
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,7 @@ var Methods = []Method{
 	{"undo", "take back what was decided last", true, with((*Bench).undo)},
 	{"redo", "decide again what was taken back", true, with((*Bench).redo)},
 	{"sample-layers", "the error of one sample by operator", false, Call{(*Bench).sampleLayers, nil, reflect.TypeFor[*SampleLayers]()}},
+	{"feature", "a tensor inside the network on one sample", false, Call{(*Bench).feature, nil, reflect.TypeFor[*qwb.FeatureMap]()}},
 	{"start", "start a job", true, with((*Bench).start)},
 	{"jobs", "list the jobs", false, with((*Bench).listJobs)},
 	{"cancel", "stop a job", false, with((*Bench).cancelJob)},

@@ -42,5 +42,5 @@ func TestFieldsOfForms(t *testing.T) {
 		}
 	}
 	assert.Greater(t, fields, 40)
-	assert.Len(t, kinds, 17)
+	assert.Len(t, kinds, 19)
 }

@@ -117,7 +117,7 @@ function rampAt(stops, t) {
 }
 
 // rampOf is the list of colours of a scale, from its lowest to its highest value.
-function rampOf(kind, dark) {
+export function rampOf(kind, dark) {
   const out = [];
   for (let i = 0; i < colourSteps; i++) {
     const t = i / (colourSteps - 1);

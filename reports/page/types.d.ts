@@ -11,7 +11,7 @@ declare namespace Core {
     "estimate": { params: { select?: string; nodes?: string[]; at?: string; properties?: string[] }; result: Estimate };
     "schemes": { params: { select?: string; nodes?: string[]; at?: string }; result: Schemes };
     "files": { params: { dir?: string; kind?: string }; result: Listing };
-    "thumbnails": { params: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; names?: string[] }; result: Thumbnails };
+    "thumbnails": { params: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; alphabet?: string; names?: string[]; side?: number }; result: Thumbnails };
     "classes": { params: { file?: string }; result: Classes };
     "log": { params: {  }; result: Logged };
     "recipe": { params: {  }; result: Recipe };
@@ -24,6 +24,7 @@ declare namespace Core {
     "undo": { params: {  }; result: Changed };
     "redo": { params: {  }; result: Changed };
     "sample-layers": { params: Record<string, any>; result: SampleLayers };
+    "feature": { params: Record<string, any>; result: FeatureMap };
     "start": { params: { kind?: string; options?: any; after?: string }; result: Started };
     "jobs": { params: {  }; result: JobList };
     "cancel": { params: { job?: string }; result: Started };
@@ -36,15 +37,17 @@ declare namespace Core {
     "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; trial?: number }; result: Result };
     "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; from?: string; mask?: string; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
     "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
-    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
+    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
     "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; force?: boolean }; result: TuneResult };
-    "eval": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; profile?: string; batch?: number }; result: Accuracy };
-    "compare": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; float?: string; mode?: string; profile?: string; layers?: number; runs?: string[] }; result: CompareResult };
+    "eval": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; profile?: string; batch?: number }; result: Accuracy };
+    "compare": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; float?: string; mode?: string; profile?: string; layers?: number; runs?: string[] }; result: CompareResult };
     "verify": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; profile?: string; against?: string[] }; result: AnalysisVerification };
     "export": { options: { platform?: string; format?: string; output?: string; unverified?: boolean; options?: Record<string, string> }; result: ExportResult };
-    "flips": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; profile?: string; all?: boolean }; result: Flips };
-    "sample-layers": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; sample?: string; labels?: string; label_offset?: number; metric?: string }; result: SampleLayers };
+    "flips": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; profile?: string; all?: boolean }; result: Flips };
+    "sample-layers": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; sample?: string; labels?: string; label_offset?: number; metric?: string; alphabet?: string }; result: SampleLayers };
+    "answers": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; profile?: string }; result: Answers };
+    "feature": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; sample?: string; labels?: string; label_offset?: number; metric?: string; alphabet?: string; node?: string; channel?: number }; result: FeatureMap };
     "language-rank": { options: { samples?: number; seed?: number; layerwise?: boolean; mode?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: Layers };
     "language-eval": { options: { mode?: string; samples?: number; seed?: number; against?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: LanguageResult };
     "language-generate": { options: { mode?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; prompt?: string; tokens?: number; temperature?: number; top_k?: number; top_p?: number; seed?: number }; result: TwoTexts };
@@ -148,6 +151,25 @@ declare namespace Core {
     seconds: number;
   }
 
+  interface AnswerScores {
+    float: number | null;
+    sim: number | null;
+    int8: number | null;
+  }
+
+  interface Answers {
+    samples?: number;
+    kind?: string;
+    profile?: string;
+    metric?: string;
+    percent?: boolean;
+    lower?: boolean;
+    against?: string;
+    scores?: AnswerScores;
+    items?: SampleAnswer[];
+    data: DataOptions;
+  }
+
   interface Base {
     profile: string;
     top1: number;
@@ -200,6 +222,12 @@ declare namespace Core {
     parameter_bytes: number;
     macs: number;
     open?: number;
+  }
+
+  interface Box {
+    box: number[];
+    class: number;
+    score: number;
   }
 
   interface Budget {
@@ -283,6 +311,12 @@ declare namespace Core {
   interface Choice {
     name: string;
     label: string;
+  }
+
+  interface ClassMap {
+    height: number;
+    width: number;
+    classes: string;
   }
 
   interface ClassOf {
@@ -372,6 +406,7 @@ declare namespace Core {
     labels: string;
     label_offset: number;
     metric: string;
+    alphabet: string;
   }
 
   interface Decision {
@@ -555,6 +590,16 @@ declare namespace Core {
     message: string;
   }
 
+  interface FeatureMap {
+    sample: string;
+    node: string;
+    at: string;
+    shape: number[];
+    heat: Heat;
+    channel: number;
+    errors: (number | null)[];
+  }
+
   interface Field {
     label: string;
     type?: string;
@@ -664,6 +709,22 @@ declare namespace Core {
     sums: number;
     sums_different: number;
     first_difference?: string;
+  }
+
+  interface Heat {
+    name: string;
+    rows: number;
+    columns: number;
+    what: string;
+    all: number;
+    lo: number;
+    hi: number;
+    most: number;
+    float: string;
+    sim: string;
+    int8?: string;
+    difference: string;
+    nsr: (number | null)[];
   }
 
   interface Hint {
@@ -1201,6 +1262,12 @@ declare namespace Core {
     gbps: number;
   }
 
+  interface Reading {
+    boxes?: Box[];
+    text?: string | null;
+    map?: ClassMap | null;
+  }
+
   interface Recipe {
     recipe: string;
     command: string;
@@ -1310,6 +1377,18 @@ declare namespace Core {
     saturated: number;
     affected: number;
     cure?: string;
+  }
+
+  interface SampleAnswer {
+    index: number;
+    sample: string;
+    nsr: number;
+    worst_slice?: string;
+    float: Reading;
+    sim: Reading;
+    int8: Reading | null;
+    scores: AnswerScores;
+    outputs: Heat[];
   }
 
   interface SampleLayer {
@@ -1684,6 +1763,7 @@ declare namespace Core {
     label: number | null;
     width: number;
     height: number;
+    of: number[];
     rgb: string;
     lo: number;
     hi: number;

@@ -12,11 +12,9 @@ import (
 	"qwb/analysis/task"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
-	"qwb/internal/plain"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
-	"qwb/internal/work/samples"
 	"qwb/kernels/elementary"
 )
 
@@ -67,21 +65,19 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 	if err != nil {
 		return nil, err
 	}
-	defer p.Close()
 	if open.Scores(p.Reference) == 0 && !open.ScoresClasses(p.Reference, 0) {
+		p.Close()
 		return nil, fault.Usagef("%s gives no row of class scores for a sample: there are no classes that could change", p.Path)
 	}
-	set, _, err := j.OpenData(p.Graph, p.Data(o.Data))
+	x, err := newTrio(ctx, j, p, AnswersOptions{o.Data, o.Profile, o.Threads})
 	if err != nil {
 		return nil, err
 	}
-	runs, err := newClassRuns(ctx, j, p, o)
-	if err != nil {
-		return nil, err
-	}
-	defer runs.integers.close()
-	r := &analysis.FlipsResult{Samples: set.Len(), Labelled: set.Labelled(), Flips: []analysis.Flip{}, Changes: []analysis.Confused{}}
-	if r.Profile = runs.profile; r.Profile != "" {
+	defer x.close()
+	parts := analysis.SampleParts{Judge: x.judge}
+	r := &analysis.FlipsResult{Samples: x.set.Len(), Labelled: x.set.Labelled(), Profile: x.profile, Flips: []analysis.Flip{},
+		Changes: []analysis.Confused{}}
+	if r.Profile != "" {
 		r.Int8Flips, r.Apart = new(int), new(int)
 	}
 	if r.Labelled > 0 {
@@ -91,13 +87,13 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 		}
 	}
 	changes := map[[2]int]int{}
-	tick, finish := j.Progress("flips", set.Len())
+	tick, finish := j.Progress("flips", x.set.Len())
 	defer finish()
-	for i := range set.Len() {
+	for i := range x.set.Len() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		s, err := set.Sample(i)
+		s, err := x.set.Sample(i)
 		if err != nil {
 			return nil, err
 		}
@@ -105,13 +101,13 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 		if s.Label >= 0 {
 			f.Label = &s.Label
 		}
-		if err := runs.sample(ctx, s, &f); err != nil {
-			return nil, err
+		if err := x.flip(ctx, s, &f, &parts); err != nil {
+			return nil, fmt.Errorf("%w (sample %s)", err, s.Name)
 		}
 		addFlip(r, &f, changes, o.All)
 		tick(i + 1)
 	}
-	losses := runs.parts.Losses()
+	losses := parts.Losses()
 	for i := range r.Flips {
 		f := &r.Flips[i]
 		f.NSR, f.Part = losses[f.Index].NSR, losses[f.Index].Part
@@ -125,82 +121,23 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 	return r, nil
 }
 
-// classRuns are the three runs of a sample, and what is judged of them.
-type classRuns struct {
-	judge    *analysis.Judge
-	parts    analysis.SampleParts
-	runner   *exec.Runner
-	hooks    *exec.Hooks // of the simulation
-	integers *forwarder
-	profile  string // of the integers; empty: none are run
-}
-
-// newClassRuns opens all three. The integers are left out, with a note, where they cannot be run and o names no profile.
-func newClassRuns(ctx context.Context, j *open.Job, p *planning.Planned, o FlipsOptions) (*classRuns, error) {
-	list, err := samples.Slices(j, o.Data.Slices, p.Reference)
-	if err != nil {
-		return nil, err
-	}
-	c := &classRuns{judge: analysis.NewJudge(p.Reference, list...), integers: &forwarder{graph: p.Reference}}
-	c.parts.Judge = c.judge
-	session, err := exec.New(c.judge.Runs(), exec.Options{Context: ctx, Threads: o.Threads, Memory: o.Data.Budget})
-	if err != nil {
-		return nil, samples.BudgetHint(p.Named("flips", err))
-	}
-	simulator, err := p.Simulator()
-	if err != nil {
-		return nil, err
-	}
-	c.runner, c.hooks = session.NewRunner(), simulator.Hooks(nil)
-	profile, err := p.ProfileNamed(o.Profile)
+// flip is what the three runs predict for a sample.
+func (x *trio) flip(ctx context.Context, s *exec.Sample, f *analysis.Flip, parts *analysis.SampleParts) error {
+	outs, float, sim, err := x.run(ctx, s)
 	if err == nil {
-		err = c.integers.integers(p, RunOptions{Threads: o.Threads}, profile)
+		err = parts.Add(sim, float)
 	}
-	switch {
-	case err == nil:
-		c.profile = profile.Name
-	case o.Profile != "":
-		c.integers.close()
-		return nil, err
-	default:
-		j.Note("the integers are not run: %v", err)
+	if err == nil {
+		f.Float, err = predict(outs[inFloat])
 	}
-	return c, nil
-}
-
-// sample fills in what each run says of s.
-func (c *classRuns) sample(ctx context.Context, s *exec.Sample, f *analysis.Flip) (err error) {
-	var float, sim analysis.Verdict
-	if f.Float, err = c.float(ctx, s, nil, &float); err != nil {
-		return err
+	if err == nil {
+		f.Sim, err = predict(outs[inSim])
 	}
-	if f.Sim, err = c.float(ctx, s, c.hooks, &sim); err != nil {
-		return err
+	if err == nil && outs[inInt8] != nil {
+		f.Int8 = new(analysis.Prediction)
+		*f.Int8, err = predict(outs[inInt8])
 	}
-	if err := c.parts.Add(&sim, &float); err != nil || c.integers.run == nil {
-		return err
-	}
-	out, err := c.integers.run(ctx, s.Feeds)
-	if err != nil {
-		return err
-	}
-	got, err := predict(out)
-	f.Int8 = &got
 	return err
-}
-
-// float runs s on the float executor, with the hooks of the simulation or without.
-func (c *classRuns) float(ctx context.Context, s *exec.Sample, hooks *exec.Hooks, v *analysis.Verdict) (analysis.Prediction, error) {
-	out, err := c.runner.Run(ctx, s.Feeds, c.judge.Watch(hooks, v))
-	if err != nil {
-		return analysis.Prediction{}, samples.BudgetHint(fmt.Errorf("%w (sample %s)", err, s.Name))
-	}
-	for k := range out { // the next run writes over them
-		out[k] = out[k].Clone()
-	}
-	v.Outputs(out)
-	c.judge.Hide(v, s)
-	return predict(v.Own())
 }
 
 // addFlip counts a sample, and lists it where its class changed or all are wanted.
@@ -240,14 +177,7 @@ func SampleLayers(ctx context.Context, j *open.Job, o open.DataOptions, name str
 	if err != nil {
 		return nil, err
 	}
-	index := 0
-	for index < set.Len() && set.Name(index) != name {
-		index++
-	}
-	if index == set.Len() {
-		return nil, fault.Usagef("there is no sample %q among the %s of the data", name, plain.Count(set.Len(), "sample"))
-	}
-	s, err := set.Sample(index)
+	s, err := sampleNamed(set, name)
 	if err != nil {
 		return nil, err
 	}

@@ -97,7 +97,7 @@ func (j *Job) Scorings(ctx context.Context, g *graph.Graph, set *data.Set,
 		labels = task.Labels{FS: j.Files(), Path: o.Labels, Float: o.Labels == ""}
 	}
 	if err == nil && o.Metric.Alphabet != "" {
-		labels.Alphabet, err = j.alphabet(o.Metric.Alphabet)
+		labels.Alphabet, err = j.Alphabet(o.Metric.Alphabet)
 	}
 	if err != nil {
 		return nil, closing, err
@@ -185,8 +185,8 @@ func (j *Job) commandScoring(ctx context.Context, g *graph.Graph, command string
 // mostAlphabet is the size of an alphabet's file at most.
 const mostAlphabet = 16 << 20
 
-// alphabet reads what the classes of a network that writes text stand for: line 1 is class 0, the blank of CTC, whatever is on it.
-func (j *Job) alphabet(file string) ([]string, error) {
+// Alphabet reads what the classes of a network that writes text stand for: line 1 is class 0, the blank of CTC, whatever is on it.
+func (j *Job) Alphabet(file string) ([]string, error) {
 	src, err := fs.ReadFile(j.Files(), file)
 	if err == nil && len(src) > mostAlphabet {
 		err = fmt.Errorf("%d bytes are too many for an alphabet", len(src))

@@ -3,7 +3,7 @@ import { el } from "../dom.js";
 import { known, number, percent, plural, problemText } from "../format.js";
 import { baseName } from "../frame.js";
 import { dataOptions, dataRows, drawForm, field, fields, grid, message, part, steady } from "./parts.js";
-import { className, classNote, thumbnail } from "./samples.js";
+import { className, classNote, thumbnail } from "./pictures.js";
 import { task } from "./task.js";
 
 export const dataView = {

@@ -245,7 +245,7 @@ export function field(app, kind, name, own = {}) {
 // names.
 /** @param {App} app */
 export function fields(app, kind, own = {}) {
-  const apart = ["data", "preprocess", "labels", "label_offset", "samples"];
+  const apart = ["data", "preprocess", "labels", "label_offset", "samples", "metric", "alphabet"];
   return app.state.options[kind].filter((o) => o.field && !apart.includes(o.name)).map((o) => field(app, kind, o.name, own[o.name]));
 }
 

@@ -4,7 +4,10 @@ import { judging } from "../context.js";
 import { el } from "../dom.js";
 import { decibels, insignificant, known, ofNoise, percent, plural, points, problemText, small, sqnr, withError } from "../format.js";
 import { drawOrder } from "../order.js";
+import { answersPart, worstOf } from "./answers.js";
+import { insideButton } from "./feature.js";
 import { dataForm, dataOptions, grid, message, part, planned, showOperator, steady, tiles } from "./parts.js";
+import { className, classNote, thumbnail } from "./pictures.js";
 import { task } from "./task.js";
 
 export const samplesView = {
@@ -47,14 +50,19 @@ function drawSamples(host, app) {
       "The network in float and quantized, on the same samples. Simulated is enough to compare plans; integers are what the engine will compute: measure them before an export.",
       form.node, measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"),
       measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
-    part("Predictions that changed", samplesView.doc, run, result)
+    ...(scoresClasses(app) ? [part("Predictions that changed", samplesView.doc, run, result)] : []),
+    answersPart(app)
   );
   return steady(app, () => drawSamples(host, app));
 }
 
-// classNote says that there are more or fewer names than classes.
-export const classNote =
-  (app) => (app.state.classes && app.state.classes.note ? [el("p", { class: "warn" }, `Class names: ${app.state.classes.note}.`)] : []);
+// scoresClasses says whether the first output is one row of scores, or a class: then there are predictions that may change.
+/** @param {App} app */
+function scoresClasses(app) {
+  const picture = app.view && app.view.picture, outputs = picture ? picture.nodes.map((n, i) => n.op === "Output" ? i : -1) : [];
+  const edge = picture && picture.edges.find((e) => outputs[e.to] === e.to);
+  return !edge || !edge.shape || edge.shape.filter((d, i) => d !== 1 && !(i === 0 && typeof d !== "number")).length <= 1;
+}
 
 // showAccuracy is the loss against float, said so that chance is not taken for a loss.
 /** @param {HTMLElement} host @param {Core.Accuracy} r */
@@ -85,13 +93,6 @@ function showAccuracy(host, r) {
         title: `${r.centred.nsr}; ${decibels(r.centred.sqnr_db)}`,
         doc: "of the class scores before Softmax, without their mean over the classes, on these samples" } : null,
   ]));
-}
-
-// className is a class with its name where one is known.
-/** @param {App} app @param {number} index */
-export function className(app, index) {
-  const names = app.state.classes ? app.state.classes.names : [];
-  return names[index] ? `${names[index]} (${index})` : `class ${index}`;
 }
 
 // changedText counts the samples below: those that changed in simulation, on integers, or in both.
@@ -151,20 +152,6 @@ function showFlips(result, app, r) {
   });
 }
 
-// thumbnail draws the pixels that the network reads, made visible by the core.
-/** @param {Core.Thumbnail} t @param {string} label */
-export function thumbnail(t, label) {
-  if (!t) return el("span", { class: "nopicture", "aria-hidden": "true" });
-  const canvas = el("canvas", { width: t.width, height: t.height, class: "thumbnail", role: "img", "aria-label": label });
-  const bytes = atob(t.rgb), pen = canvas.getContext("2d"), image = pen.createImageData(t.width, t.height);
-  for (let i = 0, n = t.width * t.height; i < n; i++) {
-    for (let c = 0; c < 3; c++) image.data[4 * i + c] = bytes.charCodeAt(3 * i + c);
-    image.data[4 * i + 3] = 255;
-  }
-  pen.putImageData(image, 0, 0);
-  return canvas;
-}
-
 // card is one sample: picture, label, what each mode predicts, and a button for its error layer by layer.
 /** @param {App} app @param {Core.Flips} r @param {Core.Flip} f */
 function card(app, r, f, picture, act) {
@@ -190,7 +177,7 @@ function card(app, r, f, picture, act) {
         el("button", { type: "button", title: "the error of this sample after each operator, here in its card", onclick: (e) => {
           e.target.closest("li").classList.add("wide");
           act(where);
-        } }, "Error by operator"))), where);
+        } }, "Error by operator"), " ", insideButton(app, { data: r.data, sample: f.sample, first: worstOf(app) }, where))), where);
 }
 
 // layersOf measures where the error of one sample arises, and draws it along the network.
