@@ -59,6 +59,11 @@ func TestResultsOfEveryView(t *testing.T) {
 	p.click("ul.samples button", "Error by operator")
 	p.until(`all("svg.bars rect").length > 3`)
 	p.looked("samples")
+	p.click(".part button", "Show answers side by side")
+	p.until(`all("ul.answers canvas").length > 3`)
+	p.click("ul.answers button", "Look inside the network")
+	p.until(`all("ul.answers .where canvas").length > 3`)
+	p.looked("answers")
 
 	p.view("Sweep")
 	p.choose("input[type=text]", "Samples", "data")

@@ -30,7 +30,7 @@ export function heatFigure(h, what) {
   const sequential = tableOf("sequential"), diverging = tableOf("diverging"), last = h.int8 ? "integers" : "simulated";
   const one = (name, bytes, colours, note) =>
     bytes
-      ? el("figure", {}, paint(h.columns, h.rows, bytes, colours, `${what}, ${name}: ${note}`),
+      ? el("figure", { "aria-label": `${what}, ${name}` }, paint(h.columns, h.rows, bytes, colours, `${what}, ${name}: ${note}`),
         el("figcaption", {}, el("b", {}, name), ` ${note}`)) : "";
   const scale = `${number(h.lo)} to ${number(h.hi)}`;
   return el("div", { class: h.what === "row" && h.rows > 4 ? "heats pictures" : "heats" }, one("float", h.float, sequential, scale),
@@ -43,7 +43,8 @@ export function heatFigure(h, what) {
 export function worstRows(h) {
   const list = h.nsr.map((nsr, i) => ({ i, nsr })).filter((r) => known(r.nsr) && r.nsr > 0).sort((a, b) => b.nsr - a.nsr);
   if (h.all < 2 || !list.length) return "";
-  return el("p", { class: "hint" }, `${plural(h.all, h.what)}${h.all > h.rows ? `, drawn in ${h.rows} lines` : ""}. Worst: `,
+  return el("p", { class: "hint" },
+    `${plural(h.all, h.what, h.what === "index" ? "indices" : "")}${h.all > h.rows ? `, drawn in ${h.rows} lines` : ""}. Worst: `,
     list.slice(0, 5).map((r) => `${h.what} ${r.i} ${sqnr(r.nsr)}`).join(", "), ".");
 }
 
