@@ -74,7 +74,11 @@ func inferGuarded(t *testing.T, s *OpSpec, n *Node, opset int64, in []InferInput
 }
 
 // neededAttrs are attributes without a default that few operators have.
-var neededAttrs = map[string][]string{"MatMulNBits": {"N", "K"}, "GroupQueryAttention": {"num_heads", "kv_num_heads"}}
+var neededAttrs = map[string][]string{"MatMulNBits": {"N", "K"}, "GroupQueryAttention": {"num_heads", "kv_num_heads"},
+	"DynamicQuantizeLSTM": {"hidden_size"}}
+
+// neededInputs are inputs that have to be there behind some that may be absent: from, to.
+var neededInputs = map[string][2]int{"DynamicQuantizeLSTM": {8, 12}}
 
 func randomCall(r *rand.Rand, s *OpSpec) (*Node, int64, []InferInput) {
 	n := &Node{Op: s.Name, Domain: s.Domain, Outputs: make([]ValueID, 1+r.IntN(3))}
@@ -117,9 +121,10 @@ func randomCall(r *rand.Rand, s *OpSpec) (*Node, int64, []InferInput) {
 	if r.IntN(4) == 0 { // of operators with many inputs, some that may be absent do not go without each other
 		inputs = max(inputs, len(s.In)+1)
 	}
-	in := make([]InferInput, inputs)
+	needed := neededInputs[s.Name]
+	in := make([]InferInput, max(inputs, needed[1]))
 	for i := range in {
-		if i < s.MinIn || r.IntN(4) > 0 {
+		if i < s.MinIn || i >= needed[0] && i < needed[1] || r.IntN(4) > 0 {
 			in[i] = randomInput(r, s.InSocket(i), rank, num)
 		}
 	}

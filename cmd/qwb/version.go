@@ -25,7 +25,7 @@ func newVersion(e *env) *cobra.Command {
 		Short: "Print version, revision, operating system and GPU",
 		Example: lines(
 			"qwb version --json",
-			"qwb version --sbom > qwb.cdx.json"),
+			"qwb version --sbom"),
 		Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			if sbom {
