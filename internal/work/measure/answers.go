@@ -36,7 +36,7 @@ func Answers(ctx context.Context, j *open.Job, o AnswersOptions) (*analysis.Answ
 		return nil, err
 	}
 	defer x.close()
-	a := answering{trio: x, j: j, data: o.Data, r: &analysis.AnswersResult{Samples: x.set.Len(), Profile: x.profile}}
+	a := answering{trio: x, j: j, data: o.Data, closing: func() {}, r: &analysis.AnswersResult{Samples: x.set.Len(), Profile: x.profile}}
 	defer func() { a.closing() }()
 	parts := analysis.SampleParts{Judge: x.judge}
 	tick, finish := j.Progress("answers", x.set.Len())
@@ -82,7 +82,7 @@ type answering struct {
 	alphabet []string
 	scoring  *task.Scoring
 	records  [inAll][]task.Record
-	closing  func()
+	closing  func() // of what scores
 }
 
 // begin settles, by the outputs of the first sample, what they are and what scores them.
@@ -119,8 +119,7 @@ func (a *answering) begin(ctx context.Context, outputs []*tensor.Tensor) (err er
 }
 
 func (a *answering) add(ctx context.Context, index int, s *exec.Sample, runs [inAll][]*tensor.Tensor) (err error) {
-	if a.closing == nil {
-		a.closing = func() {}
+	if a.r.Kind == "" {
 		if err := a.begin(ctx, runs[inFloat]); err != nil {
 			return err
 		}
@@ -159,9 +158,6 @@ func (a *answering) add(ctx context.Context, index int, s *exec.Sample, runs [in
 
 // end scores all samples together and puts the worst first.
 func (a *answering) end() {
-	if a.closing == nil {
-		a.closing = func() {}
-	}
 	if a.scoring != nil {
 		for k, at := range []**float64{&a.r.Scores.Float, &a.r.Scores.Sim, &a.r.Scores.Int8} {
 			if len(a.records[k]) > 0 {
