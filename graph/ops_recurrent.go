@@ -17,6 +17,13 @@ var recurrentOps = []OpSpec{
 		Kind: KindComputing, MinIn: 3, In: recurrentSockets, Infer: inferDynamicLSTM, MACs: dynamicLSTMMACs}),
 }
 
+// Inputs of DynamicQuantizeLSTM that LSTM does not have: the scales of W and of R, each with the zero points behind it.
+const (
+	WeightScaleInput     = 8
+	RecurrenceScaleInput = 10
+	DynamicLSTMInputs    = 12
+)
+
 // IsRecurrent reports whether a node is LSTM, GRU or RNN of ai.onnx.
 func IsRecurrent(n *Node) bool { return n.Spec() != nil && n.Spec().Kind == KindRecurrent }
 
@@ -96,8 +103,12 @@ func recurrentMACs(c *InferCtx, gates int64) Shape {
 	if err != nil {
 		return nil
 	}
-	inner := addElems(d.in.elem(), d.hidden.elem()).dim()
-	return Shape{d.seq, d.batch, d.dirs, {N: gates}, d.hidden, inner}
+	return d.macs(gates)
+}
+
+// macs are the multiply-accumulates of all gates: of data and state.
+func (d *recurrentDims) macs(gates int64) Shape {
+	return Shape{d.seq, d.batch, d.dirs, {N: gates}, d.hidden, addElems(d.in.elem(), d.hidden.elem()).dim()}
 }
 
 // dynamicLSTMSizes are those of an LSTM whose weights lie the other way: W [dirs,in,4*hidden] and R [dirs,hidden,4*hidden].
@@ -125,7 +136,7 @@ func dynamicLSTMSizes(c *InferCtx) (d recurrentDims, err error) {
 }
 
 func inferDynamicLSTM(c *InferCtx) error {
-	for i := 8; i < 12; i++ { // scales and zero points, behind what may be absent
+	for i := WeightScaleInput; i < DynamicLSTMInputs; i++ { // scales and zero points, behind what may be absent
 		if !c.Has(i) {
 			return fmt.Errorf("input %d is missing", i)
 		}
@@ -149,5 +160,5 @@ func dynamicLSTMMACs(c *InferCtx) Shape {
 	if err != nil {
 		return nil
 	}
-	return Shape{d.seq, d.batch, d.dirs, {N: 4}, d.hidden, addElems(d.in.elem(), d.hidden.elem()).dim()}
+	return d.macs(4)
 }

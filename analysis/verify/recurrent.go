@@ -42,7 +42,7 @@ func (l *layer) deriveRecurrent(op *lower.RunTime) (operation, error) {
 func (r *recurrent) compare(f *faults) {
 	g := r.got.Graph
 	id, ok := g.LookupNode(r.node.Name)
-	ok = ok && g.Node(id).Op == "DynamicQuantizeLSTM" && len(g.Node(id).Inputs) == 12
+	ok = ok && g.Node(id).Op == "DynamicQuantizeLSTM" && len(g.Node(id).Inputs) == graph.DynamicLSTMInputs
 	if flag(f, "operator "+r.node.Name, true, ok); !ok {
 		return
 	}
@@ -53,8 +53,8 @@ func (r *recurrent) compare(f *faults) {
 				slices.Equal(b.Floats, a.Floats))
 		}
 	}
-	r.weights(f, n, graph.WeightInput, 8)
-	r.weights(f, n, graph.RecurrenceInput, 10)
+	r.weights(f, n, graph.WeightInput, graph.WeightScaleInput)
+	r.weights(f, n, graph.RecurrenceInput, graph.RecurrenceScaleInput)
 	for _, i := range []int{3, 5, 6, 7} {
 		own := r.g.Const(r.node.Input(i))
 		if own == nil {

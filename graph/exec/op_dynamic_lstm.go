@@ -7,6 +7,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/qmath"
 )
 
 // dynamicLSTM is ONNX Runtime's LSTM with weights of 8 bits, bit for bit as its kernel for CPUs computes it on one thread:
@@ -22,11 +23,8 @@ type dynamicLSTM struct {
 	float   [][]func(float32) float32 // by direction: the functions of gates, cell and state
 }
 
-// The inputs that LSTM does not have.
+// What an LSTM has of each unit.
 const (
-	dynamicW, dynamicR           = 1, 2
-	dynamicWScale, dynamicWZero  = 8, 9
-	dynamicRScale, dynamicRZero  = 10, 11
 	lstmGates, peepholesOfAnLSTM = 4, 3
 )
 
@@ -61,7 +59,8 @@ type codedWeights struct {
 }
 
 // weights reads W or R by direction: codes [dirs, k, 4*hidden], scales and zero points [dirs] or [dirs, 4*hidden].
-func (l *dynamicLSTM) weights(c *call, i, scale, zero, k, hidden int) ([]codedWeights, error) {
+func (l *dynamicLSTM) weights(c *call, i, scale, k, hidden int) ([]codedWeights, error) {
+	zero := scale + 1
 	dirs, cols := len(l.reverse), lstmGates*hidden
 	w, s := c.in(i), c.in(scale)
 	if !slices.Equal(w.Shape, []int{dirs, k, cols}) || !isCode(w.DType) {
@@ -133,20 +132,20 @@ func (w *codedWeights) multiply(c *call, dst, a []float32) error {
 
 func (l *dynamicLSTM) run(c *call) error {
 	for i := range 9 {
-		if t := c.raw(i); t != nil && i != dynamicW && i != dynamicR && i != 4 && t.DType != tensor.Float32 {
+		if t := c.raw(i); t != nil && i != graph.WeightInput && i != graph.RecurrenceInput && i != 4 && t.DType != tensor.Float32 {
 			return badType(i, t.DType)
 		}
 	}
-	x, r := c.in(0), c.in(dynamicR)
+	x, r := c.in(0), c.in(graph.RecurrenceInput)
 	if len(x.Shape) != 3 || len(r.Shape) != 3 || !l.batchLast {
 		return fmt.Errorf("data %s and weights %s of three axes, and layout 0, are wanted", x.Type(), r.Type())
 	}
 	steps, batch, in, hidden := x.Shape[0], x.Shape[1], x.Shape[2], r.Shape[1]
-	w, err := l.weights(c, dynamicW, dynamicWScale, dynamicWZero, in, hidden)
+	w, err := l.weights(c, graph.WeightInput, graph.WeightScaleInput, in, hidden)
 	if err != nil {
 		return err
 	}
-	u, err := l.weights(c, dynamicR, dynamicRScale, dynamicRZero, hidden, hidden)
+	u, err := l.weights(c, graph.RecurrenceInput, graph.RecurrenceScaleInput, hidden, hidden)
 	if err != nil {
 		return err
 	}
@@ -258,18 +257,15 @@ func (l *dynamicLSTM) step(d *direction[float32], bias []float32, f []func(float
 	})
 }
 
-// fused is a*b + c rounded once: the product is exact in float64, whose sum is rounded to float32 (twice: one sum in 2^29 could tell).
-func fused(a, b, c float32) float32 { return float32(float64(a)*float64(b) + float64(c)) }
-
 // rational is p(x*x) * x / q(x*x) by Horner's rule; coefficients from the highest power on.
 func rational(x float32, p, q []float32) float32 {
 	v := x * x
 	above, below := p[0], q[0]
 	for _, a := range p[1:] {
-		above = fused(above, v, a)
+		above = qmath.FMA(above, v, a)
 	}
 	for _, b := range q[1:] {
-		below = fused(below, v, b)
+		below = qmath.FMA(below, v, b)
 	}
 	return float32(above*x) / below
 }

@@ -42,7 +42,7 @@ type recurrence struct {
 }
 
 func (r *recurrence) read() error {
-	for k, at := range []int{wScale, rScale} {
+	for k, at := range []int{graph.WeightScaleInput, graph.RecurrenceScaleInput} {
 		codes, s, z := r.g.Const(r.n.Input(1+k)), r.g.Const(r.n.Input(at)), r.g.Const(r.n.Input(at+1))
 		if codes == nil || s == nil || z == nil {
 			return errors.New("weights, scales and zero points that are not constant")
@@ -126,7 +126,7 @@ func (r *recurrence) write() error {
 // lstm adds the LSTM of some directions, from one on.
 func (r *recurrence) lstm(name string, data graph.ValueID, from, dirs int, outputs []graph.ValueID) {
 	g, all := r.g, r.codes[0].Shape[0]
-	inputs := slices.Clone(r.n.Inputs[:min(len(r.n.Inputs), wScale)])
+	inputs := slices.Clone(r.n.Inputs[:min(len(r.n.Inputs), graph.WeightScaleInput)])
 	inputs[0] = data
 	for k := range r.codes {
 		inputs[1+k] = r.weights(k, from, dirs)

@@ -10,9 +10,6 @@ import (
 // microsoft is the domain of ONNX Runtime's own operators.
 const microsoft = "com.microsoft"
 
-// The inputs of DynamicQuantizeLSTM that LSTM does not have: scale and zero point of W, scale and zero point of R.
-const wScale, rScale, lstmInputs = 8, 10, 12
-
 // IntegerRecurrences writes LSTM of data from DynamicQuantizeLinear and of constant weights of 8 bits as DynamicQuantizeLSTM, which
 // quantizes the state of every step as well. Weights have one scale, one for each direction, or one for each row of the gates that the
 // directions share. Zero points that differ, and of signed weights those other than 0, the engine does not take: such nodes stay as they
@@ -28,13 +25,14 @@ func IntegerRecurrences(g *graph.Graph) (int, error) {
 		if q == nil || n.Op != "LSTM" || n.AttrInt("layout", 0) != 0 {
 			continue
 		}
-		inputs := make([]graph.ValueID, lstmInputs)
+		inputs := make([]graph.ValueID, graph.DynamicLSTMInputs)
 		for i := range inputs {
 			inputs[i] = graph.NoValue
 		}
 		copy(inputs, n.Inputs)
 		inputs[0] = q.Inputs[0]
-		if !codedWeight(g, &n, graph.WeightInput, wScale, inputs) || !codedWeight(g, &n, graph.RecurrenceInput, rScale, inputs) {
+		if !codedWeight(g, &n, graph.WeightInput, graph.WeightScaleInput, inputs) ||
+			!codedWeight(g, &n, graph.RecurrenceInput, graph.RecurrenceScaleInput, inputs) {
 			continue
 		}
 		g.RemoveNode(id)
