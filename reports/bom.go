@@ -1,11 +1,12 @@
 package reports
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
+
+	"qwb/internal/strictjson"
 )
 
 // BOM is a bill of materials in CycloneDX 1.6 (ECMA-424), JSON: what a component is made of. It has no time, and its serial number follows
@@ -127,13 +128,9 @@ func (b *BOM) Write(w io.Writer) error {
 	s := sha256.Sum256(text)
 	s[6], s[8] = s[6]&0x0f|0x80, s[8]&0x3f|0x80 // a UUID of version 8 (RFC 9562): of one's own making
 	f.Serial = fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", s[:4], s[4:6], s[6:8], s[8:10], s[10:16])
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(f); err != nil {
+	if text, err = strictjson.Indented(f); err != nil {
 		return err
 	}
-	_, err = w.Write(out.Bytes())
+	_, err = w.Write(text)
 	return err
 }

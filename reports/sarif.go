@@ -1,12 +1,12 @@
 package reports
 
 import (
-	"encoding/json"
 	"io"
 	"path/filepath"
 	"slices"
 
 	"qwb/analysis"
+	"qwb/internal/strictjson"
 )
 
 // Remark is something that a check says about a file. Level is error, warning or note; Fix may be empty.
@@ -93,14 +93,15 @@ func SARIF(w io.Writer, version string, remarks []Remark) error {
 		}
 		run.Results = append(run.Results, sarifResult{r.Rule, r.Level, sarifText{text}, []sarifLocation{at}})
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+	text, err := strictjson.Indented(struct {
 		Schema  string     `json:"$schema"`
 		Version string     `json:"version"`
 		Runs    []sarifRun `json:"runs"`
 	}{"https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json", "2.1.0", []sarifRun{run}})
+	if err == nil {
+		_, err = w.Write(text)
+	}
+	return err
 }
 
 // Remarks are the checks of a gate that did not pass, and its headlines.

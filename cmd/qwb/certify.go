@@ -114,7 +114,7 @@ signed the envelope that the certificate is in. Exit code 3: something differs.`
 		RunE: func(c *cobra.Command, args []string) error {
 			o.Certificate = args[0]
 			var err error
-			if o.RecheckOptions.Keys, err = publicKeys(o.Keys); err != nil {
+			if o.Keys, err = publicKeys(o.KeyFiles); err != nil {
 				return err
 			}
 			r, _, err := e.project("", "").VerifyCertificate(c.Context(), o.RecheckOptions)

@@ -35,7 +35,7 @@ func newDoctor(e *env) *cobra.Command {
 
 Half of the samples that are tried choose, the other half has to confirm the choice (exact paired test, 1 %).
 Every finding has a rule, a level and a fix. With faults the exit code is 3; hints leave it at 0. Doctor writes
-nothing. See docs/data.md.
+nothing but the file of --sarif. See docs/data.md.
 
 With --platform it reads a file that was exported, by qwb or another tool, and looks for what the reader of its
 format would reject or compute differently: the rules that qwb export itself keeps. Any finding is exit code 3.

@@ -12,7 +12,7 @@ import (
 )
 
 // sbom writes the bill of materials of this program: every module that was linked into it, by the build information that it carries, and
-// Go's own library. tool is the program itself.
+// Go's own library.
 func (e *env) sbom(w io.Writer) error {
 	t := e.tool()
 	b := &reports.BOM{Component: reports.BOMComponent{Type: "application", Ref: "qwb", Name: "qwb", Version: version}.Hashed(t.SHA256),

@@ -14,10 +14,10 @@ The file for TensorRT is computed by ONNX Runtime without optimizations, as no T
 Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
 transformer where the network is one. All calibrate on the same samples.
 """
-import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sys, tempfile, time, zipfile
+import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sys, tempfile, zipfile
 import numpy as np, onnx, onnxruntime as ort
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
-from networks import Workplace, table
+from networks import Workplace, table, turns
 
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("work"); ap.add_argument("--only", default="")
@@ -92,20 +92,6 @@ def error(run, samples, wanted):
     return float(np.mean(each[worst])), worst
 
 
-def turns(runs, x):
-    times = [[] for _ in runs]
-    for turn in range(a.runs + 3):
-        for k, run in enumerate(runs):
-            start = time.process_time(); run(x); took = time.process_time() - start
-            if took < 5e-3:
-                n = max(2, int(5e-3 / max(took, 1e-5)))
-                start = time.process_time()
-                for _ in range(n): run(x)
-                took = (time.process_time() - start) / n
-            if turn >= 3: times[k].append(took)
-    return np.array(times)
-
-
 class Reader:
     def __init__(self, samples): self.rest = iter(samples)
     def get_next(self): return next(self.rest, None)
@@ -167,7 +153,7 @@ def measure(name, model, engine):
     if a.runs and engine in ("onnxruntime", "openvino") and files["qwb"]:
         files["float"] = open_(engine, model)
         have = [k for k in files if files[k]]
-        t = dict(zip(have, turns([files[k] for k in have], unseen[0])))
+        t = dict(zip(have, turns([files[k] for k in have], unseen[0], a.runs)))
         row["time"] = {k: float(np.median(t["qwb"] / t[k])) for k in have if k != "qwb"}
     return row
 

@@ -11,12 +11,12 @@ against the float model in ONNX Runtime, mean over samples that nobody calibrate
 (INFERENCE_PRECISION_HINT), so that processors with and without bf16 agree. With --tune "qwb" is the file after `qwb tune` with its defaults, and
 the untuned plan's NSR stands beside it: NNCF corrects biases by default, qwb when it tunes. --runs 0 measures no time.
 """
-import argparse, contextlib, glob, io, logging, os, shutil, sys, time
+import argparse, contextlib, glob, io, logging, os, shutil, sys
 import numpy as np, onnx, onnxruntime as ort, openvino as ov, nncf
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
-from networks import Network, Workplace, table
+from networks import Network, Workplace, table, turns
 
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--work"); ap.add_argument("--only", default="")
@@ -55,21 +55,6 @@ def nsr(run, samples, wanted):
         each = [np.sum((run(x)[k].astype(np.float64) - w[k]) ** 2) / max(np.sum(np.float64(w[k]) ** 2), 1e-30) for x, w in zip(samples, wanted)]
         worst = max(worst, float(np.mean(each)))
     return worst
-
-
-def turns(runs, x):
-    """By file the CPU times of all turns."""
-    times = [[] for _ in runs]
-    for turn in range(a.runs + 3):
-        for k, run in enumerate(runs):
-            start = time.process_time(); run(x); took = time.process_time() - start
-            if took < 5e-3:  # a small network as often as fits into 5 ms
-                n = max(2, int(5e-3 / max(took, 1e-5)))
-                start = time.process_time()
-                for _ in range(n): run(x)
-                took = (time.process_time() - start) / n
-            if turn >= 3: times[k].append(took)
-    return np.array(times)
 
 
 def quiet(f, *args, **more):
@@ -152,7 +137,7 @@ for name, n in networks():
         files["float"] = open_(n.model)
         have = [k for k in files if files[k]]
         if "qwb" not in have: continue
-        t = dict(zip(have, turns([files[k] for k in have], calibration[0]))) if a.runs else {}
+        t = dict(zip(have, turns([files[k] for k in have], calibration[0], a.runs))) if a.runs else {}
         ratio = lambda k: f"{np.median(t['qwb'] / t[k]):.2f}" if k in t else "-"
         rows.append([name, engine, *(ratio(k) for k in ("NNCF", "ORT", "float") if a.runs), *([f"{untuned:.2g}"] if a.tune else []),
                      *(f"{nsr(files[k], unseen, wanted):.2g}" if files[k] else "-" for k in ("qwb", "NNCF", "ORT"))])

@@ -1,5 +1,5 @@
 """The networks that the scripts of this folder measure, where their data lie, and how qwb is run."""
-import dataclasses, glob, json, os, shutil, subprocess, sys, tempfile, wave
+import dataclasses, glob, json, os, shutil, subprocess, sys, tempfile, time, wave
 import numpy as np
 
 
@@ -135,3 +135,18 @@ def table(head, rows):
     print("| " + " | ".join(head) + " |\n|" + " --- |" * len(head))
     for r in rows: print("| " + " | ".join(str(c) for c in r) + " |")
     print(flush=True)
+
+
+def turns(runs, x, n):
+    """CPU seconds of n turns of each run on x, one after the other, after three that do not count."""
+    times = [[] for _ in runs]
+    for turn in range(n + 3):
+        for k, run in enumerate(runs):
+            start = time.process_time(); run(x); took = time.process_time() - start
+            if took < 5e-3:  # a small network as often as fits into 5 ms
+                often = max(2, int(5e-3 / max(took, 1e-5)))
+                start = time.process_time()
+                for _ in range(often): run(x)
+                took = (time.process_time() - start) / often
+            if turn >= 3: times[k].append(took)
+    return np.array(times)

@@ -81,6 +81,13 @@ func (t *stated) rescale(name string, r *qmath.Rescale, lo, hi int32) {
 	t.limits(name, r.Y)
 }
 
+// inFloat are the grids of two operands and what makes codes of the result.
+func (t *stated) inFloat(a, b qmath.Grid, y qmath.Quantizer) {
+	t.grid("how.a", a)
+	t.grid("how.b", b)
+	t.quantizer("how.y", y)
+}
+
 func (t *stated) sum(o *qmath.Sum) {
 	if o.Form == qmath.SumFused {
 		t.add("how.a", o.RA)
@@ -90,9 +97,7 @@ func (t *stated) sum(o *qmath.Sum) {
 		return
 	}
 	if t.add("how.subtract", bit(o.Subtract)); o.Form == qmath.SumFloat {
-		t.grid("how.a", o.A)
-		t.grid("how.b", o.B)
-		t.quantizer("how.y", o.Quantizer)
+		t.inFloat(o.A, o.B, o.Quantizer)
 		return
 	}
 	t.add("how.a_zero", o.A.ZeroPoint)
@@ -114,9 +119,7 @@ func (t *stated) sum(o *qmath.Sum) {
 
 func (t *stated) product(o *qmath.Product) {
 	if o.Float {
-		t.grid("how.a", o.A)
-		t.grid("how.b", o.B)
-		t.quantizer("how.y", o.Quantizer)
+		t.inFloat(o.A, o.B, o.Quantizer)
 		return
 	}
 	t.add("how.a_zero", o.A.ZeroPoint)

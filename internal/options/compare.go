@@ -113,8 +113,8 @@ func (o *Certify) Table(c *qwb.Catalog) Table {
 // Recheck are the options of verify-certificate.
 type Recheck struct {
 	qwb.RecheckOptions
-	Keys []string // files
-	JSON bool
+	KeyFiles []string
+	JSON     bool
 }
 
 func (o *Recheck) Table(*qwb.Catalog) Table {
@@ -125,7 +125,7 @@ func (o *Recheck) Table(*qwb.Catalog) Table {
 			{Name: "model", At: &o.Model, Help: "where the `MODEL` is"},
 			{Name: "data", At: &o.Data, Help: "where the data are, a `PATH` for each that was certified"},
 			{Name: "labels", At: &o.Labels, Help: "where the labels are"},
-			{Name: "key", See: "certificate.md", At: &o.Keys,
+			{Name: "key", See: "certificate.md", At: &o.KeyFiles,
 				Help: "`FILE` (PEM) of the public key of somebody who has to have signed the envelope; may be repeated"},
 		},
 		Threads(&o.Threads), JSON(&o.JSON))

@@ -9,18 +9,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-type answersJob struct{ options.Eval }
-
-func (o *answersJob) Table(c *qwb.Catalog) options.Table {
-	return o.Eval.Table(c).Without("batch")
-}
-
-// The score of all samples is that of eval; no command lists the answers of three runs.
-func (o *answersJob) line(b *Bench, t options.Table) (string, error) {
-	b.evaluation(&o.Data)
-	o.Mode = qwb.ModeInt8
-	return b.planLine("eval", nil, t)
-}
+type answersJob struct{ threeRuns }
 
 func (o *answersJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*Answers, []tqc.Warning, error) {
 	b.bounded(&o.Data, &o.Threads, nil)

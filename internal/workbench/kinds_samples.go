@@ -60,20 +60,24 @@ func (b *Bench) evaluation(o *qwb.DataOptions) {
 	}
 }
 
+// threeRuns are samples run in float, simulated and on integers: the numbers of eval in its three modes; no command lists what each gives.
+type threeRuns struct{ options.Eval }
+
+func (o *threeRuns) Table(c *qwb.Catalog) options.Table { return o.Eval.Table(c).Without("batch") }
+
+func (o *threeRuns) line(b *Bench, t options.Table) (string, error) {
+	b.evaluation(&o.Data)
+	o.Mode = qwb.ModeInt8
+	return b.planLine("eval", nil, t)
+}
+
 type flipsJob struct {
-	options.Eval
+	threeRuns
 	all bool
 }
 
 func (o *flipsJob) Table(c *qwb.Catalog) options.Table {
-	return append(o.Eval.Table(c).Without("batch"), argument("all", &o.all))
-}
-
-// The numbers of eval in all three modes; no command lists the samples in one run.
-func (o *flipsJob) line(b *Bench, t options.Table) (string, error) {
-	b.evaluation(&o.Data)
-	o.Mode = qwb.ModeInt8
-	return b.planLine("eval", nil, t)
+	return append(o.threeRuns.Table(c), argument("all", &o.all))
 }
 
 func (o *flipsJob) run(ctx context.Context, b *Bench, p *qwb.Project) (*Flips, []tqc.Warning, error) {

@@ -187,12 +187,12 @@ func arithmeticHere() string {
 func SealCertificate(c *Certificate) ([]byte, error) {
 	sealed := *c
 	sealed.SHA256 = ""
-	b, err := indented(&sealed)
+	b, err := strictjson.Indented(&sealed)
 	if err != nil {
 		return nil, err
 	}
 	sealed.SHA256 = store.Sum(b)
-	return indented(&sealed)
+	return strictjson.Indented(&sealed)
 }
 
 // errSeal is about a certificate that is not what was written.

@@ -1,7 +1,6 @@
 package certify
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -79,20 +78,11 @@ func (c *Certificate) inForm(sealed []byte, form string) ([]byte, error) {
 	if form == "" || form == FormCertificate {
 		return sealed, nil
 	}
-	b, err := indented(statement{statementType, c.subjects(), predicateType, sealed})
+	b, err := strictjson.Indented(statement{statementType, c.subjects(), predicateType, sealed})
 	if err != nil || form == FormStatement {
 		return b, err
 	}
-	return indented(envelope{payloadType, b, []signature{}})
-}
-
-func indented(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(v)
-	return b.Bytes(), err
+	return strictjson.Indented(envelope{payloadType, b, []signature{}})
 }
 
 // opened is a certificate out of whatever form it was in.

@@ -119,17 +119,10 @@ func cardOf(j *open.Job, b *Beside, in *export.Input, p *planning.Planned, out *
 	g := in.Model.Graph
 	c.Inputs, c.Outputs = typesOf(g, g.Inputs), typesOf(g, g.Outputs)
 	c.Outcomes = cardOutcomes(journal.Known(j))
-	for _, list := range [][]string{texts(p.Plan.Warnings), texts(r.Warnings)} {
-		c.Warnings = append(c.Warnings, list...)
+	for _, w := range slices.Concat(p.Plan.Warnings, r.Warnings) {
+		c.Warnings = append(c.Warnings, w.String())
 	}
 	return c, nil
-}
-
-func texts[W fmt.Stringer](list []W) (out []string) {
-	for _, w := range list {
-		out = append(out, w.String())
-	}
-	return out
 }
 
 // verifiedWords says how an export was verified and read back.
@@ -172,7 +165,7 @@ func cardOutcomes(known []journal.Outcome) (list []reports.CardOutcome) {
 			if x, ok := f.Number(); ok {
 				c.Figures = append(c.Figures, reports.CardFigure{Name: f.Name, Value: x, Error: f.Error})
 			} else if paths, ok := f.Value.([]any); ok && f.Name == "data" {
-				c.Data = strings.TrimSpace(strings.Trim(fmt.Sprintln(paths...), "\n"))
+				c.Data = strings.TrimSpace(fmt.Sprintln(paths...))
 			}
 		})
 		list = slices.DeleteFunc(list, func(was reports.CardOutcome) bool { return was.Command == c.Command && was.Data == c.Data })
