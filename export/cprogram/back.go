@@ -101,6 +101,8 @@ func (h *Held) item(f *Found, names map[string]string) *export.Item {
 		it.Kind = realBiases
 	case linear != nil && what == "zero point of the right factor":
 		it.Kind = export.ZeroPoints
+	case linear != nil && (what == string(leftsBegin) || what == string(rightsBegin)):
+		it.Kind = export.ItemKind(what)
 	case table != nil && table.Lines != nil && what == plain(table.Function+" by lines"):
 		it.Kind = lines
 	case what == "exp by distance from the largest code":
@@ -263,7 +265,7 @@ func (h *Held) lacks(it *export.Item) string {
 	case it.Kind == literals && h.Numbers == nil:
 		return "zero points, scales, multipliers and limits of steps, which are numbers of the C program"
 	case it.Kind == uncalled:
-		return "which elements steps move, and operators in float, which are code and no numbers"
+		return "which elements steps move, how many a call computes, and operators in float, which are code and no numbers"
 	}
 	if it.Kind == export.ZeroPoints && !slices.ContainsFunc(it.Ints, func(z int32) bool { return z != 0 }) {
 		return "zero points that are 0"

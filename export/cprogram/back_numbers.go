@@ -16,6 +16,9 @@ const (
 	lines    export.ItemKind = "codes of lines"
 	terms    export.ItemKind = "exponentials"
 	uncalled export.ItemKind = "code"
+
+	leftsBegin  export.ItemKind = "where the left matrices begin"
+	rightsBegin export.ItemKind = "where the right matrices begin"
 )
 
 // stated collects what the code of a step has to say.
@@ -81,6 +84,61 @@ func (t *stated) rescale(name string, r *qmath.Rescale, lo, hi int32) {
 	t.limits(name, r.Y)
 }
 
+// walk is a struct layout.
+func (t *stated) walk(name string, l walk) {
+	t.add(name+".rank", len(l.axes))
+	t.add(name+".size", l.axes)
+	t.add(name+".steps", l.operands)
+}
+
+// broadcast is the walk over the inputs of a step.
+func (t *stated) broadcast() error {
+	shapes := make([][]int, len(t.s.Inputs))
+	for i, id := range t.s.Inputs {
+		shapes[i], _ = t.p.Tensors[id].Shape.Ints()
+	}
+	l, err := broadcastLayout(shapes...)
+	t.walk("walk", l)
+	return err
+}
+
+// matrices are a struct product, of matrices, and where they begin.
+func (t *stated) matrices(op *lower.Linear) ([]*export.Item, error) {
+	a, _ := t.p.Tensors[t.s.Inputs[0]].Shape.Ints()
+	b, zeros := []int(nil), 0
+	if o := op.Weights; o == nil {
+		b, _ = t.p.Tensors[t.s.Inputs[1]].Shape.Ints()
+		zeros = bit(t.p.Tensors[t.s.Inputs[1]].Encoding.ZeroPoint != 0)
+	} else if b = o.Codes.Shape; slices.ContainsFunc(o.ZeroPoint, func(z int32) bool { return z != 0 }) {
+		zeros = len(o.ZeroPoint)
+	}
+	gemm := t.p.Graph.Node(t.s.Node).Gemm()
+	m, err := productOf(a, b, gemm.TransA, gemm.TransB)
+	if err != nil {
+		return nil, err
+	}
+	for _, of := range []struct {
+		field string
+		n     int
+	}{{"stack", m.stack}, {"rows", m.x.rows}, {"depth", m.x.cols}, {"columns", m.y.cols}, {"x_row", m.x.byRow}, {"x_column", m.x.byCol},
+		{"w_row", m.y.byRow}, {"w_column", m.y.byCol}, {"zeros", zeros}} {
+		t.add("shape."+of.field, of.n)
+	}
+	at := export.StepName(t.p, t.s)
+	if m.stack == 1 {
+		return nil, nil
+	}
+	return []*export.Item{{At: at, Kind: leftsBegin, Ints: ints32(m.lefts)}, {At: at, Kind: rightsBegin, Ints: ints32(m.rights)}}, nil
+}
+
+func ints32(list []int) []int32 {
+	out := make([]int32, len(list))
+	for i, n := range list {
+		out[i] = int32(n)
+	}
+	return out
+}
+
 // inFloat are the grids of two operands and what makes codes of the result.
 func (t *stated) inFloat(a, b qmath.Grid, y qmath.Quantizer) {
 	t.grid("how.a", a)
@@ -135,6 +193,12 @@ func (t *stated) average(op *lower.Average) error {
 		for _, a := range op.Axes {
 			n *= x[a]
 		}
+		of, over, err := reductionLayouts(x, op.Axes)
+		if err != nil {
+			return err
+		}
+		t.walk("of", of)
+		t.walk("over", over)
 		return t.way("way", op, n)
 	}
 	node := t.p.Graph.Node(t.s.Node)
@@ -267,7 +331,10 @@ func (t *stated) linear(op *lower.Linear) error {
 	geo, err := graph.WindowGeometry(p.Graph.Node(s.Node), p.Tensors[s.Inputs[0]].Shape, graph.Static(op.Weights.Codes.Shape...))
 	if err == nil {
 		t.window("shape.window", geo)
+		x, _ := p.Tensors[s.Inputs[0]].Shape.Ints()
+		t.add("shape.images", x[0])
 		t.add("shape.groups", geo.Group)
+		t.add("shape.depth", x[1]/geo.Group)
 		t.add("shape.channels", op.Weights.Channels)
 	}
 	return err
@@ -295,11 +362,19 @@ func numbersOf(p *lower.Program, s *lower.Step) ([]*export.Item, error) {
 				list = append(list, &export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{z}})
 			}
 		}
+		if err == nil && !graph.Slides(op.Kind) {
+			var begin []*export.Item
+			begin, err = t.matrices(op)
+			list = append(list, begin...)
+		}
 	case *lower.Sum:
 		t.sum(&op.Sum)
+		err = t.broadcast()
 	case *lower.Product:
 		t.product(&op.Product)
+		err = t.broadcast()
 	case *lower.Select:
+		err = t.broadcast()
 		t.rescale("first", op.Rescale[0], op.Lo, op.Hi)
 		t.rescale("second", op.Rescale[1], op.Lo, op.Hi)
 	case *lower.Concat:

@@ -41,9 +41,15 @@ const (
 	maxOperands = 3
 )
 
-// layoutText is the initializer of struct layout: a walk over size for operands that move by the given steps. Neighbouring axes
-// over which all operands move as over one are joined.
-func layoutText(size []int, operands ...[]int) (string, error) {
+// walk is what struct layout has: the sizes of axes, and how far every operand moves along them.
+type walk struct {
+	axes     []int
+	operands [][]int
+}
+
+// walkOver is the walk over size for operands that move by the given steps. Neighbouring axes over which all operands move as over one
+// are joined.
+func walkOver(size []int, operands ...[]int) (walk, error) {
 	var axes []int // of size, that stay
 	joined := make([][]int, len(operands))
 	for a, n := range size {
@@ -74,13 +80,18 @@ func layoutText(size []int, operands ...[]int) (string, error) {
 		}
 	}
 	if len(axes) > maxRank || len(operands) > maxOperands {
-		return "", fmt.Errorf("a walk over %d axes; %d are supported", len(axes), maxRank)
+		return walk{}, fmt.Errorf("a walk over %d axes; %d are supported", len(axes), maxRank)
 	}
-	parts := make([]string, len(joined))
-	for k := range joined {
-		parts[k] = braces(joined[k])
+	return walk{axes, joined}, nil
+}
+
+// String is the initializer of struct layout.
+func (l walk) String() string {
+	parts := make([]string, len(l.operands))
+	for k, steps := range l.operands {
+		parts[k] = braces(steps)
 	}
-	return fmt.Sprintf("{%d, %s, {%s}}", len(axes), braces(axes), strings.Join(parts, ", ")), nil
+	return fmt.Sprintf("{%d, %s, {%s}}", len(l.axes), braces(l.axes), strings.Join(parts, ", "))
 }
 
 func braces(list []int) string {
@@ -92,24 +103,24 @@ func braces(list []int) string {
 }
 
 // broadcastLayout is the walk of an elementwise operation over tensors of the given shapes.
-func broadcastLayout(shapes ...[]int) (string, error) {
+func broadcastLayout(shapes ...[]int) (walk, error) {
 	out, err := tensor.Broadcast(shapes...)
 	if err != nil {
-		return "", err
+		return walk{}, err
 	}
 	operands := make([][]int, len(shapes))
 	for k, s := range shapes {
 		operands[k] = steps(out, s)
 	}
-	return layoutText(out, operands...)
+	return walkOver(out, operands...)
 }
 
 // reductionLayouts are the walks over the results of a reduction, and over the elements of one result.
-func reductionLayouts(shape, axes []int) (of, over string, err error) {
+func reductionLayouts(shape, axes []int) (of, over walk, err error) {
 	reduced := make([]bool, len(shape))
 	for _, a := range axes {
 		if a < 0 || a >= len(shape) {
-			return "", "", fmt.Errorf("axis %d of %v", a, shape)
+			return of, over, fmt.Errorf("axis %d of %v", a, shape)
 		}
 		reduced[a] = true
 	}
@@ -121,9 +132,9 @@ func reductionLayouts(shape, axes []int) (of, over string, err error) {
 		}
 	}
 	full := steps(shape, shape)
-	if of, err = layoutText(kept, full); err != nil {
-		return "", "", err
+	if of, err = walkOver(kept, full); err != nil {
+		return of, over, err
 	}
-	over, err = layoutText(gone, full)
+	over, err = walkOver(gone, full)
 	return of, over, err
 }

@@ -328,27 +328,42 @@ func sideOf(shape []int, transposed, right bool) side {
 	return f
 }
 
-// productOf describes the product of two stacks of matrices: the initializer of struct product, and how many columns it has.
-func (w *writer) productOf(a, b []int, transA, transB bool, zeros int) (string, int, error) {
+// product is what struct product has, but for the zero points: lefts and rights say where the matrices of each product begin, nil where
+// there is one product.
+type product struct {
+	stack         int
+	x, y          side
+	lefts, rights []int
+}
+
+// productOf describes the product of two stacks of matrices.
+func productOf(a, b []int, transA, transB bool) (*product, error) {
 	if len(a) == 0 || len(b) == 0 {
-		return "", 0, fmt.Errorf("a product with a scalar")
+		return nil, fmt.Errorf("a product with a scalar")
 	}
 	x, y := sideOf(a, transA, false), sideOf(b, transB, true)
 	stack, err := tensor.Broadcast(x.stack, y.stack)
 	if err != nil || x.cols != y.rows {
-		return "", 0, fmt.Errorf("shapes %v and %v cannot be multiplied", a, b)
+		return nil, fmt.Errorf("shapes %v and %v cannot be multiplied", a, b)
 	}
-	at := func(of side, what string) string {
-		if tensor.Count(stack) == 1 {
+	p := &product{stack: tensor.Count(stack), x: x, y: y}
+	if p.stack != 1 {
+		each(stack, steps(stack, x.stack), func(at int) { p.lefts = append(p.lefts, at*x.rows*x.cols) })
+		each(stack, steps(stack, y.stack), func(at int) { p.rights = append(p.rights, at*y.rows*y.cols) })
+	}
+	return p, nil
+}
+
+// productText is the initializer of struct product.
+func (w *writer) productText(p *product, zeros int) string {
+	at := func(places []int, what string) string {
+		if p.stack == 1 {
 			return "NULL"
 		}
-		size := of.rows * of.cols
-		places := make([]int, 0, tensor.Count(stack))
-		each(stack, steps(stack, of.stack), func(at int) { places = append(places, at*size) })
 		return integers(w, "int32_t", what, 4, places)
 	}
-	return fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d}", tensor.Count(stack), x.rows, x.cols, y.cols, x.byRow, x.byCol,
-		y.byRow, y.byCol, at(x, "where the left matrices begin"), at(y, "where the right matrices begin"), zeros), y.cols, nil
+	return fmt.Sprintf("{%d, %d, %d, %d, %d, %d, %d, %d, %s, %s, %d}", p.stack, p.x.rows, p.x.cols, p.y.cols, p.x.byRow, p.x.byCol,
+		p.y.byRow, p.y.byCol, at(p.lefts, string(leftsBegin)), at(p.rights, string(rightsBegin)), zeros)
 }
 
 func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
@@ -356,29 +371,29 @@ func (w *writer) matrices(s *lower.Step, op *lower.Linear, outs int) error {
 	gemm := node.Gemm()
 	columns := w.shape(s.Outputs[0])
 	f := w.factors(s, op, columns[len(columns)-1])
-	shape, n, err := w.productOf(w.shape(x), f.shape, gemm.TransA, gemm.TransB, f.zeroCount)
+	shape, err := productOf(w.shape(x), f.shape, gemm.TransA, gemm.TransB)
 	if err != nil {
 		return err
 	}
-	w.line("static const struct product shape = %s;", shape)
+	w.line("static const struct product shape = %s;", w.productText(shape, f.zeroCount))
 	sum, unsigned := accumulator(op)
 	zx := w.p.Tensors[x].Encoding.ZeroPoint
 	if w.p.Profile.Saturates && w.pairs(s, op) {
-		acc := w.scratch(unsigned, "accumulators", n)
+		acc := w.scratch(unsigned, "accumulators", shape.y.cols)
 		w.call("matmul_saturating_%s(&shape, %s, %d, %d, %s, %s, %s, made, %d)", w.typ(x), w.use(w.read(x)), zx, raised(&w.p.Tensors[x]), f.name,
 			f.bias, acc.name, outs)
 		return w.kernels.need("matmul_saturating", w.typ(x))
 	}
-	right := sideOf(f.shape, gemm.TransB, true)
+	right := shape.y
 	if right.byRow != 1 {
-		acc := w.scratch(unsigned, "accumulators", n)
+		acc := w.scratch(unsigned, "accumulators", shape.y.cols)
 		w.call("matmul_%s%s_%s(&shape, %s, %d, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, w.use(w.read(x)), zx, f.name, f.zeros, f.bias,
 			acc.name, outs)
 		return w.kernels.need("matmul", sum, w.typ(x), f.typ)
 	}
 	element, products := sums(op, w.p.Tensors[x].DType, right.rows)
 	column := w.scratch(element, "a row of the left factor", right.rows)
-	acc := w.scratch(unsigned, "accumulators", n)
+	acc := w.scratch(unsigned, "accumulators", shape.y.cols)
 	w.call("matmul_rows_%s%s_%s_%s(&shape, %s, %d, %s, %s, %s, %s, %s, made, %d)", sum, w.typ(x), f.typ, products, w.use(w.read(x)), zx,
 		f.name, f.zeros, f.bias, column.name, acc.name, outs)
 	return w.kernels.need("matmul_rows", sum, w.typ(x), element.String(), f.typ, products.String())

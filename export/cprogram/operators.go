@@ -268,7 +268,7 @@ func matmulReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []
 	if gemm.Alpha != 1 || gemm.Beta != 1 {
 		return nil, fmt.Errorf("alpha and beta other than 1 have no form in C")
 	}
-	text, _, err := w.productOf(in[0].shape, in[1].shape, gemm.TransA, gemm.TransB, 0)
+	product, err := productOf(in[0].shape, in[1].shape, gemm.TransA, gemm.TransB)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func matmulReals(w *writer, g *graph.Graph, n *graph.Node, in []*value, shape []
 		step := steps(shape, in[2].shape)
 		bias = fmt.Sprintf("%s, %d, %d", w.use(in[2]), step[0], step[1])
 	}
-	w.line("static const struct product shape = %s;", text)
+	w.line("static const struct product shape = %s;", w.productText(product, 0))
 	a, b := w.use(in[0]), w.use(in[1])
 	y := w.filled(n, shape)
 	w.call("matmul_reals(&shape, %s, %s, %s, %s)", a, b, bias, w.use(y))
