@@ -206,7 +206,7 @@ func TestWhatIsAcceptedIsExported(t *testing.T) {
 	all := longtest.Wanted(t)
 	for k, platform := range []string{"trt_int8", "onnxruntime", "openvino_int8", "pow2_int8", "tflite_int8", "tflite_16x8", "ncnn_int8",
 		"mnn_int8", "espdl_int8",
-		"espdl_int16", "xint8", "nxp_int8"} {
+		"espdl_int16", "xint8", "nxp_int8", "pow2_int8_lut", "nxp_int8_lut"} {
 		t.Run(platform, func(t *testing.T) {
 			for i, s := range smalls() {
 				if all || (i+k)%part == 0 {

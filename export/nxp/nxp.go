@@ -28,7 +28,7 @@ var suffixes = [2]string{"_min", "_max"}
 func Format() export.Format {
 	return export.Format{Name: "nxp", Doc: "float ONNX with the range of each tensor as inputs NAME_min and NAME_max, as PPQ writes for NXP",
 		Ext:  ".onnx",
-		From: export.Plan, Targets: []string{"nxp_int8"},
+		From: export.Plan, Targets: []string{"nxp_int8", "nxp_int8_lut"},
 		Experimental: "no tool of NXP has read these files; PPQ's exporter writes the same ranges",
 		Options: []export.Option{{Name: "ranges", Kind: export.Choice, Choices: []string{"activations", "all"},
 			Doc: "tensors that get a range: those that are computed, or constants too"}, export.ExternalAbove},

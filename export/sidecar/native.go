@@ -18,7 +18,8 @@ var platforms = map[string]string{"trt_int8": "TRT_INT8", "trt10_int8": "TRT_INT
 	"ascend_int8":   "ASC_INT8",
 	"ppl_cuda_int8": "PPL_CUDA_INT8", "ppl_dsp_int8": "PPL_DSP_INT8", "ppl_dsp_ti_int8": "PPL_DSP_TI_INT8", "qnn": "QNN_DSP_INT8",
 	"snpe":     "SNPE_INT8",
-	"nxp_int8": "NXP_INT8", "fpga_int8": "FPGA_INT8", "rknn_int8": "RKNN_INT8", "metax_int8_c": "METAX_INT8_C", "metax_int8_t": "METAX_INT8_T",
+	"nxp_int8": "NXP_INT8", "nxp_int8_lut": "NXP_INT8", "fpga_int8": "FPGA_INT8", "fpga_int8_lut": "FPGA_INT8",
+	"rknn_int8": "RKNN_INT8", "metax_int8_c": "METAX_INT8_C", "metax_int8_t": "METAX_INT8_T",
 	"graphcore_fp8": "GRAPHCORE_FP8"}
 
 // policies are PPQ's names of the properties of a policy, in the order of its enumeration.

@@ -21,7 +21,8 @@ func Builtin() Catalog {
 	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &Pow2, &TFLiteInt8, &TFLite16x8, &NCNNInt8, &MNNInt8,
 		&QNN, &AIMET, &SNPE, &RKNN, &Tengine, &Ascend, &PPLCuda, &PPLDsp, &PPLDspTI, &MetaxT, &MetaxC, &Graphcore,
 		&TRT10, &TRT11, &TRTFP8,
-		&ESPDLInt8, &ESPDLInt8S3, &ESPDLInt8C, &ESPDLInt16, &ESPDLInt16S3, &ESPDLInt16C, &XInt8, &FPGA, &NXP}, Foreign: []*Target{&TFLite, &ONNX}}
+		&ESPDLInt8, &ESPDLInt8S3, &ESPDLInt8C, &ESPDLInt16, &ESPDLInt16S3, &ESPDLInt16C, &XInt8, &FPGA, &NXP,
+		&Pow2LUT, &XInt8LUT, &FPGALUT, &NXPLUT}, Foreign: []*Target{&TFLite, &ONNX}}
 }
 
 // With returns a catalog that has t as well, before a target of the same name. The names of built-in targets cannot be taken over.

@@ -27,7 +27,7 @@ var evidence = []struct {
 	{[]string{"ncnn_int8"}, Engine{Name: "ncnn 20261020", Compared: []string{"ncnn"}}},
 	{[]string{"mnn_int8"}, Engine{Name: "MNN 3.6.1", Compared: []string{"mnn"}}},
 	{espdlTargets, Engine{Name: "ESP-PPQ 1.3.12, which simulates ESP-DL", Compared: espdlTargets}},
-	{[]string{"nxp_int8"}, Engine{Name: "NXP's converter"}},
+	{[]string{"nxp_int8", "nxp_int8_lut"}, Engine{Name: "NXP's converter"}},
 	{[]string{"trt_int8", "trt10_int8", "trt11_int8", "trt_fp8"}, Engine{Name: "TensorRT"}},
 	{[]string{"qnn"}, Engine{Name: "QNN"}},
 	{[]string{"aimet"}, Engine{Name: "AIMET, which simulates in float"}},
@@ -38,8 +38,8 @@ var evidence = []struct {
 	{[]string{"ppl_cuda_int8", "ppl_dsp_int8", "ppl_dsp_ti_int8"}, unread("OpenPPL")},
 	{[]string{"metax_int8_t", "metax_int8_c"}, unread("Metax's runtime")},
 	{[]string{"graphcore_fp8"}, unread("Graphcore's runtime")},
-	{[]string{"xint8"}, unread("Ryzen AI's runtime")},
-	{[]string{"fpga_int8"}, unread("Vitis AI's compiler")},
+	{[]string{"xint8", "xint8_lut"}, unread("Ryzen AI's runtime")},
+	{[]string{"fpga_int8", "fpga_int8_lut"}, unread("Vitis AI's compiler")},
 }
 
 var espdlTargets = []string{"espdl_int8", "espdl_int8_s3", "espdl_int8_c", "espdl_int16", "espdl_int16_s3", "espdl_int16_c"}
