@@ -2,6 +2,7 @@ package calib
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -127,6 +128,10 @@ type renderer struct {
 
 // at names the place of an error.
 func (r *renderer) at(sl *tqc.Slot, err error) error {
+	if errors.Is(err, observers.ErrEmpty) {
+		err = fmt.Errorf("%w: add samples that have some there, or keep in float what reads it (a step set of a "+
+			"--recipe)", err)
+	}
 	return r.g.ErrorAt("calibrate", sl.Node, fmt.Errorf("tensor %q: %w", r.g.Value(sl.Value).Name, err))
 }
 

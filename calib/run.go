@@ -39,6 +39,8 @@ type Config struct {
 	// many there were. On a device it is of no effect.
 	Padding *graph.Padding
 	Padded  *Padded
+	// Coverage, if not nil, is told what the samples leave out: it was made for this graph.
+	Coverage *Coverage
 	// Summed, if not nil, says by hash which samples take part in sums; nil: those that are not held out, see exec.HeldOut.
 	Summed func(hash [32]byte) bool
 	// Device, if not nil, runs the graph and observes its tensors, instead of the processor; operators that it does not have run on
@@ -145,6 +147,9 @@ func newRun(g *graph.Graph, samples exec.Iterator, cfg Config) (*run, error) {
 	r := &run{g: g, samples: samples, cfg: cfg, skip: map[Hash]int{}, trackers: newTrackers(g, cfg.Only, cfg.MinMaxOnly, cfg.Device == nil),
 		base: &Stats{Model: cfg.Model, Preprocess: cfg.Preprocess, Sources: union(cfg.Sources, nil), Seed: cfg.Seed}}
 	if old := cfg.Resume; old != nil {
+		if cfg.Coverage != nil {
+			cfg.Coverage.again = true
+		}
 		if err := sameOrigin(r.base, old); err != nil {
 			return nil, fmt.Errorf("calibrate: statistics to resume from: %w", err)
 		}
@@ -390,7 +395,12 @@ func (w *hostWorker) observe(ctx context.Context, b *batch) error {
 	}
 	watch.forward()
 	v := &viewer{run: r, group: b.group, seen: seen, watch: &watch}
-	_, err = w.runner.Run(ctx, feeds, &exec.Hooks{Wants: v.wantsWhole, Output: v.whole, Looks: v.looks, Look: v.look, Looked: v.looked})
+	hooks := &exec.Hooks{Wants: v.wantsWhole, Output: v.whole, Looks: v.looks, Look: v.look, Looked: v.looked}
+	if c := r.cfg.Coverage; c != nil {
+		hooks.Wants = func(id graph.ValueID) bool { return v.wantsWhole(id) || c.wants(id) }
+		hooks.Input, hooks.Chose = c.input, c.chose
+	}
+	_, err = w.runner.Run(ctx, feeds, hooks)
 	watch.looked(time.Duration(v.looking.Load()), max(r.threads, 1))
 	if err != nil {
 		return unstaged(err)

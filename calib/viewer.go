@@ -43,7 +43,7 @@ func (v *viewer) wantsWhole(id graph.ValueID) bool {
 
 // whole observes an output that is wanted whole.
 func (v *viewer) whole(n *graph.Node, i int, t *tensor.Tensor) error {
-	if t.DType != tensor.Float32 {
+	if t.DType != tensor.Float32 || !v.wantsWhole(n.Outputs[i]) {
 		return nil
 	}
 	v.watch.observe()

@@ -16,7 +16,6 @@ type Doctor struct {
 	pre      *plan.Preprocess
 	g        *graph.Graph // nil: not known
 	inputs   []*inputFacts
-	coverage *coverage
 	seen     map[[32]byte]string
 	samples  int
 	repeated int
@@ -37,7 +36,8 @@ type inputFacts struct {
 	mean, m2      float64      // Welford and Chan
 	lo, hi        float64
 	whole         bool // all elements are whole numbers
-	constant      int  // samples of a single value
+	constant      int  // samples of a single value, which have several elements
+	single        int  // samples of one element
 	rolled        bool // it is a state, which begins with zeros
 	firstConstant string
 	first         *firstConv // nil where the model says nothing about its input
@@ -47,7 +47,7 @@ type inputFacts struct {
 // statistics of the batch normalisation tell what the first convolution saw in training. With a nil g this comparison is left
 // out. pre may be nil.
 func NewDoctor(spec InputSpec, g *graph.Graph, pre *plan.Preprocess) *Doctor {
-	d := &Doctor{pre: pre, g: g, seen: map[[32]byte]string{}, coverage: newCoverage(g)}
+	d := &Doctor{pre: pre, g: g, seen: map[[32]byte]string{}}
 	for _, in := range spec {
 		f := &inputFacts{in: in, lo: math.Inf(1), hi: math.Inf(-1), whole: true}
 		if g != nil && in.DType == tensor.Float32 {
@@ -69,7 +69,6 @@ func (d *Doctor) Observe(s *exec.Sample) {
 	} else {
 		d.seen[s.Hash] = s.Name
 	}
-	d.coverage.observe(s)
 	for _, f := range d.inputs {
 		t := s.Feeds[f.in.Name]
 		if t == nil {
@@ -125,6 +124,9 @@ func (f *inputFacts) observe(t *tensor.Tensor, name string) {
 	f.n += n
 	f.mean += delta * n / f.n
 	f.lo, f.hi = min(f.lo, lo), max(f.hi, hi)
+	if len(x) == 1 {
+		f.single++
+	}
 	if lo == hi && n == float64(len(x)) && len(x) > 1 && !f.rolled {
 		if f.constant == 0 {
 			f.firstConstant = name
@@ -140,9 +142,12 @@ func (f *inputFacts) observe(t *tensor.Tensor, name string) {
 var unseen = map[string]bool{RuleEmpty: true, RuleUnread: true, RuleBranch: true}
 
 // Warnings are the findings in the form that other warnings have; Value is the number a warning hinges on.
-func (d *Doctor) Warnings() []Warning {
+func (d *Doctor) Warnings() []Warning { return Warnings(d.Findings()) }
+
+// Warnings are findings in the form that other warnings have.
+func Warnings(findings []Finding) []Warning {
 	var list []Warning
-	for _, f := range d.Findings() {
+	for _, f := range findings {
 		if unseen[f.Rule] || f.Rule == RuleConstant && f.Level == Fault {
 			f.Text += "; " + f.Fix
 		}
@@ -161,7 +166,7 @@ func (d *Doctor) Findings() []Finding {
 	for _, f := range d.inputs {
 		list = append(list, f.findings(d)...)
 	}
-	return append(list, d.coverage.findings()...)
+	return list
 }
 
 func (f *inputFacts) findings(d *Doctor) []Finding {
@@ -182,6 +187,14 @@ func (f *inputFacts) findings(d *Doctor) []Finding {
 	f.notFinite(d, say, becomes)
 	if f.n == 0 {
 		return list
+	}
+	if f.single > 1 && f.single == f.filled && f.lo == f.hi && !f.rolled {
+		say(RuleConstant, float64(f.single), "every element is %g in all of %d samples", f.lo, f.single)
+		if f.lo == 0 {
+			becomes(Fault, d.record(f)+"samples in which it varies: no range behind it is known otherwise")
+		} else {
+			becomes(Hint, "record samples in which it varies, unless the model never gets anything else")
+		}
 	}
 	if f.constant > 0 {
 		say(RuleConstant, float64(f.constant), "the input is constant in %d of %d samples (first: %s)", f.constant, d.samples, f.firstConstant)

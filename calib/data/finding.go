@@ -40,10 +40,16 @@ var fixes = map[string]string{
 	RuleColours:   "--preprocess with the other channel_order",
 	RuleNotFinite: "mend or remove these samples",
 	RuleUnread:    "calibrate on samples that read the rest too: ranges behind it are those of what was read",
-	RuleBranch: "record samples that take it: ranges behind it are those of one branch; if it never is taken, " +
+	RuleBranch: "record samples that take it: ranges behind it are those of the other way; if it never is taken, " +
 		"fix what decides it (qwb bind)",
+	RuleEmpty:      "record samples in which it has some: no range behind it is known otherwise",
 	RuleOutlier:    "look at this sample: its range becomes that of all",
 	RuleNormalised: "--preprocess with what the model was trained with; qwb doctor with --labels tries the presets",
+}
+
+// NewFinding is a finding with the cure of its rule.
+func NewFinding(rule, level, node string, value float64, format string, args ...any) Finding {
+	return finding(rule, level, node, value, format, args...)
 }
 
 func finding(rule, level, node string, value float64, format string, args ...any) Finding {

@@ -53,6 +53,9 @@ type Hooks struct {
 	Looks func(v graph.ValueID) bool
 	// Looked, if not nil, is called when Look has seen all of an output, on the goroutine that runs the graph, in order of execution.
 	Looked func(n *graph.Node, i int) error
+	// Chose is called when an If, Loop or Scan of the graph, or of a graph inside, has run: way is 0 or 1 of an If whose condition was
+	// false or true, else how many iterations there were. n may belong to a graph inside. Hooks with Chose alone see no values.
+	Chose func(n *graph.Node, way int)
 	// Step is called before a step runs (done false) and after it has (done true): to measure. n is the node that computes;
 	// fused, known when it has, are the nodes whose results it computed as well, in their order, which have no steps of their
 	// own. The slice is valid during the call. Hooks with Step alone see no values and change nothing about how a run is

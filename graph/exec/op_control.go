@@ -24,11 +24,12 @@ func buildIf(n *graph.Node, _ int64) (evalFunc, error) {
 		if !ok || len(cond) != 1 {
 			return fmt.Errorf("condition %s", c.in(0).Type())
 		}
-		name := "else_branch"
+		name, way := "else_branch", 0
 		if cond[0] {
-			name = "then_branch"
+			name, way = "then_branch", 1
 		}
 		outs, err := c.run.inner(c.step, n.Attr(name).G).Run(c.run.ctx, nil, nil)
+		c.chose(way)
 		for i, t := range outs {
 			c.own(i, t)
 		}
@@ -46,8 +47,15 @@ func (r *runnerState) inner(st *step, g *graph.Graph) *Runner {
 		r.inners[s] = newRunner(s)
 		r.inners[s].outer = r.visible
 	}
-	r.inners[s].limit, r.inners[s].handed = r.mem.limit-r.mem.held, r.handed
+	r.inners[s].limit, r.inners[s].handed, r.inners[s].chosen = r.mem.limit-r.mem.held, r.handed, r.chosen
 	return r.inners[s]
+}
+
+// chose tells who wants to know which way an operator with graphs inside went.
+func (c *call) chose(way int) {
+	if c.run.chosen != nil {
+		c.run.chosen(c.node, way)
+	}
 }
 
 // visible returns the value called name as a subgraph of this graph sees it: a handle without tensor if there is none.

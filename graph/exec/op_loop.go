@@ -71,6 +71,7 @@ func runLoop(c *call, g *graph.Graph, carried int) error {
 			}
 		}
 	}
+	c.chose(b.count)
 	for k := range c.outs {
 		switch {
 		case k >= carried:

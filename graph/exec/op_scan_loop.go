@@ -159,6 +159,7 @@ func (s *scan) over(b *body, states, xs []*tensor.Tensor, length, room int) ([]*
 			}
 		}
 	}
+	b.c.chose(length)
 	return states, stacks, nil
 }
 

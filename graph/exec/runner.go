@@ -54,6 +54,7 @@ type runnerState struct {
 	chain    []link                   // what the step in progress computes of its followers' work
 	ctx      context.Context          // of the run in progress
 	outer    func(name string) handle // values of the enclosing graphs, in a subgraph
+	chosen   func(n *graph.Node, way int)
 	inners   map[*Session]*Runner
 	views    []*tensor.Tensor
 	nview    int
@@ -114,7 +115,12 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 		}
 		keep = func(v graph.ValueID) bool { return list[v] }
 	}
-	r.reset(hooks, keep)
+	if r.reset(hooks, keep); r.outer == nil {
+		r.chosen = nil
+		if hooks != nil {
+			r.chosen = hooks.Chose
+		}
+	}
 	defer r.release()
 	shapes, err := r.feed(feeds)
 	if err != nil {

@@ -208,13 +208,13 @@ func observeImported(ctx context.Context, j *open.Job, im *qdq.Imported, m *open
 		return nil, err
 	}
 	float := m.WithGraph(im.Graph)
-	stats, doctor, err := calibrate.Observe(ctx, j, &open.Model{Model: float, Path: m.Path, Digest: m.Digest}, set, pre,
+	stats, warnings, err := calibrate.Observe(ctx, j, &open.Model{Model: float, Path: m.Path, Digest: m.Digest}, set, pre,
 		calib.Config{Threads: o.Threads,
 			Memory: o.Memory - o.Data.Memory, Warn: j.WarnAbout, Model: m.Digest, Preprocess: key, Seed: o.Data.Seed})
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range doctor.Warnings() {
+	for _, w := range warnings {
 		j.WarnAbout(w)
 	}
 	return stats, nil

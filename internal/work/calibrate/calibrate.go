@@ -372,11 +372,11 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 			cfg.Resume = old
 		}
 	}
-	stats, doctor, err := Observe(ctx, j, m, set, pre, cfg)
+	stats, warnings, err := Observe(ctx, j, m, set, pre, cfg)
 	// The earlier statistics may hold samples that are not in the data any more, or tensors that this version has no more.
 	if err == nil && stats.Samples() != set.Len() || cfg.Resume != nil && errors.Is(err, calib.ErrOtherForm) {
 		cfg.Resume = nil
-		stats, doctor, err = Observe(ctx, j, m, set, pre, cfg)
+		stats, warnings, err = Observe(ctx, j, m, set, pre, cfg)
 	}
 	if errors.Is(err, context.Canceled) && stats != nil && stats.Samples() > 0 {
 		return nil, keep(j, stats, set.Len(), file, err)
@@ -394,7 +394,7 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 		res.Check = c
 		j.Detail("calibrate: on the first sample the statistics of %d of %d tensors are those of the processor", c.Equal, c.Tensors)
 	}
-	for _, w := range doctor.Warnings() {
+	for _, w := range warnings {
 		j.WarnAbout(w)
 		res.Warnings = append(res.Warnings, w)
 	}
@@ -434,7 +434,7 @@ func keep(j *open.Job, stats *calib.Stats, of int, file string, err error) error
 }
 
 func Observe(ctx context.Context, j *open.Job, m *open.Model, set *data.Set, pre plan.Preprocess,
-	cfg calib.Config) (*calib.Stats, *data.Doctor, error) {
+	cfg calib.Config) (*calib.Stats, []tqc.Warning, error) {
 	tick, finish := j.Progress("calibrate", set.Len())
 	defer finish()
 	cfg.Progress = func(done, _ int) {
@@ -443,8 +443,12 @@ func Observe(ctx context.Context, j *open.Job, m *open.Model, set *data.Set, pre
 		}
 	}
 	doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Loaded, &pre)
+	cfg.Coverage = calib.NewCoverage(m.Graph)
 	stats, err := calib.Run(ctx, m.Graph, &samples.Watched{Iterator: set.Iterator(), See: doctor.Observe}, cfg)
-	return stats, doctor, m.Named("calibrate", err)
+	if err != nil {
+		return stats, nil, m.Named("calibrate", err)
+	}
+	return stats, append(doctor.Warnings(), data.Warnings(cfg.Coverage.Findings(stats))...), nil
 }
 
 // planOf writes down what follows from a plan's decisions. Everything in it follows from the model, the statistics and the decisions,

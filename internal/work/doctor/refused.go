@@ -31,8 +31,10 @@ func (d *doctor) refused(ctx context.Context, names []string) error {
 		}
 	}
 	var stats *calib.Stats
+	var cover *calib.Coverage
 	run := func(samples exec.Iterator) (err error) {
-		stats, err = calib.Run(ctx, g, samples, calib.Config{MinMaxOnly: true, Threads: d.o.Threads})
+		cover = calib.NewCoverage(g)
+		stats, err = calib.Run(ctx, g, samples, calib.Config{MinMaxOnly: true, Threads: d.o.Threads, Coverage: cover})
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -61,6 +63,9 @@ func (d *doctor) refused(ctx context.Context, names []string) error {
 	}
 	if rest.n == mostRun && d.set.Len() > mostRun+len(names) {
 		d.Note("doctor: the model was run on %d of %d samples", mostRun+len(tried), d.set.Len())
+	}
+	if stats != nil {
+		d.add(cover.Findings(stats)...)
 	}
 	return d.infinite(ctx, g, stats, rest.n, names)
 }
