@@ -265,6 +265,11 @@ func (p *Project) Inspect(ctx context.Context) (*analysis.Inspection, []tqc.Warn
 	return in(ctx, p, func(j *open.Job) (*analysis.Inspection, error) { return j.Inspect(ctx, p.Model) })
 }
 
+// Support says where each operator of the model runs on a platform, and why, as far as that is known without the engine.
+func (p *Project) Support(ctx context.Context, platform string) (*analysis.Support, []tqc.Warning, error) {
+	return in(ctx, p, func(j *open.Job) (*analysis.Support, error) { return workexport.Support(ctx, j, p.Model, platform) })
+}
+
 // Run executes the model once as it is and writes its outputs.
 func (p *Project) Run(ctx context.Context, o RunOptions) (*RunResult, []tqc.Warning, error) {
 	ctx = exec.Doing(ctx, exec.Running)

@@ -92,6 +92,7 @@ type Inspection struct {
 	Roofline    *Roofline      `json:"roofline,omitempty"`
 	Unsupported []Unsupported  `json:"unsupported"`
 	Platforms   []PlatformInfo `json:"platforms"`
+	Support     *Support       `json:"support,omitempty"` // where operators run on the platform that was asked for
 }
 
 // Inspect describes a graph with inferred shapes, which it does not change: nodes in canonical order, operators sorted by the

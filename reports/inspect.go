@@ -49,7 +49,9 @@ func InspectText(w io.Writer, r *analysis.Inspection, nodes bool) error {
 		}
 		t.end()
 	}
-	if len(r.Platforms) > 0 {
+	if r.Support != nil {
+		supportTables(t, r.Support, nodes)
+	} else if len(r.Platforms) > 0 {
 		share := "MACs in INT8"
 		if r.Open > 0 {
 			share = "of the counted MACs"

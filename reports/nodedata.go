@@ -12,11 +12,12 @@ import (
 type nodeData struct {
 	Name       string              `json:"name"`
 	Results    map[string]nodeCell `json:"results"`
-	Thresholds []nodeLimit         `json:"thresholds"`
+	Thresholds []nodeLimit         `json:"thresholds,omitempty"`
 }
 
 type nodeCell struct {
-	Value float64 `json:"value"`
+	Value any    `json:"value"` // a number, or a word that has a color of its own
+	Color string `json:"bgColor,omitempty"`
 }
 
 type nodeLimit struct {
@@ -37,11 +38,29 @@ func NodeData(w io.Writer, r *analysis.Report) error {
 	most := 1.0
 	for _, g := range r.Graphwise {
 		if v := g.NSR; v >= 0 && v <= 1e300 {
-			d.Results[g.Tensor] = nodeCell{v}
+			d.Results[g.Tensor] = nodeCell{Value: v}
 			most = max(most, v)
 		}
 	}
 	d.Thresholds = append(d.Thresholds, nodeLimit{most, worst})
+	return d.write(w)
+}
+
+// placed are the colors of where operators run.
+var placed = map[analysis.Where]string{analysis.WhereInteger: "rgb(200, 230, 201)", analysis.WhereFloat: "rgb(255, 249, 196)",
+	analysis.WhereHost: "rgb(255, 204, 128)", analysis.WhereShape: "rgb(224, 224, 224)", analysis.WhereUnsupported: worst,
+	analysis.WhereUnknown: "rgb(206, 147, 216)"}
+
+// SupportData writes where every operator runs on a target as node data of Model Explorer, with the reason.
+func SupportData(w io.Writer, s *analysis.Support) error {
+	d := nodeData{Name: "qwb: where operators run, " + s.Platform, Results: map[string]nodeCell{}}
+	for _, n := range s.Nodes {
+		d.Results[n.Tensor] = nodeCell{string(n.Where) + " (" + n.Rule + ")", placed[n.Where]}
+	}
+	return d.write(w)
+}
+
+func (d *nodeData) write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", " ")
 	return e.Encode(d)

@@ -3,6 +3,7 @@ package main
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,11 @@ var keys = []struct {
 		"inputs[]":  {"name", "dtype", "shape"},
 		"outputs[]": {"name", "dtype", "shape"},
 		"nodes[]":   {"name", "op", "inputs", "outputs", "shape", "macs", "bytes", "intensity"},
+	}},
+	{[]string{"inspect", "m.onnx", "--platform", "onnxruntime", "--model-explorer", "where.json"}, map[string][]string{
+		"support":          {"platform", "format", "engine", "profile", "known", "tried", "counts", "nodes"},
+		"support.counts[]": {"where", "nodes", "macs"},
+		"support.nodes[]":  {"node", "op", "tensor", "where", "rule", "reason", "macs"},
 	}},
 	{[]string{"calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8"}, map[string][]string{
 		"": {"plan", "stats", "samples", "seconds", "forward_seconds", "peak_rss_bytes", "warnings"},
@@ -61,10 +67,16 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// parts returns the object itself, or the objects of one of its lists, of which there has to be one.
+// parts returns the object itself, an object in it, or the objects of a list in it, of which there has to be one.
 func parts(t *testing.T, o map[string]any, at string) []map[string]any {
+	if in, rest, deeper := strings.Cut(at, "."); deeper {
+		return parts(t, o[in].(map[string]any), rest)
+	}
 	if at == "" {
 		return []map[string]any{o}
+	}
+	if !strings.HasSuffix(at, "[]") {
+		return []map[string]any{o[at].(map[string]any)}
 	}
 	list, ok := o[at[:len(at)-2]].([]any)
 	require.Truef(t, ok && len(list) > 0, "%s is %v", at, o[at[:len(at)-2]])

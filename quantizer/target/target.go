@@ -256,22 +256,32 @@ func (t *Target) Reduces(g *graph.Graph, id graph.NodeID) bool {
 	return op != nil && len(op.Reduced) > 0 && !slices.ContainsFunc(op.Reduced, func(c Condition) bool { return !c.Holds(g, n) })
 }
 
-// Supports reports whether node id may run on integers as far as the node by itself tells; the error is the reason why not.
+// Obstacle is why a target has no integers for a node, whatever is decided. Rule is the name of the condition that does not hold, or one of
+// no-row, moves-only and gemm-rank.
+type Obstacle struct{ Rule, Text string }
+
+func (o *Obstacle) Error() string { return o.Text }
+
+func obstacle(rule, format string, a ...any) error {
+	return &Obstacle{rule, fmt.Sprintf(format, a...)}
+}
+
+// Supports reports whether node id may run on integers as far as the node by itself tells; the error is an *Obstacle.
 func (t *Target) Supports(g *graph.Graph, id graph.NodeID) (*Op, error) {
 	n := g.Node(id)
 	op := t.Op(n)
 	if op == nil {
-		return nil, fmt.Errorf("%s stays float on %s", n.Op, t.Name)
+		return nil, obstacle("no-row", "%s stays float on %s", n.Op, t.Name)
 	}
 	if n.Operator() != nil && !g.Passive(id) {
-		return nil, fmt.Errorf("%s does not only move or select elements here", n.Op)
+		return nil, obstacle("moves-only", "%s does not only move or select elements here", n.Op)
 	}
 	if n.Op == "Gemm" && g.GemmRank(n) > 2 && !slices.ContainsFunc(t.Ops, func(o Op) bool { return o.Type == "MatMul" }) {
-		return nil, fmt.Errorf("a Gemm of more than two axes is a MatMul and an Add, and MatMul stays float on %s", t.Name)
+		return nil, obstacle("gemm-rank", "a Gemm of more than two axes is a MatMul and an Add, and MatMul stays float on %s", t.Name)
 	}
 	for _, c := range op.Needs {
 		if !c.Holds(g, n) {
-			return nil, fmt.Errorf("%s %s", n.Op, c.Otherwise)
+			return nil, obstacle(c.Name, "%s %s", n.Op, c.Otherwise)
 		}
 	}
 	return op, nil

@@ -777,6 +777,7 @@ declare namespace Core {
     roofline?: Roofline | null;
     unsupported: Unsupported[];
     platforms: PlatformInfo[];
+    support?: Support | null;
   }
 
   interface IntegersAdded {
@@ -1026,6 +1027,16 @@ declare namespace Core {
     why: string;
     fused?: string;
     slots?: SlotSetting[];
+  }
+
+  interface NodeSupport {
+    node: string;
+    op: string;
+    tensor: string;
+    where: string;
+    rule: string;
+    reason: string;
+    macs: number;
   }
 
   interface NotFinite {
@@ -1652,6 +1663,20 @@ declare namespace Core {
     picture_b: Picture | null;
   }
 
+  interface Support {
+    platform: string;
+    format: string;
+    engine: string;
+    profile: string;
+    known: boolean;
+    unread?: string;
+    tried: boolean;
+    untried?: string;
+    counts: WhereCount[];
+    nodes: NodeSupport[];
+    refused?: string[];
+  }
+
   interface SweepResult {
     rows: Row[];
     skipped: Skipped[];
@@ -2008,6 +2033,12 @@ declare namespace Core {
     code_lo: number;
     code_hi: number;
     of: number;
+  }
+
+  interface WhereCount {
+    where: string;
+    nodes: number;
+    macs: number;
   }
 
   interface Work {

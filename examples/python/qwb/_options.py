@@ -44,7 +44,9 @@ OPTIONS = {
     },
     "inspect": {
         "device": "with --roofline: the peak speed of the machine of this device file (YAML), instead of this machine's",
+        "model_explorer": "with --platform: write where operators run as node data of Model Explorer (JSON)",
         "nodes": "also list every node",
+        "platform": "say where each operator runs on this target: trt_int8, onnxruntime, openvino_int8, pow2_int8, tflite_int8, tflite_16x8, ncnn_int8, mnn_int8, qnn, aimet, snpe, rknn_int8, tengine_int8, ascend_int8, ppl_cuda_int8, ppl_dsp_int8, ppl_dsp_ti_int8, metax_int8_t, metax_int8_c, graphcore_fp8, trt10_int8, trt11_int8, trt_fp8, espdl_int8, espdl_int8_s3, espdl_int8_c, espdl_int16, espdl_int16_s3, espdl_int16_c, xint8, fpga_int8, nxp_int8",
         "plot": "with --roofline: draw the operators below what the machine can do at most",
         "roofline": "measure the peak speed of this machine; show for each node if compute or memory limits it, and the possible speedup of INT8",
         "threads": "number of threads for --roofline",

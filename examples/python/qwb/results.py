@@ -87,6 +87,27 @@ class Operator(Result):
     intensity: Optional[float] = None
 
 
+class OperatorSupport(Result):
+    """Where an operator runs on a target (integer, float, host, shape, unsupported, unknown), and by which rule."""
+    node: Optional[str] = None
+    op: Optional[str] = None
+    tensor: Optional[str] = None
+    where: Optional[str] = None
+    rule: Optional[str] = None
+    reason: Optional[str] = None
+    macs: Optional[int] = None
+
+
+class Support(Result):
+    platform: Optional[str] = None
+    format: Optional[str] = None
+    engine: Optional[str] = None
+    profile: Optional[str] = None
+    known: Optional[bool] = None
+    tried: Optional[bool] = None
+    nodes: Optional[List[OperatorSupport]] = None
+
+
 class Inspection(Result):
     model: Optional[str] = None
     opset: Optional[int] = None
@@ -96,6 +117,7 @@ class Inspection(Result):
     parameters: Optional[int] = None
     macs: Optional[int] = None
     unsupported: Optional[list] = None
+    support: Optional[Support] = None
 
 
 class Calibration(Result):

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"qwb/calib"
-	"qwb/graph"
 	"qwb/graph/tensor"
 	workexport "qwb/internal/work/export"
 	"qwb/internal/work/open"
@@ -27,7 +26,7 @@ import (
 // yet: refused asks again.
 func writable(ctx context.Context, j *open.Job, m *open.Model, before *plan.Plan, t *target.Target, o Options, g Given,
 	steps *recipe.Steps) error {
-	sample := zeros(m.Graph)
+	sample := workexport.Zeros(m.Graph)
 	if sample == nil || g.Stats != nil || len(o.Merge) > 0 || len(o.Data.Paths) == 0 {
 		return nil
 	}
@@ -65,7 +64,7 @@ func writable(ctx context.Context, j *open.Job, m *open.Model, before *plan.Plan
 // refused refuses a plan that the platform's format has no form for before it is written. Statistics that were observed for it are kept.
 func refused(ctx context.Context, j *open.Job, m *open.Model, out *planning.Derived, t *target.Target, stats *calib.Stats,
 	o Options) error {
-	sample := zeros(m.Graph)
+	sample := workexport.Zeros(m.Graph)
 	if kept := stats.Kept(); len(kept) > 0 {
 		sample = kept[0].Feeds
 	}
@@ -133,31 +132,4 @@ func warnUntouched(j *open.Job, out *planning.Derived, t *target.Target) {
 	if !slices.Contains(j.Warnings, w) {
 		j.WarnAbout(w)
 	}
-}
-
-// zeros are inputs of zeros; nil where the model leaves other sizes open than that of a batch.
-func zeros(g *graph.Graph) map[string]*tensor.Tensor {
-	feeds := map[string]*tensor.Tensor{}
-	for _, v := range g.Inputs {
-		val := g.Value(v)
-		if val.Const != nil {
-			continue
-		}
-		shape := make([]int, len(val.Shape))
-		for i, d := range val.Shape {
-			switch {
-			case d.Known():
-				shape[i] = int(d.N)
-			case i == 0:
-				shape[i] = 1
-			default:
-				return nil
-			}
-		}
-		if val.Shape == nil || tensor.Count(shape) > 1<<28 {
-			return nil
-		}
-		feeds[val.Name] = tensor.New(val.DType, shape...)
-	}
-	return feeds
 }

@@ -24,9 +24,8 @@ const triedBytes = 256 << 20
 // is left behind. Large networks are not tried, and no platform from a file that names no format: whoever has one may not want the usual
 // one.
 func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, sample map[string]*tensor.Tensor, threads int) error {
-	f, err := export.ForPlatform(j.Catalog.Formats, p.Plan.Platform, p.Target.Format)
-	unnamed := err == nil && f.Targets == nil && p.Target.Format == "" && !target.IsBuiltin(p.Target.Name)
-	if err != nil || unnamed || export.WeightBytes(p.Graph) > triedBytes {
+	f := usual(j, p.Target)
+	if f == nil || export.WeightBytes(p.Graph) > triedBytes {
 		return nil
 	}
 	quiet := *j.Project
@@ -65,6 +64,15 @@ func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, sample map[s
 	})
 }
 
+// usual is the format that plans of a platform usually have, nil where it is not known which that is.
+func usual(j *open.Job, t *target.Target) *export.Format {
+	f, err := export.ForPlatform(j.Catalog.Formats, t.Name, t.Format)
+	if err != nil || f.Targets == nil && t.Format == "" && !target.IsBuiltin(t.Name) {
+		return nil
+	}
+	return f
+}
+
 // sizesOf are the options of a format with the sizes that a sample has where the model leaves them open, the batch excepted.
 func sizesOf(f *export.Format, g *graph.Graph, sample map[string]*tensor.Tensor) map[string]string {
 	var list []string
@@ -80,4 +88,31 @@ func sizesOf(f *export.Format, g *graph.Graph, sample map[string]*tensor.Tensor)
 		return nil
 	}
 	return map[string]string{export.OpenSizes.Name: strings.Join(slices.Compact(list), ",")}
+}
+
+// Zeros are inputs of zeros; nil where the model leaves other sizes open than that of a batch.
+func Zeros(g *graph.Graph) map[string]*tensor.Tensor {
+	feeds := map[string]*tensor.Tensor{}
+	for _, v := range g.Inputs {
+		val := g.Value(v)
+		if val.Const != nil {
+			continue
+		}
+		shape := make([]int, len(val.Shape))
+		for i, d := range val.Shape {
+			switch {
+			case d.Known():
+				shape[i] = int(d.N)
+			case i == 0:
+				shape[i] = 1
+			default:
+				return nil
+			}
+		}
+		if val.Shape == nil || tensor.Count(shape) > 1<<28 {
+			return nil
+		}
+		feeds[val.Name] = tensor.New(val.DType, shape...)
+	}
+	return feeds
 }
