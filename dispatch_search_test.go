@@ -85,6 +85,40 @@ func TestSearchClaimsWhatHolds(t *testing.T) {
 	derivesAgain(t, p)
 }
 
+// A set may have no more work than MaxWork allows; where none does, that is why nothing is claimed. Half of the work is not refused, nor is
+// any where a set needs less. With few samples the halves take turns.
+func TestSearchKeepsToTheWorkAllowed(t *testing.T) {
+	ctx := context.Background()
+	for _, samples := range []int{40, 160} {
+		p := searching(t, samples)
+		whole := get(t, p, p.Plan)
+		o := nsrBudget(0.4 * otherNSR(t, p).NSR)
+		none := 0.0
+		o.MaxWork = &none
+		r, _, err := p.Dispatch(ctx, o)
+		require.ErrorAs(t, err, new(CheckError))
+		require.ErrorContains(t, err, "no set with at most 0 % more work meets an NSR of at most")
+		require.Empty(t, r.FP32)
+		require.Equal(t, string(whole), string(get(t, p, p.Plan)))
+
+		free, _, err := p.Dispatch(ctx, nsrBudget(o.Budget.At))
+		require.NoError(t, err)
+		more := 100 * (free.Cost.After.Work()/free.Cost.Before.Work() - 1)
+		require.Positive(t, more)
+		_, _, err = p.Dispatch(ctx, DispatchOptions{Reset: true, Threads: 2})
+		require.NoError(t, err)
+		enough := more + 1e-6
+		o.MaxWork = &enough
+		r, _, err = p.Dispatch(ctx, o)
+		require.NoError(t, err)
+		require.True(t, r.Claimed)
+		require.LessOrEqual(t, r.Cost.After.Work(), free.Cost.Before.Work()*(1+enough/100))
+		for _, point := range r.Points {
+			require.LessOrEqual(t, point.MACs, free.Points[0].MACs+int64(free.Cost.Before.Work()*enough/300)+1, "nothing dearer is tried")
+		}
+	}
+}
+
 // The number of threads changes nothing that a search finds.
 func TestSearchWithAnyNumberOfThreads(t *testing.T) {
 	var plans [][]byte

@@ -25,8 +25,8 @@ type Placement struct {
 	Borders int     // tensors that cross between INT8 and float
 	// Chosen has the option that each unit gets in the end: a unit may be taken along by others.
 	Chosen []int
-	// Float says that nothing is quantized: nothing is lost and nothing won.
-	Float bool
+	// Barred says that it is not to be tried: nothing is quantized, so that nothing is lost and nothing won, or it costs too much work.
+	Barred bool
 	// Formats says how many units have which option, where there are others than float; else nil.
 	Formats map[string]int
 }
@@ -74,6 +74,8 @@ type SearchConfig struct {
 	Evaluate func(ctx context.Context, choice []int) (*Trial, error)
 	Start    *Trial // of the first options on the fitting samples
 	Goal     Goal
+	// Bounded says that placements may be barred because they cost too much work: the search then begins with the most that is allowed.
+	Bounded bool
 	// MaxEvaluations bounds the search, 0 for DefaultEvaluations.
 	MaxEvaluations int
 	// Metric turns an amount into the figure that people know, for Points; nil: it is that.
@@ -152,8 +154,13 @@ func (s *searcher) run(ctx context.Context) error {
 	}
 	s.outside = place.Cost - s.sum(as)
 	s.add(as, place, s.cfg.Start)
-	if len(as) == 0 || place.Float {
+	if len(as) == 0 || place.Barred {
 		return nil
+	}
+	if s.cfg.Bounded {
+		if err := s.dearest(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.narrow(ctx, s.aim, s.limit/2); err != nil {
 		return err
@@ -200,6 +207,41 @@ func (s *searcher) possible(margin int) bool {
 	return s.cfg.Goal.expected(none, margins[margin]) <= s.cfg.Goal.Limit
 }
 
+// dearest tries the choice that is predicted to lose least of those that are not barred, by bisection of a bound on the cost.
+func (s *searcher) dearest(ctx context.Context) error {
+	const steps = 24
+	lo, hi := s.sum(make([]int, len(s.cfg.Units))), 0.0
+	for _, u := range s.model.units() {
+		most := 0.0
+		for _, o := range u.Options {
+			most = max(most, o.Cost)
+		}
+		hi += most
+	}
+	var best []int
+	var where *Placement
+	for range steps {
+		next, err := assign.MinError(ctx, s.model.units(), (lo+hi)/2)
+		if err != nil {
+			return err
+		}
+		place, err := s.cfg.Place(ctx, next.Choice)
+		if err != nil {
+			return err
+		}
+		if place.Barred {
+			hi = min(next.Cost, (lo+hi)/2)
+			continue
+		}
+		lo, best, where = (lo+hi)/2, next.Choice, place
+	}
+	if best == nil {
+		return nil
+	}
+	_, err := s.try(ctx, best, where)
+	return err
+}
+
 // fallBack looks for a candidate that is surer than the one aimed at: with the first margin, or else with a fraction of its loss.
 func (s *searcher) fallBack(ctx context.Context) error {
 	if s.possible(0) {
@@ -223,7 +265,7 @@ func (s *searcher) fallBack(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if place.Float {
+		if place.Barred {
 			continue
 		}
 		if _, err := s.try(ctx, choice.Choice, place); err != nil {
@@ -288,7 +330,7 @@ func (s *searcher) narrow(ctx context.Context, margin, evaluations int) error {
 		if err != nil {
 			return err
 		}
-		if place.Float {
+		if place.Barred {
 			lo = next
 			continue
 		}
@@ -351,7 +393,7 @@ func (s *searcher) below(ctx context.Context, than *Point) (choice []int, place 
 		if err != nil {
 			return err
 		}
-		if _, known := s.seen[fmt.Sprint(p.Chosen)]; known || p.Cost >= than.Cost || p.Float {
+		if _, known := s.seen[fmt.Sprint(p.Chosen)]; known || p.Cost >= than.Cost || p.Barred {
 			return nil
 		}
 		if x := s.model.predict(p.Chosen); x < least {
@@ -468,7 +510,7 @@ func (s *searcher) candidates() (list []int) {
 		add(i)
 	}
 	for m := range margins {
-		if i := s.cheapest(m); i >= 0 && (m <= even || len(list) > 0) {
+		if i := s.cheapest(m); i >= 0 && (m <= even || len(list) > 0 || s.cfg.Bounded) {
 			add(i)
 		}
 	}

@@ -30,7 +30,7 @@ func newMixture(seed uint64, n int) *mixture {
 	}
 	m.Place = func(_ context.Context, choice []int) (*Placement, error) {
 		_, cost := m.outcome(choice)
-		return &Placement{Cost: cost, Chosen: slices.Clone(choice), Float: !slices.ContainsFunc(choice, func(k int) bool { return k != 2 })}, nil
+		return &Placement{Cost: cost, Chosen: slices.Clone(choice), Barred: !slices.ContainsFunc(choice, func(k int) bool { return k != 2 })}, nil
 	}
 	m.Evaluate = func(_ context.Context, choice []int) (*Trial, error) {
 		loss, _ := m.outcome(choice)

@@ -31,7 +31,7 @@ func newProblem(units []assign.Unit, limit func(start float64) float64, outcome 
 	p.Place = func(_ context.Context, choice []int) (*Placement, error) {
 		set := moved(choice)
 		_, macs, borders := outcome(set)
-		return &Placement{Cost: float64(macs), MACs: macs, Borders: borders, Chosen: slices.Clone(choice), Float: len(set) == len(units)}, nil
+		return &Placement{Cost: float64(macs), MACs: macs, Borders: borders, Chosen: slices.Clone(choice), Barred: len(set) == len(units)}, nil
 	}
 	p.Evaluate = func(_ context.Context, choice []int) (*Trial, error) {
 		x, _, _ := outcome(moved(choice))

@@ -36,7 +36,8 @@ func newDispatch(e *env) *cobra.Command {
   --fp32 SELECTORS   keep these in FP32: names, /regular expressions/ or type:Softmax, separated by commas. Earlier choices stay;
                      --reset drops them
   --auto             find the smallest set (least work in FP32, then fewest Q/DQ boundaries) that meets one budget: --max-nsr X or
-                     --min-cosine X at the outputs, or --max-drop PP of top-1 or another --metric on --data
+                     --min-cosine X at the outputs, or --max-drop PP of top-1 or another --metric on --data; with --max-work P
+                     at most P %% more work than the plan as it is
   --auto --formats F,...
                      find the cheapest choice of a format for each operator: --minimize macs, bytes or time (with --device FILE). With
                      --max-macs, --max-bytes or --max-time in place of a budget on the error, the one that loses least

@@ -27,6 +27,9 @@ func (o *Dispatch) Table(c *qwb.Catalog) Table {
 		{Name: "min-cosine", At: &o.MinCosine, Job: true, Help: "budget: smallest cosine similarity at the graph outputs, for example 0.999"},
 		{Name: "max-drop", At: &o.MaxDrop, Job: true,
 			Help: "budget: largest drop of top-1, or of --metric, on --data: in percentage points (pp) for metrics that are shares"},
+		{Name: "max-work", See: "dispatch.md", At: &o.MaxWork, Job: true,
+			Help: "with a budget on the error: how many `PERCENT` more work (multiply-accumulates; int8 counts 1, FP32 4) than the plan as it " +
+				"is the result may have"},
 		{Name: "force", At: &o.Force, Job: true, Help: "write what --auto found though no held-out samples confirm it"},
 		{Name: "formats", At: (*Commas)(&o.Formats), Job: true,
 			Help: "with --auto: formats that operators may get beside their own (fp32): fp32, fp16, int16, int8, int4, weights=int4-sym-g32, ..."},
@@ -67,6 +70,10 @@ func (o *Dispatch) Check() error {
 		return qwb.Usagef("dispatch needs --fp32 SELECTORS, --auto or --reset")
 	case !o.Auto && o.Force:
 		return qwb.Usagef("--force needs --auto")
+	case o.MaxWork != nil && !(*o.MaxWork >= 0):
+		return qwb.Usagef("--max-work %g: give a percentage, 0 or more", *o.MaxWork)
+	case o.MaxWork != nil && o.Budget == nil:
+		return qwb.Usagef("--max-work goes with a budget on the error: --auto and --max-nsr, --min-cosine or --max-drop")
 	case o.MaxDrop != nil && len(o.Data.Paths) == 0:
 		return qwb.Usagef("--max-drop needs --data and labels")
 	}

@@ -147,6 +147,7 @@ OPTIONS = {
         "max_nsr": "budget: largest noise-to-signal ratio (NSR) of the outputs, that of analyze and gate, for example 0.01",
         "max_plain_nsr": "budget: largest plain NSR, of the outputs as they are, behind a Softmax too",
         "max_time": "with --auto: the most time that a plan may cost, for example 2ms, or 80% of the plan as it is; the error is made small",
+        "max_work": "with a budget on the error: how many PERCENT more work (multiply-accumulates; int8 counts 1, FP32 4) than the plan as it is the result may have",
         "mem": "memory for stored activations, for example 512M or 4G",
         "metric": "NAME of what scores the outputs: top1, top5, f1, auc, miou, map, map50, voc-map, voc07-map, cer, wer, em, qa-f1, qa-em, spearman, cosine (docs/metrics.md)",
         "metric_cmd": "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample",

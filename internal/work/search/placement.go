@@ -71,7 +71,7 @@ func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement
 	}
 	integer, total := out.Assignment.Work()
 	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()),
-		Chosen: s.mix.Chosen(out.Derived, choice), Float: true}
+		Chosen: s.mix.Chosen(out.Derived, choice), Barred: true}
 	if p.Cost = float64(p.MACs); s.mixed() {
 		cost, err := analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
 		if err != nil {
@@ -83,9 +83,11 @@ func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement
 		}
 	}
 	for _, domain := range out.Set.Domains {
-		p.Float = p.Float && (domain == tqc.DomainFP32 || domain == tqc.DomainSOI)
+		p.Barred = p.Barred && (domain == tqc.DomainFP32 || domain == tqc.DomainSOI)
 	}
-	return p, nil
+	over, err := s.beyond(ctx, choice)
+	p.Barred = p.Barred || over
+	return p, err
 }
 
 // companions names the operators that go to float with a choice though they are not in it.

@@ -26,9 +26,12 @@ type Options struct {
 	Costing    Costing
 	DeviceFile string
 	MaxCost    *CostLimit
-	Data       open.DataOptions
-	Threads    int
-	Memory     int64 // for activations while ranking, for samples while searching
+	// MaxWork is by how many percent what a search finds for a Budget may have more work than the plan as it is, in multiply-accumulates
+	// weighted by their format (int8 1, fp32 4); nil: by any.
+	MaxWork *float64
+	Data    open.DataOptions
+	Threads int
+	Memory  int64 // for activations while ranking, for samples while searching
 }
 
 // Result is what dispatch --json prints.

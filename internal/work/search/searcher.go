@@ -65,6 +65,8 @@ type searcher struct {
 	places  map[string]*placed
 	asIs    bool    // the plan as it is holds
 	most    float64 // what the plan may cost, where that is the budget
+	room    float64 // the work that a choice may have; 0: any
+	barred  *bool   // a choice had more
 
 	samples   []*exec.Sample // nil: too many to keep
 	set       *data.Set
@@ -101,7 +103,7 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 		budget = *o.Budget
 	}
 	s := &searcher{Change: c, base: base.Decisions, o: o, budget: &budget, start: start, formats: formats, places: map[string]*placed{},
-		shared: new(sim.Constants), closing: func() {}}
+		shared: new(sim.Constants), barred: new(bool), closing: func() {}}
 	elapsed := c.Stopwatch()
 	found := &Found{Along: []string{}, Formats: []string{"int8"}, Budget: s.budget}
 	for _, f := range s.asked() {
@@ -126,6 +128,9 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 			s.most *= o.Costing.Of(cost, c.Derivation.Target)
 		}
 		found.Goal.Metric, found.Goal.Budget, found.Limit = o.Costing.name(), s.most, s.limited
+	}
+	if err := s.allow(); err != nil {
+		return nil, err
 	}
 	result.Found = found
 	tick, finish := c.Progress("search (evaluations)", 0)
@@ -272,7 +277,7 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why
 	case len(list) == 0 && s.asIs:
 		return nil, s.asIntegers(ctx, found)
 	case len(list) == 0:
-		return nil, refuse(fmt.Sprintf("%s is met with certainty by FP32 everywhere only", a(s.budget.said())), 0)
+		return nil, refuse(s.unmet(), 0)
 	}
 	if why != "" { // forced
 		best := &points[list[len(list)-1]]
@@ -313,7 +318,7 @@ func (s *searcher) choose(ctx context.Context, found *Found, result *Result, why
 // searched looks for sets on the fitting samples.
 func (s *searcher) searched(ctx context.Context) (*analysis.SearchResult, error) {
 	return analysis.Search(ctx, analysis.SearchConfig{Units: s.units, Place: s.place, Start: s.budget.trial(s.fit.start), Goal: s.goal,
-		Metric: s.budget.figure,
+		Metric: s.budget.figure, Bounded: s.room > 0,
 		Evaluate: func(ctx context.Context, choice []int) (*analysis.Trial, error) {
 			t, _, err := s.trial(ctx, s.fit, choice)
 			return t, err

@@ -35,7 +35,7 @@ func (s *searcher) takeTurns(ctx context.Context, found *Found, result *Result, 
 		if s.asIs {
 			return nil, s.asIntegers(ctx, found)
 		}
-		return nil, refuse(a(s.budget.said())+" is met with certainty by FP32 everywhere only", 0)
+		return nil, refuse(s.unmet(), 0)
 	}
 	asIs := *found
 	found.Claimed, found.Crossed = false, true
@@ -55,6 +55,13 @@ func (s *searcher) takeTurns(ctx context.Context, found *Found, result *Result, 
 			judged, choices = append(judged, h), append(choices, p.Choice)
 		}
 		choice := s.dearer(choices[0], choices[1])
+		over, err := s.beyond(ctx, choice)
+		if err != nil {
+			return nil, err
+		}
+		if over {
+			continue // the next ones are cheaper
+		}
 		var own half
 		for _, h := range []*sampleSide{s.fit, s.held} {
 			if _, own, err = s.trial(ctx, h, choice); err != nil {
@@ -79,6 +86,9 @@ func (s *searcher) takeTurns(ctx context.Context, found *Found, result *Result, 
 		*found = asIs
 		result.After = result.Before
 		return nil, s.asIntegers(ctx, found)
+	}
+	if last == nil {
+		return nil, refuse(s.unmet(), 0)
 	}
 	return s.concluded(ctx, found, last, missed, confirmed, refuse)
 }
