@@ -25,9 +25,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a page has for what a test waits for: so long that a machine which is busy decides nothing. Runs of models are among
-// it.
-const patience = 10 * time.Minute
+// patience is how long a page has for what a test waits for: long for a machine that is busy with other tests, too. running is for what
+// waits for a model that takes a minute.
+const (
+	patience = time.Minute
+	running  = 8 * time.Minute
+)
 
 // answer is how long the browser has for one thing that it is asked.
 const answer = 5 * time.Minute
@@ -146,7 +149,10 @@ type tab struct {
 }
 
 // open opens an address in a tab of its own, with a storage of its own. Whatever the page says on the console fails the test in the end.
-func open(t *testing.T, url string, l look) *tab {
+func open(t *testing.T, url string, l look) *tab { return opened(t, url, l, "") }
+
+// opened is open with a script that runs before those of the page.
+func opened(t *testing.T, url string, l look, before string) *tab {
 	t.Helper()
 	p := &tab{t: t, patience: patience}
 	ctx, end := chromedp.NewContext(browser, chromedp.WithNewBrowserContext(), chromedp.WithListener(p.hear))
@@ -162,7 +168,8 @@ func open(t *testing.T, url string, l look) *tab {
 		}
 	})
 	require.NoError(t, chromedp.Do(ctx)) // the first has no limit: its end would be that of the tab
-	p.do(ask(log.Enable, cdp.Empty{}), p.sized(l), chromedp.Navigate(url))
+	p.do(ask(log.Enable, cdp.Empty{}), ask(page.AddScriptToEvaluateOnNewDocument,
+		page.AddScriptToEvaluateOnNewDocumentParams{Source: before}), p.sized(l), chromedp.Navigate(url))
 	return p
 }
 

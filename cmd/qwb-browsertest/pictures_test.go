@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
@@ -83,7 +82,7 @@ func picturesOfMobileNet(t *testing.T) {
 	require.Equal(t, "mobilenet_v1.plan.json", plan)
 	command(t, dir, "analyze", plan, "--graphwise", "--layerwise", "--statistical", "--split", "--html", "r.html")
 	p := open(t, serve(t, dir, append(args, plan)...).url, paper)
-	p.patience = 8 * time.Minute // tuning takes two on an idle machine
+	p.patience = running // tuning takes two minutes on an idle machine
 	p.operators()
 	p.until(isMeasured) // the analysis above is shown
 	p.js(`all("[role=grid] [role=row], .tablehost tbody tr").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)

@@ -155,13 +155,18 @@ export async function startApp(client, host) {
   const bar = jobsBar(app), top = el("header", { class: "top" }), main = el("main", { id: "main", tabindex: "-1" });
   const usable = (v) => !v.usable || v.usable(app);
   const here = () => active === "network" && views.some((v) => v.of && v.key === side) ? side : active; // a pane counts as a view
-  const spine = makeSpine(app, { views, usable: (v) => Boolean(app.state) && usable(v), current: here,
-    show: (key) => app.state && show(key, true) });
+  const spine = makeSpine(app, { views, usable: (v) => app.state ? usable(v) : v !== droppedView && v !== languageView,
+    current: () => here() || placed("view"), show: (key) => {
+      if (active) return show(key, true);
+      place({ view: key }); // what is asked for before the plan is known is what is shown once it is
+      spine.update();
+    } });
   const line = makeStateLine(app, { progress: bar.now, busy: bar.busy });
   host.replaceChildren(el("a", { class: "skip", href: "#main", onclick: (e) => {
     e.preventDefault();
     main.focus();
   } }, "Skip to the view"), top, el("div", { class: "spine" }, spine.node, line.node), main, bar.node);
+  spine.update();
 
   // busy counts changes that are under way: undo and redo wait for them, or the second of two clicks would find another plan.
   function busy(step) {

@@ -15,8 +15,16 @@ export const adviceView = {
     const list = el("ol", { class: "advice" }), judged = el("div");
     host.append(judged, list);
 
+    let shown = "";
     function update() {
       const report = app.view && app.view.report, advice = report && report.advice;
+      const now = JSON.stringify([
+        app.state.revision,
+        app.view && app.view.stale,
+        report && [advice, report.headlines, report.together, slicesOf(report)],
+      ]);
+      if (now === shown) return; // what was tried in a card stays in it
+      shown = now;
       const parts = report && slicesOf(report).length ? el("div") : null;
       replace(judged, report && headlineList(report), parts && el("h3", null, "Parts of the outputs"), parts);
       if (parts) drawSlices(parts, report);

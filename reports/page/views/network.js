@@ -80,8 +80,8 @@ function drawBench(host, app) {
       sight: placed("zoom"), onSight: (zoom) => place({ zoom }), onColouring: (key) => place({ colour: key === "nsr" ? "" : key }) });
   }
   drawNetwork();
-  const off = app.selection.on((change) => {
-    if (change.what === "node" && app.selection.node && change.from !== "advice") side.show("inspector");
+  const off = app.selection.on((change) => { // who picks an operator wants to see it; the page's own choice takes no pane away
+    if (change.what === "node" && app.selection.node && !["start", "address", "advice"].includes(change.from)) side.show("inspector");
   });
   return {
     pane: (key) => side.show(key === "history" || key === "advice" ? planned ? key : "inspector" : "inspector"),
