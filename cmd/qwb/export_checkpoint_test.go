@@ -50,6 +50,17 @@ func TestCheckpointsAreExported(t *testing.T) {
 	}
 	assert.True(t, bytes.Equal(source, read(t, "m.llama2c-v0.bin")))
 
+	// What was written is a model for every command, with the config.json beside it where the format does not hold the shape.
+	write(t, "t.txt", []byte("a b c d e\n"))
+	for _, file := range []string{"m.q80.bin", "m.kuiper.bin", "m.gguf.gguf", "m.mllm.mllm"} {
+		o := done(t, "eval", file, "--text", "t.txt", "--mode", "sim", "--against", "m.bin", "--json").object(t)
+		assert.Less(t, o["kl"].(float64), 1.0, file) // mllm's embedding has 4 bits
+		done(t, "inspect", file)
+	}
+	require.NoError(t, os.Remove("m.mllm.config.json"))
+	fails(t, exitFailed, "the shape of its model has to stand in m.mllm.config.json or config.json beside it", "eval", "m.mllm.mllm", "--text",
+		"t.txt")
+
 	// A GGUF file brings its tokens along, into another one too.
 	done(t, "export", "m.gguf.gguf", "--format", "gguf", "-o", "again.gguf")
 	assert.True(t, bytes.Equal(read(t, "m.gguf.gguf"), read(t, "again.gguf")))

@@ -36,13 +36,13 @@ func TestTheWrongKindOfFile(t *testing.T) {
 		"m.plan.json": "this is a plan", "m.stats": "this is a file of statistics", "m.onnx": "this is an ONNX model",
 		"lm.bin": "this is a checkpoint of a language model", "lm.q80": "this is a checkpoint of a language model",
 		"lm.gguf": "this is a checkpoint of a language model", "hf": "this is a checkpoint of a language model",
-		"lm.kuiper": "this is a checkpoint of KuiperLLama", "lm.mllm": "this is a checkpoint of mllm",
-		"lm.inferllm": "this is a checkpoint of InferLLM",
+		"lm.kuiper": "this is a checkpoint of a language model", "lm.mllm": "this is a checkpoint of a language model",
+		"lm.inferllm": "this is a checkpoint of a language model",
 		"m.tflite":    "this is a TensorFlow Lite model.*qwb import|m.tflite: read tflite", "m.pt": "torch.onnx.export",
 		"pointer.onnx": "git lfs pull", "m.tuned.01234567.safetensors": "this is a file of tuned values",
 	}
-	never := []string{"lm.kuiper", "lm.mllm", "lm.inferllm", "m.tflite", "m.pt", "pointer.onnx", "m.stats", "m.tuned.01234567.safetensors"}
-	checkpoints := []string{"lm.bin", "lm.q80", "lm.gguf", "hf"}
+	never := []string{"m.tflite", "m.pt", "pointer.onnx", "m.stats", "m.tuned.01234567.safetensors"}
+	checkpoints := []string{"lm.bin", "lm.q80", "lm.gguf", "lm.kuiper", "lm.mllm", "lm.inferllm", "hf"}
 	wantModel := append([]string{"m.plan.json"}, never...)
 	wantPlan := append([]string{"m.onnx"}, never...)
 	wantLanguage := append([]string{"m.plan.json", "m.onnx"}, never...)

@@ -4,7 +4,6 @@ package kind
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -24,15 +23,12 @@ type Kind uint8
 const (
 	Unknown    Kind = iota
 	ONNX            // a model
-	Checkpoint      // a language model: llama2.c, GGUF, or a folder of Hugging Face
+	Checkpoint      // a language model: llama2.c, GGUF, KuiperLLama, mllm, InferLLM, or a folder of Hugging Face
 	Plan            // *.plan.json
 	Statistics      // *.stats
 	Overlay         // what qwb tune changed, *.tuned.*.safetensors
 	Shard           // statistics of a part of a data set
 	Grams           // Gram statistics, which qwb tune --shard wrote
-	Kuiper          // KuiperLLama version 3
-	MLLM            // mllm version 1
-	InferLLM
 	TFLite
 	PNNX    // or ncnn, which begins alike
 	PyTorch // a zip archive that torch.save wrote
@@ -50,13 +46,10 @@ var facts = [...]struct{ is, use string }{
 	Plan: {"a plan", "qwb analyze, dispatch, eval, verify, export and diff take it; the model it is for stands in it"},
 	Statistics: {"a file of statistics",
 		"name the plan beside it; qwb merge makes one of several, and qwb tune --shard 1/1 writes Gram statistics"},
-	Overlay:  {"a file of tuned values", "name the plan beside it, which refers to it"},
-	Shard:    {"the statistics of a part of a data set", "qwb merge makes statistics of all parts"},
-	Grams:    {"a file of Gram statistics", "qwb tune --gram takes it, qwb merge if it is a part"},
-	Kuiper:   {"a checkpoint of KuiperLLama, which only its engine opens", "use the checkpoint that it was exported from"},
-	MLLM:     {"a checkpoint of mllm, which only its engine opens", "use the checkpoint that it was exported from"},
-	InferLLM: {"a checkpoint of InferLLM, which only its engine opens", "use the checkpoint that it was exported from"},
-	TFLite:   {"a TensorFlow Lite model", "qwb import makes a plan of a quantized one; inspect, run and calibrate take one in float"},
+	Overlay: {"a file of tuned values", "name the plan beside it, which refers to it"},
+	Shard:   {"the statistics of a part of a data set", "qwb merge makes statistics of all parts"},
+	Grams:   {"a file of Gram statistics", "qwb tune --gram takes it, qwb merge if it is a part"},
+	TFLite:  {"a TensorFlow Lite model", "qwb import makes a plan of a quantized one; inspect, run and calibrate take one in float"},
 	PNNX: {"a network of PNNX or ncnn",
 		"inspect, run and calibrate take PNNX's, with the file .bin beside it; ncnn's are what qwb export writes"},
 	PyTorch: {"a zip archive, as torch.save writes models", "write the model with torch.onnx.export"},
@@ -164,8 +157,8 @@ func OfBytes(head []byte, size int64) Kind {
 	}
 	text := bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
 	switch {
-	case isKuiper(head, size):
-		return Kuiper
+	case checkpoint.IsKuiper(head, size):
+		return Checkpoint
 	case len(head) > 8 && overlayStart.Match(head[8:]): // safetensors: a length, then JSON
 		return Overlay
 	case len(text) > 0 && text[0] == '{' && bytes.Contains(text, []byte(`"qwb plan"`)):
@@ -190,9 +183,9 @@ var magics = []struct {
 	{Grams, 0, "qwbgram"},
 	{Grams, 0, "qwbgrpt\x01"}, // of an interrupted run
 	{Checkpoint, 0, "GGUF"},
-	{Checkpoint, 0, "24ka"},       // llama2.c versions 1 and 2
-	{MLLM, 0, "\x2c\x4e\x00\x00"}, // 20012
-	{InferLLM, 0, "\x56\x34\x12\x00\x18\x00\x00\x00"},
+	{Checkpoint, 0, "24ka"},                             // llama2.c versions 1 and 2
+	{Checkpoint, 0, "\x2c\x4e\x00\x00"},                 // mllm: 20012
+	{Checkpoint, 0, "\x56\x34\x12\x00\x18\x00\x00\x00"}, // InferLLM
 	{TFLite, 4, "TFL3"},
 	{PNNX, 0, "7767517\n"},
 	{Numpy, 0, "\x93NUMPY"},
@@ -206,24 +199,3 @@ var magics = []struct {
 
 // overlayStart is how the JSON of an overlay begins: with its first entry, or with its format where it has none.
 var overlayStart = regexp.MustCompile(`^\{"__metadata__":\{("entry [^"]+":"\{\\"node\\"|"format":"qwb overlay")`)
-
-// isKuiper compares the size of the file with the one that its header asks for: seven numbers of a model, the vocabulary negative, and the
-// size of the groups.
-func isKuiper(head []byte, size int64) bool {
-	if len(head) < 32 {
-		return false
-	}
-	var n [8]int64
-	for i := range n {
-		if n[i] = int64(int32(binary.LittleEndian.Uint32(head[4*i:]))); i == 5 {
-			n[i] = -n[i]
-		}
-		if n[i] < 1 || n[i] > 1<<20 {
-			return false
-		}
-	}
-	dim, hidden, layers, heads, kv, vocab, group := n[0], n[1], n[2], n[3], n[4], n[5], n[7]
-	narrow := dim / heads * kv
-	quantized := layers*(2*dim*dim+2*dim*narrow+3*dim*hidden) + vocab*dim
-	return size == 32+quantized+4*(quantized/group)+4*(vocab*dim+(2*layers+1)*dim)
-}

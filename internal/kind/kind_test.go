@@ -1,7 +1,6 @@
 package kind_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"qwb/graph/language/checkpoint"
 	"qwb/internal/kind"
 )
 
@@ -25,8 +25,8 @@ func TestBeginnings(t *testing.T) {
 			kind.Overlay},
 		"GGUF":            {"GGUF\x03\x00\x00\x00", 500, kind.Checkpoint},
 		"llama2.c 2":      {"24ka\x02\x00\x00\x00", 500, kind.Checkpoint},
-		"mllm":            {"\x2c\x4e\x00\x00\x10\x00\x00\x00", 500, kind.MLLM},
-		"InferLLM":        {"\x56\x34\x12\x00\x18\x00\x00\x00\x14\x00\x00\x00", 500, kind.InferLLM},
+		"mllm":            {"\x2c\x4e\x00\x00\x10\x00\x00\x00", 500, kind.Checkpoint},
+		"InferLLM":        {"\x56\x34\x12\x00\x18\x00\x00\x00\x14\x00\x00\x00", 500, kind.Checkpoint},
 		"TFLite":          {"\x1c\x00\x00\x00TFL3\x14\x00", 500, kind.TFLite},
 		"torch.save":      {"PK\x03\x04archive/data.pkl", 500, kind.PyTorch},
 		"npy":             {"\x93NUMPY\x01\x00", 500, kind.Numpy},
@@ -90,5 +90,5 @@ func TestRealFiles(t *testing.T) {
 	assert.Greater(t, count, 5)
 	b, err := os.ReadFile(filepath.Join(llm, "stories260K.bin"))
 	require.NoError(t, err)
-	assert.NotEqual(t, kind.Kuiper, kind.OfBytes(bytes.Clone(b[:512]), int64(len(b))))
+	assert.False(t, checkpoint.IsKuiper(b[:512], int64(len(b))))
 }

@@ -102,6 +102,26 @@ func RoundTrip(t testing.TB, format weights.Format, m *checkpoint.Model,
 	return f, back, c
 }
 
+// Opens writes a model with the config.json beside it, opens it as any checkpoint, and compares.
+func Opens(t testing.TB, format weights.Format, m *checkpoint.Model, o weights.Options) {
+	t.Helper()
+	f, err := format.Layout(m, o)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "model"+format.Suffix)
+	require.NoError(t, os.WriteFile(path, Bytes(t, f), 0o600))
+	shape, err := checkpoint.ShapeJSON(&f.Config)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "model"+checkpoint.ShapeSuffix), shape, 0o600))
+	assert.True(t, checkpoint.Is(path))
+	back, err := checkpoint.Open(path)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, back.Close()) })
+	assert.Empty(t, back.Warnings)
+	assert.Equal(t, f.Config, back.Config)
+	_, err = f.Compare(context.Background(), back, weights.Run{Threads: 1})
+	require.NoError(t, err)
+}
+
 // Faults changes single bytes of a written file, spread over all of it but the last ones, and requires that reading or comparing it says
 // so. skip says which bytes mean nothing.
 func Faults(t testing.TB, format weights.Format, m *checkpoint.Model, o weights.Options, skip func(at int) bool) {

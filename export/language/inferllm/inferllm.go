@@ -15,25 +15,22 @@ import (
 )
 
 const (
-	magic      = 0x123456
 	headerSize = 24
 	blockSize  = 32
 )
 
-// ftypes are the numbers of types.
-var ftypes = map[checkpoint.Type]uint32{checkpoint.F32: 0, checkpoint.WideQ4: 2, checkpoint.WideQ8: 4}
-
 var forms = map[string]checkpoint.Type{"q8_0": checkpoint.WideQ8, "q4_0": checkpoint.WideQ4, "f32": checkpoint.F32}
 
 // limits: InferLLM's graph of Llama has these numbers in its code, and 32-bit offsets.
-var limits = weights.Limits{NormEps: 1e-6, Theta: 10000, Pairing: checkpoint.Halves, OneHead: true, MaxBytes: math.MaxInt32}
+var limits = weights.Limits{NormEps: checkpoint.InferLLMEps, Theta: checkpoint.InferLLMTheta,
+	Pairing: checkpoint.Halves, OneHead: true, MaxBytes: math.MaxInt32}
 
 // Format writes all matrices quantized, the embedding too, and a classifier of its own, which is the embedding once more where the model
 // shares it. The tokens are part of the file, so a tokenizer has to be known.
 func Format() weights.Format {
 	return weights.Format{Name: "inferllm", Title: "InferLLM", Suffix: ".bin", Note: "start it with --version 2",
 		Experimental: "no engine has read its files here yet",
-		Matrices:     []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Layout: layout, Open: open}
+		Matrices:     []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Shape: true, Layout: layout, Open: checkpoint.OpenLike}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
@@ -85,7 +82,8 @@ func feedWidth(dim, multiple int) int {
 func header(c *checkpoint.Config, tokens []byte) []byte {
 	const parameters = 20
 	var b []byte
-	for _, n := range []int{magic, headerSize, parameters, headerSize + parameters, len(tokens), headerSize + parameters + len(tokens),
+	for _, n := range []int{checkpoint.InferLLMMagic, headerSize, parameters, headerSize + parameters, len(tokens),
+		headerSize + parameters + len(tokens),
 		c.Dim, c.Heads, c.Layers, c.Hidden, c.Vocab} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
@@ -102,7 +100,7 @@ func entry(c *checkpoint.Config, it weights.Item) []byte {
 	name := checkpoint.TransformersName(it.Part)
 	b := binary.LittleEndian.AppendUint32(nil, uint32(len(dims)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(name)))
-	b = binary.LittleEndian.AppendUint32(b, ftypes[it.Encoding.Type])
+	b = binary.LittleEndian.AppendUint32(b, checkpoint.InferLLMTypes[it.Encoding.Type])
 	for _, d := range dims {
 		b = binary.LittleEndian.AppendUint32(b, uint32(d))
 	}

@@ -156,3 +156,7 @@ func TestTheStartIsSaid(t *testing.T) {
 	require.Len(t, f.Warnings, 1)
 	assert.Contains(t, f.Warnings[0].Text, "--version 2")
 }
+
+func TestOpensByItself(t *testing.T) {
+	weightstest.Opens(t, inferllm.Format(), weightstest.Model(t, shape(), 6), weights.Options{Tokenizer: tokens(shape().Vocab)})
+}

@@ -23,26 +23,18 @@ const headerSize = 32 // seven numbers of llama2.c and the size of the groups
 func Format() weights.Format {
 	return weights.Format{Name: "kuiper", Title: "KuiperLLama version 3, int8 in groups", Suffix: ".bin",
 		Experimental: "no engine has read its files here yet",
-		Matrices:     []string{"int8"}, Layout: layout, Open: open}
+		Matrices:     []string{"int8"}, Shape: true, Layout: layout, Open: checkpoint.OpenLike}
 }
 
-// builds are the ways in which KuiperLLama can be compiled. The one for Qwen2 reads no biases from quantized files, so none can be written.
-var builds = []struct {
-	flag   string
-	limits weights.Limits
-}{
-	{"", weights.Limits{NormEps: 1e-5, Theta: 10000, Pairing: checkpoint.Interleaved}},
-	{"LLAMA3_SUPPORT", weights.Limits{NormEps: 1e-5, Theta: 500000, Pairing: checkpoint.Halves}},
-}
-
-// build returns the limits of the build that the model is for.
+// build returns the limits of the build that the model is for, and its flag.
 func build(c *checkpoint.Config) (limits weights.Limits, flag string) {
-	for _, b := range builds {
-		if b.limits.Theta == c.RopeTheta {
-			return b.limits, b.flag
+	k := checkpoint.KuiperBuilds[0]
+	for _, b := range checkpoint.KuiperBuilds {
+		if b.Theta == c.RopeTheta {
+			k = b
 		}
 	}
-	return builds[0].limits, ""
+	return weights.Limits{NormEps: k.NormEps, Theta: k.Theta, Pairing: k.Pairing}, k.Flag
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

@@ -79,3 +79,7 @@ func TestWhatKuiperCannotHold(t *testing.T) {
 		assert.ErrorContains(t, err, c.want)
 	}
 }
+
+func TestOpensByItself(t *testing.T) {
+	weightstest.Opens(t, kuiper.Format(), weightstest.Model(t, weightstest.Llama(), 6), weights.Options{})
+}

@@ -18,9 +18,6 @@ const (
 	blockSize  = 32
 )
 
-// dtypes are the numbers of types.
-var dtypes = map[checkpoint.Type]uint32{checkpoint.F32: 0, checkpoint.GGQ4: 2, checkpoint.GGQ8: 8}
-
 // forms are the types of matrices, as mllm's quantizer has them.
 var forms = map[string]checkpoint.Type{"q8_0": checkpoint.GGQ8, "q4_0": checkpoint.GGQ4, "f32": checkpoint.F32}
 
@@ -29,7 +26,7 @@ var forms = map[string]checkpoint.Type{"q8_0": checkpoint.GGQ8, "q4_0": checkpoi
 func Format() weights.Format {
 	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm",
 		Note: "the embedding is q4_0 beside q8_0, as mllm's own quantizer writes it", Experimental: "no engine has read its files here yet",
-		Matrices: []string{"q8_0", "q4_0", "f32"}, Layout: layout, Open: open}
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Shape: true, Layout: layout, Open: checkpoint.OpenLike}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
@@ -86,7 +83,7 @@ func index(f *weights.File, items []weights.Item) {
 		b = append(b, name...)
 		b = binary.LittleEndian.AppendUint64(b, uint64(it.Size()))
 		b = binary.LittleEndian.AppendUint64(b, offset)
-		b = binary.LittleEndian.AppendUint32(b, dtypes[it.Encoding.Type])
+		b = binary.LittleEndian.AppendUint32(b, checkpoint.MLLMTypes[it.Encoding.Type])
 		offset += uint64(it.Size())
 	}
 	f.Add(b)

@@ -77,3 +77,7 @@ func TestWhatMllmCannotHold(t *testing.T) {
 	_, err = mllm.Format().Layout(weightstest.Model(t, weightstest.Llama(), 1), weights.Options{Group: 16})
 	assert.ErrorContains(t, err, "those of mllm have 32")
 }
+
+func TestOpensByItself(t *testing.T) {
+	weightstest.Opens(t, mllm.Format(), weightstest.Model(t, weightstest.Llama(), 6), weights.Options{Matrices: "q4_0"})
+}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
+	"strings"
 
 	"qwb/export"
+	"qwb/graph/language/checkpoint"
 	"qwb/quantizer/tqc"
 )
 
@@ -103,7 +106,24 @@ func (f Format) write(ctx context.Context, in *export.Input, out *export.Output)
 	err = out.Write(out.Name(), func(w io.Writer) error {
 		return file.Write(ctx, w, Run{Threads: in.Threads, Progress: func(n int64) { done(int(n)) }})
 	})
+	if err == nil && f.Shape {
+		err = file.writeShape(out)
+	}
 	return file.Warnings, err
+}
+
+// writeShape writes the config.json that the file is opened with. A shape that config.json has no place for gets none: a warning.
+func (f *File) writeShape(out *export.Output) error {
+	b, err := checkpoint.ShapeJSON(&f.Config)
+	if err != nil {
+		f.Warn("no config.json is written beside the file: "+err.Error(), 0)
+		return nil
+	}
+	name := strings.TrimSuffix(out.Name(), filepath.Ext(out.Name())) + checkpoint.ShapeSuffix
+	return out.Write(name, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
 }
 
 func (f Format) back(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {

@@ -17,6 +17,8 @@ type Format struct {
 	Matrices []string
 	// Tokenizer says that the file holds the tokens where they are known.
 	Tokenizer bool
+	// Shape says that the format holds less than the model's shape: a config.json is written beside the file.
+	Shape bool
 	// Layout says what the file of a model consists of, or why the format cannot hold the model.
 	Layout func(m *checkpoint.Model, o Options) (*File, error)
 	// Open reads a file that was written, for the comparison. want is its layout's Config: what the format does not hold is taken

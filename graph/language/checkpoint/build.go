@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"fmt"
 
-	"qwb/graph"
 	"qwb/internal/file"
 )
 
@@ -47,24 +46,4 @@ func (m *Model) Forget(t *Tensor) {
 		f.mapping.Forget(t.data)
 		f.mapping.Forget(t.scales)
 	}
-}
-
-// OpenWith maps a file and makes a model of what read finds in it; errors name the format's package and the file.
-func OpenWith(path, pkg, format string, read func(b []byte) (Config, []*Tensor, error)) (*Model, error) {
-	fail := func(err error) (*Model, error) { return nil, &graph.FileError{Stage: pkg, File: path, Err: err} }
-	from, err := file.OpenMapping(path)
-	if err != nil {
-		return fail(err)
-	}
-	c, tensors, err := read(from.Bytes)
-	if err != nil {
-		_ = from.Release() // the error that matters is err
-		return fail(err)
-	}
-	m, err := New(c, format, tensors, from)
-	if err != nil {
-		return fail(err)
-	}
-	m.Path = path
-	return m, nil
 }

@@ -28,6 +28,7 @@ type Model struct {
 	// Warnings say what was left out of the files, in their order.
 	Warnings []graph.Warning
 
+	like    *Config // OpenLike's
 	tensors map[Part]*Tensor
 	files   []source // what was mapped, in the order of reading
 	release []func() error

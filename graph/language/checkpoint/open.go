@@ -18,6 +18,9 @@ type format struct {
 var formats = []format{
 	{"GGUF", isGGUF, readGGUF},
 	{"llama2.c", isLlama2c, readLlama2c},
+	{"mllm version 1", isMLLM, readMLLM},
+	{"InferLLM", isInferLLM, readInferLLM},
+	{"KuiperLLama version 3", isKuiper, readKuiper},
 	{"llama2.c version 0", isLegacy, readLegacy},
 }
 
@@ -47,11 +50,14 @@ func find(b []byte) *format {
 	return nil
 }
 
-// Open opens a checkpoint: a file of llama2.c or GGUF, or a folder (or the config.json or safetensors file in it) as Hugging Face
-// lays it out. Tensors are mapped, not read. What is damaged, incomplete, contradicts itself or has an unknown architecture is an
-// error that names the file.
-func Open(path string) (*Model, error) {
-	m := &Model{Path: path}
+// Open opens a checkpoint: a file of llama2.c, GGUF, mllm, InferLLM or KuiperLLama, or a folder (or the config.json or safetensors file in
+// it) as Hugging Face lays it out. What a format does not hold of the shape is taken from config.json beside the file. Tensors are mapped,
+// not read. What is damaged, incomplete, contradicts itself or has an unknown architecture is an error that names the file.
+func Open(path string) (*Model, error) { return OpenLike(path, nil) }
+
+// OpenLike is Open with what the format does not hold taken from like, where that is not nil.
+func OpenLike(path string, like *Config) (*Model, error) {
+	m := &Model{Path: path, like: like}
 	err := m.open(path)
 	if err == nil {
 		err = m.Validate()
