@@ -18,7 +18,7 @@ func (c *costing) groups() [][]graph.NodeID {
 	var list [][]graph.NodeID
 	at := map[graph.NodeID]int{}
 	for _, id := range c.order {
-		if c.set.Domains[id] == tqc.DomainSOI || slices.Contains(viewOps, c.g.Node(id).Op) {
+		if c.set.Domains[id] == tqc.DomainSOI || isView(c.g.Node(id)) {
 			continue
 		}
 		head := c.head(id)
@@ -133,7 +133,7 @@ func (c *costing) conversions(d *Device) (seconds float64) {
 			convert(fp32)
 		}
 		for _, u := range c.g.Uses(v) {
-			if c.set.Domains[u.Node] == tqc.DomainSOI || !target.DataInput(c.g, u.Node, u.Index) || slices.Contains(viewOps, c.g.Node(u.Node).Op) {
+			if c.set.Domains[u.Node] == tqc.DomainSOI || !target.DataInput(c.g, u.Node, u.Index) || isView(c.g.Node(u.Node)) {
 				continue
 			}
 			convert(c.format(u.Node, c.set.Input(u.Node, u.Index)))

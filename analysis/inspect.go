@@ -41,6 +41,7 @@ type NodeInfo struct {
 	floatBytes int64 // of Bytes, those of float32
 	open       bool  // MACs or Bytes are not all: sizes are not known
 	outer      bool  // there are graphs inside, whose bytes are not counted
+	view       bool  // isView
 }
 
 // OpCount is how often an operator occurs.
@@ -266,7 +267,7 @@ func peakBytes(g *graph.Graph, order []graph.NodeID) int64 {
 // nodeInfo describes a node; one is the graph for one sample.
 func nodeInfo(g, one *graph.Graph, id graph.NodeID) NodeInfo {
 	n := g.Node(id)
-	info := NodeInfo{Name: n.Name, Op: opName(n), Inputs: valueNames(g, reads(g, n)), Outputs: valueNames(g, n.Outputs)}
+	info := NodeInfo{Name: n.Name, Op: opName(n), Inputs: valueNames(g, reads(g, n)), Outputs: valueNames(g, n.Outputs), view: isView(n)}
 	if len(n.Outputs) > 0 && n.Outputs[0] != graph.NoValue {
 		info.Shape = dims(g.Value(n.Outputs[0]).Shape)
 	}

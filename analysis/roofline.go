@@ -1,6 +1,6 @@
 package analysis
 
-import "slices"
+import "qwb/graph"
 
 // Roofline is what a machine can do at most, as measured, and what that means for a model. Nothing of it is a promise: a node takes
 // no less than Seconds where it is not fused with another, and how much INT8 can gain is bounded by moving a quarter of the bytes and by
@@ -50,8 +50,10 @@ func (r *Roofline) least(ops, bytes, gops float64) (seconds float64, memory bool
 	return max(compute, move), move >= compute
 }
 
-// viewOps give the elements of their input another shape, which takes no time.
-var viewOps = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Shape", "Size", "Constant", "Dropout"}
+// isView reports whether a node takes no time: its elements lie where those of its input do, or follow from shapes.
+func isView(n *graph.Node) bool {
+	return n.HandsOnInOrder() || n.IsONNX() && (n.Op == "Shape" || n.Op == "Size" || n.Op == "Constant")
+}
 
 // SetRoofline adds to every node what bounds it on a machine, its least time and what INT8 can gain there at most, and the totals.
 // Nodes that move no bytes, or are views, whose shapes are not known or that run graphs of their own have none of it;
@@ -61,7 +63,7 @@ func (r *Inspection) SetRoofline(roof Roofline) {
 	quantized := 0.0
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		if n.Bytes == 0 && !n.open || slices.Contains(viewOps, n.Op) {
+		if n.Bytes == 0 && !n.open || n.view {
 			continue
 		}
 		if n.open || n.outer {

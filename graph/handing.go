@@ -18,6 +18,10 @@ func (n *Node) HandsOn() bool {
 // Reshapes reports whether all that the node does is to give the elements of its first input, in their order, another shape.
 func (n *Node) Reshapes() bool { return n.HandsOn() && handing[n.Op].shape && !handing[n.Op].order }
 
+// HandsOnInOrder reports whether the node's first output has the elements of its first input, all of them and no other, in their order: it
+// moves nothing in memory.
+func (n *Node) HandsOnInOrder() bool { return n.HandsOn() && !handing[n.Op].order }
+
 // HandedOn lists v and the values that it has its elements from, all of them, in another shape or order: the last one is computed, an
 // input or a constant.
 func (g *Graph) HandedOn(v ValueID) []ValueID {

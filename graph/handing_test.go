@@ -40,10 +40,11 @@ t = Transpose(x) "transpose"
 a = Add(i, r) "add"
 output a
 output t`)
-	for name, want := range map[string][2]bool{"reshape": {true, true}, "identity": {true, false}, "transpose": {true, false}, "add": {}} {
+	for name, want := range map[string][3]bool{"reshape": {true, true, true}, "identity": {true, false, true}, "transpose": {true}, "add": {}} {
 		id, ok := g.LookupNode(name)
 		require.True(t, ok)
-		require.Equal(t, want, [2]bool{g.Node(id).HandsOn(), g.Node(id).Reshapes()}, name)
+		n := g.Node(id)
+		require.Equal(t, want, [3]bool{n.HandsOn(), n.Reshapes(), n.HandsOnInOrder()}, name)
 	}
 	x := g.Inputs[0]
 	id, _ := g.LookupNode("identity")

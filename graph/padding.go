@@ -113,8 +113,11 @@ func (h *hiding) step(n *Node) (x two, ok bool) {
 	if at < 0 {
 		return x, false
 	}
+	if n.HandsOn() {
+		return h.of[n.Input(0)], at == 0
+	}
 	switch n.Op {
-	case "Cast", "Unsqueeze", "Squeeze", "Reshape", "Expand", "Tile", "Transpose", "Identity", "Slice", "Flatten", "Gather", "GatherND":
+	case "Cast", "Expand", "Tile", "Slice", "Gather", "GatherND":
 		return h.of[n.Input(0)], at == 0
 	case "Where":
 		for i := range x {

@@ -226,7 +226,7 @@ func (r *reading) moved(s *lower.Step, list []meaning) (m meaning, ok bool) {
 	_, known := from.Ints()
 	n := g.Node(g.Nodes()[0])
 	switch {
-	case n.Reshapes() || n.Op == "Identity":
+	case n.HandsOnInOrder():
 		if _, ok := to.Ints(); ok && known {
 			return list[s.Inputs[0]].reshaped(from, to), true
 		}

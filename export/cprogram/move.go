@@ -12,7 +12,8 @@ import (
 	"qwb/quantizer/program"
 )
 
-// reshapes are the operators that leave all elements where they are.
+// reshapes are the operators that leave all elements where they are (graph.Node.HandsOnInOrder), by name for the list of those that are
+// written.
 var reshapes = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity", "Dropout"}
 
 // moves are the other operators that only move elements, by parameters that are constant.

@@ -79,16 +79,13 @@ func (r *recoverer) parameters(id graph.NodeID) {
 	}
 }
 
-// handsOn lists operators that need no layer, or one that only says sizes.
-var handsOn = []string{"Identity", "Dropout", "Cast", "Reshape", "Flatten", "Squeeze", "Unsqueeze"}
-
 // before is the layer of a node, or of what is in front of it where it only hands on.
 func (r *recoverer) before(id graph.NodeID) *layer {
 	for n := r.fixed.Node(id); ; n = r.fixed.Node(id) {
 		if l := r.layer(n); l != nil {
 			return l
 		}
-		if !slices.Contains(handsOn, n.Op) {
+		if n.Op != "Cast" && !n.HandsOnInOrder() { // these need no layer, or one that only says sizes
 			return nil
 		}
 		if id = r.fixed.Producer(n.Inputs[0]); id == graph.NoNode {

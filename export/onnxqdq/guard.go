@@ -101,6 +101,7 @@ func columnLast(g *graph.Graph, n *graph.Node) bool {
 type carried struct{ any, product, columns bool }
 
 // carriers are the operators behind which the transformations move what dequantizes; those that are marked give the axes other places.
+// It is their list, not of those that hand elements on (graph.Node.HandsOn).
 var carriers = map[string]bool{"Relu": false, "LeakyRelu": false, "PRelu": false, "Clip": false, "Add": false, "Sub": false, "Mul": false,
 	"Identity": false, "Dropout": false, "MaxPool": false, "AveragePool": false, "Pad": false, "Slice": false, "Split": false, "Concat": false,
 	"GlobalAveragePool": false, "GlobalMaxPool": false, "Resize": false, "Div": false,

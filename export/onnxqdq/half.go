@@ -59,7 +59,8 @@ func (b *builder) halves(form string) error {
 	return passes.Narrow(b.g, narrowing, func(id graph.NodeID) tensor.DType { return b.narrowed(b.g.Node(id)) })
 }
 
-// movers are operators that ONNX Runtime's CPU provider has for every type of tensor.
+// movers are operators that ONNX Runtime's CPU provider has for every type of tensor: its own list, without
+// Dropout.
 var movers = []string{"Cast", "CastLike", "Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Gather",
 	"Slice", "Split", "Shape", "Size", "If", "Loop", "Scan", "Constant"}
 

@@ -29,7 +29,7 @@ func (c *call) class() (class, error) {
 			switch {
 			case !c.step.moves:
 				return k, badType(i, d)
-			case !readsPacked[c.node.Op]:
+			case !readsPacked[c.node.Op] && !c.node.Reshapes():
 				k = packed
 			}
 		case d == tensor.Float64 || i == 0 && d.IsInteger():
@@ -56,9 +56,10 @@ func (r *runnerState) evaluateAs(k class, i int, c *call) error {
 	return r.evaluatePacked(i, c)
 }
 
-// readsPacked are the operators that know elements of less than a byte, or do not look at elements.
+// readsPacked are the operators that know elements of less than a byte, or do not look at elements, beside those that give them
+// another shape.
 var readsPacked = map[string]bool{"Cast": true, "CastLike": true, "QuantizeLinear": true, "DequantizeLinear": true, "Identity": true,
-	"Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Shape": true, "Size": true, "If": true, "Loop": true, "Scan": true}
+	"Shape": true, "Size": true, "If": true, "Loop": true, "Scan": true}
 
 // movesElements reports whether an operator takes and gives elements of every type as they are.
 func movesElements(n *graph.Node) bool {

@@ -95,12 +95,11 @@ func fromInput(g *graph.Graph, v graph.ValueID) bool {
 			v = op.x
 			continue
 		}
-		switch g.Node(id).Op {
-		case "Cast", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity":
-			v = g.Node(id).Input(0)
-		default:
+		n := g.Node(id)
+		if n.Op != "Cast" && !n.HandsOn() {
 			return false
 		}
+		v = n.Input(0)
 	}
 	return true
 }

@@ -74,22 +74,18 @@ type activation struct {
 	id   graph.NodeID
 }
 
-// positive lists operators that give no negative numbers, keeps those that give some where an input among their data has some.
+// positive lists operators that give no negative numbers, keeps those that give some where an input among their data has some, beside those
+// that hand on what they have.
 var (
 	positive = map[string]bool{"Relu": true, "Sigmoid": true, "Softmax": true, "HardSigmoid": true, "Softplus": true, "Exp": true,
 		"Sqrt": true, "Abs": true,
 		"ReduceL1": true, "ReduceL2": true, "ReduceSumSquare": true, "LpPool": true, "GlobalLpPool": true, "OneHot": true}
 	keeps = map[string]bool{"Add": true, "Mul": true, "Div": true, "Sum": true, "Mean": true, "Max": true, "Min": true, "Where": true,
-		"Concat":      true,
-		"AveragePool": true, "MaxPool": true, "GlobalAveragePool": true, "GlobalMaxPool": true, "ReduceMean": true, "ReduceMax": true,
-		"ReduceMin": true,
-		"ReduceSum": true, "Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Transpose": true, "Identity": true,
-		"Slice": true,
-		"Split": true, "Gather": true, "GatherElements": true, "GatherND": true, "Expand": true, "Tile": true, "DepthToSpace": true,
-		"SpaceToDepth": true,
-		"Upsample":     true, "Pad": true, "LeakyRelu": true, "PRelu": true, "Elu": true, "Tanh": true, "Gelu": true, "HardSwish": true,
-		"Clip": true,
-		"Conv": true, "ConvTranspose": true, "Gemm": true, "MatMul": true, "Dropout": true, "Cast": true}
+		"Concat": true, "AveragePool": true, "MaxPool": true, "GlobalAveragePool": true, "GlobalMaxPool": true, "ReduceMean": true,
+		"ReduceMax": true, "ReduceMin": true, "ReduceSum": true, "Slice": true, "Split": true, "Gather": true, "GatherElements": true,
+		"GatherND": true, "Expand": true, "Tile": true, "DepthToSpace": true, "SpaceToDepth": true, "Upsample": true, "Pad": true,
+		"LeakyRelu": true, "PRelu": true, "Elu": true, "Tanh": true, "Gelu": true, "HardSwish": true, "Clip": true, "Conv": true,
+		"ConvTranspose": true, "Gemm": true, "MatMul": true, "Cast": true}
 )
 
 // signs finds which tensors may be negative, and knows those that were looked at.
@@ -121,7 +117,7 @@ func (s *signs) findNegative(v graph.ValueID) bool {
 	if low, _, ok := graph.LimitsOf(n, g.Opset(""), g.Const); ok && low >= 0 || n.Domain == "" && positive[n.Op] {
 		return false
 	}
-	if n.Domain != "" || !keeps[n.Op] && (n.Op != "Resize" || n.AttrStr("mode", "nearest") == "cubic") {
+	if n.Domain != "" || !n.HandsOn() && !keeps[n.Op] && (n.Op != "Resize" || n.AttrStr("mode", "nearest") == "cubic") {
 		return true
 	}
 	for i, in := range n.Inputs {

@@ -83,14 +83,17 @@ func (w *pieces) mark(id graph.NodeID) {
 	}
 }
 
-// reduces lists operators that make one number of many, moves those that change no number or only its sign or limits.
+// reduces lists operators that make one number of many, moves those that change no number or only its sign or
+// limits, beside those that hand all on.
 var (
 	reduces = set("ReduceMean", "ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "GlobalAveragePool",
 		"AveragePool", "GlobalLpPool", "LpPool", "CumSum")
-	moves = set("Identity", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Expand", "Cast", "Slice", "Gather", "Split", "Clip",
-		"Relu", "Abs", "Neg", "Tile")
+	moves = set("Expand", "Cast", "Slice", "Gather", "Split", "Clip", "Relu", "Abs", "Neg", "Tile")
 	joins = set("Add", "Sub", "Mul", "Div", "Sum", "Mean", "Max", "Min", "Where", "Concat")
 )
+
+// isMove reports whether a node of ai.onnx gives the numbers of its first input, some or all of them, at most with other signs or limits.
+func isMove(n *graph.Node) bool { return n.HandsOn() || moves[n.Op] }
 
 func set(names ...string) map[string]bool {
 	m := map[string]bool{}
@@ -133,7 +136,7 @@ func (w *pieces) operand(v graph.ValueID) bool {
 		found = true
 	case n.Op == "Softmax" && w.log:
 		found = true
-	case moves[n.Op]:
+	case isMove(n):
 		found = w.operand(n.Input(0))
 	case joins[n.Op]:
 		found = n.Op == "Sub"
@@ -171,7 +174,7 @@ func (w *pieces) inner(v graph.ValueID) bool {
 		found = true
 	case n.Op == "Exp":
 		found = true
-	case moves[n.Op]:
+	case isMove(n):
 		found = w.inner(n.Input(0))
 	case n.Op == "Sub", n.Op == "Add": // x - mean(x), mean(x) + eps
 		for _, in := range n.Inputs {
@@ -187,7 +190,7 @@ func (w *pieces) inner(v graph.ValueID) bool {
 // reduced reports whether a tensor is a reduction, moved at most.
 func (w *pieces) reduced(v graph.ValueID) bool {
 	n := w.producer(v)
-	for n != nil && moves[n.Op] {
+	for n != nil && isMove(n) {
 		n = w.producer(n.Input(0))
 	}
 	return n != nil && reduces[n.Op]

@@ -94,9 +94,6 @@ type tailMaker struct {
 	free    []int
 }
 
-// moves are the operators of a tail's end that put elements elsewhere.
-var moves = []string{"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze"}
-
 // newTail compiles nodes, in order of execution, behind the real numbers of a product, value main with rows of cols elements. It
 // returns nil where something has no place in a tail.
 func newTail(g *graph.Graph, nodes []graph.NodeID, main graph.ValueID, cols int) *tailMaker {
@@ -135,7 +132,7 @@ func (k *tailMaker) node(n *graph.Node, i int) bool {
 		return false
 	}
 	x, out := n.Inputs[0], n.Outputs[0]
-	if slices.Contains(moves, n.Op) {
+	if n.HandsOn() {
 		from, moved := k.moved[x]
 		if _, ok := k.at[x]; ok {
 			from, moved = x, true
@@ -198,7 +195,7 @@ func (k *tailMaker) node(n *graph.Node, i int) bool {
 // onlyMoved reports whether what reads v moves it on.
 func (k *tailMaker) onlyMoved(v graph.ValueID) bool {
 	for _, u := range k.g.Uses(v) {
-		if n := k.g.Node(u.Node); u.Index != 0 || !slices.Contains(moves, n.Op) {
+		if n := k.g.Node(u.Node); u.Index != 0 || !n.HandsOn() {
 			return false
 		}
 	}
