@@ -112,6 +112,7 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 		return nil, err
 	}
 	rd.out.Warnings = append(rd.out.Warnings, biases...)
+	rd.tiny()
 	return rd.out, nil
 }
 
@@ -175,6 +176,36 @@ func (r *renderer) mended(sl *tqc.Slot, outcomes map[qmath.Outcome]int, total in
 		default:
 			r.warn(sl, float64(n), "%s", o)
 		}
+	}
+}
+
+// tiny warns of scales that are next to nothing: most are of channels that do nothing, and an engine that computes with fewer digits than
+// float32 makes 0 or infinity of them.
+func (r *renderer) tiny() {
+	const limit = 1e-12
+	var least *tqc.Slot
+	smallest, scales, tensors := float32(limit), 0, 0
+	for i := range r.set.NumSlots() {
+		sl := r.set.Slot(tqc.SlotID(i))
+		if r.set.Root(sl.ID) != sl.ID || sl.Config.Observer == tqc.ObserverNone {
+			continue // a bias has the product of two scales
+		}
+		before := scales
+		for _, s := range r.set.Params(sl.ID).Scale {
+			if s >= limit {
+				continue
+			}
+			if scales++; s < smallest {
+				smallest, least = s, sl
+			}
+		}
+		if scales > before {
+			tensors++
+		}
+	}
+	if least != nil {
+		r.warn(least, float64(smallest), "%d scales in %d tensors are below %g, the smallest (%.2g) here: such channels hold next to nothing, "+
+			"but engines that compute scales in half floats turn them into 0 or infinity", scales, tensors, limit, smallest)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"qwb/internal/options"
 	"qwb/internal/plain"
 	"qwb/quantizer/dispatch"
+	"qwb/quantizer/tqc"
 )
 
 func newPlanLog(e *env) *cobra.Command {
@@ -171,7 +172,8 @@ func showText(w io.Writer, r *qwb.ShowResult) error {
 	if auto > 0 {
 		line("", "and what auto chose for %d tensors", auto)
 	}
-	for _, w := range r.Warnings {
+	shown, _ := tqc.Folded(r.Warnings)
+	for _, w := range shown {
 		line("warning", "%s", strings.TrimPrefix(w.Node+": "+w.Text, ": "))
 	}
 	_, err := io.WriteString(w, b.String())

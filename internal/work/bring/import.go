@@ -104,9 +104,7 @@ func Import(ctx context.Context, j *open.Job, o ImportOptions, limit int64) (*Im
 	if err := writeImport(j, m, im, o, r, limit); err != nil {
 		return nil, err
 	}
-	for _, w := range r.Warnings {
-		j.WarnAbout(w)
-	}
+	j.WarnAll(r.Warnings)
 	return r, nil
 }
 

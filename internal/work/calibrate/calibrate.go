@@ -180,9 +180,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 		return nil, nil, fmt.Errorf("calibrate: %w", err)
 	}
 	planning.EndPart(j, statsFile)
-	for _, w := range p.Warnings {
-		j.WarnAbout(w)
-	}
+	j.WarnAll(p.Warnings)
 	res.Hint = judged(ctx, j, d, out, p, g, o.Threads)
 	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set)
 	res.Samples, res.Seconds, res.PeakRSS = stats.Samples(), elapsed(), j.PeakMemory()

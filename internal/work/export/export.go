@@ -354,9 +354,7 @@ func writeExport(ctx context.Context, j *open.Job, f *export.Format, in *export.
 	if in.Set != nil {
 		warnings = append(warnings, narrowFloat(in.Model.Graph, in.Set, in.Writes16())...)
 	}
-	for _, w := range warnings {
-		j.WarnAbout(w)
-	}
+	j.WarnAll(warnings)
 	r.Warnings = append(r.Warnings, warnings...)
 	_, r.Figures = out.Figures()
 	return ctx.Err()

@@ -120,22 +120,32 @@ func (j *Job) Warn(format string, args ...any) {
 	j.WarnAbout(tqc.Warning{Text: fmt.Sprintf(format, args...)})
 }
 
-func (j *Job) WarnAbout(w tqc.Warning) {
+func (j *Job) WarnAbout(w tqc.Warning) { j.WarnAll([]tqc.Warning{w}) }
+
+// WarnAll warns of everything in the list. What says the same of many tensors is heard once; --verbose has the others.
+func (j *Job) WarnAll(list []tqc.Warning) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.Warnings = append(j.Warnings, w)
-	if j.Events != nil {
+	j.Warnings = append(j.Warnings, list...)
+	if j.Events == nil {
+		return
+	}
+	shown, rest := tqc.Folded(list)
+	for _, w := range shown {
 		j.Events.Warning(w)
+	}
+	for _, w := range rest {
+		j.Events.Detail(w.String())
 	}
 }
 
 // WarnNew warns about what the plan does not warn about already. That was said when it was made, and plan show says it.
 func (j *Job) WarnNew(p *plan.Plan, list []tqc.Warning) {
-	for _, w := range list {
-		if !slices.Contains(p.Warnings, w) {
-			j.WarnAbout(w)
-		}
+	known := map[tqc.Warning]bool{}
+	for _, w := range p.Warnings {
+		known[w] = true
 	}
+	j.WarnAll(slices.DeleteFunc(slices.Clone(list), func(w tqc.Warning) bool { return known[w] }))
 	if n := len(p.Warnings); n > 0 {
 		j.Detail("warnings that came with the plan: %d, the first: %s", n, p.Warnings[0].Text)
 	}
