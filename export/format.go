@@ -14,6 +14,7 @@ import (
 	"qwb/kernels"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -95,6 +96,8 @@ type Input struct {
 	// Of programs. Sample gives the first sample of the plan's data by the names of the inputs.
 	Program *lower.Program
 	Sample  func() (map[string]*tensor.Tensor, error)
+	// Pixels say how pictures become numbers; nil where the option Inputs does not ask for them.
+	Pixels *plan.Pixels
 
 	// Of checkpoints. Tokens is what GGUF's metadata say about the tokens (tokenizer.ggml.model and so on); nil where they are not known.
 	Checkpoint *checkpoint.Model

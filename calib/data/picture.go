@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/calib/data/imaging"
 	"qwb/graph"
@@ -127,25 +128,62 @@ func (p *picture) size() string {
 
 // fillTable computes (pixel*scale - mean) / std in float32 for every value of a pixel.
 func (p *picture) fillTable() error {
-	scale := float32(1)
+	px, err := p.pixels()
+	if err != nil {
+		return err
+	}
+	for c := range p.c {
+		for v := range p.table[c] {
+			p.table[c][v] = px.Of(uint8(v), c)
+		}
+	}
+	return nil
+}
+
+// pixels are what the table is made of, with a mean and a deviation for each channel.
+func (p *picture) pixels() (*plan.Pixels, error) {
+	px := &plan.Pixels{Input: p.in.Name, Axis: len(p.in.Shape) - 3, Scale: 1}
 	if p.pre.Scale != 0 {
-		scale = float32(p.pre.Scale)
+		px.Scale = float32(p.pre.Scale)
+	}
+	if p.nhwc {
+		px.Axis = len(p.in.Shape) - 1
 	}
 	for c := range p.c {
 		mean, err := perChannel(p.pre.Mean, c, p.c, 0, "mean")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		std, err := perChannel(p.pre.Std, c, p.c, 1, "std")
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for v := range p.table[c] {
-			scaled := float32(float32(v) * scale)
-			p.table[c][v] = (scaled - mean) / std
-		}
+		px.Mean, px.Std = append(px.Mean, mean), append(px.Std, std)
 	}
-	return nil
+	return px, nil
+}
+
+// Pixels says how pictures become numbers of the one input of a model.
+func (s InputSpec) Pixels(pre *plan.Preprocess) (*plan.Pixels, error) {
+	in, err := s.only("pictures")
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPicture(in, pre)
+	if err != nil {
+		return nil, err
+	}
+	px, err := p.pixels()
+	if err != nil {
+		return nil, err
+	}
+	if one := slices.Compact(slices.Clone(px.Mean)); len(one) == 1 && len(slices.Compact(slices.Clone(px.Std))) == 1 {
+		px.Axis, px.Mean, px.Std = -1, one, px.Std[:1]
+	}
+	if len(px.Mean) > 1 && (p.flat || in.Shape == nil) {
+		return nil, fmt.Errorf("input %s has no axis for the channels, whose mean or std differ", in)
+	}
+	return px, nil
 }
 
 func perChannel(list plan.Channels, c, n int, otherwise float32, what string) (float32, error) {

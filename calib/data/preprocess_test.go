@@ -134,3 +134,40 @@ func TestPreprocessingByName(t *testing.T) {
 	_, err = Preprocessing("none.yaml", nil, f)
 	require.ErrorContains(t, err, "preprocessing none.yaml: file does not exist")
 }
+
+// What an export is told of pixels is what calibration computes.
+func TestPixels(t *testing.T) {
+	torch, err := plan.Preset("imagenet-torch", 2)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		dims []int
+		pre  plan.Preprocess
+		axis int
+		want string
+	}{
+		{dims: []int{1, 3, 2, 2}, pre: torch, axis: 1}, {dims: []int{1, 2, 2, 3}, pre: torch, axis: 3},
+		{dims: []int{3, 2, 2}, pre: torch, axis: 0},
+		{dims: []int{1, 1, 2, 2}, pre: plan.Preprocess{Scale: 1.0 / 255, Mean: plan.Channels{0.5}}, axis: -1},
+		{dims: []int{1, 12}, pre: plan.Preprocess{Scale: 2}, axis: -1},
+		{dims: []int{1, 12}, pre: plan.Preprocess{Mean: plan.Channels{1, 2, 3}}, want: "has no axis for the channels"},
+		{dims: []int{1, 5, 2, 2}, want: "has 5 channels"},
+	} {
+		spec := input("x", c.dims...)
+		p, err := spec.Pixels(&c.pre)
+		if c.want != "" {
+			require.ErrorContains(t, err, c.want)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, c.axis, p.Axis, "%v", c.dims)
+		of, err := newPicture(spec[0], &c.pre)
+		require.NoError(t, err)
+		for ch := range of.c {
+			for v := range 256 {
+				require.Equal(t, of.table[ch][v], p.Of(uint8(v), ch))
+			}
+		}
+	}
+	_, err = append(input("x", 1, 3, 2, 2), input("y", 1)...).Pixels(&torch)
+	require.ErrorContains(t, err, "pictures feed models with one input")
+}

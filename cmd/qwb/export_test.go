@@ -186,3 +186,27 @@ func TestExportWithoutIntegers(t *testing.T) {
 		fails(t, exitFailed, `Conv: .*not written to .tflite.*"conv1"`, "export", "-o", "n.tflite")
 	}
 }
+
+// A file may take pictures as bytes; a plan of other data than pictures says why it has none.
+func TestExportWithPicturesAsInputs(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", network)
+	write(t, "p.yaml", []byte("resize: {size: [8, 8]}\nscale: 0.00392156862745098\nmean: [0.4, 0.5, 0.6]\nstd: [0.2, 0.25, 0.3]\n"))
+	pictures(t, "pictures", 0, 8, func(c int) int { return c })
+	done(t, "calibrate", "m.onnx", "--data", "pictures", "--preprocess", "p.yaml", "--platform", "onnxruntime")
+	for _, format := range []string{"onnx", "qoperator"} {
+		for inputs, want := range map[string]string{"pixels": "Cast", "integers": "Conv"} {
+			file := format + "." + inputs + ".onnx"
+			done(t, "export", "m.plan.json", "--format", format, "--inputs", inputs, "-o", file)
+			m, _, err := onnx.Open(file)
+			require.NoError(t, err)
+			x := m.Graph.Inputs[0]
+			require.Equal(t, "u8[1,3,8,8]", m.Graph.Value(x).DType.String()+m.Graph.Value(x).Shape.String())
+			require.Contains(t, m.Graph.Node(m.Graph.Uses(x)[0].Node).Op+" DequantizeLinear Conv", want)
+			require.NoError(t, m.Close())
+		}
+	}
+	saveInputs(t, "data", 7, 2, 1, 3, 8, 8)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "-o", "arrays.plan.json")
+	fails(t, exitFailed, "the plan was not calibrated with pictures", "export", "arrays.plan.json", "--inputs", "pixels", "-o", "a.onnx")
+}

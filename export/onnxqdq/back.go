@@ -24,8 +24,14 @@ func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	m.Graph = joined(m.Graph)
 	r := &recoverer{g: m.Graph, plan: in.Model.Graph, set: in.Set, chains: map[graph.ValueID]*chain{}}
 	r.held = &export.Recovered{Wants: r.wants, Lacks: r.lacks}
+	if in.Pixels != nil {
+		r.pixels(in.Pixels)
+	}
 	if err := r.run(); err != nil {
 		return nil, fmt.Errorf("%w (of the file)", err)
+	}
+	if err := r.floats(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
 	}
 	return &export.Readback{Held: r.held, Graph: m.Graph, Close: m.Close}, nil
 }

@@ -19,6 +19,11 @@ func (r *recoverer) wants(in *export.Input, yield func(*export.Item) error) erro
 	if err := export.OfSet(in, yield); err != nil {
 		return err
 	}
+	if p := in.Pixels; p != nil && !arePixels(r.plan, r.set, p) {
+		if err := yield(pixelItem(p.Input, p.Table())); err != nil {
+			return err
+		}
+	}
 	for _, id := range r.plan.Nodes() {
 		of := r.plan.Node(id)
 		it := export.AttributesOf(of)

@@ -7,6 +7,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -19,6 +20,9 @@ type Options struct {
 	Metadata []onnx.KeyValue
 	// Half says how operators of the domains fp16 and bf16 are written: as export.Half has it, "" is its first.
 	Half string
+	// Inputs says what the file takes: as export.Inputs has it, "" is its first. Pixels have to be there for pixels.
+	Inputs string
+	Pixels *plan.Pixels
 }
 
 // Build returns m with a Q/DQ pair at every slot of set that quantizes. m.Graph is the graph that set was made for; it is not
@@ -53,6 +57,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	if err := b.integerProducts(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if err := b.inputs(&o); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	b.dropConstantInputs()

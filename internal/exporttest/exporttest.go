@@ -131,6 +131,12 @@ func Equal(t testing.TB, f *export.Format, in *export.Input) *export.ReadBack {
 	return damaged(t, f, in, nil)
 }
 
+// Found checks that what is planted in a file of in is found when it is read back.
+func Found(t testing.TB, f *export.Format, in *export.Input, plant func(t testing.TB, dir string)) {
+	t.Helper()
+	damaged(t, f, in, plant)
+}
+
 // damaged writes, changes what was written, and compares it. nil is the outcome of a file that cannot be read.
 func damaged(t testing.TB, f *export.Format, in *export.Input, plant func(t testing.TB, dir string)) *export.ReadBack {
 	t.Helper()

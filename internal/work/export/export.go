@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"qwb/analysis/language"
+	"qwb/calib/data"
 	"qwb/calib/data/npy"
 	"qwb/export"
 	"qwb/graph"
@@ -299,6 +300,11 @@ func PlanInput(j *open.Job, p *planning.Planned, f *export.Format, o Options) (*
 		return nil, err
 	}
 	in.Title, in.Model, in.Set, in.Target = filepath.Base(p.Path), p.Model.Model, p.Set, p.Target
+	if in.Options.Text(export.Inputs.Name) == "pixels" {
+		if in.Pixels, err = data.SpecOf(p.Graph).Pixels(&p.Plan.Preprocess); err != nil {
+			return nil, fault.Usagef("--inputs pixels: %v", err)
+		}
+	}
 	in.Sample = func() (map[string]*tensor.Tensor, error) {
 		set, _, err := workverify.Data(j, p, open.DataOptions{Threads: o.Threads})
 		if err != nil {
