@@ -9,6 +9,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/shard"
 	"qwb/quantizer/sim"
 )
 
@@ -155,6 +156,7 @@ type AccuracyConfig struct {
 	Threads  int            // samples at a time, or, with Integer, that share the work of an operator; 0 for one
 	Memory   int64          // that the values of one run in float may take, as exec.Options has it
 	Progress func(done int) // may be nil
+	Deal     shard.Deal     // of a run in parts, what of the samples they are
 }
 
 // What runs for a sample. quant is the simulation's answer or that of the integers.
@@ -175,6 +177,7 @@ type answer struct {
 	plain, losses []float64
 	place         placeOf
 	changes       []classChange // of the simulation, by output
+	sums          []sum         // of what plain is of, until they are added to those of all samples
 }
 
 // classes are the metrics of an evaluation that names none.
@@ -205,9 +208,15 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		metrics = classes()
 	}
 	all, shown := &tally{}, judge.Runs()
-	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress, graph: g,
+	run := collector[answer]{stage: "eval", threads: threads, progress: cfg.Progress, graph: g, deal: cfg.Deal, kinds: task.Records(),
+		then: func(i int, a *answer) {
+			if a.sums != nil {
+				all.add(i, a.sums)
+				a.sums = nil
+			}
+		},
 		worker: func() func(context.Context, int, *exec.Sample) (answer, error) {
-			r := rater{metrics: metrics, judge: judge, tally: all, runner: session.NewRunner(), watched: shown, g: g, integer: integer, base: base}
+			r := rater{metrics: metrics, judge: judge, runner: session.NewRunner(), watched: shown, g: g, integer: integer, base: base}
 			if cfg.Simulator != nil {
 				r.hooks = cfg.Simulator.Hooks(nil)
 			}
@@ -273,7 +282,6 @@ func ranked(metrics []task.Scoring, answers []answer, run int) (out []task.Ranke
 type rater struct {
 	metrics    []task.Scoring
 	judge      *Judge
-	tally      *tally
 	runner     *exec.Runner
 	hooks      *exec.Hooks
 	integer    func(context.Context, *exec.Sample) ([]*tensor.Tensor, error) // nil where integers do not run
@@ -297,7 +305,7 @@ func (r *rater) answers(ctx context.Context, s *exec.Sample, run int, f func(con
 	return out, err
 }
 
-func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error) {
+func (r *rater) rate(ctx context.Context, _ int, s *exec.Sample) (answer, error) {
 	a := answer{sample: s.Name, label: s.Label, place: placeIn(s)}
 	full, quantized := r.judge.verdict(), r.judge.verdict()
 	var hooks *exec.Hooks
@@ -333,7 +341,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 			}
 		}
 		if r.integer == nil || r.judge.own != nil { // integers show their outputs only
-			if err := r.whole(i, &a, quantized, full); err != nil {
+			if err := r.whole(&a, quantized, full); err != nil {
 				return a, err
 			}
 		}
@@ -350,7 +358,7 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 		quantized.Outputs(out)
 		r.judge.Hide(quantized, s)
 		if r.judge.own == nil {
-			if err := r.whole(i, &a, quantized, full); err != nil {
+			if err := r.whole(&a, quantized, full); err != nil {
 				return a, err
 			}
 		}
@@ -369,8 +377,8 @@ func (r *rater) rate(ctx context.Context, i int, s *exec.Sample) (answer, error)
 	return a, err
 }
 
-// whole measures the outputs of sample i, of which those of a detector may have other shapes, and their parts.
-func (r *rater) whole(i int, a *answer, q, f *Verdict) error {
+// whole measures the outputs, of which those of a detector may have other shapes, and their parts.
+func (r *rater) whole(a *answer, q, f *Verdict) error {
 	if !sameShapes(q.outputs, f.outputs) {
 		return nil
 	}
@@ -378,10 +386,8 @@ func (r *rater) whole(i int, a *answer, q, f *Verdict) error {
 	if a.plain, err = r.judge.Plain(q, f); err != nil {
 		return err
 	}
-	sums, err := r.judge.sums(q.outputs, f.outputs, true)
-	if err == nil {
-		r.judge.reaches(sums, f)
-		r.tally.add(i, sums)
+	if a.sums, err = r.judge.sums(q.outputs, f.outputs, true); err == nil {
+		r.judge.reaches(a.sums, f)
 	}
 	return err
 }

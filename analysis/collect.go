@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/internal/shard"
 )
 
 // collector runs samples through workers and puts together what each gives.
@@ -20,6 +21,10 @@ type collector[T any] struct {
 	progress func(done int) // may be nil; calls do not overlap
 	// worker makes what one goroutine uses. All are made before the first sample is read. index is the place of a sample in the data.
 	worker func() func(ctx context.Context, index int, s *exec.Sample) (T, error)
+	// then, which may be nil, adds what a sample gave to what all give, in any order: not in a part of a run, which keeps it as it is.
+	then  func(index int, r *T)
+	deal  shard.Deal
+	kinds []any // what interfaces in a T hold
 
 	mu       sync.Mutex // guards what follows
 	results  []T
@@ -30,11 +35,15 @@ type collector[T any] struct {
 
 // run returns the results in the order of the data. It fails with the error of the first sample, in that order, that cannot be
 // read or used, and where there are no samples. Samples are handed out in order and those handed out are finished, so that the
-// error does not depend on threads either. A collector runs once.
+// error does not depend on threads either. A collector runs once. In a part of a run it ends with shard.ErrDone, and where parts are put
+// together results are theirs.
 func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, error) {
 	type job struct {
 		index  int
 		sample *exec.Sample
+	}
+	if c.deal.IsMerge() {
+		return c.gather(ctx)
 	}
 	samples, err := c.fit(ctx, samples)
 	if err != nil {
@@ -51,7 +60,11 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 			for j := range jobs {
 				var r T
 				err := graph.Try(func() (err error) {
-					r, err = work(ctx, j.index, j.sample)
+					at := c.deal.Place(j.index)
+					r, err = shard.Unit(c.deal.Run, c.unit(at), true, func() (T, error) { return work(ctx, at, j.sample) }, c.kinds...)
+					if err == nil && c.then != nil && !c.deal.IsPart() {
+						c.then(at, &r)
+					}
 					return err
 				})
 				if err != nil {
@@ -94,8 +107,31 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 		return nil, context.Cause(ctx)
 	case c.failed != nil:
 		return nil, c.failed
+	case c.deal.IsPart() && c.deal.Len > 0:
+		return nil, c.deal.Done()
 	case len(c.results) == 0:
 		return nil, fmt.Errorf("%s: the data set is empty", c.stage)
+	}
+	return c.results, nil
+}
+
+// unit is what the result of a sample is called in a part.
+func (c *collector[T]) unit(place int) string { return fmt.Sprintf("%s, sample %d", c.stage, place) }
+
+// gather returns what the parts of a run have.
+func (c *collector[T]) gather(ctx context.Context) ([]T, error) {
+	for i := range c.deal.Len {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		r, err := shard.Unit[T](c.deal.Run, c.unit(i), false, nil, c.kinds...)
+		if err != nil {
+			return nil, err
+		}
+		if c.then != nil {
+			c.then(i, &r)
+		}
+		c.put(i, r)
 	}
 	return c.results, nil
 }

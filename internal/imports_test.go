@@ -24,7 +24,7 @@ var layers = []string{
 	"kernels/elementary internal/longtest",
 	"kernels/qmath kernels/cpu graph/tensor internal/testrun internal/typecheck internal/file internal/flatbuffer internal/plain " +
 		"internal/strictjson internal/strictyaml reports/layout reports/page internal/schematest",
-	"kernels/ref internal/filetest",
+	"kernels/ref internal/filetest internal/shard",
 	"kernels",
 	"kernels/kerneltest",
 	"kernels/cuda/driver",

@@ -67,6 +67,11 @@ type Sample struct {
 // Record is what a scorer keeps of one sample. It is plain data.
 type Record any
 
+// Records has a value of each type that records have.
+func Records() []any {
+	return []any{Ranked{}, scored{}, weighted{}, pair{}, []overlap(nil), &picture{}, float64(0)}
+}
+
 // Scorer scores the samples of one data set.
 type Scorer interface {
 	// Record reduces the outputs for one sample, in the order of the graph's. It may be called in parallel. A sample without a label, an

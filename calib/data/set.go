@@ -156,6 +156,20 @@ func (s *Set) Shard(i, n int) *Set {
 	return &part
 }
 
+// Places are where the samples of Shard stand in s.
+func (s *Set) Places(i, n int) (places []int) {
+	k := 0
+	for at := range s.items {
+		if s.rolled == nil || s.items[at].step == 0 {
+			k++
+		}
+		if (k-i)%n == 0 {
+			places = append(places, at)
+		}
+	}
+	return places
+}
+
 // Len returns the number of samples.
 func (s *Set) Len() int { return len(s.items) }
 

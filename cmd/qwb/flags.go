@@ -13,6 +13,7 @@ import (
 	"qwb"
 	"qwb/graph/exec"
 	"qwb/internal/options"
+	"qwb/internal/shard"
 )
 
 // takes gives a command its options as flags. They are checked, each by itself, before it does anything.
@@ -30,6 +31,9 @@ func (e *env) takes(c *cobra.Command, o options.Command) *cobra.Command {
 		}
 		if n := t.Memory(); n > 0 && c.Name() != "serve" { // which bounds its jobs
 			defer bound(c, n)()
+		}
+		if cut := t.Part(); cut != (options.Cut{}) && shard.In(c.Context()) == nil {
+			return e.part(c, args, cut, run)
 		}
 		return run(c, args)
 	}

@@ -3,37 +3,58 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"qwb/internal/file"
 	"qwb/internal/kind"
 	"qwb/internal/options"
+	"qwb/internal/shard"
 )
 
 func newMerge(e *env) *cobra.Command {
 	var out string
 	var asJSON bool
 	return e.takes(&cobra.Command{
-		Use:   "merge PART ... -o OUT",
+		Use:   "merge PART ... [-o OUT] [-- OPTIONS]",
 		Short: "Combine the parts of a run (--shard) into one file",
 		Example: lines(
 			"qwb calibrate model.onnx --data images/ --shard 1/2 -o 1.part     # on one machine; 2/2 on another",
-			"qwb merge 1.part 2.part -o model.stats"),
-		Long: `Merge combines all parts that qwb calibrate --shard I/N or qwb tune --shard I/N wrote, in any order. The
-result is, byte for byte, the same as of one run over all the data:
+			"qwb merge 1.part 2.part -o model.stats",
+			"qwb merge eval.*.part --json"),
+		Long: `Merge combines all parts that a command wrote with --shard I/N, in any order. The result is, byte for byte, the
+same as of one run over all the data:
 
-  statistics        MODEL.stats; qwb calibrate MODEL --platform P makes a plan from it
-  Gram statistics   a file for qwb tune --gram
+  calibrate   MODEL.stats, named by -o; qwb calibrate MODEL --platform P makes a plan from it
+  tune        a file for qwb tune --gram, named by -o
+  eval        what the command prints and writes without --shard; it takes model, plan and data from where they
+              were, by the same paths. Options for the result stand behind --: -- --max-drop 1
 
 A part that is missing, given twice or from another run is an error.`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || c.ArgsLenAtDash() == 0 {
 				return usagef("merge takes the parts of a run")
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if n := c.ArgsLenAtDash(); isRun(args[0]) {
+				parts, more := args, []string(nil)
+				if n >= 0 {
+					parts, more = args[:n], slices.Clone(args[n:])
+				}
+				if out != "" {
+					more = append(more, "--output="+out)
+				}
+				if asJSON {
+					more = append(more, "--json")
+				}
+				return e.mergeRun(c, parts, more)
+			} else if n >= 0 {
+				return usagef("-- OPTIONS: parts of statistics have none")
+			}
 			if out == "" {
 				return usagef("merge needs -o: the file to write")
 			}
@@ -50,6 +71,18 @@ A part that is missing, given twice or from another run is an error.`,
 			})
 		},
 	}, append(options.Output(&out, "file to write"), options.JSON(&asJSON)...))
+}
+
+// isRun reports whether a file is a part of a command's run, and not of statistics.
+func isRun(name string) bool {
+	f, err := file.OpenRead(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, len(shard.Magic))
+	_, err = io.ReadFull(f, head)
+	return err == nil && string(head) == shard.Magic
 }
 
 // replaces refuses to write over files of some kinds.

@@ -41,7 +41,7 @@ func TestMergeOfCalibrationParts(t *testing.T) {
 	} {
 		fails(t, exitFailed, want, append(append([]string{"merge"}, strings.Fields(args)...), "-o", "x.stats")...)
 	}
-	fails(t, exitFailed, "qwb merge makes statistics of all parts", "calibrate", "m.onnx", "--platform", "onnxruntime", "--merge",
+	fails(t, exitFailed, "qwb merge puts all parts together", "calibrate", "m.onnx", "--platform", "onnxruntime", "--merge",
 		"p0", "--fresh")
 	fails(t, exitFailed, "would be replaced", "merge", "p0", "p1", "p2", "-o", "m.onnx")
 	fails(t, exitUsage, `part I of N`, "calibrate", "m.onnx", "--data", "data", "--shard", "4/3", "-o", "x")

@@ -71,6 +71,7 @@ type Eval struct {
 	Texts   qwb.TextOptions
 	Answers string
 	MaxDrop *float64
+	Cut     Cut
 	JSON    bool
 }
 
@@ -93,7 +94,8 @@ func (o *Eval) Table(c *qwb.Catalog) Table {
 			{Name: "backend", At: &o.Backend, Default: UsualBackend(c), Values: func() []string { return Backends(c) },
 				Help: "backend of --mode int8: " + words(Backends(c)) + "; for a checkpoint: cpu, cuda or ptx"},
 		},
-		Texts(&o.Texts), Slices(&o.Data), Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
+		Texts(&o.Texts), Slices(&o.Data), Parts(&o.Cut, "o"), Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads),
+		Budget(&o.Data.Budget), JSON(&o.JSON))
 }
 
 // Check holds the options against each other; model is what is evaluated where it is no plan, batch says whether --batch was given.

@@ -40,6 +40,7 @@ type Option struct {
 	Values func() []string
 	Files  bool
 	Signed bool // a whole number below 0 makes sense
+	Reads  bool // a part of a run has it too, though jobs have not; see InPart
 	Job    bool // jobs of the page have it too: nothing that starts programs, or writes where it likes
 	Bare   bool // in jobs alone, and no flag of the command that does the same: what that takes as an argument, for one
 	Field  *Field

@@ -54,7 +54,7 @@ func Metric(o *qwb.DataOptions, output string, several bool) Table {
 			Field: &Field{Label: "Metric", Type: "select", List: "metrics", None: "what the outputs look like"}, Help: help + " (docs/metrics.md)"},
 		{Name: "metric-cmd", At: &m.Command, For: Networks,
 			Help: "command that scores the outputs: it gets npy files, and answers with one line of JSON per sample"},
-		{Name: output, At: (*List)(&m.Outputs), For: Networks,
+		{Name: output, At: (*List)(&m.Outputs), For: Networks, Reads: true,
 			Help: "`NAME` of the output that the metric reads, of several those it reads, in its order (default: all, the first one first)"},
 		{Name: "alphabet", At: &m.Alphabet, For: Networks, Job: true,
 			Field: &Field{Label: "Alphabet of a recogniser", Type: "file", Of: "any", Hint: "text file, one character on a line",
@@ -111,6 +111,21 @@ func JSON(at *bool) Table {
 // Output is the file or folder that is written.
 func Output(at *string, help string) Table {
 	return Table{{Name: "output", Short: "o", At: at, Help: help}}
+}
+
+// The options of a part of a run.
+const (
+	shardName = "shard"
+	partName  = "part"
+)
+
+// Parts are of commands whose runs can be cut into parts; short is how the file is called beside --part.
+func Parts(cut *Cut, short string) Table {
+	return Table{
+		{Name: shardName, See: "shards.md", At: &shard{at: &cut.Shard}, For: Networks,
+			Help: "part of the run, `I/N`: do part I of N and write what it gave to --part; qwb merge combines all parts"},
+		{Name: partName, Short: short, See: "shards.md", At: &cut.File, For: Networks, Help: "`FILE` for the part of --shard"},
+	}
 }
 
 // Platform is the target.

@@ -3,6 +3,7 @@ package options
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -111,6 +112,33 @@ func (m *memory) Check(name string) error {
 	}
 	*m.at = int64(bytes)
 	return nil
+}
+
+// Cut is a part of a run: which one, and the file that it is written to. The zero value is no part.
+type Cut struct {
+	Shard qwb.Shard
+	File  string
+}
+
+// Part is the part of a run that the options say. They have been checked.
+func (t Table) Part() (cut Cut) {
+	if f := t.Find(partName); f != nil {
+		cut = Cut{*t.Find(shardName).At.(*shard).at, *f.At.(*string)}
+	}
+	return cut
+}
+
+// HasParts reports whether qwb merge puts runs of the command together.
+func (t Table) HasParts() bool { return t.Find(partName) != nil }
+
+// InPart reports whether the part of a run takes the option: not where it starts programs, or writes a file, which the merge does.
+func (o *Option) InPart() bool {
+	return o.Job || slices.Contains([]string{"slices", "backend", "tokenizer"}, o.Name) || o.Reads
+}
+
+// Anyhow reports whether the option leaves the result as it is, so that each part may have another one.
+func (o *Option) Anyhow() bool {
+	return slices.Contains([]string{"threads", "mem", "json", shardName, partName}, o.Name)
 }
 
 // shard is a part of the data.

@@ -2,6 +2,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/shard"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
@@ -47,8 +49,10 @@ func Eval(ctx context.Context, j *open.Job, o EvalOptions) (*analysis.Accuracy, 
 		}
 		doctor := data.NewDoctor(data.SpecOf(m.Graph), m.Loaded, &pre)
 		r, err := accuracy(ctx, j, m, m.Graph, set, doctor.Observe, o, analysis.AccuracyConfig{Threads: o.Threads, Memory: o.Data.Budget})
-		for _, w := range doctor.Warnings() {
-			j.WarnAbout(w)
+		if !shard.In(ctx).IsMerge() { // which has seen no sample
+			for _, w := range doctor.Warnings() {
+				j.WarnAbout(w)
+			}
 		}
 		checkOffset(j, r, o.Data.LabelOffset)
 		checkBetter(j, r)
@@ -84,20 +88,39 @@ func Eval(ctx context.Context, j *open.Job, o EvalOptions) (*analysis.Accuracy, 
 	}
 	var hashes [][32]byte
 	r, err := accuracy(ctx, j, p.Model, p.Reference, set, func(s *exec.Sample) { hashes = append(hashes, s.Hash) }, o, cfg)
-	if err != nil {
+	if err != nil && !errors.Is(err, shard.ErrDone) {
 		return nil, err
 	}
-	if len(running) > 0 {
-		r.Placed = verify.Placed(running[0].Placement())
+	hashes, hashErr := shard.All(shard.In(ctx), "hashes", hashes)
+	if hashErr != nil {
+		return nil, hashErr
 	}
-	checkOffset(j, r, o.Data.LabelOffset)
-	checkBetter(j, r)
 	if stats, err := planning.PlanStats(j, p); err == nil {
 		for _, w := range data.Overlap(planning.SampleHashes(stats), hashes) {
 			j.WarnAbout(w)
 		}
 	}
+	if placedErr := placed(ctx, r, running); err != nil || placedErr != nil {
+		return nil, cmp.Or(placedErr, err)
+	}
+	checkOffset(j, r, o.Data.LabelOffset)
+	checkBetter(j, r)
 	return r, nil
+}
+
+// placed says where the steps of the integers ran. In a part of a run r is nil; the first one says it for all.
+func placed(ctx context.Context, r *analysis.Accuracy, running []*program.Executor) (err error) {
+	if len(running) == 0 {
+		return nil
+	}
+	run := shard.In(ctx)
+	p, err := shard.Unit(run, "placement", run.Mine(0), func() (*analysis.Placed, error) {
+		return verify.Placed(running[0].Placement()), nil
+	})
+	if r != nil {
+		r.Placed = p
+	}
+	return err
 }
 
 // integerForwards makes the program under the profile asked for and the one to hold it against: of a profile that saturates the same
@@ -163,7 +186,9 @@ func accuracy(ctx context.Context, j *open.Job, m *open.Model, g *graph.Graph, s
 	defer finish()
 	cfg.Progress = tick
 	elapsed := j.Stopwatch()
-	r, err := analysis.Eval(ctx, g, &samples.Watched{Iterator: set.Iterator(), See: see}, cfg)
+	it, deal := samples.Dealt(ctx, set)
+	cfg.Deal = deal
+	r, err := analysis.Eval(ctx, g, &samples.Watched{Iterator: it, See: see}, cfg)
 	if err != nil {
 		return nil, samples.BudgetHint(m.Named("eval", err))
 	}

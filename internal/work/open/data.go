@@ -2,7 +2,10 @@ package open
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -14,6 +17,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
+	"qwb/internal/shard"
 	"qwb/internal/work/fault"
 	"qwb/quantizer/plan"
 )
@@ -128,10 +132,29 @@ func (j *Job) OpenData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 	for _, w := range warnings {
 		j.Warn("%s", w.Text)
 	}
+	if err := j.sameData(set, pre); err != nil {
+		return nil, pre, err
+	}
 	if len(pre.States) > 0 { // whose samples are runs of the network
 		return set, pre, nil
 	}
 	return set, pre, j.widest(g, set)
+}
+
+// sameData notes the samples by name and label, and how they become inputs, for a run in parts: what is in them need not be read for it.
+func (j *Job) sameData(set *data.Set, pre plan.Preprocess) error {
+	r := shard.In(j.Context())
+	if r == nil {
+		return nil
+	}
+	h := sha256.New()
+	if err := json.NewEncoder(h).Encode(pre); err != nil {
+		return err
+	}
+	for i := range set.Len() {
+		fmt.Fprintf(h, "%q %d\n", set.Name(i), set.Label(i))
+	}
+	return r.Fact("data", fmt.Sprintf("%d samples, %x", set.Len(), h.Sum(nil)))
 }
 
 // widest tells what bounds the memory of this job of the largest samples, where the network leaves their sizes open.

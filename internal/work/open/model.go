@@ -21,6 +21,7 @@ import (
 	"qwb/graph/tflite"
 	"qwb/graph/tflite/lift"
 	"qwb/internal/kind"
+	"qwb/internal/shard"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/store"
 	"qwb/observers"
@@ -64,6 +65,18 @@ func (m *Model) Close() error {
 
 // OpenModel loads the file at path, or the folder of a checkpoint, infers shapes, and prints the loader's warnings.
 func (j *Job) OpenModel(name string) (*Model, error) {
+	m, err := j.loadModel(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := shard.In(j.Context()).Fact("model", m.Digest); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (j *Job) loadModel(name string) (*Model, error) {
 	file, ok := j.Files().Path(name)
 	want, kinds := "a network in ONNX, TensorFlow Lite or PNNX, which are read here", []kind.Kind{kind.ONNX, kind.TFLite, kind.PNNX}
 	if ok {

@@ -10,6 +10,7 @@ import (
 
 	"qwb/internal/kind"
 	"qwb/internal/plain"
+	"qwb/internal/shard"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/quantizer/decision"
@@ -52,11 +53,28 @@ func openToChange(j *open.Job, file string) (*Planned, error) {
 		m.Close()
 		return nil, err
 	}
+	if err := noteFor(j, p); err != nil {
+		m.Close()
+		return nil, err
+	}
 	out.Graph, out.Stale = out.TunedGraph(out.Set)
 	if b := out.broken; b != nil {
 		out.Stale = append([]overlay.Stale{{At: b.At, Why: b.Error()}}, out.Stale...)
 	}
 	return out, nil
+}
+
+// noteFor notes the plan for a run in parts.
+func noteFor(j *open.Job, p *plan.Plan) error {
+	r := shard.In(j.Context())
+	if r == nil {
+		return nil
+	}
+	hash, err := p.Hash()
+	if err != nil {
+		return err
+	}
+	return r.Fact("plan", hash)
 }
 
 // openPlanModel opens the model of a plan, which must be the one that it was made for.

@@ -9,7 +9,9 @@ import (
 	"io"
 
 	"qwb/analysis"
+	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/internal/shard"
 )
 
 // First reads at most so many samples.
@@ -92,6 +94,19 @@ func Hashes(r *analysis.Runs) [][32]byte {
 		hashes[i] = r.Samples[i].Hash
 	}
 	return hashes
+}
+
+// Dealt are the samples of a data set that the run in ctx runs: all of them, those of a part, or none where parts are put together.
+func Dealt(ctx context.Context, set *data.Set) (exec.Iterator, shard.Deal) {
+	d := shard.Deal{Run: shard.In(ctx), Len: set.Len()}
+	switch {
+	case d.IsPart():
+		d.Places = set.Places(d.Index, d.Of)
+		return set.Shard(d.Index, d.Of).Iterator(), d
+	case d.IsMerge():
+		return &exec.InMemory{}, d
+	}
+	return set.Iterator(), d
 }
 
 // Part iterates over some of the samples.
