@@ -14,12 +14,20 @@ func LanguageText(w io.Writer, r *language.Result) error {
 	if c := r.Change; c != nil {
 		t.row("fp32", "", measured(c.FloatMeanNLL, nil), measured(c.FloatPerplexity, nil))
 	}
-	t.row(r.Mode, r.Weights, measured(r.MeanNLL, r.MeanNLLError), measured(r.Perplexity, r.PerplexityError))
+	weights := r.Weights
+	if r.Cache != "" {
+		weights += ", cache " + r.Cache
+	}
+	t.row(r.Mode, weights, measured(r.MeanNLL, r.MeanNLLError), measured(r.Perplexity, r.PerplexityError))
 	t.end()
 	if c := r.Change; c != nil {
 		t.printf("change of mean NLL %s\n", measured(c.NLLChange, c.NLLChangeError))
 		t.printf("KL divergence from float %s nats per token\n", measured(c.KL, c.KLError))
 		t.printf("%d of %d most likely tokens differ: %s\n", c.Flips, r.Tokens, share(c.FlipRate, c.FlipRateError))
+	}
+	if c := r.CacheChange; c != nil && c != r.Change {
+		t.printf("the cache of %s alone: change of mean NLL %s, KL divergence %s nats, %s of the most likely tokens\n", r.Cache,
+			measured(c.NLLChange, c.NLLChangeError), measured(c.KL, c.KLError), share(c.FlipRate, c.FlipRateError))
 	}
 	return t.err
 }

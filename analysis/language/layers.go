@@ -221,7 +221,7 @@ func (r *layersRun) forward(ctx context.Context, batch []*Passage) ([]float32, e
 	sequences := make([]decode.Sequence, len(batch))
 	for i, p := range batch {
 		if i == len(r.caches) {
-			r.caches = append(r.caches, decode.NewCache(&r.cfg.Model.Config))
+			r.caches = append(r.caches, r.cfg.Model.NewCache())
 		}
 		r.caches[i].Clear()
 		sequences[i] = decode.Sequence{Cache: r.caches[i], Tokens: p.IDs[:len(p.IDs)-1], Want: len(p.IDs) - 1}

@@ -18,6 +18,7 @@ type rowScore struct {
 // rowScorer scores tokens, each by itself, so that threads change nothing.
 type rowScorer struct {
 	par  kernels.Parallel
+	base bool // what is compared with are logarithms of probabilities, as LogProbs has them
 	rows []rowScore
 }
 
@@ -35,7 +36,11 @@ func (s *rowScorer) score(logits, float []float32, next []int) ([]rowScore, erro
 			s.rows[i] = rowScore{nll: decode.LogSumExp(q) - float64(q[next[i]])}
 			return
 		}
-		s.rows[i] = divergence(q, float[i*vocab:][:vocab], next[i])
+		if f := float[i*vocab:][:vocab]; s.base {
+			s.rows[i] = baseDivergence(q, f, next[i])
+		} else {
+			s.rows[i] = divergence(q, f, next[i])
+		}
 	}
 	if s.par == nil {
 		s.par = func(n int, body func(i int)) {

@@ -20,6 +20,11 @@ type Result struct {
 	PerplexityError *float64 `json:"perplexity_error"` // Perplexity * MeanNLLError
 
 	*Change
+	// Cache is the type of the model's cache of keys and values where it is not float32, CacheChange what it alone does: the change from the
+	// same model with a cache of float32, which FloatMeanNLL is of. Change holds both errors.
+	Cache       string  `json:"kv_cache,omitempty"` // the caller's to fill
+	CacheChange *Change `json:"kv_cache_change,omitempty"`
+
 	PerToken []TokenScore `json:"per_token,omitempty"` // of the first tokens, as many as were asked for
 	Judged   []Judged     `json:"judged,omitempty"`    // how searched scales were chosen; the caller's to fill
 	Seconds  float64      `json:"seconds"`             // the caller's to fill
@@ -44,6 +49,7 @@ type Change struct {
 // TokenScore is one token: how well it is predicted from those before it, in nats.
 type TokenScore struct {
 	Sequence string  `json:"sequence"` // where it comes from
+	Position int     `json:"position"` // in the sequence; that of the id which begins it is 0
 	Before   int     `json:"-"`        // the id before it
 	ID       int     `json:"id"`
 	Text     string  `json:"text"` // the caller's to fill

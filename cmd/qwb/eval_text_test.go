@@ -169,3 +169,46 @@ func TestEvalTextRefuses(t *testing.T) {
 		fails(t, c.code, c.want, c.args...)
 	}
 }
+
+// TestEvalTextInChunks: the convention of llama-perplexity, its file, scores of tokens, and the cache apart from the weights.
+func TestEvalTextInChunks(t *testing.T) {
+	languagePlace(t)
+	write(t, "t.txt", []byte(strings.Repeat("abba, abracadabra and a cab\n", 12)))
+	r := evalText(t, "--context", "16", "--chunks", "5", "--logprobs", "base", "--per-token", "tokens.tsv")
+	require.EqualValues(t, 5, r["sequences"])
+	require.EqualValues(t, 5*7, r["tokens"])
+	lines := strings.Split(strings.TrimSpace(string(read(t, "tokens.tsv"))), "\n")
+	require.Len(t, lines, 1+35)
+	sum := 0.0
+	for _, line := range lines[1:] {
+		x, err := strconv.ParseFloat(strings.Split(line, "\t")[4], 64)
+		require.NoError(t, err)
+		sum += x
+	}
+	assert.InDelta(t, r["mean_nll"], sum/35, 1e-6)
+
+	// A file of probabilities brings its tokens along.
+	own := done(t, "eval", "m.bin", "--against", "base", "--json").object(t)
+	assert.InDelta(t, 0, own["kl"], 1e-4)
+	assert.InDelta(t, r["mean_nll"], own["float_mean_nll"], 1e-4)
+	two := done(t, "eval", "m.bin", "--against", "base", "--chunks", "2", "--bits", "4", "--group-size", "4", "--kv-cache", "fp8",
+		"--json").object(t)
+	assert.EqualValues(t, 14, two["tokens"])
+	assert.Equal(t, "fp8", two["kv_cache"])
+	assert.Less(t, two["kv_cache_change"].(map[string]any)["kl"], two["kl"])
+	out := done(t, "eval", "m.bin", "--text", "t.txt", "--context", "16", "--kv-cache", "int8").stdout
+	assert.Contains(t, out, "float32, cache int8")
+	assert.NotContains(t, out, "alone", "there is nothing else")
+
+	for want, args := range map[string][]string{
+		"the text has .* tokens, two chunks of 512 are needed": {"--chunks", "3"},
+		"longer than the 40 positions":                         {"--context", "64"},
+		"--samples takes lines":                                {"--context", "16", "--samples", "2"},
+		"unknown type .int3. of a cache":                       {"--kv-cache", "int3"},
+	} {
+		assert.Regexp(t, want, invoke(append([]string{"eval", "m.bin", "--text", "t.txt", "--logprobs", "none"}, args...)...).lastLine())
+	}
+	assert.NoFileExists(t, "none")
+	write(t, "base", read(t, "base")[:100])
+	fails(t, exitFailed, "base: 5 chunks of 16 tokens.*the file has 100", "eval", "m.bin", "--against", "base")
+}

@@ -87,15 +87,22 @@ func (o *Eval) Table(c *qwb.Catalog) Table {
 				Help: "samples per forward pass of --mode int8, if the model takes batches; on a GPU a large batch is faster"},
 			{Name: "answers", At: &o.Answers, Help: "write the prediction for every sample, or the score of every line of text, to this TSV `FILE`"},
 			{Name: "against", At: &o.Texts.Against, For: Checkpoints, Job: true,
-				Help: "`CHECKPOINT` to compare with (default: the same weights as floats)"},
+				Help: "`CHECKPOINT` to compare with, or probabilities of one (default: the same weights as floats)"},
+			{Name: "context", See: "language-models.md", At: &o.Texts.Context, For: Checkpoints, Job: true, Values: fixed(),
+				Help: "cut the text as llama-perplexity does: into chunks of this many tokens, of which the second half is scored (0: lines)"},
+			{Name: "chunks", At: &o.Texts.Chunks, For: Checkpoints, Job: true, Values: fixed(),
+				Help: "number of chunks, the first ones (0: all); without --context of 512 tokens"},
+			{Name: "logprobs", See: "language-models.md", At: &o.Texts.LogProbs, For: Checkpoints,
+				Help: "write the probabilities of chunks to this `FILE`, as llama-perplexity --kl-divergence-base does"},
+			{Name: "per-token", At: &o.Texts.PerToken, For: Checkpoints, Help: "write the score of every token to this TSV `FILE`"},
 			{Name: "max-drop", At: &o.MaxDrop, For: Networks,
 				Help: "exit with code 3 if top-1, or the first of --metric, drops by more than this: percentage points (pp) of metrics that are " +
 					"shares"},
 			{Name: "backend", At: &o.Backend, Default: UsualBackend(c), Values: func() []string { return Backends(c) },
 				Help: "backend of --mode int8: " + words(Backends(c)) + "; for a checkpoint: cpu, cuda or ptx"},
 		},
-		Texts(&o.Texts), Slices(&o.Data), Parts(&o.Cut, "o"), Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads),
-		Budget(&o.Data.Budget), JSON(&o.JSON))
+		Texts(&o.Texts), Cache(&o.Texts.Cache, Checkpoints), Slices(&o.Data), Parts(&o.Cut, "o"),
+		Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
 }
 
 // Check holds the options against each other; model is what is evaluated where it is no plan, batch says whether --batch was given.
@@ -123,7 +130,7 @@ func (o *Eval) Language(mode bool) (qwb.TextOptions, error) {
 	if mode {
 		t.Mode = o.Mode
 	}
-	if t.Text == "" {
+	if t.Text == "" && t.Against == "" { // a file of probabilities has the tokens
 		return t, qwb.Usagef("eval of a checkpoint needs --text")
 	}
 	return t, t.Check()
@@ -230,7 +237,7 @@ func (o *Generate) Table(*qwb.Catalog) Table {
 				Help: "fp32, sim (quantized weights, float activations) or int8 (both quantized) (default: int8 if the weights are quantized, else " +
 					"fp32)"},
 		},
-		language,
+		language, Cache(&o.Cache, Any),
 		Table{
 			{Name: "prompt", At: &o.Prompt, Job: true, Field: &Field{Label: "Beginning of a text", Value: "Once upon a time"},
 				Help: "text to continue"},

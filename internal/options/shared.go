@@ -5,6 +5,7 @@ import (
 
 	"qwb"
 	"qwb/export/language/weights"
+	"qwb/graph/language/decode"
 )
 
 // What several commands have in the same way, each as a few rows.
@@ -168,6 +169,12 @@ func Language(o *qwb.LanguageOptions) Table {
 			Help:   "how to choose scales: " + weights.MethodDoc + " (default: " + weights.Nearest + ")"},
 		{Name: "judge", At: &o.Judge, For: Checkpoints, Job: true, Help: weights.Judge.Doc},
 	}
+}
+
+// Cache is the type of keys and values.
+func Cache(at *string, of Kind) Table {
+	return Table{{Name: "kv-cache", See: "language-models.md", At: at, For: of, Job: true, Values: fixed(decode.CacheTypes...),
+		Help: "round keys and values as a cache of this type holds them: " + words(decode.CacheTypes) + " (default: f32)"}}
 }
 
 // Texts are what language models are measured on.

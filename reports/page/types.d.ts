@@ -49,8 +49,8 @@ declare namespace Core {
     "answers": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; profile?: string }; result: Answers };
     "feature": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; sample?: string; labels?: string; label_offset?: number; metric?: string; alphabet?: string; node?: string; channel?: number }; result: FeatureMap };
     "language-rank": { options: { samples?: number; seed?: number; layerwise?: boolean; mode?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: Layers };
-    "language-eval": { options: { mode?: string; samples?: number; seed?: number; against?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: LanguageResult };
-    "language-generate": { options: { mode?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; prompt?: string; tokens?: number; temperature?: number; top_k?: number; top_p?: number; seed?: number }; result: TwoTexts };
+    "language-eval": { options: { mode?: string; samples?: number; seed?: number; against?: string; context?: number; chunks?: number; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; kv_cache?: string }; result: LanguageResult };
+    "language-generate": { options: { mode?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; kv_cache?: string; prompt?: string; tokens?: number; temperature?: number; top_k?: number; top_p?: number; seed?: number }; result: TwoTexts };
     "import": { options: { platform?: string; float?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; observer?: string; model?: string }; result: ImportResult };
   }
 
@@ -277,6 +277,18 @@ declare namespace Core {
     tuned?: (TuneResult | null)[];
     gates?: (GateResult | null)[];
     warnings: Warning[];
+  }
+
+  interface Change {
+    float_mean_nll: number;
+    float_perplexity: number;
+    nll_change: number;
+    nll_change_error: number | null;
+    kl: number;
+    kl_error: number | null;
+    flips: number;
+    flip_rate: number;
+    flip_rate_error: number | null;
   }
 
   interface Changed {
@@ -844,6 +856,8 @@ declare namespace Core {
     flips?: number;
     flip_rate?: number;
     flip_rate_error?: number | null;
+    kv_cache?: string;
+    kv_cache_change?: Change | null;
     per_token?: TokenScore[];
     judged?: Judged[];
     seconds: number;
@@ -1814,6 +1828,7 @@ declare namespace Core {
 
   interface TokenScore {
     sequence: string;
+    position: number;
     id: number;
     text: string;
     nll: number;

@@ -13,6 +13,9 @@ type Cache struct {
 	dim    int // of a head
 	width  int // dim, rounded up to whole blocks of vectors
 
+	kind  CacheType
+	codes []int8 // of a head, for rounding
+
 	remote DeviceCache // of an engine on a device, which keeps everything there
 	owner  DeviceModel // whose it is
 }
@@ -30,9 +33,17 @@ const (
 // blocks rounds n up to whole vector blocks.
 func blocks(n int) int { return (n + keyBlock - 1) / keyBlock * keyBlock }
 
-// NewCache returns an empty cache for sequences of a model.
-func NewCache(c *checkpoint.Config) *Cache {
-	k := &Cache{layers: make([]layerCache, c.Layers), dim: c.HeadDim, width: blocks(c.HeadDim)}
+// NewCache returns an empty cache of float32 for sequences of a model.
+func NewCache(c *checkpoint.Config) *Cache { return newCache(c, CacheF32) }
+
+// NewCache returns an empty cache of the type that Options named.
+func (e *Engine) NewCache() *Cache { return newCache(&e.Config, e.cache) }
+
+func newCache(c *checkpoint.Config, kind CacheType) *Cache {
+	k := &Cache{layers: make([]layerCache, c.Layers), dim: c.HeadDim, width: blocks(c.HeadDim), kind: kind}
+	if kind != CacheF32 {
+		k.codes = make([]int8, c.HeadDim)
+	}
 	for l := range k.layers {
 		k.layers[l] = layerCache{make([][]float32, c.KVHeads), make([][]float32, c.KVHeads)}
 	}
@@ -63,8 +74,12 @@ func (k *Cache) reserve(n int) {
 	}
 }
 
-// put stores the key and the value of a head at a position.
+// put stores the key and the value of a head at a position, and rounds both where the cache has fewer bits.
 func (k *Cache) put(layer, head, position int, key, value []float32) {
+	if k.kind != CacheF32 {
+		k.kind.round(key, k.codes)
+		k.kind.round(value, k.codes)
+	}
 	l := &k.layers[layer]
 	to := l.keys[head][position/keyBlock*keyBlock*k.dim+position%keyBlock:]
 	for i, v := range key {

@@ -15,6 +15,7 @@ import (
 type Options struct {
 	Threads int // 0: one per core; never changes a result
 	Weights Weights
+	Cache   CacheType // of Engine.NewCache
 
 	// Reference computes products of matrices in groups by the loops that define them, on codes as they are stored. The result
 	// is the same, bit for bit.
@@ -41,6 +42,7 @@ type Engine struct {
 	classifier *linear
 	rotary     *rotary
 	s          scratch
+	cache      CacheType
 	device     DeviceModel // nil on the processor
 }
 
@@ -61,10 +63,13 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, err)
 	}
 	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), sums: o.Sums,
-		rotary: newRotary(&m.Config)}
+		rotary: newRotary(&m.Config), cache: o.Cache}
+	if err := o.Cache.Check(&m.Config); err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, err)
+	}
 	if o.Device != nil {
-		if o.Reference || o.Sums != nil {
-			return nil, errors.New("decode: the reference and the sums of products are the processor's")
+		if o.Reference || o.Sums != nil || o.Cache != CacheF32 {
+			return nil, errors.New("decode: the reference, the sums of products and rounded caches are the processor's")
 		}
 		if e.device, err = o.Device.OpenModel(&m.Config); err != nil {
 			return nil, fmt.Errorf("decode: %w", err)

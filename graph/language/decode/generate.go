@@ -22,7 +22,7 @@ func (e *Engine) Generate(ctx context.Context, prompt []int, limit int, s Sampli
 	}
 	choose := newSampler(s)
 	ids := slices.Clone(prompt)
-	cache := NewCache(&e.Config)
+	cache := e.NewCache()
 	for next := prompt; len(ids) <= limit; next = ids[len(ids)-1:] {
 		logits, err := e.prefill(ctx, cache, next)
 		if err != nil {

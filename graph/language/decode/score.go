@@ -15,7 +15,7 @@ const blockTokens = 128
 // It is computed in float64 from float32 logits. Fewer than two ids give none.
 func (e *Engine) LogLikelihood(ctx context.Context, ids []int) ([]float64, error) {
 	var out []float64
-	cache := NewCache(&e.Config)
+	cache := e.NewCache()
 	for from := 0; from+1 < len(ids); from += blockTokens {
 		part := ids[from:min(from+blockTokens, len(ids)-1)]
 		logits, err := e.Forward(ctx, []Sequence{{cache, part, len(part)}})

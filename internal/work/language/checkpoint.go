@@ -24,6 +24,7 @@ type LanguageOptions struct {
 	Bits      int    // 0: 8
 	Method    string // weights.Nearest, Search or Judged; empty: Nearest
 	Judge     string // text that Judged is judged on, one sequence per line
+	Cache     string // decode.CacheTypes; empty: float32
 	Backend   string // floatBackends; empty: the processor
 	Threads   int
 }
@@ -50,11 +51,18 @@ func (o *LanguageOptions) Check() error {
 	case o.Mode == ModeFloat && o.Quantizes():
 		return fault.Usagef("--mode %s quantizes nothing", ModeFloat)
 	}
+	_, err := decode.ParseCacheType(o.Cache)
+	if err != nil {
+		return fault.Usagef("--kv-cache: %w", err)
+	}
 	return nil
 }
 
 // Quantizes reports whether float weights are to be quantized.
 func (o *LanguageOptions) Quantizes() bool { return o.Group > 0 || o.Bits > 0 || o.Method != "" }
+
+// rounds reports whether keys and values are rounded.
+func (o *LanguageOptions) rounds() bool { return o.Cache != "" && o.Cache != decode.CacheTypes[0] }
 
 // OpenCheckpoint opens a checkpoint, or says what the file is instead.
 func OpenCheckpoint(path string) (*checkpoint.Model, error) {
@@ -142,6 +150,12 @@ func formOf(j *open.Job, m *checkpoint.Model, o *LanguageOptions) (form, error) 
 		}
 	}
 	return f, nil
+}
+
+// options are those of an engine. The type of the cache was checked.
+func (f *form) options(o *LanguageOptions) decode.Options {
+	kind, _ := decode.ParseCacheType(o.Cache)
+	return decode.Options{Threads: o.Threads, Weights: f.Weights, Cache: kind}
 }
 
 // describe says in words how weights are quantized.

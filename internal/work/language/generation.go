@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"qwb/graph/language/decode"
+	"qwb/internal/plain"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 )
@@ -32,6 +33,8 @@ type Generated struct {
 	Rate          float64 `json:"tokens_per_second"`
 	PromptSeconds float64 `json:"prompt_seconds"` // until the first token of the continuation
 	Seconds       float64 `json:"seconds"`        // of all tokens, without opening the checkpoint
+	// Repetition is set where the continuation ends in circles.
+	Repetition *decode.Repetition `json:"repetition,omitempty"`
 }
 
 // Generate continues the prompt. Where it is interrupted, what was streamed so far ends with its line.
@@ -65,7 +68,7 @@ func Generate(ctx context.Context, j *open.Job, o GenerateOptions) (*Generated, 
 	if err != nil {
 		return nil, err
 	}
-	engine, err := l.Engine(ctx, form.Weights, o.Threads, device)
+	engine, err := l.Engine(ctx, form.options(&o.LanguageOptions), device)
 	defer func() { closeDevice(device, engine) }()
 	if err != nil {
 		return nil, err
@@ -94,6 +97,10 @@ func Generate(ctx context.Context, j *open.Job, o GenerateOptions) (*Generated, 
 	r := &Generated{Text: string(s.text), Prompt: len(prompt), Tokens: len(ids) - len(prompt), PromptSeconds: first, Seconds: elapsed()}
 	if since := r.Seconds - first; r.Tokens > 1 && since > 0 {
 		r.Rate = float64(r.Tokens-1) / since
+	}
+	if r.Repetition = decode.FindRepetition(ids, len(prompt)); r.Repetition != nil {
+		j.Warn("the text goes in circles: %d times the same %s from position %d on", r.Repetition.Times,
+			plain.Count(r.Repetition.Period, "token"), r.Repetition.From)
 	}
 	return r, nil
 }

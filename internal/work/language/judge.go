@@ -23,7 +23,7 @@ func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights,
 	}
 	nearest, searched := w, w
 	nearest.Search, searched.Search, searched.Only = false, true, 0
-	engine, err := l.Engine(ctx, nearest, threads, nil)
+	engine, err := l.Engine(ctx, decode.Options{Threads: threads, Weights: nearest}, nil)
 	if err != nil {
 		return nil, nil, err
 	}

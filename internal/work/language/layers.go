@@ -30,7 +30,7 @@ func Layers(ctx context.Context, j *open.Job, o TextOptions) (*language.Layers, 
 	if err != nil {
 		return nil, err
 	}
-	engine, err := l.Engine(ctx, decode.Weights{Float: true}, o.Threads, nil)
+	engine, err := l.Engine(ctx, decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -26,8 +26,7 @@ func (l *Language) Begin(text string) ([]int, error) {
 }
 
 // Engine packs the weights for the kernels of the processor, or of a device that is not nil.
-func (l *Language) Engine(ctx context.Context, w decode.Weights, threads int, d Device) (*decode.Engine, error) {
-	o := decode.Options{Threads: threads, Weights: w}
+func (l *Language) Engine(ctx context.Context, o decode.Options, d Device) (*decode.Engine, error) {
 	if d != nil {
 		o.Device = d
 	}
