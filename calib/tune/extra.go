@@ -68,6 +68,10 @@ func (s Size) Words(model Size) string {
 		return ""
 	case work < 1.5 && bytes < 1.5:
 		return fmt.Sprintf("%s work and %s bytes than the model", moreOf(work), moreOf(bytes))
+	case work <= 1.0005:
+		return fmt.Sprintf("%.3g times the bytes of the model, and no more work", bytes)
+	case bytes <= 1.0005:
+		return fmt.Sprintf("%.3g times the work of the model, and no more bytes", work)
 	}
 	return fmt.Sprintf("%.3g times the work and %.3g times the bytes of the model", work, bytes)
 }

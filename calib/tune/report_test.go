@@ -37,5 +37,7 @@ func TestWordsOfCosts(t *testing.T) {
 	require.Empty(t, Size{1000, 1000}.Words(model))
 	require.Equal(t, "no more work and 4 % more bytes than the model", Size{1000, 1040}.Words(model))
 	require.Equal(t, "0.2 % more work and no more bytes than the model", Size{1002, 1000}.Words(model))
-	require.Equal(t, "2.1 times the work and 1 times the bytes of the model", Size{2100, 1000}.Words(model))
+	require.Equal(t, "2.1 times the work of the model, and no more bytes", Size{2100, 1000}.Words(model))
+	require.Equal(t, "2.33 times the bytes of the model, and no more work", Size{1000, 2333}.Words(model))
+	require.Equal(t, "2.1 times the work and 1.04 times the bytes of the model", Size{2100, 1040}.Words(model))
 }

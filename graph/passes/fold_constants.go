@@ -70,10 +70,11 @@ func foldShape(c *Context, id graph.NodeID) (*Patch, error) {
 	if n.Op != "Shape" && n.Op != "Size" || !n.IsONNX() {
 		return nil, nil
 	}
-	dims, ok := askedFor(n, c.G.Value(n.Input(0)).Shape)
-	if ok && !c.G.IsInput(n.Input(0)) { // what is recorded of an inner value may be wrong
-		dims, ok = askedFor(n, c.proven(n.Input(0)))
+	shape := c.G.Value(n.Input(0)).Shape
+	if !c.G.IsInput(n.Input(0)) { // what is recorded of an inner value may be wrong, or unknown until a shape before it was folded
+		shape = c.proven(n.Input(0))
 	}
+	dims, ok := askedFor(n, shape)
 	if !ok {
 		return nil, nil
 	}
