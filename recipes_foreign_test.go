@@ -107,3 +107,29 @@ func TestPresetsOfFormats(t *testing.T) {
 		})
 	}
 }
+
+// On targets whose 16 bits or floats of 8 bits are others, presets choose those, and leave nothing in float whose scale is not prescribed.
+func TestPresetsOfFormatsOnOtherTargets(t *testing.T) {
+	for _, c := range []struct{ name, platform, scheme string }{
+		{"int16", "pow2_int8", "int16-sym-tensor-pow2"}, {"int16", "qnn", "uint16-asym-tensor"}, {"int16", "tflite_16x8", "int16-sym-tensor"},
+		{"int16", "espdl_int16", "int16-sym-tensor-pow2"}, {"fp8", "trt_int8", "e4m3-sym-tensor"}, {"fp8", "trt_fp8", "e4m3-sym-tensor"},
+		{"fp8", "graphcore_fp8", "e4m3-sym-tensor-pow2"},
+	} {
+		t.Run(c.name+" "+c.platform, func(t *testing.T) {
+			p := place(t, new(Memory), "m", 3)
+			r, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: c.platform, Data: DataOptions{Paths: []string{"m"}},
+				Recipes: []string{"preset:" + c.name}, Threads: 1})
+			require.NoError(t, err)
+			text := string(get(t, p, p.Plan))
+			require.Contains(t, text, `"activations":"`+c.scheme+`"`)
+			if c.name == "int16" {
+				require.InDelta(t, 1, *r.IntegerShare, 0.01)
+			}
+			if c.platform == "espdl_int16" { // whose Sigmoid is a table
+				require.NotContains(t, text, "fp32")
+			}
+			_, _, err = p.Export(context.Background(), ExportOptions{})
+			require.NoError(t, err)
+		})
+	}
+}

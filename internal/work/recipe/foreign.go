@@ -25,17 +25,40 @@ var recipeKinds = []struct {
 			return Source{}, fault.UsageError{Err: err}
 		}
 		return Source{forms: func(_ *open.Model, t *target.Target) (*decision.Recipe, error) {
-			for i := range r.Steps {
-				if d := &r.Steps[i].Decision; t.ReducedWeight[0] == t.ReducedWeight[1] && d.ReduceRange != nil {
-					d.ReduceRange = nil // there is nothing to reduce, and no need to
-				}
-			}
+			fitPreset(r, t)
 			return r, nil
 		}}, nil
 	}},
 	{"nncf", readNNCF},
 	{"ort", readORT},
 	{"trt", readTRT},
+}
+
+// fitPreset leaves out of a preset what a target has no need of: a reduced range where there is none, operators in float whose scales it does
+// not prescribe. Schemes become those of the target with the same numbers and as many bits: int16 powers of two, or with zero points.
+func fitPreset(r *decision.Recipe, t *target.Target) {
+	r.Steps = slices.DeleteFunc(r.Steps, func(s decision.Step) bool {
+		return s.Decision.Domain == decision.FP32 && !slices.ContainsFunc(t.Ops, func(o target.Op) bool {
+			return o.FixedScale != 0 && s.Decision.Select.String() == "type:"+o.Type
+		})
+	})
+	own := t.Defaults()
+	for i := range r.Steps {
+		d := &r.Steps[i].Decision
+		if t.ReducedWeight[0] == t.ReducedWeight[1] {
+			d.ReduceRange = nil
+		}
+		d.Activations, d.Weights = nearest(own.Activation, d.Activations), nearest(own.Weight, d.Weights)
+	}
+}
+
+// nearest is a scheme of a list that stands for s: s itself where there is none.
+func nearest(list []tqc.Scheme, s tqc.Scheme) tqc.Scheme {
+	same := func(l tqc.Scheme) bool { return l.Type == s.Type && l.Bits == s.Bits && l.Dynamic == s.Dynamic }
+	if i := slices.IndexFunc(list, same); i >= 0 && !slices.Contains(list, s) {
+		return list[i]
+	}
+	return s
 }
 
 // foreign is a file of another tool and the model that it is about.
