@@ -133,3 +133,20 @@ func TestPresetsOfFormatsOnOtherTargets(t *testing.T) {
 		})
 	}
 }
+
+// A Softmax between operators of 16 bits is float, as in ONNX Runtime, and the file that has pairs around it is not taken for another.
+func TestSoftmaxBetweenSixteenBits(t *testing.T) {
+	p := placeOf(t, `
+input x: f32[1,3,8,8]
+const w: f32[8,8] = normal(seed=1)
+a = MatMul(x, w) "a"
+s = Softmax(a) "softmax"
+y = MatMul(s, a) "b"
+output y
+`)
+	_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}},
+		Recipes: []string{"preset:int16"}, BorderCost: new(float64), Threads: 1})
+	require.NoError(t, err)
+	_, _, err = p.Export(context.Background(), ExportOptions{Out: "m.int16.onnx"})
+	require.NoError(t, err)
+}

@@ -165,7 +165,8 @@ func (c *configurer) isInteger(id graph.NodeID) bool {
 	if op.Role != target.Weighted {
 		for i, v := range n.Outputs {
 			if v != graph.NoValue && target.DataOutput(c.g, id, i) && (len(c.g.Uses(v)) > 0 || c.g.IsOutput(v)) {
-				ok = ok && c.common(c.end(id, v)) != nil
+				q := c.common(c.end(id, v))
+				ok = ok && q != nil && (op.FixedScale == 0 || q.dtype.Bits() == 8 || q.scale[0] == op.FixedScale) // no kernel has other 16 bits
 			}
 		}
 	}
