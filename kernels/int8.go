@@ -35,7 +35,7 @@ type Terms struct {
 //
 //	dst[i*ldd+j] = init[i*ldi+j] + sum over seg, p in 0..seg.n*G of a[i*lda+seg.off+p] * (weight p of column j in panel)
 //
-// with G elements to a group, as the row's layout says. A depthwise tile has one product per segment,
+// with G elements to a group, as the row's layout says; all segments have equally many. A depthwise tile has one product per segment,
 // a[i*lda+seg.off+j] times weight j. All NR columns of init and panel can be read and of dst written, whatever cols is; of a
 // a depthwise tile reads cols columns.
 type tile8 struct {
@@ -44,7 +44,7 @@ type tile8 struct {
 	dst, init []int32
 	segs      []segment // n in groups
 	lda, ldd  int
-	rows      int // 1 to MR
+	rows      int // 1 to MR; see tileRows8
 	cols      int // 1 to NR
 	ldi       int // 0 or NR
 }
@@ -71,8 +71,8 @@ func (l layout8) group() int {
 // bytes is the size of a weight.
 func (l layout8) bytes() int { return [...]int{1, 1, 2, 4, 1}[l] }
 
-// The largest tiles of any row, and how many sums wait to be stored together: that has a price of its own, which a tile of short sums
-// would feel.
+// The largest tiles of rows whose tiles are not cut further, the largest panel, and how many sums wait to be stored together: that has a
+// price of its own, which a tile of short sums would feel. No tile has more.
 const (
 	maxMR8   = 16
 	maxNR8   = 64
@@ -95,9 +95,8 @@ func (p *pools8) piece() *piece8 {
 	if x, ok := p.pieces.Get().(*piece8); ok {
 		return x
 	}
-	const n = maxMR8 * maxNR8
-	memory := aligned8[int32](heldSums + n + maxNR8)
-	return &piece8{acc: memory[:heldSums], init: memory[heldSums:][:n], column: memory[heldSums+n:]}
+	memory := aligned8[int32](2*heldSums + maxNR8)
+	return &piece8{acc: memory[:heldSums], init: memory[heldSums:][:heldSums], column: memory[2*heldSums:]}
 }
 
 // aligned8 returns n zeros that begin with a cache line, so that vectors do not lie across two.

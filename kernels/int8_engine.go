@@ -63,9 +63,9 @@ func (p *product8) run(par Parallel) {
 	if rows == 0 || p.n == 0 {
 		return
 	}
-	mr := tileRows(p.row.MR, p.lda)
+	mr := tileRows8(p.row.MR, p.lda)
 	if raw, ok := p.out.(*StoreS32); ok {
-		mr = tileRows(mr, 4*raw.Ldd)
+		mr = tileRows8(p.row.MR, p.lda, 4*raw.Ldd)
 	}
 	p.tilesPerLine = (p.perLine + mr - 1) / mr
 	p.panels = (p.n + p.row.NR - 1) / p.row.NR
@@ -76,6 +76,14 @@ func (p *product8) run(par Parallel) {
 	p.colPieces = min(p.panels, max(1, min(maxPieces, work/pieceWork8)/p.rowPieces))
 	p.rowPieces = min(p.rowPieces, p.lines*p.tilesPerLine)
 	par.Run(p.rowPieces*p.colPieces, p.piece)
+}
+
+// tileRows8 is tileRows for integer rows: a tile of more than maxMR8 rows is cut into tiles of that by the row itself.
+func tileRows8(mr int, apart ...int) int {
+	if mr <= maxMR8 {
+		return tileRows(mr, apart...)
+	}
+	return mr / maxMR8 * tileRows(maxMR8, apart...)
 }
 
 // runPiece computes piece i: some of the tiles of some of the panels.

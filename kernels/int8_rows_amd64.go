@@ -10,7 +10,10 @@ func vectorInt8Rows() []Row {
 	avxvnni := func(f cpu.Features) bool { return f.AVXVNNI }
 	avx512 := func(f cpu.Features) bool { return f.AVX512 }
 	avx2 := func(f cpu.Features) bool { return f.AVX2 }
+	tiles := gemmAMX
+	tiles.sound = soundAMX
 	return []Row{
+		tiles,
 		{Name: "gemm-u8s8-avx512vnni-14x32", Op: OpGemmU8S8, ISA: "avx512vnni", MR: 14, NR: 32, layout: quads8, runs: avx512vnni,
 			tile8: func(t *tile8) { gemm8AVX512VNNI[(t.cols-1)/16][t.rows-1](t) }},
 		{Name: "gemm-u8s8-avx512-6x64", Op: OpGemmU8S8, ISA: "avx512", MR: 6, NR: 64, layout: pairs16, runs: avx512,

@@ -94,13 +94,14 @@ func (op Op) String() string { return opNames[op] }
 type Row struct {
 	Name  string // op-isa-tile, for example "gemm-avx512-14x32"
 	Op    Op
-	ISA   string // "go", "avx2", "avx512", "avxvnni", "avx512vnni", "neon", "neondot" or "saturating"
+	ISA   string // "go", "avx2", "avx512", "avxvnni", "avx512vnni", "amx", "neon", "neondot" or "saturating"
 	Arith Arith  // of its sums; operations without float sums give the same bits in every row
 	MR    int    // rows of the tile: positions
 	NR    int    // columns of the tile: channels; also the width of a packed panel. Elementwise: any number, 0; observing: of a vector
 
-	runs func(cpu.Features) bool
-	tile func(*tile)
+	runs  func(cpu.Features) bool
+	sound func() bool // false: on this processor it computes something else, and is not selected; may be nil
+	tile  func(*tile)
 
 	// Integer operations.
 	layout layout8
@@ -156,7 +157,7 @@ type Table struct {
 func Select(f cpu.Features) *Table {
 	t := &Table{jobs: new(jobs), pools8: new(pools8), spare: new(sync.Pool)}
 	for _, r := range Rows() {
-		if t.rows[r.Op].Name == "" && r.Runs(f) {
+		if t.rows[r.Op].Name == "" && r.Runs(f) && (r.sound == nil || r.sound()) {
 			t.rows[r.Op] = r
 		}
 	}

@@ -46,7 +46,7 @@ var keys = []struct {
 	{[]string{"export", "--platform", "trt_int8", "-o", "out.onnx"}, map[string][]string{
 		"": {"platform", "file", "sha256", "warnings"},
 	}},
-	{[]string{"version"}, map[string][]string{"": {"version", "revision", "go", "platform", "cuda"}}},
+	{[]string{"version"}, map[string][]string{"": {"version", "revision", "go", "platform", "cpu", "cuda"}}},
 }
 
 // With --json, standard output is one object with all the keys, and no list is null.

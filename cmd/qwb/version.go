@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb/internal/options"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 	"qwb/kernels/cuda"
 )
 
@@ -22,7 +24,7 @@ func newVersion(e *env) *cobra.Command {
 	var asJSON, sbom bool
 	return e.takes(&cobra.Command{
 		Use:   "version",
-		Short: "Print version, revision, operating system and GPU",
+		Short: "Print version, revision, operating system, instruction sets and GPU",
 		Example: lines(
 			"qwb version --json",
 			"qwb version --sbom"),
@@ -36,12 +38,14 @@ func newVersion(e *env) *cobra.Command {
 				Revision string   `json:"revision"`
 				Go       string   `json:"go"`
 				Platform string   `json:"platform"`
+				CPU      cpuFound `json:"cpu"`
 				CUDA     gpuFound `json:"cuda"`
-			}{version, revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, findGPU()}
+			}{version, revision(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, findCPU(), findGPU()}
 			if asJSON {
 				return e.printJSON(v)
 			}
-			_, err := fmt.Fprintf(e.stdout, "qwb %s (revision %s, %s, %s)\ncuda: %s\n", v.Version, v.Revision, v.Go, v.Platform, v.CUDA)
+			_, err := fmt.Fprintf(e.stdout, "qwb %s (revision %s, %s, %s)\ncpu: %s\ncuda: %s\n", v.Version, v.Revision, v.Go, v.Platform, v.CPU,
+				v.CUDA)
 			return err
 		},
 	}, append(options.JSON(&asJSON), options.Option{Name: "sbom", See: "install.md", At: &sbom,
@@ -61,6 +65,28 @@ func revision() string {
 		}
 	}
 	return "unknown"
+}
+
+// cpuFound is what the kernels are chosen by, and why they leave out tiles that the processor has.
+type cpuFound struct {
+	Features string `json:"features"`
+	NoAMX    string `json:"no_amx,omitempty"`
+}
+
+func findCPU() cpuFound {
+	f := cpu.Detect()
+	c := cpuFound{f.String(), cpu.NoAMX()}
+	if f.AMX && kernels.Select(f).Rows()[kernels.OpGemmU8S8].ISA != "amx" {
+		c.NoAMX = "its tiles compute something else than the definition: please report it, with the processor's name"
+	}
+	return c
+}
+
+func (c cpuFound) String() string {
+	if c.NoAMX == "" {
+		return c.Features
+	}
+	return c.Features + "; AMX is not used: " + c.NoAMX
 }
 
 // gpuFound is what --backend cuda would run on, or why it would not.

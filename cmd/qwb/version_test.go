@@ -27,14 +27,14 @@ func TestVersionNamesTheGPU(t *testing.T) {
 				"reason": "no NVIDIA GPU found (cuInit: no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE))"}},
 	} {
 		t.Setenv("QWB_CUDA_DRIVER", drivertest.Compile(t, c.macros...))
-		require.Regexp(t, `^qwb \d+\.\d+\.\d+ \(revision \S+, go\S+, \w+/\w+\)\n`, done(t, "version").stdout)
-		require.Contains(t, done(t, "version").stdout, ")\n"+c.text)
+		require.Regexp(t, `^qwb \d+\.\d+\.\d+ \(revision \S+, go\S+, \w+/\w+\)\ncpu: .*\n`, done(t, "version").stdout)
+		require.Contains(t, done(t, "version").stdout, "\n"+c.text)
 		require.Equal(t, c.json, done(t, "version", "--json").object(t)["cuda"])
 	}
 	missing := t.TempDir() + "/libcuda.so.1"
 	t.Setenv("QWB_CUDA_DRIVER", missing)
 	r := done(t, "version")
-	require.Contains(t, r.stdout, ")\ncuda: not available: NVIDIA driver library not found ("+missing+": ")
+	require.Contains(t, r.stdout, "\ncuda: not available: NVIDIA driver library not found ("+missing+": ")
 	require.Empty(t, r.stderr)
 }
 

@@ -64,7 +64,7 @@ func main() {
 			log.Fatalf("%s: %v", set, err)
 		}
 	}
-	if err := writeNEON(*out); err != nil {
+	if err := errors.Join(writeTiles(*out), writeNEON(*out)); err != nil {
 		log.Fatal(err)
 	}
 }

@@ -18,6 +18,7 @@ type Features struct {
 	AVX512     bool // AVX-512 F, BW, DQ and VL, with operating system support for zmm registers
 	AVXVNNI    bool // VPDPBUSD in its VEX encoding
 	AVX512VNNI bool // VPDPBUSD on zmm registers
+	AMX        bool // tiles of bytes (AMX-TILE, AMX-INT8), granted by the operating system, beside AVX512VNNI
 	NEON       bool // Advanced SIMD with fused multiply-add: every arm64 processor that Go runs on
 	NEONDot    bool // SDOT (FEAT_DotProd)
 }
@@ -26,21 +27,29 @@ type Features struct {
 func Detect() Features {
 	x := cpu.X86
 	avx512 := x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL
+	tiles, _ := amx()
 	return Features{
 		AVX2:       x.HasAVX2 && x.HasFMA,
 		AVX512:     avx512 && x.HasAVX2 && x.HasFMA,
 		AVXVNNI:    x.HasAVX2 && x.HasAVXVNNI,
 		AVX512VNNI: avx512 && x.HasAVX512VNNI,
+		AMX:        avx512 && x.HasAVX512VNNI && tiles,
 		NEON:       runtime.GOARCH == "arm64",
 		NEONDot:    cpu.ARM64.HasASIMDDP,
 	}
+}
+
+// NoAMX says why the tiles of a processor that has them are not used; "" where they are, and where there are none.
+func NoAMX() string {
+	_, why := amx()
+	return why
 }
 
 // String lists the features that are present, "none" if there are none.
 func (f Features) String() string {
 	var names []string
 	for name, has := range map[string]bool{"avx2+fma": f.AVX2, "avx512": f.AVX512, "avxvnni": f.AVXVNNI, "avx512vnni": f.AVX512VNNI,
-		"neon": f.NEON, "neondot": f.NEONDot} {
+		"amx": f.AMX, "neon": f.NEON, "neondot": f.NEONDot} {
 		if has {
 			names = append(names, name)
 		}

@@ -27,7 +27,10 @@ func IntegerTables(f cpu.Features) map[string]*kernels.Table {
 		tables["avx512"] = kernels.Select(cpu.Features{AVX2: true, AVX512: true})
 	}
 	if f.AVX512VNNI {
-		tables["avx512vnni"] = kernels.Select(f)
+		tables["avx512vnni"] = kernels.Select(cpu.Features{AVX2: true, AVX512: true, AVX512VNNI: true})
+	}
+	if f.AMX {
+		tables["amx"] = kernels.Select(f)
 	}
 	if f.NEONDot {
 		tables["neondot"] = kernels.Select(cpu.Features{NEON: true, NEONDot: true})

@@ -55,11 +55,12 @@ func TestSelect(t *testing.T) {
 	for _, r := range kernels.Rows() {
 		assert.False(t, names[r.Name], "two rows %s", r.Name)
 		names[r.Name] = true
-		assert.True(t, r.Runs(cpu.Features{AVX2: true, AVX512: true, AVXVNNI: true, AVX512VNNI: true, NEON: true, NEONDot: true}), r.Name)
+		assert.True(t, r.Runs(cpu.Features{AVX2: true, AVX512: true, AVXVNNI: true, AVX512VNNI: true, AMX: true, NEON: true, NEONDot: true}),
+			r.Name)
 		assert.Equal(t, r.ISA == "go", r.Runs(cpu.Features{}), r.Name)
 	}
 	for _, f := range []cpu.Features{{}, {AVX2: true}, {AVX2: true, AVX512: true}, {AVX2: true, AVXVNNI: true},
-		{AVX2: true, AVX512: true, AVX512VNNI: true}} {
+		{AVX2: true, AVX512: true, AVX512VNNI: true}, {AVX2: true, AVX512: true, AVX512VNNI: true, AMX: true}} {
 		table := kernels.Select(f)
 		for op, r := range table.Rows() {
 			assert.Equal(t, kernels.Op(op), r.Op)
