@@ -173,6 +173,11 @@ func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorF
 	return run(ctx, p, doctor.File, o)
 }
 
+// EngineFaults lists what is known to be wrong in the engine that reads the files of a platform; version is the engine's, "" any.
+func (p *Project) EngineFaults(ctx context.Context, platform, version string) ([]analysis.EngineFault, []tqc.Warning, error) {
+	return in(ctx, p, func(j *open.Job) ([]analysis.EngineFault, error) { return doctor.EngineFaults(j, platform, version) })
+}
+
 // Verify runs the plan as integers, holds them against plan, simulation or recorded tensors, and writes the outcome into the plan. A
 // verdict that something differs is a result and no error.
 func (p *Project) Verify(ctx context.Context, o VerifyOptions) (*analysis.Verification, []tqc.Warning, error) {

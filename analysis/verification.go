@@ -70,6 +70,9 @@ type Verification struct {
 	// OffGrid lists tensors of integers that were recorded only as real numbers which are none of theirs: what an engine computed in
 	// float. They are not compared.
 	OffGrid []OffGrid `json:"off_grid,omitempty"`
+	// EngineFaults are known faults of the target's engine that the operators meet whose recorded integers differ: where there are such, the
+	// file is right and the engine is wrong.
+	EngineFaults []EngineFault `json:"engine_faults,omitempty"`
 	// Simulated lists the steps that have no integer form, in order, and Share what part of the work was compared; none and nil where
 	// the whole plan was.
 	Simulated []SimulatedStep `json:"simulated,omitempty"`

@@ -15,8 +15,9 @@ func TestSupportTables(t *testing.T) {
 	node := func(name string, where analysis.Where, rule, reason string) analysis.NodeSupport {
 		return analysis.NodeSupport{Node: name, Op: "Add", Tensor: name + "_y", Where: where, Rule: rule, Reason: reason}
 	}
-	s := &analysis.Support{Platform: "p", Format: "f", Engine: "E 1.2", Profile: "ort", Untried: "it is too large", Refused: []string{"no batch"},
-		Counts: []analysis.WhereCount{{Where: analysis.WhereFloat, Nodes: 2, MACs: 0.25}},
+	s := &analysis.Support{Platform: "p", Format: "f", Engine: "E 1.2", Profile: "ort", Untried: "it is too large",
+		Refused: []string{"no batch"},
+		Counts:  []analysis.WhereCount{{Where: analysis.WhereFloat, Nodes: 2, MACs: 0.25}},
 		Nodes: []analysis.NodeSupport{node("a", analysis.WhereInteger, "weighted", "a row"),
 			node("b", analysis.WhereUnknown, "operator", "no"),
 			node("c", analysis.WhereFloat, "cost", `input "x" is float`), node("d", analysis.WhereFloat, "cost", `input "y" is float`)}}

@@ -44,6 +44,13 @@ func VerificationText(w io.Writer, v *analysis.Verification) error {
 	if v.First != nil {
 		t.printf("%s\n\n", Divergence(v.First))
 	}
+	for _, f := range v.EngineFaults {
+		if f.On == "" {
+			t.printf("the file is right, the engine is wrong: %s\n  cure: %s\n\n", f.String(), f.Cure)
+		} else {
+			t.printf("if the engine ran on %s, the file is right and the engine is wrong: %s\n  cure: %s\n\n", f.On, f.String(), f.Cure)
+		}
+	}
 	for i, d := range v.Static.Faults {
 		if i > 0 && i < 20 {
 			t.printf("%s\n", Divergence(&d))

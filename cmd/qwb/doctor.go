@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"qwb"
+	"qwb/analysis"
 	"qwb/calib/data"
 	"qwb/internal/options"
 	"qwb/internal/plain"
@@ -18,12 +19,13 @@ import (
 func newDoctor(e *env) *cobra.Command {
 	var o options.Doctor
 	return e.takes(&cobra.Command{
-		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor FILE --platform P [--format F]",
+		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor [FILE] --platform P [--format F] [--engine-version V]",
 		Short: "Look for what is wrong with data, or with an exported file",
 		Example: lines(
 			"qwb doctor model.onnx --data images/ --labels labels.tsv",
 			"qwb doctor model.plan.json --data eval/ --labels eval.tsv        # also: does it overlap with the calibration data?",
-			"qwb doctor model.onnx --platform onnxruntime                     # would the engine take this file as it is meant?"),
+			"qwb doctor model.onnx --platform onnxruntime                     # would the engine take this file as it is meant?",
+			"qwb doctor --platform onnxruntime --engine-version 1.26.0        # what is this version known to compute wrongly?"),
 		Long: `Doctor looks for mistakes in the data of a model:
 
   preprocessing  with labels: runs the float model on a few samples with each preset, and with the usual ways to scale pixels, and finds
@@ -38,14 +40,15 @@ Every finding has a rule, a level and a fix. With faults the exit code is 3; hin
 nothing but the file of --sarif. See docs/data.md.
 
 With --platform it reads a file that was exported, by qwb or another tool, and looks for what the reader of its
-format would reject or compute differently: the rules that qwb export itself keeps. Any finding is exit code 3.
-See docs/targets.md.`,
+format would reject or compute differently: the rules that qwb export itself keeps; and for what the engine is known
+to compute wrongly of a right file, in its newest version or in --engine-version. Any finding is exit code 3. Without
+a file it lists these faults. See docs/targets.md and docs/engines.md.`,
 		Args: atMost(1, "one model, plan or exported file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := sparesOthers(o.SARIF); err != nil {
 				return err
 			}
-			if o.Platform != "" || o.Format != "" {
+			if o.Platform != "" || o.Format != "" || o.EngineVersion != "" {
 				return e.doctorFile(c, args, &o)
 			}
 			file, err := findPlan(args)
@@ -81,19 +84,31 @@ func (e *env) doctorFile(c *cobra.Command, args []string, o *options.Doctor) err
 	switch {
 	case o.Platform == "":
 		return usagef("doctor of an exported file needs --platform: %s", strings.Join(options.Platforms(e.catalog()), ", "))
+	case len(args) == 0 && o.Format == "" && o.SARIF == "" && len(otherFlags(c, "platform", "engine-version", "json")) == 0:
+		list, _, err := e.project("", "").EngineFaults(c.Context(), o.Platform, o.EngineVersion)
+		if err != nil {
+			return err
+		}
+		return e.print(o.JSON, list, nil, func() error { return engineFaultsText(e.stdout, o.Platform, list) })
 	case len(args) != 1:
 		return usagef("doctor needs one exported file")
 	}
-	if other := otherFlags(c, "platform", "format", "sarif", "json"); len(other) > 0 {
-		return usagef("%s: not for an exported file, whose doctor takes --platform, --format and --sarif", strings.Join(other, ", "))
+	if other := otherFlags(c, "platform", "format", "engine-version", "sarif", "json"); len(other) > 0 {
+		return usagef("%s: not for an exported file, whose doctor takes --platform, --format, --engine-version and --sarif",
+			strings.Join(other, ", "))
 	}
-	r, _, err := e.project("", "").DoctorFile(c.Context(), qwb.DoctorFileOptions{File: args[0], Platform: o.Platform, Format: o.Format})
+	r, _, err := e.project("", "").DoctorFile(c.Context(), qwb.DoctorFileOptions{File: args[0], Platform: o.Platform, Format: o.Format,
+		EngineVersion: o.EngineVersion})
 	if r == nil {
 		return err
 	}
 	var remarks []reports.Remark
 	for _, f := range r.Findings {
 		remarks = append(remarks, reports.Remark{Rule: f.Rule, Level: reports.RemarkError, File: r.File, At: f.Node, Text: f.Text, Fix: f.Fix})
+	}
+	for _, f := range r.EngineFaults {
+		level := map[bool]string{true: reports.RemarkError, false: reports.RemarkWarning}[f.On == ""]
+		remarks = append(remarks, reports.Remark{Rule: f.Name, Level: level, File: r.File, At: f.Nodes[0], Text: f.String(), Fix: f.Cure})
 	}
 	if err := writeSARIF(o.SARIF, remarks); err != nil {
 		return err
@@ -128,8 +143,22 @@ func doctorFileText(w io.Writer, r *qwb.DoctorFileResult) error {
 			fmt.Fprintf(&b, "  fix: %s\n", f.Fix)
 		}
 	}
-	if len(r.Findings) == 0 {
+	for _, f := range r.EngineFaults {
+		fmt.Fprintf(&b, "the file is right, the engine is wrong: %s\n  cure: %s; known by: %s\n", f.String(), f.Cure, f.Source)
+	}
+	if len(r.Findings) == 0 && len(r.EngineFaults) == 0 {
 		fmt.Fprintln(&b, "nothing found")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// engineFaultsText lists faults of an engine for people.
+func engineFaultsText(w io.Writer, platform string, list []analysis.EngineFault) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s known of the engine that reads files for %s\n", plain.Count(len(list), "fault"), platform)
+	for _, f := range list {
+		fmt.Fprintf(&b, "%s\n  cure: %s\n  source: %s; %s\n", f.String(), f.Cure, f.Source, f.Held)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -345,7 +345,7 @@ func TestDoctorOfAnExportedFile(t *testing.T) {
 	fails(t, 1, "junk.onnx", "doctor", "junk.onnx", "--platform", "onnxruntime")
 	fails(t, 1, "none.onnx", "doctor", "none.onnx", "--platform", "onnxruntime")
 	fails(t, 2, "needs --platform", "doctor", "q.onnx", "--format", "onnx")
-	fails(t, 2, "one exported file", "doctor", "--platform", "onnxruntime")
+	fails(t, 2, "one exported file", "doctor", "--platform", "onnxruntime", "--format", "onnx")
 	fails(t, 2, "--data: not for an exported file", "doctor", "q.onnx", "--platform", "onnxruntime", "--data", "data")
 	fails(t, 2, "unknown format", "doctor", "q.onnx", "--platform", "onnxruntime", "--format", "tar")
 	fails(t, 2, "format c has no doctor", "doctor", "q.onnx", "--platform", "onnxruntime", "--format", "c")

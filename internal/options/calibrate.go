@@ -191,8 +191,8 @@ func (o *Preprocess) Table(*qwb.Catalog) Table {
 // Doctor are the options of doctor: of data, or of an exported file.
 type Doctor struct {
 	qwb.DoctorOptions
-	Platform, Format, SARIF string
-	JSON                    bool
+	Platform, Format, EngineVersion, SARIF string
+	JSON                                   bool
 }
 
 func (o *Doctor) Table(c *qwb.Catalog) Table {
@@ -200,7 +200,9 @@ func (o *Doctor) Table(c *qwb.Catalog) Table {
 	platform[0].Job = false
 	return slices.Concat(platform,
 		Table{{Name: "format", At: &o.Format, Values: func() []string { return formats(c) },
-			Help: "its format, as in qwb export (default: that of the target)"}},
+			Help: "its format, as in qwb export (default: that of the target)"},
+			{Name: "engine-version", See: "engines.md#faults-of-engines", At: &o.EngineVersion,
+				Help: "with --platform: version of the engine whose known faults are looked for (default: the newest that is known)"}},
 		Data(&o.Data), Labels(&o.Data, "TSV or MNIST label file"),
 		Table{{Name: "trial", At: &o.Trial, Default: qwb.DoctorTrial, Job: true,
 			Help: "labelled samples on which preprocessings and label offsets are tried"},

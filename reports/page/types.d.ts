@@ -144,6 +144,7 @@ declare namespace Core {
     recorded?: number;
     bit_exact?: BitExact | null;
     off_grid?: OffGrid[];
+    engine_faults?: EngineFault[];
     simulated?: SimulatedStep[];
     share?: Share | null;
     placed?: Placed | null;
@@ -529,6 +530,19 @@ declare namespace Core {
     mse: number;
     cosine: number;
     max_difference: number;
+  }
+
+  interface EngineFault {
+    name: string;
+    engine: string;
+    versions: string;
+    on?: string;
+    pattern: string;
+    effect: string;
+    cure: string;
+    source: string;
+    held: string;
+    nodes?: string[];
   }
 
   interface Entry {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"qwb/analysis"
 	"qwb/export"
 	"qwb/internal/kind"
 	"qwb/internal/plain"
@@ -22,6 +23,8 @@ type FileOptions struct {
 	File     string
 	Platform string // that the file is for; it has to be given
 	Format   string // of the catalog; empty: that of the platform
+	// EngineVersion is that of the engine whose faults are looked for; empty: the newest that is known.
+	EngineVersion string
 }
 
 // FileResult is what doctor found in a file.
@@ -31,6 +34,8 @@ type FileResult struct {
 	Format   string           `json:"format"`
 	Rules    []string         `json:"rules"` // by name, of the format
 	Findings []export.Finding `json:"findings"`
+	// EngineFaults are what the engine is known to compute wrongly of the file, though the file is right.
+	EngineFaults []analysis.EngineFault `json:"engine_faults,omitempty"`
 }
 
 func File(ctx context.Context, j *open.Job, o FileOptions) (*FileResult, error) {
@@ -88,7 +93,15 @@ func File(ctx context.Context, j *open.Job, o FileOptions) (*FileResult, error) 
 	if err != nil {
 		return nil, broken(err)
 	}
-	if r.Findings = append(append(r.Findings, whole...), found...); len(r.Findings) > 0 {
+	r.Findings = append(append(r.Findings, whole...), found...)
+	if r.EngineFaults, err = engineFaults(j, t, f, o, r.Findings); err != nil {
+		return nil, err
+	}
+	if n := everywhere(r.EngineFaults); n > 0 && len(r.Findings) == 0 {
+		return r, fault.Checkf("%s: the file is right, and the engine is known to be wrong: %s (format %s)", o.File,
+			plain.Count(n, "fault"), f.Name)
+	}
+	if len(r.Findings) > 0 {
 		return r, fault.Checkf("%s: %s would not take it as it is meant (format %s): %s", o.File, t.Name, f.Name,
 			plain.Count(len(r.Findings), "finding"))
 	}

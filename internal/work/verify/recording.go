@@ -14,6 +14,7 @@ import (
 	"qwb/internal/work/planning"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/target"
 )
 
 // openRecordings reads recordings as one.
@@ -67,5 +68,17 @@ func verifyAgainst(ctx context.Context, j *open.Job, p *planning.Planned, profil
 	}
 	v.Fits = append(v.Fits, refused...)
 	v.Seconds, v.EngineKnown = elapsed(), engineKnown(p, v.Profile)
+	v.EngineFaults = engineFaults(p, v)
 	return v, nil
+}
+
+// engineFaults are the known faults of the target's engine that operators meet which it computed otherwise.
+func engineFaults(p *planning.Planned, v *analysis.Verification) []analysis.EngineFault {
+	var of []*target.Rounded
+	for _, t := range v.PerTensor {
+		if id, ok := p.Graph.LookupNode(t.Node); ok && t.Different > 0 {
+			of = append(of, target.OfPlan(p.Graph, p.Set, id))
+		}
+	}
+	return analysis.MetBy(target.FaultsOf(p.Target.Name, ""), of)
 }

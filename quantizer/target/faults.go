@@ -1,0 +1,169 @@
+package target
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+var (
+	ortTargets  = []string{"onnxruntime"}
+	ovTargets   = []string{"openvino_int8"}
+	liteTargets = []string{"tflite_int8", "tflite_16x8", "tflite"}
+)
+
+const (
+	byScript = "reproduced by examples/engines/faults.py"
+	byRandom = "found by examples/engines/random_graphs.py"
+	bySource = "not reproduced: by its source alone"
+)
+
+// Faults are the faults of engines that are known, by engine. examples/engines/measured/faults_table.md has the outcomes of reproductions.
+var Faults = []Fault{
+	{Name: "ort-softmax-one", Engine: "ONNX Runtime", Targets: ortTargets, Until: "1.32", Held: byScript,
+		Pattern: "a Softmax on integers along an axis of one element", Effect: "0 instead of 1: a float32 overflows",
+		Cure: "leave the Softmax float", Source: byRandom,
+		Met: func(o *Rounded) bool { return o.has("Softmax") && o.integer() && o.but(SeveralSummed) }},
+	{Name: "ort-softmax-int8", Engine: "ONNX Runtime", Targets: ortTargets, Until: "1.29", Held: byScript,
+		Pattern: "a Softmax on integers that writes int8", Effect: "probabilities near 1 wrap around to 0",
+		Cure: "uint8 activations, or leave the Softmax float", Source: "github.com/microsoft/onnxruntime/issues/29727",
+		Met: func(o *Rounded) bool {
+			if v := o.Node.Outputs[0]; o.Node.Op == "QLinearSoftmax" {
+				return o.Graph.Value(v).DType == tensor.Int8
+			}
+			y, ok := o.Out(0)
+			return o.has("Softmax") && o.integer() && ok && y.QMin < 0 && y.QMax <= 127
+		}},
+	{Name: "ort-average-ceil", Engine: "ONNX Runtime", Targets: ortTargets, Held: byScript,
+		Pattern: "an AveragePool on integers with ceil_mode and count_include_pad",
+		Effect:  "it divides by the whole window where that reaches beyond the padding (NSR 0.02 to 0.08)", Cure: "leave the pool float",
+		Source: byRandom,
+		Met:    func(o *Rounded) bool { return o.has("AveragePool") && o.integer() && o.but(CountedFloor) }},
+	{Name: "ort-add-scales", Engine: "ONNX Runtime", Targets: ortTargets, Held: byScript,
+		Pattern: "an Add on integers whose addends have scales 2^16 apart or more", Effect: "the addend of the small scale is lost in float32",
+		Cure: "a smaller range for the large addend, or leave the Add float", Source: byRandom,
+		Met: func(o *Rounded) bool {
+			a, one := o.In(0)
+			b, other := o.In(1)
+			return o.has("Add", "Sub") && o.integer() && one && other && a.Scale*b.Scale > 0 && max(a.Scale/b.Scale, b.Scale/a.Scale) >= 1<<16
+		}},
+	{Name: "ort-resize-linear", Engine: "ONNX Runtime", Targets: ortTargets, Until: "1.27", Held: byScript,
+		Pattern: "a linear Resize between integers", Effect: "it cuts fractions off instead of rounding (NSR up to 0.05)",
+		Cure: "leave the Resize float", Source: "github.com/microsoft/onnxruntime/issues/28448",
+		Met: func(o *Rounded) bool {
+			return o.has("Resize") && o.integer() && o.Node.AttrStr("mode", "nearest") == "linear"
+		}},
+	{Name: "ort-resize-cubic", Engine: "ONNX Runtime", Targets: ortTargets, Held: byScript,
+		Pattern: "a convolution on integers behind a cubic Resize that shrinks", Effect: "it does not open with all optimizations",
+		Cure: "leave that convolution float", Source: byRandom,
+		Met: func(o *Rounded) bool { return o.has("Conv") && o.integer() && o.but(NotShrunk) }},
+	{Name: "ort-gemm-alpha", Engine: "ONNX Runtime", Targets: ortTargets, Until: "1.28", Held: byScript,
+		Pattern: "a Gemm on integers with a bias and another alpha than 1", Effect: "the bias is scaled, too (NSR 0.07)",
+		Cure: "multiply the weights by alpha", Source: "github.com/microsoft/onnxruntime/issues/28130",
+		Met: func(o *Rounded) bool {
+			_, in := o.In(0)
+			return o.has("Gemm") && in && o.but(AlphaOne)
+		}},
+	{Name: "ort-reshape-constant", Engine: "ONNX Runtime", Targets: ortTargets, Until: "1.27", Held: byScript,
+		Pattern: "a Reshape of a constant of int8 behind a DequantizeLinear without a zero point", Effect: "negative numbers become 0",
+		Cure: "write the constant in its final shape, or with a zero point", Source: "github.com/microsoft/onnxruntime/issues/28491",
+		Met: func(o *Rounded) bool {
+			p := o.Graph.Producer(o.Node.Input(0))
+			return o.has("Reshape") && p != graph.NoNode && o.Graph.Node(p).Op == "DequantizeLinear" &&
+				o.Graph.Node(p).Input(2) == graph.NoValue && constantOf(o.Graph, o.Graph.Node(p).Input(0)) != nil
+		}},
+	{Name: "ort-blocks-512", Engine: "ONNX Runtime", Targets: ortTargets, Until: "1.32", Held: byScript,
+		Pattern: "weights of 4 bits in blocks of more than 256", Effect: "all zeros before 1.27, then an error when it runs",
+		Cure: "blocks of 256 or fewer", Source: "github.com/microsoft/onnxruntime/issues/28551",
+		Met: func(o *Rounded) bool {
+			nbits := o.Node.Op == "MatMulNBits" || o.has("DequantizeLinear") && constantOf(o.Graph, o.Node.Input(0)) != nil &&
+				o.Graph.Value(o.Node.Input(0)).DType.Bits() == 4
+			return nbits && o.Node.AttrInt("block_size", 0) > 256
+		}},
+
+	{Name: "ov-average-padding", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "counts padding",
+		Pattern: "an AveragePool with count_include_pad behind integers", Effect: "padding counts as the code 0 (NSR 0.2 to 38)",
+		Cure: "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-pool-columns", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard",
+		Says:    "slides along the columns of a product",
+		Pattern: "a pool along the columns of a product on integers", Effect: "it does not compile, or takes scales of other columns",
+		Cure: "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-resize-columns", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard",
+		Says:    "resizes the columns of a product",
+		Pattern: "a Resize of the columns of a product on integers", Effect: "it does not compile",
+		Cure: "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-moved-scales", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom, Rule: "guard",
+		Pattern: "Pad, Gather, Einsum, Unsqueeze or sums of products and along several axes behind integers",
+		Effect:  "scales are moved behind operators that do not commute with them (NSR up to 0.7), or it fails",
+		Cure:    "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-empty-constant", Engine: "OpenVINO", Targets: ovTargets, Since: "2026", Held: byScript,
+		Pattern: "a pair around a constant without elements", Effect: "it does not open", Cure: "take the constant out",
+		Source: byRandom,
+		Met: func(o *Rounded) bool {
+			_, empty := withoutElements(o.Graph, o.Node.ID)
+			return empty && o.has("QuantizeLinear") && constantOf(o.Graph, o.Node.Input(0)) != nil
+		}},
+	{Name: "ov-float64", Engine: "OpenVINO", Targets: ovTargets, Held: byScript,
+		Pattern: "an input of float64 of a quantized network", Effect: "it does not compile",
+		Cure: "qwb bind --float32", Source: "measured here",
+		Met: func(o *Rounded) bool {
+			return slices.ContainsFunc(o.Node.Inputs, func(v graph.ValueID) bool {
+				return v != graph.NoValue && slices.Contains(o.Graph.Inputs, v) && o.Graph.Value(v).DType == tensor.Float64
+			})
+		}},
+	{Name: "ov-blocks-axis1", Engine: "OpenVINO", Targets: ovTargets, Until: "2025.4", Held: byScript,
+		Pattern: "a DequantizeLinear in blocks along another axis than the first", Effect: "it does not open, or mixes the blocks up",
+		Cure: "store the weights turned", Source: "github.com/openvinotoolkit/openvino/pull/32917",
+		Met: func(o *Rounded) bool {
+			return o.has("DequantizeLinear") && o.Node.AttrInt("block_size", 0) > 0 && o.Node.AttrInt("axis", 1) != 0
+		}},
+	{Name: "ov-one-column", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom,
+		Pattern: "a convolution on integers of several outputs per channel that steps or is dilated along its width alone, to one column",
+		Effect:  "it is computed without steps (NSR 0.02 to 6)", Cure: "leave it float", Source: byRandom,
+		Met: func(o *Rounded) bool { _, in := o.In(0); return o.has("Conv") && in && o.but(NotOneColumn) }},
+	{Name: "ov-one-term", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom,
+		Pattern: "a product of matrices on integers whose sums have one term", Effect: "other numbers (NSR 0.1)", Cure: "leave it float",
+		Source: byRandom,
+		Met:    func(o *Rounded) bool { _, in := o.In(0); return o.has("MatMul", "Gemm") && in && o.but(SeveralTerms) }},
+	{Name: "ov-amx-patches", Engine: "OpenVINO", Targets: ovTargets, On: "x64 with AMX", Held: "found by examples/engines/networks2026.py",
+		Pattern: "a convolution on integers of 32 input channels whose kernel, of 4 or more, is its stride", Effect: "NSR 4 to 10",
+		Cure:   "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI there, or leave it float (qwb set PLAN NODE domain=fp32)",
+		Source: "measured here", Met: patches,
+		Warning: "slides over 32 channels in steps of its kernel, 4 or more: on processors with AMX OpenVINO 2026.4 computes it wrongly on " +
+			"integers; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI there, or leave it in float (qwb set PLAN NODE domain=fp32)"},
+	{Name: "ov-arm-products", Engine: "OpenVINO", Targets: ovTargets, Until: "2026.3", On: "ARM", Held: bySource,
+		Pattern: "a product of matrices of uint8 activations and int8 weights", Effect: "negative weights count as 0",
+		Cure: "int8 activations", Source: "github.com/openvinotoolkit/openvino/pull/36764",
+		Met: func(o *Rounded) bool {
+			x, in := o.In(0)
+			return o.has("MatMul", "Gemm") && in && x.QMin == 0
+		}},
+
+	{Name: "litert-reference-kernels", Engine: "LiteRT", Targets: liteTargets, Since: "2", On: "the reference kernels (BUILTIN_REF)",
+		Held: byScript, Pattern: "Tile, DepthToSpace, Elu, Round or Ceil on int8", Effect: "the kernel is not registered",
+		Cure: "the default kernels", Source: "measured here",
+		Met: func(o *Rounded) bool { return o.has("Tile", "DepthToSpace", "Elu", "Round", "Ceil") && o.integer() }},
+	{Name: "ncnn-light-blob", Engine: "ncnn", Targets: []string{"ncnn_int8"}, Held: byScript, Rule: "-",
+		Pattern: "in light mode, an output that a layer has read already", Effect: "the process ends",
+		Cure: "a blob of its own for each output, as qwb writes it", Source: byRandom},
+	{Name: "mnn-maxpool", Engine: "MNN", Targets: []string{"mnn_int8"}, On: "x64", Held: "reproduced by examples/engines/mnn_int8.py",
+		Pattern: "a MaxPool in front of a convolution on integers", Effect: "other numbers in the convolution",
+		Cure: "leave that convolution float", Source: "measured here",
+		Met: func(o *Rounded) bool {
+			p := o.Graph.Producer(o.Node.Input(0))
+			_, in := o.In(0)
+			return o.has("Conv") && in && p != graph.NoNode && o.Graph.Node(p).Op == "MaxPool"
+		}},
+}
+
+// patches: a convolution on integers of 32 input channels whose kernel, of 4 or more, is its stride.
+func patches(o *Rounded) bool {
+	_, in := o.In(0)
+	if !o.has("Conv") || !in {
+		return false
+	}
+	shape, strides := o.Graph.Value(o.Node.Inputs[1]).Shape, o.Node.AttrInts("strides")
+	return len(shape) == len(strides)+2 && shape[1].N == 32 && !slices.ContainsFunc(shape[2:], func(d graph.Dim) bool { return d.N < 4 }) &&
+		slices.EqualFunc(shape[2:], strides, func(d graph.Dim, s int64) bool { return d.N == s })
+}
