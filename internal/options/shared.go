@@ -74,7 +74,7 @@ func Slices(o *qwb.DataOptions) Table {
 // Tokenizer is of a command that takes networks and language models.
 func Tokenizer(o *qwb.DataOptions) Table {
 	return Table{{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints,
-		Help: "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)"}}
+		Help: "tokenizer.json, tokenizer.model or tokenizer.bin (default: the one in the model or in its folder)"}}
 }
 
 // Threads go to every place that wants to know how many there are.
@@ -155,7 +155,7 @@ func Language(o *qwb.LanguageOptions) Table {
 	return Table{
 		{Name: "tokenizer", At: &o.Tokenizer, For: Checkpoints, Job: true,
 			Field: &Field{Label: "Tokenizer", Type: "file", Of: "any", Hint: "the one in the checkpoint or its folder"},
-			Help:  "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)"},
+			Help:  "tokenizer.json, tokenizer.model or tokenizer.bin (default: the one in the checkpoint or in its folder)"},
 		{Name: "group-size", At: &o.Group, For: Checkpoints, Job: true, Field: &Field{Label: "Group size", Type: "range",
 			Doc: "Smaller groups: less error, more bytes for scales. It must divide the rows of every matrix."}, Values: fixed(),
 			Help: "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides " +

@@ -27,7 +27,7 @@ OPTIONS = {
         "shard": "part of the data, I/N: process part I of N and write its statistics to -o PART; qwb merge combines all parts",
         "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
-        "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)",
+        "tokenizer": "tokenizer.json, tokenizer.model or tokenizer.bin (default: the one in the model or in its folder)",
     },
     "import": {
         "data": "samples to calibrate the float model on, to compare with the scales of the file; forms as in qwb calibrate; may be repeated",
@@ -70,7 +70,7 @@ OPTIONS = {
         "seed": "random seed for drawing tokens",
         "temperature": "randomness: the logits are divided by it before a token is drawn; 0: always the most likely token",
         "threads": "number of threads (0: one per core); results do not depend on it",
-        "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)",
+        "tokenizer": "tokenizer.json, tokenizer.model or tokenizer.bin (default: the one in the checkpoint or in its folder)",
         "tokens": "largest number of tokens, including those of the prompt",
         "top_k": "draw from this many most likely tokens (0: all)",
         "top_p": "draw from the most likely tokens whose probabilities sum up to this (0: all)",
@@ -109,7 +109,7 @@ OPTIONS = {
         "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "text": "text FILE, one sequence per line",
         "threads": "number of threads (0: one per core); results do not depend on it",
-        "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)",
+        "tokenizer": "tokenizer.json, tokenizer.model or tokenizer.bin (default: the one in the checkpoint or in its folder)",
     },
     "analyze": {
         "all": "print all rows of all tables (default: the ten most important)",
@@ -136,7 +136,7 @@ OPTIONS = {
         "statistical": "ranges and histograms of every tensor",
         "text": "text FILE, one sequence per line",
         "threads": "number of threads (0: one per core); results do not depend on it",
-        "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the checkpoint or in its folder)",
+        "tokenizer": "tokenizer.json, tokenizer.model or tokenizer.bin (default: the one in the checkpoint or in its folder)",
         "try": "with --layerwise: try each command that is advised, without changing the plan, and print what it does",
     },
     "dispatch": {
@@ -220,7 +220,7 @@ OPTIONS = {
         "seed": "random seed for drawing samples",
         "state": "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)",
         "threads": "number of threads (0: one per core); results do not depend on it",
-        "tokenizer": "tokenizer.json or tokenizer.bin (default: the one in the model or in its folder)",
+        "tokenizer": "tokenizer.json, tokenizer.model or tokenizer.bin (default: the one in the model or in its folder)",
     },
     "export": {
         "algorithm": "for trt-cache: calibrator in the header of the cache (EntropyCalibration2, EntropyCalibration, MinMaxCalibration, LegacyCalibration)",
@@ -248,7 +248,7 @@ OPTIONS = {
         "samples": "samples of the plan's data to verify on (default: 8)",
         "size": "for c, image, tflite: sizes of dimensions that the model leaves open, for example H=96,W=96",
         "threads": "number of threads (0: one per core); results do not depend on it",
-        "tokenizer": "tokenizer.json or tokenizer.bin, for formats that contain one (default: the one in the folder of the checkpoint), or none",
+        "tokenizer": "tokenizer.json, tokenizer.model or tokenizer.bin, for formats that contain one (default: the one in the folder of the checkpoint), or none",
         "trt_version": "for trt-cache: version of TensorRT in the header: 8601 is 8.6.1, 100300 is 10.3.0; a builder calibrates again where it is another",
         "unverified": "export without verification; plan and file say so",
         "weights": "number format of the matrices (onnx: int8, int4; gguf: q8_0, q4_0, f16, f32; mllm: q8_0, q4_0, f32; inferllm: q8_0, q4_0, f32)",

@@ -1,16 +1,22 @@
 package decode
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // GGUFMetadata is what a GGUF file says about the tokens, from which GGUFTokenizer makes the same tokenizer: the keys that begin with
-// tokenizer.ggml. end is the id that ends a text, -1 for none. Id 0 stands for what is not known, and the id that begins a text and the one
-// behind it are control tokens.
+// tokenizer.ggml. end is the id that ends a text, -1 for none. Of a
+// tokenizer.bin id 0 stands for what is not known, and the id that begins a text and the one behind it are control tokens.
 func (s *SentencePiece) GGUFMetadata(end int) map[string]any {
-	const unknown, control = 0, 2 // ids: the unknown piece, and the last control piece
+	const control = 2 // the last id of a control piece
+	unknown := max(0, slices.Index(s.types, ggufUnknown))
 	tokens, types := make([]string, len(s.pieces)), make([]int32, len(s.pieces))
 	for id, p := range s.pieces {
 		b, isByte := s.byteOf[id]
 		switch {
+		case s.types != nil && !isByte:
+			tokens[id], types[id] = strings.ReplaceAll(p, " ", metaspace), s.types[id]
 		case isByte:
 			tokens[id], types[id] = byteName(int(b)), ggufByte
 		case id == unknown:

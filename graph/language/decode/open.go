@@ -13,10 +13,10 @@ import (
 )
 
 // tokenizerFiles are looked for beside a checkpoint, in this order.
-var tokenizerFiles = []string{"tokenizer.json", "tokenizer.bin"}
+var tokenizerFiles = []string{"tokenizer.json", "tokenizer.model", "tokenizer.bin"}
 
 // OpenTokenizer opens the tokenizer of a model: the file at path or, where path is empty, what a GGUF checkpoint holds itself, else
-// tokenizer.json or tokenizer.bin beside the checkpoint. Its size must be the model's vocabulary. One exception: the
+// tokenizer.json, tokenizer.model or tokenizer.bin beside the checkpoint. Its size must be the model's vocabulary. One exception: the
 // embedding of a Qwen2 model has up to a hundredth more rows than its tokenizer.json has tokens.
 func OpenTokenizer(path string, m *checkpoint.Model) (Tokenizer, error) {
 	name, padding := path, 0
@@ -56,10 +56,11 @@ func tokenizerBeside(checkpoint string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("tokenizer: %w: no %s in %s; name one with --tokenizer", ErrNoTokenizer,
-		strings.Join(tokenizerFiles, " or "), folder)
+		strings.Join(tokenizerFiles, ", "), folder)
 }
 
-// readTokenizer reads a tokenizer.json, which begins with a brace, or a tokenizer.bin. padding is how many tokens it may have less than
+// readTokenizer reads a tokenizer.json, which begins with a brace, a tokenizer.model of SentencePiece, which begins with a piece, or a
+// tokenizer.bin. padding is how many tokens it may have less than
 // the vocabulary.
 func readTokenizer(path string, m *checkpoint.Model) (t Tokenizer, padding int, err error) {
 	b, release, err := file.Open(path)
@@ -71,7 +72,11 @@ func readTokenizer(path string, m *checkpoint.Model) (t Tokenizer, padding int, 
 		return nil, 0, errors.New("the file is empty")
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(b[:min(len(b), 64)]), []byte("{")) {
-		t, err = ParseLlama2cTokenizer(b)
+		if isSentencePiece(b) {
+			t, err = ParseSentencePieceModel(b, m.BOS)
+		} else {
+			t, err = ParseLlama2cTokenizer(b)
+		}
 		return t, 0, err
 	}
 	if m.Family == checkpoint.Qwen2 {
@@ -80,3 +85,7 @@ func readTokenizer(path string, m *checkpoint.Model) (t Tokenizer, padding int, 
 	t, err = ParseTokenizerJSON(b, m.BOS)
 	return t, padding, err
 }
+
+// isSentencePiece tells a tokenizer.model from a tokenizer.bin, which begins with the length of its longest piece: in a model the first
+// field is a piece whose first field is its text.
+func isSentencePiece(b []byte) bool { return len(b) > 3 && b[0] == 0x0a && b[1] != 0 && b[2] == 0x0a }

@@ -33,7 +33,7 @@ func TestOpenTokenizer(t *testing.T) {
 	folder := t.TempDir()
 	empty := &checkpoint.Model{Path: folder}
 	_, err = decode.OpenTokenizer("", empty)
-	assert.ErrorContains(t, err, "no tokenizer.json or tokenizer.bin in "+folder)
+	assert.ErrorContains(t, err, "no tokenizer.json, tokenizer.model, tokenizer.bin in "+folder)
 	b, err := os.ReadFile("testdata/tokenizer-qwen2.json")
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "tokenizer.json"), b, 0o600))

@@ -21,6 +21,11 @@ type SentencePiece struct {
 	begin  int            // id that begins a text
 	prefix bool           // a space is put in front of a text
 	added  *addedTokens
+
+	// Of a tokenizer.model:
+	types    []int32 // of the pieces, those of GGUF; nil: those of a tokenizer.bin
+	once     bool    // the space stands in front of all of a text, not of each part between added tokens
+	collapse bool    // several spaces are one, and none stand at the ends
 }
 
 const (
@@ -79,13 +84,16 @@ func (s *SentencePiece) Size() int { return len(s.pieces) }
 // are joined.
 func (s *SentencePiece) Encode(text string) []int {
 	var ids []int
+	if s.once {
+		text = s.normalize(text)
+	}
 	s.added.each(text, func(id int) { ids = append(ids, id) }, func(part string) { ids = append(ids, s.encode(part)...) })
 	return ids
 }
 
 func (s *SentencePiece) encode(text string) []int {
 	var ids []int
-	if id, ok := s.ids[" "]; ok && s.prefix {
+	if id, ok := s.ids[" "]; ok && s.prefix && !s.once {
 		ids = append(ids, id)
 	}
 	for len(text) > 0 {
