@@ -19,7 +19,6 @@ import (
 	"qwb/internal/file"
 	"qwb/internal/kind"
 	"qwb/internal/options"
-	"qwb/internal/plain"
 	"qwb/internal/workbench"
 	"qwb/internal/workbench/server"
 	"qwb/reports/page"
@@ -43,8 +42,9 @@ The first line on standard output is the address of the page. Only this machine 
 token in the address. To use it from another machine forward the port: ssh -L 8080:127.0.0.1:8080 HOST, with
 --addr 127.0.0.1:8080 here. Ctrl-C ends it; decisions are in the plan, and what was interrupted can be continued.
 
-The page reads and writes files below the folder of the plan or model and those of --root only. Files
-dropped on the page are stored in the first of these folders. See docs/workbench.md.`,
+The page reads and writes files below the folder of the plan or model and those of --root only. It also reads,
+and only reads, the model and samples of the plan that is named here, and what --data, --labels and --classes
+name. Files dropped on the page are stored in the first of these folders. See docs/workbench.md.`,
 		Args: atMost(1, "one plan or model"),
 		RunE: func(c *cobra.Command, args []string) error {
 			l, err := server.Listen(o.addr)
@@ -61,6 +61,9 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 				return err
 			}
 			defer files.Close()
+			for _, name := range slices.Concat(o.data, []string{o.labels, o.classes}) {
+				files.Read(name) // the user has named them: where they may not be read that is said by who reads them
+			}
 			for _, name := range []string{at.Model, at.Plan, o.classes} {
 				if _, ok := files.Path(name); name != "" && !ok {
 					return &server.OutsideError{Name: name}
@@ -77,7 +80,7 @@ dropped on the page are stored in the first of these folders. See docs/workbench
 					return fmt.Errorf("serve: %w", err)
 				}
 			}
-			e.outside(c.Context(), bench, at.Plan)
+			e.outside(c.Context(), bench, files, at.Plan)
 			bench.Ahead(c.Context()) // the view is there when the browser is
 			s := &server.Server{Bench: bench, Roots: files, Page: page.Files(), Log: e.stderr, Token: server.NewToken()}
 			return e.serve(c.Context(), s, l, !o.quiet)
@@ -134,7 +137,7 @@ func served(args []string) (qwb.Project, error) {
 	return qwb.Project{Model: name, Plan: plan}, nil
 }
 
-// foldersOf are the roots that need not be named. What a plan names beside its model is not among them: a plan may come from anybody.
+// foldersOf are the roots that need not be named.
 func foldersOf(at qwb.Project) []string {
 	folders := []string{filepath.Dir(at.Plan)}
 	if at.Model != "" {
@@ -143,23 +146,30 @@ func foldersOf(at qwb.Project) []string {
 	return folders
 }
 
-// outside says which folders the page would need beside those that it has, because the plan names files in them.
-func (e *env) outside(ctx context.Context, bench *workbench.Bench, plan string) {
-	r, err := bench.Call(ctx, "state", nil, "")
-	s, ok := r.(*workbench.State)
-	if err != nil || !ok || len(s.Outside) == 0 {
-		return
+// outside lets the page read, and only read, what the plan names in other folders: whoever names a plan in a command lets that read its model
+// and samples. It says so, and which folders the page would need for the rest.
+func (e *env) outside(ctx context.Context, bench *workbench.Bench, files *server.Roots, plan string) {
+	named := func() *workbench.State {
+		r, err := bench.Call(ctx, "state", nil, "")
+		s, ok := r.(*workbench.State)
+		if err != nil || !ok {
+			return &workbench.State{}
+		}
+		return s
 	}
-	words := []string{"serve", plan}
+	var read []string
+	s := named()
 	for _, name := range s.Outside {
-		if info, err := os.Stat(name); err != nil || !info.IsDir() {
-			name = filepath.Dir(name)
-		}
-		if !slices.Contains(words, name) {
-			words = append(words, "--root", name)
+		if files.Read(name) {
+			read = append(read, name)
 		}
 	}
-	e.note("the plan names files in other folders, which the page may not read; to let it: qwb %s", plain.Shell(words...))
+	if len(read) > 0 {
+		e.note("read as the plan names them, nothing is written there: %s", strings.Join(read, ", "))
+	}
+	if s = named(); s.OutsideCommand != "" {
+		e.note("the plan names files in other folders, which the page may not read; to let it: %s", s.OutsideCommand)
+	}
 }
 
 // serve answers until it is interrupted, which is how it ends.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -83,18 +84,20 @@ type State struct {
 	Data         dataOptions        `json:"data"` // that plans are evaluated with
 	Calibration  []string           `json:"calibration"`
 	Outside      []string           `json:"outside"` // model and samples of the plan that lie where a page may not look
-	Classes      *Classes           `json:"classes"` // null without names
-	Roots        []string           `json:"roots"`
-	Targets      []named            `json:"targets"`
-	Observers    []named            `json:"observers"`
-	Formats      []formatInfo       `json:"formats"`
-	Methods      []named            `json:"methods"`
-	Metrics      []named            `json:"metrics"`
-	Profiles     []named            `json:"profiles"` // of integer arithmetic
-	Dispatchers  []named            `json:"dispatchers"`
-	Presets      []string           `json:"presets"` // of preprocessing
-	Recipes      []named            `json:"recipes"`
-	Properties   []named            `json:"properties"` // that set takes
+	// OutsideCommand is the command that lets a page read them; empty without any.
+	OutsideCommand string       `json:"outside_command"`
+	Classes        *Classes     `json:"classes"` // null without names
+	Roots          []string     `json:"roots"`
+	Targets        []named      `json:"targets"`
+	Observers      []named      `json:"observers"`
+	Formats        []formatInfo `json:"formats"`
+	Methods        []named      `json:"methods"`
+	Metrics        []named      `json:"metrics"`
+	Profiles       []named      `json:"profiles"` // of integer arithmetic
+	Dispatchers    []named      `json:"dispatchers"`
+	Presets        []string     `json:"presets"` // of preprocessing
+	Recipes        []named      `json:"recipes"`
+	Properties     []named      `json:"properties"` // that set takes
 	// Options are those of each kind of job, some of them with a field for forms.
 	Options map[string][]options.Shown `json:"options"`
 	Job     *Job                       `json:"job"`  // that runs
@@ -118,6 +121,7 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 		s.Exists, s.Platform, s.Samples, s.Undo, s.Redo = true, read.Platform, read.Samples, max(len(read.Steps)-1, 0), len(read.Redo)
 		s.Calibration, s.Verification = dataOf(p.Plan, read), read.Verification
 		s.Outside = b.outside(p.Model, read, s.Calibration)
+		s.OutsideCommand = b.letting(p.Plan, s.Outside)
 	}
 	for _, t := range p.Catalog.ListTargets() {
 		if !t.Foreign {
@@ -263,6 +267,30 @@ func (b *Bench) outside(model string, p *plan.Plan, data []string) []string {
 		_, ok := b.store().Path(name)
 		return ok || b.o.Roots == nil
 	})
+}
+
+// letting is the command of a server whose pages may read these files, beside what they read here. A name with an ending is taken for a
+// file: what it is can only be asked of a store that may look at it.
+func (b *Bench) letting(planFile string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	words := []string{"serve", planFile}
+	folder := path.Dir(filepath.ToSlash(planFile))
+	for _, root := range b.roots() {
+		if filepath.ToSlash(root) != folder && !slices.Contains(words, root) {
+			words = append(words, "--root", root)
+		}
+	}
+	for _, name := range names {
+		if path.Ext(name) != "" {
+			name = path.Dir(name)
+		}
+		if !slices.Contains(words, name) {
+			words = append(words, "--root", name)
+		}
+	}
+	return command(words...)
 }
 
 func (b *Bench) roots() []string {

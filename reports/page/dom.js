@@ -88,20 +88,25 @@ export function termed(word, doc) {
   return el("abbr", { title: doc, tabindex: "0" }, word);
 }
 
+// copied puts a text into the clipboard; where pages may not write there, what stands in shown is selected.
+export function copied(text, done, shown) {
+  const select = () => getSelection().selectAllChildren(shown), said = () => {
+    announce("Copied");
+    done();
+  };
+  navigator.clipboard ? navigator.clipboard.writeText(text).then(said, select) : select();
+}
+
 // commandLine shows a command that does what a view says, with a button that copies it.
 export function commandLine(command) {
-  const button = el("button", { class: "copy", type: "button", title: "Copy this command", onclick: copy }, "Copy");
-  function copy() {
-    const done = () => {
-      button.textContent = "Copied";
-      announce("Copied");
-      setTimeout(() => {
-        button.textContent = "Copy";
-      }, 1500);
-    };
-    const select = () => getSelection().selectAllChildren(code); // where pages may not write to the clipboard
-    navigator.clipboard ? navigator.clipboard.writeText(command).then(done, select) : select();
-  }
+  const done = () => {
+    button.textContent = "Copied";
+    setTimeout(() => {
+      button.textContent = "Copy";
+    }, 1500);
+  };
+  const button = el("button", { class: "copy", type: "button", title: "Copy this command", onclick: () => copied(command, done, code) },
+    "Copy");
   const code = el("code", null, command);
   return el("div", { class: "command" }, code, button);
 }

@@ -1,6 +1,6 @@
 // One line that says how things stand: what runs, what went wrong, what is stale or not measured yet; and the one thing to do about it.
 import { judging } from "./context.js";
-import { el, replace } from "./dom.js";
+import { copied, el, replace } from "./dom.js";
 import { plural } from "./format.js";
 
 // makeStateLine is {node, update(), say(text, bad), unsay(text), online(now)}. progress is what the line shows of the job that runs.
@@ -13,7 +13,7 @@ export function makeStateLine(app, { progress, busy }) {
   function update() {
     const running = busy();
     /** @type {Standing} */
-    const now = gone ? offline : said.bad ? { text: said.text, bad: true } : app.state ? standing(app) : { text: "" };
+    const now = gone ? offline : said.bad ? { text: said.text, bad: true } : app.state ? standing(app, text) : { text: "" };
     const words = gone || said.bad ? now.text : [said.text, running ? "" : now.text].filter(Boolean).join(" ");
     if (text.textContent !== words) text.textContent = words; // a live region speaks when it changes
     node.className = `stateline${now.bad ? " bad" : ""}${now.warn ? " warned" : ""}${
@@ -46,8 +46,8 @@ const offline = { bad: true,
     "qwb serve does not answer. The plan is on disk and nothing is lost: start it again, and what was interrupted goes on where it was." };
 
 // standing is how the plan stands, {text, label, act, doc}: what is to be done next. quiet: it need not be done; warn: figures are old.
-/** @param {App} app @returns {Standing} */
-function standing(app) {
+/** @param {App} app @param {HTMLElement} text where it is shown @returns {Standing} */
+function standing(app, text) {
   const { state, view } = app, quietly = (job) => job.catch(() => {}); // the line itself says what went wrong
   if (!state.model) return { text: "Nothing is open yet.", label: "Open a model", act: () => app.go("open") };
   if (state.language) return { text: "" };
@@ -56,9 +56,10 @@ function standing(app) {
       doc: "Samples and a target make a plan." };
   }
   if ((state.outside || []).length && !app.rows.some((row) => row.nsr !== null)) {
-    return { text: `This page may not read ${state.outside.join(", ")}: start qwb serve with --root and its folder, or choose others.`,
-      warn: true, label: "Choose samples", act: () => app.go("data"),
-      doc: "A plan may come from anybody: what it names in other folders is read only where you allowed it" };
+    const command = state.outside_command;
+    return { text: `This page may not read ${state.outside.join(", ")}, which the plan names. To let it: ${command}`, warn: true,
+      label: "Copy the command", act: () => copied(command, () => app.say("Copied: end qwb serve and start it so."), text),
+      doc: "A plan may come from anybody: of one that was opened in the page, files in other folders are read only where you allow it" };
   }
   const analysis = "Run the analysis on the plan as it stands: qwb analyze";
   if (!app.rows.some((row) => row.nsr !== null)) {

@@ -1611,6 +1611,7 @@ declare namespace Core {
     data: DataOptions;
     calibration: string[];
     outside: string[];
+    outside_command: string;
     classes: Classes | null;
     roots: string[];
     targets: Named[];

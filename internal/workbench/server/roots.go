@@ -15,8 +15,11 @@ import (
 
 // Roots is the store of the files in some folders, and of nothing else: what a request, a plan or a recipe names, and what links lead to,
 // is looked up by os.Root, which goes nowhere else. Names are those of the command line: absolute, or relative to the current folder. A
-// link from one root into another is followed.
-type Roots struct{ list []root }
+// link from one root into another is followed. What Read adds is read and never written.
+type Roots struct {
+	list []root
+	read []grant
+}
 
 type root struct {
 	name string // as it was given
@@ -56,6 +59,9 @@ func (r *Roots) Close() error {
 	for _, o := range r.list {
 		err = errors.Join(err, o.dir.Close())
 	}
+	for _, g := range r.read {
+		err = errors.Join(err, g.dir.Close())
+	}
 	return err
 }
 
@@ -80,6 +86,16 @@ func (e *OutsideError) Is(target error) bool { return target == fs.ErrPermission
 
 // find is the root that a name lies in, and its name there, by the name alone or without links. What is not there yet has a place too.
 func (r *Roots) find(name string) (dir *os.Root, rel string, err error) {
+	if dir, rel, err = r.place(name); err != nil {
+		if dir, rel, ok := r.granted(name); ok {
+			return dir, rel, nil
+		}
+	}
+	return dir, rel, err
+}
+
+// place is find among the folders that may be written.
+func (r *Roots) place(name string) (dir *os.Root, rel string, err error) {
 	path, err := filepath.Abs(name)
 	if err != nil || strings.ContainsRune(name, 0) {
 		return nil, "", &OutsideError{name}
@@ -237,7 +253,7 @@ type stage struct {
 }
 
 func (s *stage) Add(name string, write func(w io.Writer) error) error {
-	if _, _, err := s.roots.find(name); err != nil {
+	if _, _, err := s.roots.place(name); err != nil {
 		return &fs.PathError{Op: "write", Path: name, Err: err}
 	}
 	return s.Stage.Add(name, write)

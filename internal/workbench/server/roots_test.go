@@ -156,3 +156,42 @@ func TestLinksAreListedAsWhatTheyLeadTo(t *testing.T) {
 	assert.Equal(t, map[string]bool{"images": true, "checkpoint": true, "sub": true, "in.txt": false, "link": false, "absolute": false,
 		"other": false}, dirs)
 }
+
+// TestRootsReadWhatIsGranted: a file with those that have its name, or a folder, can be read; nothing beside it, nothing that its links lead
+// to, and nothing is written there.
+func TestRootsReadWhatIsGranted(t *testing.T) {
+	roots, _, _, out := world(t)
+	for _, name := range []string{"out/m.onnx", "out/m.onnx_data", "out/m.bin", "out/mm.onnx", "out/deep/x.png", "third/y.onnx", "third/z"} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		require.NoError(t, os.WriteFile(name, []byte(name), 0o600))
+	}
+	require.NoError(t, os.Symlink("../../third/z", "out/deep/link.png"))
+	require.NoError(t, os.Symlink("../third/y.onnx", "out/linked.onnx"))
+	reads := func(name string) bool {
+		_, ok := roots.Path(name)
+		_, err := fs.ReadFile(roots, name)
+		assert.Equal(t, ok, err == nil, name)
+		return ok
+	}
+	assert.False(t, reads("out/m.onnx"))
+	for _, name := range []string{"out/m.onnx", "out/deep", "out/linked.onnx"} {
+		assert.True(t, roots.Read(name), name)
+	}
+	for _, name := range []string{"out/m.onnx", out + "/m.onnx", "out/m.onnx_data", "out/m.bin", "out/deep/x.png", "out/linked.onnx"} {
+		assert.True(t, reads(name), name)
+	}
+	for _, name := range []string{"out/mm.onnx", "out/secret", "out/deep/link.png", "out/deep/../secret", "a/secret"} {
+		assert.False(t, reads(name), name)
+	}
+	for _, name := range []string{"out/m.onnx", "out/m.onnx.new", "out/deep/new"} {
+		stage := roots.Stage()
+		assert.ErrorAs(t, stage.Add(name, func(io.Writer) error { return nil }), new(*server.OutsideError), name)
+		stage.Discard()
+	}
+	home, err := os.UserHomeDir()
+	require.NoError(t, err)
+	for _, name := range []string{"/", home, filepath.Dir(home), "out/none"} {
+		assert.False(t, roots.Read(name), name)
+	}
+	assert.Equal(t, 2, len(roots.Names()), "what is only read is no folder to look around in")
+}
