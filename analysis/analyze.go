@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/shard"
+	"qwb/observers"
 	"qwb/quantizer/sim"
 )
 
@@ -31,6 +35,10 @@ type Config struct {
 	Thresholds func(v graph.ValueID) []Threshold
 	// Progress is called after each sample with the number done; it may be nil.
 	Progress func(done int)
+	// Deal is, of a part of a run, which samples it has, and Own gives them. The samples of Analyze are all in any case, of which a part runs
+	// the first one too: what a row makes of its error is found on it.
+	Deal shard.Deal
+	Own  func() exec.Iterator
 }
 
 const defaultMemory = 2 << 30
@@ -105,7 +113,7 @@ func (a *analyzer) fit(ctx context.Context, s *exec.Sample) error {
 func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bool) ([]*sampleResult, error) {
 	a.states = map[graph.ValueID]*tensorState{}
 	if !a.cfg.Layerwise {
-		return a.pass(ctx, samples, keep, 0)
+		return a.pass(ctx, a.own(samples), keep, 0, a.add)
 	}
 	for len(a.probed) < 2 {
 		s, err := samples.Next(ctx)
@@ -117,37 +125,122 @@ func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bo
 		}
 		a.probed = append(a.probed, s)
 	}
-	results, err := a.pass(ctx, &exec.InMemory{Samples: a.probed[:min(1, len(a.probed))]}, keep, 0)
+	results, err := a.begin(ctx, keep)
 	if err != nil || len(a.probed) < 2 {
-		return results, err
+		return results, cmp.Or(err, a.cfg.Deal.Done())
 	}
 	a.findGains(results[0])
-	more, err := a.pass(ctx, &first{Iterator: samples, sample: a.probed[1]}, keep, 1)
+	if samples = a.own(&first{Iterator: samples, sample: a.probed[1]}); a.cfg.Deal.IsPart() {
+		if d := &a.cfg.Deal; len(d.Places) > 0 && d.Places[0] == 0 {
+			if _, err := samples.Next(ctx); err != nil {
+				return nil, fmt.Errorf("analyze: %w", err)
+			}
+			d.Places = d.Places[1:]
+		}
+	}
+	more, err := a.pass(ctx, samples, keep, 1, a.add)
 	return append(results, more...), err
 }
 
-// pass analyses samples, of which so many were before.
-func (a *analyzer) pass(ctx context.Context, samples exec.Iterator, keep []bool, before int) ([]*sampleResult, error) {
+// own are the samples of a part of a run, in place of all.
+func (a *analyzer) own(samples exec.Iterator) exec.Iterator {
+	if a.cfg.Deal.IsPart() {
+		return a.cfg.Own()
+	}
+	return samples
+}
+
+// begin analyses the first sample. Every part of a run does, and the one that has it keeps what it gave.
+func (a *analyzer) begin(ctx context.Context, keep []bool) (results []*sampleResult, err error) {
+	deal := a.cfg.Deal
+	mine := deal.IsPart() && slices.Contains(deal.Places, 0)
+	do := func() ([]*sampleResult, error) {
+		a.cfg.Deal = shard.Deal{}
+		defer func() { a.cfg.Deal = deal }()
+		return a.pass(ctx, &exec.InMemory{Samples: a.probed[:min(1, len(a.probed))]}, keep, 0, nil)
+	}
+	if deal.IsPart() && !mine {
+		results, err = do()
+		a.states = map[graph.ValueID]*tensorState{}
+	} else {
+		results, err = shard.Unit(deal.Run, "analyze, sample 0", mine, do)
+	}
+	if err == nil {
+		a.add(0, &results[0])
+	}
+	return results, err
+}
+
+// pass analyses samples, of which so many were before, and hands what each gave to then.
+func (a *analyzer) pass(ctx context.Context, samples exec.Iterator, keep []bool, before int,
+	then func(int, **sampleResult)) ([]*sampleResult, error) {
 	var workers []*worker
-	c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads,
+	c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads, from: before, then: then, deal: a.cfg.Deal,
 		worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
 			w := a.newWorker(keep)
 			workers = append(workers, w)
-			return func(ctx context.Context, i int, s *exec.Sample) (*sampleResult, error) {
-				return w.sample(ctx, before+i, s)
-			}
+			return w.sample
 		}}
 	if progress := a.cfg.Progress; progress != nil {
 		c.progress = func(n int) { progress(before + n) }
 	}
 	results, err := c.run(ctx, samples)
-	if err != nil {
-		return nil, err
+	if err == nil || errors.Is(err, shard.ErrDone) {
+		for _, w := range workers {
+			w.mergeStates(a.states)
+		}
+		err = cmp.Or(a.shareStates(), err)
 	}
-	for _, w := range workers {
-		w.mergeStates(a.states)
+	return results, err
+}
+
+// add adds the sums of a sample to those of all.
+func (a *analyzer) add(index int, s **sampleResult) {
+	for _, x := range []struct {
+		to   *tally
+		sums *[]sum
+	}{{&a.tally, &(*s).sums}, {&a.floats, &(*s).floats}} {
+		if *x.sums != nil {
+			x.to.add(index, *x.sums)
+			*x.sums = nil
+		}
 	}
-	return results, nil
+}
+
+// shareStates keeps what a part of a run saw of tensors; in a merge it adds what all of them did.
+func (a *analyzer) shareStates() error {
+	r := a.cfg.Deal.Run
+	if r == nil || !a.cfg.Statistical {
+		return nil
+	}
+	type seen struct {
+		Value graph.ValueID
+		State []byte
+	}
+	var list []seen
+	for _, v := range slices.Sorted(maps.Keys(a.states)) {
+		b, err := a.states[v].MarshalBinary()
+		if err != nil {
+			return err
+		}
+		list = append(list, seen{v, b})
+	}
+	all, err := shard.All(r, "tensors", list)
+	if err != nil || r.IsPart() {
+		return err
+	}
+	for _, x := range all {
+		st := observers.New()
+		if err := st.UnmarshalBinary(x.State); err != nil {
+			return err
+		}
+		if was := a.states[x.Value]; was != nil {
+			was.Merge(st)
+		} else {
+			a.states[x.Value] = &tensorState{st}
+		}
+	}
+	return nil
 }
 
 // analyzer is what the workers share; they do not change it.
@@ -188,6 +281,8 @@ type sampleResult struct {
 	moments  map[graph.ValueID]moments
 	forwards float64
 	place    placeOf
+	// sums of the whole quantized graph and of the float graph, until they are added to those of all samples; nil where there are none.
+	sums, floats []sum
 }
 
 // worker analyses one sample at a time with memory of its own.
@@ -246,7 +341,7 @@ func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sample
 	w.judge.Hide(&float, s)
 	res.forwards++
 	if w.cfg.Graphwise || w.cfg.Outputs {
-		if err := w.graphwise(ctx, index, s, &float, res); err != nil {
+		if err := w.graphwise(ctx, s, &float, res); err != nil {
 			return nil, err
 		}
 	}
@@ -256,7 +351,7 @@ func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sample
 			return nil, err
 		}
 		w.judge.reaches(sums, &float)
-		w.floats.add(index, sums)
+		res.floats = sums
 	}
 	if w.cfg.Layerwise {
 		if err := w.layerwise(ctx, res); err != nil {

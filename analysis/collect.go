@@ -22,7 +22,9 @@ type collector[T any] struct {
 	// worker makes what one goroutine uses. All are made before the first sample is read. index is the place of a sample in the data.
 	worker func() func(ctx context.Context, index int, s *exec.Sample) (T, error)
 	// then, which may be nil, adds what a sample gave to what all give, in any order: not in a part of a run, which keeps it as it is.
-	then  func(index int, r *T)
+	then func(index int, r *T)
+	// Samples before the first one are counted in their places; deal is of all.
+	from  int
 	deal  shard.Deal
 	kinds []any // what interfaces in a T hold
 
@@ -60,7 +62,7 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 			for j := range jobs {
 				var r T
 				err := graph.Try(func() (err error) {
-					at := c.deal.Place(j.index)
+					at := c.place(j.index)
 					r, err = shard.Unit(c.deal.Run, c.unit(at), true, func() (T, error) { return work(ctx, at, j.sample) }, c.kinds...)
 					if err == nil && c.then != nil && !c.deal.IsPart() {
 						c.then(at, &r)
@@ -115,21 +117,29 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 	return c.results, nil
 }
 
+// place is where the i-th sample that is run stands among all.
+func (c *collector[T]) place(i int) int {
+	if c.deal.IsPart() {
+		return c.deal.Places[i]
+	}
+	return c.from + i
+}
+
 // unit is what the result of a sample is called in a part.
 func (c *collector[T]) unit(place int) string { return fmt.Sprintf("%s, sample %d", c.stage, place) }
 
 // gather returns what the parts of a run have.
 func (c *collector[T]) gather(ctx context.Context) ([]T, error) {
-	for i := range c.deal.Len {
+	for i := range c.deal.Len - c.from {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		r, err := shard.Unit[T](c.deal.Run, c.unit(i), false, nil, c.kinds...)
+		r, err := shard.Unit[T](c.deal.Run, c.unit(c.from+i), false, nil, c.kinds...)
 		if err != nil {
 			return nil, err
 		}
 		if c.then != nil {
-			c.then(i, &r)
+			c.then(c.from+i, &r)
 		}
 		c.put(i, r)
 	}

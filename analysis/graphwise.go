@@ -80,7 +80,7 @@ func (j *Judge) compareOutputs(q, f []*tensor.Tensor) ([]outputError, error) {
 
 // graphwise runs the whole quantized graph on one sample and compares the graph outputs, and with cfg.Graphwise the output of
 // every group, with the float run. A group's output is compared as its consumers read it: after its own slot quantized it.
-func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float *Verdict, res *sampleResult) error {
+func (w *worker) graphwise(ctx context.Context, s *exec.Sample, float *Verdict, res *sampleResult) error {
 	hooks := w.full
 	if w.cfg.Graphwise {
 		res.graph, res.reach = make([]Error, len(w.groups)), make([]float64, len(w.groups))
@@ -121,10 +121,7 @@ func (w *worker) graphwise(ctx context.Context, index int, s *exec.Sample, float
 		}
 		res.outputs[i].rows, res.outputs[i].changed = s.rows, s.changed
 	}
-	sums, err := w.judge.sums(quantized.outputs, float.outputs, true)
-	if err == nil {
-		w.tally.add(index, sums)
-	}
+	res.sums, err = w.judge.sums(quantized.outputs, float.outputs, true)
 	return err
 }
 

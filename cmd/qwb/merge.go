@@ -29,7 +29,7 @@ same as of one run over all the data:
 
   calibrate   MODEL.stats, named by -o; qwb calibrate MODEL --platform P makes a plan from it
   tune        a file for qwb tune --gram, named by -o
-  eval        what the command prints and writes without --shard; it takes model, plan and data from where they
+  others      what the command prints and writes without --shard; it takes model, plan and data from where they
               were, by the same paths. Options for the result stand behind --: -- --max-drop 1
 
 A part that is missing, given twice or from another run is an error.`,

@@ -13,6 +13,7 @@ type Analyze struct {
 	Texts            qwb.TextOptions
 	All              bool
 	HTML, PNG, Nodes string // files and folder of reports
+	Cut              Cut
 	JSON             bool
 }
 
@@ -37,7 +38,8 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 			{Name: "mode", At: &o.Texts.Mode, For: Checkpoints, Job: true, Values: modes,
 				Help: "sim (quantized weights) or int8 (quantized weights and activations, the default)"},
 		},
-		Texts(&o.Texts), Slices(&o.Data), Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads), Memory(&o.Memory), JSON(&o.JSON))
+		Texts(&o.Texts), Slices(&o.Data), Parts(&o.Cut, "o"), Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads), Memory(&o.Memory),
+		JSON(&o.JSON))
 }
 
 // Check settles what is analyzed where nothing is asked for: all but causes.

@@ -84,14 +84,6 @@ type Deal struct {
 	Len    int   // of the data set
 }
 
-// Place is where the i-th sample of the run stands among all.
-func (d *Deal) Place(i int) int {
-	if d.IsPart() {
-		return d.Places[i]
-	}
-	return i
-}
-
 // Units is how many units there are.
 func (r *Run) Units() int {
 	r.mu.Lock()

@@ -14,6 +14,8 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/internal/plain"
+	"qwb/internal/shard"
+	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -68,6 +70,11 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	o.Progress = tick
 	split := o.Split
 	o.Split = o.Split || o.Layerwise // advice is about it
+	if o.Explain && shard.In(ctx) != nil {
+		return nil, fault.Usagef("analyze --explain is not done in parts: it takes one run of its own")
+	}
+	it, deal := samples.Dealt(ctx, set)
+	o.Deal, o.Own = deal, func() exec.Iterator { return it }
 	r, err := analysis.Analyze(ctx, p.Reference, q, set.Iterator(), o.Config)
 	finish()
 	if err != nil {
