@@ -59,16 +59,13 @@ func (b *builder) takesCodes(v graph.ValueID) bool {
 	return true
 }
 
-// moving are operators that move elements of an input and change none.
-var moving = []string{"Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
-
 // moved is an input, and what stands behind it after each operator that moves its elements and alone reads them. stop, which may be nil,
 // says of a reader that it is none.
 func moved(g *graph.Graph, v graph.ValueID, stop func(graph.Use) bool) []graph.ValueID {
 	path := []graph.ValueID{v}
 	for {
 		u, ok := g.SoleUse(v)
-		if !ok || u.Index != 0 || !is(g.Node(u.Node), moving...) || stop != nil && stop(u) {
+		if !ok || u.Index != 0 || !g.Node(u.Node).HandsOn() || stop != nil && stop(u) {
 			return path
 		}
 		v = g.Node(u.Node).Outputs[0]

@@ -34,8 +34,8 @@ var recipeKinds = []struct {
 	{"trt", readTRT},
 }
 
-// fitPreset leaves out of a preset what a target has no need of: a reduced range where there is none, operators in float whose scales it does
-// not prescribe. Schemes become those of the target with the same numbers and as many bits: int16 powers of two, or with zero points.
+// fitPreset leaves out of a preset what a target has no need of: a reduced range where there is none, operators in float whose scales it
+// does not prescribe. Schemes become those of the target with the same numbers and as many bits: int16 powers of two, or with zero points.
 func fitPreset(r *decision.Recipe, t *target.Target) {
 	r.Steps = slices.DeleteFunc(r.Steps, func(s decision.Step) bool {
 		return s.Decision.Domain == decision.FP32 && !slices.ContainsFunc(t.Ops, func(o target.Op) bool {
