@@ -193,3 +193,25 @@ func TestRunRolls(t *testing.T) {
 	}
 	require.NotEqual(t, steps[1]["y"].F32(), arrays("fp32")[1]["y"].F32())
 }
+
+// A gate holds the ends of sequences to its limit too, of a plan and of a certificate, and takes each step for itself where it compares two.
+func TestGateOfSequences(t *testing.T) {
+	p := sequences(t)
+	p.calibrated(t, "rolled", 1, "h=h_out")
+	ctx, limit, none := context.Background(), 1.0, 0.0
+	data := DataOptions{Paths: []string{"rolled"}}
+	_, _, err := p.Certify(ctx, CertifyOptions{Data: data, Out: "c.json"})
+	require.NoError(t, err)
+	for _, a := range []string{p.Plan, "c.json"} {
+		r, _, err := p.Gate(ctx, GateOptions{A: a, B: "c.json", MaxNSR: &limit, MaxFlips: &none, MaxDrop: &none, Run: CompareOptions{Data: data}})
+		require.NoError(t, err, "what is the same has no class that changed")
+		var names []string
+		for _, c := range r.Checks {
+			names = append(names, c.Check)
+			if c.Check == "NSR at last steps" {
+				require.Equal(t, 8, c.Samples)
+			}
+		}
+		require.Contains(t, names, "NSR at last steps")
+	}
+}

@@ -317,8 +317,9 @@ func verifyFirst(ctx context.Context, c *compare.Contest, profile qmath.Profile,
 	n = min(n, c.Set.Len())
 	tick, finish := c.Progress("verify", n*len(lowered.Steps))
 	defer finish()
-	v, err := verify.Run(ctx, &samples.Head{Iterator: c.Set.Iterator(), Left: n}, verify.Config{Set: p.Set, Program: lowered, Backend: backend,
-		Threads: c.Options.Threads, Memory: c.Options.Data.Budget, Progress: tick})
+	first := workverify.OwnStates(c.Job, &samples.Head{Iterator: c.Set.Iterator(), Left: n}, lowered, c.Options.Threads)
+	v, err := verify.Run(ctx, first, verify.Config{Set: p.Set, Program: lowered, Backend: backend, Threads: c.Options.Threads,
+		Memory: c.Options.Data.Budget, Progress: tick})
 	if err == nil && v.Suspect {
 		err = planning.FindIn(ctx, c.Job, p, v, open.DataOptions{Threads: c.Options.Threads}, &samples.Head{Iterator: c.Set.Iterator(), Left: n})
 	}

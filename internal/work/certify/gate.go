@@ -46,25 +46,12 @@ type gated struct {
 	parts    []analysis.SliceError // of the outputs
 	rows     []gatedRow
 	hash     string // of the samples
+	steps    bool   // they are steps of sequences, each behind the one before it
 	verdicts []gatedVerdict
 }
 
 // gatedVerdict is that of a verification: what it is of, and, where it is weaker than an export asks, why.
 type gatedVerdict struct{ of, verdict, says, lacks string }
-
-// gatedRow is a sample: what identifies it, its label, and its classes by float and by the run.
-type gatedRow struct {
-	hash                string
-	label, float, class int
-}
-
-// right is the class that counts as right.
-func (r *gatedRow) right() int {
-	if r.label >= 0 {
-		return r.label
-	}
-	return r.float
-}
 
 func Gate(ctx context.Context, j *open.Job, o GateOptions) (*analysis.GateReport, error) {
 	elapsed := j.Stopwatch()
@@ -204,7 +191,7 @@ func dataOfCertificate(name string, c *Certificate, o open.DataOptions) open.Dat
 
 // gatedBy is a side that a certificate tells of.
 func gatedBy(name string, c *Certificate) (*gated, error) {
-	s := &gated{figures: c.Figures, parts: c.Figures.errors(), hash: c.Data.Hash}
+	s := &gated{figures: c.Figures, parts: c.Figures.errors(), hash: c.Data.Hash, steps: len(c.Data.Preprocess.States) > 0}
 	for i, line := range c.Samples {
 		f := strings.Fields(line)
 		if len(f) != 5 {
@@ -217,6 +204,10 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 				return nil, fmt.Errorf("%s: sample %d: %w", name, i+1, err)
 			}
 			*to = x
+		}
+		var err error
+		if row.loss, err = strconv.ParseFloat(f[4], 64); err != nil {
+			return nil, fmt.Errorf("%s: sample %d: %w", name, i+1, err)
 		}
 		s.rows = append(s.rows, row)
 	}
@@ -235,10 +226,11 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 func gatedRun(c *compare.Contest, r *analysis.Runs, k int) (*gated, error) {
 	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Mismatches: r.Mismatches, Float: r.Float[k : k+1],
 		All: r.All[k : k+1]}
-	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(samples.Hashes(r))}
+	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(samples.Hashes(r)), steps: c.Set.Steps()}
 	s.parts = one.All[0].Slices
 	for i, sample := range r.Samples {
-		s.rows = append(s.rows, gatedRow{sampleName(sample), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i]})
+		s.rows = append(s.rows, gatedRow{sampleName(sample), sample.Label, r.Float[k].Classes[i], r.All[k].Classes[i],
+			r.All[k].Losses[i]})
 	}
 	p := c.Planned[k]
 	if p == nil || p.Plan.Verification == nil && !slices.Contains(p.Set.Domains, tqc.DomainInt) {
@@ -340,6 +332,10 @@ func (g *gateRun) errors(f *CertifiedFigures, parts []analysis.SliceError) error
 		check += " of " + name
 	}
 	g.add(analysis.Gate(check, e, 0, *g.o.MaxNSR, "", g.o.Strict), "")
+	if last := lastSteps(g.a.rows); g.a.steps && g.o.Slice == "" {
+		at := analysis.Gate(check+" at last steps", analysis.NewEstimate(last), 0, *g.o.MaxNSR, "", g.o.Strict)
+		g.add(at, "of "+plain.Count(len(last), "sequence"))
+	}
 	for _, group := range analysis.Found(parts, analysis.SignalLost) {
 		if g.o.Slice == "" || slices.Contains(group.Names, g.o.Slice) {
 			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "signal of " + group.Name(), Verdict: analysis.GateFailed,
@@ -386,19 +382,11 @@ func (g *gateRun) drops() (analysis.Estimate, error) {
 		return own, fault.Usagef("--max-drop: %s is scored by %s and %s by %s: name a --metric and --labels that both have", g.o.A, scoredBy(f),
 			g.o.B, scoredBy(b))
 	case f.Metric == "top1" && g.a.hash == g.b.hash:
-		type labelled struct { // one picture may be there twice, with two labels
-			hash  string
-			label int
-		}
-		rows := map[labelled]*gatedRow{}
-		for i := range g.b.rows {
-			b := &g.b.rows[i]
-			rows[labelled{b.hash, b.label}] = b
-		}
+		rows, _ := byKey(g.b.rows)
+		_, keys := byKey(g.a.rows)
 		var d []float64
 		for i := range g.a.rows {
-			a := &g.a.rows[i]
-			b := rows[labelled{a.hash, a.label}]
+			a, b := &g.a.rows[i], rows[keys[i]]
 			if b == nil {
 				return own, fault.Usagef("--max-drop: %s and %s were scored on other labels of the same samples", g.o.A, g.o.B)
 			}
@@ -431,21 +419,20 @@ func scoredBy(f *CertifiedFigures) string {
 
 // flips is 100 for each sample to which A gives another class than the baseline.
 func (g *gateRun) flips() ([]float64, error) {
-	before := map[string]int{}
+	before := map[sampleKey]*gatedRow{}
 	if g.b != nil {
 		if g.a.hash != g.b.hash {
 			return nil, fault.Usagef("--max-flips: %s and %s were measured on other samples", g.o.A, g.o.B)
 		}
-		for i := range g.b.rows {
-			before[g.b.rows[i].hash] = g.b.rows[i].class
-		}
+		before, _ = byKey(unlabelled(g.b.rows))
 	}
+	_, keys := byKey(unlabelled(g.a.rows))
 	var list []float64
 	for i := range g.a.rows {
 		r := &g.a.rows[i]
 		was := r.float
-		if g.b != nil {
-			was = before[r.hash]
+		if b := before[keys[i]]; g.b != nil && b != nil {
+			was = b.class
 		}
 		if was < 0 || r.class < 0 {
 			return nil, fault.Usagef("--max-flips: the first output of %s is no row of classes", g.o.A)

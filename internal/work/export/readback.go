@@ -77,7 +77,8 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 	if err != nil {
 		return export.Ran{}, err
 	}
-	r, err := verify.Twin(ctx, b.Program, other, b.Sums, set.Iterator(), set.Len(), backend, b.options.Threads)
+	samples := workverify.OwnStates(j, set.Iterator(), b.Program, b.options.Threads)
+	r, err := verify.Twin(ctx, b.Program, other, b.Sums, samples, set.Len(), backend, b.options.Threads)
 	if err != nil {
 		return export.Ran{}, fmt.Errorf("export: %w", err)
 	}

@@ -150,7 +150,7 @@ func verifyPlan(ctx context.Context, j *open.Job, p *planning.Planned, program *
 	tick, finish := j.Progress("verify", set.Len()*len(program.Steps))
 	defer finish()
 	elapsed := j.Stopwatch()
-	samples := &hashed{Iterator: set.Iterator()}
+	samples := &hashed{Iterator: OwnStates(j, set.Iterator(), program, o.Threads)}
 	v, err := verify.Run(ctx, samples, verify.Config{Set: p.Set, Program: program, Backend: backend, Simulator: s,
 		Threads: o.Threads, Memory: o.Budget, Progress: tick, Sums: sums})
 	if err != nil {
