@@ -26,6 +26,8 @@ var sharded = map[string]string{
 	"analyze":           "analyze m.plan.json --data data --split",
 	"analyze layerwise": "analyze m.plan.json --data data --layerwise --samples 2",
 	"analyze graphwise": "analyze m.plan.json --data data --graphwise",
+	"sweep":             "sweep m.onnx --data data --data synthetic:20 --platforms trt_int8,onnxruntime,ncnn_int8 --observers mse,kl --force --fresh",
+	"sweep labels":      "sweep m.onnx --data data --labels labels.tsv --platforms trt_int8 --granularity tensor,channel --force --observers minmax",
 	"eval seed":         "eval m.plan.json --data data --data synthetic:3 --mode sim --seed 5",
 }
 
@@ -44,7 +46,7 @@ func partsFolder(t testing.TB) {
 
 // untimed is what a command printed without durations and memory.
 func untimed(r result) string {
-	return regexp.MustCompile(`(?m)^\s*"(seconds|peak_rss_bytes)": .*\n|[0-9.]+ s\b`).ReplaceAllString(r.stdout, "")
+	return regexp.MustCompile(`(?m)^\s*"(seconds|peak_rss_bytes|calibration_seconds)": .*\n|[0-9.]+ s\b`).ReplaceAllString(r.stdout, "")
 }
 
 // cut does all parts of a command line and returns their names, in another order.

@@ -92,6 +92,7 @@ type Sweep struct {
 	qwb.SweepOptions
 	observers []string
 	Out       string
+	Cut       Cut
 	JSON      bool
 }
 
@@ -128,7 +129,7 @@ func (o *Sweep) Table(c *qwb.Catalog) Table {
 			{Name: "batch", At: &o.Batch, Default: 1, Job: true, Values: fixed(),
 				Help: "samples per forward pass of calibration, if the model takes batches; results do not depend on it"},
 		},
-		Slices(&o.Data), Tokenizer(&o.Data), Threads(&o.Threads, &o.Data.Threads),
+		Slices(&o.Data), Tokenizer(&o.Data), Parts(&o.Cut, ""), Threads(&o.Threads, &o.Data.Threads),
 		memoryFor(&o.Memory, "memory for activations and for samples, for example 512M or 4G"),
 		Output(&o.Out, "plan to write, ending in "+qwb.PlanSuffix), JSON(&o.JSON))
 }

@@ -55,6 +55,10 @@ func (e *encoder) value(v reflect.Value) error {
 			return nil
 		}
 		e.uint(uint64(v.Len()) + 1)
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			e.b = append(e.b, v.Bytes()...)
+			return nil
+		}
 		return e.elements(v)
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -252,6 +256,11 @@ func (d *decoder) some(v reflect.Value) error {
 	}
 	if n > uint64(len(d.b)) { // each takes a byte
 		return errDamaged
+	}
+	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
+		b, err := d.take(n)
+		v.SetBytes(append([]byte{}, b...))
+		return err
 	}
 	for range n {
 		if v.Kind() == reflect.Slice {

@@ -1,8 +1,10 @@
 package sweep
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,6 +14,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/plain"
+	"qwb/internal/shard"
 	"qwb/internal/work/calibrate"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/planning"
@@ -24,7 +27,11 @@ import (
 
 // measureOn makes the statistics that scales come from, and runs the float graph on the samples that judge.
 func (s *Sweeping) measureOn(ctx context.Context) error {
+	run := shard.In(ctx)
 	if len(s.Options.Data.Paths) == 0 {
+		if run != nil {
+			return fault.Usagef("sweep in parts needs --data")
+		}
 		return s.measureOnKept(ctx)
 	}
 	set, pre, err := s.OpenData(s.Network.Graph, s.Options.Data.Of(s.Network))
@@ -44,7 +51,7 @@ func (s *Sweeping) measureOn(ctx context.Context) error {
 		return err
 	}
 	elapsed := s.Stopwatch()
-	if s.Fit, err = s.ObserveHalf(ctx, false); err != nil {
+	if s.Fit, err = s.observe(ctx, false); err != nil {
 		return err
 	}
 	if n := s.Fit.Samples(); n == 0 || n == set.Len() {
@@ -53,13 +60,48 @@ func (s *Sweeping) measureOn(ctx context.Context) error {
 	}
 	s.r.HeldOut = set.Len() - s.Fit.Samples()
 	s.r.Calibration = elapsed() * float64(set.Len()) / float64(s.Fit.Samples())
-	parts, err := samples.Slices(s.Job, s.Options.Data.Slices, s.Network.Graph)
-	if err != nil {
-		return err
+	if !run.IsMerge() {
+		parts, err := samples.Slices(s.Job, s.Options.Data.Slices, s.Network.Graph)
+		if err != nil {
+			return err
+		}
+		if s.evaluator, err = analysis.NewEvaluator(ctx, s.Network.Graph, func() exec.Iterator { return s.Half(true) }, s.Options.Threads,
+			s.Options.Memory, parts...); err != nil {
+			return s.Network.Named("sweep", err)
+		}
+		s.mismatches = s.evaluator.Mismatches()
 	}
-	s.evaluator, err = analysis.NewEvaluator(ctx, s.Network.Graph, func() exec.Iterator { return s.Half(true) }, s.Options.Threads,
-		s.Options.Memory, parts...)
-	return s.Network.Named("sweep", err)
+	if mismatches, err := shard.Unit(run, "mismatches", run.Mine(0), func() (bool, error) { return s.mismatches, nil }); err != nil {
+		return err
+	} else if run.IsMerge() {
+		s.mismatches = mismatches
+	}
+	return nil
+}
+
+// observe is ObserveHalf of a run that may have parts: each of them fits scales on the same statistics, which the first one keeps; the last
+// one observes the held-out samples, for the plan that is written.
+func (s *Sweeping) observe(ctx context.Context, heldOut bool) (stats *calib.Stats, err error) {
+	run, mine := shard.In(ctx), true
+	if run.IsPart() {
+		if mine = run.Mine(0); heldOut {
+			mine = run.Mine(run.Of - 1)
+		}
+	}
+	if !run.IsMerge() && (mine || !heldOut) {
+		if stats, err = s.ObserveHalf(ctx, heldOut); err != nil || run == nil {
+			return stats, err
+		}
+	}
+	b, err := shard.Unit(run, fmt.Sprintf("statistics, held out: %t", heldOut), mine, func() ([]byte, error) {
+		var b bytes.Buffer
+		err := stats.Write(&b)
+		return b.Bytes(), err
+	})
+	if err == nil && run.IsMerge() {
+		stats, err = calib.Read(bytes.NewReader(b), int64(len(b)))
+	}
+	return stats, err
 }
 
 // fits refuses, before anything runs, to keep outputs of half of the samples that do not fit into memory.
@@ -90,6 +132,7 @@ func (s *Sweeping) measureOnKept(ctx context.Context) error {
 		return s.Network.Named("sweep", err)
 	}
 	s.evaluator, s.r.HeldOutKind, s.r.Samples, s.r.HeldOut = kept.Evaluator, HeldOutKept, s.Fit.Samples(), len(s.Fit.Kept())
+	s.mismatches = s.evaluator.Mismatches()
 	return nil
 }
 
@@ -136,77 +179,114 @@ func (s *Sweeping) first() map[string]*tensor.Tensor {
 	return nil
 }
 
-// try derives and simulates all combinations.
+// outcome is what came of a combination: why there is no plan, or what it answers and costs.
+type outcome struct {
+	Why    string
+	Answer *analysis.Accuracy
+	Cost   *analysis.Cost
+}
+
+// trial is what combinations of one target share.
+type trial struct {
+	*Sweeping
+	shared  sim.Constants
+	d       *planning.Derivation
+	refused error // what the format has no form for hangs on the platform
+	asked   bool
+	first   error // of the combinations that there is no plan of
+}
+
+// try derives and simulates all combinations, or those of a part of the run.
 func (s *Sweeping) try(ctx context.Context) error {
 	tick, finish := s.Progress("sweep: plans", len(s.points))
 	defer finish()
-	var shared sim.Constants
-	var d *planning.Derivation
-	var first, refused error
-	asked := false
-	skip := func(p *Point, err error) {
-		first = cmp.Or(first, err)
-		s.r.Skipped = append(s.r.Skipped, Skipped{p.Target.Name, p.Observer, p.Granularity, p.Dispatcher, p.Format, err.Error()})
-	}
+	t := &trial{Sweeping: s}
+	run := shard.In(ctx)
 	for i, p := range s.points {
-		if d == nil || d.Target != p.Target {
-			refused, asked = nil, false
-			d = &planning.Derivation{Graph: s.Network.Graph, Target: p.Target, Stats: s.Fit, Own: s.Catalog.Observers, Threads: s.Options.Threads}
-		}
-		list, err := p.Decisions()
-		if err != nil {
-			return err
-		}
-		out, err := d.Derive(ctx, list)
-		if err != nil {
-			if ctx.Err() != nil {
-				return err
+		name := fmt.Sprintf("combination %d: %s, %s, %s, %s, %s", i, p.Platform, p.Observer, p.Granularity, p.Dispatcher, p.Format)
+		o, err := shard.Unit(run, name, run.Mine(i), func() (outcome, error) {
+			a, cost, err := t.one(ctx, &p)
+			if err == nil {
+				return outcome{Answer: a, Cost: cost}, nil
 			}
-			skip(&p, err)
-			continue
-		}
-		if !asked { // what the format has no form for hangs on the platform
-			refused, asked = calibrate.Refusal(ctx, s.Job, s.Network, out, p.Target, s.first(), s.Options.Threads), true
-		}
-		if refused != nil {
-			if ctx.Err() != nil {
-				return refused
+			if none := (*noPlan)(nil); !errors.As(err, &none) {
+				return outcome{}, err
 			}
-			skip(&p, refused)
-			continue
-		}
-		cost, err := analysis.CostOf(out.Graph, out.Set, s.device)
-		if err != nil {
+			t.first = cmp.Or(t.first, errors.Unwrap(err))
+			return outcome{Why: err.Error()}, nil
+		})
+		switch {
+		case err != nil:
 			return err
+		case o.Answer != nil:
+			s.tried, s.answers, s.costs = append(s.tried, p), append(s.answers, o.Answer), append(s.costs, o.Cost)
+		case o.Why != "":
+			t.first = cmp.Or(t.first, errors.New(o.Why))
+			s.r.Skipped = append(s.r.Skipped, Skipped{p.Target.Name, p.Observer, p.Granularity, p.Dispatcher, p.Format, o.Why})
 		}
-		q, err := d.Simulator(out, &shared)
-		if err != nil {
-			return err
-		}
-		var a *analysis.Accuracy
-		if s.labelled {
-			a, err = s.evaluator.Accuracy(ctx, q)
-		} else {
-			a, err = s.evaluator.Judged(ctx, q)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if names := q.Infinite(); err != nil && planning.NotFinite(err) || err == nil && len(names) > 0 && !planning.Infinite(s.Fit, names) {
-			err = s.notFinite(ctx, d, &p, list, out, q, err)
-		}
-		if err != nil {
-			skip(&p, err)
-			tick(i + 1)
-			continue
-		}
-		s.tried, s.answers, s.costs = append(s.tried, p), append(s.answers, a), append(s.costs, &cost)
 		tick(i + 1)
 	}
-	if len(s.tried) == 0 {
-		return fmt.Errorf("sweep: none of %d combinations gives a plan; the first: %w", len(s.points), first)
+	if len(s.tried) == 0 && !run.IsPart() {
+		return fmt.Errorf("sweep: none of %d combinations gives a plan; the first: %w", len(s.points), t.first)
 	}
 	return nil
+}
+
+// noPlan says why a combination gives no plan.
+type noPlan struct{ error }
+
+func (e *noPlan) Unwrap() error { return e.error }
+
+// one derives and simulates a combination.
+func (t *trial) one(ctx context.Context, p *Point) (*analysis.Accuracy, *analysis.Cost, error) {
+	if t.d == nil || t.d.Target != p.Target {
+		t.refused, t.asked = nil, false
+		t.d = &planning.Derivation{Graph: t.Network.Graph, Target: p.Target, Stats: t.Fit, Own: t.Catalog.Observers, Threads: t.Options.Threads}
+	}
+	none := func(err error) (*analysis.Accuracy, *analysis.Cost, error) {
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		return nil, nil, &noPlan{err}
+	}
+	list, err := p.Decisions()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := t.d.Derive(ctx, list)
+	if err != nil {
+		return none(err)
+	}
+	if !t.asked {
+		t.refused, t.asked = calibrate.Refusal(ctx, t.Job, t.Network, out, p.Target, t.Sweeping.first(), t.Options.Threads), true
+	}
+	if t.refused != nil {
+		return none(t.refused)
+	}
+	cost, err := analysis.CostOf(out.Graph, out.Set, t.device)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := t.d.Simulator(out, &t.shared)
+	if err != nil {
+		return nil, nil, err
+	}
+	var a *analysis.Accuracy
+	if t.labelled {
+		a, err = t.evaluator.Accuracy(ctx, q)
+	} else {
+		a, err = t.evaluator.Judged(ctx, q)
+	}
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	if names := q.Infinite(); err != nil && planning.NotFinite(err) || err == nil && len(names) > 0 && !planning.Infinite(t.Fit, names) {
+		err = t.notFinite(ctx, t.d, p, list, out, q, err)
+	}
+	if err != nil {
+		return none(err)
+	}
+	return a, &cost, nil
 }
 
 // notFinite says of a combination that met numbers which are none, and failed with err or went on, what makes them, and how its plan is

@@ -43,7 +43,7 @@ func (s *Sweeping) rank() *Result {
 		}
 		s.r.Rows = append(s.r.Rows, row)
 	}
-	s.chosen, s.r.Mismatches = &s.tried[best], s.evaluator.Mismatches()
+	s.chosen, s.r.Mismatches = &s.tried[best], s.mismatches
 	s.r.Command = s.chosen.command(s.Model, s.Plan, s.flags())
 	first := s.r.Rows[best]
 	slices.SortStableFunc(s.r.Rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NSR.NSR, b.NSR.NSR)) })

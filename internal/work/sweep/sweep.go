@@ -2,6 +2,7 @@
 package sweep
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/internal/shard"
 	"qwb/internal/work/calibrate"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
@@ -57,6 +59,10 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err := s.try(ctx); err != nil {
 		return nil, err
 	}
+	if shard.In(ctx).IsPart() {
+		_, err := s.observe(ctx, true)
+		return nil, cmp.Or(err, shard.ErrDone)
+	}
 	r := s.rank()
 	if r.Seconds, err = elapsed(), s.write(ctx, r); err == nil {
 		r.Seconds = elapsed()
@@ -83,6 +89,8 @@ type Sweeping struct {
 	costs     []*analysis.Cost
 	device    *analysis.Device
 	chosen    *Point
+	// mismatches says that no output is float.
+	mismatches bool
 }
 
 // Calibration are the options of calibrate that are those of the sweep.
@@ -128,7 +136,7 @@ func (s *Sweeping) write(ctx context.Context, r *Result) error {
 	if err != nil {
 		return fmt.Errorf("sweep: %w", err)
 	}
-	held, err := s.ObserveHalf(ctx, true)
+	held, err := s.observe(ctx, true)
 	if err != nil {
 		return err
 	}
