@@ -26,14 +26,14 @@ import (
 // earlier commands found. stale says that r is of another state of the plan. Nothing is measured.
 func (p *Project) View(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
 	j := p.job().In(ctx)
-	v, err := view(ctx, j, r, stale, false)
+	v, err := view(j, r, stale, false)
 	return v, j.Warnings, err
 }
 
 // BriefView is View without the figures that take the integers of all weights, which take most of its time: those of saturation.
 func (p *Project) BriefView(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
 	j := p.job().In(ctx)
-	v, err := view(ctx, j, r, stale, true)
+	v, err := view(j, r, stale, true)
 	return v, j.Warnings, err
 }
 
@@ -53,7 +53,7 @@ func (p *Project) ModelView(ctx context.Context) (*reports.View, []tqc.Warning, 
 	return &reports.View{Version: j.Catalog.Version, Title: model, Model: model, Picture: reports.NewPicture(topology)}, j.Warnings, nil
 }
 
-func view(ctx context.Context, j *open.Job, r *analysis.Report, stale, brief bool) (*reports.View, error) {
+func view(j *open.Job, r *analysis.Report, stale, brief bool) (*reports.View, error) {
 	p, err := planning.OpenPlan(j, j.Plan)
 	if planning.Lost(err) { // its decisions can be told all the same
 		p, _, err = planning.OpenStory(j, err)
@@ -95,11 +95,11 @@ func view(ctx context.Context, j *open.Job, r *analysis.Report, stale, brief boo
 	}
 	v.Picture = reports.NewPicture(topology)
 	v.Nodes = nodeFigures(p, r, brief)
-	return v, weigh(j, p, v.Verdict)
+	return v, weigh(p, v.Verdict)
 }
 
 // weigh adds what the plan costs, and the float network.
-func weigh(j *open.Job, p *Planned, v *reports.Verdict) error {
+func weigh(p *Planned, v *reports.Verdict) error {
 	cost, err := analysis.CostOf(p.Graph, p.Set, nil)
 	if err != nil {
 		return err

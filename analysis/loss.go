@@ -199,7 +199,8 @@ func newExplainer(cfg ExplainConfig) (*explainer, error) {
 		return nil, err
 	}
 	e.simulate(s)
-	return e, e.findLayers()
+	e.findLayers()
+	return e, nil
 }
 
 // simulate makes the hooks of the stages in front of the integers. Weights and biases are rounded in the tuned graph, activations in

@@ -27,7 +27,7 @@ type layerChain struct {
 }
 
 // findLayers lists the steps whose result is not just moved: those with a loss of their own.
-func (e *explainer) findLayers() error {
+func (e *explainer) findLayers() {
 	p := e.cfg.Program
 	for i := range p.Steps {
 		s := &p.Steps[i]
@@ -49,7 +49,6 @@ func (e *explainer) findLayers() error {
 		}
 		e.layers = append(e.layers, l)
 	}
-	return nil
 }
 
 // sample runs the chain of one step from the float activations of a sample.

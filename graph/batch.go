@@ -42,9 +42,7 @@ func OpenBatch(g *Graph) (*Graph, error) {
 	var errs []error
 	r := newInferrer(open, nil, &errs)
 	for _, id := range order {
-		if err := open.openReshape(r, id, symbol); err != nil {
-			return nil, err
-		}
+		open.openReshape(r, id, symbol)
 		err := r.node(id)
 		n := &open.nodes[id]
 		if err == nil && len(errs) > 0 {
@@ -84,28 +82,27 @@ func (g *Graph) batchInputs() (symbol string, fixed bool, err error) {
 
 // openReshape makes a Reshape of something with open samples copy that dimension, where its target is a constant that begins
 // with 1.
-func (g *Graph) openReshape(r *inferrer, id NodeID, symbol string) error {
+func (g *Graph) openReshape(r *inferrer, id NodeID, symbol string) {
 	n := &g.nodes[id]
 	if n.Op != "Reshape" || n.Spec() == nil || n.AttrInt("allowzero", 0) != 0 || len(n.Inputs) == 0 {
-		return nil
+		return
 	}
 	x := r.input(n.Input(0)).Shape
 	if len(x) == 0 || x[0].Symbol != symbol {
-		return nil
+		return
 	}
 	if a := n.Attr("shape"); a != nil && len(n.Inputs) == 1 && len(a.Ints) > 0 && a.Ints[0] == 1 {
 		n.SetAttr(Ints("shape", append([]int64{0}, a.Ints[1:]...)...))
-		return nil
+		return
 	}
 	target := g.Const(n.Input(1))
 	if target == nil || target.I64() == nil || target.Len() == 0 || target.I64()[0] != 1 {
-		return nil
+		return
 	}
 	t := target.Clone()
 	t.I64()[0] = 0
 	g.SetInput(id, 1, g.AddConst(g.values[n.Inputs[1]].Name, t))
 	r.found = append(r.found, InferOutput{})
-	return nil
 }
 
 // carriesOn reports whether what a node computes depends on samples by more than their number.

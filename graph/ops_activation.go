@@ -22,18 +22,19 @@ var activationOps = []OpSpec{
 	activation("Softsign", 1, "x / (1 + |x|)"),
 	activation("ThresholdedRelu", 10, "x above alpha, else 0"),
 	activation("Shrink", 9, "x moved by bias toward 0 beyond lambd, else 0"),
-	inDomain("com.microsoft", activation("Gelu", 1, "x times the normal distribution function of x")),
-	inDomain("com.microsoft", activation("QuickGelu", 1, "x * Sigmoid(alpha*x)")),
-	inDomain("com.microsoft", activation("FastGelu", 1, "Gelu by tanh, of x plus bias")),
-	inDomain("com.microsoft", activation("BiasGelu", 1, "Gelu of x plus bias")),
+	microsoft(activation("Gelu", 1, "x times the normal distribution function of x")),
+	microsoft(activation("QuickGelu", 1, "x * Sigmoid(alpha*x)")),
+	microsoft(activation("FastGelu", 1, "Gelu by tanh, of x plus bias")),
+	microsoft(activation("BiasGelu", 1, "Gelu of x plus bias")),
 }
 
 func activation(name string, since int64, doc string) OpSpec {
 	return OpSpec{Name: name, Doc: doc, Since: since, Kind: KindActivation, MinIn: 1, Infer: inferSame}
 }
 
-func inDomain(domain string, s OpSpec) OpSpec {
-	s.Domain = domain
+// microsoft is an operator of ONNX Runtime's own domain.
+func microsoft(s OpSpec) OpSpec {
+	s.Domain = "com.microsoft"
 	return s
 }
 

@@ -78,13 +78,13 @@ func inferSame(c *InferCtx) error {
 // inferSameElems is inferSame for operators that do not change integers.
 func inferSameElems(c *InferCtx) error {
 	c.SetOut(0, c.DType(0), c.Shape(0))
-	c.passElems(0)
+	c.passElems()
 	return nil
 }
 
-// passElems gives output 0 the elements of input i in their order.
-func (c *InferCtx) passElems(i int) {
-	if elems, ok := c.Elems(i); ok {
+// passElems gives output 0 the elements of input 0 in their order.
+func (c *InferCtx) passElems() {
+	if elems, ok := c.Elems(0); ok {
 		c.setInts(0, elems)
 	}
 }

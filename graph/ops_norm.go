@@ -35,7 +35,7 @@ func skip(s OpSpec) OpSpec {
 		c.SetOut(3, c.DType(0), c.Shape(0)) // the sum
 		return inferSame(c)
 	}
-	return inDomain("com.microsoft", s)
+	return microsoft(s)
 }
 
 // inferBatchNorm: outputs beside the first are training statistics, shaped like input 3.

@@ -15,9 +15,9 @@ var quantizeOps = []OpSpec{
 		Infer: inferDequantize},
 	{Name: "DynamicQuantizeLinear", Doc: "uint8 with scale and zero point from the range of x", Since: 11, Kind: KindQuantize,
 		MinIn: 1, Out: quantizeSockets, Infer: inferDynamicQuantize},
-	inDomain("com.microsoft", OpSpec{Name: "QuantizeLinear", Doc: "QuantizeLinear with more types", Since: 1, Kind: KindQuantize,
+	microsoft(OpSpec{Name: "QuantizeLinear", Doc: "QuantizeLinear with more types", Since: 1, Kind: KindQuantize,
 		MinIn: 2, In: quantizeSockets, Infer: inferQuantize}),
-	inDomain("com.microsoft", OpSpec{Name: "DequantizeLinear", Doc: "DequantizeLinear with more types", Since: 1,
+	microsoft(OpSpec{Name: "DequantizeLinear", Doc: "DequantizeLinear with more types", Since: 1,
 		Kind: KindQuantize, MinIn: 2, In: quantizeSockets, Infer: inferDequantize}),
 }
 

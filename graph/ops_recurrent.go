@@ -13,7 +13,7 @@ var recurrentOps = []OpSpec{
 	recurrent("LSTM", "long short-term memory", 4),
 	recurrent("GRU", "gated recurrent unit", 3),
 	recurrent("RNN", "simple recurrent network", 1),
-	inDomain("com.microsoft", OpSpec{Name: "DynamicQuantizeLSTM", Doc: "LSTM of x, quantized by its range, and integers", Since: 1,
+	microsoft(OpSpec{Name: "DynamicQuantizeLSTM", Doc: "LSTM of x, quantized by its range, and integers", Since: 1,
 		Kind: KindComputing, MinIn: 3, In: recurrentSockets, Infer: inferDynamicLSTM, MACs: dynamicLSTMMACs}),
 }
 

@@ -78,7 +78,7 @@ func inferReshape(c *InferCtx) error {
 		return err
 	}
 	c.SetOut(0, c.DType(0), out)
-	c.passElems(0)
+	c.passElems()
 	return nil
 }
 
@@ -185,7 +185,7 @@ func inferFlatten(c *InferCtx) error {
 func inferSqueeze(c *InferCtx) error {
 	x := c.Shape(0)
 	c.SetOut(0, c.DType(0), nil)
-	c.passElems(0)
+	c.passElems()
 	if x == nil {
 		return nil
 	}
@@ -227,7 +227,7 @@ func inferSqueeze(c *InferCtx) error {
 func inferUnsqueeze(c *InferCtx) error {
 	x := c.Shape(0)
 	c.SetOut(0, c.DType(0), nil)
-	c.passElems(0)
+	c.passElems()
 	given, ok := c.axesInput(1, "axes", 13)
 	if x == nil || !ok {
 		return nil
@@ -304,7 +304,7 @@ func inferDropout(c *InferCtx) error {
 		mask = c.DType(0)
 	}
 	c.SetOut(1, mask, c.Shape(0))
-	c.passElems(0)
+	c.passElems()
 	return nil
 }
 

@@ -54,7 +54,7 @@ func (st *State) ObservePiece(data []float32, from, channels, inner int) (x Exte
 		if channels < 0 {
 			st.dropChannels()
 		}
-		x, _ = st.countAll(data)
+		x = st.countAll(data)
 	}
 	st.extent = st.extent.Union(x)
 	return x, st.hist.nan - before
@@ -69,15 +69,15 @@ func (st *State) meter() *kernels.Meter {
 }
 
 // countAll adds data to the histogram, chunk by chunk.
-func (st *State) countAll(data []float32) (all Extent, finite bool) {
-	all, finite = NoExtent, true
+func (st *State) countAll(data []float32) Extent {
+	all := NoExtent
 	for len(data) > 0 {
 		part := data[:min(chunk, len(data))]
 		data = data[len(part):]
-		x, ok := st.count(part)
-		all, finite = all.Union(x), finite && ok
+		x, _ := st.count(part)
+		all = all.Union(x)
 	}
-	return all, finite
+	return all
 }
 
 // count adds data, which has fewer than carryUnit elements, to the histogram. It returns its extent and whether all of it is
@@ -170,7 +170,7 @@ func (st *State) observeRuns(data []float32, from, n, inner int) {
 	c := from / inner % n
 	cut := func(length int) {
 		length = min(length, len(data))
-		x, _ := st.countAll(data[:length])
+		x := st.countAll(data[:length])
 		st.work.widen(c, x)
 		data, c = data[length:], (c+1)%n
 	}

@@ -19,7 +19,7 @@ func (l *layer) deriveRequantize(op *lower.Requantize) (operation, error) {
 	if err := l.sole(1); err != nil {
 		return nil, err
 	}
-	x, y, err := l.integers(0, 0)
+	x, y, err := l.integers()
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (l *layer) deriveClamp(op *lower.Clamp) (operation, error) {
 	if err := l.sole(1); err != nil {
 		return nil, err
 	}
-	x, y, err := l.integers(0, 0)
+	x, y, err := l.integers()
 	if err != nil {
 		return nil, err
 	}

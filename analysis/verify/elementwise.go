@@ -25,7 +25,7 @@ func (l *layer) operands() (*pair, error) {
 		return nil, err
 	}
 	a, b := l.seen(l.node.ID, 0), l.seen(l.node.ID, 1)
-	_, y, err := l.integers(0, 0)
+	_, y, err := l.integers()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 
@@ -146,12 +147,12 @@ func (l *layer) out(k int) *qmath.Grid {
 	return l.grid(l.step.Outputs[k])
 }
 
-// integers returns the grids of input and output, both of which have to be integers.
-func (l *layer) integers(in, out int) (x, y qmath.Grid, err error) {
-	if in >= len(l.step.Inputs) || out >= len(l.step.Outputs) || l.in(in) == nil || l.out(out) == nil {
-		return x, y, fmt.Errorf("input %d or output %d is not a tensor of integers", in, out)
+// integers returns the grids of the first input and output, both of which have to be integers.
+func (l *layer) integers() (x, y qmath.Grid, err error) {
+	if len(l.step.Inputs) == 0 || len(l.step.Outputs) == 0 || l.in(0) == nil || l.out(0) == nil {
+		return x, y, errors.New("input 0 or output 0 is not a tensor of integers")
 	}
-	return *l.in(in), *l.out(out), nil
+	return *l.in(0), *l.out(0), nil
 }
 
 // single returns the grids of a step of one input and one output. The input's is what the node reads as input 0, if the graph says.
@@ -162,7 +163,7 @@ func (l *layer) singleAt(at int) (x, y qmath.Grid, err error) {
 	if err := l.sole(1); err != nil {
 		return x, y, err
 	}
-	if x, y, err = l.integers(0, 0); err != nil {
+	if x, y, err = l.integers(); err != nil {
 		return x, y, err
 	}
 	if seen := l.seen(l.node.ID, at); seen != nil {

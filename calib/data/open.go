@@ -54,8 +54,8 @@ type opener struct {
 	turned       string // first array that has its channels last where the input has them first
 }
 
-func (o *opener) warn(subject string, value float64, format string, args ...any) {
-	o.warnings = append(o.warnings, Warning{Node: subject, Text: fmt.Sprintf(format, args...), Value: value})
+func (o *opener) warn(value float64, format string, args ...any) {
+	o.warnings = append(o.warnings, Warning{Node: "data", Text: fmt.Sprintf(format, args...), Value: value})
 }
 
 // finish returns all warnings, the gathered ones as one each.
@@ -68,13 +68,13 @@ func (o *opener) finish() []Warning {
 		o.warnings = append(o.warnings, Warning{Node: "data", Text: text, Value: float64(o.skipped)})
 	}
 	if o.turned != "" {
-		o.warn("data", 0, "array %s has channels last and was transposed", o.turned)
+		o.warn(0, "array %s has channels last and was transposed", o.turned)
 	}
 	if o.ignored != "" {
-		o.warn("data", 0, "array %s fits no input of the model and was ignored", o.ignored)
+		o.warn(0, "array %s fits no input of the model and was ignored", o.ignored)
 	}
 	if o.unprocessed != "" && o.pre != nil && !isNone(*o.pre) {
-		o.warn("data", 0, "preprocessing applies to images only: %s is used unchanged", o.unprocessed)
+		o.warn(0, "preprocessing applies to images only: %s is used unchanged", o.unprocessed)
 	}
 	return o.warnings
 }

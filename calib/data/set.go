@@ -124,7 +124,7 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 		return nil, nil, err
 	}
 	if n := len(set.items); opts.Samples > n {
-		o.warn("data", float64(n), "--samples %d: the data have only %d; all are used", opts.Samples, n)
+		o.warn(float64(n), "--samples %d: the data have only %d; all are used", opts.Samples, n)
 	} else if list := choose(n, opts.Samples, opts.Seed); list != nil {
 		kept := make([]item, len(list))
 		for i, at := range list {

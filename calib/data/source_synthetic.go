@@ -38,7 +38,7 @@ func (o *opener) openSynthetic(count string) (source, error) {
 		}
 		s.shapes = append(s.shapes, shape)
 	}
-	o.warn("data", float64(n), "%d samples are synthetic noise: ranges and accuracy measured on them say nothing about real data", n)
+	o.warn(float64(n), "%d samples are synthetic noise: ranges and accuracy measured on them say nothing about real data", n)
 	return s, nil
 }
 

@@ -283,8 +283,8 @@ func (r *recoverer) float(v graph.ValueID) (*chain, error) {
 		case is(n, quantizeLinear, dynamicQuantize):
 			return r.codes(v)
 		}
-		if c, err := r.book(n); c != nil || err != nil {
-			return c, err
+		if c := r.book(n); c != nil {
+			return c, nil
 		}
 		if r.ours(n) || n.Input(0) == graph.NoValue {
 			return &chain{}, nil
@@ -309,7 +309,7 @@ func (r *recoverer) dequantized(n *graph.Node) (*chain, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := r.gridOf(n, n.Input(1), n.Input(2), r.g.Value(n.Inputs[0]).DType, from.constant != nil)
+	q, err := r.gridOf(n, n.Input(1), n.Input(2), r.g.Value(n.Inputs[0]).DType)
 	if err != nil {
 		return nil, err
 	}
@@ -346,7 +346,7 @@ func (r *recoverer) codes(v graph.ValueID) (*chain, error) {
 			if is(n, dynamicQuantize) {
 				scale, zero = n.Outputs[1], n.Outputs[2]
 			}
-			q, err := r.gridOf(n, scale, zero, r.g.Value(v).DType, from.constant != nil)
+			q, err := r.gridOf(n, scale, zero, r.g.Value(v).DType)
 			if err != nil {
 				return nil, err
 			}
@@ -355,7 +355,7 @@ func (r *recoverer) codes(v graph.ValueID) (*chain, error) {
 			}
 			return from.with(q, false), nil
 		case whole:
-			q, err := r.gridOf(n, n.Input(form.Out[0]), n.Input(form.Out[1]), r.g.Value(v).DType, false)
+			q, err := r.gridOf(n, n.Input(form.Out[0]), n.Input(form.Out[1]), r.g.Value(v).DType)
 			return &chain{grids: []*heldGrid{q}}, err
 		}
 		from, err := r.either(n.Input(0))
@@ -406,7 +406,7 @@ func (r *recoverer) givesCodes(p graph.NodeID) bool {
 }
 
 // gridOf reads scale and zero point of codes of type d.
-func (r *recoverer) gridOf(n *graph.Node, scale, zero graph.ValueID, d tensor.DType, constant bool) (*heldGrid, error) {
+func (r *recoverer) gridOf(n *graph.Node, scale, zero graph.ValueID, d tensor.DType) (*heldGrid, error) {
 	s := storageOf(d)
 	if s == nil {
 		return nil, fmt.Errorf("codes of type %s", d)
@@ -492,30 +492,30 @@ func (r *recoverer) twoLevels(n *graph.Node) (*tensor.Tensor, error) {
 }
 
 // book reads a constant whose codes stand for the numbers of a table, as builder.book writes it: nil where there is none.
-func (r *recoverer) book(n *graph.Node) (*chain, error) {
+func (r *recoverer) book(n *graph.Node) *chain {
 	groups := is(n, "Reshape")
 	if groups {
 		p := r.g.Producer(n.Input(0))
 		if p == graph.NoNode {
-			return nil, nil
+			return nil
 		}
 		n = r.g.Node(p)
 	}
 	if !is(n, "Mul") {
-		return nil, nil
+		return nil
 	}
 	p := r.g.Producer(n.Input(0))
 	if p == graph.NoNode || !is(r.g.Node(p), "Gather") {
-		return nil, nil
+		return nil
 	}
 	gather := r.g.Node(p)
 	table, cast := r.g.Const(gather.Input(0)), r.g.Producer(gather.Input(1))
 	if table == nil || cast == graph.NoNode || !is(r.g.Node(cast), "Cast") {
-		return nil, nil
+		return nil
 	}
 	codes, scale := r.g.Const(r.g.Node(cast).Input(0)), r.g.Const(n.Input(1))
 	if codes == nil || scale == nil || scale.DType != tensor.Float32 || !slices.Equal(table.F32(), qmath.Book()) {
-		return nil, nil
+		return nil
 	}
 	q := &heldGrid{dtype: codes.DType, kind: qmath.BookNF4, scale: scale.ToRowMajor().F32(), zero: make([]int32, scale.Len()), axis: -1,
 		runTime: graph.NoValue}
@@ -527,5 +527,5 @@ func (r *recoverer) book(n *graph.Node) (*chain, error) {
 	if groups {
 		q.block, q.axis = codes.Shape[q.axis], q.axis-1
 	}
-	return &chain{[]*heldGrid{q}, codes, true}, nil
+	return &chain{[]*heldGrid{q}, codes, true}
 }

@@ -129,7 +129,7 @@ func (r *recoverer) operator(of, n *graph.Node, form *qdq.QOperator) error {
 		if err != nil {
 			return fmt.Errorf("input %d: %w", o.X, err)
 		}
-		q, err := r.gridOf(n, n.Input(o.Scale), n.Input(o.Zero), r.g.Value(v).DType, c.constant != nil)
+		q, err := r.gridOf(n, n.Input(o.Scale), n.Input(o.Zero), r.g.Value(v).DType)
 		if err != nil {
 			return fmt.Errorf("input %d: %w", o.X, err)
 		}

@@ -63,9 +63,9 @@ func readRecords(b []byte, g *graph.Graph) (list []table.Entry, err error) {
 	var node *graph.Node
 	var data, weight map[string][]float64
 	seen := map[string]bool{}
-	finish := func() error {
+	finish := func() {
 		if node == nil {
-			return nil
+			return
 		}
 		x := entry(g.Value(node.Input(0)).Name, -128, data["scale_d"], data["offset_d"])
 		if !seen[x.Name] { // several operators may read a tensor
@@ -76,7 +76,6 @@ func readRecords(b []byte, g *graph.Graph) (list []table.Entry, err error) {
 			w := entry(g.Value(node.Input(1)).Name, -128, weight["scale_w"], weight["offset_w"])
 			list = append(list, w)
 		}
-		return nil
 	}
 	for i, line := range strings.Split(string(b), "\n") {
 		key, value, found := strings.Cut(strings.TrimSpace(line), ": ")
@@ -84,9 +83,7 @@ func readRecords(b []byte, g *graph.Graph) (list []table.Entry, err error) {
 			continue
 		}
 		if key == "key" {
-			if err := finish(); err != nil {
-				return nil, err
-			}
+			finish()
 			name, err := strconv.Unquote(value)
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", i+1, err)
@@ -112,5 +109,6 @@ func readRecords(b []byte, g *graph.Graph) (list []table.Entry, err error) {
 			data[key] = append(data[key], v)
 		}
 	}
-	return list, finish()
+	finish()
+	return list, nil
 }

@@ -242,8 +242,8 @@ func (f *formula) last(name string, in ...*value) error {
 	return f.b.each(name, in, f.y)
 }
 
-// reducedBy is a reduction with an operator before it and one behind it; "" for none.
-func reducedBy(before, name, behind string) floatOp {
+// reducedBy is a sum with an operator before it and one behind it; "" for none.
+func reducedBy(before, behind string) floatOp {
 	return func(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *value) error {
 		axes, err := axesOf(g, n, len(in[0].shape))
 		if err != nil {
@@ -258,11 +258,11 @@ func reducedBy(before, name, behind string) floatOp {
 			return f.err
 		}
 		if behind == "" {
-			b.reduce(name, x, y, axes, n.KeepDims(), 0, 0)
+			b.reduce("SUM", x, y, axes, n.KeepDims(), 0, 0)
 			return nil
 		}
 		s := f.made(y.shape)
-		b.reduce(name, x, s, axes, n.KeepDims(), 0, 0)
+		b.reduce("SUM", x, s, axes, n.KeepDims(), 0, 0)
 		return f.last(behind, s)
 	}
 }

@@ -56,8 +56,8 @@ var floats = map[string]floatOp{
 	"Cast": cast, "Ceil": one("CEIL"), "Round": one("ROUND"), "Sin": one("SIN"), "Cos": one("COS"), "Sign": one("SIGN"),
 	"ArgMax": argument("ARG_MAX"), "ArgMin": argument("ARG_MIN"), "CumSum": cumulative, "Shape": shapeOf,
 	"Sum": two2("ADD", true), "Mean": mean, "ThresholdedRelu": threshold, "LpNormalization": lpNorm, "InstanceNormalization": instanceNorm,
-	"ReduceProd": reduction("REDUCE_PROD"), "ReduceL1": reducedBy("ABS", "SUM", ""), "ReduceL2": reducedBy("SQUARE", "SUM", "SQRT"),
-	"ReduceSumSquare": reducedBy("SQUARE", "SUM", ""), "ReduceLogSum": reducedBy("", "SUM", "LOG"), "ReduceLogSumExp": logSumExp,
+	"ReduceProd": reduction("REDUCE_PROD"), "ReduceL1": reducedBy("ABS", ""), "ReduceL2": reducedBy("SQUARE", "SQRT"),
+	"ReduceSumSquare": reducedBy("SQUARE", ""), "ReduceLogSum": reducedBy("", "LOG"), "ReduceLogSumExp": logSumExp,
 	"Softplus": softplus, "Mish": mish, "Softsign": softsign, "Celu": celu, "Selu": selu,
 }
 

@@ -47,7 +47,7 @@ func (b *builder) linear(s *lower.Step, op *lower.Linear) error {
 			}
 			continue
 		}
-		w, err := integerWeights(b.p.Graph, n, op, x)
+		w, err := integerWeights(b.p.Graph, n, op)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (b *builder) linear(s *lower.Step, op *lower.Linear) error {
 	return nil
 }
 
-func integerWeights(g *graph.Graph, n *graph.Node, op *lower.Linear, x *value) (*weights, error) {
+func integerWeights(g *graph.Graph, n *graph.Node, op *lower.Linear) (*weights, error) {
 	if op.Weights.Codes.DType != tensor.Int8 {
 		return nil, fmt.Errorf("its weights are %s: TensorFlow Lite's are int8", op.Weights.Codes.DType)
 	}

@@ -28,13 +28,13 @@ func rows() lower.Rows[*builder, struct{}] {
 			return b.binary(s, "MUL", op.Product.Y, true)
 		}),
 		lower.Writes(func(b *builder, s *lower.Step, op *lower.Requantize) error {
-			return b.unary(s, "QUANTIZE", op.Rescale.Y.QMin, op.Rescale.Y.QMax, false)
+			return b.unary(s, "QUANTIZE", op.Rescale.Y.QMin, op.Rescale.Y.QMax)
 		}),
 		lower.Writes(func(b *builder, s *lower.Step, op *lower.Quantize) error {
-			return b.unary(s, "QUANTIZE", op.Quantizer.QMin, op.Quantizer.QMax, false)
+			return b.unary(s, "QUANTIZE", op.Quantizer.QMin, op.Quantizer.QMax)
 		}),
 		lower.Writes(func(b *builder, s *lower.Step, _ *lower.Dequantize) error {
-			return b.unary(s, "DEQUANTIZE", 0, 0, false)
+			return b.unary(s, "DEQUANTIZE", 0, 0)
 		}),
 		lower.Writes((*builder).clamp), lower.Writes((*builder).table), lower.Writes((*builder).softmax), lower.Writes((*builder).average),
 		lower.Writes((*builder).maximum), lower.Writes((*builder).concatenate), lower.Writes((*builder).move).Of(moving()...),
@@ -111,7 +111,7 @@ func (b *builder) operand(v *value, perm []int) int {
 }
 
 // unary writes an operator of one input whose output has the same shape.
-func (b *builder) unary(s *lower.Step, name string, lo, hi int32, fuses bool, options ...any) error {
+func (b *builder) unary(s *lower.Step, name string, lo, hi int32, options ...any) error {
 	x, y, err := b.pair(s)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (b *builder) unary(s *lower.Step, name string, lo, hi int32, fuses bool, op
 		b.op(name, []int{in}, []int{b.make(y, perm)}, options...)
 		return nil
 	}
-	b.limited(y, perm, lo, hi, tf.NoActivation, fuses, func(out, a int) { b.op(name, []int{in}, []int{out}, options...) })
+	b.limited(y, perm, lo, hi, tf.NoActivation, false, func(out, a int) { b.op(name, []int{in}, []int{out}, options...) })
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (b *builder) table(s *lower.Step, _ *lower.Table) error {
 		return fmt.Errorf("its output has scale %g and zero point %d: %s requires %g and %g", y.enc.Scale, y.enc.ZeroPoint, row.name,
 			fixed[0], fixed[1])
 	}
-	return b.unary(s, row.name, lo, hi, false, options...)
+	return b.unary(s, row.name, lo, hi, options...)
 }
 
 func (b *builder) softmax(s *lower.Step, op *lower.Softmax) error {

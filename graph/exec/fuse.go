@@ -108,13 +108,13 @@ func (r *runnerState) bounds(st *step, k int) *limit {
 	return &f.limit
 }
 
-// epilogue is what follows the sums of this node: the bias, if input i is present, what its followers add, and the bounds. The
+// epilogue is what follows the sums of this node: the bias, if input 2 is present, what its followers add, and the bounds. The
 // sums are all elements of output 0; its last axis, or the channels of a channels-last output, are the columns. From the first
 // value on that somebody looks at, it is left to the stages of the step; see shown.
-func (c *call) epilogue(i int, layout tensor.Layout, adds bool) kernels.Epilogue {
+func (c *call) epilogue(layout tensor.Layout, adds bool) kernels.Epilogue {
 	var ep kernels.Epilogue
-	if c.has(i) {
-		ep.Bias = c.in(i).F32()
+	if c.has(2) {
+		ep.Bias = c.in(2).F32()
 	}
 	c.run.looksAt(c.step)
 	k := 0

@@ -94,7 +94,7 @@ func evalConv(c *call) error {
 	if !ok {
 		packed = derive(c, 1, c.run.s.table.PackConvF32(w.F32(), s))
 	}
-	ep := c.epilogue(2, tensor.ChannelsLast, packed.Adds())
+	ep := c.epilogue(tensor.ChannelsLast, packed.Adds())
 	dst, apart, err := c.placed(c.outShape(0))
 	if err != nil {
 		return err
@@ -164,7 +164,7 @@ func evalConvTranspose(c *call) error {
 	if !ok {
 		packed = derive(c, 1, c.run.s.table.PackConvTransposeF32(w.F32(), s))
 	}
-	ep := c.epilogue(2, out.Layout, false)
+	ep := c.epilogue(out.Layout, false)
 	ep.Done = c.shown(out, s.M)
 	packed.Run(c.run.s.par, out.F32(), x.F32(), s, &c.run.scratch, ep)
 	return nil

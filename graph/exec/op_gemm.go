@@ -41,7 +41,7 @@ func buildGemm(n *graph.Node, _ int64) (evalFunc, error) {
 		g := c.packB(b, k, cols, transB)
 		bias := c.in(2)
 		if alpha == 1 && (bias == nil || beta == 1 && IsColumn(bias.Shape, out.Shape, tensor.RowMajor)) {
-			ep := c.epilogue(2, out.Layout, true)
+			ep := c.epilogue(out.Layout, true)
 			ep.Done = c.shown(out, cols)
 			if c.waits(ep) && !transA {
 				g.AddTo(&c.run.batch, out.F32(), cols, left, k, m, ep)
@@ -119,7 +119,7 @@ func evalMatMul(c *call) error {
 	par := c.run.s.par
 	if tensor.Count(bs[:rb]) == 1 { // one right-hand side: all rows at once
 		rows := tensor.Count(as[:ra+1])
-		ep := c.epilogue(2, out.Layout, true)
+		ep := c.epilogue(out.Layout, true)
 		ep.Done = c.shown(out, n)
 		g := c.packB(b, k, n, false)
 		if c.waits(ep) {
@@ -138,7 +138,7 @@ func evalMatMul(c *call) error {
 	}
 	sa := alignedStrides(&tensor.Tensor{Shape: as[:ra]}, len(batch), -1)
 	sb := alignedStrides(&tensor.Tensor{Shape: bs[:rb]}, len(batch), -1)
-	count, ep := tensor.Count(batch), c.epilogue(2, out.Layout, false)
+	count, ep := tensor.Count(batch), c.epilogue(out.Layout, false)
 	if count >= manyProducts {
 		par = nil // the products are shared instead
 	}

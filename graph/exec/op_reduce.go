@@ -132,22 +132,22 @@ func (f reducer) run(c *call, out, x *tensor.Tensor, g groups) error {
 	case []float64:
 		reduceFloats(c, d, tensor.Of[float64](x), g, f)
 	case []int32:
-		reduceInts(c, d, tensor.Of[int32](x), g, f)
+		reduceInts(d, tensor.Of[int32](x), g, f)
 	case []int64:
-		reduceInts(c, d, x.I64(), g, f)
+		reduceInts(d, x.I64(), g, f)
 	case []int8:
-		reduceInts(c, d, tensor.Of[int8](x), g, f)
+		reduceInts(d, tensor.Of[int8](x), g, f)
 	case []uint8:
-		reduceInts(c, d, tensor.Of[uint8](x), g, f)
+		reduceInts(d, tensor.Of[uint8](x), g, f)
 	case []int16:
-		reduceInts(c, d, tensor.Of[int16](x), g, f)
+		reduceInts(d, tensor.Of[int16](x), g, f)
 	case []uint16:
 		if x.DType != tensor.Uint16 { // codes of half floats
 			return badType(0, x.DType)
 		}
-		reduceInts(c, d, tensor.Of[uint16](x), g, f)
+		reduceInts(d, tensor.Of[uint16](x), g, f)
 	case []uint32:
-		reduceInts(c, d, tensor.Of[uint32](x), g, f)
+		reduceInts(d, tensor.Of[uint32](x), g, f)
 	case []uint64:
 		reduceUints(d, tensor.Of[uint64](x), g, f)
 	case []bool:
@@ -167,7 +167,7 @@ func reduceFloats[T float32 | float64](c *call, dst, src []T, g groups, f reduce
 	})
 }
 
-func reduceInts[T integer](c *call, dst, src []T, g groups, f reducer) {
+func reduceInts[T integer](dst, src []T, g groups, f reducer) {
 	for i := range dst {
 		base := src[min(g.starts[i], len(src)):]
 		if f.int != nil {

@@ -407,14 +407,14 @@ func (c *call) fail(format string, a ...any) {
 }
 
 // node adds a node whose result is a value of its own.
-func (c *call) node(op string, in []graph.ValueID, attrs ...graph.Attr) graph.ValueID {
+func (c *call) node(op string, in []graph.ValueID) graph.ValueID {
 	c.made++
 	v, err := c.g.AddValue(graph.Value{Name: c.g.FreshName(fmt.Sprintf("%s_%s_%d", c.op.name, strings.ToLower(op), c.made))})
 	if err != nil {
 		c.fail("%w", err)
 		return graph.NoValue
 	}
-	c.into(op, in, []graph.ValueID{v}, attrs...)
+	c.into(op, in, []graph.ValueID{v})
 	return v
 }
 
@@ -472,10 +472,10 @@ func (c *call) tensor(key string) graph.ValueID {
 	return c.g.AddConst(c.g.FreshName(c.op.name+"."+key), t)
 }
 
-// shape is what the file says of operand i, nil where it says nothing.
-func (c *call) shape(i int) []int64 {
-	if i < len(c.op.in) {
-		if t, ok := c.operands[c.op.in[i]]; ok {
+// shape is what the file says of the first operand, nil where it says nothing.
+func (c *call) shape() []int64 {
+	if len(c.op.in) > 0 {
+		if t, ok := c.operands[c.op.in[0]]; ok {
 			return t.shape
 		}
 	}

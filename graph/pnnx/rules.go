@@ -112,7 +112,7 @@ func deconv(c *call) error {
 
 // linear is a Gemm of matrices, and a MatMul of what has more axes.
 func linear(c *call) error {
-	if len(c.shape(0)) == 2 {
+	if len(c.shape()) == 2 {
 		in := []graph.ValueID{c.in[0], c.tensor("weight")}
 		if c.flag("bias", true) {
 			in = append(in, c.tensor("bias"))
@@ -238,9 +238,9 @@ func prelu(c *call) error {
 	if err != nil {
 		return err
 	}
-	rank := len(c.shape(0))
+	rank := len(c.shape())
 	if t.Len() > 1 && rank < 2 {
-		return fmt.Errorf("%d slopes for %v: which axis has them is not known", t.Len(), c.shape(0))
+		return fmt.Errorf("%d slopes for %v: which axis has them is not known", t.Len(), c.shape())
 	}
 	if t.Len() > 1 && rank > 2 {
 		shape := slices.Repeat([]int{1}, rank-1)
@@ -257,7 +257,7 @@ func softmax(op string) func(c *call) error {
 		var axis int64
 		if c.text("dim", "") != "" {
 			axis = c.integer("dim", 0)
-		} else if s := c.shape(0); s == nil {
+		} else if s := c.shape(); s == nil {
 			return fmt.Errorf("without dim, of a rank that is not known")
 		} else if r := len(s); r != 0 && r != 1 && r != 3 {
 			axis = 1
@@ -311,7 +311,7 @@ func adaptive(global, windows string) func(c *call) error {
 			c.result(global, c.in)
 			return nil
 		}
-		s := c.shape(0)
+		s := c.shape()
 		if len(s) < 2 {
 			return fmt.Errorf("to %v, of a size that is not known", out)
 		}
@@ -343,7 +343,7 @@ func upsample(c *call) error {
 	if corners {
 		attrs[1] = graph.Str("coordinate_transformation_mode", "align_corners")
 	}
-	s := c.shape(0)
+	s := c.shape()
 	if len(s) != 4 {
 		return fmt.Errorf("of %v: only of four axes", s)
 	}
@@ -385,11 +385,11 @@ func shuffle(c *call) error {
 // flatten joins the axes from start_dim to end_dim.
 func flatten(c *call) error {
 	start, end := c.integer("start_dim", truth(c.op.typ == "nn.Flatten")), c.integer("end_dim", -1)
-	if s := c.shape(0); start == 1 && (end == -1 || s != nil && end == int64(len(s)-1)) {
+	if s := c.shape(); start == 1 && (end == -1 || s != nil && end == int64(len(s)-1)) {
 		c.result("Flatten", c.in, graph.Int("axis", 1))
 		return nil
 	}
-	s := c.shape(0)
+	s := c.shape()
 	lo, ok := graph.Axis(int(start), len(s))
 	hi, ok2 := graph.Axis(int(end), len(s))
 	if !ok || !ok2 || lo > hi {
@@ -430,11 +430,11 @@ func permute(c *call) error {
 }
 
 func transpose(c *call) error {
-	rank := len(c.shape(0))
+	rank := len(c.shape())
 	a, ok := graph.Axis(int(c.integer("dim0", 0)), rank)
 	b, ok2 := graph.Axis(int(c.integer("dim1", 1)), rank)
 	if !ok || !ok2 {
-		return fmt.Errorf("axes of %v", c.shape(0))
+		return fmt.Errorf("axes of %v", c.shape())
 	}
 	perm := make([]int64, rank)
 	for i := range perm {
@@ -517,9 +517,9 @@ func split(c *call) error {
 // pad adds to the last axes: pairs of numbers from the last axis on.
 func pad(c *call) error {
 	key := map[bool]string{true: "padding", false: "pad"}[c.op.typ == "nn.ZeroPad2d"]
-	list, rank := c.list(key, 0), len(c.shape(0))
+	list, rank := c.list(key, 0), len(c.shape())
 	if len(list)%2 != 0 || len(list) == 0 || len(list)/2 > rank {
-		return fmt.Errorf("%s=%s for %v", key, c.text(key, "None"), c.shape(0))
+		return fmt.Errorf("%s=%s for %v", key, c.text(key, "None"), c.shape())
 	}
 	mode := map[string]string{"constant": "constant", "reflect": "reflect", "replicate": "edge"}[c.text("mode", "constant")]
 	if mode == "" {

@@ -118,10 +118,10 @@ func (c *FloatConv) Launch(stream *Stream, y, x, w, table driver.Ptr, ep FloatEp
 	case c.each:
 		return overElements(stream, "float_conv", "conv_each", positions*s.M, 256, &p)
 	}
-	entry, rows, columns, threads := floatTile(stream.Device, positions, mg, s.Group)
+	entry, rows, columns := floatTile(stream.Device, positions, mg, s.Group)
 	p.rows, p.columns = int32(floatParts(positions, rows)), int32(floatParts(mg, columns))
 	if fits("tiles", int(p.rows), int(p.columns), s.Group) != nil {
 		return fmt.Errorf("cuda: a convolution of %d positions and %d channels", positions, s.M)
 	}
-	return overBlocks(stream, "float_conv", "conv"+entry, int(p.rows)*int(p.columns)*s.Group, threads, &p)
+	return overBlocks(stream, "float_conv", "conv"+entry, int(p.rows)*int(p.columns)*s.Group, floatThreads, &p)
 }

@@ -55,7 +55,8 @@ func (p *FloatProduct) Launch(s *Stream) error {
 	}
 	g.right = right{b: p.B, c: p.C, bRow: int32(p.BRow), bCol: int32(p.BCol), cRow: int32(p.CRow), m: int32(p.M), n: int32(p.N), k: int32(p.K)}
 	g.right.epilogue(p.FloatEpilogue)
-	entry, rows, columns, threads := floatTile(s.Device, p.M, p.N, count)
+	entry, rows, columns := floatTile(s.Device, p.M, p.N, count)
+	threads := floatThreads
 	entry = "gemm" + entry
 	if p.M <= 16 {
 		entry, rows, columns, threads = "gemm_rows", 8, 128, 128
@@ -64,10 +65,13 @@ func (p *FloatProduct) Launch(s *Stream) error {
 	return overBlocks(s, "float_gemm", entry, int(g.rows)*int(g.columns)*count, threads, &g)
 }
 
+// floatThreads is how many threads compute a tile of floatTile.
+const floatThreads = 256
+
 // floatTile returns the kernel for count products of m rows and n columns: the large tile where there is work for all multiprocessors.
-func floatTile(d *Device, m, n, count int) (entry string, rows, columns, threads int) {
+func floatTile(d *Device, m, n, count int) (entry string, rows, columns int) {
 	if n > 64 && m > 64 && floatParts(m, 128)*floatParts(n, 128)*count >= d.Multiprocessors {
-		return "128", 128, 128, 256
+		return "128", 128, 128
 	}
-	return "64", 64, 64, 256
+	return "64", 64, 64
 }

@@ -80,7 +80,7 @@ func TestFloatTiles(t *testing.T) {
 		want        string
 	}{{64, 1000, 100, "64"}, {1000, 64, 100, "64"}, {130, 130, 3, "64"}, {130, 130, 4, "128"}, {130, 1030, 1, "128"}, {90, 1100, 1,
 		"64"}, {180, 1100, 1, "128"}, {729, 130, 2, "128"}} {
-		entry, _, _, _ := floatTile(d, c.m, c.n, c.count)
+		entry, _, _ := floatTile(d, c.m, c.n, c.count)
 		assert.Equal(t, c.want, entry, c)
 	}
 }

@@ -112,7 +112,7 @@ func (t *Table) fold(g *graph.Graph, set *tqc.Set, d *Decision, number int) erro
 			return err
 		}
 	}
-	whole := m.slots(g, set)
+	whole := m.slots(set)
 	for i := range properties {
 		if !d.has(i) {
 			continue
@@ -157,7 +157,7 @@ func (t *Table) fold(g *graph.Graph, set *tqc.Set, d *Decision, number int) erro
 }
 
 // slots lists the data inputs and outputs of the operators that are selected as a whole, but those that are excluded.
-func (m *Match) slots(g *graph.Graph, set *tqc.Set) []tqc.SlotID {
+func (m *Match) slots(set *tqc.Set) []tqc.SlotID {
 	var list []tqc.SlotID
 	for _, id := range m.Nodes {
 		for _, slots := range [][]tqc.SlotID{set.Inputs(id), set.Outputs(id)} {

@@ -14,26 +14,20 @@ func quantizeConst(t *tensor.Tensor, e Encoding) (*tensor.Tensor, error) {
 	return tqc.QuantizeTo(d, t, c, &tqc.Params{Scale: []float32{e.Scale}, ZeroPoint: []int32{e.ZeroPoint}})
 }
 
-// setCode stores q as element i of an integer tensor; false if it does not fit.
-func setCode(t *tensor.Tensor, i int, q int32) bool {
+// setCode stores q as element i of an integer tensor, whose type has it.
+func setCode(t *tensor.Tensor, i int, q int32) {
 	switch d := t.Data.(type) {
 	case []int8:
 		d[i] = int8(q)
-		return int32(d[i]) == q
 	case []uint8:
 		d[i] = uint8(q)
-		return int32(d[i]) == q
 	case []int16:
 		d[i] = int16(q)
-		return int32(d[i]) == q
 	case []uint16:
 		d[i] = uint16(q)
-		return int32(d[i]) == q
 	case []int32:
 		d[i] = q
-		return true
 	}
-	return false
 }
 
 // scalar returns the only element of a constant float32 input; false where the input is absent.

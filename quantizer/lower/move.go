@@ -69,9 +69,7 @@ func (c *compiler) moveGraph(n *graph.Node, e Encoding, data TensorID) (*graph.G
 		}
 	}
 	if n.Op == "Pad" {
-		if err := padWithZeroPoint(part, &node, e); err != nil {
-			return nil, nil, c.fail(n.ID, "%w", err)
-		}
+		padWithZeroPoint(part, &node, e)
 	}
 	for _, v := range n.Outputs {
 		if v == graph.NoValue {
@@ -94,9 +92,9 @@ func (c *compiler) moveGraph(n *graph.Node, e Encoding, data TensorID) (*graph.G
 }
 
 // padWithZeroPoint gives a Pad that fills with 0 the constant whose meaning is 0, in the form that has it as an input.
-func padWithZeroPoint(part *graph.Graph, n *graph.Node, e Encoding) error {
+func padWithZeroPoint(part *graph.Graph, n *graph.Node, e Encoding) {
 	if n.Pad().Mode != "constant" {
-		return nil
+		return
 	}
 	if part.Opset("") < 11 {
 		pads := n.Pad().Pads
@@ -110,7 +108,6 @@ func padWithZeroPoint(part *graph.Graph, n *graph.Node, e Encoding) error {
 		n.Inputs = append(n.Inputs, graph.NoValue)
 	}
 	n.Inputs[2] = part.AddConst("zero_point", zero)
-	return nil
 }
 
 // emitPassing emits a unit whose output has the encoding of its input, once for every form in which it is wanted. op makes the

@@ -244,11 +244,11 @@ func (f *faker) complete(x graph.ValueID, low, high float64, scale, zero, factor
 	if m.grid == nil {
 		return nil
 	}
-	m.rank = f.rank(x, m.grid)
+	m.rank = f.rank(x)
 	return m
 }
 
-func (f *faker) rank(x graph.ValueID, q *fakeGrid) int {
+func (f *faker) rank(x graph.ValueID) int {
 	if t := f.constant(x); t != nil {
 		return len(t.Shape)
 	}

@@ -265,7 +265,7 @@ func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) 
 	}
 	name := n.Name + "_weight"
 	integer := tensor.New(w.grid.dtype, w.t.Shape...).WithIntegers(codes)
-	y, err := r.value(name, tensor.Float32, r.g.Value(n.Inputs[1]).Shape)
+	y, err := r.value(name, r.g.Value(n.Inputs[1]).Shape)
 	if err != nil {
 		return false
 	}

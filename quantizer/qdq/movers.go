@@ -150,7 +150,7 @@ func (r *reader) moveNode(id graph.NodeID, of map[graph.ValueID]codesOf) error {
 			continue
 		}
 		val := *r.g.Value(v)
-		real, err := r.value(val.Name+"_real", tensor.Float32, val.Shape)
+		real, err := r.value(val.Name+"_real", val.Shape)
 		if err != nil {
 			return err
 		}

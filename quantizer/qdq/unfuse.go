@@ -127,7 +127,7 @@ func (r *reader) unfuseNode(id graph.NodeID, f QOperator) error {
 		_, err := r.g.AddNode(float)
 		return err
 	}
-	real, err := r.value(r.g.Value(y).Name+"_real", tensor.Float32, shape)
+	real, err := r.value(r.g.Value(y).Name+"_real", shape)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (r *reader) dequantizer(x, scale, zero graph.ValueID, axis int64) (graph.Va
 	if x == graph.NoValue || scale == graph.NoValue {
 		return graph.NoValue, errors.New("the tensor or its scale is missing")
 	}
-	v, err := r.value(r.g.Value(x).Name+"_real", tensor.Float32, r.g.Value(x).Shape)
+	v, err := r.value(r.g.Value(x).Name+"_real", r.g.Value(x).Shape)
 	if err != nil {
 		return v, err
 	}
@@ -174,8 +174,9 @@ func (r *reader) dequantizer(x, scale, zero graph.ValueID, axis int64) (graph.Va
 	return v, err
 }
 
-func (r *reader) value(name string, d tensor.DType, shape graph.Shape) (graph.ValueID, error) {
-	return r.g.AddValue(graph.Value{Name: r.g.FreshName(name), DType: d, Shape: shape})
+// value adds a tensor of float32.
+func (r *reader) value(name string, shape graph.Shape) (graph.ValueID, error) {
+	return r.g.AddValue(graph.Value{Name: r.g.FreshName(name), DType: tensor.Float32, Shape: shape})
 }
 
 // biasScale returns a constant with the scales of the accumulator of a sum of products.

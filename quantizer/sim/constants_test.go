@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
 // Simulators that share constants hand out one tensor where slot, grid and mode agree, and different ones where any does not.
 func TestConstantsAreShared(t *testing.T) {
-	g, set, _ := configured(t, networks["mobilenet"], "onnxruntime")
+	g, set, _ := lowertest.Configured(t, lowertest.Networks["mobilenet"], "onnxruntime")
 	conv, _ := g.LookupNode("conv1")
 	weights := g.Const(g.Node(conv).Inputs[1])
 	var shared sim.Constants
@@ -27,7 +28,7 @@ func TestConstantsAreShared(t *testing.T) {
 	require.NotSame(t, weights, first)
 	require.Same(t, first, read(set, sim.Quantize))
 
-	_, other, _ := configured(t, networks["mobilenet"], "onnxruntime")
+	_, other, _ := lowertest.Configured(t, lowertest.Networks["mobilenet"], "onnxruntime")
 	require.Same(t, first, read(other, sim.Quantize), "another set with the same scales")
 	p := other.Params(other.Input(conv, 1))
 	for i := range p.Scale {

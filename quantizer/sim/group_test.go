@@ -8,6 +8,7 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -50,8 +51,8 @@ output scores
 // TestEverySlotThatRoundsIsInOneGroup takes every network on every target, and in every float precision.
 func TestEverySlotThatRoundsIsInOneGroup(t *testing.T) {
 	all := map[string]string{"productless": productless}
-	for name, text := range networks {
-		all[name] = text
+	for _, name := range networks {
+		all[name] = lowertest.Networks[name]
 	}
 	own := map[string]bool{} // operators with rows, of those that sum no products
 	check := func(t *testing.T, s *sim.Simulator, rounds func(*tqc.Slot) bool) {
@@ -74,7 +75,7 @@ func TestEverySlotThatRoundsIsInOneGroup(t *testing.T) {
 	for name, text := range all {
 		for _, tg := range target.Builtin().All {
 			t.Run(name+"/"+tg.Name, func(t *testing.T) {
-				g, set, feeds := configured(t, text, tg.Name)
+				g, set, feeds := lowertest.Configured(t, text, tg.Name)
 				s, err := sim.New(g, set, sim.Options{})
 				require.NoError(t, err)
 				check(t, s, func(sl *tqc.Slot) bool { return sl.State().Quantizes() })
@@ -115,7 +116,7 @@ func TestEverySlotThatRoundsIsInOneGroup(t *testing.T) {
 
 // What only moves numbers rounds nothing new: it is in the group of the operator that put them on their grid.
 func TestMovedNumbersBelongToWhoPutThemOnTheirGrid(t *testing.T) {
-	g, set, _ := configured(t, `
+	g, set, _ := lowertest.Configured(t, `
 opset 13
 input x: f32[1,8,8,8]
 const w: f32[8,8,1,1] = normal(seed=1, std=0.4)

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/tensor"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -13,7 +14,7 @@ import (
 // A simulation runs on a float reference with the constants of its own graph: at slots that quantize and at those that stay float.
 func TestConstantsAreTheSimulatorsOwn(t *testing.T) {
 	for _, platform := range []string{"trt_int8", "onnxruntime"} { // the bias is float in one and integer in the other
-		g, set, feeds := configured(t, networks["mobilenet"], platform)
+		g, set, feeds := lowertest.Configured(t, lowertest.Networks["mobilenet"], platform)
 		id, _ := g.LookupNode("conv1")
 		tuned := g.Clone()
 		b := g.Node(id).Inputs[2]
@@ -40,7 +41,7 @@ func TestConstantsAreTheSimulatorsOwn(t *testing.T) {
 }
 
 func TestTheGraphThatRunsHasTheSameNodesAndValues(t *testing.T) {
-	g, set, feeds := configured(t, networks["mobilenet"], "onnxruntime")
+	g, set, feeds := lowertest.Configured(t, lowertest.Networks["mobilenet"], "onnxruntime")
 	more := g.Clone()
 	more.AddConst("more", feeds["x"])
 	_, err := sim.New(g, set, sim.Options{Runs: more})

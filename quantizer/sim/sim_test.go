@@ -15,17 +15,21 @@ import (
 	"qwb/internal/graphtest"
 	"qwb/internal/targettest"
 	"qwb/kernels/qmath"
+	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
+// networks have depthwise convolution and ReLU6, fire modules with Concat, residual Add, matrices.
+var networks = []string{"mobilenet", "squeezenet", "resnet", "matrices"}
+
 // eachNetwork runs f for every network on every target.
 func eachNetwork(t *testing.T, f func(t *testing.T, g *graph.Graph, set *tqc.Set, feeds map[string]*tensor.Tensor)) {
-	for name, text := range networks {
+	for _, name := range networks {
 		for _, tg := range targettest.Distinct() {
 			t.Run(name+"/"+tg.Name, func(t *testing.T) {
-				g, set, feeds := configured(t, text, tg.Name)
+				g, set, feeds := lowertest.Configured(t, lowertest.Networks[name], tg.Name)
 				f(t, g, set, feeds)
 			})
 		}
@@ -96,7 +100,7 @@ func withWeights(t testing.TB, g *graph.Graph, set *tqc.Set) *graph.Graph {
 }
 
 func TestClipOnlyClips(t *testing.T) {
-	g, set, feeds := configured(t, networks["mobilenet"], "onnxruntime")
+	g, set, feeds := lowertest.Configured(t, lowertest.Networks["mobilenet"], "onnxruntime")
 	s, err := sim.New(g, set, sim.Options{})
 	require.NoError(t, err)
 	id, _ := g.LookupNode("conv1")
@@ -118,7 +122,7 @@ func TestClipOnlyClips(t *testing.T) {
 }
 
 func TestConstantsKeepTheirPointer(t *testing.T) {
-	g, set, _ := configured(t, networks["mobilenet"], "onnxruntime")
+	g, set, _ := lowertest.Configured(t, lowertest.Networks["mobilenet"], "onnxruntime")
 	s, err := sim.New(g, set, sim.Options{})
 	require.NoError(t, err)
 	id, _ := g.LookupNode("conv1")
@@ -145,7 +149,7 @@ func TestConstantsKeepTheirPointer(t *testing.T) {
 }
 
 func TestRunnersInParallelGiveTheSameBits(t *testing.T) {
-	g, set, feeds := configured(t, networks["resnet"], "onnxruntime")
+	g, set, feeds := lowertest.Configured(t, lowertest.Networks["resnet"], "onnxruntime")
 	s, err := sim.New(g, set, sim.Options{})
 	require.NoError(t, err)
 	want := run(t, g, feeds, s.Hooks(nil))
@@ -217,7 +221,7 @@ func TestGroups(t *testing.T) {
 		"trt_int8":    "[depthwise relu2] rd: depthwise.in0 depthwise.in1 reads",
 		"onnxruntime": "[depthwise relu2] rd: depthwise.in1 depthwise.in2 relu2.out0 reads depthwise.in0",
 	} {
-		g, set, _ := configured(t, networks["mobilenet"], platform)
+		g, set, _ := lowertest.Configured(t, lowertest.Networks["mobilenet"], platform)
 		s, err := sim.New(g, set, sim.Options{})
 		require.NoError(t, err)
 		id, _ := g.LookupNode("depthwise")
@@ -240,7 +244,7 @@ func TestGroups(t *testing.T) {
 }
 
 func TestNewRefusesWhatCannotBeSimulated(t *testing.T) {
-	g := graphtest.Parse(t, networks["squeezenet"])
+	g := graphtest.Parse(t, lowertest.Networks["squeezenet"])
 	conv, _ := g.LookupNode("squeeze")
 	act := target.ONNXRuntime.Activation
 	weight := target.ONNXRuntime.Weight
@@ -288,7 +292,7 @@ func TestNodesThatAreNotConfiguredAreAnError(t *testing.T) {
 			g.SetInput(relu, 0, v)
 		},
 	} {
-		g, set, feeds := configured(t, text, "onnxruntime")
+		g, set, feeds := lowertest.Configured(t, text, "onnxruntime")
 		s, err := sim.New(g, set, sim.Options{})
 		require.NoError(t, err)
 		other := g.Clone()

@@ -27,7 +27,7 @@ func (r *run) product(t *checkpoint.Tensor, x []float32) []float32 {
 		if t.Quantized() {
 			out, r.err = r.both(t, row, rows, x)
 		} else {
-			out, r.err = r.floats(t, row, rows, x)
+			out = r.floats(t, row, rows, x)
 		}
 		if r.err != nil {
 			return nil
@@ -54,12 +54,12 @@ func slabRows(t *checkpoint.Tensor) int {
 	return max(1, slabElements/(whole*t.Cols)) * whole
 }
 
-func (r *run) floats(t *checkpoint.Tensor, row, rows int, x []float32) ([]float32, error) {
+func (r *run) floats(t *checkpoint.Tensor, row, rows int, x []float32) []float32 {
 	w := make([]float32, rows*t.Cols)
 	t.Read(w, row*t.Cols)
 	out := make([]float32, r.n*rows)
 	r.o.Table.PackGemmF32(w, t.Cols, rows, t.Cols, true).Run(r.o.Parallel, out, rows, x, t.Cols, r.n, ref.Epilogue{})
-	return out, nil
+	return out
 }
 
 // both multiplies rows of a matrix on the kernels and on plain loops, and returns what the kernels gave.

@@ -149,7 +149,7 @@ func write(ctx context.Context, p *lower.Program, o cprogram.Options, feeds map[
 	hook := func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
 		i, ok := at[s.ID]
 		if !ok {
-			return nil, w.given(s, in, out)
+			return nil, w.given(s, out)
 		}
 		if !begun {
 			if err := begin(); err != nil {
@@ -315,7 +315,7 @@ func (w *writer) put(id lower.TensorID, x *tensor.Tensor) error {
 }
 
 // given puts what a step makes that is not in the C program, for the caller does its work: integers of an input.
-func (w *writer) given(s *lower.Step, in, out []*tensor.Tensor) error {
+func (w *writer) given(s *lower.Step, out []*tensor.Tensor) error {
 	for k, id := range s.Outputs {
 		for _, input := range w.m.Program.Inputs {
 			if id == input {

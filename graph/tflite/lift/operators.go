@@ -22,7 +22,7 @@ func (l *lifter) reads(o order, inputs ...int) ([]graph.ValueID, error) {
 }
 
 // elementwise lifts an operator whose inputs are broadcast.
-func (l *lifter) elementwise(op string, attrs []graph.Attr) error {
+func (l *lifter) elementwise(op string, attrs ...graph.Attr) error {
 	o := l.order(l.op.Inputs...)
 	if len(l.shape(l.op.Outputs[0])) != 4 {
 		o = plain
@@ -78,7 +78,7 @@ func clip(lo, hi float32) func(*lifter) error {
 }
 
 func (l *lifter) leaky() error {
-	return l.elementwise("LeakyRelu", []graph.Attr{graph.Float("alpha", l.op.Options.Float("alpha"))})
+	return l.elementwise("LeakyRelu", graph.Float("alpha", l.op.Options.Float("alpha")))
 }
 
 func (l *lifter) gelu() error {
@@ -86,7 +86,7 @@ func (l *lifter) gelu() error {
 	if l.op.Options.Bool("approximate") {
 		how = "tanh"
 	}
-	return l.elementwise("Gelu", []graph.Attr{graph.Str("approximate", how)})
+	return l.elementwise("Gelu", graph.Str("approximate", how))
 }
 
 // composed is two operators of ONNX, one behind the other.
@@ -140,7 +140,7 @@ func (l *lifter) cast() error {
 	if !ok {
 		return errNoForm
 	}
-	return l.elementwise("Cast", []graph.Attr{graph.Int("to", int64(d))})
+	return l.elementwise("Cast", graph.Int("to", int64(d)))
 }
 
 // dequantize lifts DEQUANTIZE: of a constant, as of weights that are stored in half precision, it is done here.
@@ -156,7 +156,7 @@ func (l *lifter) dequantize() error {
 		l.s.Tensors[l.op.Outputs[0]] = c // its readers find a constant
 		return nil
 	}
-	return l.elementwise("Identity", nil)
+	return l.elementwise("Identity")
 }
 
 func (l *lifter) softmax() error {

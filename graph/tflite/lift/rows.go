@@ -21,8 +21,8 @@ type row struct {
 var errNoForm = errors.New("no form in ONNX")
 
 // same is an operator that ONNX has too: inputs are broadcast and brought to one order, and an activation may be fused.
-func same(op string, attrs ...graph.Attr) *row {
-	return &row{follows: true, lift: func(l *lifter) error { return l.elementwise(op, attrs) }}
+func same(op string) *row {
+	return &row{follows: true, lift: func(l *lifter) error { return l.elementwise(op) }}
 }
 
 func image(needs int, f func(l *lifter) error) *row {
@@ -194,7 +194,7 @@ func (l *lifter) result(k int, o order, op string, attrs []graph.Attr, in ...gra
 	id := l.op.Outputs[k]
 	t := &l.s.Tensors[id]
 	d, shape := l.dtype(t), shapeIn(t, o)
-	act, attrsOfAct, extra, err := l.activation()
+	act, extra, err := l.activation()
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (l *lifter) result(k int, o order, op string, attrs []graph.Attr, in ...gra
 	}
 	v, err := l.node(op, name, d, shape, attrs, in...)
 	if err == nil && act != "" {
-		v, err = l.node(act, t.Name, d, shape, attrsOfAct, append([]graph.ValueID{v}, extra...)...)
+		v, err = l.node(act, t.Name, d, shape, nil, append([]graph.ValueID{v}, extra...)...)
 	}
 	if err != nil {
 		return err
@@ -213,21 +213,21 @@ func (l *lifter) result(k int, o order, op string, attrs []graph.Attr, in ...gra
 }
 
 // activation is the fused one of the operator, with the inputs of its node behind the first; "" is none.
-func (l *lifter) activation() (op string, attrs []graph.Attr, extra []graph.ValueID, err error) {
+func (l *lifter) activation() (op string, extra []graph.ValueID, err error) {
 	bounds := func(lo, hi float32) []graph.ValueID {
 		return []graph.ValueID{l.g.AddConst("min", tensor.FromF32([]float32{lo})), l.g.AddConst("max", tensor.FromF32([]float32{hi}))}
 	}
 	switch l.op.Options.Int("fused_activation_function") {
 	case 0:
-		return "", nil, nil, nil
+		return "", nil, nil
 	case 1:
-		return "Relu", nil, nil, nil
+		return "Relu", nil, nil
 	case 2:
-		return "Clip", nil, bounds(-1, 1), nil
+		return "Clip", bounds(-1, 1), nil
 	case 3:
-		return "Clip", nil, bounds(0, 6), nil
+		return "Clip", bounds(0, 6), nil
 	case 4:
-		return "Tanh", nil, nil, nil
+		return "Tanh", nil, nil
 	}
-	return "", nil, nil, errNoForm
+	return "", nil, errNoForm
 }

@@ -66,7 +66,7 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 		}
 	}
 	if f.Tokens {
-		w, err := tokens(in, f)
+		w, err := tokens(in)
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +112,7 @@ const noTokens = "none"
 // tokens fills in what GGUF's metadata say about the tokens of a model: those of a GGUF checkpoint, or of the tokenizer that is named or
 // lies beside it. None beside it is a warning, and so is one beside a file that is another model's; the named one, and that in a folder of
 // Hugging Face, which is the model's own, has to fit and to be transcribed.
-func tokens(in *export.Input, f *export.Format) ([]tqc.Warning, error) {
+func tokens(in *export.Input) ([]tqc.Warning, error) {
 	const prefix = "tokenizer."
 	named, m := in.Options.Text(export.Tokenizer.Name), in.Checkpoint
 	if named == noTokens {

@@ -113,7 +113,7 @@ func (w *warp) asyncStart(c asyncCopy) bool {
 		return false
 	}
 	if c.src > 0 {
-		_, _, written, a, ok := w.asyncSource(c)
+		_, written, a, ok := w.asyncSource(c)
 		if !ok || !w.readable(spaceGlobal, c.from, written, a, c.lane) {
 			return false
 		}
@@ -127,17 +127,17 @@ func (w *warp) asyncStart(c asyncCopy) bool {
 }
 
 // asyncSource resolves the bytes that a copy reads, which need not be a power of two.
-func (w *warp) asyncSource(c asyncCopy) (space, []byte, []byte, *allocation, bool) {
-	s, one, _, a := w.resolve(spaceGlobal, c.from, 1, c.lane, c.slot)
+func (w *warp) asyncSource(c asyncCopy) (data, written []byte, in *allocation, ok bool) {
+	_, one, _, a := w.resolve(spaceGlobal, c.from, 1, c.lane, c.slot)
 	if one == nil {
-		return s, nil, nil, nil, false
+		return nil, nil, nil, false
 	}
 	at := int(c.from - a.base)
 	if at+c.src > len(a.data) {
 		w.unallocated(c.from, c.src, c.lane, a)
-		return s, nil, nil, nil, false
+		return nil, nil, nil, false
 	}
-	return s, a.data[at : at+c.src], a.written[at : at+c.src], a, true
+	return a.data[at : at+c.src], a.written[at : at+c.src], a, true
 }
 
 func (w *warp) asyncCommit(m uint32) {
@@ -172,7 +172,7 @@ func (w *warp) asyncWait(m uint32, n int) {
 func (w *warp) asyncPerform(c asyncCopy) {
 	var buf [16]byte
 	if c.src > 0 {
-		_, data, _, _, ok := w.asyncSource(c)
+		data, _, _, ok := w.asyncSource(c)
 		if !ok {
 			return
 		}

@@ -23,8 +23,8 @@ func halfToFloat(h uint16) float64 {
 	return sign * math.Ldexp(1024+m, e-25)
 }
 
-// floatToHalf rounds to an f16.
-func floatToHalf(x float64, mode string) uint16 { return narrow(x, mode, 5, 10) }
+// floatToHalf rounds to the nearest f16.
+func floatToHalf(x float64) uint16 { return narrow(x, "rn", 5, 10) }
 
 // narrow rounds to a format of so many bits of exponent and mantissa, with infinities and NaN.
 func narrow(x float64, mode string, exponent, mantissa int) uint16 {

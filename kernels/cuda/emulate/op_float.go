@@ -149,13 +149,13 @@ func (d *decoder) halfArithmetic(in *instr, t ptype, what string, n int, ftz, sa
 		x, y, z := halfToFloat(uint16(a)), halfToFloat(uint16(b)), halfToFloat(uint16(c))
 		switch what {
 		case "add":
-			return uint64(floatToHalf(x+y, "rn"))
+			return uint64(floatToHalf(x + y))
 		case "sub":
-			return uint64(floatToHalf(x-y, "rn"))
+			return uint64(floatToHalf(x - y))
 		case "mul":
-			return uint64(floatToHalf(x*y, "rn"))
+			return uint64(floatToHalf(x * y))
 		}
-		return uint64(floatToHalf(oddSum(x*y, z), "rn"))
+		return uint64(floatToHalf(oddSum(x*y, z)))
 	}
 	if t.kind == kindPacked {
 		one := op

@@ -12,29 +12,28 @@ import (
 	"qwb/quantizer/program/steps"
 )
 
-// elementOf is a type as kernels have it; false for types that they do not have.
-func elementOf(d tensor.DType) (cuda.Element, bool) {
+// elementOf is a type as kernels have it; 0 for types that they do not have.
+func elementOf(d tensor.DType) cuda.Element {
 	switch d {
 	case tensor.Int8:
-		return cuda.Int8, true
+		return cuda.Int8
 	case tensor.Uint8, tensor.Bool:
-		return cuda.Uint8, true
+		return cuda.Uint8
 	case tensor.Int16:
-		return cuda.Int16, true
+		return cuda.Int16
 	case tensor.Uint16:
-		return cuda.Uint16, true
+		return cuda.Uint16
 	case tensor.Float32:
-		return cuda.Float32, true
+		return cuda.Float32
 	case tensor.Int32:
-		return cuda.Int32, true
+		return cuda.Int32
 	}
-	return 0, false
+	return 0
 }
 
 // codeElement is elementOf of a tensor of codes.
 func (e *engine) codeElement(id lower.TensorID) cuda.Element {
-	el, _ := elementOf(e.program.Tensors[id].DType)
-	return el
+	return elementOf(e.program.Tensors[id].DType)
 }
 
 // alone is a step of one output of a shape and layout, made of inputs in given layouts.
@@ -72,8 +71,8 @@ type lookup struct {
 
 func newLookup(e *engine, from, to tensor.DType, f func(q int32) int32) *lookup {
 	m := &lookup{e: e, raw: codeTable(from, to, f)}
-	m.from, _ = elementOf(from)
-	m.to, _ = elementOf(to)
+	m.from = elementOf(from)
+	m.to = elementOf(to)
 	return m
 }
 

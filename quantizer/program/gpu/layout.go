@@ -14,7 +14,7 @@ func rearrangement(d tensor.DType, shape []int, last bool) *prepared {
 	if !last {
 		rows, cols = positions, c
 	}
-	el, _ := elementOf(d)
+	el := elementOf(d)
 	return &prepared{in: []layout{anyLayout}, out: []*output{{dtype: d, shape: slices.Clone(shape), last: last, alias: -1}},
 		launch: func(s *cuda.Stream, in, out, _ []cuda.Buffer) error {
 			return cuda.TurnCodes(s, out[0], in[0], el, n, rows, cols)

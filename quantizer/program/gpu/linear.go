@@ -79,7 +79,7 @@ func (l *linear) prepare(ctx context.Context, s *step, in []*value) (*prepared, 
 			return nil, onlyHost("a residual of another shape than the output")
 		}
 		op.Adds = true
-		op.Residual, _ = elementOf(last.dtype)
+		op.Residual = elementOf(last.dtype)
 	}
 	for k, id := range l.s.Outputs {
 		t := &p.Tensors[id]
