@@ -13,18 +13,18 @@ import (
 // fixed part.
 type Size struct{ MACs, Elements float64 }
 
-// SizeOf measures a graph; dimensions that are open count as 1.
+// SizeOf measures a graph; dimensions that are open count as 1, and a constant once, whoever reads it under whatever name.
 func SizeOf(g *graph.Graph) (s Size) {
-	seen := map[graph.ValueID]bool{}
+	seen := map[*tensor.Tensor]bool{}
 	for _, id := range g.Nodes() {
 		n, _ := g.MACsAtLeast(id)
 		s.MACs += float64(n)
 		for _, v := range g.Node(id).Inputs {
-			if v == graph.NoValue || seen[v] {
+			if v == graph.NoValue {
 				continue
 			}
-			if c := g.Const(v); c != nil && c.DType == tensor.Float32 {
-				seen[v] = true
+			if c := g.Const(v); c != nil && c.DType == tensor.Float32 && !seen[c] {
+				seen[c] = true
 				s.Elements += float64(c.Len())
 			}
 		}

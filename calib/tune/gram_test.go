@@ -9,6 +9,7 @@ import (
 	"qwb/calib"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/graphtest"
 	"qwb/observers"
 	"qwb/quantizer/target"
 )
@@ -126,4 +127,42 @@ func TestRoundingOnGramStatistics(t *testing.T) {
 	t.Logf("NSR after/before: %.3f on samples, %.3f on Gram statistics", samples, statistics)
 	require.Less(t, statistics, 0.6)
 	require.Less(t, statistics, 2*samples)
+}
+
+// Moments that no rounding has room for are not taken: they would be as large themselves.
+func TestNoMomentsWithoutRoomForRounding(t *testing.T) {
+	b, _ := bench(t, &target.ONNXRuntime, 6, 16)
+	refused := 0
+	_, err := b.Sweep(context.Background(), &Proposer{Name: "look", Trials: 1,
+		Propose: func(ctx context.Context, l *LayerBench) ([]Proposal, error) {
+			u, err := calib.NewUnfold(l.Graph, l.Node)
+			require.NoError(t, err)
+			l.Memory = 2 * observers.GramBytes(u.Groups, u.K, false) // they would fit themselves
+			x, err := l.rounding(ctx)
+			require.NoError(t, err)
+			if x == nil {
+				require.True(t, l.gram == nil)
+				refused++
+			}
+			return nil, nil
+		}})
+	require.NoError(t, err)
+	require.Positive(t, refused)
+}
+
+// What several operators read is counted once, also where each has it under a name of its own.
+func TestSizeOfSharedConstants(t *testing.T) {
+	g := graphtest.Parse(t, `opset 17
+		input x: f32[1,4]
+		const w: f32[4,4] = [1,2,3,4, 5,6,7,8, 1,2,1,2, 3,4,3,4]
+		a = Gemm(x, w) "first"
+		b = Relu(a)
+		y = Gemm(b, w) "second"
+		output y: f32[1,4]`)
+	require.Equal(t, 16.0, SizeOf(g).Elements)
+	second, _ := g.LookupNode("second")
+	g.OwnConst(second, 1, g.Const(g.Node(second).Inputs[1]))
+	require.Equal(t, 16.0, SizeOf(g).Elements)
+	g.OwnConst(second, 1, g.Const(g.Node(second).Inputs[1]).Clone())
+	require.Equal(t, 32.0, SizeOf(g).Elements)
 }

@@ -36,17 +36,18 @@ func (l *LayerBench) rounding(ctx context.Context) (*rounding, error) {
 	if l.rounds != nil {
 		return l.rounds, nil
 	}
+	n := l.Graph.Node(l.Node)
+	m, ok := matrixOf(n, l.Weight)
+	// h, the factor, and either cross moments or the factor turned round. Asked first: moments that nobody can use take as much.
+	if ok && 3*8*int64(m.Groups)*int64(m.K())*int64(m.K()) > l.memory()/2 {
+		return nil, nil
+	}
 	g, err := l.Gram(ctx)
 	if err != nil || g == nil {
 		return nil, err
 	}
-	n := l.Graph.Node(l.Node)
-	m, ok := matrixOf(n, l.Weight)
 	if !ok || m.Groups != g.Groups || m.K() != g.K {
 		return nil, fmt.Errorf("moments of %d groups of %d inputs for a weight of shape %v", g.Groups, g.K, l.Weight.Shape)
-	}
-	if 3*8*int64(m.Groups)*int64(m.K())*int64(m.K()) > l.memory()/2 { // h, the factor, and either cross moments or the factor turned round
-		return nil, nil
 	}
 	x := &rounding{l: l, m: m, cfg: &l.Set.Slot(l.Slot).Config, threads: 1, across: exec.Parallel(l.Threads), gram: g,
 		centred: tunableBias(l.Graph, l.Set, l.Node) > 0, groups: make([]rowGroup, m.Groups)}

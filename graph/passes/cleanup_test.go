@@ -209,8 +209,8 @@ func TestFoldConstants(t *testing.T) {
 			"Relu Mul", ""},
 		{"the fixed part of an open shape", "h = Relu(n); c = Shape(h) {start=1}; e = Cast(c) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
 		{"the size of an inner value", "h = Relu(x); c = Size(h); e = Cast(c) {to=1}; y = Mul(h, e); output y", "Relu Mul", ""},
-		{"a shape that is known once another one is folded", "c = Shape(x); f = Cast(c) {to=1}; r = Sqrt(f); q = Mul(r, r); k = Round(q); " +
-			"i = Cast(k) {to=7}; h = Reshape(x, i); z = Shape(h); e = Cast(z) {to=1}; d = Gather(e, one); y = Mul(h, d); output y", "Reshape Mul", ""},
+		{"a shape that is known once another one is folded", "c = Shape(x); f = Cast(c) {to=1}; r = Sqrt(f); q = Mul(r, r); k = Round(q); i = " +
+			"Cast(k) {to=7}; h = Reshape(x, i); z = Shape(h); e = Cast(z) {to=1}; d = Gather(e, one); y = Mul(h, d); output y", "Reshape Mul", ""},
 		{"the open part of an open shape", "h = Relu(n); c = Shape(h) {end=1}; e = Cast(c) {to=1}; y = Mul(n, e); output y",
 			"Relu Shape Cast Mul", ""},
 		{"a shape that depends on data", "h: f32[6] = Compress(n, q); c = Shape(h); e = Cast(c) {to=1}; y = Mul(n, e); output y; const q: " +
