@@ -203,7 +203,8 @@ func TestGateOfSequences(t *testing.T) {
 	_, _, err := p.Certify(ctx, CertifyOptions{Data: data, Out: "c.json"})
 	require.NoError(t, err)
 	for _, a := range []string{p.Plan, "c.json"} {
-		r, _, err := p.Gate(ctx, GateOptions{A: a, B: "c.json", MaxNSR: &limit, MaxFlips: &none, MaxDrop: &none, Run: CompareOptions{Data: data}})
+		r, _, err := p.Gate(ctx, GateOptions{A: a, B: "c.json", MaxNSR: &limit, MaxFlips: &none, MaxDrop: &none,
+			Run: CompareOptions{Data: data}})
 		require.NoError(t, err, "what is the same has no class that changed")
 		var names []string
 		for _, c := range r.Checks {

@@ -28,6 +28,7 @@ const (
 	kindBinary     // CIFAR-10 records or raw elements
 	kindFakeImage  // named as an image, and none
 	kindText       // for models that read tokens
+	kindWave       // WAV
 	maxFolderDepth = 16
 )
 
@@ -109,7 +110,7 @@ func (o *opener) open(arg string) ([]source, error) {
 	}
 	switch k {
 	case kindOther:
-		return nil, errors.New("neither image, npy, npz, raw (.bin), CIFAR-10 nor MNIST file")
+		return nil, errors.New("neither image, npy, npz, raw (.bin), wav, CIFAR-10 nor MNIST file")
 	case kindIdxLabels:
 		return nil, errors.New("these are MNIST labels: give them as labels, and the images as data")
 	case kindProto:
@@ -133,6 +134,8 @@ func (o *opener) openFiles(k kind, dir string, names []string) ([]source, error)
 		return one(o.openTestSets(dir, names))
 	case kindText:
 		return o.openTexts(dir, names)
+	case kindWave:
+		return one(o.openWaves(dir, names))
 	}
 	var list []source
 	for _, n := range names {
@@ -194,7 +197,7 @@ func (o *opener) openFolder(dir string) ([]source, error) {
 	if l := found[kindFakeImage]; l != nil {
 		return o.openFiles(kindFakeImage, dir, l)
 	}
-	for _, k := range []kind{kindImage, kindArray, kindProto, kindIdxImages, kindBinary, kindText} {
+	for _, k := range []kind{kindImage, kindArray, kindProto, kindIdxImages, kindBinary, kindText, kindWave} {
 		names := found[k]
 		if names == nil {
 			continue
@@ -242,6 +245,8 @@ func (o *opener) classify(file string) (kind, error) {
 		return kindImage, nil
 	case slices.Contains(imageExtensions, ext):
 		return kindFakeImage, nil
+	case len(head) > 12 && string(head[:4]) == "RIFF" && string(head[8:12]) == "WAVE":
+		return kindWave, nil
 	case bytes.HasPrefix(head, []byte("\x93NUMPY")), ext == ".npy", ext == ".npz":
 		return kindArray, nil
 	case ext == ".pb":

@@ -28,6 +28,8 @@ type Preprocess struct {
 	Scale        float64  `json:"scale,omitempty" yaml:"scale,omitempty"`                 // 0 means 1
 	Mean         Channels `json:"mean,omitempty" yaml:"mean,omitempty"`                   // empty: 0
 	Std          Channels `json:"std,omitempty" yaml:"std,omitempty"`                     // empty: 1
+	// Hop is by how many samples the frames of a wave are apart; 0: by as many as they have, so that they lie side by side.
+	Hop int `json:"hop,omitempty" yaml:"hop,omitempty"`
 	// Tokenizer is the file that texts were cut into tokens with, relative to the plan where possible. Empty: the model's own.
 	Tokenizer string `json:"tokenizer,omitempty" yaml:"-"`
 	// States are inputs that a network gets back from its run before: a sample is then a step of a sequence.
@@ -140,6 +142,9 @@ func (p Preprocess) Validate() error {
 		if !oneOf(r.Filter, filters) {
 			return fmt.Errorf("resize: unknown filter %q (known: %s)", r.Filter, strings.Join(filters, ", "))
 		}
+	}
+	if p.Hop < 0 {
+		return fmt.Errorf("hop is %d: from 1 to the length of a frame", p.Hop)
 	}
 	if p.CenterCrop != nil {
 		if err := p.CenterCrop.check("center_crop"); err != nil {
