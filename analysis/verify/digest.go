@@ -12,16 +12,21 @@ import (
 	"qwb/quantizer/lower"
 )
 
-// digester hashes the integers that the reference computes, in the order of samples and steps: those that follow from the inputs by
-// integers alone, which are the same on every machine, and those behind a step that computed in float,
-// which hang on the last bits of floats.
+// digester hashes the integers that the reference computes, those of a sample in the order of steps, and the hashes of samples in their
+// order: those that follow from the inputs by integers alone, which are the same on every machine, and those behind a step that computed in
+// float, which hang on the last bits of floats.
 type digester struct {
-	program *lower.Program
-	behind  []bool // by tensor: a step before it computes in float
-	exact   hash.Hash
-	float   hash.Hash
-	n, m    int64 // how many integers of either
-	buf     []byte
+	program      *lower.Program
+	behind       []bool // by tensor: a step before it computes in float
+	exact, float hash.Hash
+	n, m         int64 // how many integers of either
+	buf          []byte
+}
+
+// sampleDigest is that of one sample.
+type sampleDigest struct {
+	Exact, Float []byte // nil: there are no integers of this sort
+	N, M         int64
 }
 
 func newDigester(p *lower.Program) *digester {
@@ -40,6 +45,30 @@ func newDigester(p *lower.Program) *digester {
 		}
 	}
 	return d
+}
+
+// of is the digest of a sample, by what its steps computed.
+func (d *digester) of(kept [][]*tensor.Tensor) sampleDigest {
+	one := &digester{program: d.program, behind: d.behind, exact: sha256.New(), float: sha256.New(), buf: d.buf}
+	for i := range d.program.Steps {
+		one.see(&d.program.Steps[i], kept[i])
+	}
+	d.buf = one.buf
+	s := sampleDigest{N: one.n, M: one.m}
+	if s.N > 0 {
+		s.Exact = one.exact.Sum(nil)
+	}
+	if s.M > 0 {
+		s.Float = one.float.Sum(nil)
+	}
+	return s
+}
+
+// add adds a sample.
+func (d *digester) add(s *sampleDigest) {
+	d.exact.Write(s.Exact)
+	d.float.Write(s.Float)
+	d.n, d.m = d.n+s.N, d.m+s.M
 }
 
 // see adds what one step computed.

@@ -42,6 +42,11 @@ func (d *driftMeter) add(simulated, got *tensor.Tensor) {
 	}
 }
 
+// join adds what another one, of samples behind those of d, has seen.
+func (d *driftMeter) join(o *driftMeter) {
+	d.nsr, d.mse, d.cosine, d.most, d.n = d.nsr+o.nsr, d.mse+o.mse, d.cosine+o.cosine, max(d.most, o.most), d.n+o.n
+}
+
 // result is the mean over the samples that could be compared; without any there is none.
 func (d *driftMeter) result(name string) analysis.Drift {
 	if d.n == 0 {

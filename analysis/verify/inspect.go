@@ -9,9 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/shard"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 )
@@ -236,9 +238,7 @@ func (r *runner) step(c *computer, kernel program.Kernel, s *lower.Step, x *insp
 
 // conclude is what follows from all integers of a sample: the digest, the backend (rule a), the free-running simulation (rule c).
 func (r *runner) conclude(ctx context.Context, x *inspection) error {
-	for i := range r.program.Steps {
-		r.digest.see(&r.program.Steps[i], x.kept[i])
-	}
+	f := findings{Digest: r.digest.of(x.kept), Pairs: x.pairs}
 	outs := make([]*tensor.Tensor, len(r.program.Outputs))
 	for i, id := range r.program.Outputs {
 		if outs[i] = x.values[id]; outs[i] == nil {
@@ -251,33 +251,106 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 			return err
 		}
 	}
+	for i := range x.tallies {
+		f.Counts = append(f.Counts, make([]*counts, len(x.tallies[i])))
+		for k, t := range x.tallies[i] {
+			if t != nil {
+				f.Counts[i][k] = &t.counts
+			}
+		}
+	}
+	for _, t := range outs {
+		f.Suspect = f.Suspect || infinite(t)
+	}
+	if r.session != nil {
+		simulated, err := r.session.Run(ctx, x.feeds, r.hooks)
+		if err != nil {
+			return err
+		}
+		f.Drift = make([]driftMeter, len(r.drift))
+		for k := range f.Drift {
+			f.Drift[k].add(simulated[k], outs[k])
+		}
+		f.Suspect = f.Suspect || len(r.cfg.Simulator.Infinite()) > 0
+	}
+	return r.keep(&f)
+}
+
+// findings are what one sample showed: plain data.
+type findings struct {
+	Digest  sampleDigest
+	Counts  [][]*counts // by step and output, nil where nothing is compared
+	Pairs   []pairCount // by entry of the program's Safety
+	Drift   []driftMeter
+	Suspect bool // see runner
+}
+
+// keep adds a sample to those before it, or keeps it as it is in a part of a run.
+func (r *runner) keep(f *findings) error {
+	d := &r.cfg.Deal
+	if !d.IsPart() {
+		r.add(f)
+		return nil
+	}
+	_, err := shard.Unit(d.Run, unit(d.Places[r.concluded]), true, func() (*findings, error) { return f, nil })
+	r.concluded++
+	return err
+}
+
+func unit(place int) string { return fmt.Sprintf("verify, sample %d", place) }
+
+// add adds a sample to those before it.
+func (r *runner) add(f *findings) {
+	r.digest.add(&f.Digest)
 	for i := range r.tallies {
 		for k, t := range r.tallies[i] {
 			if t != nil {
-				t.add(x.tallies[i][k])
+				t.add(f.Counts[i][k])
 			}
 		}
 	}
 	for i := range r.pairs {
-		r.pairs[i].sums += x.pairs[i].sums
-		r.pairs[i].saturated += x.pairs[i].saturated
-		r.pairs[i].affected += x.pairs[i].affected
+		r.pairs[i].sums += f.Pairs[i].sums
+		r.pairs[i].saturated += f.Pairs[i].saturated
+		r.pairs[i].affected += f.Pairs[i].affected
 	}
-	for _, t := range outs {
-		r.suspect = r.suspect || infinite(t)
+	for k := range f.Drift {
+		r.drift[k].join(&f.Drift[k])
 	}
-	if r.session == nil {
-		return nil
+	r.suspect = r.suspect || f.Suspect
+}
+
+// gather adds the samples of all parts of a run.
+func (r *runner) gather() (*analysis.Verification, error) {
+	for i := range r.cfg.Deal.Len {
+		f, err := shard.Unit[*findings](r.cfg.Deal.Run, unit(i), false, nil)
+		if err != nil {
+			return nil, err
+		}
+		if !r.holds(f) {
+			return nil, fmt.Errorf("merge: %s is of another program", unit(i))
+		}
+		r.add(f)
 	}
-	simulated, err := r.session.Run(ctx, x.feeds, r.hooks)
-	if err != nil {
-		return err
+	return r.verdict(r.cfg.Deal.Len)
+}
+
+// holds reports whether findings are as many as the program has steps and outputs.
+func (r *runner) holds(f *findings) bool {
+	if f == nil || len(f.Counts) != len(r.tallies) || len(f.Pairs) != len(r.pairs) || len(f.Drift) != len(r.drift) {
+		return false
 	}
-	for k := range r.drift {
-		r.drift[k].add(simulated[k], outs[k])
+	for i, list := range f.Counts {
+		if len(list) != len(r.tallies[i]) {
+			return false
+		}
+		for k, c := range list {
+			if (c == nil) != (r.tallies[i][k] == nil) {
+				return false
+			}
+		}
 	}
-	r.suspect = r.suspect || len(r.cfg.Simulator.Infinite()) > 0
-	return nil
+	return true
 }
 
 // infinite reports whether an output holds NaN or infinite numbers.

@@ -10,8 +10,10 @@ func (r *runner) result(samples int) *analysis.Verification {
 	v := &analysis.Verification{Profile: r.profile.Name, Backend: program.Reference.Name, Samples: samples, Static: r.static,
 		Measured: r.profile.Saturates, Safety: r.safety(),
 		Float: r.program.Float.String(), Crossings: crossings(r.program), Digest: r.digest.result()}
-	if r.backend != nil {
+	if r.compares() {
 		v.Backend = r.cfg.Backend.Name
+	}
+	if r.backend != nil {
 		v.Placed = Placed(r.backend.Placement())
 	}
 	for k := range r.drift {

@@ -14,7 +14,11 @@ type tally struct {
 	layer  *layer
 	output int
 	by     string // who expects
+	counts
+}
 
+// counts are what a tally says of a tensor: plain data, which parts of a run hand on.
+type counts struct {
 	compared, different, ties int64
 	backend, held             int64 // differences between backends, and comparisons
 	most                      int64
@@ -25,7 +29,7 @@ type tally struct {
 }
 
 // add counts what another found at the same tensor, on samples behind those of t.
-func (t *tally) add(o *tally) {
+func (t *tally) add(o *counts) {
 	t.compared, t.different, t.ties = t.compared+o.compared, t.different+o.different, t.ties+o.ties
 	t.backend, t.held = t.backend+o.backend, t.held+o.held
 	t.most, t.bound, t.distance = max(t.most, o.most), max(t.bound, o.bound), max(t.distance, o.distance)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph/exec"
+	"qwb/internal/shard"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/sim"
@@ -26,6 +28,7 @@ type Config struct {
 	Memory    int64          // that the values of the simulation may take, as exec.Options has it
 	Progress  func(done int) // steps done, of all samples; may be nil
 	Sums      *Sums          // gets hashes of what the reference computes, for Twin; may be nil
+	Deal      shard.Deal     // of a run in parts, what of the samples they are
 }
 
 // Run verifies a program on samples. The data set must not be empty. Samples pass through the program together, step by step, so that what
@@ -42,6 +45,9 @@ func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Veri
 		return nil, err
 	}
 	defer r.close()
+	if cfg.Deal.IsMerge() {
+		return r.gather()
+	}
 	n := 0
 	for {
 		list, err := r.next(ctx, samples)
@@ -51,7 +57,7 @@ func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Veri
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if nan := (*tqc.NaN)(nil); errors.As(err, &nan) { // which has no code that could be compared
+		if nan := (*tqc.NaN)(nil); errors.As(err, &nan) && !cfg.Deal.IsPart() { // which has no code that could be compared
 			v := r.result(n + len(list))
 			v.Verdict, v.Suspect = analysis.VerdictNotFinite, true
 			return v, nil
@@ -63,11 +69,26 @@ func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Veri
 			break
 		}
 	}
-	if n == 0 {
+	return r.verdict(n)
+}
+
+// verdict is what so many samples showed; nothing in a part of a run.
+func (r *runner) verdict(samples int) (*analysis.Verification, error) {
+	if samples == 0 && r.cfg.Deal.Len == 0 {
 		return nil, errors.New("verify: the data set is empty")
 	}
-	v := r.result(n)
-	v.Suspect = r.suspect
+	run := r.cfg.Deal.Run
+	placed, err := shard.Unit(run, "placement", run.Mine(0), func() (*analysis.Placed, error) {
+		if r.backend == nil {
+			return nil, nil
+		}
+		return Placed(r.backend.Placement()), nil
+	})
+	if err = cmp.Or(err, run.Done()); err != nil {
+		return nil, err
+	}
+	v := r.result(samples)
+	v.Suspect, v.Placed = r.suspect, placed
 	return v, nil
 }
 
@@ -90,6 +111,8 @@ type runner struct {
 	suspect bool    // an output of the program is not finite, or an infinite number was quantized
 	mu      sync.Mutex
 	done    int
+	// concluded is how many samples of a part of a run are kept.
+	concluded int
 }
 
 func newRunner(c *checked, cfg Config) (r *runner, err error) {
@@ -101,7 +124,7 @@ func newRunner(c *checked, cfg Config) (r *runner, err error) {
 			r.counted[p.Safety[i].Step] = i
 		}
 	}
-	if cfg.Backend.Name != "" && cfg.Backend.Name != program.Reference.Name {
+	if r.compares() && !cfg.Deal.IsMerge() {
 		if r.backend, err = program.New(p, cfg.Backend, r.threads); err != nil {
 			return nil, err
 		}
@@ -115,6 +138,11 @@ func newRunner(c *checked, cfg Config) (r *runner, err error) {
 		r.drift = make([]driftMeter, len(p.Graph.Outputs))
 	}
 	return r, nil
+}
+
+// compares reports whether a backend is held against the reference.
+func (r *runner) compares() bool {
+	return r.cfg.Backend.Name != "" && r.cfg.Backend.Name != program.Reference.Name
 }
 
 // newTallies makes the counters of one sample, or of all.

@@ -144,6 +144,7 @@ var modes = fixed(qwb.ModeFloat, qwb.ModeSim, qwb.ModeInt8)
 type Verify struct {
 	qwb.VerifyOptions
 	HTML string
+	Cut  Cut
 	JSON bool
 }
 
@@ -163,7 +164,7 @@ func (o *Verify) Table(c *qwb.Catalog) Table {
 				Help: "write repeated parts of the program to this `DIR`: each pattern as a program of its own with test vectors"},
 			{Name: "html", At: &o.HTML, Help: "write the report as one HTML file"},
 		},
-		Backend(c, &o.Backend, "backend that runs the integer program: "), Threads(&o.Threads, &o.Data.Threads),
+		Backend(c, &o.Backend, "backend that runs the integer program: "), Parts(&o.Cut, "o"), Threads(&o.Threads, &o.Data.Threads),
 		Budget(&o.Data.Budget), JSON(&o.JSON))
 }
 

@@ -2,7 +2,9 @@
 package verify
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +12,7 @@ import (
 	"qwb/analysis/verify"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/internal/shard"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
@@ -94,9 +97,12 @@ func Run(ctx context.Context, j *open.Job, o Options) (*analysis.Verification, e
 		return nil, err
 	}
 	if len(o.Against) > 0 {
+		if shard.In(ctx) != nil {
+			return nil, fault.Usagef("verify --against is of one input and has no parts")
+		}
 		return verifyAgainst(ctx, j, p, profile, o)
 	}
-	if err := open.Here(backend); err != nil {
+	if err := open.Here(backend); err != nil && !shard.In(ctx).IsMerge() {
 		return nil, err
 	}
 	if o.Dump != "" || o.Patterns != "" { // which hold the whole program
@@ -150,10 +156,15 @@ func verifyPlan(ctx context.Context, j *open.Job, p *planning.Planned, program *
 	tick, finish := j.Progress("verify", set.Len()*len(program.Steps))
 	defer finish()
 	elapsed := j.Stopwatch()
-	samples := &hashed{Iterator: OwnStates(j, set.Iterator(), program, o.Threads)}
-	v, err := verify.Run(ctx, samples, verify.Config{Set: p.Set, Program: program, Backend: backend, Simulator: s,
-		Threads: o.Threads, Memory: o.Budget, Progress: tick, Sums: sums})
-	if err != nil {
+	it, deal := samples.Dealt(ctx, set)
+	read := &hashed{Iterator: OwnStates(j, it, program, o.Threads)}
+	v, err := verify.Run(ctx, read, verify.Config{Set: p.Set, Program: program, Backend: backend, Simulator: s,
+		Threads: o.Threads, Memory: o.Budget, Progress: tick, Sums: sums, Deal: deal})
+	if err != nil && !errors.Is(err, shard.ErrDone) {
+		return nil, err
+	}
+	hashes, hashErr := shard.All(deal.Run, "hashes", read.hashes)
+	if err = cmp.Or(hashErr, err); err != nil {
 		return nil, err
 	}
 	if v.Suspect {
@@ -162,7 +173,7 @@ func verifyPlan(ctx context.Context, j *open.Job, p *planning.Planned, program *
 		}
 	}
 	v.Seconds, v.EngineKnown = elapsed(), engineKnown(p, v.Profile)
-	v.Data, v.DataHash, v.Whole = plan.RealData, plan.DataHash(samples.hashes), whole
+	v.Data, v.DataHash, v.Whole = plan.RealData, plan.DataHash(hashes), whole
 	if slices.ContainsFunc(p.Data(o).Paths, open.IsSynthetic) {
 		v.Data = plan.SyntheticData
 	}
