@@ -6,6 +6,8 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 )
 
 // moment says how an operator's output on one sample differs from the float one, e = quantized - float: by channel the sum of e, how many
@@ -20,8 +22,8 @@ type moment struct {
 // tiny keeps outputs that are zero from making a ratio infinite.
 const tiny = 1e-7
 
-// momentOf compares two outputs of one shape, whose channels lie along axis (-1: the last). Elements are added in the order they lie in
-// memory; tensors of different layouts are compared row-major.
+// momentOf compares two outputs of one shape, whose channels lie along axis (-1: the last). The sums of a channel are added in the order
+// in which its elements lie in memory, squares in that of ref.Compare; tensors of different layouts are compared row-major.
 func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 	if !slices.Equal(q.Shape, f.Shape) || q.DType != tensor.Float32 || f.DType != tensor.Float32 {
 		return moment{}, fmt.Errorf("the quantized output is %s, the float one %s", q.Type(), f.Type())
@@ -36,44 +38,25 @@ func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 	outer, n, inner := q.Blocks(axis)
 	m := moment{sums: make([]float64, n), count: outer * inner}
 	x, y := q.F32(), f.F32()
+	m.errors, m.squares, _, _ = kernels.Select(cpu.Detect()).Compare(x, y)
 	if inner == 1 {
 		for ; len(x) > 0; x, y = x[n:], y[n:] {
-			m.row(x[:n], y[:n])
+			for c, v := range x[:n] {
+				m.sums[c] += float64(v) - float64(y[c])
+			}
 		}
 		return m, nil
 	}
-	for o := range outer {
+	for ; len(x) > 0; x, y = x[n*inner:], y[n*inner:] {
 		for c := range n {
-			m.run(c, x[(o*n+c)*inner:][:inner], y[(o*n+c)*inner:][:inner])
+			sum, at := 0.0, y[c*inner:]
+			for i, v := range x[c*inner:][:inner] {
+				sum += float64(v) - float64(at[i])
+			}
+			m.sums[c] += sum
 		}
 	}
 	return m, nil
-}
-
-// row adds one element of every channel.
-func (m *moment) row(x, y []float32) {
-	for c, v := range x {
-		f := float64(y[c])
-		e := float64(v) - f
-		m.sums[c] += e
-		m.errors += float64(e * e)
-		m.squares += float64(f * f)
-	}
-}
-
-// run adds elements of one channel.
-func (m *moment) run(c int, x, y []float32) {
-	var sum, errors, squares float64
-	for i, v := range x {
-		f := float64(y[i])
-		e := float64(v) - f
-		sum += e
-		errors += float64(e * e)
-		squares += float64(f * f)
-	}
-	m.sums[c] += sum
-	m.errors += errors
-	m.squares += squares
 }
 
 // shifted is the moment after delta is added to every element, by channel: that changes the sum of squared errors of a channel by

@@ -159,42 +159,42 @@ func TypeString(d DType, shape []int) string {
 
 // Clone returns a deep copy with the same layout.
 func (t *Tensor) Clone() *Tensor {
-	c := &Tensor{DType: t.DType, Layout: t.Layout, Shape: append([]int(nil), t.Shape...), Data: MakeData(t.DType, t.Len())}
-	copyData(c.Data, t.Data)
-	return c
+	return &Tensor{DType: t.DType, Layout: t.Layout, Shape: slices.Clone(t.Shape), Data: cloneData(t.Data)}
 }
 
-func copyData(dst, src any) {
-	switch s := src.(type) {
+// cloneData copies elements into memory that is not cleared before; nil is nil.
+func cloneData(data any) any {
+	switch s := data.(type) {
 	case []float32:
-		copy(dst.([]float32), s)
+		return slices.Clone(s)
 	case []float64:
-		copy(dst.([]float64), s)
+		return slices.Clone(s)
 	case []int8:
-		copy(dst.([]int8), s)
+		return slices.Clone(s)
 	case []int16:
-		copy(dst.([]int16), s)
+		return slices.Clone(s)
 	case []int32:
-		copy(dst.([]int32), s)
+		return slices.Clone(s)
 	case []int64:
-		copy(dst.([]int64), s)
+		return slices.Clone(s)
 	case []uint8:
-		copy(dst.([]uint8), s)
+		return slices.Clone(s)
 	case []uint16:
-		copy(dst.([]uint16), s)
+		return slices.Clone(s)
 	case []uint32:
-		copy(dst.([]uint32), s)
+		return slices.Clone(s)
 	case []uint64:
-		copy(dst.([]uint64), s)
+		return slices.Clone(s)
 	case []bool:
-		copy(dst.([]bool), s)
+		return slices.Clone(s)
 	case []string:
-		copy(dst.([]string), s)
+		return slices.Clone(s)
 	case []complex64:
-		copy(dst.([]complex64), s)
+		return slices.Clone(s)
 	case []complex128:
-		copy(dst.([]complex128), s)
+		return slices.Clone(s)
 	}
+	return nil
 }
 
 // Equal reports whether a and b have the same type, shape, layout and bit-identical elements (NaN equals the same NaN,
