@@ -76,9 +76,11 @@ func (r *run) forward() []float32 {
 		if r.err != nil {
 			return nil
 		}
+		r.heads(q, m.Tensor(checkpoint.QueryNorm, l))
+		r.heads(k, m.Tensor(checkpoint.KeyNorm, l))
 		r.turn(q)
 		r.turn(k)
-		r.add(x, r.product(m.Tensor(checkpoint.Output, l), r.attention(q, k, v)))
+		r.add(x, r.biased(r.product(m.Tensor(checkpoint.Output, l), r.attention(q, k, v)), m.Tensor(checkpoint.OutputBias, l)))
 
 		normal = r.normalize(x, m.Tensor(checkpoint.FeedNorm, l))
 		gate, up := r.product(m.Tensor(checkpoint.Gate, l), normal), r.product(m.Tensor(checkpoint.Up, l), normal)
@@ -99,6 +101,13 @@ func (r *run) normalize(x []float32, scale *checkpoint.Tensor) []float32 {
 	out := make([]float32, len(x))
 	r.o.Table.RMSNorm(r.o.Parallel, out, x, scale.All(), r.m.Dim, float64(r.m.NormEps))
 	return out
+}
+
+// heads normalizes every head; nil changes nothing.
+func (r *run) heads(x []float32, scale *checkpoint.Tensor) {
+	if scale != nil {
+		r.o.Table.RMSNorm(r.o.Parallel, x, x, scale.All(), r.m.HeadDim, float64(r.m.NormEps))
+	}
 }
 
 // biased adds a vector to every row; nil adds nothing.

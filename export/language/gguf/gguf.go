@@ -54,8 +54,14 @@ func Format() weights.Format {
 
 func open(path string, _ *checkpoint.Config) (*checkpoint.Model, error) { return checkpoint.Open(path) }
 
-// pairings are the orders of the rows of queries and keys that llama.cpp expects by architecture.
-var pairings = map[checkpoint.Family]checkpoint.Pairing{checkpoint.Llama: checkpoint.Interleaved, checkpoint.Qwen2: checkpoint.Halves}
+// families are the architectures of GGUF, with the orders of the rows of queries and keys that llama.cpp expects. Its llama is Mistral too.
+var families = map[checkpoint.Family]struct {
+	arch    checkpoint.Family
+	pairing checkpoint.Pairing
+}{
+	checkpoint.Llama: {checkpoint.Llama, checkpoint.Interleaved}, checkpoint.Mistral: {checkpoint.Llama, checkpoint.Interleaved},
+	checkpoint.Qwen2: {checkpoint.Qwen2, checkpoint.Halves}, checkpoint.Qwen3: {checkpoint.Qwen3, checkpoint.Halves},
+}
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	form := forms[0]
@@ -68,7 +74,7 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 		return nil, fmt.Errorf("export: groups of %d elements: those of GGUF have %d", o.Group, blockSize)
 	}
 	f := &weights.File{Source: m, Config: m.Config}
-	f.Config.Pairing = pairings[m.Family]
+	f.Config.Family, f.Config.Pairing = families[m.Family].arch, families[m.Family].pairing
 	if err := holds(&m.Config); err != nil {
 		return nil, err
 	}

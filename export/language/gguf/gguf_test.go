@@ -136,3 +136,26 @@ func TestWeightsThatDoNotFit(t *testing.T) {
 		assert.ErrorContains(t, err, "up of layer 1")
 	}
 }
+
+// TestFamilies: what llama.cpp has a name for is written and read; other families are refused.
+func TestFamilies(t *testing.T) {
+	for _, family := range []checkpoint.Family{checkpoint.Qwen3, checkpoint.Llama, checkpoint.Mistral} {
+		c := weightstest.Llama()
+		c.Family, c.Pairing = family, checkpoint.Halves
+		c.HeadNorm, c.Bias, c.OutputBias = family == checkpoint.Qwen3, family != checkpoint.Mistral, family == checkpoint.Llama
+		_, back, found := weightstest.RoundTrip(t, gguf.Format(), weightstest.Model(t, c, 7), weights.Options{Matrices: "f32"})
+		assert.Equal(t, c.Switches, back.Switches)
+		assert.Zero(t, found.LargestError)
+	}
+	for want, change := range map[string]func(c *checkpoint.Config){
+		"GGUF of the phi3 family is not written": func(c *checkpoint.Config) { c.Family = checkpoint.Phi3 },
+		"attention in windows has no place in GGUF's llama": func(c *checkpoint.Config) {
+			c.Family, c.Windows = checkpoint.Mistral, []int{4, 4}
+		},
+	} {
+		c := weightstest.Llama()
+		change(&c)
+		_, err := gguf.Format().Layout(weightstest.Model(t, c, 7), weights.Options{})
+		assert.ErrorContains(t, err, want)
+	}
+}

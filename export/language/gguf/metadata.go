@@ -58,6 +58,12 @@ func metadata(c *checkpoint.Config, form form, tokenizer map[string]any) ([]pair
 
 // holds reports what the metadata cannot say.
 func holds(c *checkpoint.Config) error {
+	if _, ok := families[c.Family]; !ok {
+		return fmt.Errorf("export: GGUF of the %s family is not written", c.Family)
+	}
+	if c.Windows != nil {
+		return fmt.Errorf("export: attention in windows has no place in GGUF's %s", families[c.Family].arch)
+	}
 	if float64(float32(c.RopeTheta)) != c.RopeTheta {
 		return fmt.Errorf("export: GGUF holds the base of rotary embedding as float32, which %v is not", c.RopeTheta)
 	}

@@ -42,6 +42,9 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 			return nil, err
 		}
 	}
+	if err := (weights.Limits{Biases: true, Scaling: true, HeadDim: true}).Check(&m.Config, "mllm"); err != nil {
+		return nil, err
+	}
 	f := &weights.File{Source: m, Config: m.Config}
 	f.Config.Pairing, f.Config.Tied = checkpoint.Halves, false
 	f.Warn(fmt.Sprintf("the file holds weights alone: mllm has to be told dim %d, hidden %d, %d layers, %d heads, %d of keys and values, "+

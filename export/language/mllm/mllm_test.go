@@ -74,6 +74,10 @@ func TestWhatMllmCannotHold(t *testing.T) {
 	c.Hidden = 100
 	_, err := mllm.Format().Layout(weightstest.Model(t, c, 1), weights.Options{})
 	assert.ErrorContains(t, err, "those of down have 100")
+	c = weightstest.Llama()
+	c.Family, c.HeadNorm = checkpoint.Qwen3, true
+	_, err = mllm.Format().Layout(weightstest.Model(t, c, 1), weights.Options{})
+	assert.ErrorContains(t, err, "what the qwen3 family has beside Llama's parts")
 	_, err = mllm.Format().Layout(weightstest.Model(t, weightstest.Llama(), 1), weights.Options{Group: 16})
 	assert.ErrorContains(t, err, "those of mllm have 32")
 }

@@ -14,6 +14,7 @@ type Limits struct {
 	Theta    float64            // the only base of rotary embedding; 0: any
 	Pairing  checkpoint.Pairing // of the rows of query and key
 	Biases   bool               // of query, key and value
+	Switches bool               // norms of heads and a bias of the output of attention
 	Scaling  bool               // of rotary frequencies
 	HeadDim  bool               // heads of another size than Dim / Heads
 	OneHead  bool               // only as many heads of keys and values as of queries
@@ -28,7 +29,8 @@ func (l Limits) Check(c *checkpoint.Config, format string) error {
 			lost = append(lost, fmt.Sprintf(text, args...))
 		}
 	}
-	add(c.Family != checkpoint.Llama && !l.Biases, "the biases of query, key and value of the %s family", c.Family)
+	add(c.Biased() && !l.Biases, "the biases of query, key and value of the %s family", c.Family)
+	add(!c.Plain() && !l.Switches, "what the %s family has beside Llama's parts", c.Family)
 	add(l.NormEps != 0 && c.NormEps != l.NormEps, "an epsilon of the norms of %g, only %g", c.NormEps, l.NormEps)
 	add(l.Theta != 0 && c.RopeTheta != l.Theta, "a base of rotary embedding of %g, only %g", c.RopeTheta, l.Theta)
 	add(c.Scaling != nil && !l.Scaling, "scaled rotary frequencies")
@@ -64,7 +66,7 @@ func (f *File) Item(role checkpoint.Role, layer int, e Encoding) Item {
 		it.Encoding = Float
 	}
 	switch role {
-	case checkpoint.Query, checkpoint.Key, checkpoint.QueryBias, checkpoint.KeyBias:
+	case checkpoint.Query, checkpoint.Key, checkpoint.QueryBias, checkpoint.KeyBias, checkpoint.QueryNorm, checkpoint.KeyNorm:
 		it.Row = paired(f.Source.Pairing, f.Config.Pairing, f.Config.HeadDim)
 	}
 	return it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 
 	"qwb/export"
 	"qwb/graph/language/checkpoint"
@@ -64,6 +65,9 @@ func sameShape(want, got *checkpoint.Config) error {
 	of := func(c *checkpoint.Config) shape {
 		return shape{c.Family, c.Dim, c.Hidden, c.Layers, c.Heads, c.KVHeads, c.HeadDim, c.Vocab, c.Context, c.NormEps, c.RopeTheta,
 			c.Pairing, c.Tied}
+	}
+	if w, g := want.Switches, got.Switches; !reflect.DeepEqual(w, g) {
+		return fmt.Errorf("%+v instead of %+v", g, w)
 	}
 	if w, g := of(want), of(got); w != g {
 		return fmt.Errorf("%+v instead of %+v", g, w)

@@ -5,14 +5,6 @@ import (
 	"math"
 )
 
-// Family says which details the architecture has beyond what Config holds as numbers.
-type Family string
-
-const (
-	Llama Family = "llama" // no biases
-	Qwen2 Family = "qwen2" // query, key and value have biases
-)
-
 // Pairing says which elements of a head rotary embedding turns together.
 type Pairing uint8
 
@@ -28,7 +20,7 @@ func (p Pairing) String() string {
 	return "interleaved"
 }
 
-// Config is the shape of a model. Its parts, for one token's vector x of Dim elements, are
+// Config is the shape of a model. Its parts, for one token's vector x of Dim elements, are, but for Switches,
 //
 //	x += Output * attention(RMSNorm(x)), with Heads query heads and KVHeads heads of keys and values, HeadDim each
 //	x += Down * (silu(Gate * RMSNorm(x)) * (Up * RMSNorm(x))), with Hidden elements in between
@@ -49,6 +41,8 @@ type Config struct {
 	RopeTheta float64      `json:"rope_theta"`
 	Pairing   Pairing      `json:"pairing"` // of the rows of Query and Key
 	Scaling   *RopeScaling `json:"rope_scaling,omitempty"`
+
+	Switches
 
 	Tied bool  `json:"tied"` // the classifier is the embedding
 	BOS  int   `json:"bos"`  // id that begins a text
@@ -88,6 +82,17 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("the epsilon of the norms is %g", c.NormEps)
 	case !(c.RopeTheta > 0) || math.IsInf(c.RopeTheta, 0):
 		return fmt.Errorf("the base of rotary embedding is %g", c.RopeTheta)
+	}
+	if c.Windows != nil && len(c.Windows) != c.Layers {
+		return fmt.Errorf("windows of %d layers, there are %d", len(c.Windows), c.Layers)
+	}
+	for l, w := range c.Windows {
+		if w < 0 {
+			return fmt.Errorf("the window of layer %d is %d", l, w)
+		}
+	}
+	if s := c.EmbedScale; s-s != 0 || s < 0 {
+		return fmt.Errorf("the embedding is multiplied with %g", s)
 	}
 	return c.Scaling.validate(c.HeadDim / 2)
 }

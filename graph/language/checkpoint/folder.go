@@ -181,6 +181,12 @@ var safeTypes = map[string]Type{"F32": F32, "F16": F16, "BF16": BF16}
 // addArrays gives the arrays their places in the model.
 func (m *Model) addArrays(arrays []SafeArray) error {
 	for _, a := range arrays {
+		if parts := hfNames.parts(&m.Config, a.Name); parts != nil {
+			if err := m.addJoined(a, parts); err != nil {
+				return err
+			}
+			continue
+		}
 		p, ok, err := hfNames.find(&m.Config, a.Name)
 		if err != nil {
 			return err
@@ -208,6 +214,32 @@ func (m *Model) addArrays(arrays []SafeArray) error {
 		if err := m.add(t); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// addJoined cuts a matrix into those that stand in it, one below the other.
+func (m *Model) addJoined(a SafeArray, parts []Part) error {
+	rows := 0
+	for _, p := range parts {
+		n, _ := m.Shape(p.Role)
+		rows += n
+	}
+	kind, ok := safeTypes[a.DType]
+	if !ok {
+		return fmt.Errorf("tensor %q is stored as %s; F32, F16 and BF16 are read", a.Name, a.DType)
+	}
+	if len(a.Shape) != 2 || a.Shape[0] != rows || a.Shape[1] != m.Dim {
+		return fmt.Errorf("tensor %q has the shape %v, the configuration says [%d,%d]", a.Name, a.Shape, rows, m.Dim)
+	}
+	data := a.Data
+	for _, p := range parts {
+		n, cols := m.Shape(p.Role)
+		size := kind.bytes(n * cols)
+		if err := m.add(&Tensor{Part: p, Name: a.Name, Rows: n, Cols: cols, Type: kind, data: data[:size:size]}); err != nil {
+			return err
+		}
+		data = data[size:]
 	}
 	return nil
 }

@@ -139,11 +139,12 @@ func TestBadConfigurations(t *testing.T) {
 		want string
 		set  map[string]any
 	}{
-		{"unknown architecture MistralForCausalLM", map[string]any{"architectures": []string{"MistralForCausalLM"}}},
+		{`unknown architecture MixtralForCausalLM (model_type "llama"), which differs by experts; known are LlamaForCausalLM, Mistral`,
+			map[string]any{"architectures": []string{"MixtralForCausalLM"}}},
 		{`unknown architecture  (model_type "gpt2")`, map[string]any{"architectures": nil, "model_type": "gpt2"}},
 		{`hidden_act is "gelu"`, map[string]any{"hidden_act": "gelu"}},
 		{"mlp_bias", map[string]any{"mlp_bias": true}},
-		{"attention_bias", map[string]any{"attention_bias": true}},
+		{"attention_bias", map[string]any{"attention_bias": true, "architectures": []string{"MistralForCausalLM"}}},
 		{`rope_scaling of type "longrope"`, map[string]any{"rope_scaling": map[string]any{"rope_type": "longrope", "factor": 4}}},
 		{`change with the length`, map[string]any{"rope_scaling": map[string]any{"rope_type": "dynamic", "factor": 4}}},
 		{`with mscale`, map[string]any{"rope_scaling": map[string]any{"rope_type": "yarn", "factor": 4, "mscale": 1}}},
@@ -151,7 +152,9 @@ func TestBadConfigurations(t *testing.T) {
 			"beta_slow": 2}}},
 		{"the factor is 0", map[string]any{"rope_scaling": map[string]any{"rope_type": "linear"}}},
 		{"low_freq_factor 0", map[string]any{"rope_scaling": map[string]any{"rope_type": "llama3", "factor": 4}}},
-		{"last 16 positions", qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16})},
+		{"layer_types has 1 entries for 2", qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16, "layer_types": []string{"x"}})},
+		{`type "chunked_attention"`, qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16,
+			"layer_types": []string{"full_attention", "chunked_attention"}})},
 		{"partial_rotary_factor 0.5", map[string]any{"partial_rotary_factor": 0.5}},
 		{"quantized already", map[string]any{"quantization_config": map[string]any{"quant_method": "gptq"}}},
 		{"bos_token_id 48 is outside", map[string]any{"bos_token_id": 48}},

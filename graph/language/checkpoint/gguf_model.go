@@ -12,13 +12,14 @@ func isGGUF(b []byte) bool {
 }
 
 // ggufFamilies are the values of general.architecture that are read. The converter of llama.cpp reorders the rows of a Llama model's
-// queries and keys, so that pairs are neighbours; those of Qwen2 stay as they are.
+// queries and keys, so that pairs are neighbours; those of Qwen2 and Qwen3 stay as they are.
 var ggufFamilies = map[string]struct {
 	family  Family
 	pairing Pairing
 }{
 	"llama": {Llama, Interleaved},
 	"qwen2": {Qwen2, Halves},
+	"qwen3": {Qwen3, Halves},
 }
 
 func readGGUF(m *Model, b []byte) error {
@@ -134,7 +135,7 @@ func ggufConfig(meta map[string]any, tensors []ggufTensor) (Config, error) {
 	arch := k.text("general.architecture")
 	f, ok := ggufFamilies[arch]
 	if !ok {
-		return Config{}, fmt.Errorf("unknown architecture %q; llama and qwen2 are known", arch)
+		return Config{}, fmt.Errorf("unknown architecture %q; llama, qwen2 and qwen3 are known", arch)
 	}
 	c := Config{
 		Family: f.family, Pairing: f.pairing, Tied: true,
@@ -148,9 +149,10 @@ func ggufConfig(meta map[string]any, tensors []ggufTensor) (Config, error) {
 			c.EOS = append(c.EOS, k.number(key, 0))
 		}
 	}
-	if _, ok := meta["tokenizer.ggml.bos_token_id"]; !ok && c.Family == Qwen2 && len(c.EOS) > 0 {
-		c.BOS = c.EOS[0] // nothing begins a text of Qwen2; what separates texts stands there
+	if _, ok := meta["tokenizer.ggml.bos_token_id"]; !ok && c.Family != Llama && len(c.EOS) > 0 {
+		c.BOS = c.EOS[0] // nothing begins a text of Qwen; what separates texts stands there
 	}
+	c.HeadNorm = c.Family == Qwen3
 	c.KVHeads = k.number(arch+".attention.head_count_kv", c.Heads)
 	if c.Heads > 0 {
 		c.HeadDim = k.number(arch+".attention.key_length", c.Dim/c.Heads)
@@ -162,6 +164,10 @@ func ggufConfig(meta map[string]any, tensors []ggufTensor) (Config, error) {
 			c.Tied = false
 		case t.name == "token_embd.weight" && len(t.dims) == 2:
 			c.Vocab = t.dims[1]
+		case t.name == "blk.0.attn_q.bias":
+			c.Bias = c.Family != Qwen2 // whose family says so
+		case t.name == "blk.0.attn_output.bias":
+			c.OutputBias = true
 		case t.name == ggufFactors:
 			factors = t
 		}

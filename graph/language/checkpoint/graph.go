@@ -2,6 +2,7 @@ package checkpoint
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"qwb/graph"
@@ -40,7 +41,9 @@ type grapher struct {
 	positions   graph.ValueID // int64[batch,sequence]
 	cosine      graph.ValueID
 	sine        graph.ValueID
-	tokensFirst graph.ValueID // shape [-1, n] of vectors one after the other: 0, -1 of what has three dimensions
+	position    graph.ValueID         // int64[sequence]
+	masks       map[int]graph.ValueID // of windows, by their sizes: bool[sequence,sequence]
+	tokensFirst graph.ValueID         // shape [-1, n] of vectors one after the other: 0, -1 of what has three dimensions
 }
 
 func (b *grapher) build() {
@@ -52,6 +55,9 @@ func (b *grapher) build() {
 	b.prepare(ids)
 	flat := b.node("tokens", "Reshape", ids, b.ints("tokens.shape", -1))
 	x := b.node("embedding", "Gather", b.weight(Part{Embedding, -1}), flat)
+	if s := b.m.EmbedScale; s != 0 {
+		x = b.node("embedding.scaled", "Mul", x, b.g.AddConst("embedding.scale", tensor.FromF32([]float32{s})))
+	}
 	for l := range b.m.Layers {
 		x = b.layer(x, l)
 	}
@@ -69,6 +75,7 @@ func (b *grapher) prepare(ids graph.ValueID) {
 	length := b.node("sequence", "Gather", size, b.scalar("sequence.axis", 1))
 	positions := b.node("position", "Range", b.scalar("zero", 0), length, b.scalar("one", 1))
 	b.positions = b.node("positions", "Expand", positions, size)
+	b.position, b.masks = positions, map[int]graph.ValueID{}
 
 	freqs := c.Frequencies()
 	half := len(freqs)
@@ -89,19 +96,49 @@ func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
 	at := func(r Role) Part { return Part{r, l} }
 	name := func(s string) string { return fmt.Sprintf("layers.%d.%s", l, s) }
 	n := b.norm(x, at(AttentionNorm))
-	q := b.rotate(b.product(n, at(Query), QueryBias), name("query"), c.Heads)
-	k := b.rotate(b.product(n, at(Key), KeyBias), name("key"), c.KVHeads)
+	q := b.rotate(b.heads(b.product(n, at(Query), QueryBias), at(QueryNorm), c.QueryDim()), name("query"), c.Heads)
+	k := b.rotate(b.heads(b.product(n, at(Key), KeyBias), at(KeyNorm), c.KVDim()), name("key"), c.KVHeads)
 	v := b.node(name("value.batch"), "Reshape", b.product(n, at(Value), ValueBias), b.shape)
 	a := b.with(graph.Int("is_causal", 1), graph.Int("q_num_heads", int64(c.Heads)), graph.Int("kv_num_heads", int64(c.KVHeads))).
-		node(name("attention"), "Attention", q, k, v)
+		node(name("attention"), "Attention", append([]graph.ValueID{q, k, v}, b.mask(c.Window(l))...)...)
 	a = b.node(name("attention.tokens"), "Reshape", a, b.tokensFirst)
-	x = b.node(name("attention.add"), "Add", x, b.product(a, at(Output), numRoles))
+	x = b.node(name("attention.add"), "Add", x, b.product(a, at(Output), OutputBias))
 
 	n = b.norm(x, at(FeedNorm))
 	gate, up := b.product(n, at(Gate), numRoles), b.product(n, at(Up), numRoles)
-	s := b.node(name("swish"), "Mul", gate, b.node(name("sigmoid"), "Sigmoid", gate))
-	h := b.node(name("hidden"), "Mul", s, up)
+	h := b.node(name("hidden"), "Mul", b.activate(gate, name), up)
 	return b.node(name("feed.add"), "Add", x, b.product(h, at(Down), numRoles))
+}
+
+// activate is the activation of the gate.
+func (b *grapher) activate(gate graph.ValueID, name func(string) string) graph.ValueID {
+	if b.m.GELU {
+		return b.with(graph.Str("approximate", "tanh")).node(name("gelu"), "Gelu", gate)
+	}
+	return b.node(name("swish"), "Mul", gate, b.node(name("sigmoid"), "Sigmoid", gate))
+}
+
+// heads normalizes every head of x, which has width elements for each token, where the model does.
+func (b *grapher) heads(x graph.ValueID, p Part, width int) graph.ValueID {
+	if !b.m.HeadNorm {
+		return x
+	}
+	x = b.node(partName(p)+".heads", "Reshape", x, b.ints(partName(p)+".shape", -1, int64(b.m.HeadDim)))
+	return b.node(partName(p)+".tokens", "Reshape", b.norm(x, p), b.ints(partName(p)+".back", -1, int64(width)))
+}
+
+// mask is the further input of attention in a window: which positions each sees, later ones among them.
+func (b *grapher) mask(window int) []graph.ValueID {
+	if window == 0 {
+		return nil
+	}
+	if _, ok := b.masks[window]; !ok {
+		name := fmt.Sprintf("window.%d", window)
+		to := b.node(name+".to", "Unsqueeze", b.position, b.ints(name+".last", 1))
+		from := b.node(name+".from", "Unsqueeze", b.position, b.ints(name+".first", 0))
+		b.masks[window] = b.node(name, "Less", b.node(name+".back", "Sub", to, from), b.scalar(name+".size", int64(window)))
+	}
+	return []graph.ValueID{b.masks[window]}
 }
 
 // rotate gives queries or keys the dimensions of a batch and turns their pairs.
@@ -154,7 +191,17 @@ func (b *grapher) weight(p Part) graph.ValueID {
 	if t.Role.Vector() {
 		shape = shape[1:]
 	}
-	return b.g.AddConst(name, tensor.FromF32(t.Float32(), shape...))
+	x := t.Float32()
+	switch t.Role {
+	case AttentionNorm, FeedNorm, FinalNorm, QueryNorm, KeyNorm:
+		if b.m.UnitNorm {
+			x = slices.Clone(x)
+			for i := range x {
+				x[i]++
+			}
+		}
+	}
+	return b.g.AddConst(name, tensor.FromF32(x, shape...))
 }
 
 func (b *grapher) ints(name string, v ...int64) graph.ValueID {

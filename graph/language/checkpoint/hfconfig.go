@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// hfConfig is what config.json of Hugging Face says about a model of the Llama and Qwen2 families. Pointers tell what is absent, or
+// hfConfig is what config.json of Hugging Face says about a model of hfFamilies. Pointers tell what is absent, or
 // null, from zero.
 type hfConfig struct {
 	Architectures []string `json:"architectures"`
@@ -31,12 +31,14 @@ type hfConfig struct {
 	PartialRotary  *float64 `json:"partial_rotary_factor"`
 
 	Act           string          `json:"hidden_act"`
+	Activation    *string         `json:"hidden_activation"` // of Gemma: in place of hidden_act
 	Tied          *bool           `json:"tie_word_embeddings"`
 	AttentionBias bool            `json:"attention_bias"`
 	MLPBias       bool            `json:"mlp_bias"`
 	UseSliding    bool            `json:"use_sliding_window"`
 	Sliding       *int            `json:"sliding_window"`
 	MaxWindow     *int            `json:"max_window_layers"`
+	LayerTypes    []string        `json:"layer_types"`
 	UseMRope      bool            `json:"use_mrope"`
 	Quantization  json.RawMessage `json:"quantization_config"`
 	BOS           json.RawMessage `json:"bos_token_id"`
@@ -57,15 +59,7 @@ type hfRope struct {
 	MScale          *float64 `json:"mscale"`
 	MScaleAll       *float64 `json:"mscale_all_dim"`
 	Truncate        *bool    `json:"truncate"`
-}
-
-// hfFamilies are the architectures that are read, and what model_type calls them.
-var hfFamilies = []struct {
-	architecture, modelType string
-	family                  Family
-}{
-	{"LlamaForCausalLM", "llama", Llama},
-	{"Qwen2ForCausalLM", "qwen2", Qwen2},
+	Partial         *float64 `json:"partial_rotary_factor"`
 }
 
 // parseHFConfig turns config.json into a shape. tied tells whether the file says so, or says nothing.
@@ -74,30 +68,39 @@ func parseHFConfig(b []byte) (c Config, tied *bool, err error) {
 	if err := json.Unmarshal(b, &h); err != nil {
 		return c, nil, err
 	}
-	if c.Family, err = h.family(); err != nil {
+	f, err := h.family()
+	if err != nil {
 		return c, nil, err
 	}
-	if err := h.unsupported(c.Family); err != nil {
+	c.Family = f.family
+	if err := h.unsupported(f); err != nil {
 		return c, nil, err
 	}
 	c.Dim, c.Hidden, c.Layers, c.Heads, c.Vocab, c.Context = h.HiddenSize, h.IntermediateSize, h.Layers, h.Heads, h.VocabSize, h.MaxPositions
 	c.Pairing = Halves
 	c.KVHeads = valueOr(h.KVHeads, h.Heads)
-	if c.Heads > 0 {
-		c.HeadDim = valueOr(h.HeadDim, h.HiddenSize/h.Heads)
-		if h.HeadDim == nil && h.HiddenSize%h.Heads != 0 {
+	if c.HeadDim = valueOr(h.HeadDim, f.headDim); c.HeadDim == 0 && c.Heads > 0 {
+		c.HeadDim = h.HiddenSize / h.Heads
+		if h.HiddenSize%h.Heads != 0 {
 			return c, nil, fmt.Errorf("vectors of %d elements cannot be cut into %d heads", h.HiddenSize, h.Heads)
 		}
 	}
-	c.NormEps = float32(valueOr(h.NormEps, 1e-6))
+	c.NormEps = float32(valueOr(h.NormEps, f.eps))
 	if err := h.rope(&c); err != nil {
 		return c, nil, err
+	}
+	f.switches.apply(&c)
+	if err := h.windows(f, &c); err != nil {
+		return c, nil, err
+	}
+	if h.AttentionBias && (c.Family == Llama || c.Family == Qwen3) {
+		c.Bias, c.OutputBias = true, true
 	}
 	if err := c.Validate(); err != nil {
 		return c, nil, err
 	}
 	c.Tied = valueOr(h.Tied, false)
-	return c, h.Tied, h.ends(&c)
+	return c, h.Tied, h.ends(f, &c)
 }
 
 func valueOr[T any](p *T, otherwise T) T {
@@ -107,37 +110,104 @@ func valueOr[T any](p *T, otherwise T) T {
 	return *p
 }
 
-func (h *hfConfig) family() (Family, error) {
-	for _, f := range hfFamilies {
+func (h *hfConfig) family() (*hfFamily, error) {
+	for i := range hfFamilies {
+		f := &hfFamilies[i]
 		if slices.Contains(h.Architectures, f.architecture) || len(h.Architectures) == 0 && h.ModelType == f.modelType {
-			return f.family, nil
+			return f, nil
 		}
 	}
 	known := make([]string, len(hfFamilies))
 	for i, f := range hfFamilies {
 		known[i] = f.architecture
 	}
-	return "", fmt.Errorf("unknown architecture %s (model_type %q); known are %s", strings.Join(h.Architectures, ", "), h.ModelType,
-		strings.Join(known, " and "))
+	last := len(known) - 1
+	why := ""
+	if what := strangers[strings.Join(h.Architectures, "")]; what != "" {
+		why = ", which differs by " + what
+	}
+	return nil, fmt.Errorf("unknown architecture %s (model_type %q)%s; known are %s", strings.Join(h.Architectures, ", "), h.ModelType,
+		why, strings.Join(known[:last], ", ")+" and "+known[last])
+}
+
+// strangers are what known architectures have that is not computed here.
+var strangers = map[string]string{
+	"Gemma2ForCausalLM":     "norms behind attention and feed-forward part, and limits of scores and logits",
+	"Gemma3ForCausalLM":     "norms behind attention and feed-forward part, and two bases of rotary embedding",
+	"MixtralForCausalLM":    "experts",
+	"Qwen2MoeForCausalLM":   "experts",
+	"Qwen3MoeForCausalLM":   "experts",
+	"Olmo2ForCausalLM":      "norms behind attention and feed-forward part, and norms of all heads together",
+	"SmolLM3ForCausalLM":    "layers without rotary embedding",
+	"GraniteForCausalLM":    "factors of attention, residuals and logits",
+	"PhiForCausalLM":        "parallel parts, and rotary embedding of a part of each head",
+	"GPTNeoXForCausalLM":    "parallel parts, LayerNorm, and rotary embedding of a part of each head",
+	"GPT2LMHeadModel":       "learned positions and LayerNorm",
+	"StableLmForCausalLM":   "LayerNorm, and rotary embedding of a part of each head",
+	"FalconForCausalLM":     "parallel parts and LayerNorm",
+	"OPTForCausalLM":        "learned positions and LayerNorm",
+	"Starcoder2ForCausalLM": "LayerNorm and a feed-forward part of two matrices",
+	"CohereForCausalLM":     "parallel parts and LayerNorm",
 }
 
 // unsupported reports what would change the numbers and is not computed.
-func (h *hfConfig) unsupported(f Family) error {
+func (h *hfConfig) unsupported(f *hfFamily) error {
+	act := h.Act
+	if act == "swish" {
+		act = "silu"
+	}
+	if h.Activation != nil && f.family == Gemma {
+		act = *h.Activation
+	}
+	partial := h.PartialRotary
+	if h.RopeParameters != nil && h.RopeParameters.Partial != nil {
+		partial = h.RopeParameters.Partial
+	}
 	switch {
-	case h.Act != "" && h.Act != "silu" && h.Act != "swish":
-		return fmt.Errorf("the activation hidden_act is %q; only silu is known", h.Act)
+	case act != f.act && !(act == "" && f.act == "silu"):
+		return fmt.Errorf("the activation hidden_act is %q; only %s is known of %s", act, f.act, f.architecture)
 	case h.MLPBias:
 		return errors.New("mlp_bias: biases of the feed-forward part are not supported")
-	case h.AttentionBias && f == Llama:
-		return errors.New("attention_bias: biases of a Llama model's attention are not supported")
-	case h.UseSliding && h.Sliding != nil && (h.MaxWindow == nil || *h.MaxWindow < h.Layers) && *h.Sliding < h.MaxPositions:
-		return fmt.Errorf("use_sliding_window: attention to the last %d positions only is not supported", *h.Sliding)
+	case h.AttentionBias && f.family != Llama && f.family != Qwen2 && f.family != Qwen3:
+		return fmt.Errorf("attention_bias: biases of the attention of %s are not supported", f.architecture)
 	case h.UseMRope:
 		return errors.New("use_mrope: rotary embedding in several dimensions is not supported")
-	case valueOr(h.PartialRotary, 1) != 1:
-		return fmt.Errorf("partial_rotary_factor %g: rotary embedding of a part of each head is not supported", *h.PartialRotary)
+	case valueOr(partial, 1) != 1:
+		return fmt.Errorf("partial_rotary_factor %g: rotary embedding of a part of each head is not supported", *partial)
 	case len(h.Quantization) > 0 && string(h.Quantization) != "null":
 		return errors.New("quantization_config: the weights are quantized already; take the checkpoint that they were made from")
+	}
+	return nil
+}
+
+// windows reads which layers see a window of positions. One that is as long as the context changes nothing.
+func (h *hfConfig) windows(f *hfFamily, c *Config) error {
+	w := valueOr(h.Sliding, 0)
+	qwen := f.family == Qwen2 || f.family == Qwen3
+	if !f.window || w <= 0 || w >= c.Context || qwen && !h.UseSliding {
+		return nil
+	}
+	if h.LayerTypes != nil && len(h.LayerTypes) != c.Layers {
+		return fmt.Errorf("layer_types has %d entries for %d layers", len(h.LayerTypes), c.Layers)
+	}
+	if c.Layers > 1<<12 {
+		return nil // Validate says so
+	}
+	list := make([]int, max(c.Layers, 0))
+	for l := range list {
+		kind := "sliding_attention"
+		if h.LayerTypes != nil {
+			kind = h.LayerTypes[l]
+		} else if qwen && l < valueOr(h.MaxWindow, 0) {
+			kind = "full_attention"
+		}
+		switch kind {
+		case "sliding_attention":
+			list[l], c.Windows = w, list
+		case "full_attention":
+		default:
+			return fmt.Errorf("layer_types: attention of type %q is not supported", kind)
+		}
 	}
 	return nil
 }
@@ -193,7 +263,7 @@ func (h *hfConfig) yarn(r *hfRope, c *Config) error {
 }
 
 // ends reads the ids that begin and end a text. Without one that begins it, that which ends it stands there.
-func (h *hfConfig) ends(c *Config) error {
+func (h *hfConfig) ends(f *hfFamily, c *Config) error {
 	bos, err := tokenIDs("bos_token_id", h.BOS)
 	if err != nil {
 		return err
@@ -204,8 +274,8 @@ func (h *hfConfig) ends(c *Config) error {
 	switch {
 	case len(bos) > 0:
 		c.BOS = bos[0]
-	case c.Family == Llama:
-		c.BOS = 1
+	case f.begin >= 0:
+		c.BOS = f.begin
 	case len(c.EOS) > 0:
 		c.BOS = c.EOS[0]
 	}

@@ -11,6 +11,8 @@ type naming struct {
 	layer string // in front of a layer's number
 	fixed map[string]Role
 	inner map[string]Role // behind the number and a dot
+	// joined are matrices that stand one below the other in one tensor.
+	joined map[string][]Role
 	// ignored parts hold what is computed anew.
 	ignored []string
 }
@@ -22,8 +24,10 @@ var hfNames = naming{
 		"input_layernorm.weight": AttentionNorm, "post_attention_layernorm.weight": FeedNorm,
 		"self_attn.q_proj.weight": Query, "self_attn.k_proj.weight": Key, "self_attn.v_proj.weight": Value, "self_attn.o_proj.weight": Output,
 		"self_attn.q_proj.bias": QueryBias, "self_attn.k_proj.bias": KeyBias, "self_attn.v_proj.bias": ValueBias,
+		"self_attn.o_proj.bias": OutputBias, "self_attn.q_norm.weight": QueryNorm, "self_attn.k_norm.weight": KeyNorm,
 		"mlp.gate_proj.weight": Gate, "mlp.up_proj.weight": Up, "mlp.down_proj.weight": Down,
 	},
+	joined:  map[string][]Role{"self_attn.qkv_proj.weight": {Query, Key, Value}, "mlp.gate_up_proj.weight": {Gate, Up}},
 	ignored: []string{"self_attn.rotary_emb.inv_freq"},
 }
 
@@ -34,6 +38,7 @@ var ggufNames = naming{
 		"attn_norm.weight": AttentionNorm, "ffn_norm.weight": FeedNorm,
 		"attn_q.weight": Query, "attn_k.weight": Key, "attn_v.weight": Value, "attn_output.weight": Output,
 		"attn_q.bias": QueryBias, "attn_k.bias": KeyBias, "attn_v.bias": ValueBias,
+		"attn_output.bias": OutputBias, "attn_q_norm.weight": QueryNorm, "attn_k_norm.weight": KeyNorm,
 		"ffn_gate.weight": Gate, "ffn_up.weight": Up, "ffn_down.weight": Down,
 	},
 	ignored: []string{"attn_rot_embd"},
@@ -88,6 +93,21 @@ func (n *naming) find(c *Config, name string) (p Part, ok bool, err error) {
 		}
 	}
 	return p, false, fmt.Errorf("tensor %q is not part of a %s model as it is known here", name, c.Family)
+}
+
+// parts are those of a tensor that holds several, nil of one that does not.
+func (n *naming) parts(c *Config, name string) []Part {
+	rest, inLayer := strings.CutPrefix(name, n.layer)
+	number, inner, _ := strings.Cut(rest, ".")
+	layer, bad := strconv.ParseUint(number, 10, 31)
+	if !inLayer || bad != nil || int(layer) >= c.Layers || c.Family != Phi3 {
+		return nil
+	}
+	var list []Part
+	for _, r := range n.joined[inner] {
+		list = append(list, Part{r, int(layer)})
+	}
+	return list
 }
 
 // quiet reports whether a tensor that is left out needs no warning.

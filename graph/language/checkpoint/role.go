@@ -1,6 +1,9 @@
 package checkpoint
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Role is what a matrix or vector does in a model.
 type Role uint8
@@ -21,12 +24,16 @@ const (
 	Down                      // Dim x Hidden
 	FinalNorm                 // Dim
 	Classifier                // Vocab x Dim; there is none where it is tied
+	QueryNorm                 // HeadDim, of every head
+	KeyNorm                   // HeadDim, of every head
+	OutputBias                // Dim
 	numRoles
 )
 
 var roleNames = [numRoles]string{
 	"embedding", "attention norm", "query", "query bias", "key", "key bias", "value", "value bias", "output",
 	"feed-forward norm", "gate", "up", "down", "final norm", "classifier",
+	"query norm", "key norm", "output bias",
 }
 
 func (r Role) String() string {
@@ -52,7 +59,7 @@ func (p Part) String() string {
 // Vector reports whether the role is a vector (a norm or a bias): those are never quantized.
 func (r Role) Vector() bool {
 	switch r {
-	case AttentionNorm, FeedNorm, FinalNorm, QueryBias, KeyBias, ValueBias:
+	case AttentionNorm, FeedNorm, FinalNorm, QueryBias, KeyBias, ValueBias, QueryNorm, KeyNorm, OutputBias:
 		return true
 	}
 	return false
@@ -60,10 +67,19 @@ func (r Role) Vector() bool {
 
 // layerRoles are the roles within a layer in the order of computation.
 func (c *Config) layerRoles() []Role {
-	if c.Family == Qwen2 {
-		return []Role{AttentionNorm, Query, QueryBias, Key, KeyBias, Value, ValueBias, Output, FeedNorm, Gate, Up, Down}
-	}
-	return []Role{AttentionNorm, Query, Key, Value, Output, FeedNorm, Gate, Up, Down}
+	all := []Role{AttentionNorm, Query, QueryBias, QueryNorm, Key, KeyBias, KeyNorm, Value, ValueBias, Output, OutputBias, FeedNorm, Gate, Up,
+		Down}
+	return slices.DeleteFunc(all, func(r Role) bool {
+		switch r {
+		case QueryBias, KeyBias, ValueBias:
+			return !c.Biased()
+		case QueryNorm, KeyNorm:
+			return !c.HeadNorm
+		case OutputBias:
+			return !c.OutputBias
+		}
+		return false
+	})
 }
 
 // Parts lists everything a model of this shape consists of, in the order of computation.
@@ -100,6 +116,8 @@ func (c *Config) Shape(r Role) (rows, cols int) {
 		return 1, c.QueryDim()
 	case KeyBias, ValueBias:
 		return 1, c.KVDim()
+	case QueryNorm, KeyNorm:
+		return 1, c.HeadDim
 	}
 	return 1, c.Dim
 }

@@ -57,13 +57,22 @@ func (e *Engine) attendPiece(piece int) {
 	}
 }
 
-// attendHead computes softmax(keys * q / sqrt(len(q))) * values for the first n positions. The sums are added one after the other:
+// attendHead computes softmax(keys * q / sqrt(len(q))) * values for the first n positions, or the last ones of them in a window. The sums are added one after the other:
 // over the elements of a head, then over positions.
 func (e *Engine) attendHead(dst, q, keys, values []float32, n int, w *attentionWorker) {
+	hidden := 0 // positions in front of the window
+	if window := e.Window(e.s.attention.layer); window > 0 && window < n {
+		first := (n - window) / keyBlock * keyBlock
+		keys, values = keys[first*len(q):], values[first*blocks(len(q)):]
+		hidden, n = n-window-first, n-first
+	}
 	scores := grow(&w.scores, blocks(n))
 	e.table.Combine(scores, q, keys, keyBlock, keyBlock*len(q))
 	scores = scores[:n]
 	e.table.MulScalar(scores, scores, e.s.attention.scale)
+	for i := range hidden {
+		scores[i] = float32(math.Inf(-1))
+	}
 	e.table.Softmax(nil, scores, scores, n)
 	sum := grow(&w.sum, blocks(len(q)))
 	e.table.Combine(sum, scores, values, len(sum), keyBlock)

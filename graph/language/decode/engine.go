@@ -46,11 +46,13 @@ type Engine struct {
 	device     DeviceModel // nil on the processor
 }
 
-// layer is the weights of one layer; biases are nil where there are none.
+// layer is the weights of one layer; biases and norms of heads are nil where there are none.
 type layer struct {
 	attentionNorm, feedNorm       []float32
 	query, key, value, output     *linear
 	queryBias, keyBias, valueBias []float32
+	outputBias                    []float32
+	queryNorm, keyNorm            []float32 // of every head
 	gate, up, down                *linear
 }
 
@@ -71,6 +73,9 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		if o.Reference || o.Sums != nil || o.Cache != CacheF32 {
 			return nil, errors.New("decode: the reference, the sums of products and rounded caches are the processor's")
 		}
+		if !m.Plain() {
+			return nil, fmt.Errorf("decode: models of the %s family with what theirs have beside Llama's parts run on the processor alone", m.Family)
+		}
 		if e.device, err = o.Device.OpenModel(&m.Config); err != nil {
 			return nil, fmt.Errorf("decode: %w", err)
 		}
@@ -79,15 +84,16 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 	e.layers = make([]layer, m.Layers)
 	for l := range e.layers {
 		e.layers[l] = layer{
-			attentionNorm: p.vector(checkpoint.AttentionNorm, l), feedNorm: p.vector(checkpoint.FeedNorm, l),
+			attentionNorm: p.norm(checkpoint.AttentionNorm, l), feedNorm: p.norm(checkpoint.FeedNorm, l),
+			queryNorm: p.norm(checkpoint.QueryNorm, l), keyNorm: p.norm(checkpoint.KeyNorm, l),
 			query: p.matrix(checkpoint.Query, l), queryBias: p.vector(checkpoint.QueryBias, l),
 			key: p.matrix(checkpoint.Key, l), keyBias: p.vector(checkpoint.KeyBias, l),
 			value: p.matrix(checkpoint.Value, l), valueBias: p.vector(checkpoint.ValueBias, l),
-			output: p.matrix(checkpoint.Output, l),
-			gate:   p.matrix(checkpoint.Gate, l), up: p.matrix(checkpoint.Up, l), down: p.matrix(checkpoint.Down, l),
+			output: p.matrix(checkpoint.Output, l), outputBias: p.vector(checkpoint.OutputBias, l),
+			gate: p.matrix(checkpoint.Gate, l), up: p.matrix(checkpoint.Up, l), down: p.matrix(checkpoint.Down, l),
 		}
 	}
-	e.finalNorm = p.vector(checkpoint.FinalNorm, -1)
+	e.finalNorm = p.norm(checkpoint.FinalNorm, -1)
 	if e.device == nil {
 		e.classifier, e.embed = p.ends()
 	} else if embedding := p.deviceEnds(); p.err == nil {

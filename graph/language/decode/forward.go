@@ -48,7 +48,10 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 		q.Cache.reserve(len(q.Tokens))
 		for t, id := range q.Tokens {
 			at[i] = place{q.Cache, q.Cache.length + t}
-			e.embed(x[i*c.Dim:][:c.Dim], id)
+			row := x[i*c.Dim:][:c.Dim]
+			if e.embed(row, id); c.EmbedScale != 0 {
+				e.table.MulScalar(row, row, c.EmbedScale)
+			}
 			i++
 		}
 		reach = max(reach, q.Cache.length+len(q.Tokens))
@@ -91,6 +94,8 @@ func (e *Engine) attend(l *layer, index, n int) {
 	addRows(q, l.queryBias)
 	addRows(k, l.keyBias)
 	addRows(v, l.valueBias)
+	e.normalizeHeads(q, l.queryNorm)
+	e.normalizeHeads(k, l.keyNorm)
 	for i, p := range s.at {
 		e.rotary.turn(q[i*c.QueryDim():][:c.QueryDim()], p.position)
 		e.rotary.turn(k[i*c.KVDim():][:c.KVDim()], p.position)
@@ -101,7 +106,15 @@ func (e *Engine) attend(l *layer, index, n int) {
 	}
 	e.attention(s.attended.reset(n, c.QueryDim()), q, index, n)
 	e.multiply(&s.attended, n, output{l.output, grow(&s.q, n*c.Dim)})
+	addRows(s.q, l.outputBias)
 	e.table.Add(s.x, s.x, s.q)
+}
+
+// normalizeHeads replaces heads by their RMSNorm; without gains it does nothing.
+func (e *Engine) normalizeHeads(x, scale []float32) {
+	if scale != nil {
+		e.table.RMSNorm(e.par, x, x, scale, e.HeadDim, float64(e.NormEps))
+	}
 }
 
 // feed adds the feed-forward part of a layer to the residual stream.
@@ -110,7 +123,11 @@ func (e *Engine) feed(l *layer, n int) {
 	e.normalize(&s.norm, s.x, l.feedNorm, n)
 	gate, up := grow(&s.gate, n*c.Hidden), grow(&s.up, n*c.Hidden)
 	e.multiply(&s.norm, n, output{l.gate, gate}, output{l.up, up})
-	e.table.Swish(gate, gate, 1)
+	if c.GELU {
+		e.table.GeluTanh(gate, gate)
+	} else {
+		e.table.Swish(gate, gate, 1)
+	}
 	e.table.Mul(s.hidden.reset(n, c.Hidden), gate, up)
 	e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
 	e.table.Add(s.x, s.x, s.q)

@@ -17,7 +17,7 @@ var tokenizerFiles = []string{"tokenizer.json", "tokenizer.model", "tokenizer.bi
 
 // OpenTokenizer opens the tokenizer of a model: the file at path or, where path is empty, what a GGUF checkpoint holds itself, else
 // tokenizer.json, tokenizer.model or tokenizer.bin beside the checkpoint. Its size must be the model's vocabulary. One exception: the
-// embedding of a Qwen2 model has up to a hundredth more rows than its tokenizer.json has tokens.
+// embedding of a Qwen model has up to a hundredth more rows than its tokenizer.json has tokens.
 func OpenTokenizer(path string, m *checkpoint.Model) (Tokenizer, error) {
 	name, padding := path, 0
 	var t Tokenizer
@@ -79,7 +79,7 @@ func readTokenizer(path string, m *checkpoint.Model) (t Tokenizer, padding int, 
 		}
 		return t, 0, err
 	}
-	if m.Family == checkpoint.Qwen2 {
+	if m.Family == checkpoint.Qwen2 || m.Family == checkpoint.Qwen3 {
 		padding = m.Vocab / 100
 	}
 	t, err = ParseTokenizerJSON(b, m.BOS)

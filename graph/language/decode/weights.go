@@ -166,6 +166,17 @@ func (p *packer) vector(r checkpoint.Role, layer int) []float32 {
 	return nil
 }
 
+// norm returns the gains of a norm.
+func (p *packer) norm(r checkpoint.Role, layer int) []float32 {
+	x := p.vector(r, layer)
+	if p.model.UnitNorm {
+		for i := range x {
+			x[i]++
+		}
+	}
+	return x
+}
+
 func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
 	t := p.part(r, layer)
 	if t == nil {

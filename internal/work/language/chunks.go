@@ -89,7 +89,7 @@ func beginsTexts(l *open.Language) bool {
 	if add, ok := l.Metadata["tokenizer.ggml.add_bos_token"].(bool); ok {
 		return add
 	}
-	return l.Family != checkpoint.Qwen2
+	return l.Family != checkpoint.Qwen2 && l.Family != checkpoint.Qwen3
 }
 
 // cutText reads a text and cuts it. It has to have two chunks at least.

@@ -1,0 +1,74 @@
+package checkpoint
+
+import "math"
+
+// Family names an architecture of which the tensors and the configuration have their own names. What it computes is in Switches.
+type Family string
+
+const (
+	Llama   Family = "llama"
+	Mistral Family = "mistral" // attention sees a window of positions
+	Qwen2   Family = "qwen2"   // query, key and value have biases
+	Qwen3   Family = "qwen3"   // heads of queries and keys are normalized
+	Phi3    Family = "phi3"    // matrices that read the same vector are one
+	Gemma   Family = "gemma"   // gains of norms are stored less one, the embedding is scaled, GELU
+)
+
+// Switches are what models differ in beside numbers. The zero value is Llama's.
+type Switches struct {
+	Bias       bool `json:"bias,omitempty"`        // query, key and value have biases; of Qwen2 always
+	OutputBias bool `json:"output_bias,omitempty"` // the output of attention has one
+	HeadNorm   bool `json:"head_norm,omitempty"`   // RMSNorm of every head of queries and keys, in front of rotary embedding
+	UnitNorm   bool `json:"unit_norm,omitempty"`   // gains of norms are 1 more than what is stored
+	GELU       bool `json:"gelu,omitempty"`        // in place of silu, in the approximation by tanh
+	// EmbedScale, if not 0, is what vectors of the embedding are multiplied with.
+	EmbedScale float32 `json:"embed_scale,omitempty"`
+	// Windows, if not nil, is for each layer how many positions attention sees, its own being the last; 0: all.
+	Windows []int `json:"windows,omitempty"`
+}
+
+// Plain reports whether there is nothing but perhaps biases of query, key and value: what other programs' simple formats hold.
+func (s *Switches) Plain() bool {
+	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.Windows == nil
+}
+
+// Biased reports whether query, key and value have biases.
+func (c *Config) Biased() bool { return c.Bias || c.Family == Qwen2 }
+
+// Window is how many positions attention sees in a layer, its own being the last; 0: all.
+func (c *Config) Window(layer int) int {
+	if layer >= len(c.Windows) {
+		return 0
+	}
+	return c.Windows[layer]
+}
+
+// hfFamily is an architecture as Hugging Face has it.
+type hfFamily struct {
+	architecture string
+	modelType    string
+	family       Family
+	act          string // hidden_act
+	eps          float64
+	headDim      int // where the file says nothing; 0: the dimension by the heads
+	begin        int // the id that begins a text where the file says nothing; -1: the one that ends it
+	window       bool
+	switches     Switches
+}
+
+var hfFamilies = []hfFamily{
+	{"LlamaForCausalLM", "llama", Llama, "silu", 1e-6, 0, 1, false, Switches{}},
+	{"MistralForCausalLM", "mistral", Mistral, "silu", 1e-6, 0, 1, true, Switches{}},
+	{"Qwen2ForCausalLM", "qwen2", Qwen2, "silu", 1e-6, 0, -1, true, Switches{}},
+	{"Qwen3ForCausalLM", "qwen3", Qwen3, "silu", 1e-6, 128, -1, true, Switches{HeadNorm: true}},
+	{"Phi3ForCausalLM", "phi3", Phi3, "silu", 1e-5, 0, 1, true, Switches{}},
+	{"GemmaForCausalLM", "gemma", Gemma, "gelu_pytorch_tanh", 1e-6, 256, 2, false, Switches{UnitNorm: true, GELU: true, EmbedScale: 1}},
+}
+
+// apply sets what follows from the numbers of a model.
+func (s Switches) apply(c *Config) {
+	c.Switches = s
+	if s.EmbedScale != 0 {
+		c.EmbedScale = float32(math.Sqrt(float64(c.Dim)))
+	}
+}

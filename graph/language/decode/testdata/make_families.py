@@ -1,0 +1,41 @@
+"""Writes families/NAME, tiny random models of transformers (5.24 was used) in float32, and families/NAME/expected.json: logits after each of
+some tokens, by eager attention."""
+
+import json, os, shutil
+import torch, transformers as T
+from safetensors.torch import load_file, save_file
+
+os.chdir(os.path.dirname(os.path.abspath(__file__)))
+small = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=40,
+             max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0, attn_implementation="eager")
+models = {
+    "llama-biases": (T.LlamaForCausalLM, T.LlamaConfig(**small, attention_bias=True)),
+    "llama3": (T.LlamaForCausalLM, T.LlamaConfig(**small, head_dim=8, tie_word_embeddings=True, rope_parameters=dict(
+        rope_type="llama3", rope_theta=500000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+        original_max_position_embeddings=16))),
+    "mistral": (T.MistralForCausalLM, T.MistralConfig(**small, sliding_window=5)),
+    "mistral-wide": (T.MistralForCausalLM, T.MistralConfig(**(small | dict(num_attention_heads=2, num_key_value_heads=1, head_dim=20)),
+                                                           sliding_window=17)),
+    "qwen2-window": (T.Qwen2ForCausalLM, T.Qwen2Config(**small, use_sliding_window=True, sliding_window=4, max_window_layers=1)),
+    "qwen3": (T.Qwen3ForCausalLM, T.Qwen3Config(**small, head_dim=6, tie_word_embeddings=True)),
+    "qwen3-biases": (T.Qwen3ForCausalLM, T.Qwen3Config(**small, head_dim=8, attention_bias=True, use_sliding_window=True,
+                                                       sliding_window=6, layer_types=["sliding_attention", "full_attention"])),
+    "phi3": (T.Phi3ForCausalLM, T.Phi3Config(**small, sliding_window=7, original_max_position_embeddings=64)),
+    "gemma": (T.GemmaForCausalLM, T.GemmaConfig(**small, head_dim=6, hidden_act="gelu_pytorch_tanh")),
+}
+ids = [(7 * i * i + 3 * i + 1) % 40 for i in range(40)]
+shutil.rmtree("families", ignore_errors=True)
+for name, (kind, config) in models.items():
+    torch.manual_seed(len(name))
+    m = kind(config).eval()
+    with torch.no_grad():
+        for key, p in m.named_parameters():
+            if "norm" in key:
+                p.copy_(torch.randn_like(p) * 0.2 + (0 if name.startswith("gemma") else 1))
+            else:
+                p.copy_(torch.randn_like(p) * (0.5 if "embed" in key else 0.3))
+        logits = m(torch.tensor([ids])).logits[0].double()
+    folder = "families/" + name
+    m.save_pretrained(folder)
+    os.path.exists(folder + "/generation_config.json") and os.remove(folder + "/generation_config.json")
+    json.dump(dict(ids=ids, logits=[float(f"{v:.7g}") for v in logits.ravel()]), open(folder + "/expected.json", "w"))
