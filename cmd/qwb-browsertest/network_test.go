@@ -89,7 +89,7 @@ func TestTheNetworkComesFirst(t *testing.T) {
 	var share, header float64
 	p.js(`((b) => b.width * b.height / innerWidth / innerHeight)(document.querySelector(".graph-stage").getBoundingClientRect())`, &share)
 	p.js(`document.querySelector("header.top").offsetHeight`, &header)
-	assert.Greater(t, share, 0.45)
+	assert.Greater(t, share, 0.55)
 	assert.LessOrEqual(t, header, 48.0)
 	p.operators()
 	p.js(`one(".drawer").click(), true`, nil)

@@ -3,6 +3,7 @@ package browsertest
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +33,20 @@ func TestTheDemoWithoutAServer(t *testing.T) {
 
 	p := open(t, "file://"+filepath.Join(dir, "qwb.html"), desk)
 	p.click("button", "Try the demo")
-	p.until(`one("nav.tabs button", "Network").getAttribute("aria-current") === "page" && text().includes("last_dw")`)
+	// The finished result is there at once, while its plan is made behind it.
+	p.until(`one(".view-report .tiles") && /top-1/.test(one(".view-report .tiles").innerText) && text().includes("last_dw")`)
+	p.until(`/computed in this tab now/.test(text()) && !text().includes("glyphs.plan.json for")`)
 	p.shoot("static")
+	p.until(`/has been computed in this tab/.test(text())`)
+	// What was computed is what was shown.
+	var shown, here string
+	figure := `((/(drop|DROP)[^]*?(-?[0-9.]+ ± [0-9.]+)/.exec(%s.innerText) || [])[2])`
+	p.js(fmt.Sprintf(figure, `one(".view-report .tiles")`), &shown)
+	p.js(fmt.Sprintf(figure, `one("header.top")`), &here)
+	require.NotEmpty(t, shown)
+	require.Equal(t, shown, here)
+	p.view("Network")
+	p.until(`text().includes("last_dw")`)
 	// What lies only in the tab is named, and the browser asks before it goes.
 	unsaved := `all(".unsaved button").map((b) => b.textContent)`
 	leaves := `(() => { const e = new Event("beforeunload", {cancelable: true}); dispatchEvent(e); return !e.defaultPrevented; })()`

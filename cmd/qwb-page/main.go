@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"flag"
@@ -24,6 +25,7 @@ import (
 const (
 	singleFile = "qwb.html"
 	wasmFile   = "page/qwb.wasm.gz"
+	resultFile = "page/demo.json"
 	entry      = "static.js"
 )
 
@@ -54,11 +56,16 @@ func run(dir, release string) error {
 	if err != nil {
 		return err
 	}
-	if err := folder(dir, core, goScript); err != nil {
+	result, err := resultOf(context.Background(), release)
+	if err != nil {
+		return err
+	}
+	parts := parts{core, goScript, result}
+	if err := folder(dir, parts); err != nil {
 		return err
 	}
 	var b bytes.Buffer
-	if err := single(&b, core, goScript); err != nil {
+	if err := single(&b, parts); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, singleFile), b.Bytes(), 0o644); err != nil {
@@ -69,6 +76,9 @@ func run(dir, release string) error {
 		filepath.Join(dir, "index.html"), float64(len(core))/1e6, filepath.Join(dir, singleFile), float64(b.Len())/1e6)
 	return err
 }
+
+// parts are what a page needs beside its modules: the core, compressed, Go's script that starts it, and the result of the demo.
+type parts struct{ core, goScript, result []byte }
 
 // build compiles the core and compresses it. What is compressed here is sent as it is: no host needs to be told to do it.
 func build(release string) ([]byte, error) {
@@ -115,8 +125,8 @@ func runtimeRoot() (string, error) {
 }
 
 // folder writes the modules as they are, index.html for them, and the core.
-func folder(dir string, core, goScript []byte) error {
-	files := map[string][]byte{wasmFile: core, "page/wasm_exec.js": goScript}
+func folder(dir string, p parts) error {
+	files := map[string][]byte{wasmFile: p.core, "page/wasm_exec.js": p.goScript, resultFile: p.result}
 	err := fs.WalkDir(page.Files(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -159,16 +169,16 @@ func indexOf(served string) (string, error) {
 }
 
 // single writes everything as one file. A worker cannot be a file beside it there: it is made of text, which has Go's script in front.
-func single(b *bytes.Buffer, core, goScript []byte) error {
+func single(b *bytes.Buffer, p parts) error {
 	worker, err := fs.ReadFile(page.Files(), "worker.js")
 	if err != nil {
 		return err
 	}
-	script, err := json.Marshal(string(goScript) + "\n" + string(worker))
+	script, err := json.Marshal(string(p.goScript) + "\n" + string(worker))
 	if err != nil {
 		return err
 	}
-	wasm, err := json.Marshal(base64.StdEncoding.EncodeToString(core))
+	wasm, err := json.Marshal(base64.StdEncoding.EncodeToString(p.core))
 	if err != nil {
 		return err
 	}
@@ -176,7 +186,8 @@ func single(b *bytes.Buffer, core, goScript []byte) error {
 	if err != nil {
 		return err
 	}
-	d := page.Document{Title: "qwb", Entry: entry, Data: []page.Data{{ID: "qwb-worker", JSON: script}, {ID: "qwb-wasm", JSON: wasm}},
+	d := page.Document{Title: "qwb", Entry: entry, Data: []page.Data{{ID: "qwb-worker", JSON: script}, {ID: "qwb-wasm", JSON: wasm},
+		{ID: "qwb-demo", JSON: p.result}},
 		Scripts: "'wasm-unsafe-eval'", Policy: "worker-src blob:"}
 	for _, name := range styles {
 		if name != "page.css" {

@@ -14,14 +14,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/reports"
 	"qwb/reports/page"
 )
 
-var core, goScript = []byte("the core, compressed"), []byte("/* Go's script: </script> */")
+var given = parts{[]byte("the core, compressed"), []byte("/* Go's script: </script> */"), []byte(`{"model": "m"}`)}
 
 func TestAFolderHasAllThatItsPageAsksFor(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, folder(dir, core, goScript))
+	require.NoError(t, folder(dir, given))
 	index, err := os.ReadFile(filepath.Join(dir, "index.html"))
 	require.NoError(t, err)
 	require.Contains(t, string(index), "script-src 'self' 'wasm-unsafe-eval'")
@@ -37,7 +38,7 @@ func TestAFolderHasAllThatItsPageAsksFor(t *testing.T) {
 		}
 		return err
 	}))
-	for name, want := range map[string][]byte{wasmFile: core, "page/wasm_exec.js": goScript} {
+	for name, want := range map[string][]byte{wasmFile: given.core, "page/wasm_exec.js": given.goScript, resultFile: given.result} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -46,7 +47,7 @@ func TestAFolderHasAllThatItsPageAsksFor(t *testing.T) {
 
 func TestOneFileHasEverythingInside(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, single(&b, core, goScript))
+	require.NoError(t, single(&b, given))
 	text := b.String()
 	inside := func(id string) (s string) {
 		m := regexp.MustCompile(`(?s)<script type="application/json" id="` + id + `">(.*?)</script>`).FindStringSubmatch(text)
@@ -56,8 +57,8 @@ func TestOneFileHasEverythingInside(t *testing.T) {
 	}
 	wasm, err := base64.StdEncoding.DecodeString(inside("qwb-wasm"))
 	require.NoError(t, err)
-	require.Equal(t, core, wasm)
-	require.True(t, strings.HasPrefix(inside("qwb-worker"), string(goScript)))
+	require.Equal(t, given.core, wasm)
+	require.True(t, strings.HasPrefix(inside("qwb-worker"), string(given.goScript)))
 	require.Contains(t, inside("qwb-worker"), "core.qwbReady")
 	policy := html.UnescapeString(regexp.MustCompile(`Content-Security-Policy" content="([^"]+)"`).FindStringSubmatch(text)[1])
 	require.Contains(t, policy, "default-src 'none'")
@@ -75,4 +76,16 @@ func TestThePageHasTheReleaseOfTheCommandLine(t *testing.T) {
 		return regexp.MustCompile(`(?m)^\s*(?:var )?version\s*= "([^"]+)"`).FindStringSubmatch(string(src))[1]
 	}
 	require.Equal(t, release("../qwb/version.go"), release("wasm/main.go"))
+}
+
+// TestTheDemoHasAResult: the page opens on a plan whose accuracy, operators and verification are known.
+func TestTheDemoHasAResult(t *testing.T) {
+	b, err := resultOf(t.Context(), "test")
+	require.NoError(t, err)
+	var v reports.View
+	require.NoError(t, json.Unmarshal(b, &v))
+	require.Greater(t, *v.Verdict.Quantized, 0.9)
+	require.Equal(t, 1000, v.Verdict.Scored)
+	require.NotEmpty(t, v.Report.Layerwise)
+	require.NotEmpty(t, v.Picture.Nodes)
 }

@@ -1,6 +1,6 @@
 // The error operator by operator, in the order of the network: a bar for what has accumulated up to it, a dot for what it makes alone.
 import { replace, svg } from "./dom.js";
-import { known, small } from "./format.js";
+import { known, shorten, small } from "./format.js";
 
 const manyRows = 1000;
 
@@ -12,13 +12,24 @@ export function orderScale(values, top, bottom) {
   return { low, high, y: (v) => (v > 0 ? Math.min(bottom, top + (bottom - top) * (1 - (Math.log10(v) - low) / (high - low))) : bottom) };
 }
 
-// drawOrder draws rows of {name, bar, dot} on a logarithmic scale into host; what the bars are is said by label. A click calls pick(name).
-export function drawOrder(host, rows, { label, pick }) {
-  const height = 190, left = 66, top = 10, bottom = height - 24;
+// namedAt are the places of rows whose names stand on the axis: all that fit with a gap between, those with the largest errors first.
+export function namedAt(rows, gap) {
+  const size = (r) => Math.max(r.dot || 0, r.dot === null || r.dot === undefined ? r.bar || 0 : 0), chosen = [];
+  const order = rows.map((_, i) => i).sort((a, b) => size(rows[b]) - size(rows[a]) || a - b);
+  for (const i of order) {
+    if (chosen.every((j) => Math.abs(i - j) >= gap)) chosen.push(i);
+    if (chosen.length * gap > rows.length + gap) break;
+  }
+  return chosen.sort((a, b) => a - b);
+}
+
+// drawOrder draws rows of {name, bar, dot} on a logarithmic scale into host; the axis has the names that fit. A click calls pick(name).
+export function drawOrder(host, rows, { pick }) {
+  const height = 268, left = 66, top = 10, bottom = height - 102;
   const { low, high, y } = orderScale(rows.flatMap((r) => [r.bar, r.dot]), top, bottom);
-  const picture = svg("svg", { class: "bars", role: "img",
-    "aria-label": label + ", in the order of the network; the table has the numbers" });
   const bars = rows.some((r) => known(r.bar)), dots = rows.some((r) => known(r.dot));
+  const picture = svg("svg", { class: "bars", role: "img", "aria-label": [bars && "NSR up to each operator", dots && "NSR of each alone"]
+    .filter(Boolean).join(", and ") + ", in the order of the network; the table has the numbers" });
   let width = 0;
   replace(host, picture);
   new ResizeObserver(() => {
@@ -52,7 +63,14 @@ export function drawOrder(host, rows, { label, pick }) {
       ),
       rows.map((r, i) =>
         r.dot > 0 && svg("circle", { class: "alone", cx: x(i) + wide / 2, cy: y(r.dot), r: Math.max(1.2, Math.min(3, step / 3)) })
-      ),
+      ), namedAt(rows, Math.ceil(13 / step)).map((i) => {
+        const at = x(i) + wide / 2;
+        return [
+          svg("line", { class: "grid", x1: at, x2: at, y1: bottom, y2: bottom + 4 }),
+          svg("text", { class: "tick end", x: at, y: bottom + 12, transform: `rotate(-42 ${at} ${bottom + 12})` },
+            shorten(rows[i].name, Math.max(6, Math.min(16, Math.floor(at / 5))))),
+        ];
+      }),
       svg("text", { class: "tick mid", x: (left + width) / 2, y: height - 4 },
         "operators, from input to output; " + [bars && "bars: NSR up to here", dots && "dots: NSR alone"].filter(Boolean).join(", ")));
   }

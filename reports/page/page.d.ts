@@ -14,6 +14,7 @@ interface Client {
   upload(name: string, blob: Blob): Promise<{ path: string }>;
   download(file: string): Promise<Blob>;
   // Of the page without a server alone.
+  result?(): Promise<Core.View | null>;
   demo?(): Promise<{ model: string; data: string; platform: string; eval: string; labels: string }>;
   unsaved?(): Promise<string[]>;
 }
@@ -24,7 +25,7 @@ interface App {
   state: Core.State;
   view: Core.View;
   rows: Row[];
-  report: { file: string; draw(main: HTMLElement): void } | null;
+  report: { file: string; note?: HTMLElement; draw(main: HTMLElement): void } | null;
   say(text: string, bad?: boolean): void;
   unsay(text: string): void;
   running(kind: string): boolean;

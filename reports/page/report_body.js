@@ -67,7 +67,6 @@ export function drawReport(main, view, selection) {
       : "How much each operator makes alone. What piles up on the way comes with qwb analyze --graphwise. A click selects the operator.",
       (host) =>
         drawOrder(host, order.map((row) => ({ name: row.name, bar: row.accumulated, dot: row.nsr })), {
-          label: "NSR up to each operator, and of each alone",
           pick: (name) => selection.set(name, "order"),
         }));
   }

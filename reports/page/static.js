@@ -4,7 +4,7 @@ import { openWorker } from "./client_worker.js";
 import { announce, download, el, replace } from "./dom.js";
 import { baseName } from "./frame.js";
 
-// A page in one file has the core and the worker's script inside, as JSON in elements of these ids.
+// A page in one file has the core, the worker's script and the result of the demo inside, as JSON in elements of these ids.
 const inside = (id) => {
   const node = document.getElementById(id);
   const value = node && JSON.parse(node.textContent);
@@ -34,12 +34,19 @@ host.replaceChildren(
 );
 const client = open((part) => {
   if (part === null) {
-    startApp({ ...client, download: taken }, host).then(() => host.querySelector("main").before(note)).catch((problem) =>
+    startApp({ ...client, download: taken, result }, host).then(() => host.querySelector("main").before(note)).catch((problem) =>
       failed(problem.message)
     );
   } else if (part < 1) bar.value = part;
   else bar.removeAttribute("value");
 });
+
+// result is what the demo comes to, as the view of a report, made with this page.
+let shown = null;
+async function result() {
+  shown = shown || inside("qwb-demo") || await (await fetch("page/demo.json")).json();
+  return shown;
+}
 
 const failed = (text) => {
   files = [];

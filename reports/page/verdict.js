@@ -14,14 +14,14 @@ const levels = {
 // headline is the verdict in a sentence.
 /** @param {Core.View} view */
 export function headline(view) {
-  const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {});
+  const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {}), budget = budgetText(v.budget);
   if (known(v.drop) && v.metric) {
     const drop = scoreText(v.drop, v.drop_error, v.percent), none = insignificant(v.drop, v.drop_error) || v.drop === 0;
     const text = v.drop < 0 && !none ? "The quantized network scores better than float: " + v.metric + " drop " + drop + "."
       : none ? "No loss of " + v.metric + " can be told from chance: drop " + drop + " on " + plural(v.scored, "sample") + "."
       : "The quantized network loses " + drop + " of " + v.metric + " on " + plural(v.scored, "sample") + ".";
     const flips = known(v.flips) ? " " + (v.flips === 1 ? "1 prediction" : v.flips + " predictions") + " of " + v.scored + " changed." : "";
-    return el("p", { class: "headline " + (none || v.drop < 0 ? "small" : "large") }, text + flips);
+    return el("p", { class: "headline " + (none || v.drop < 0 ? "small" : "large") }, text + flips + budget);
   }
   if (!known(v.nsr)) return el("p", { class: "headline visible" }, "The error of this plan is not measured yet.");
   if (v.mismatches) {
@@ -31,8 +31,18 @@ export function headline(view) {
   }
   return el("p", { class: "headline " + (v.level || "") },
     (levels[v.level] ? levels[v.level] + ". " : "") + "SQNR " + sqnr(v.nsr, v.nsr_error) + " (NSR " + withError(v.nsr, v.nsr_error)
-      + "), measured on " + plural(v.samples, "sample") + ".");
+      + "), measured on " + plural(v.samples, "sample") + "." + budget);
 }
+
+// budgetText says whether a budget is met, in the figure of the headline: NSR as SQNR.
+/** @param {Core.Budget | null} [b] */
+function budgetText(b) {
+  if (!b) return "";
+  return " Budget " + limitOf(b) + (b.met ? ": met on held-out samples." : b.met === false ? ": not proven." : ".");
+}
+
+/** @param {Core.Budget} b */
+const limitOf = (b) => b.metric === "NSR" ? "SQNR ≥ " + sqnr(b.limit) : b.metric + " ≤ " + number(b.limit);
 
 const scoreText = (x, error, percents) => (percents ? points(x, error) : number(x) + (known(error) ? " ± " + small(error) : ""));
 
@@ -52,8 +62,7 @@ export function inWords(view) {
     : { text: "loses accuracy", why, level: "large" };
   if (!known(v.nsr) && !v.metric) return { text: "not measured", why, level: "open" };
   if (v.budget && v.budget.met === false) {
-    return { text: "budget not proven", why: v.budget.metric + " at most " + number(v.budget.limit) + " is not proven. " + why,
-      level: "visible" };
+    return { text: "budget not proven", why, level: "visible" };
   }
   if (known(v.drop) && v.metric) return v.drop <= 0 || insignificant(v.drop, v.drop_error) ? { text: "ready", why, level: "small" } : look;
   if (v.mismatches) return { text: v.nsr > 0 ? percent(v.nsr) + " differ" : "ready", why, level: v.nsr > 0 ? "visible" : "small" };
@@ -96,7 +105,8 @@ export function figuresOf(view) {
       none: missing.report || "qwb analyze" });
   }
   if (v.budget) {
-    put({ key: "budget", what: "budget: " + v.budget.metric, doc: "The limit of the last search.", figure: "≤ " + number(v.budget.limit),
+    put({ key: "budget", what: "budget", doc: "The limit of the last search.", figure: limitOf(v.budget),
+      title: v.budget.metric + " at most " + exact(v.budget.limit),
       note: v.budget.met ? "met on held-out samples" : v.budget.met === false ? "not proven" : "" });
   }
   if (v.size_bytes) {

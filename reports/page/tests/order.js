@@ -1,4 +1,4 @@
-import { orderScale } from "../order.js";
+import { namedAt, orderScale } from "../order.js";
 import { equal, test } from "./unit.js";
 
 test("larger errors stand higher, the largest below the upper end", () => {
@@ -15,4 +15,12 @@ test("nothing measured is an axis all the same, and as many operators as there m
   const { low, high } = orderScale([], 10, 100);
   equal(Number.isFinite(low) && high > low, true);
   equal(orderScale(new Array(300000).fill(0.25), 10, 100).high > -1, true);
+});
+
+test("names that fit stand on the axis, those of the largest errors first", () => {
+  const rows = [0.1, 0.5, 0.4, 0.01, 0.3].map((dot) => ({ dot, bar: 1 }));
+  equal(namedAt(rows, 1), [0, 1, 2, 3, 4]);
+  equal(namedAt(rows, 2), [1, 4]);
+  equal(namedAt([{ dot: null, bar: 0.1 }, { dot: null, bar: 0.9 }], 5), [1]);
+  equal(namedAt([], 1), []);
 });

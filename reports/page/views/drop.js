@@ -3,6 +3,8 @@
 import { remember } from "../context.js";
 import { el } from "../dom.js";
 import { problemText } from "../format.js";
+import { drawReport } from "../report_body.js";
+import { newSelection } from "../selection.js";
 import { reportOf } from "./dropped.js";
 import { message } from "./parts.js";
 
@@ -104,20 +106,32 @@ async function keep(app, files, say) {
   return plan || model || (app.state.model ? "" : other); // beside a model these are its weights, or what its plan was tuned to
 }
 
-// demo goes the whole way to a plan: what is pressed is what a user would press.
+// demo shows what the demo comes to, and goes the whole way there in the meantime: what is pressed is what a user would press.
 /** @param {App} app */
 async function demo(app, said) {
+  const note = el("div", { class: "measure", role: "status" });
+  const say = (text, ...more) => note.replaceChildren(el("p", {}, text, " ", ...more));
+  const to = (label, key, main) => el("button", { type: "button", class: main ? "main" : "", onclick: () => app.go(key) }, label);
   try {
+    say("This is what the demo comes to. The same is computed in this tab now.");
+    const view = await app.client.result().catch(() => null);
+    if (view) app.present({ file: "the demo", note, draw: (main) => drawReport(main, view, newSelection()) });
     message(said, "drawing pictures …");
     const d = await app.client.demo();
     remember({ data: d.data, platform: d.platform });
     message(said, "");
     await app.run("open", { file: d.model });
-    app.go("network");
+    if (!view) app.go("network");
     await app.run("calibrate", { platform: d.platform, data: [d.data] });
     remember({ data: d.eval, labels: d.labels });
     await app.run("analyze", { samples: 32 });
+    say("This is what the demo comes to. Its plan and the error of every operator are computed here now, too; accuracy follows.",
+      to("See them", "network", true));
+    await app.run("eval", { data: [d.eval], labels: d.labels, mode: "int8" });
+    say("This is what the demo comes to. The same has been computed in this tab.", to("Work on it", "network", true), " ",
+      to("Export it", "export"));
   } catch (problem) {
     app.say(problemText(problem), true);
+    say("This is what the demo comes to. In this tab it was not computed to the end.");
   }
 }

@@ -20,8 +20,9 @@ export const droppedView = {
       now = app.report;
       const main = el("div", { class: "document" });
       host.replaceChildren(
-        el("p", { class: "measure" }, "From the file ", el("b", null, el("bdi", null, now.file)), "; no plan of this page. ",
-          el("button", { type: "button", onclick: () => app.present(null) }, "Close the report")),
+        now.note
+          || el("p", { class: "measure" }, "From the file ", el("b", null, el("bdi", null, now.file)), "; no plan of this page. ",
+            el("button", { type: "button", onclick: () => app.present(null) }, "Close the report")),
         main
       );
       try {

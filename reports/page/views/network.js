@@ -45,7 +45,7 @@ function drawBench(host, app) {
   const pane = (view) => ({ key: view.key, label: view.label, doc: view.doc, draw: (at) => parts.push(view.draw(at, app)) });
   const side = pages((planned ? [inspectorView, adviceView, historyView] : [inspectorView]).map(pane), "side", app.paned);
   const upper = el("div", { class: "upper" }), bench = el("div", { class: "bench" });
-  upper.append(graphHost, splitter({ host: upper, property: "--graph", label: "Width of the network", vertical: true, first: 67 }),
+  upper.append(graphHost, splitter({ host: upper, property: "--graph", label: "Width of the network", vertical: true, first: 71 }),
     el("aside", { class: "side", "aria-label": "Details" }, side.row, side.body));
   const border = splitter({ host: bench, property: "--upper", label: "Height of the network", first: 62 });
   bench.append(upper, border, below);

@@ -206,7 +206,6 @@ async function layersOf(host, app, r, f) {
         ] }))
     );
     drawOrder(chart, rows.map((l) => ({ name: l.node, bar: l.nsr, dot: l.alone })), {
-      label: "NSR of this sample up to each operator, and of each alone",
       pick: (name) => showOperator(app, name),
     });
   } catch (problem) {
