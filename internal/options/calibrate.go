@@ -162,7 +162,9 @@ func (o *Import) Table(c *qwb.Catalog) Table {
 	return slices.Concat(
 		Platform(c, &o.Platform, "target of the plan: "+words(Platforms(c))+", tflite, onnx (default: detected from the file)"),
 		Table{{Name: "float", At: &o.Float, Job: true,
-			Help: "float `MODEL` that was quantized: its weights and activations are taken, once it was found to be the same network"}}, data,
+			Help: "float `MODEL` that was quantized: its weights and activations are taken, once it was found to be the same network"},
+			{Name: "encodings", See: "encodings.md", At: &o.Encodings, Job: true,
+				Help: "`FILE` of AIMET's encodings that the model, a float one, was saved with (0.6.1 to 2.1.0)"}}, data,
 		Table{{Name: "observer", At: (*string)(&o.Observer), Job: true, Values: EveryObserver,
 			Help: "calibration method for activations to compare with: auto, " +
 				words(Observers()) + ", or percentile(0.999) (default: the target's)"}},

@@ -51,7 +51,7 @@ declare namespace Core {
     "language-rank": { options: { samples?: number; seed?: number; layerwise?: boolean; mode?: string; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string }; result: Layers };
     "language-eval": { options: { mode?: string; samples?: number; seed?: number; against?: string; context?: number; chunks?: number; text?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; kv_cache?: string }; result: LanguageResult };
     "language-generate": { options: { mode?: string; tokenizer?: string; group_size?: number; bits?: number; method?: string; judge?: string; kv_cache?: string; prompt?: string; tokens?: number; temperature?: number; top_k?: number; top_p?: number; seed?: number }; result: TwoTexts };
-    "import": { options: { platform?: string; float?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; observer?: string; model?: string }; result: ImportResult };
+    "import": { options: { platform?: string; float?: string; encodings?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; observer?: string; model?: string }; result: ImportResult };
   }
 
   interface Accuracy {

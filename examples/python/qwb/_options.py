@@ -31,6 +31,7 @@ OPTIONS = {
     },
     "import": {
         "data": "samples to calibrate the float model on, to compare with the scales of the file; forms as in qwb calibrate; may be repeated",
+        "encodings": "FILE of AIMET's encodings that the model, a float one, was saved with (0.6.1 to 2.1.0)",
         "float": "float MODEL that was quantized: its weights and activations are taken, once it was found to be the same network",
         "mem": "memory for stored activations, for example 512M or 4G",
         "observer": "calibration method for activations to compare with: auto, minmax, percentile, mse, robust, kl, isotone, or percentile(0.999) (default: the target's)",

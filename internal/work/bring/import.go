@@ -29,6 +29,9 @@ type ImportOptions struct {
 	Platform string // empty: found
 	// Float is the float network that was quantized; empty: it is made of the quantized file.
 	Float string
+	// Encodings is a file of AIMET's that says how the model, which is a float one, is quantized; empty: the model says so itself. The model
+	// with a pair for each encoding is written beside the plan.
+	Encodings string
 	// Data, with a preprocessing, is what to calibrate the float model on for the comparison with the file's scales. Without paths it holds
 	// the preprocessing that the plan records.
 	Data     open.DataOptions
@@ -52,10 +55,15 @@ type ImportResult struct {
 	Warnings []tqc.Warning `json:"warnings"`
 }
 
-const floatSuffix = ".float.onnx"
+const floatSuffix, pairedSuffix = ".float.onnx", ".qdq.onnx"
 
 // Import puts weights of limit bytes and more into a file of their own.
 func Import(ctx context.Context, j *open.Job, o ImportOptions, limit int64) (*ImportResult, error) {
+	if o.Encodings != "" {
+		if err := pairUp(j, &o); err != nil {
+			return nil, err
+		}
+	}
 	var forced *target.Target
 	if o.Platform != "" {
 		t, err := j.KnownTarget(o.Platform)

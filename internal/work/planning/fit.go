@@ -16,10 +16,14 @@ import (
 // PlanKey is the key of a file's metadata under which export names the plan.
 const PlanKey = "qwb.plan"
 
+// EncodingsKey is that under which import keeps the hash of the encodings that it made a file's pairs of.
+const EncodingsKey = "qwb.encodings"
+
 // ReadQuantized takes the graph of a quantized file apart. Activations that other tools leave to the quantizers are put back.
 func ReadQuantized(ctx context.Context, m *open.Model) (*qdq.Quantized, error) {
 	q, err := qdq.Read(ctx, m.Graph)
-	if err == nil && !slices.ContainsFunc(m.Metadata, func(kv onnx.KeyValue) bool { return kv.Key == PlanKey }) {
+	own := func(kv onnx.KeyValue) bool { return kv.Key == PlanKey || kv.Key == EncodingsKey }
+	if err == nil && !slices.ContainsFunc(m.Metadata, own) {
 		err = q.PutBack()
 	}
 	return q, err
