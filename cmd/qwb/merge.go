@@ -46,7 +46,7 @@ A part that is missing, given twice or from another run is an error.`,
 					parts, more = args[:n], slices.Clone(args[n:])
 				}
 				if out != "" {
-					more = append(more, "--output="+out)
+					return usagef("merge: -o is for parts of statistics; what other parts make is printed, or written where options behind -- say")
 				}
 				if asJSON {
 					more = append(more, "--json")

@@ -160,6 +160,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	for want, more := range map[string]string{
 		"--mode is as it was":     "-- --mode int8",
 		"options of qwb eval":     "-- another",
+		"-o is for parts of stat": "-o x.json",
 		"unknown flag: --nothing": "-- --nothing",
 	} {
 		fails(t, exitUsage, want, append(all, strings.Fields(more)...)...)
