@@ -66,6 +66,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if a.groups, err = groupsOf(g, q); err != nil {
 		return nil, err
 	}
+	a.cut(max(1, cfg.Deal.Ranges))
 	keep := a.required()
 	s, err := samples.Next(ctx)
 	if err == nil {
@@ -153,7 +154,7 @@ func (a *analyzer) own(samples exec.Iterator) exec.Iterator {
 // begin analyses the first sample. Every part of a run does, and the one that has it keeps what it gave.
 func (a *analyzer) begin(ctx context.Context, keep []bool) (results []*sampleResult, err error) {
 	deal := a.cfg.Deal
-	mine := deal.IsPart() && slices.Contains(deal.Places, 0)
+	mine := deal.IsPart() && deal.Mine(0)
 	do := func() ([]*sampleResult, error) {
 		a.cfg.Deal = shard.Deal{}
 		defer func() { a.cfg.Deal = deal }()
@@ -175,7 +176,7 @@ func (a *analyzer) begin(ctx context.Context, keep []bool) (results []*sampleRes
 func (a *analyzer) pass(ctx context.Context, samples exec.Iterator, keep []bool, before int,
 	then func(int, **sampleResult)) ([]*sampleResult, error) {
 	var workers []*worker
-	c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads, from: before, then: then, deal: a.cfg.Deal,
+	c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads, from: before, then: then, join: a.join, deal: a.cfg.Deal,
 		worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
 			w := a.newWorker(keep)
 			workers = append(workers, w)
@@ -255,6 +256,7 @@ type analyzer struct {
 	reads   []bool  // by value: restarts read it; see findRestarts
 	stages  []stage // see findStages
 	place   []int   // by node: where it stands in the order
+	cuts    []int   // where ranges of groups begin, and the end
 	work    work
 	extra   float64 // forwards beside those of the samples
 	states  map[graph.ValueID]*tensorState
@@ -279,7 +281,8 @@ type sampleResult struct {
 	layers   []layerResult
 	reach    []float64 // per group: how far its float output reaches
 	moments  map[graph.ValueID]moments
-	forwards float64
+	forwards int     // of the whole network
+	work     float64 // of parts of it, see work: whole numbers, so that the order of adding them does not matter
 	place    placeOf
 	// sums of the whole quantized graph and of the float graph, until they are added to those of all samples; nil where there are none.
 	sums, floats []sum
@@ -323,19 +326,22 @@ func (a *analyzer) newWorker(keep []bool) *worker {
 func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sampleResult, error) {
 	res := &sampleResult{moments: map[graph.ValueID]moments{}, place: placeIn(s)}
 	w.index, w.padded = index, w.judge.padding.of(w.g, s)
-	hooks := &exec.Hooks{}
-	if w.cfg.Statistical {
+	hooks, r := &exec.Hooks{}, w.cfg.Deal.Range(index)
+	if w.cfg.Statistical && r == 0 {
 		hooks = w.observe(res)
 	}
 	w.kept.begin(s.Feeds)
 	hooks = looking(hooks, w.kept.wants, w.kept.see)
 	var float Verdict
-	if w.cfg.Graphwise || w.cfg.Outputs {
+	if (w.cfg.Graphwise || w.cfg.Outputs) && r == 0 {
 		hooks = w.judge.Watch(hooks, &float)
 	}
 	out, err := w.runner.Run(ctx, s.Feeds, hooks)
 	if err != nil {
 		return nil, err
+	}
+	if r > 0 {
+		return res, w.layerwise(ctx, res, r)
 	}
 	float.Outputs(out)
 	w.judge.Hide(&float, s)
@@ -354,7 +360,7 @@ func (w *worker) sample(ctx context.Context, index int, s *exec.Sample) (*sample
 		res.floats = sums
 	}
 	if w.cfg.Layerwise {
-		if err := w.layerwise(ctx, res); err != nil {
+		if err := w.layerwise(ctx, res, r); err != nil {
 			return nil, err
 		}
 	}

@@ -24,7 +24,9 @@ type collector[T any] struct {
 	// then, which may be nil, adds what a sample gave to what all give, in any order: not in a part of a run, which keeps it as it is.
 	then func(index int, r *T)
 	// Samples before the first one are counted in their places; deal is of all.
-	from  int
+	from int
+	// join adds a range of a sample to the first one.
+	join  func(all *T, more T, r int) error
 	deal  shard.Deal
 	kinds []any // what interfaces in a T hold
 
@@ -63,7 +65,7 @@ func (c *collector[T]) run(ctx context.Context, samples exec.Iterator) ([]T, err
 				var r T
 				err := graph.Try(func() (err error) {
 					at := c.place(j.index)
-					r, err = shard.Unit(c.deal.Run, c.unit(at), true, func() (T, error) { return work(ctx, at, j.sample) }, c.kinds...)
+					r, err = shard.Unit(c.deal.Run, c.unit(at, c.deal.Range(at)), true, func() (T, error) { return work(ctx, at, j.sample) }, c.kinds...)
 					if err == nil && c.then != nil && !c.deal.IsPart() {
 						c.then(at, &r)
 					}
@@ -125,8 +127,13 @@ func (c *collector[T]) place(i int) int {
 	return c.from + i
 }
 
-// unit is what the result of a sample is called in a part.
-func (c *collector[T]) unit(place int) string { return fmt.Sprintf("%s, sample %d", c.stage, place) }
+// unit is what the result of a sample, or of one of its ranges, is called in a part.
+func (c *collector[T]) unit(place, r int) string {
+	if c.deal.Ranges > 1 {
+		return fmt.Sprintf("%s, sample %d, range %d", c.stage, place, r)
+	}
+	return fmt.Sprintf("%s, sample %d", c.stage, place)
+}
 
 // gather returns what the parts of a run have.
 func (c *collector[T]) gather(ctx context.Context) ([]T, error) {
@@ -134,7 +141,13 @@ func (c *collector[T]) gather(ctx context.Context) ([]T, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		r, err := shard.Unit[T](c.deal.Run, c.unit(c.from+i), false, nil, c.kinds...)
+		r, err := shard.Unit[T](c.deal.Run, c.unit(c.from+i, 0), false, nil, c.kinds...)
+		for k := 1; k < c.deal.Ranges && err == nil; k++ {
+			var more T
+			if more, err = shard.Unit[T](c.deal.Run, c.unit(c.from+i, k), false, nil, c.kinds...); err == nil {
+				err = c.join(&r, more, k)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package analysis
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -24,13 +23,14 @@ type layerResult struct {
 	unclipped, unsplit bool
 }
 
-// layerwise quantizes each group alone, starting from the kept float activations.
-func (w *worker) layerwise(ctx context.Context, res *sampleResult) error {
+// layerwise quantizes each group of a range alone, starting from the kept float activations.
+func (w *worker) layerwise(ctx context.Context, res *sampleResult, r int) error {
 	res.layers, res.reach = make([]layerResult, len(w.groups)), make([]float64, len(w.groups))
 	for i := range w.queues { // a sample that failed may have left some
 		w.queues[i].layers = w.queues[i].layers[:0]
 	}
-	for i := range slices.Backward(w.groups) { // what follows first; see beside
+	from, to := w.span(r)
+	for i := to - 1; i >= from; i-- { // what follows first; see beside
 		l, err := w.layer(ctx, i, res)
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (w *worker) run(ctx context.Context, g *group, hooks *exec.Hooks, until fun
 	wants func(graph.ValueID) bool, see func(graph.ValueID, *tensor.Tensor) error) ([]*tensor.Tensor, error) {
 	hooks = looking(hooks, wants, func(n *graph.Node, i int, t *tensor.Tensor) error { return see(n.Outputs[i], t) })
 	outputs, ran, err := w.runner.Resume(ctx, w.known, g.node, hooks, until)
-	res.forwards += w.work.share(ran)
+	res.work += w.work.sum(ran)
 	return outputs, err
 }
 
@@ -256,13 +256,17 @@ func newWork(g *graph.Graph) work {
 	return w
 }
 
-func (w work) share(ran []graph.NodeID) float64 {
-	if w.total == 0 {
-		return 0
-	}
-	var sum float64
+func (w work) sum(ran []graph.NodeID) (sum float64) {
 	for _, id := range ran {
 		sum += w.of[id]
+	}
+	return sum
+}
+
+// share is the share of a whole forward that so much work is.
+func (w work) share(sum float64) float64 {
+	if w.total == 0 {
+		return 0
 	}
 	return sum / w.total
 }

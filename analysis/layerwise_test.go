@@ -203,7 +203,7 @@ func tails(t *testing.T, g *graph.Graph, q *sim.Simulator) float64 {
 	w := newWork(g)
 	sum := 0.0
 	for _, grp := range groups {
-		sum += w.share(order[slices.Index(order, grp.node):])
+		sum += w.share(w.sum(order[slices.Index(order, grp.node):]))
 	}
 	return sum
 }
@@ -243,7 +243,7 @@ func reach(t *testing.T, g *graph.Graph, q *sim.Simulator) float64 {
 				}
 			}
 		}
-		sum += w.share(ran)
+		sum += w.share(w.sum(ran))
 	}
 	return sum
 }

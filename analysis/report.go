@@ -14,7 +14,7 @@ import (
 func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 	r := &Report{Samples: len(results), Forwards: a.extra / float64(len(results))}
 	for _, s := range results {
-		r.Forwards += s.forwards / float64(len(results))
+		r.Forwards += (float64(s.forwards) + a.work.share(s.work)) / float64(len(results))
 	}
 	if results[0].outputs != nil {
 		r.Outputs = a.outputs(results)

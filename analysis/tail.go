@@ -229,7 +229,7 @@ func (w *worker) drain(ctx context.Context, stage int, res *sampleResult) error 
 	if err != nil {
 		return err
 	}
-	res.forwards += float64(n) * w.work.share(ran)
+	res.work += float64(n) * w.work.sum(ran)
 	for k, i := range q.layers {
 		if next == len(w.stages) {
 			one := make([]*tensor.Tensor, len(outputs))

@@ -84,8 +84,8 @@ type Verification struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Digest is the SHA-256 of the SHA-256s of samples, each of the integers of a program in the order of steps. It is that of the reference, and
-// of every backend that does not differ.
+// Digest is the SHA-256 of the SHA-256s of samples, in their order, each of the integers of a program in the order of steps. It is that of
+// the reference, and of every backend that does not differ.
 type Digest struct {
 	// SHA256 is of the integers that follow from the inputs by integer steps alone: the same on every machine. Empty without any.
 	SHA256   string `json:"sha256,omitempty"`

@@ -144,13 +144,20 @@ func (s *Set) label(o *opener, opts Options) error {
 
 // Shard returns part i (from 1) of n, which together have each sample once: every n-th one, or of sequences all steps of every n-th one.
 func (s *Set) Shard(i, n int) *Set {
+	if s.rolled == nil {
+		return s.Take(s.Places(i, n))
+	}
 	part := *s
 	part.items = nil
-	if s.rolled != nil {
-		part.shard(s.items, i, n)
-		return &part
-	}
-	for at := i - 1; at < len(s.items); at += n {
+	part.shard(s.items, i, n)
+	return &part
+}
+
+// Take returns the samples at some places. They are no steps of sequences.
+func (s *Set) Take(places []int) *Set {
+	part := *s
+	part.items = nil
+	for _, at := range places {
 		part.items = append(part.items, s.items[at])
 	}
 	return &part

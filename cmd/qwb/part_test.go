@@ -25,12 +25,15 @@ var sharded = map[string]string{
 	"eval float":        "eval m.plan.json --mode int8 --batch 2 --samples 5",
 	"analyze":           "analyze m.plan.json --data data --split",
 	"analyze layerwise": "analyze m.plan.json --data data --layerwise --samples 2",
+	"analyze ranges":    "analyze m.plan.json --data data --layerwise --statistical --graphwise --split --samples 3",
 	"analyze graphwise": "analyze m.plan.json --data data --graphwise",
 	"verify":            "verify m.plan.json --data data --samples 9",
 	"verify reference":  "verify m.plan.json --backend reference --data synthetic:4",
-	"sweep":             "sweep m.onnx --data data --data synthetic:20 --platforms trt_int8,onnxruntime,ncnn_int8 --observers mse,kl --force --fresh",
-	"sweep labels":      "sweep m.onnx --data data --labels labels.tsv --platforms trt_int8 --granularity tensor,channel --force --observers minmax",
-	"eval seed":         "eval m.plan.json --data data --data synthetic:3 --mode sim --seed 5",
+	"sweep": "sweep m.onnx --data data --data synthetic:20 --platforms " +
+		"trt_int8,onnxruntime,ncnn_int8 --observers mse,kl --force --fresh",
+	"sweep labels": "sweep m.onnx --data data --labels labels.tsv " +
+		"--platforms trt_int8 --granularity tensor,channel --force --observers minmax",
+	"eval seed": "eval m.plan.json --data data --data synthetic:3 --mode sim --seed 5",
 }
 
 // partsFolder makes a folder with a plan, nine samples and their labels.

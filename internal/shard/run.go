@@ -82,6 +82,21 @@ type Deal struct {
 	*Run
 	Places []int // of the samples of a part among all
 	Len    int   // of the data set
+	// Ranges is how many units the work on a sample is, where it is several: ranges of operators.
+	Ranges int
+}
+
+// Range is which of the ranges of a sample is of this part, -1 where none is. Where a sample has no ranges it is 0.
+func (d *Deal) Range(place int) int {
+	if d.Ranges < 2 || !d.IsPart() {
+		return 0
+	}
+	for r := range d.Ranges {
+		if d.Mine(place*d.Ranges + r) {
+			return r
+		}
+	}
+	return -1
 }
 
 // Units is how many units there are.

@@ -186,7 +186,7 @@ func accuracy(ctx context.Context, j *open.Job, m *open.Model, g *graph.Graph, s
 	defer finish()
 	cfg.Progress = tick
 	elapsed := j.Stopwatch()
-	it, deal := samples.Dealt(ctx, set)
+	it, deal := samples.Dealt(ctx, set, false)
 	cfg.Deal = deal
 	r, err := analysis.Eval(ctx, g, &samples.Watched{Iterator: it, See: see}, cfg)
 	if err != nil {

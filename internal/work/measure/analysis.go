@@ -73,7 +73,7 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	if o.Explain && shard.In(ctx) != nil {
 		return nil, fault.Usagef("analyze --explain is not done in parts: it takes one run of its own")
 	}
-	it, deal := samples.Dealt(ctx, set)
+	it, deal := samples.Dealt(ctx, set, o.Layerwise)
 	o.Deal, o.Own = deal, func() exec.Iterator { return it }
 	r, err := analysis.Analyze(ctx, p.Reference, q, set.Iterator(), o.Config)
 	finish()

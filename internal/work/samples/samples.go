@@ -97,9 +97,20 @@ func Hashes(r *analysis.Runs) [][32]byte {
 }
 
 // Dealt are the samples of a data set that the run in ctx runs: all of them, those of a part, or none where parts are put together.
-func Dealt(ctx context.Context, set *data.Set) (exec.Iterator, shard.Deal) {
+// ranges says that the work on a sample can be cut too: it is where there are more parts than samples.
+func Dealt(ctx context.Context, set *data.Set, ranges bool) (exec.Iterator, shard.Deal) {
 	d := shard.Deal{Run: shard.In(ctx), Len: set.Len()}
+	if d.Run != nil && ranges && d.Len > 0 && !set.Steps() {
+		d.Ranges = (d.Of + d.Len - 1) / d.Len
+	}
 	switch {
+	case d.IsPart() && d.Ranges > 1:
+		for k := range d.Len {
+			if d.Range(k) >= 0 {
+				d.Places = append(d.Places, k)
+			}
+		}
+		return set.Take(d.Places).Iterator(), d
 	case d.IsPart():
 		d.Places = set.Places(d.Index, d.Of)
 		return set.Shard(d.Index, d.Of).Iterator(), d

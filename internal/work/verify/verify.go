@@ -156,7 +156,7 @@ func verifyPlan(ctx context.Context, j *open.Job, p *planning.Planned, program *
 	tick, finish := j.Progress("verify", set.Len()*len(program.Steps))
 	defer finish()
 	elapsed := j.Stopwatch()
-	it, deal := samples.Dealt(ctx, set)
+	it, deal := samples.Dealt(ctx, set, false)
 	read := &hashed{Iterator: OwnStates(j, it, program, o.Threads)}
 	v, err := verify.Run(ctx, read, verify.Config{Set: p.Set, Program: program, Backend: backend, Simulator: s,
 		Threads: o.Threads, Memory: o.Budget, Progress: tick, Sums: sums, Deal: deal})
