@@ -150,3 +150,55 @@ output y
 	_, _, err = p.Export(context.Background(), ExportOptions{Out: "m.int16.onnx"})
 	require.NoError(t, err)
 }
+
+// An LSTM whose results are read in part, as a cell's is that runs step by step, is written with scales of run time too.
+func TestCellsThatAreReadInPart(t *testing.T) {
+	for _, outputs := range []string{"y, h, c", "_, h, c", "_, h"} {
+		p := placeOf(t, `
+input x: f32[1,3,8,8]
+const shape: i64[3] = [24, 1, 8]
+const w: f32[1,32,8] = normal(seed=1, std=0.3)
+const r: f32[1,32,8] = normal(seed=2, std=0.3)
+const b: f32[1,64] = normal(seed=3, std=0.1)
+s = Reshape(x, shape) "steps"
+`+outputs+` = LSTM(s, w, r, b) {hidden_size=8} "cells"
+output h
+`)
+		_, _, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}},
+			Recipes: []string{"preset:dynamic"}, BorderCost: new(float64), Threads: 1})
+		require.NoError(t, err, outputs)
+		_, _, err = p.Export(context.Background(), ExportOptions{Out: "m.int8.onnx"})
+		require.NoError(t, err, outputs)
+		require.Contains(t, string(get(t, p, "m.int8.onnx")), "DynamicQuantizeLSTM", outputs)
+	}
+}
+
+// Where what a cell leaves is quantized by its reader, with a scale that is known, the file has the plan's program.
+func TestACellBetweenIntegers(t *testing.T) {
+	p := placeOf(t, `
+input x: f32[1,3,8,8]
+const shape: i64[3] = [24, 1, 8]
+const first: i64[1] = [0]
+const m: f32[8,8] = normal(seed=4, std=0.4)
+const w: f32[1,32,8] = normal(seed=1, std=0.3)
+const r: f32[1,32,8] = normal(seed=2, std=0.3)
+const b: f32[1,64] = normal(seed=3, std=0.1)
+const v: f32[8,4] = normal(seed=5, std=0.4)
+d = MatMul(x, m) "before"
+s = Reshape(d, shape) "steps"
+_, h = LSTM(s, w, r, b) {hidden_size=8} "cells"
+g = Squeeze(h, first) "state"
+y = MatMul(g, v) "behind"
+output y
+`)
+	ctx := context.Background()
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, BorderCost: new(float64),
+		Threads: 1})
+	require.NoError(t, err)
+	_, _, err = p.Set(ctx, "cells", []string{"domain=int"}, 1)
+	require.NoError(t, err)
+	r, _, err := p.Export(ctx, ExportOptions{Out: "m.int8.onnx"})
+	require.NoError(t, err)
+	require.Empty(t, r.ReadBack.Not)
+	require.Contains(t, string(get(t, p, "m.int8.onnx")), "DynamicQuantizeLSTM")
+}

@@ -31,9 +31,12 @@ func (c *checker) dequantizer(n *graph.Node, i int) *graph.Node {
 	return nil
 }
 
-// readers returns the nodes that read output i of n.
+// readers returns the nodes that read output i of n; none of one that is left out.
 func (c *checker) readers(n *graph.Node, i int) []*graph.Node {
 	var out []*graph.Node
+	if n.Outputs[i] == graph.NoValue {
+		return nil
+	}
 	for _, u := range c.g.Uses(n.Outputs[i]) {
 		out = append(out, c.g.Node(u.Node))
 	}

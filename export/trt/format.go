@@ -214,7 +214,7 @@ func (x *examination) examine(list []Entry) {
 	for _, id := range x.g.Nodes() {
 		n := x.g.Node(id)
 		op := x.in.Target.Op(n)
-		if op == nil || op.Role == target.Activation || len(n.Outputs) == 0 || !x.has[x.g.Value(n.Outputs[0]).Name] &&
+		if op == nil || op.Role == target.Activation || n.Output(0) == graph.NoValue || !x.has[x.g.Value(n.Outputs[0]).Name] &&
 			!(x.in.Integer != nil && x.in.Integer(n.Name) && op.Role == target.Weighted) {
 			continue
 		}

@@ -23,6 +23,7 @@ func FloatRecurrences(g *graph.Graph) (int, error) {
 		if err := r.read(); err != nil {
 			return written, g.ErrorAt("", id, err)
 		}
+		r.n.Outputs = readOutputs(g, &r.n)
 		g.RemoveNode(id)
 		if err := r.write(); err != nil {
 			return written, g.ErrorAt("", id, err)

@@ -35,6 +35,7 @@ func IntegerRecurrences(g *graph.Graph) (int, error) {
 			!codedWeight(g, &n, graph.RecurrenceInput, graph.RecurrenceScaleInput, inputs) {
 			continue
 		}
+		n.Outputs = readOutputs(g, &n)
 		g.RemoveNode(id)
 		n.Op, n.Domain, n.Inputs = "DynamicQuantizeLSTM", microsoft, inputs
 		n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a graph.Attr) bool { return a.Name == "layout" || a.Name == "output_sequence" })
@@ -57,6 +58,19 @@ func IntegerRecurrences(g *graph.Graph) (int, error) {
 		}
 	}
 	return written, nil
+}
+
+// readOutputs are the outputs of a node, without those that nobody reads: they go with the node when it is removed.
+func readOutputs(g *graph.Graph, n *graph.Node) []graph.ValueID {
+	list, last := slices.Clone(n.Outputs), 0
+	for i, v := range list {
+		if v == graph.NoValue || len(g.Uses(v)) == 0 && !g.IsOutput(v) {
+			list[i] = graph.NoValue
+		} else {
+			last = i + 1
+		}
+	}
+	return list[:last]
 }
 
 // dynamicData is the DynamicQuantizeLinear behind the data of a node, nil where there is none.

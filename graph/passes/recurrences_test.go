@@ -69,6 +69,40 @@ output y, h
 	require.Equal(t, want, cellsOf(t, g))
 }
 
+// What nobody reads of a cell goes with it: the states at the end, and the result of all steps before one that is read.
+func TestRecurrencesWithUnreadOutputs(t *testing.T) {
+	for outputs, want := range map[string]string{"y, h, c": "y", "_, h, c": "h", "y, h, c ": "c"} {
+		g := graphtest.Parse(t, `
+opset 17
+input x: f32[4,2,3]
+const s: f32[8] = [0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08]
+const z: i8[8] = [0, 0, 0, 0, 0, 0, 0, 0]
+const w: i8[1,8,3] = [`+codesOf(24)+`]
+const r: i8[1,8,2] = [`+codesOf(16)+`]
+q, k, o = DynamicQuantizeLinear(x)
+xd: f32[4,2,3] = DequantizeLinear(q, k, o)
+wd: f32[1,8,3] = DequantizeLinear(w, s, z) {axis=1}
+rd: f32[1,8,2] = DequantizeLinear(r, s, z) {axis=1}
+`+outputs+` = LSTM(xd, wd, rd) {hidden_size=2} "cells"
+output `+want+"\n")
+		n, err := passes.IntegerRecurrences(g)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, g.Check())
+		graph.InferShapes(g)
+		before := cellsOf(t, g)
+		n, err = passes.FloatRecurrences(g)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.NoError(t, g.Check())
+		graph.InferShapes(g)
+		n, err = passes.IntegerRecurrences(g)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.Equal(t, before, cellsOf(t, g))
+	}
+}
+
 func codesOf(n int) (s string) {
 	for i := range n {
 		if i > 0 {

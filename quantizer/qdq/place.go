@@ -57,7 +57,8 @@ func (c *configurer) bake(v graph.ValueID, u graph.Use, q *grid) error {
 // placeValue places what is said of a computed value or an input.
 func (c *configurer) placeValue(v graph.ValueID) error {
 	used := 0
-	if p := c.g.Producer(v); p != graph.NoNode && c.integer[p] && c.t.Placement.Outputs() && c.fusedBehind(p, v) == graph.NoNode {
+	if p := c.g.Producer(v); p != graph.NoNode && c.integer[p] && c.t.Placement.Outputs() && c.fusedBehind(p, v) == graph.NoNode &&
+		c.g.Node(p).Op != "LSTM" { // whose results are real numbers
 		if q := c.common(v); q != nil && !q.runTime { // scales of run time are those of a reader, as passes place them
 			c.out[v], used = q, 1
 		}

@@ -75,7 +75,12 @@ func workOf(g *graph.Graph, domains []tqc.Domain) (macs, integer, float int64) {
 			integer += n
 		case domains[id].Float() && !g.Passive(id) && g.Node(id).Op != "Concat":
 			elements := int64(1) // open dimensions count as 1
-			for _, d := range g.Value(g.Node(id).Output(0)).Shape {
+			outs := g.Node(id).Outputs
+			i := slices.IndexFunc(outs, func(v graph.ValueID) bool { return v != graph.NoValue })
+			if i < 0 {
+				continue
+			}
+			for _, d := range g.Value(outs[i]).Shape {
 				elements *= max(d.N, 1)
 			}
 			float += elements
