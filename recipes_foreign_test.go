@@ -55,6 +55,20 @@ func TestForeignRecipes(t *testing.T) {
 		{"nncf:s.json", "{\n\"name\": []}", "", `s.json:2: unknown key "name"`},
 		{"nncf:s.json", "{\"preset\": \"mixed\",\n\"ignored_scope\": {\n\"name\": []}}", "", `s.json:3: unknown key "name"`},
 		{"nncf:s.json", `{"subset_size": 10, "ignored_scope": {"names": ["Gemm_nncf_77"]}}`, "", "matches no operator"},
+		{"modelopt:m.json", `{"quantize_mode": "int8", "calibration_method": "max", "nodes_to_exclude": ["conv1"], ` +
+			`"op_types_to_exclude": ["Gemm"], "high_precision_dtype": "fp16"}`, "observer=onnxruntime/minmax\nmodelopt op_types_to_exclude: type:Gemm domain=fp32\n" +
+			"modelopt nodes_to_exclude: conv1 domain=fp32", ""},
+		{"modelopt:m.json", `{"quantize_mode": "fp8"}`, "* weights=e4m3-sym-tensor activations=e4m3-sym-tensor", ""},
+		{"modelopt:m.json", `{"quantize_mode": "int4"}`, "", `m.json: quantize_mode "int4": one of int8, fp8 is imported`},
+		{"modelopt:m.json", `{"calibration_method": "awq"}`, "", `m.json: calibration_method "awq": one of max, entropy`},
+		{"modelopt:m.json", `{"nodes_to_quantize": ["nosuch"]}`, "", `m.json: nodes_to_quantize matches no operator`},
+		{"modelopt:m.json", `{"nodes_to_exclude": 3}`, "", `m.json: nodes_to_exclude: json:`},
+		{"quark:q.json", `{"global_quant_config": {"calibrate_method": "CalibrationMethod.Percentile", "activation_type": "QuantType.QInt16", ` +
+			`"weight_type": "QuantType.QInt8", "per_channel": true, "nodes_to_exclude": ["conv1"], "include_cle": true, ` +
+			`"extra_options": {"ActivationSymmetric": true}}}`, "observer=onnxruntime/percentile per_tensor=false\n" +
+			"onnxruntime activation_type: * activations=int16-sym-tensor\nonnxruntime nodes_to_exclude: conv1 domain=fp32", ""},
+		{"quark:q.json", `{"calibrate_method": "PowerOfTwoMethod.MinMSE"}`, "",
+			"gives scales that are powers of two, and onnxruntime has others: choose a platform such as xint8"},
 		{"ort:o.json", `{"nodes_to_exclude": ["conv1", "nosuch"], "per_channel": false, "calibrate_method": "CalibrationMethod.Percentile", ` +
 			`"extra_options": {"CalibPercentile": 99.9, "AddQDQPairToWeight": true}}`,
 			"observer=onnxruntime/percentile(0.999) per_tensor=true\nonnxruntime nodes_to_exclude: conv1 domain=fp32", ""},

@@ -38,7 +38,7 @@ func (o *Calibrate) Table(c *qwb.Catalog) Table {
 					"free (default: the target's)"},
 			{Name: "recipe", See: "recipes.md", At: &o.Recipes, Job: true, Values: recipes, Files: true,
 				Help: "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME " +
-					"(" + words(presets()) + "), nncf:FILE, ort:FILE or trt:FILE; may be given several times"},
+					"(" + words(presets()) + "), nncf:FILE, ort:FILE, trt:FILE, modelopt:FILE or quark:FILE; may be given several times"},
 			{Name: "from", At: &o.From, Job: true, Files: true,
 				Help: "another plan `PLAN` of the model, which stays as it is: the new one, named by -o, begins with its decisions and, without " +
 					"--data, its statistics"},

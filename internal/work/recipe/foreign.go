@@ -32,6 +32,8 @@ var recipeKinds = []struct {
 	{"nncf", readNNCF},
 	{"ort", readORT},
 	{"trt", readTRT},
+	{"modelopt", readModelOpt},
+	{"quark", readQuark},
 }
 
 // fitPreset leaves out of a preset what a target has no need of: a reduced range where there is none, operators in float whose scales it
