@@ -40,7 +40,8 @@ t = Transpose(x) "transpose"
 a = Add(i, r) "add"
 output a
 output t`)
-	for name, want := range map[string][3]bool{"reshape": {true, true, true}, "identity": {true, false, true}, "transpose": {true}, "add": {}} {
+	for name, want := range map[string][3]bool{"reshape": {true, true, true}, "identity": {true, false, true}, "transpose": {true},
+		"add": {}} {
 		id, ok := g.LookupNode(name)
 		require.True(t, ok)
 		n := g.Node(id)

@@ -18,7 +18,8 @@ const (
 )
 
 // moving lists the operators of one data input that select and move elements, so that codes take the same way as the numbers that they
-// stand for; Resize does to the nearest only. ONNX Runtime has kernels of all of them for both types of codes. Identity and Dropout are not there any more.
+// stand for; Resize does to the nearest only. ONNX Runtime has kernels of all of them for both types of codes.
+// Identity and Dropout are not there any more.
 var moving = []string{"Expand", "Flatten", "Gather", "GatherElements", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Resize",
 	"Slice", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze"}
 
