@@ -11,9 +11,12 @@ import (
 // Padding is where the tensors of a network have positions at which nothing stands: samples of several lengths are padded to one, and an
 // input, the mask, says which positions are real. What is computed at the others is read by nobody who looks at the mask.
 type Padding struct {
-	Mask ValueID // an input of shape [batch, positions], or with axes of 1 between the two, or [positions]
+	// Mask is an input of shape [batch, positions], or with axes of 1 between the two, or [positions]. With axes of heads or queries between
+	// them, and with [queries, positions] that are as many, a position is real if any query may look at it.
+	Mask ValueID
 	// Real is what the mask has where a position is real, 0 or 1; the other of both stands for padding.
 	Real  float64
+	low   bool     // the mask is added itself: 0 is real, and numbers that hide scores stand for padding
 	roles [][]role // by value and axis; nil where a value has no positions, or follows from the mask alone
 	full  bool     // the mask has an axis of samples
 }
@@ -40,15 +43,15 @@ func FindPadding(g *Graph, name string) (*Padding, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, v := range g.Inputs {
-		if name != "" && g.Value(v).Name != name || g.Const(v) != nil {
-			continue
-		}
-		if _, ok := lengthsOf(g.Value(v).Shape); ok {
-			if real, found := (&hiding{g: g, mask: v, of: map[ValueID]two{}}).find(order); found {
-				p := &Padding{Mask: v, Real: real, full: len(g.Value(v).Shape) > 1}
-				p.spread(g, order)
-				return p, nil
+	for _, low := range []bool{false, true} {
+		for _, square := range []bool{false, true} { // what marks positions itself comes first
+			for _, v := range g.Inputs {
+				if name != "" && g.Value(v).Name != name || g.Const(v) != nil {
+					continue
+				}
+				if p := newPadding(g, order, v, low, square); p != nil {
+					return p, nil
+				}
 			}
 		}
 	}
@@ -58,20 +61,44 @@ func FindPadding(g *Graph, name string) (*Padding, error) {
 	return nil, nil
 }
 
-// lengthsOf are the dimensions of a mask that count samples and positions; both are one dimension where there are no samples.
+// newPadding is that of an input that is a mask, added itself or not, with an axis of queries or without; nil for other inputs.
+func newPadding(g *Graph, order []NodeID, mask ValueID, low, queries bool) *Padding {
+	shape, other := g.Value(mask).Shape, 1.0
+	lengths, ok := lengthsOf(shape)
+	if !ok || (len(shape) > 1 && square(shape)) != queries || low && !g.Value(mask).DType.IsFloat() {
+		return nil
+	}
+	if low {
+		other = math.Inf(-1)
+	}
+	p := &Padding{Mask: mask, full: len(lengths) > 1, low: low}
+	if p.Real, ok = hides(g, order, mask, other); !ok || low && p.Real != 0 {
+		return nil
+	}
+	p.spread(g, order)
+	return p
+}
+
+// lengthsOf are the dimensions of a mask that count samples and positions; positions alone where there are no samples.
 func lengthsOf(s Shape) (of Shape, ok bool) {
+	rank := len(s)
 	switch {
-	case len(s) == 0 || len(s) > 4:
+	case rank == 0 || rank > 4:
 		return nil, false
-	case len(s) == 1:
+	case rank == 1:
 		return s, true
+	case rank == 2 && square(s): // queries and positions
+		return s[1:], true
+	case rank > 2 && s[rank-2].N != 1 && !square(s):
+		return nil, false
 	}
-	for _, d := range s[1 : len(s)-1] {
-		if d.N != 1 {
-			return nil, false
-		}
-	}
-	return Shape{s[0], s[len(s)-1]}, true
+	return Shape{s[0], s[rank-1]}, true
+}
+
+// square reports whether the last two dimensions of a shape are the same and more than 1.
+func square(s Shape) bool {
+	a, b := s[len(s)-2], s[len(s)-1]
+	return a == b && a.N != 1 && (a.Known() || a.Symbol != "")
 }
 
 // two is what a value is where all elements of the mask are 0, and where all are 1.
@@ -79,32 +106,82 @@ type two [2]float64
 
 // hiding follows what comes of a mask.
 type hiding struct {
-	g    *Graph
-	mask ValueID
-	of   map[ValueID]two
+	g  *Graph
+	of map[ValueID]two
+	// low: the mask is added itself, to something that has nothing to do with it, and joined has what it was added to: else it is data.
+	low    bool
+	joined map[ValueID]bool
+	behind map[ValueID]bool // computed from the mask
 }
 
-// find reports whether the mask hides anything in front of a Softmax, and what it has where it does not.
-func (h *hiding) find(order []NodeID) (real float64, found bool) {
-	h.of[h.mask] = two{0, 1}
+// hides reports whether an input that is 0 or other hides anything in front of a Softmax, and whether it does not where it is 1 (other) or
+// where it is 0.
+func hides(g *Graph, order []NodeID, mask ValueID, other float64) (real float64, found bool) {
+	h := &hiding{g: g, of: map[ValueID]two{mask: {0, other}}, low: other != 1, joined: map[ValueID]bool{},
+		behind: map[ValueID]bool{mask: true}}
 	for _, id := range order {
-		n := h.g.Node(id)
-		if !n.IsONNX() || len(n.Inputs) == 0 {
+		n := g.Node(id)
+		if len(n.Inputs) == 0 {
 			continue
 		}
-		if x, ok := h.of[n.Input(0)]; ok && n.Spec() != nil && n.Spec().Kind == KindSoftmax {
-			switch zero, one := x[0] <= masksBelow, x[1] <= masksBelow; {
-			case zero && x[1] > masksBelow:
-				return 1, true
-			case one && x[0] > masksBelow:
-				return 0, true
-			}
+		switch zero, one := h.hidden(n); {
+		case zero && !one:
+			return 1, true
+		case one && !zero:
+			return 0, true
 		}
 		if x, ok := h.step(n); ok && len(n.Outputs) == 1 {
 			h.of[n.Outputs[0]] = x
 		}
+		h.join(n)
+		if n.Op == "EmbedLayerNormalization" && len(n.Outputs) > 1 { // it counts its mask for Attention
+			if x, ok := h.of[n.Input(7)]; ok && n.Outputs[1] != NoValue {
+				h.of[n.Outputs[1]] = x
+			}
+		}
 	}
 	return 0, false
+}
+
+// join follows what is computed from the mask, and what of it is a mask that was added to something else.
+func (h *hiding) join(n *Node) {
+	is := func(of map[ValueID]bool) func(ValueID) bool { return func(v ValueID) bool { return of[v] } }
+	behind, joined := slices.ContainsFunc(n.Inputs, is(h.behind)), slices.ContainsFunc(n.Inputs, is(h.joined))
+	if n.Op == "Add" && behind {
+		joined = joined || slices.ContainsFunc(n.Inputs, func(v ValueID) bool { return h.g.Const(v) == nil && !h.behind[v] })
+	}
+	for _, v := range n.Outputs {
+		if v != NoValue && behind {
+			h.behind[v], h.joined[v] = true, joined
+		}
+	}
+}
+
+// hidden reports whether a node is a Softmax, or has one inside, that gives nothing to what the mask has a 0 for, and a 1.
+func (h *hiding) hidden(n *Node) (zero, one bool) {
+	added, counted := NoValue, NoValue
+	switch spec := n.Spec(); {
+	case n.IsONNX() && spec != nil && spec.Kind == KindSoftmax:
+		added = n.Input(0)
+	case n.IsONNX() && n.Op == "Attention":
+		added = n.Input(3)
+		if added != NoValue && h.g.Value(added).DType == tensor.Bool {
+			added, counted = NoValue, added
+		}
+	case n.Op == "Attention":
+		counted, added = n.Input(3), n.Input(5)
+	case n.Op == "MultiHeadAttention":
+		counted, added = n.Input(4), n.Input(5)
+	case n.Op == "GroupQueryAttention":
+		counted, added = n.Input(5), n.Input(10)
+	}
+	if x, ok := h.of[added]; ok && (!h.low || h.joined[added] || added != n.Input(0)) {
+		return x[0] <= masksBelow, x[1] <= masksBelow
+	}
+	if x, ok := h.of[counted]; ok { // lengths, too: they are larger where more is real
+		return x[0] < x[1], x[1] < x[0]
+	}
+	return false, false
 }
 
 // step is what an operator makes of the mask; other tensors count as if they changed nothing.
@@ -116,8 +193,11 @@ func (h *hiding) step(n *Node) (x two, ok bool) {
 	if n.HandsOn() {
 		return h.of[n.Input(0)], at == 0
 	}
+	if !n.IsONNX() {
+		return x, false
+	}
 	switch n.Op {
-	case "Cast", "Expand", "Tile", "Slice", "Gather", "GatherND":
+	case "Cast", "Expand", "Tile", "Slice", "Gather", "GatherND", "ReduceSum": // sums of masks are lengths
 		return h.of[n.Input(0)], at == 0
 	case "Where":
 		for i := range x {

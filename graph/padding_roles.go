@@ -17,6 +17,9 @@ func (p *Padding) spread(g *Graph, order []NodeID) {
 		case v == p.Mask:
 			of[v] = make([]role, len(shape))
 			of[v][len(shape)-1] = positions
+			if len(shape) > 1 && square(shape) {
+				of[v][len(shape)-2] = positions
+			}
 			if p.full {
 				of[v][0] = samples
 			}
@@ -65,12 +68,15 @@ func begins(shape, with Shape) bool {
 // rolesBehind are those of an output of a node, nil where nothing is known of them.
 func rolesBehind(g *Graph, n *Node, output int, of [][]role) []role {
 	spec := n.Spec()
-	if spec == nil || len(n.Inputs) == 0 || !n.IsONNX() && spec.Kind != KindActivation {
+	if spec == nil || len(n.Inputs) == 0 {
 		return nil
 	}
 	first := n.Input(0)
 	if first == NoValue {
 		return nil
+	}
+	if list, ok := rolesOfFused(g, n, output, of); ok || !n.IsONNX() && spec.Kind != KindActivation {
+		return list
 	}
 	out := g.Value(n.Outputs[output]).Shape
 	if n.Reshapes() {
@@ -79,6 +85,12 @@ func rolesBehind(g *Graph, n *Node, output int, of [][]role) []role {
 	switch n.Op {
 	case "MatMul":
 		return rolesOfProduct(g, n, of)
+	case "Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool": // windows: what lies along an axis whose size stays
+		list := rolesKept(of[first], g.Value(first).Shape, out)
+		if len(list) > 1 && list[1] == positions && spec.Kind == KindComputing {
+			list[1] = noRole // channels are summed
+		}
+		return list
 	case "Gemm":
 		return rolesOfGemm(n, of)
 	case "Gather":
@@ -99,6 +111,47 @@ func rolesBehind(g *Graph, n *Node, output int, of [][]role) []role {
 		return rolesKept(of[first], g.Value(first).Shape, out)
 	}
 	return nil
+}
+
+// rolesOfFused are those of an output of an operator that has attention or a normalization inside; ok is false for other operators.
+func rolesOfFused(g *Graph, n *Node, output int, of [][]role) (list []role, ok bool) {
+	from, rank := of[n.Input(0)], len(g.Value(n.Outputs[output]).Shape)
+	switch n.Op {
+	case "Attention", "MultiHeadAttention", "GroupQueryAttention":
+		kept := n.Input(1) // all keys and values are those of one of the inputs where there is no past
+		if n.IsONNX() && output > 2 || len(from) < 3 {
+			return nil, true
+		}
+		if output > 0 && !(n.Op == "Attention" && !n.IsONNX()) && kept != NoValue {
+			from = of[kept]
+		}
+		switch {
+		case len(from) < 3:
+			return nil, true
+		case len(from) == rank && output == 0:
+			return slices.Clone(from), true
+		case len(from) == 4 && rank == 4:
+			return slices.Clone(from), true
+		case output > 0 && rank == 4: // [batch, heads, positions, size]
+			return []role{from[0], noRole, from[1], noRole}, true
+		case output > 0 && rank == 5: // of keys and values
+			return []role{noRole, from[0], noRole, from[1], noRole}, true
+		}
+		return nil, true
+	case "RotaryEmbedding":
+		return slices.Clone(from), true
+	case "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization":
+		if rank != len(from) {
+			return nil, true
+		}
+		return slices.Clone(from), true
+	case "EmbedLayerNormalization":
+		if output == 1 || len(from) != 2 {
+			return nil, true
+		}
+		return append(slices.Clone(from), noRole), true
+	}
+	return nil, false
 }
 
 func rolesOfReduce(g *Graph, n *Node, from []role) []role {

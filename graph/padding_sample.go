@@ -1,6 +1,10 @@
 package graph
 
-import "qwb/graph/tensor"
+import (
+	"slices"
+
+	"qwb/graph/tensor"
+)
 
 // Padded is the padding of one sample.
 type Padded struct {
@@ -24,28 +28,33 @@ func (p *Padding) Of(g *Graph, feeds map[string]*tensor.Tensor) *Padded {
 		d.samples = t.Shape[0]
 	}
 	x := numbers(t.ToRowMajor())
-	if len(x) != d.samples*d.length {
+	if len(x) != t.Len() || !p.marks(x) {
 		return nil
 	}
-	n := 0
-	for _, v := range x {
-		if v != 0 && v != 1 {
-			return nil
-		}
-		if d.real = append(d.real, v == p.Real); v == p.Real {
-			n++
+	d.real = make([]bool, d.samples*d.length)
+	queries := len(x) / len(d.real) // and heads
+	for i, v := range x {
+		if at := i/(queries*d.length)*d.length + i%d.length; v == p.Real {
+			d.real[at] = true
 		}
 	}
-	if n == 0 || n == len(x) {
+	if !slices.Contains(d.real, true) || !slices.Contains(d.real, false) {
 		return nil
 	}
 	return d
 }
 
+// marks reports whether a mask has such numbers.
+func (p *Padding) marks(x []float64) bool {
+	return !slices.ContainsFunc(x, func(v float64) bool { return v != 0 && (p.low && v > masksBelow || !p.low && v != 1 || v != v) })
+}
+
 // Count is how many positions a sample has, and how many of them are left out.
 func (p *Padding) Count(g *Graph, feeds map[string]*tensor.Tensor) (all, padding int) {
-	if t := feeds[g.Value(p.Mask).Name]; t != nil {
-		all = t.Len()
+	if t := feeds[g.Value(p.Mask).Name]; t != nil && len(t.Shape) > 0 {
+		if all = t.Shape[len(t.Shape)-1]; p.full {
+			all *= t.Shape[0]
+		}
 	}
 	if d := p.Of(g, feeds); d != nil {
 		for _, r := range d.real {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +52,11 @@ func TestFindPadding(t *testing.T) {
 		{"a mask with all its axes", "input m: f32[B,1,T]", "i = Sub(one, m); b = Mul(i, low); z = Add(s, b)", 1},
 		{"of rows and columns", "input m: i64[B,T]", `const ax2: i64[1] = [2]; f = Cast(m) {to=1}; u = Unsqueeze(f, ax); v = Unsqueeze(f, ax2)
 			q = Mul(u, v); i = Sub(one, q); b = Mul(i, low); z = Add(s, b)`, 1},
+		{"a mask for each query", "input m: f32[B,T,T]", "i = Sub(one, m); b = Mul(i, low); z = Add(s, b)", 1},
+		{"a mask for each query, behind a causal one", "input causal: bool[1,T,T]; input m: bool[B,1,T]",
+			"c = And(causal, m); z = Where(c, s, lowest)", 1},
+		{"a mask that is added", "input m: f32[B,1,T]", "z = Add(s, m)", 0},
+		{"a mask that is added for each query", "input m: f32[B,T,T]", "z = Add(s, m)", 0},
 	} {
 		g := padded(t, c.mask, c.code)
 		p, err := FindPadding(g, "")
@@ -67,11 +73,11 @@ func TestFindPadding(t *testing.T) {
 		}
 	}
 	for name, code := range map[string][2]string{
-		"nothing low":        {"input m: f32[B,T]", "u = Unsqueeze(m, ax); z = Add(s, u)"},
-		"infinity times 0":   {"input m: f32[B,T]", "u = Unsqueeze(m, ax); b = Mul(u, lowest); z = Add(s, b)"},
-		"it masks all":       {"input m: f32[B,T]", "u = Unsqueeze(m, ax); b = Add(u, low); z = Add(s, b)"},
-		"not of positions":   {"input m: f32[B,T,T]", "i = Sub(one, m); b = Mul(i, low); z = Add(s, b)"},
-		"a mask of the past": {"input causal: f32[1,T,T]", "i = Sub(one, causal); b = Mul(i, low); z = Add(s, b)"},
+		"nothing low":         {"input m: i64[B,T]", "u = Unsqueeze(m, ax); f = Cast(u) {to=1}; z = Add(s, f)"},
+		"data that are added": {"input m: f32[B,1,T]", "const d: f32[] = 1; a = Add(m, d); r = Relu(m); z = Add(a, r)"},
+		"infinity times 0":    {"input m: f32[B,T]", "u = Unsqueeze(m, ax); b = Mul(u, lowest); z = Add(s, b)"},
+		"it masks all":        {"input m: f32[B,T]", "u = Unsqueeze(m, ax); b = Add(u, low); z = Add(s, b)"},
+		"not of positions":    {"input m: f32[B,5,T]", "i = Sub(one, m); b = Mul(i, low); z = Add(s, b)"},
 	} {
 		g := padded(t, code[0], code[1])
 		p, err := FindPadding(g, "")
@@ -139,4 +145,69 @@ func TestRealRuns(t *testing.T) {
 	require.Nil(t, (*Padding)(nil).Of(g, nil))
 	all, left := p.Count(g, feed(true, true, false, true, false, false))
 	require.Equal(t, []int{6, 3}, []int{all, left})
+}
+
+// A position is real if one query may look at it: a mask of the past alone hides none, and one that is added has numbers of its own.
+func TestPaddingOfQueries(t *testing.T) {
+	const times = "i = Sub(one, m); b = Mul(i, low); z = Add(s, b)"
+	inf := float32(math.Inf(-1))
+	for _, c := range []struct {
+		input, code string
+		x           []float32
+		real        []bool // nil: no padding
+	}{
+		{"input m: f32[B,T,T]", times, []float32{1, 0, 0, 1, 1, 0, 1, 1, 0}, []bool{true, true, false}},
+		{"input m: f32[B,T,T]", times, []float32{1, 0, 0, 1, 1, 0, 1, 1, 1}, nil},
+		{"input m: f32[B,T,T]", "z = Add(s, m)", []float32{0, inf, inf, 0, 0, -1e9, 0, 0, inf}, []bool{true, true, false}},
+		{"input m: f32[B,T,T]", "z = Add(s, m)", []float32{0.5, inf, inf, 0, 0, -1e9, 0, 0, inf}, nil},
+	} {
+		g := padded(t, c.input, c.code)
+		p, err := FindPadding(g, "m")
+		require.NoError(t, err)
+		feeds := map[string]*tensor.Tensor{"m": tensor.FromF32(c.x, 1, 3, 3)}
+		d := p.Of(g, feeds)
+		require.Equal(t, c.real == nil, d == nil)
+		if d != nil {
+			require.Equal(t, c.real, d.real)
+		}
+		all, left := p.Count(g, feeds)
+		require.Equal(t, 3, all)
+		require.Equal(t, len(c.real) > 0, left == 1)
+	}
+}
+
+// Operators with attention inside: what they read as a mask, and what counts positions behind them.
+func TestPaddingOfFusedAttention(t *testing.T) {
+	const head = `opset 23
+		opset com.microsoft 1
+		input x: f32[B,T,8]
+		input m: %s
+		const w: f32[8,24] = fill(1); const b: f32[24] = fill(2); const k: f32[8,8,3] = fill(3); const c8: f32[8] = fill(4)
+		const ax: i64[1] = [1]
+		const one: i64[] = 1; const ax2: i64[2] = [1,2]; const n: i32[] = 3; const scale: f32[8] = fill(5)
+		%s
+		t = Transpose(y) {perm=[0,2,1]}
+		z = Conv(t, k, c8) {pads=[1,1], kernel_shape=[3]}
+		output z`
+	for name, c := range map[string][2]string{
+		"bool":       {"bool[B,T]", "u = Unsqueeze(m, ax2); y = Attention(x, x, x, u) {q_num_heads=2, kv_num_heads=2}"},
+		"added":      {"f32[B,1,1,T]", "y = Attention(x, x, x, m) {q_num_heads=2, kv_num_heads=2}"},
+		"raw":        {"i32[B,T]", "y = com.microsoft::Attention(x, w, b, m) {num_heads=2}"},
+		"multi head": {"i32[B,T]", "y = com.microsoft::MultiHeadAttention(x, x, x, _, m) {num_heads=2}"},
+		"lengths": {"i64[B,T]", "s = ReduceSum(m, ax) {keepdims=0}; l = Sub(s, one); i = Cast(l) {to=6}; " +
+			"y = com.microsoft::GroupQueryAttention(x, x, x, _, _, i, n) {num_heads=2, kv_num_heads=2}"},
+		"skip and norms": {"i32[B,T]", "a = com.microsoft::Attention(x, w, b, m) {num_heads=2}; " +
+			"y = com.microsoft::SkipLayerNormalization(a, x, scale)"},
+	} {
+		g, err := Parse(fmt.Sprintf(head, c[0], c[1]))
+		require.NoError(t, err, name)
+		require.Empty(t, InferShapes(g), name)
+		p, err := FindPadding(g, "")
+		require.NoError(t, err, name)
+		require.NotNil(t, p, name)
+		for value, want := range map[string][]role{"y": {samples, positions, noRole}, "z": {samples, noRole, positions}} {
+			v, _ := g.Lookup(value)
+			require.Equal(t, want, p.roles[v], "%s: %s %s", name, value, g.Value(v).Shape)
+		}
+	}
 }
