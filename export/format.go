@@ -182,7 +182,8 @@ func profileNames() []string {
 
 // Tokenizer is the option of formats that hold tokens.
 var Tokenizer = Option{Name: "tokenizer", Kind: Text,
-	Doc: "tokenizer.json, tokenizer.model or tokenizer.bin, for formats that contain one (default: the one in the folder of the checkpoint), or none"}
+	Doc: "tokenizer.json, tokenizer.model or tokenizer.bin, for formats that contain one (default: the one in the folder of the " +
+		"checkpoint), or none"}
 
 // Takes reports whether the format can hold plans of a platform; "" stands for one that is not known yet.
 func (f *Format) Takes(platform string) bool {

@@ -37,7 +37,7 @@ func write(_ context.Context, in *export.Input, out *export.Output) (warnings []
 	if err != nil {
 		return nil, err
 	}
-	if in.Checkpoint.Tensor(checkpoint.Output, 0).Quantized() {
+	if !in.Checkpoint.Tensor(checkpoint.Output, 0).Floats() {
 		warnings = append(warnings, tqc.Warning{Text: "the weights were quantized before: their error adds to that of MatMulNBits"})
 	}
 	m, err := Build(source, options(in))

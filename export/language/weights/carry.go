@@ -98,7 +98,7 @@ func paired(from, to checkpoint.Pairing, d int) func(row int) int {
 func (f *File) Requantized() {
 	for i := range f.Items {
 		it := &f.Items[i]
-		if it.Tensor != nil && it.Tensor.Quantized() && it.Encoding.Quantized() && !it.keeps() {
+		if it.Tensor != nil && !it.Tensor.Floats() && it.Encoding.Quantized() && !it.keeps() {
 			f.Warn("the weights were quantized before: their error adds to that of "+it.Encoding.Name(), 0)
 			return
 		}

@@ -1,18 +1,17 @@
 package weights
 
-import (
-	"fmt"
-
-	"qwb/kernels/qmath"
-)
+import "fmt"
 
 // chunkElements is about how many elements are quantized as one piece of work.
 const chunkElements = 1 << 18
 
+// superBlock is how many elements the largest blocks have that are read (Q4_K and its like).
+const superBlock = 256
+
 // chunk is how many elements of the item are one piece of work: whole groups of the file and whole blocks of the source.
 func (it *Item) chunk() int {
 	whole := it.Encoding.group()
-	for whole%qmath.BlockSize != 0 {
+	for whole%superBlock != 0 {
 		whole *= 2
 	}
 	return max(1, chunkElements/whole) * whole

@@ -333,8 +333,8 @@ func ggufBytes(t *ggufTensor, kind Type) (uint64, error) {
 		}
 		n *= uint64(d)
 	}
-	if kind > Groups && (len(t.dims) == 0 || t.dims[0]%block != 0) {
-		return 0, fmt.Errorf("tensor %q (%s): rows of %v are no whole blocks of %d", t.name, kind, t.dims, block)
+	if b := kind.block(); b > 1 && (len(t.dims) == 0 || t.dims[0]%b != 0) {
+		return 0, fmt.Errorf("tensor %q (%s): rows of %v are no whole blocks of %d", t.name, kind, t.dims, b)
 	}
 	if int64(int(n)) != int64(n) || uint64(kind.bytes(int(n))) > math.MaxInt {
 		return 0, fmt.Errorf("tensor %q has the shape %v", t.name, t.dims)
@@ -343,8 +343,9 @@ func ggufBytes(t *ggufTensor, kind Type) (uint64, error) {
 }
 
 // ggufTypes are the types of tensors that are read.
-var ggufTypes = map[uint32]Type{0: F32, 1: F16, 2: GGQ4, 8: GGQ8, 30: BF16}
+var ggufTypes = map[uint32]Type{0: F32, 1: F16, 2: GGQ4, 3: GGQ41, 6: GGQ50, 7: GGQ51, 8: GGQ8, 10: Q2K, 11: Q3K, 12: Q4K, 13: Q5K, 14: Q6K,
+	20: IQ4NL, 23: IQ4XS, 30: BF16}
 
 // ggufNamesOfTypes name those that are not, for messages.
-var ggufNamesOfTypes = map[uint32]string{3: "Q4_1", 6: "Q5_0", 7: "Q5_1", 9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 12: "Q4_K",
-	13: "Q5_K", 14: "Q6_K", 15: "Q8_K", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 39: "MXFP4", 40: "NVFP4"}
+var ggufNamesOfTypes = map[uint32]string{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S",
+	22: "IQ2_S", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4"}

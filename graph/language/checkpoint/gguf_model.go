@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
+	"strings"
 )
 
 func isGGUF(b []byte) bool {
@@ -27,6 +29,9 @@ func readGGUF(m *Model, b []byte) error {
 	if err != nil {
 		return err
 	}
+	if tensors, err = m.splits(meta, tensors); err != nil {
+		return err
+	}
 	m.Metadata = meta
 	if m.Config, err = ggufConfig(meta, tensors); err != nil {
 		return err
@@ -37,6 +42,41 @@ func readGGUF(m *Model, b []byte) error {
 		}
 	}
 	return nil
+}
+
+// splits reads the other files of a model that is split, as llama-gguf-split does it: NAME-00001-of-00003.gguf has the metadata of all.
+func (m *Model) splits(meta map[string]any, tensors []ggufTensor) ([]ggufTensor, error) {
+	k := &ggufKeys{meta: meta}
+	count, no := k.number("split.count", 1), k.number("split.no", 0)
+	if k.err != nil || count <= 1 {
+		return tensors, k.err
+	}
+	name := filepath.Base(m.Path)
+	of := fmt.Sprintf("-of-%05d.gguf", count)
+	base, ok := strings.CutSuffix(name, "-00001"+of)
+	if no != 0 || !ok {
+		return nil, fmt.Errorf("the model is split into %d files: name the first one, NAME-00001%s", count, of)
+	}
+	for i := 1; i < count; i++ {
+		part := fmt.Sprintf("%s-%05d%s", base, i+1, of)
+		b, err := m.mapFile(filepath.Join(filepath.Dir(m.Path), part), part)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", part, err)
+		}
+		its, list, err := parseGGUF(b)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", part, err)
+		}
+		own := &ggufKeys{meta: its}
+		if own.number("split.no", -1) != i || own.number("split.count", -1) != count || own.err != nil {
+			return nil, fmt.Errorf("%s is not file %d of %d of this model", part, i+1, count)
+		}
+		tensors = append(tensors, list...)
+	}
+	if n := k.number("split.tensors.count", len(tensors)); n != len(tensors) {
+		return nil, fmt.Errorf("the files have %d tensors, the first says %d", len(tensors), n)
+	}
+	return tensors, k.err
 }
 
 func (m *Model) addGGUF(t *ggufTensor) error {
@@ -57,7 +97,8 @@ func (m *Model) addGGUF(t *ggufTensor) error {
 		if name == "" {
 			name = fmt.Sprintf("number %d", t.kind)
 		}
-		return fmt.Errorf("tensor %q (%s) has the type %s; F32, F16, BF16, Q8_0 and Q4_0 are read", t.name, p, name)
+		return fmt.Errorf("tensor %q (%s) has the type %s; F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS are read", t.name, p,
+			name)
 	}
 	out := &Tensor{Part: p, Name: t.name, Rows: 1, Type: kind, data: t.data}
 	switch {
@@ -198,9 +239,6 @@ func (k *ggufKeys) unsupported(arch string, c *Config) error {
 		if v := k.number(arch+same.key, same.want); v != same.want && k.err == nil {
 			return fmt.Errorf("%s%s is %d, not %d: that is not supported", arch, same.key, v, same.want)
 		}
-	}
-	if n := k.number("split.count", 1); n > 1 {
-		return fmt.Errorf("the model is split into %d files; join them first", n)
 	}
 	return k.err
 }

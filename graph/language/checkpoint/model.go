@@ -98,13 +98,13 @@ func (m *Model) add(t *Tensor) error {
 	if t.Rows != rows || t.Cols != cols {
 		return fmt.Errorf("tensor %q (%s) has shape [%d,%d], the configuration says [%d,%d]", t.Name, t.Part, t.Rows, t.Cols, rows, cols)
 	}
-	if t.Type > Groups && t.Cols%block != 0 {
-		return fmt.Errorf("tensor %q (%s): rows of %d elements are no whole blocks of %d", t.Name, t.Part, t.Cols, block)
+	if n := t.Type.block(); t.Cols%n != 0 {
+		return fmt.Errorf("tensor %q (%s): rows of %d elements are no whole blocks of %d", t.Name, t.Part, t.Cols, n)
 	}
 	if want := t.Type.bytes(t.Len()); len(t.data) != want {
 		return fmt.Errorf("tensor %q (%s) has %d bytes, %d %s elements take %d", t.Name, t.Part, len(t.data), t.Len(), t.Type, want)
 	}
-	if t.Role.Vector() && t.Quantized() {
+	if t.Role.Vector() && !t.Floats() {
 		return fmt.Errorf("tensor %q (%s) is quantized (%s); vectors are floats", t.Name, t.Part, t.Type)
 	}
 	if m.tensors == nil {

@@ -20,10 +20,22 @@ const (
 	GGQ4               // blocks of 32: half-precision scale, 16 bytes: low halves are elements 0 to 15, high ones 16 to 31, less 8 (Q4_0)
 	WideQ8             // blocks of 32: float32 scale, 32 int8 codes (Q8_0 of InferLLM)
 	WideQ4             // blocks of 32: float32 scale, 16 bytes: low halves are even elements, high ones odd, less 8 (Q4_0 of InferLLM)
+
+	// Types of blockTypes.
+	GGQ41
+	GGQ50
+	GGQ51
+	Q2K
+	Q3K
+	Q4K
+	Q5K
+	Q6K
+	IQ4NL
+	IQ4XS
 )
 
 var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0", "Q8_0 with float32 scales",
-	"Q4_0 with float32 scales"}
+	"Q4_0 with float32 scales", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
@@ -32,8 +44,19 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", t)
 }
 
-// block is the number of elements of a GGUF block.
+// block is the number of elements of most GGUF blocks.
 const block = 32
+
+// block is how many elements whole blocks of a type have; 1 where there are none.
+func (t Type) block() int {
+	switch {
+	case blockTypes[t].elements > 0:
+		return blockTypes[t].elements
+	case t > Groups:
+		return block
+	}
+	return 1
+}
 
 // Tensor is one matrix (rows x cols, row-major) or vector (one row) of a checkpoint. Its bytes stay in the file.
 type Tensor struct {
@@ -65,6 +88,9 @@ func (t Type) bytes(n int) int {
 		return n / block * 36
 	case WideQ4:
 		return n / block * 20
+	}
+	if k, ok := blockTypes[t]; ok {
+		return n / k.elements * k.bytes
 	}
 	return n
 }
@@ -118,6 +144,11 @@ func (t *Tensor) Read(dst []float32, from int) {
 				dst[i+j] = float32(q) * d
 			}
 		}
+	default:
+		k := blockTypes[t.Type]
+		for i := 0; i+k.elements <= len(dst); i, b = i+k.elements, b[k.bytes:] {
+			k.read(dst[i:], b)
+		}
 	}
 }
 
@@ -144,8 +175,12 @@ func (t *Tensor) All() []float32 {
 	return out
 }
 
-// Quantized reports whether the elements are stored as integers with scales.
-func (t *Tensor) Quantized() bool { return t.Type >= Groups }
+// Quantized reports whether the elements are stored as integers with scales, as kernels multiply them.
+func (t *Tensor) Quantized() bool { return t.Type >= Groups && t.Type <= WideQ4 }
+
+// Floats reports whether the elements are stored as floats: nobody has quantized them. What is neither Floats nor Quantized is multiplied
+// as the floats that it stands for.
+func (t *Tensor) Floats() bool { return t.Type < Groups }
 
 // GroupSize is the number of neighbouring elements that share a scale, 0 where the elements are floats.
 func (t *Tensor) GroupSize() int {

@@ -57,8 +57,8 @@ func (e *Engine) attendPiece(piece int) {
 	}
 }
 
-// attendHead computes softmax(keys * q / sqrt(len(q))) * values for the first n positions, or the last ones of them in a window. The sums are added one after the other:
-// over the elements of a head, then over positions.
+// attendHead computes softmax(keys * q / sqrt(len(q))) * values for the first n positions, or the last ones of them in a window. The sums
+// are added one after the other: over the elements of a head, then over positions.
 func (e *Engine) attendHead(dst, q, keys, values []float32, n int, w *attentionWorker) {
 	hidden := 0 // positions in front of the window
 	if window := e.Window(e.s.attention.layer); window > 0 && window < n {

@@ -19,8 +19,8 @@ func spModel(t testing.TB, name string) []byte {
 	return b
 }
 
-// TestSentencePieceModels: models of three kinds cut texts of many scripts as the library does (testdata/make_sentencepiece.py), and so does
-// what GGUF says of them.
+// TestSentencePieceModels: models of three kinds cut texts of many scripts as the library does (testdata/make_sentencepiece.py), and so
+// does what GGUF says of them.
 func TestSentencePieceModels(t *testing.T) {
 	file := "testdata/sentencepiece-expected.json"
 	if own := os.Getenv("QWB_SENTENCEPIECE"); own != "" {

@@ -299,7 +299,7 @@ func (p *packer) codes(t *checkpoint.Tensor) *codes {
 			c.bits = 4
 		}
 		return c
-	case p.options.Weights.Group > 0:
+	case p.options.Weights.Group > 0 && t.Floats():
 		bits := p.options.Weights.Bits
 		if bits == 0 {
 			bits = 8

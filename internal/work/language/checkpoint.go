@@ -118,10 +118,10 @@ type form struct {
 
 // formOf chooses the form of the weights of a model, and warns about the size of groups.
 func formOf(j *open.Job, m *checkpoint.Model, o *LanguageOptions) (form, error) {
-	stored, floats := storedWeights(m)
+	stored, floats, codes := storedWeights(m)
 	f := form{mode: o.Mode, text: stored}
 	switch {
-	case f.mode == "" && !o.Quantizes() && floats == len(matricesOf(m)):
+	case f.mode == "" && !o.Quantizes() && codes == 0:
 		f.mode = ModeFloat
 	case f.mode == "":
 		f.mode = ModeInt8
@@ -139,7 +139,9 @@ func formOf(j *open.Job, m *checkpoint.Model, o *LanguageOptions) (form, error) 
 		}
 		f.Group, f.Bits, f.Search = group, o.Bits, o.Method == weights.Search
 		f.text = f.describe()
-	} else if f.mode != ModeFloat && floats == len(matricesOf(m)) {
+	} else if f.mode != ModeFloat && codes == 0 && floats == 0 {
+		return f, fault.Usagef("--mode %s: weights of %s are multiplied as floats", f.mode, stored)
+	} else if f.mode != ModeFloat && codes == 0 {
 		return f, fault.Usagef("--mode %s: the weights of %s are floats; say how to quantize them, for example with --group-size", f.mode, m.Path)
 	}
 	f.Float = f.mode != ModeInt8
@@ -181,8 +183,9 @@ func matricesOf(m *checkpoint.Model) []*checkpoint.Tensor {
 	return out
 }
 
-// storedWeights says in words how matrices are stored, as most of them are, and how many of them are floats.
-func storedWeights(m *checkpoint.Model) (text string, floats int) {
+// storedWeights says in words how matrices are stored, as most of them are, how many of them are floats, and how many are codes
+// that are multiplied as such.
+func storedWeights(m *checkpoint.Model) (text string, floats, codes int) {
 	counts := map[string]int{}
 	for _, t := range matricesOf(m) {
 		name := t.Type.String()
@@ -192,11 +195,14 @@ func storedWeights(m *checkpoint.Model) (text string, floats int) {
 		if counts[name]++; text == "" || counts[name] > counts[text] {
 			text = name
 		}
-		if !t.Quantized() {
+		switch {
+		case t.Floats():
 			floats++
+		case t.Quantized():
+			codes++
 		}
 	}
-	return text, floats
+	return text, floats, codes
 }
 
 // closeDevice closes a device with the engines on it; nil ones are none.

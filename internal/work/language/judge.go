@@ -32,7 +32,7 @@ func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights,
 			return engine.Replace(ctx, l.Model, p, searched)
 		}}
 	for _, t := range matricesOf(l.Model) {
-		if t.Quantized() || l.Tied && t.Role == checkpoint.Classifier {
+		if !t.Floats() || l.Tied && t.Role == checkpoint.Classifier {
 			continue
 		}
 		if cfg.Parts = append(cfg.Parts, t.Part); !slices.Contains(cfg.Roles, t.Role) {
