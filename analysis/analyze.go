@@ -126,21 +126,38 @@ func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bo
 		}
 		a.probed = append(a.probed, s)
 	}
+	own, err := a.ownBehindFirst(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("analyze: %w", err)
+	}
 	results, err := a.begin(ctx, keep)
 	if err != nil || len(a.probed) < 2 {
 		return results, cmp.Or(err, a.cfg.Deal.Done())
 	}
 	a.findGains(results[0])
-	if samples = a.own(&first{Iterator: samples, sample: a.probed[1]}); a.cfg.Deal.IsPart() {
-		if d := &a.cfg.Deal; len(d.Places) > 0 && d.Places[0] == 0 {
-			if _, err := samples.Next(ctx); err != nil {
-				return nil, fmt.Errorf("analyze: %w", err)
-			}
-			d.Places = d.Places[1:]
-		}
+	if own == nil {
+		own = &first{Iterator: samples, sample: a.probed[1]}
 	}
-	more, err := a.pass(ctx, samples, keep, 1, a.add)
+	more, err := a.pass(ctx, own, keep, 1, a.add)
 	return append(results, more...), err
+}
+
+// ownBehindFirst are the samples of a part of a run behind the first of all; nil in a run without parts. Where the first one is of the part,
+// it is taken from there: the steps of a sequence follow each other in one iterator.
+func (a *analyzer) ownBehindFirst(ctx context.Context) (exec.Iterator, error) {
+	d := &a.cfg.Deal
+	if !d.IsPart() {
+		return nil, nil
+	}
+	own := a.cfg.Own()
+	if len(d.Places) == 0 || d.Places[0] != 0 {
+		return own, nil
+	}
+	s, err := own.Next(ctx)
+	if err == nil {
+		a.probed[0], d.Places = s, d.Places[1:]
+	}
+	return own, err
 }
 
 // own are the samples of a part of a run, in place of all.

@@ -45,13 +45,10 @@ A part that is missing, given twice or from another run is an error.`,
 				if n >= 0 {
 					parts, more = args[:n], slices.Clone(args[n:])
 				}
-				if out != "" {
-					return usagef("merge: -o is for parts of statistics; what other parts make is printed, or written where options behind -- say")
-				}
 				if asJSON {
 					more = append(more, "--json")
 				}
-				return e.mergeRun(c, parts, more)
+				return e.mergeRun(c, parts, out, more)
 			} else if n >= 0 {
 				return usagef("-- OPTIONS: parts of statistics have none")
 			}

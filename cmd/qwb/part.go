@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"qwb"
+	"qwb/graph"
 	"qwb/internal/file"
 	"qwb/internal/kind"
 	"qwb/internal/options"
@@ -119,8 +120,8 @@ func sameFiles(r *shard.Run) error {
 }
 
 // mergeRun puts the parts of a command's run together by running it once more on what they have. more are options that only concern
-// what becomes of the result.
-func (e *env) mergeRun(c *cobra.Command, names, more []string) error {
+// what becomes of the result, out is the file that it is written to.
+func (e *env) mergeRun(c *cobra.Command, names []string, out string, more []string) error {
 	list := make([]*shard.Run, len(names))
 	for i, name := range names {
 		b, err := file.ReadFile(name)
@@ -148,6 +149,14 @@ func (e *env) mergeRun(c *cobra.Command, names, more []string) error {
 			return fmt.Errorf("merge: %s: %q is no option of a part", names[0], w)
 		}
 	}
+	switch o := t.Find("output"); {
+	case out == "":
+	case o == nil || o.Short != "o":
+		return usagef("merge: -o is for parts of statistics and of sweep; what other parts make is printed, or written where options behind " +
+			"-- say")
+	default:
+		more = append(more, "--output="+out)
+	}
 	if err := run.ParseFlags(more); err != nil {
 		return usagef("%s: %w", run.Name(), err)
 	}
@@ -169,5 +178,10 @@ func (e *env) mergeRun(c *cobra.Command, names, more []string) error {
 		return err
 	}
 	run.SetContext(shard.With(c.Context(), r))
-	return run.RunE(run, args)
+	err = graph.Try(func() error { return run.RunE(run, args) })
+	if bug := (*graph.Bug)(nil); errors.As(err, &bug) {
+		e.detail("%s", bug.Stack)
+		return fmt.Errorf("merge: the parts hold what no run of qwb gives: %v", bug.Value)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/internal/longtest"
+	"qwb/internal/shard"
 )
 
 // sharded are command lines whose runs can be cut into parts, in the folder of partsFolder.
@@ -177,6 +179,42 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	fails(t, exitFailed, "would be replaced", append(strings.Fields(line), "--shard", "1/3", "--part", "m.plan.json")...)
 	saveModel(t, "m.onnx", strings.Replace(network, "seed=1", "seed=9", 1))
 	fails(t, exitFailed, "the parts are of another model", all...)
+}
+
+// A part whose results were changed by somebody, with a hash that fits, is an error or another number, and no crash.
+func TestPartsFromAnybody(t *testing.T) {
+	partsFolder(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, name := range []string{"eval sim", "analyze layerwise", "verify"} {
+		cut(t, sharded[name], 1)
+		b := read(t, "1.of1")
+		b = b[:len(b)-sha256.Size]
+		start := len(shard.Magic) + 4 + int(binary.LittleEndian.Uint32(b[len(shard.Magic):]))
+		for range 40 {
+			bad := bytes.Clone(b)
+			bad[start+random.IntN(len(b)-start)] = byte(random.Uint32())
+			sum := sha256.Sum256(bad)
+			write(t, "bad.of1", append(bad, sum[:]...))
+			r := invoke("merge", "bad.of1", "--json")
+			require.NotContains(t, r.stderr, "goroutine ")
+			require.Contains(t, []int{exitDone, exitFailed, exitCheck}, r.code, r.stderr)
+		}
+	}
+	r, err := shard.Read(read(t, "1.of1"))
+	require.NoError(t, err)
+	for _, words := range [][]string{{"--html=x.html", "--", "m.plan.json"}, {"--dump=x", "--", "m.plan.json"}, {"-o", "--", "m.plan.json"},
+		{"m.plan.json"}} {
+		r.Words = words
+		var b bytes.Buffer
+		require.NoError(t, r.Write(&b))
+		write(t, "bad.of1", b.Bytes())
+		fails(t, exitFailed, "no option of a part|no command has such parts", "merge", "bad.of1")
+	}
+	r.Command = "export"
+	var file bytes.Buffer
+	require.NoError(t, r.Write(&file))
+	write(t, "bad.of1", file.Bytes())
+	fails(t, exitFailed, "no command has such parts", "merge", "bad.of1")
 }
 
 // The examples run all parts and put them together, and go on where they were stopped.
