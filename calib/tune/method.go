@@ -28,6 +28,15 @@ type Method struct {
 	alone []*Method   // what is tried where that is taken back
 }
 
+// Sweeps is about how many times a method goes over all operators, to tell what is left: a change of structure is tried several times, each
+// time with a correction of biases.
+func (m *Method) Sweeps() int {
+	if m.Run != nil {
+		return 4
+	}
+	return max(1, len(m.stage))
+}
+
 // NeedsStatistics is what methods need that are fitted on the statistics' sums.
 const NeedsStatistics = "statistics"
 

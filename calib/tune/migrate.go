@@ -35,7 +35,7 @@ const maxStructureTrials = 8
 // comparison have their biases corrected. The k-th trial has to pass the bar of k(k+1) trials, so that all together pass one by chance as
 // seldom as a single one does.
 func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *Bench) ([]*candidate, error)) (*Report, error) {
-	r := &restructuring{progress: b.Progress, report: &Report{Layers: []Layer{}}, index: map[*candidate]int{}}
+	r := &restructuring{outer: b, report: &Report{Layers: []Layer{}}, index: map[*candidate]int{}}
 	if b.Rewrite == nil {
 		r.report.Note = "not tried: the plan was imported, and its tensors cannot be observed again"
 		return r.report, nil
@@ -72,7 +72,7 @@ func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *
 }
 
 type restructuring struct {
-	progress  func(Progress) // may be nil
+	outer     *Bench // hears of the progress
 	report    *Report
 	index     map[*candidate]int // of its layer in the report
 	now       *Bench
@@ -113,8 +113,8 @@ func (r *restructuring) try(ctx context.Context, list []*candidate) error {
 		l.Tried = append(l.Tried, step)
 		l.Kept, l.Why, l.Change, l.ChangeError = step.Kept, step.Why, step.Change, step.ChangeError
 	}
-	if b := r.now; r.progress != nil {
-		r.progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: r.trials, Total: r.trials + r.left, Error: b.before})
+	if b := r.outer; b.Progress != nil {
+		b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: r.trials, Total: r.trials + r.left, Error: b.before})
 	}
 	switch {
 	case step.Kept:
@@ -135,6 +135,7 @@ func (r *restructuring) rewritten(ctx context.Context, list []*candidate) (*Benc
 	for _, c := range r.inOrder(list) {
 		steps = append(steps, c.steps...)
 	}
+	r.now.within = r.outer.trial(r.trials, r.trials+r.left+1)
 	return r.now.after(ctx, steps)
 }
 

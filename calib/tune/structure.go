@@ -33,6 +33,7 @@ func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, er
 		report.Note = "not tried: the plan was imported, and its tensors cannot be observed again"
 		return report, nil
 	}
+	b.within = b.trial(0, len(list)+1)
 	_, now, err := b.corrected(ctx)
 	if err != nil {
 		return nil, err
@@ -44,6 +45,7 @@ func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, er
 	for i, s := range list {
 		layer := Layer{Node: name(s), Tried: []Step{{By: s.By, Trials: 1}}}
 		step := &layer.Tried[0]
+		b.within = b.trial(i+1, len(list)+1)
 		if b.Work.over() {
 			step.Why = "not tried: the budget is spent"
 		} else if s.Refines && best == nil {
@@ -63,10 +65,10 @@ func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, er
 		layer.Why, layer.Change, layer.ChangeError = step.Why, step.Change, step.ChangeError
 		report.Layers = append(report.Layers, layer)
 		if b.Progress != nil {
-			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i + 1, Total: len(list), Error: b.before})
+			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i + 2, Total: len(list) + 1, Error: b.before})
 		}
 	}
-	if best == nil {
+	if b.within = nil; best == nil {
 		return report, nil
 	}
 	for i := range report.Layers {
@@ -130,7 +132,7 @@ func (b *Bench) after(ctx context.Context, steps []rewrite.Step) (*Bench, analys
 func (b *Bench) corrected(ctx context.Context) (*Bench, analysis.Losses, error) {
 	t := *b
 	t.Graph, t.Set, t.Frozen = b.Graph.Clone(), b.Set.Clone(), maps.Clone(b.Frozen)
-	t.Save, t.Progress, t.point, t.done = nil, nil, nil, nil // it is not this sweep that is taken up after an interruption
+	t.Save, t.Progress, t.point, t.done = nil, b.within, nil, nil // it is not this sweep that is taken up after an interruption
 	if _, err := t.Sweep(ctx, Bias.Proposer); err != nil {
 		return nil, nil, err
 	}
@@ -145,5 +147,15 @@ func (b *Bench) corrected(ctx context.Context) (*Bench, analysis.Losses, error) 
 func (b *Bench) take(t *Bench) {
 	save, progress, point, done := b.Save, b.Progress, b.point, b.done
 	*b = *t
-	b.Save, b.Progress, b.point, b.done = save, progress, point, done
+	b.Save, b.Progress, b.point, b.done, b.within = save, progress, point, done, nil
+}
+
+// trial tells of the progress of trial i of n of the method under way, which is a sweep.
+func (b *Bench) trial(i, n int) func(Progress) {
+	if b.Progress == nil {
+		return nil
+	}
+	return func(p Progress) {
+		b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i*p.Total + p.Done, Total: n * p.Total, Error: b.before})
+	}
 }

@@ -82,9 +82,10 @@ type Bench struct {
 	shared *sim.Constants
 	first  *tqc.Set // Set as it was before tuning
 	point  *point
-	done   []Layer      // of the method under way, by an earlier run
-	stage  Progress     // of the method under way
-	before analysis.NSR // of the outputs, when it began
+	done   []Layer        // of the method under way, by an earlier run
+	stage  Progress       // of the method under way
+	within func(Progress) // hears of the trial under way; may be nil
+	before analysis.NSR   // of the outputs, when it began
 	judge  *judge
 	turns  []*Bench     // one for each half that fits
 	turn   bool         // it is one of them

@@ -35,11 +35,15 @@ type env struct {
 	tables         map[*cobra.Command]options.Table // what the commands can be told
 	offers         *qwb.Catalog
 	groups         []helpGroup
+	warned         sync.Map // lines
 }
 
-// warn prints one warning line to standard error.
+// warn prints one warning line to standard error: a warning of samples that are opened several times once.
 func (e *env) warn(format string, args ...any) {
-	fmt.Fprintf(e.stderr, "warning: "+format+"\n", args...)
+	line := fmt.Sprintf("warning: "+format, args...)
+	if _, before := e.warned.LoadOrStore(line, true); !before {
+		fmt.Fprintln(e.stderr, line)
+	}
 }
 
 // note prints one line to standard error.

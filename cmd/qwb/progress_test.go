@@ -54,3 +54,13 @@ func TestProgressLine(t *testing.T) {
 		assert.Equal(t, c.want, progressLine("x", c.done, c.total, c.passed))
 	}
 }
+
+// A warning stands once, however often samples are opened.
+func TestAWarningStandsOnce(t *testing.T) {
+	var b bytes.Buffer
+	e := &env{stderr: &b}
+	for _, name := range []string{"a.txt", "b.txt", "a.txt"} {
+		e.warn("%s is not a sample", name)
+	}
+	require.Equal(t, "warning: a.txt is not a sample\nwarning: b.txt is not a sample\n", b.String())
+}

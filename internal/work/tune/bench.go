@@ -152,22 +152,28 @@ func (t *tuning) tooFew(n int, o Options) error {
 		plain.Count(n, "sample"), analysis.MinHeldOut)
 }
 
-// stageParts is how finely the progress of a method is told.
-const stageParts = 100
-
-// progress tells how much of the whole is done, each method being as much as any other, and of each method the error so far.
-func (t *tuning) progress(methods int) (finish func()) {
-	last := 0
-	tick, end := t.Change.Progress(fmt.Sprintf("tune (%s, in hundredths)", plain.Count(methods, "stage")), methods*stageParts)
+// progress tells how many percent of the whole are done, each method having as many parts as it sweeps over the operators, and of each
+// method the error so far.
+func (t *tuning) progress(methods []*tune.Method) (finish func()) {
+	before := make([]int, 1, len(methods)+1) // sweeps, before each stage
+	for _, m := range methods {
+		before = append(before, before[len(before)-1]+m.Sweeps())
+	}
+	last, n := 0, len(methods)
+	tick, end := t.Change.Progress(fmt.Sprintf("tune (%s, in percent)", plain.Count(n, "stage")), 100)
 	t.Bench.Progress = func(p tune.Progress) {
 		if p.Stage != last {
 			if last == 0 && t.Bench.Work.Time > 0 {
 				t.Note("a budget of %s is %.0f forward passes", t.Bench.Work.Time, t.Bench.Work.Limit)
 			}
 			last = p.Stage
-			t.Detail("tune: stage %d of %d: %s, NSR of the outputs %.3g so far", min(p.Stage, methods), methods, p.Method, p.Error.NSR)
+			t.Detail("tune: stage %d of %d: %s, NSR of the outputs %.3g so far", min(p.Stage, n), n, p.Method, p.Error.NSR)
 		}
-		tick(min((p.Stage-1)*stageParts+p.Done*stageParts/max(p.Total, 1), methods*stageParts))
+		if p.Stage > n { // one of those that are tried where a stage was taken back
+			return
+		}
+		from, to := 100*before[p.Stage-1], 100*before[p.Stage]
+		tick((from + (to-from)*p.Done/max(p.Total, 1)) / before[n])
 	}
 	return end
 }

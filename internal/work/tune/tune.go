@@ -167,7 +167,7 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	if err := t.resumable(methods, o); err != nil {
 		return nil, err
 	}
-	finish := t.progress(len(methods))
+	finish := t.progress(methods)
 	r.Methods, err = t.Bench.Tune(ctx, methods...)
 	finish()
 	if err != nil {
