@@ -21,12 +21,10 @@ import (
 func pictures(t *testing.T, dir string, n int) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "data"), 0o755))
-	camera, err := demo.NewCamera()
-	require.NoError(t, err)
+	camera := demo.NewCamera()
 	labels := "file\tindex\n"
 	for i := range n {
-		img, class, err := camera.Shot(demo.Calibration, 1, i)
-		require.NoError(t, err)
+		img, class := camera.Shot(demo.Calibration, 1, i)
 		var b bytes.Buffer
 		require.NoError(t, npy.Write(&b, tensor.FromF32(img, 1, 1, demo.Size, demo.Size)))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "data", fmt.Sprintf("%05d.npy", i)), b.Bytes(), 0o600))

@@ -25,10 +25,7 @@ const (
 
 // Files gives write all files of the demo, with names in its folder.
 func Files(ctx context.Context, seed uint64, write func(name string, content []byte) error) error {
-	camera, err := NewCamera()
-	if err != nil {
-		return err
-	}
+	camera := NewCamera()
 	var labels bytes.Buffer
 	fmt.Fprintln(&labels, "file\tindex")
 	for _, s := range []struct {
@@ -40,10 +37,7 @@ func Files(ctx context.Context, seed uint64, write func(name string, content []b
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			img, class, err := camera.Shot(s.series, seed, i)
-			if err != nil {
-				return err
-			}
+			img, class := camera.Shot(s.series, seed, i)
 			name := fmt.Sprintf("%05d.npy", i)
 			if s.series == Evaluation {
 				fmt.Fprintf(&labels, "%s\t%d\n", name, class)

@@ -6,21 +6,13 @@
 package demo
 
 import (
-	"fmt"
+	_ "embed"
+	"encoding/binary"
 	"image"
 	"image/draw"
 	"math"
 	"math/rand/v2"
 
-	"golang.org/x/image/font/gofont/gobold"
-	"golang.org/x/image/font/gofont/gobolditalic"
-	"golang.org/x/image/font/gofont/goitalic"
-	"golang.org/x/image/font/gofont/gomedium"
-	"golang.org/x/image/font/gofont/gomono"
-	"golang.org/x/image/font/gofont/gomonobold"
-	"golang.org/x/image/font/gofont/goregular"
-	"golang.org/x/image/font/sfnt"
-	"golang.org/x/image/math/fixed"
 	"golang.org/x/image/vector"
 
 	"qwb/kernels/elementary"
@@ -43,78 +35,104 @@ const (
 	Evaluation
 )
 
-// Camera draws distorted glyphs. It is not safe for concurrent use.
-type Camera struct {
-	fonts []*sfnt.Font
-	buf   sfnt.Buffer
-	mask  *image.Alpha
+// outlines are those of the glyphs in seven fonts, as the program in the folder outlines writes them.
+//
+//go:generate go run ./outlines
+//go:embed outlines.bin
+var outlines []byte
+
+// fonts is how many fonts there are.
+const fonts = 7
+
+// segment is a part of an outline: move, line, or a curve of the second or third degree, with so many points in 64ths of a pixel.
+type segment struct {
+	op byte
+	at [3][2]int
 }
 
-// NewCamera loads the fonts.
-func NewCamera() (*Camera, error) {
-	c := &Camera{mask: image.NewAlpha(image.Rect(0, 0, Size, Size))}
-	for i, ttf := range [][]byte{goregular.TTF, gobold.TTF, goitalic.TTF, gobolditalic.TTF, gomedium.TTF, gomono.TTF, gomonobold.TTF} {
-		f, err := sfnt.Parse(ttf)
-		if err != nil {
-			return nil, fmt.Errorf("demo: font %d: %w", i, err)
-		}
-		c.fonts = append(c.fonts, f)
+// loaded are the outlines, font by font, in each by the alphabet.
+func loaded() [][]segment {
+	list, rest := make([][]segment, fonts*len(Alphabet)), outlines
+	number := func() int {
+		n := int16(binary.LittleEndian.Uint16(rest))
+		rest = rest[2:]
+		return int(n)
 	}
-	return c, nil
+	for i := range list {
+		list[i] = make([]segment, number())
+		for k := range list[i] {
+			s := &list[i][k]
+			s.op, rest = rest[0], rest[1:]
+			for p := range max(1, int(s.op)) { // 1 where it moves or is a line
+				s.at[p] = [2]int{number(), number()}
+			}
+		}
+	}
+	return list
+}
+
+// middle is that of the box around all points.
+func middle(list []segment) (x, y float64) {
+	lo, hi := list[0].at[0], list[0].at[0]
+	for _, s := range list {
+		for _, p := range s.at[:max(1, int(s.op))] {
+			for axis := range 2 {
+				lo[axis], hi[axis] = min(lo[axis], p[axis]), max(hi[axis], p[axis])
+			}
+		}
+	}
+	return float64(lo[0]+hi[0]) / 128, float64(lo[1]+hi[1]) / 128
+}
+
+// Camera draws distorted glyphs. It is not safe for concurrent use.
+type Camera struct {
+	glyphs [][]segment // of all fonts, in each by the alphabet
+	mask   *image.Alpha
+}
+
+// NewCamera loads the glyphs.
+func NewCamera() *Camera {
+	return &Camera{glyphs: loaded(), mask: image.NewAlpha(image.Rect(0, 0, Size, Size))}
 }
 
 // Shot returns image number index of a series with this seed, Size*Size brightnesses row by row, and its class in
 // [0, len(Alphabet)). Glyphs are between 0.012 and 0.16 brighter than the background near 0.02; hot pixels reach 3. The same
 // series, seed and index always give the same image.
-func (c *Camera) Shot(series Series, seed uint64, index int) ([]float32, int, error) {
+func (c *Camera) Shot(series Series, seed uint64, index int) ([]float32, int) {
 	rng := rand.New(rand.NewPCG(seed, uint64(series)<<32|uint64(index)))
 	class := rng.IntN(len(Alphabet))
-	if err := c.drawGlyph(rng, rune(Alphabet[class])); err != nil {
-		return nil, 0, err
-	}
-	return c.expose(rng), class, nil
+	c.drawGlyph(rng, class)
+	return c.expose(rng), class
 }
 
 // drawGlyph rasterizes one glyph, turned, sheared, scaled and moved at random, into c.mask as coverage 0..255.
-func (c *Camera) drawGlyph(rng *rand.Rand, r rune) error {
-	f := c.fonts[rng.IntN(len(c.fonts))]
-	const ppem = 26 * 64 // 26.6 fixed point
-	idx, err := f.GlyphIndex(&c.buf, r)
-	if err != nil {
-		return fmt.Errorf("demo: glyph %q: %w", r, err)
-	}
-	segments, err := f.LoadGlyph(&c.buf, idx, fixed.Int26_6(ppem), nil)
-	if err != nil {
-		return fmt.Errorf("demo: glyph %q: %w", r, err)
-	}
-	bounds := segments.Bounds()
-	cx := float64(bounds.Min.X+bounds.Max.X) / 128
-	cy := float64(bounds.Min.Y+bounds.Max.Y) / 128
+func (c *Camera) drawGlyph(rng *rand.Rand, class int) {
+	segments := c.glyphs[rng.IntN(fonts)*len(Alphabet)+class]
+	cx, cy := middle(segments)
 
 	angle, shear := uniform(rng, -0.4, 0.4), uniform(rng, -0.3, 0.3)
 	sx, sy := uniform(rng, 0.75, 1.15), uniform(rng, 0.75, 1.15)
 	tx, ty := Size/2+uniform(rng, -3, 3), Size/2+uniform(rng, -3, 3)
 	sin, cos := math.Sincos(angle)
-	at := func(p fixed.Point26_6) (float32, float32) {
-		x, y := (float64(p.X)/64-cx)*sx, (float64(p.Y)/64-cy)*sy
+	at := func(p [2]int) (float32, float32) {
+		x, y := (float64(p[0])/64-cx)*sx, (float64(p[1])/64-cy)*sy
 		x += shear * y
 		return float32(cos*x - sin*y + tx), float32(sin*x + cos*y + ty)
 	}
 	z := vector.NewRasterizer(Size, Size)
 	for _, s := range segments {
-		x0, y0 := at(s.Args[0])
-		switch s.Op {
-		case sfnt.SegmentOpMoveTo:
+		x0, y0 := at(s.at[0])
+		x1, y1 := at(s.at[1])
+		x2, y2 := at(s.at[2])
+		switch s.op {
+		case 0:
 			z.ClosePath()
 			z.MoveTo(x0, y0)
-		case sfnt.SegmentOpLineTo:
+		case 1:
 			z.LineTo(x0, y0)
-		case sfnt.SegmentOpQuadTo:
-			x1, y1 := at(s.Args[1])
+		case 2:
 			z.QuadTo(x0, y0, x1, y1)
-		case sfnt.SegmentOpCubeTo:
-			x1, y1 := at(s.Args[1])
-			x2, y2 := at(s.Args[2])
+		default:
 			z.CubeTo(x0, y0, x1, y1, x2, y2)
 		}
 	}
@@ -130,7 +148,6 @@ func (c *Camera) drawGlyph(rng *rand.Rand, r rune) error {
 	}
 	draw.Draw(c.mask, c.mask.Bounds(), image.Transparent, image.Point{}, draw.Src)
 	z.Draw(c.mask, c.mask.Bounds(), image.Opaque, image.Point{})
-	return nil
 }
 
 // expose turns coverage into a picture: little light, an uneven background, noise that grows with the signal, hot pixels.

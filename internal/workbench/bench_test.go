@@ -26,16 +26,10 @@ const pictures = 48
 // shots are the files of a small project: the demo's model, and pictures with labels.
 var shots = sync.OnceValue(func() map[string][]byte {
 	files := map[string][]byte{"glyphs.onnx": demo.Model}
-	camera, err := demo.NewCamera()
-	if err != nil {
-		panic(err)
-	}
+	camera := demo.NewCamera()
 	labels := "file\tindex\n"
 	for i := range pictures {
-		img, class, err := camera.Shot(demo.Calibration, 1, i)
-		if err != nil {
-			panic(err)
-		}
+		img, class := camera.Shot(demo.Calibration, 1, i)
 		var b bytes.Buffer
 		if err := npy.Write(&b, tensor.FromF32(img, 1, 1, demo.Size, demo.Size)); err != nil {
 			panic(err)

@@ -63,17 +63,11 @@ func run(seed uint64, images, epochs int, out string) error {
 
 // shoot draws n images of a series.
 func shoot(series demo.Series, seed uint64, n int) ([]float32, []int, error) {
-	camera, err := demo.NewCamera()
-	if err != nil {
-		return nil, nil, err
-	}
+	camera := demo.NewCamera()
 	const pixels = demo.Size * demo.Size
 	x, labels := make([]float32, n*pixels), make([]int, n)
 	for i := range n {
-		img, class, err := camera.Shot(series, seed, i)
-		if err != nil {
-			return nil, nil, err
-		}
+		img, class := camera.Shot(series, seed, i)
 		labels[i] = class
 		copy(x[i*pixels:], img)
 	}
