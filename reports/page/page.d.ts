@@ -105,6 +105,7 @@ interface Task<K extends keyof Core.Jobs> {
   options?(): Core.Jobs[K]["options"];
   show(result: Core.Jobs[K]["result"]): void;
   into?: HTMLElement;
+  cost?(done: Core.Job[]): string;
   fold?: boolean;
   result?: boolean;
 }

@@ -118,13 +118,40 @@ func (a *answering) begin(ctx context.Context, outputs []*tensor.Tensor) (err er
 	return nil
 }
 
+// anchored decodes the outputs of a detector whose boxes stand against anchors, where they are such; else they are as they were.
+func anchored(s *exec.Sample, runs [inAll][]*tensor.Tensor) [inAll][]*tensor.Tensor {
+	height, width := sides(s)
+	for k, outputs := range runs {
+		if boxes, ok := task.Anchored(outputs, height, width); ok {
+			runs[k] = []*tensor.Tensor{boxes}
+		}
+	}
+	return runs
+}
+
+// sides are height and width of a sample that is one picture, 0 of others.
+func sides(s *exec.Sample) (height, width int) {
+	for _, t := range s.Feeds {
+		if len(s.Feeds) != 1 || len(t.Shape) != 4 {
+			return 0, 0
+		}
+		if t.Shape[3] <= 4 {
+			return t.Shape[1], t.Shape[2]
+		}
+		return t.Shape[2], t.Shape[3]
+	}
+	return 0, 0
+}
+
 func (a *answering) add(ctx context.Context, index int, s *exec.Sample, runs [inAll][]*tensor.Tensor) (err error) {
+	heats := heats(a.plan, runs)
+	runs = anchored(s, runs)
 	if a.r.Kind == "" {
 		if err := a.begin(ctx, runs[inFloat]); err != nil {
 			return err
 		}
 	}
-	item := analysis.SampleAnswer{Index: index, Sample: s.Name, Outputs: heats(a.plan, runs)}
+	item := analysis.SampleAnswer{Index: index, Sample: s.Name, Outputs: heats}
 	scores := [inAll]**float64{&item.Scores.Float, &item.Scores.Sim, &item.Scores.Int8}
 	for k, outputs := range runs {
 		if outputs == nil {

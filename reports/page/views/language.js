@@ -1,9 +1,9 @@
 // Language models: which matrices suffer from few bits, how much text is lost, and two continuations side by side.
 import { colourScale, inkOn } from "../colours.js";
 import { el } from "../dom.js";
-import { count, known, number, percent, plural, small, withError } from "../format.js";
+import { count, duration, known, number, percent, plural, small, withError } from "../format.js";
 import { drawForm, field, grid, part, steady, tiles } from "./parts.js";
-import { task } from "./task.js";
+import { lastTime, task } from "./task.js";
 
 export const languageView = {
   key: "language",
@@ -55,10 +55,18 @@ function drawLanguage(host, app) {
     part("How much is lost", "Perplexity of a text, and how often the most likely next token changes.", text.node,
       task(app, { label: "Measure", kind: "language-eval", options: onText, show: (r) => showLoss(figures, r) }), figures),
     part("Which matrices suffer",
-      "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token. This runs the text once for each matrix and is the slowest of the three: with 8 lines minutes, with fewer lines less.",
-      task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, show: (r) => showHeat(heat, r) }), heat)
+      "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token. This runs the text once for each matrix, a hundred times and more, and is the slowest of the three: with 8 lines minutes, with fewer lines less.",
+      task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, cost: costOfRank, show: (r) => showHeat(heat, r) }),
+      heat)
   );
   return steady(app, () => drawLanguage(host, app));
+}
+
+// costOfRank says what ranking costs by what measuring took: that runs the text twice, ranking once for each matrix.
+/** @param {Core.Job[]} list */
+function costOfRank(list) {
+  const last = list.find((j) => j.kind === "language-eval");
+  return lastTime("language-rank")(list) || (last ? `about ${duration(last.seconds / 2)} for each matrix, as measuring took` : "");
 }
 
 // showHeat draws layers x matrices, coloured by KL on a logarithmic scale; each cell has the number too.

@@ -1,6 +1,6 @@
 // Buttons that run a job. How the job stands is one value (job_state.js), also where another tab or the demo started it.
 import { commandLine, el } from "../dom.js";
-import { problemText } from "../format.js";
+import { duration, problemText } from "../format.js";
 import { idle, next, said } from "../job_state.js";
 import { message, warningList } from "./parts.js";
 
@@ -35,20 +35,24 @@ function watch(app, kind, only, node, changed) {
 // task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
 // only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this
 // kind is shown at once, so that leaving the view loses nothing. into is where show draws what is true of one state of the plan only: it
-// says so once that is another one. fold: the form of the part folds into a button when there is a result.
+// says so once that is another one. fold: the form of the part folds into a button when there is a result. cost(jobs) says what the job
+// will cost, by jobs of this model that are done.
 /** @template {keyof Core.Jobs} K @param {App} app @param {Task<K>} choices */
-export function task(app, { label, kind, only = "", doc, options, show, into, fold = false, result = true }) {
+export function task(app, { label, kind, only = "", doc, options, show, into, fold = false, result = true, cost = lastTime(kind) }) {
   const bar = el("progress", { hidden: true, "aria-label": `progress: ${label}` }),
     status = el("span", { class: "status", role: "status" });
   const stop = el("button", { type: "button", hidden: true,
     title: "Stop this job. What it has done so far stays where the command can go on from it.", onclick: cancel }, "Cancel");
   const button = el("button", { type: "button", class: "main", title: doc || "", onclick: run }, label), line = el("div", { class: "ran" });
   const old = el("p", { class: "warn" }, "The plan has changed since: this is of the plan before.");
-  const node = el("div", { class: "task" }, button, " ", bar, " ", stop, " ", status, line);
+  const price = el("span", { class: "hint" });
+  const node = el("div", { class: "task" }, button, " ", price, " ", bar, " ", stop, " ", status, line);
   const job = watch(app, kind, only, node, (state, news) => {
     const now = said(state);
     button.disabled = now.working;
     bar.hidden = stop.hidden = !now.going;
+    price.hidden = now.working || Boolean(now.text);
+    if (news && news.state === "done") priced();
     if (now.max) {
       bar.max = now.max;
       bar.value = now.done;
@@ -93,6 +97,11 @@ export function task(app, { label, kind, only = "", doc, options, show, into, fo
     app.client.call("cancel", { job: job.state().job.id }).catch((problem) => message(status, problemText(problem), true));
   }
 
+  async function priced() {
+    const { jobs } = await app.client.call("jobs", {}).catch(() => ({ jobs: [] }));
+    price.textContent = cost(jobs.filter((j) => j.state === "done" && j.model === app.state.model).reverse());
+  }
+
   async function latest() {
     const found = result && await newest(app, kind, only);
     if (!found || said(job.state()).working) return;
@@ -103,8 +112,19 @@ export function task(app, { label, kind, only = "", doc, options, show, into, fo
 
   job.heard(app.state.job);
   latest();
+  priced();
   return node;
 }
+
+// slow is from how many seconds it is said how long a job takes.
+const slow = 3;
+
+// lastTime says how long a job of a kind took last; list are those that are done, the newest first.
+/** @param {string} kind */
+export const lastTime = (kind) => /** @param {Core.Job[]} list */ (list) => {
+  const last = list.find((j) => j.kind === kind);
+  return last && last.seconds >= slow ? `took ${duration(last.seconds)} the last time` : "";
+};
 
 /**
  * jobButton is a button that runs a job and no more: its result is what the page shows anyhow, and the foot says how it goes.
