@@ -286,3 +286,21 @@ output z
 	require.Equal(t, tflite.Float16, g.Tensors[g.Inputs[0]].Type)
 	require.Equal(t, tflite.Float64, g.Tensors[g.Outputs[0]].Type)
 }
+
+// Where integers would not pay for their borders, calibrate names the largest of these operators first, and what quantizes them all the same.
+func TestNothingPays(t *testing.T) {
+	p := placeOf(t, `
+input x: f32[1,3,8,8]
+const w: f32[8,8] = normal(seed=1)
+e = Exp(x) "before"
+y = MatMul(e, w) "product"
+output y
+`)
+	_, warnings, err := p.Calibrate(context.Background(), CalibrateOptions{Platform: "trt_int8", Data: DataOptions{Paths: []string{"m"}},
+		Threads: 1})
+	require.NoError(t, err)
+	require.True(t, slices.ContainsFunc(warnings, func(w tqc.Warning) bool {
+		return strings.Contains(w.Text, "nothing of this model is quantized for trt_int8 (MatMul: cost: 1536 multiply-accumulates do not pay") &&
+			strings.HasSuffix(w.Text, "--border-cost 0 quantizes what does not pay, too")
+	}), "%v", warnings)
+}

@@ -302,6 +302,10 @@ var faults = []fault{
 		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1),
 			graph.Int("count_include_pad", 1)}, "x_DequantizeLinear")
 	}, true},
+	{"guard", "openvino_int8", "padding that is reshaped", func(s surgeon) {
+		s.planted("Pad", []graph.Attr{graph.Ints("pads", 0, 0, 0, 1, 0, 0, 0, 0)}, "x_DequantizeLinear")
+		s.planted("Flatten", nil, "planted")
+	}, true},
 	{"guard", "openvino_int8", "a sum of integers along several axes", func(s surgeon) {
 		s.planted("ReduceSumSquare", []graph.Attr{graph.Ints("axes", 2, 3)}, "x_DequantizeLinear")
 	}, true},

@@ -62,6 +62,8 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "pads with another number than 0"
 	case is(n, "Pad") && c.columns:
 		return "pads the columns of a product"
+	case is(n, "Pad") && reshaped(g, n.Outputs[0]):
+		return "pads what is reshaped"
 	case is(n, "Einsum") && c.product:
 		return "is taken apart"
 	case is(n, "Gather") && c.product:
@@ -76,6 +78,18 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "resizes the columns of a product"
 	}
 	return ""
+}
+
+// reshaped reports whether somebody reads a tensor by another shape, behind pairs or at once: what pads has zero points along the padded axis
+// for the transformations, which keep them for the other shape (2026.4 ends with "Argument shapes are inconsistent").
+func reshaped(g *graph.Graph, v graph.ValueID) bool {
+	for _, u := range g.Uses(v) {
+		n := g.Node(u.Node)
+		if u.Index == 0 && (n.Reshapes() || (is(n, quantizeLinear, dequantizeLinear) || n.Op == "Identity") && reshaped(g, n.Outputs[0])) {
+			return true
+		}
+	}
+	return false
 }
 
 // sums are the reductions that the transformations take for such along axes without scales. ReduceMean is not one of them: a Max in front

@@ -17,7 +17,7 @@ type Condition struct {
 
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
-	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk,
+	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk, NotReshaped,
 	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells,
 	CountedFloor}
 
@@ -130,6 +130,10 @@ var (
 			c := g.Const(n.Input(1))
 			return c != nil && c.DType == tensor.Float32 && (c.Len() == 1 || AlongChannels(g, n.Input(0), c.Shape))
 		}}
+	// NotReshaped holds where nobody reads what the operator computes by another shape.
+	NotReshaped = Condition{"not-reshaped", "gives what is reshaped", func(g *graph.Graph, n *graph.Node) bool {
+		return !slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool { return u.Index == 0 && g.Node(u.Node).Reshapes() })
+	}}
 	// NotShrunk holds where input 0 does not come from a cubic Resize that shrinks, through first inputs, before the next product.
 	NotShrunk = Condition{"not-shrunk", "reads what a cubic Resize has shrunk", func(g *graph.Graph, n *graph.Node) bool {
 		for v := n.Input(0); v != graph.NoValue; {

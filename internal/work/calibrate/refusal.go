@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"qwb/calib"
+	"qwb/graph"
 	"qwb/graph/tensor"
 	workexport "qwb/internal/work/export"
 	"qwb/internal/work/open"
@@ -15,6 +17,7 @@ import (
 	"qwb/internal/work/recipe"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/decision"
+	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -113,22 +116,32 @@ func warnUntouched(j *open.Job, out *planning.Derived, t *target.Target) {
 			return
 		}
 	}
-	why := map[string]bool{}
+	why, cure := map[string]bool{}, ""
 	var reasons []string
-	for _, id := range out.Graph.Nodes() {
+	nodes := out.Graph.Nodes() // the largest first: why a Gather is float is no news
+	slices.SortStableFunc(nodes, func(a, b graph.NodeID) int {
+		x, _ := out.Graph.MACsAtLeast(a)
+		y, _ := out.Graph.MACsAtLeast(b)
+		return cmp.Compare(y, x)
+	})
+	for _, id := range nodes {
 		switch d := out.Set.Domains[id]; d {
 		case tqc.DomainFP32:
 			n := out.Graph.Node(id)
-			if text := n.Op + ": " + out.Assignment.Why[id]; !why[text] && len(reasons) < 4 {
-				why[text], reasons = true, append(reasons, text)
+			text, key := n.Op+": "+out.Assignment.Why[id], out.Assignment.Why[id]
+			if strings.HasPrefix(key, dispatch.ByCost+": ") {
+				key, cure = n.Op+" costs", "; --border-cost 0 quantizes what does not pay, too"
+			}
+			if !why[key] && len(reasons) < 4 {
+				why[key], reasons = true, append(reasons, text)
 			}
 		case tqc.DomainSOI:
 		default:
 			return
 		}
 	}
-	w := tqc.Warning{Text: fmt.Sprintf("nothing of this model is quantized for %s (%s): export writes such a plan with --unverified alone",
-		t.Name, strings.Join(reasons, "; "))}
+	w := tqc.Warning{Text: fmt.Sprintf("nothing of this model is quantized for %s (%s): export writes such a plan with --unverified alone%s",
+		t.Name, strings.Join(reasons, "; "), cure)}
 	if !slices.Contains(j.Warnings, w) {
 		j.WarnAbout(w)
 	}
