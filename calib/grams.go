@@ -118,7 +118,9 @@ func RunGrams(ctx context.Context, g *graph.Graph, ops []*GramOp, samples exec.I
 		sums := on.Sum(ops)
 		defer sums.Close()
 		finish = sums.Finish
-		workers.Go(func() { r.work(ctx, jobs, sums.Run) })
+		workers.Go(func() {
+			r.work(ctx, jobs, func(ctx context.Context, s *exec.Sample) error { return sums.Run(ctx, s.Feeds) })
+		})
 	} else {
 		session, err := exec.New(g, exec.Options{Context: ctx})
 		if err != nil {
@@ -183,9 +185,10 @@ type gramRun struct {
 	ops   map[graph.NodeID]*gramAdder
 	reads map[graph.ValueID]bool
 
-	mu     sync.Mutex
-	done   GramSamples
-	failed error
+	mu      sync.Mutex
+	done    GramSamples
+	failed  error
+	padding *graph.Padding // nil until a sample has a mask
 }
 
 // gramAdder adds to the moments of one operator, for one goroutine at a time.
@@ -211,9 +214,9 @@ func (r *gramRun) fail(err error) {
 
 // work runs samples to their end, whatever becomes of ctx: half a sample must not be in the sums.
 func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample,
-	sum func(ctx context.Context, feeds map[string]*tensor.Tensor) error) {
+	sum func(ctx context.Context, s *exec.Sample) error) {
 	for s := range jobs {
-		if err := sum(context.WithoutCancel(ctx), s.Feeds); err != nil {
+		if err := sum(context.WithoutCancel(ctx), s); err != nil {
 			r.fail(fmt.Errorf("gram: sample %s: %w", s.Name, unstaged(err)))
 			continue
 		}
@@ -224,8 +227,9 @@ func (r *gramRun) work(ctx context.Context, jobs <-chan *exec.Sample,
 }
 
 // onHost returns what runs a sample on the processor and adds its rows.
-func (r *gramRun) onHost(session *exec.Session) func(ctx context.Context, feeds map[string]*tensor.Tensor) error {
+func (r *gramRun) onHost(session *exec.Session) func(ctx context.Context, s *exec.Sample) error {
 	runner, unfold := session.NewRunner(), map[graph.NodeID]*Unfold{}
+	var padded *graph.Padded
 	hooks := &exec.Hooks{
 		Wants: func(v graph.ValueID) bool { return r.reads[v] },
 		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
@@ -238,20 +242,35 @@ func (r *gramRun) onHost(session *exec.Session) func(ctx context.Context, feeds 
 					return nil, err
 				}
 			}
-			return t, r.ops[n.ID].rows(unfold[n.ID], t)
+			return t, r.ops[n.ID].rows(unfold[n.ID], t, padded, n.Outputs[0])
 		}}
-	return func(ctx context.Context, feeds map[string]*tensor.Tensor) error {
-		_, err := runner.Run(ctx, feeds, hooks)
+	return func(ctx context.Context, s *exec.Sample) error {
+		padded = r.paddingOf(s)
+		_, err := runner.Run(ctx, s.Feeds, hooks)
 		return err
 	}
 }
 
+// paddingOf is the padding of a sample.
+func (r *gramRun) paddingOf(s *exec.Sample) *graph.Padded {
+	if s.Mask == "" {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.padding == nil {
+		r.padding, _ = graph.FindPadding(r.g, s.Mask) // a mask that this graph does not have any more hides nothing
+	}
+	return r.padding.Of(r.g, s.Feeds)
+}
+
 // rows adds the rows of one input.
-func (a *gramAdder) rows(u *Unfold, t *tensor.Tensor) error {
+func (a *gramAdder) rows(u *Unfold, t *tensor.Tensor, padded *graph.Padded, output graph.ValueID) error {
 	rows, err := u.Rows(t, a.op.Gram.X, nil)
 	if err != nil {
 		return err
 	}
+	u.Real(rows, padded, output)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.add.Rows(rows, nil) {

@@ -1,6 +1,7 @@
 package calib_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/observers"
 )
 
 // encoder is one layer of a transformer; the embedding of token 0, which fills up sequences, is far larger than the others.
@@ -78,6 +80,53 @@ func TestPaddingIsNotObserved(t *testing.T) {
 		}
 	}
 	require.Greater(t, all.Tensor("q").State.Extent().Max, 5*want.Tensor("q").State.Extent().Max)
+}
+
+// Moments of rows that a mask leaves out are not taken, whatever the fixed point was made of.
+func TestPaddingIsInNoMoments(t *testing.T) {
+	g := parse(t, encoder)
+	require.Empty(t, graph.InferShapes(g))
+	var alone, filled []*exec.Sample
+	for i, n := range []int{3, 5, 2} {
+		ids, mask := make([]int64, 6), make([]int64, 6)
+		for k := range n {
+			ids[k], mask[k] = int64((i*5+k*3)%7+1), 1
+		}
+		for _, length := range []int{n, 6} {
+			s := paddingSample(i, map[string]*tensor.Tensor{"ids": tensor.FromI64(ids[:length], 1, length),
+				"mask": tensor.FromI64(mask[:length], 1, length)})
+			for s.Hash = [32]byte{byte(i)}; exec.HeldOut(s.Hash); s.Hash[1]++ {
+			}
+			if s.Mask = "mask"; length == n {
+				alone = append(alone, s)
+			} else {
+				filled = append(filled, s)
+			}
+		}
+	}
+	stats := run(t, g, alone, calib.Config{})
+	moments := func(samples []*exec.Sample) (list []*observers.Gram) {
+		passes, _, err := calib.GramPasses(g, stats, 1<<30, 2, func(string) bool { return false })
+		require.NoError(t, err)
+		require.Len(t, passes, 1)
+		_, err = calib.RunGrams(context.Background(), g, passes[0], &exec.InMemory{Samples: samples}, calib.GramSamples{}, nil, 2, nil)
+		require.NoError(t, err)
+		for _, op := range passes[0] {
+			list = append(list, op.Gram)
+		}
+		return list
+	}
+	want, got := moments(alone), moments(filled)
+	require.NotEmpty(t, want)
+	for i, w := range want {
+		require.Equal(t, w.Count, got[i].Count)
+		require.Equal(t, w.Mean(0), got[i].Mean(0))
+		require.Equal(t, w.H(0), got[i].H(0))
+	}
+	for _, s := range filled {
+		s.Mask = ""
+	}
+	require.NotEqual(t, want[0].Count, moments(filled)[0].Count)
 }
 
 func paddingSample(i int, feeds map[string]*tensor.Tensor) *exec.Sample {

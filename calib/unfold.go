@@ -98,6 +98,32 @@ func (u *Unfold) Rows(x *tensor.Tensor, f qmath.Fixed, par kernels.Parallel) (*o
 	return rows, nil
 }
 
+// Real leaves rows out that give padding: those of an input of which was asked last. d is the padding of the sample, and output the value
+// that the operator computes.
+func (u *Unfold) Real(rows *observers.GramRows, d *graph.Padded, output graph.ValueID) {
+	if !d.Touches(output) {
+		return
+	}
+	shape := slices.Clone(u.shape) // of the output, with one channel
+	if graph.Slides(u.node.Op) {
+		shape[1] = 1
+		for i, a := range u.axes {
+			shape[2+i] = a.out
+		}
+	} else {
+		shape[len(shape)-1] = 1
+	}
+	if u.transpose || len(rows.Base) != tensor.Count(shape) {
+		return
+	}
+	real := []int32{}
+	_ = d.Real(output, shape, tensor.RowMajor, 0, len(rows.Base), func(from, to int) error { // it gives back what the function gives: nothing
+		real = append(real, rows.Base[from:to]...)
+		return nil
+	})
+	rows.Base = real
+}
+
 // Places returns where the rows of an input of a shape and layout lie. It holds until the next call for another.
 func (u *Unfold) Places(shape []int, layout tensor.Layout) (*Places, error) {
 	if !slices.Equal(u.shape, shape) || u.layout != layout || u.places.Base == nil {

@@ -97,6 +97,18 @@ func (d *Padded) Real(v ValueID, shape []int, layout tensor.Layout, first, n int
 	return nil
 }
 
+// Elements is how many of a tensor of value v are at real positions.
+func (d *Padded) Elements(v ValueID, t *tensor.Tensor) (n int) {
+	if !d.Touches(v) {
+		return t.Len()
+	}
+	_ = d.Real(v, t.Shape, t.Layout, 0, t.Len(), func(from, to int) error { // it gives back what the function gives: nothing
+		n += to - from
+		return nil
+	})
+	return n
+}
+
 // Filled returns a float32 tensor of value v with x at all elements that belong to padding: a copy where there are any. A nil d leaves it
 // as it is.
 func (d *Padded) Filled(v ValueID, t *tensor.Tensor, x float32) *tensor.Tensor {

@@ -220,7 +220,7 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 					if k > 0 {
 						h = s.trials[k-1].hooks()
 					}
-					e, err := w.consume(ctx, r, values, c, h, float[c.output])
+					e, err := w.consume(ctx, r, st, values, c, h, float[c.output])
 					if err != nil {
 						return err
 					}
@@ -236,7 +236,7 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 }
 
 // consume runs a consumer, and what it needs that is not kept, and returns the NSR of what it computes before that is quantized.
-func (w *walk) consume(ctx context.Context, r *exec.Runner, kept []*tensor.Tensor, c consumer, h *exec.Hooks,
+func (w *walk) consume(ctx context.Context, r *exec.Runner, s *state, kept []*tensor.Tensor, c consumer, h *exec.Hooks,
 	float *tensor.Tensor) (nsr float64, err error) {
 	input, output, wants := h.Input, h.Output, h.Wants
 	all := *h
@@ -251,7 +251,7 @@ func (w *walk) consume(ctx context.Context, r *exec.Runner, kept []*tensor.Tenso
 	all.Output = func(n *graph.Node, i int, t *tensor.Tensor) error {
 		if n.ID == last && w.own(n) {
 			if found = true; float != nil && t.DType == tensor.Float32 && len(t.Shape) > 0 { // indices have no error that could be measured
-				m, err := momentOf(t, float, 0)
+				m, err := s.moment(n.Outputs[i], t, float, 0)
 				if err != nil {
 					return err
 				}

@@ -54,8 +54,13 @@ func (b *Bench) resum(ctx context.Context) error {
 			read[b.Reference.Value(b.Reference.Node(id).Inputs[0]).Name] = true
 		}
 	}
+	var padding *graph.Padding
+	if len(b.Fit) > 0 {
+		padding = b.padding(b.Fit[0].Mask)
+	}
 	stats, err := calib.Run(ctx, b.Reference, &exec.InMemory{Samples: b.Fit}, calib.Config{Threads: b.Threads, Memory: b.memory(),
-		Only: func(name string) bool { return read[name] }, Summed: func([32]byte) bool { return true }})
+		Padding: padding,
+		Only:    func(name string) bool { return read[name] }, Summed: func([32]byte) bool { return true }})
 	if err != nil {
 		return err
 	}

@@ -52,16 +52,19 @@ func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	}
 	par := exec.Parallel(l.Threads)
 	a := g.Add(kernels.Select(cpu.Detect()), par)
-	err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
+	output := l.Graph.Node(l.Node).Outputs[0]
+	err = l.inputs(ctx, func(s *state, xq, xf *tensor.Tensor) error {
 		var rows [2]*observers.GramRows
 		var err error
 		if rows[0], err = u.Rows(xq, x, par); err != nil {
 			return err
 		}
+		u.Real(rows[0], s.padded, output)
 		if float {
 			if rows[1], err = u.Rows(xf, f, par); err != nil {
 				return err
 			}
+			u.Real(rows[1], s.padded, output)
 		}
 		if !a.Rows(rows[0], rows[1]) {
 			return calib.ErrGramRows

@@ -59,6 +59,37 @@ func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 	return m, nil
 }
 
+// moment compares two outputs of a sample, which are value v, where they are no padding.
+func (s *state) moment(v graph.ValueID, q, f *tensor.Tensor, axis int) (moment, error) {
+	if !s.padded.Touches(v) {
+		return momentOf(q, f, axis)
+	}
+	m, err := momentOf(s.padded.Filled(v, q, 0), s.padded.Filled(v, f, 0), axis)
+	if err == nil && q.Len() > 0 {
+		m.count = m.count * s.padded.Elements(v, q) / q.Len()
+	}
+	return m, err
+}
+
+// padding is where samples with a mask are padded, nil without a mask, or where the reference has it no more.
+func (b *Bench) padding(mask string) *graph.Padding {
+	if mask == "" {
+		return nil
+	}
+	if b.found == nil || b.found.of != b.Reference || b.found.mask != mask {
+		p, _ := graph.FindPadding(b.Reference, mask)
+		b.found = &found{b.Reference, mask, p}
+	}
+	return b.found.padding
+}
+
+// found is the padding of a graph by a mask.
+type found struct {
+	of      *graph.Graph
+	mask    string
+	padding *graph.Padding
+}
+
 // shifted is the moment after delta is added to every element, by channel: that changes the sum of squared errors of a channel by
 // 2 delta sum(e) + n delta^2.
 func (m *moment) shifted(delta []float64) moment {

@@ -59,6 +59,11 @@ type LayerBench struct {
 // Inputs calls f for every fitting sample in order: xq is what the operator reads behind the quantized prefix, quantized as it reads it, xf
 // the same in float; both are row-major float32 and valid during the call only. An error of f ends it.
 func (l *LayerBench) Inputs(ctx context.Context, f func(xq, xf *tensor.Tensor) error) error {
+	return l.inputs(ctx, func(_ *state, xq, xf *tensor.Tensor) error { return f(xq, xf) })
+}
+
+// inputs is Inputs with the sample.
+func (l *LayerBench) inputs(ctx context.Context, f func(s *state, xq, xf *tensor.Tensor) error) error {
 	w := l.walk
 	for from := 0; from < w.fitting; {
 		part := w.states[from:min(from+max(w.Threads, 1), w.fitting)]
@@ -70,8 +75,8 @@ func (l *LayerBench) Inputs(ctx context.Context, f func(xq, xf *tensor.Tensor) e
 		if err != nil {
 			return err
 		}
-		for _, t := range seen {
-			if err := f(t.xq, t.xf); err != nil {
+		for i, t := range seen {
+			if err := f(part[i], t.xq, t.xf); err != nil {
 				return err
 			}
 		}

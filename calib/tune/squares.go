@@ -136,7 +136,17 @@ func (s *squares) each(centred bool) []float64 {
 // is not finite.
 func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
 	s := newSquares(l.Graph.Node(l.Node), l.Weight)
-	if err := l.Inputs(ctx, func(xq, _ *tensor.Tensor) error { return s.add(xq) }); err != nil {
+	in := l.Graph.Node(l.Node).Inputs[0]
+	err := l.inputs(ctx, func(st *state, xq, _ *tensor.Tensor) error {
+		if !st.padded.Touches(in) || xq.Len() == 0 {
+			return s.add(xq)
+		}
+		before := s.count
+		err := s.add(st.padded.Filled(in, xq, 0))
+		s.count = before + (s.count-before)*float64(st.padded.Elements(in, xq))/float64(xq.Len())
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	list := s.each(tunableBias(l.Graph, l.Set, l.Node) > 0)

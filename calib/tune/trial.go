@@ -69,7 +69,7 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 				if err != nil {
 					return err
 				}
-				if computed[k].after[i], err = momentOf(y[0], seen.yf, l.axis); err != nil {
+				if computed[k].after[i], err = s.moment(l.output, y[0], seen.yf, l.axis); err != nil {
 					return err
 				}
 			}

@@ -91,6 +91,7 @@ type Bench struct {
 	turn   bool         // it is one of them
 	only   verdicts     // what may be kept; nil: what passes
 	summed *graph.Graph // what Sums were made on, where Resum
+	found  *found       // nil until a sample has a mask
 }
 
 // Progress is how far a method has come.

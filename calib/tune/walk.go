@@ -33,6 +33,7 @@ type walk struct {
 // state is one sample on its way.
 type state struct {
 	sample    *exec.Sample
+	padded    *graph.Padded // nil: no position is left out
 	quantized lane
 	float     lane
 	seen      *sight // of the layer under way; nil where there was no room
@@ -74,7 +75,7 @@ func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 	w.room = b.memory() / int64(max(len(fit)+len(b.Held), 1))
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		for _, s := range samples {
-			st := &state{sample: s}
+			st := &state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds)}
 			w.reset(st)
 			w.states = append(w.states, st)
 		}
@@ -243,7 +244,7 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 	h.Output = func(n *graph.Node, i int, y *tensor.Tensor) (err error) {
 		here := n.ID == l.node && w.own(n)
 		if here { // before the layer's own output is quantized
-			if t.first, err = momentOf(y, t.yf, l.axis); err != nil {
+			if t.first, err = s.moment(l.output, y, t.yf, l.axis); err != nil {
 				return err
 			}
 		}

@@ -19,7 +19,7 @@ import (
 
 // observeChanged runs a graph on the plan's own data and observes some of its tensors.
 func (t *tuning) observeChanged(ctx context.Context, g *graph.Graph, changed map[string]bool) (*calib.Stats, error) {
-	set, _, err := t.OpenData(g, t.Planned.Data(open.DataOptions{Threads: t.o.Threads}))
+	set, pre, err := t.OpenData(g, t.Planned.Data(open.DataOptions{Threads: t.o.Threads}))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %d tensors have changed and are to be observed again on the plan's data: %w", t.Planned.File,
 			len(changed), err)
@@ -27,9 +27,15 @@ func (t *tuning) observeChanged(ctx context.Context, g *graph.Graph, changed map
 	tick, finish := t.Change.Progress("observe", set.Len())
 	defer finish()
 	base := t.Derivation.Base
+	var padding *graph.Padding
+	if pre.Mask != "" {
+		if padding, err = graph.FindPadding(g, pre.Mask); err != nil {
+			return nil, err
+		}
+	}
 	stats, err := calib.Run(ctx, g, set.Iterator(), calib.Config{Threads: t.o.Threads, Memory: t.o.Memory, MinMaxOnly: !base.HasBins(),
 		Only: func(name string) bool { return changed[name] }, Model: base.Model, Preprocess: base.Preprocess, Sources: base.Sources,
-		Seed:     base.Seed,
+		Seed: base.Seed, Padding: padding,
 		Progress: func(done, _ int) { tick(done) }})
 	if err != nil {
 		return nil, err
