@@ -13,12 +13,14 @@ import (
 // Distinct returns as few of the built-in targets as show every profile, place of quantizers, default scheme, alignment and length of
 // chains that any of them has, in the order of the catalog: one that brings nothing new of these is left out. Targets of 8-bit floats,
 // and those that quantize nothing that arithmetic operators compute, are no part of it: of their plans not all is an integer program. Nor
-// are those with an arithmetic of their own, which suites do not find by its name.
+// are those with an arithmetic of their own, which suites do not find by its name, and those without float, which refuse what has no
+// integers.
 func Distinct() []*target.Target {
 	seen := map[string]bool{}
 	var list []*target.Target
 	for _, t := range target.Builtin().All {
-		if t.Activation.Type != qmath.Integers || t.Placement == target.AllInputs || t.Arithmetic != nil {
+		if t.Activation.Type != qmath.Integers || t.Placement == target.AllInputs || t.Arithmetic != nil ||
+			t.Float == target.FloatAbsent {
 			continue
 		}
 		known := len(seen)

@@ -14,5 +14,6 @@ func withTables(from *Target) Target {
 	return derive(from, func(t *Target) {
 		t.Name, t.Doc = t.Name+"_lut", t.Doc+"; functions of one number as tables of 256 codes, no float"
 		t.Tables, t.Float = 8, FloatAbsent
+		t.Fusions = nil // those of all four are islands in float
 	})
 }
