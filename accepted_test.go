@@ -287,7 +287,7 @@ output z
 	require.Equal(t, tflite.Float64, g.Tensors[g.Outputs[0]].Type)
 }
 
-// Where integers would not pay for their borders, calibrate names the largest of these operators first, and what quantizes them all the same.
+// Where integers would not pay for their borders, calibrate names the largest of these operators first, and what quantizes them.
 func TestNothingPays(t *testing.T) {
 	p := placeOf(t, `
 input x: f32[1,3,8,8]

@@ -194,7 +194,7 @@ func TestRunRolls(t *testing.T) {
 	require.NotEqual(t, steps[1]["y"].F32(), arrays("fp32")[1]["y"].F32())
 }
 
-// A gate holds the ends of sequences to its limit too, of a plan and of a certificate, and takes each step for itself where it compares two.
+// A gate holds the ends of sequences to its limit too, of a plan and of a certificate; where it compares two, each step counts for itself.
 func TestGateOfSequences(t *testing.T) {
 	p := sequences(t)
 	p.calibrated(t, "rolled", 1, "h=h_out")

@@ -80,8 +80,8 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 	return ""
 }
 
-// reshaped reports whether somebody reads a tensor by another shape, behind pairs or at once: what pads has zero points along the padded axis
-// for the transformations, which keep them for the other shape (2026.4 ends with "Argument shapes are inconsistent").
+// reshaped reports whether somebody reads a tensor by another shape, behind pairs or at once: what pads has zero points along the padded
+// axis for the transformations, which keep them for the other shape (2026.4 ends with "Argument shapes are inconsistent").
 func reshaped(g *graph.Graph, v graph.ValueID) bool {
 	for _, u := range g.Uses(v) {
 		n := g.Node(u.Node)
