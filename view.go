@@ -16,6 +16,7 @@ import (
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
 	"qwb/internal/work/search"
+	"qwb/observers"
 	"qwb/quantizer/dispatch"
 	"qwb/quantizer/plan"
 	"qwb/quantizer/tqc"
@@ -95,6 +96,18 @@ func view(j *open.Job, r *analysis.Report, stale, brief bool) (*reports.View, er
 	}
 	v.Picture = reports.NewPicture(topology)
 	v.Nodes = nodeFigures(p, r, brief)
+	if !brief && r != nil && len(r.Layerwise) > 0 && r.Statistical == nil { // histograms were not asked for, but are there
+		if stats, err := planning.TunedStats(j, p); err == nil {
+			if v.Calibrated, err = analysis.Calibrated(p.Graph, func(name string) *observers.State {
+				if t := stats.Tensor(name); t != nil {
+					return t.State
+				}
+				return nil
+			}); err != nil {
+				return nil, err
+			}
+		}
+	}
 	return v, weigh(p, v.Verdict)
 }
 

@@ -210,6 +210,33 @@ func (a *analyzer) statistics(results []*sampleResult) []TensorStatistics {
 	return out
 }
 
+// Calibrated describes the tensors of a network as calibration saw them, without moments, which it does not keep, and without parameters.
+// state is what it knows of a tensor, nil for one that it did not see.
+func Calibrated(g *graph.Graph, state func(name string) *observers.State) ([]TensorStatistics, error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, err
+	}
+	out := []TensorStatistics{}
+	add := func(v graph.ValueID, kind, node string) {
+		if v == graph.NoValue {
+			return
+		}
+		if st := state(g.Value(v).Name); st != nil && st.Count() > 0 {
+			out = append(out, describe(g.Value(v).Name, kind, node, st, moments{}))
+		}
+	}
+	for _, v := range g.Inputs {
+		add(v, "input", "")
+	}
+	for _, id := range order {
+		for _, v := range g.Node(id).Outputs {
+			add(v, "activation", g.Node(id).Name)
+		}
+	}
+	return out, nil
+}
+
 func describe(name, kind, node string, st *observers.State, m moments) TensorStatistics {
 	x := st.Extent()
 	s := TensorStatistics{Tensor: name, Kind: kind, Node: node, Count: int64(st.Count()), Min: float64(x.Min), Max: float64(x.Max),

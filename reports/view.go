@@ -20,6 +20,8 @@ type View struct {
 	Report   *analysis.Report `json:"report"` // exactly as analyze --json prints it
 	Picture  *Picture         `json:"picture"`
 	Nodes    []NodeFigures    `json:"nodes"` // what the report does not have of operators
+	// Calibrated are the tensors as calibration saw them, where the report has none: without moments, which are 0 here.
+	Calibrated []analysis.TensorStatistics `json:"calibrated,omitempty"`
 	// Decisions are those of plan log --json.
 	Decisions any     `json:"decisions"`
 	Search    *Search `json:"search"` // the last search or sweep

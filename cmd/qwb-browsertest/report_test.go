@@ -201,3 +201,20 @@ func TestHostileNamesAreText(t *testing.T) {
 	p.js(`document.querySelectorAll("img, script:not([type]):not(:last-of-type), iframe").length`, &elements)
 	require.Zero(t, elements)
 }
+
+// TestHistogramsComeWithTheStatistics: a report of the layers alone has the histograms of calibration, and says of no moment that it is 0;
+// the axis of the order has names.
+func TestHistogramsComeWithTheStatistics(t *testing.T) {
+	dir := planned(t)
+	command(t, dir, "analyze", "glyphs.plan.json", "--layerwise", "--samples", "4", "--html", "report.html")
+	p := open(t, "file://"+filepath.Join(dir, "report.html"), desk)
+	p.until(`all(".layer svg.histogram path.area").length > 0`)
+	p.until(`all("#tensors svg.histogram path.area").length === 1 && /As calibration saw them/.test(one("#tensors").innerText)`)
+	var means []string
+	p.js(`((heads) => all("#tensors tbody tr").map((r) => r.cells[heads.findIndex((h) => h.startsWith("mean"))].innerText.trim()))(`+
+		`all("#tensors thead th").map((h) => h.innerText.trim().toLowerCase()))`, &means)
+	require.NotEmpty(t, means)
+	require.Len(t, slices.Compact(means), 1)
+	require.NotContains(t, means[0], "0")
+	p.until(`[...document.querySelectorAll("svg.bars text")].some((e) => e.textContent === "last_dw")`)
+}

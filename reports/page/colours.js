@@ -162,6 +162,8 @@ export function colourScale(colouring, rows, dark) {
     if (v > 0) total += v;
   }
   if (sum && !log) high = Math.max(high, total);
+  const top = high;
+  if (log && !sum) high = withoutOutlier(values, high);
   const at = {};
   if (log) {
     // Four decades are enough: what is ten thousand times smaller than the largest is nothing.
@@ -179,8 +181,20 @@ export function colourScale(colouring, rows, dark) {
     if (ticks.length && ticks[ticks.length - 1].at < 0.6) ticks.push({ at: 1, value: high });
     if (ticks.length < 2) ticks.splice(0, ticks.length, { at: 0, value: at.low }, { at: 1, value: high });
   } else if (high > 0) ticks.push({ at: 0, value: 0 }, { at: 1, value: high });
+  if (top > high && ticks.length) ticks[ticks.length - 1].beyond = top;
   return { colouring, colours: rampOf("sequential", dark), classes: null, ticks,
     indexOf: (v) => v == null ? -1 : Math.round(Math.max(0, Math.min(1, at.of(v))) * (colourSteps - 1)) };
+}
+
+// withoutOutlier is where a logarithmic scale ends: at ten times the second largest of eight and more values where the largest is a hundred
+// times that, so that one value takes the colours of no others. What lies beyond has the strongest colour.
+function withoutOutlier(values, high) {
+  let second = 0, tops = 0;
+  for (const v of values) {
+    if (v === high) tops++;
+    else if (v > second) second = v;
+  }
+  return values.length >= 8 && tops === 1 && second > 0 && high > 100 * second ? 10 * second : high;
 }
 
 // foldValues is the value that a closed block shows of its operators' rows, and the row that it is from.

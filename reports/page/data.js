@@ -1,5 +1,12 @@
 // What views show of operators: the parts of a view (reports/view.go), joined by name. Nothing is computed here but shares.
 
+// statisticsOf are the tensors that the report describes, else those of calibration, which has no moments.
+/** @param {Partial<Core.View>} view @returns {Partial<Core.TensorStatistics>[]} */
+export function statisticsOf(view) {
+  const own = view.report && view.report.statistical;
+  return own && own.length ? own : (view.calibrated || []).map(({ mean: _, std: __, skewness: ___, kurtosis: ____, ...t }) => t);
+}
+
 // rowsOf has one row for each operator of the picture, in its order; without a picture, for each that has settings or an error.
 /** @param {Partial<Core.View>} view */
 export function rowsOf(view) {
@@ -7,7 +14,7 @@ export function rowsOf(view) {
   /** @template T @param {T[] | undefined} list @param {string} key @returns {Map<string, T>} */
   const by = (list, key = "node") => new Map((list || []).map((x) => [x[key], x]));
   const layers = by(report.layerwise), accumulated = by(report.graphwise), settings = by(report.settings), extra = by(view.nodes);
-  const statistics = by(report.statistical, "tensor"), losses = by(report.explained && report.explained.layers);
+  const statistics = by(statisticsOf(view), "tensor"), losses = by(report.explained && report.explained.layers);
   /** @type {(Partial<Core.TopologyNode> & { name: string })[]} */
   let nodes = view.picture && view.picture.nodes;
   if (!nodes) {

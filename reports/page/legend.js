@@ -27,7 +27,8 @@ export function drawLegend(host, scale) {
       if (t.at > free) continue;
       free = t.at - 0.3;
       const mark = el("span", { class: "legend-tick", "aria-hidden": "true" },
-        c.tick ? c.tick(t.value) : number(t.value).replace(".00e", "e"));
+        c.tick ? c.tick(t.value) : number(t.value).replace(".00e", "e"), t.beyond && " …");
+      if (t.beyond) mark.title = "One lies far beyond: " + (c.tick ? c.tick(t.beyond) : small(t.beyond));
       mark.style.left = `${100 * t.at}%`;
       bar.append(mark);
     }

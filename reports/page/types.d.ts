@@ -2031,6 +2031,7 @@ declare namespace Core {
     report: Report | null;
     picture: Picture | null;
     nodes: NodeFigures[];
+    calibrated?: TensorStatistics[];
     decisions: any;
     search: Search | null;
     stale: boolean;

@@ -19,6 +19,14 @@ test("a logarithmic scale has four decades, and what is smaller or 0 the palest 
   equal(scale.ticks.map((t) => t.value), [0.0001, 0.001, 0.01, 0.1, 1]);
 });
 
+test("one value far beyond all others does not take their colours", () => {
+  const rows = [1e-7, 2e-7, 5e-7, 1e-6, 2e-6, 5e-6, 1e-5, 1].map((x) => ({ nsr: x })), scale = colourScale(nsr, rows, false),
+    last = scale.colours.length - 1, at = rows.map((row) => scale.indexOf(row.nsr));
+  equal([at[0] < at[3], at[3] < at[6], at[6] < at[7], at[7]], [true, true, true, last]);
+  equal(scale.ticks[scale.ticks.length - 1].beyond, 1);
+  equal(colourScale(nsr, [{ nsr: 1e-5 }, { nsr: 1 }], false).ticks.some((t) => t.beyond), false); // of few, none is an outlier
+});
+
 test("a scale without values has no ticks and divides by nothing", () => {
   for (const c of colourings) {
     const scale = colourScale(c, [], false);

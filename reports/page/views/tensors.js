@@ -1,5 +1,5 @@
 // Statistics of every tensor: ranges, moments, and the histogram of the one that is chosen.
-import { levelsOf } from "../data.js";
+import { levelsOf, statisticsOf } from "../data.js";
 import { el, replace } from "../dom.js";
 import { known, number, percent, plural } from "../format.js";
 import { drawHistogram } from "../histogram.js";
@@ -31,7 +31,7 @@ export const tensorsView = {
   doc: "Ranges and moments of every tensor, measured on the samples of the analysis.",
   /** @param {HTMLElement} host @param {Pick<App, "view" | "rows" | "selection">} app */
   draw(host, app) {
-    const list = (app.view.report && app.view.report.statistical) || [];
+    const list = statisticsOf(app.view), own = Boolean(app.view.report && (app.view.report.statistical || []).length);
     if (!list.length) {
       replace(host, el("p", { class: "empty" }, "No statistics are known. They come with: qwb analyze --statistical"));
       return;
@@ -42,9 +42,10 @@ export const tensorsView = {
     for (const row of app.rows) {
       for (const t of row.tensors) if (levelsOf(t.slot) && !grids.has(t.name)) grids.set(t.name, levelsOf(t.slot));
     }
-    replace(host, el("p", { class: "soft" }, "Measured on " + plural(app.view.report.samples, "sample")
-      + ". The ranges of observers come from all calibration samples, so they may reach further. Counts are drawn on a logarithmic scale."),
-      el("div", { class: "columns" }, table, beside));
+    replace(host, el("p", { class: "soft" }, (own ? "Measured on " + plural(app.view.report.samples, "sample")
+      + ". The ranges of observers come from all calibration samples, so they may reach further."
+      : "As calibration saw them. Means, moments and parameters come with qwb analyze --statistical.")
+      + " Counts are drawn on a logarithmic scale."), el("div", { class: "columns" }, table, beside));
     drawTable(table, { rows, columns: columns(), selection, label: "Tensors", what: "tensor", height: 13 });
     selection.on(show);
     selection.set((rows.find((r) => r.kind !== "parameter") || rows[0]).name);
