@@ -68,6 +68,8 @@ func (e *env) partWords(c *cobra.Command, args []string) (words []string, err er
 		o := t.Find(f.Name)
 		switch {
 		case o == nil || o.Anyhow():
+		case o.Name == "metric-cmd":
+			err = usagef("--metric-cmd has no parts: leave out --shard")
 		case !o.InPart():
 			err = usagef("--%s does not go with --shard: say it when the parts are put together, qwb merge PART ... -- --%[1]s ...", f.Name)
 		default:
@@ -100,23 +102,35 @@ func sameFiles(r *shard.Run) error {
 	}
 	for _, w := range r.Words {
 		name, value, option := strings.Cut(w, "=")
-		if info, err := os.Stat(value); !option || err != nil || !info.Mode().IsRegular() {
+		info, err := os.Stat(value)
+		if !option || err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		f, err := file.OpenRead(value)
+		sum, err := fingerprint(value, info.Size())
+		if err == nil {
+			err = r.Fact(name, sum)
+		}
 		if err != nil {
-			return err
-		}
-		h := sha256.New()
-		_, err = io.Copy(h, f)
-		if err := errors.Join(err, f.Close()); err != nil {
-			return err
-		}
-		if err := r.Fact(name, fmt.Sprintf("%x", h.Sum(nil))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// fingerprint is the SHA-256 of a file; of a large one, which may be all of the data and is named by each part, that of its ends and size.
+func fingerprint(name string, size int64) (string, error) {
+	const large, end = 64 << 20, 1 << 20
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h, from := sha256.New(), io.Reader(f)
+	if size > large {
+		from = io.MultiReader(io.NewSectionReader(f, 0, end), io.NewSectionReader(f, size-end, end), strings.NewReader(fmt.Sprint(size)))
+	}
+	_, err = io.Copy(h, from)
+	return fmt.Sprintf("%x", h.Sum(nil)), err
 }
 
 // mergeRun puts the parts of a command's run together by running it once more on what they have. more are options that only concern
@@ -161,7 +175,7 @@ func (e *env) mergeRun(c *cobra.Command, names []string, out string, more []stri
 		return usagef("%s: %w", run.Name(), err)
 	}
 	run.Flags().Visit(func(f *pflag.Flag) {
-		if o := t.Find(f.Name); o != nil && (o.InPart() || o.Name == "shard" || o.Name == "part") {
+		if o := t.Find(f.Name); o != nil && (o.InPart() || slices.Contains([]string{"shard", "part", "metric-cmd"}, o.Name)) {
 			err = usagef("--%s is as it was when the parts were made", f.Name)
 		}
 	})
