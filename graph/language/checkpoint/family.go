@@ -11,6 +11,7 @@ const (
 	Qwen2   Family = "qwen2"   // query, key and value have biases
 	Qwen3   Family = "qwen3"   // heads of queries and keys are normalized
 	Phi3    Family = "phi3"    // matrices that read the same vector are one
+	Granite Family = "granite" // factors of embedding, attention, residuals and logits
 	Gemma   Family = "gemma"   // gains of norms are stored less one, the embedding is scaled, GELU
 )
 
@@ -23,13 +24,19 @@ type Switches struct {
 	GELU       bool `json:"gelu,omitempty"`        // in place of silu, in the approximation by tanh
 	// EmbedScale, if not 0, is what vectors of the embedding are multiplied with.
 	EmbedScale float32 `json:"embed_scale,omitempty"`
+	// AttentionScale, if not 0, is what products of queries and keys are multiplied with, in place of 1/sqrt(HeadDim); ResidualScale what is
+	// added to the residual stream, LogitScale the logits.
+	AttentionScale float32 `json:"attention_scale,omitempty"`
+	ResidualScale  float32 `json:"residual_scale,omitempty"`
+	LogitScale     float32 `json:"logit_scale,omitempty"`
 	// Windows, if not nil, is for each layer how many positions attention sees, its own being the last; 0: all.
 	Windows []int `json:"windows,omitempty"`
 }
 
 // Plain reports whether there is nothing but perhaps biases of query, key and value: what other programs' simple formats hold.
 func (s *Switches) Plain() bool {
-	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.Windows == nil
+	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.AttentionScale == 0 && s.ResidualScale == 0 &&
+		s.LogitScale == 0 && s.Windows == nil
 }
 
 // Biased reports whether query, key and value have biases.
@@ -62,6 +69,7 @@ var hfFamilies = []hfFamily{
 	{"Qwen2ForCausalLM", "qwen2", Qwen2, "silu", 1e-6, 0, -1, true, Switches{}},
 	{"Qwen3ForCausalLM", "qwen3", Qwen3, "silu", 1e-6, 128, -1, true, Switches{HeadNorm: true}},
 	{"Phi3ForCausalLM", "phi3", Phi3, "silu", 1e-5, 0, 1, true, Switches{}},
+	{"GraniteForCausalLM", "granite", Granite, "silu", 1e-6, 0, 1, false, Switches{}},
 	{"GemmaForCausalLM", "gemma", Gemma, "gelu_pytorch_tanh", 1e-6, 256, 2, false, Switches{UnitNorm: true, GELU: true, EmbedScale: 1}},
 }
 

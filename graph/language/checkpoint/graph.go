@@ -55,14 +55,12 @@ func (b *grapher) build() {
 	b.prepare(ids)
 	flat := b.node("tokens", "Reshape", ids, b.ints("tokens.shape", -1))
 	x := b.node("embedding", "Gather", b.weight(Part{Embedding, -1}), flat)
-	if s := b.m.EmbedScale; s != 0 {
-		x = b.node("embedding.scaled", "Mul", x, b.g.AddConst("embedding.scale", tensor.FromF32([]float32{s})))
-	}
+	x = b.scaled(x, "embedding", b.m.EmbedScale)
 	for l := range b.m.Layers {
 		x = b.layer(x, l)
 	}
 	x = b.norm(x, Part{FinalNorm, -1})
-	x = b.product(x, Part{Classifier, -1}, numRoles)
+	x = b.scaled(b.product(x, Part{Classifier, -1}, numRoles), "logits", b.m.LogitScale)
 	out := b.named(Logits, "logits.reshape", "Reshape", x, b.shape)
 	b.g.Outputs = []graph.ValueID{out}
 }
@@ -99,15 +97,27 @@ func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
 	q := b.rotate(b.heads(b.product(n, at(Query), QueryBias), at(QueryNorm), c.QueryDim()), name("query"), c.Heads)
 	k := b.rotate(b.heads(b.product(n, at(Key), KeyBias), at(KeyNorm), c.KVDim()), name("key"), c.KVHeads)
 	v := b.node(name("value.batch"), "Reshape", b.product(n, at(Value), ValueBias), b.shape)
-	a := b.with(graph.Int("is_causal", 1), graph.Int("q_num_heads", int64(c.Heads)), graph.Int("kv_num_heads", int64(c.KVHeads))).
+	attrs := []graph.Attr{graph.Int("is_causal", 1), graph.Int("q_num_heads", int64(c.Heads)), graph.Int("kv_num_heads", int64(c.KVHeads))}
+	if c.AttentionScale != 0 {
+		attrs = append(attrs, graph.Float("scale", c.AttentionScale))
+	}
+	a := b.with(attrs...).
 		node(name("attention"), "Attention", append([]graph.ValueID{q, k, v}, b.mask(c.Window(l))...)...)
 	a = b.node(name("attention.tokens"), "Reshape", a, b.tokensFirst)
-	x = b.node(name("attention.add"), "Add", x, b.product(a, at(Output), OutputBias))
+	x = b.node(name("attention.add"), "Add", x, b.scaled(b.product(a, at(Output), OutputBias), name("attention"), c.ResidualScale))
 
 	n = b.norm(x, at(FeedNorm))
 	gate, up := b.product(n, at(Gate), numRoles), b.product(n, at(Up), numRoles)
 	h := b.node(name("hidden"), "Mul", b.activate(gate, name), up)
-	return b.node(name("feed.add"), "Add", x, b.product(h, at(Down), numRoles))
+	return b.node(name("feed.add"), "Add", x, b.scaled(b.product(h, at(Down), numRoles), name("feed"), c.ResidualScale))
+}
+
+// scaled multiplies with a factor; 0 is none.
+func (b *grapher) scaled(x graph.ValueID, name string, by float32) graph.ValueID {
+	if by == 0 {
+		return x
+	}
+	return b.node(name+".scaled", "Mul", x, b.g.AddConst(name+".scale", tensor.FromF32([]float32{by})))
 }
 
 // activate is the activation of the gate.

@@ -30,19 +30,25 @@ type hfConfig struct {
 	RopeParameters *hfRope  `json:"rope_parameters"` // newer files: in place of rope_theta and rope_scaling
 	PartialRotary  *float64 `json:"partial_rotary_factor"`
 
-	Act           string          `json:"hidden_act"`
-	Activation    *string         `json:"hidden_activation"` // of Gemma: in place of hidden_act
-	Tied          *bool           `json:"tie_word_embeddings"`
-	AttentionBias bool            `json:"attention_bias"`
-	MLPBias       bool            `json:"mlp_bias"`
-	UseSliding    bool            `json:"use_sliding_window"`
-	Sliding       *int            `json:"sliding_window"`
-	MaxWindow     *int            `json:"max_window_layers"`
-	LayerTypes    []string        `json:"layer_types"`
-	UseMRope      bool            `json:"use_mrope"`
-	Quantization  json.RawMessage `json:"quantization_config"`
-	BOS           json.RawMessage `json:"bos_token_id"`
-	EOS           json.RawMessage `json:"eos_token_id"`
+	Act           string   `json:"hidden_act"`
+	Activation    *string  `json:"hidden_activation"` // of Gemma: in place of hidden_act
+	Tied          *bool    `json:"tie_word_embeddings"`
+	AttentionBias bool     `json:"attention_bias"`
+	MLPBias       bool     `json:"mlp_bias"`
+	UseSliding    bool     `json:"use_sliding_window"`
+	Sliding       *int     `json:"sliding_window"`
+	MaxWindow     *int     `json:"max_window_layers"`
+	LayerTypes    []string `json:"layer_types"`
+
+	// Of Granite.
+	EmbeddingFactor *float64        `json:"embedding_multiplier"`
+	AttentionFactor *float64        `json:"attention_multiplier"`
+	ResidualFactor  *float64        `json:"residual_multiplier"`
+	LogitDivisor    *float64        `json:"logits_scaling"`
+	UseMRope        bool            `json:"use_mrope"`
+	Quantization    json.RawMessage `json:"quantization_config"`
+	BOS             json.RawMessage `json:"bos_token_id"`
+	EOS             json.RawMessage `json:"eos_token_id"`
 }
 
 type hfRope struct {
@@ -90,10 +96,15 @@ func parseHFConfig(b []byte) (c Config, tied *bool, err error) {
 		return c, nil, err
 	}
 	f.switches.apply(&c)
+	if c.Family == Granite {
+		if err := h.factors(&c); err != nil {
+			return c, nil, err
+		}
+	}
 	if err := h.windows(f, &c); err != nil {
 		return c, nil, err
 	}
-	if h.AttentionBias && (c.Family == Llama || c.Family == Qwen3) {
+	if h.AttentionBias && (c.Family == Llama || c.Family == Qwen3 || c.Family == Granite) {
 		c.Bias, c.OutputBias = true, true
 	}
 	if err := c.Validate(); err != nil {
@@ -139,7 +150,6 @@ var strangers = map[string]string{
 	"Qwen3MoeForCausalLM":   "experts",
 	"Olmo2ForCausalLM":      "norms behind attention and feed-forward part, and norms of all heads together",
 	"SmolLM3ForCausalLM":    "layers without rotary embedding",
-	"GraniteForCausalLM":    "factors of attention, residuals and logits",
 	"PhiForCausalLM":        "parallel parts, and rotary embedding of a part of each head",
 	"GPTNeoXForCausalLM":    "parallel parts, LayerNorm, and rotary embedding of a part of each head",
 	"GPT2LMHeadModel":       "learned positions and LayerNorm",
@@ -168,7 +178,7 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 		return fmt.Errorf("the activation hidden_act is %q; only %s is known of %s", act, f.act, f.architecture)
 	case h.MLPBias:
 		return errors.New("mlp_bias: biases of the feed-forward part are not supported")
-	case h.AttentionBias && f.family != Llama && f.family != Qwen2 && f.family != Qwen3:
+	case h.AttentionBias && f.family != Llama && f.family != Qwen2 && f.family != Qwen3 && f.family != Granite:
 		return fmt.Errorf("attention_bias: biases of the attention of %s are not supported", f.architecture)
 	case h.UseMRope:
 		return errors.New("use_mrope: rotary embedding in several dimensions is not supported")
@@ -176,6 +186,25 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 		return fmt.Errorf("partial_rotary_factor %g: rotary embedding of a part of each head is not supported", *partial)
 	case len(h.Quantization) > 0 && string(h.Quantization) != "null":
 		return errors.New("quantization_config: the weights are quantized already; take the checkpoint that they were made from")
+	}
+	return nil
+}
+
+// factors reads those of Granite.
+func (h *hfConfig) factors(c *Config) error {
+	for _, f := range []struct {
+		to    *float32
+		name  string
+		value float64
+	}{
+		{&c.EmbedScale, "embedding_multiplier", valueOr(h.EmbeddingFactor, 1)},
+		{&c.AttentionScale, "attention_multiplier", valueOr(h.AttentionFactor, 1)},
+		{&c.ResidualScale, "residual_multiplier", valueOr(h.ResidualFactor, 1)},
+		{&c.LogitScale, "logits_scaling", 1 / valueOr(h.LogitDivisor, 1)},
+	} {
+		if *f.to = float32(f.value); !(*f.to > 0) || f.value > 1e30 {
+			return fmt.Errorf("%s is %g", f.name, f.value)
+		}
 	}
 	return nil
 }

@@ -29,7 +29,9 @@ func (e *Engine) attention(dst, q []float32, layer, n int) {
 	}
 	a.dst, a.q, a.layer, a.heads = dst, q, layer, n*c.Heads
 	a.pieces = max(1, min(a.heads, work/queryGrain, 64))
-	a.scale = attentionScale(c.HeadDim)
+	if a.scale = attentionScale(c.HeadDim); c.AttentionScale != 0 {
+		a.scale = c.AttentionScale
+	}
 	if len(a.workers) < a.pieces {
 		a.workers = make([]attentionWorker, a.pieces)
 	}

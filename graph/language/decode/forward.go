@@ -49,9 +49,8 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 		for t, id := range q.Tokens {
 			at[i] = place{q.Cache, q.Cache.length + t}
 			row := x[i*c.Dim:][:c.Dim]
-			if e.embed(row, id); c.EmbedScale != 0 {
-				e.table.MulScalar(row, row, c.EmbedScale)
-			}
+			e.embed(row, id)
+			e.scale(row, c.EmbedScale)
 			i++
 		}
 		reach = max(reach, q.Cache.length+len(q.Tokens))
@@ -76,6 +75,7 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 	if want > 0 {
 		e.normalize(&s.final, last, e.finalNorm, want)
 		e.multiply(&s.final, want, output{e.classifier, logits})
+		e.scale(logits, c.LogitScale)
 	}
 	return logits, nil
 }
@@ -107,6 +107,7 @@ func (e *Engine) attend(l *layer, index, n int) {
 	e.attention(s.attended.reset(n, c.QueryDim()), q, index, n)
 	e.multiply(&s.attended, n, output{l.output, grow(&s.q, n*c.Dim)})
 	addRows(s.q, l.outputBias)
+	e.scale(s.q, c.ResidualScale)
 	e.table.Add(s.x, s.x, s.q)
 }
 
@@ -130,7 +131,15 @@ func (e *Engine) feed(l *layer, n int) {
 	}
 	e.table.Mul(s.hidden.reset(n, c.Hidden), gate, up)
 	e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
+	e.scale(s.q, c.ResidualScale)
 	e.table.Add(s.x, s.x, s.q)
+}
+
+// scale multiplies with a factor; 0 is none.
+func (e *Engine) scale(x []float32, by float32) {
+	if by != 0 {
+		e.table.MulScalar(x, x, by)
+	}
 }
 
 // addRows adds a vector to every row of x; nil adds nothing.

@@ -2,6 +2,7 @@
 some tokens, by eager attention."""
 
 import json, os, shutil
+import sys
 import torch, transformers as T
 from safetensors.torch import load_file, save_file
 
@@ -21,11 +22,15 @@ models = {
     "qwen3-biases": (T.Qwen3ForCausalLM, T.Qwen3Config(**small, head_dim=8, attention_bias=True, use_sliding_window=True,
                                                        sliding_window=6, layer_types=["sliding_attention", "full_attention"])),
     "phi3": (T.Phi3ForCausalLM, T.Phi3Config(**small, sliding_window=7, original_max_position_embeddings=64)),
+    "granite": (T.GraniteForCausalLM, T.GraniteConfig(**small, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
+                                                      logits_scaling=2.5, attention_bias=True)),
     "gemma": (T.GemmaForCausalLM, T.GemmaConfig(**small, head_dim=6, hidden_act="gelu_pytorch_tanh")),
 }
 ids = [(7 * i * i + 3 * i + 1) % 40 for i in range(40)]
-shutil.rmtree("families", ignore_errors=True)
 for name, (kind, config) in models.items():
+    if len(sys.argv) > 1 and name not in sys.argv[1:]:
+        continue
+    shutil.rmtree("families/" + name, ignore_errors=True)
     torch.manual_seed(len(name))
     m = kind(config).eval()
     with torch.no_grad():
