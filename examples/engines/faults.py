@@ -258,6 +258,23 @@ def _(m):
                              m.const(np.array([1, 2, 1, 1]))))
 
 
+@row("litert-add-scales", "ai_edge_litert")
+def _(m):
+    def far(path):
+        """Makes the scale of an addend 2^20 times that of the sum."""
+        from ai_edge_litert import schema_py_generated as s
+        data = bytearray(open(path, "rb").read())
+        file = s.Model.GetRootAs(data)
+        g = file.Subgraphs(0)
+        add, = [o for o in map(g.Operators, range(g.OperatorsLength())) if file.OperatorCodes(o.OpcodeIndex()).BuiltinCode() == s.BuiltinOperator.ADD]
+        y = g.Tensors(add.Outputs(0)).Quantization().Scale(0)
+        g.Tensors(add.Inputs(1)).Quantization().ScaleAsNumpy()[0] = y * 2 ** 20
+        open(path, "wb").write(data)
+
+    m.tflite, m.want, x = far, np.zeros((1, 8, 8, 4)), m.input(1, 4, 8, 8)
+    return m.op("Add", *[m.op("Conv", x, m.const(m.rng.uniform(-1, 1, (4, 4, 1, 1)).astype(np.float32))) for _ in range(2)])
+
+
 def tflite(qwb, model, work):
     """The .tflite that qwb writes of the float model."""
     import onnx
@@ -309,6 +326,7 @@ def main():
         (m.net or m).save(path, y)
         if m.tflite:
             path = tflite(a.qwb or built(work), path, work)
+            if callable(m.tflite): m.tflite(path)
             m.feeds["x0"] = np.ascontiguousarray(m.feeds["x0"].transpose(0, 2, 3, 1))  # channels are last there
         np.savez(feeds, **(m.net or m).feeds)
         want, why = (m.want, "") if m.want is not None else run(engine if m.tflite else "onnxruntime", path, feeds, out, "0")
