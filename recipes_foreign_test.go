@@ -56,8 +56,8 @@ func TestForeignRecipes(t *testing.T) {
 		{"nncf:s.json", "{\"preset\": \"mixed\",\n\"ignored_scope\": {\n\"name\": []}}", "", `s.json:3: unknown key "name"`},
 		{"nncf:s.json", `{"subset_size": 10, "ignored_scope": {"names": ["Gemm_nncf_77"]}}`, "", "matches no operator"},
 		{"modelopt:m.json", `{"quantize_mode": "int8", "calibration_method": "max", "nodes_to_exclude": ["conv1"], ` +
-			`"op_types_to_exclude": ["Gemm"], "high_precision_dtype": "fp16"}`, "observer=onnxruntime/minmax\nmodelopt op_types_to_exclude: type:Gemm domain=fp32\n" +
-			"modelopt nodes_to_exclude: conv1 domain=fp32", ""},
+			`"op_types_to_exclude": ["Gemm"], "high_precision_dtype": "fp16"}`, "observer=onnxruntime/minmax\n" +
+			"modelopt op_types_to_exclude: type:Gemm domain=fp32\nmodelopt nodes_to_exclude: conv1 domain=fp32", ""},
 		{"modelopt:m.json", `{"quantize_mode": "fp8"}`, "* weights=e4m3-sym-tensor activations=e4m3-sym-tensor", ""},
 		{"modelopt:m.json", `{"quantize_mode": "int4"}`, "", `m.json: quantize_mode "int4": one of int8, fp8 is imported`},
 		{"modelopt:m.json", `{"calibration_method": "awq"}`, "", `m.json: calibration_method "awq": one of max, entropy`},

@@ -142,8 +142,8 @@ func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bo
 	return append(results, more...), err
 }
 
-// ownBehindFirst are the samples of a part of a run behind the first of all; nil in a run without parts. Where the first one is of the part,
-// it is taken from there: the steps of a sequence follow each other in one iterator.
+// ownBehindFirst are the samples of a part of a run behind the first of all; nil in a run without parts. Where the first one is of the
+// part, it is taken from there: the steps of a sequence follow each other in one iterator.
 func (a *analyzer) ownBehindFirst(ctx context.Context) (exec.Iterator, error) {
 	d := &a.cfg.Deal
 	if !d.IsPart() {

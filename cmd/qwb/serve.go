@@ -146,8 +146,8 @@ func foldersOf(at qwb.Project) []string {
 	return folders
 }
 
-// outside lets the page read, and only read, what the plan names in other folders: whoever names a plan in a command lets that read its
-// model and samples. It says so, and which folders the page would need for the rest.
+// outside lets the page read, and only read, what the plan names in other folders: whoever names a plan in a command lets that read
+// its model and samples. It says so, and which folders the page would need for the rest.
 func (e *env) outside(ctx context.Context, bench *workbench.Bench, files *server.Roots, plan string) {
 	named := func() *workbench.State {
 		r, err := bench.Call(ctx, "state", nil, "")

@@ -83,7 +83,8 @@ func presets() []string {
 
 // recipes are what --recipe takes beside files.
 func recipes() []string {
-	return append(names(decision.Presets, func(p decision.Preset) string { return "preset:" + p.Name }), "nncf:", "ort:", "trt:", "modelopt:", "quark:")
+	return append(names(decision.Presets, func(p decision.Preset) string { return "preset:" + p.Name }), "nncf:", "ort:", "trt:",
+		"modelopt:", "quark:")
 }
 
 func EveryObserver() []string  { return slices.Concat([]string{"auto"}, Observers(), Peers()) }

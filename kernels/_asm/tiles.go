@@ -15,7 +15,8 @@ func (w *tiles) line(format string, args ...any)  { fmt.Fprintf(w, "\t"+format+"
 func (w *tiles) label(format string, args ...any) { fmt.Fprintf(w, format+":\n", args...) }
 
 // general are the numbers of the general registers that addresses are made of.
-var general = map[string]byte{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7, "R8": 8, "R9": 9, "R10": 10, "R11": 11, "R12": 12, "R15": 15}
+var general = map[string]byte{"AX": 0, "CX": 1, "DX": 2, "BX": 3, "SI": 6, "DI": 7, "R8": 8, "R9": 9, "R10": 10, "R11": 11, "R12": 12,
+	"R15": 15}
 
 // Mandatory prefixes, as VEX has them.
 const (

@@ -51,7 +51,8 @@ func pairUp(j *open.Job, o *ImportOptions) error {
 	if j.SameFile(j.Model, name) {
 		return fmt.Errorf("import: the model with pairs would replace %s: name another plan with -o", j.Model)
 	}
-	quantized.Metadata = append(slices.Clone(m.Metadata), onnx.KeyValue{Key: planning.EncodingsKey, Value: fmt.Sprintf("%x", sha256.Sum256(b))})
+	quantized.Metadata = append(slices.Clone(m.Metadata), onnx.KeyValue{Key: planning.EncodingsKey,
+		Value: fmt.Sprintf("%x", sha256.Sum256(b))})
 	s := j.Files().Stage()
 	defer s.Discard()
 	if err := s.Add(name, quantized.Write); err != nil {

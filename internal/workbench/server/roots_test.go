@@ -157,8 +157,8 @@ func TestLinksAreListedAsWhatTheyLeadTo(t *testing.T) {
 		"other": false}, dirs)
 }
 
-// TestRootsReadWhatIsGranted: a file with those that have its name, or a folder, can be read; nothing beside it, nothing that its links
-// lead to, and nothing is written there.
+// TestRootsReadWhatIsGranted: a file with those that have its name, or a folder, can be read; nothing beside it, nothing that its
+// links lead to, and nothing is written there.
 func TestRootsReadWhatIsGranted(t *testing.T) {
 	roots, _, _, out := world(t)
 	for _, name := range []string{"out/m.onnx", "out/m.onnx_data", "out/m.bin", "out/mm.onnx", "out/deep/x.png", "third/y.onnx", "third/z"} {
