@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph/language/decode"
 	"qwb/kernels/elementary"
+	"qwb/kernels/qmath"
 )
 
 // The file that llama-perplexity of llama.cpp writes with --kl-divergence-base: a header, and for each scored token the logarithms of the
@@ -114,7 +115,7 @@ func (p *LogProbs) WriteRow(w io.Writer, logits []float32) error {
 	for _, v := range logits {
 		code := uint16(0)
 		if v > least && scale > 0 {
-			code = uint16(math.RoundToEven(float64(float32(inverse * (v - least)))))
+			code = uint16(qmath.HalfEven.Round(float64(float32(inverse * (v - least)))))
 		}
 		b = binary.LittleEndian.AppendUint16(b, code)
 	}

@@ -2,10 +2,10 @@ package task
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/kernels/elementary"
 )
 
 // anchorGrids are the places that detectors with fixed anchors set boxes against, by how many there are: grids of so many cells a side,
@@ -79,7 +79,7 @@ func decoded(scores []float32, offsets *tensor.Tensor, height, width float64) (l
 		for cell := range g.cells * g.cells {
 			cy, cx := (float64(cell/g.cells)+0.5)/float64(g.cells)*height, (float64(cell%g.cells)+0.5)/float64(g.cells)*width
 			for range g.each {
-				score, r := 1/(1+math.Exp(-float64(scores[i]))), rows[i*each:]
+				score, r := 1/(1+elementary.Exp(-float64(scores[i]))), rows[i*each:]
 				if i++; !(score >= leastScore) { // nor where it is no number
 					continue
 				}

@@ -120,7 +120,7 @@ func sameFiles(r *shard.Run) error {
 // fingerprint is the SHA-256 of a file; of a large one, which may be all of the data and is named by each part, that of its ends and size.
 func fingerprint(name string, size int64) (string, error) {
 	const large, end = 64 << 20, 1 << 20
-	f, err := os.Open(name)
+	f, err := file.OpenRead(name)
 	if err != nil {
 		return "", err
 	}
