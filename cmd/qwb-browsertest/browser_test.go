@@ -340,6 +340,7 @@ func (p *tab) choose(css, name, value string) {
 func (p *tab) drag(element string, dx, dy float64) {
 	p.t.Helper()
 	var at struct{ X, Y float64 }
+	p.until(element)
 	p.js("((b) => ({X: b.left + b.width / 2, Y: b.top + b.height / 2}))(("+element+").getBoundingClientRect())", &at)
 	mouse := func(kind input.DispatchMouseEventType, x, y float64) chromedp.Action[chromedp.Void] {
 		e := input.DispatchMouseEventParams{Type: kind, X: x, Y: y, Button: "left", ClickCount: 1}

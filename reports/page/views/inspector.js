@@ -13,7 +13,7 @@ export const inspectorView = {
   doc: "The selected operator: its settings, its tensors and what they cost, and how to change them",
   /** @param {HTMLElement} host @param {App} app */
   draw(host, app) {
-    let range = null, slotKind = "in0", shown = "", form = null;
+    let range = null, slotKind = "in0", shown = "", form = null, drawn = { of: "", tensors: null, weights: null };
     const off = app.selection.on((change) => {
       if (change.what === "node" && app.selection.node !== shown) update();
     });
@@ -21,8 +21,11 @@ export const inspectorView = {
     return { update, close: off };
 
     function update() {
-      if (range) range.close();
-      range = null;
+      const { report = null, stale = false } = app.view || {};
+      const of = JSON.stringify([app.selection.node, app.state.revision, stale, report && [report.samples, report.seconds]]);
+      const kept = of === drawn.of && drawn.tensors.isConnected; // a handle that is being dragged stays where nothing else is known
+      if (!kept && range) range.close();
+      if (!kept) range = null;
       const row = byName(app.rows).get(app.selection.node), body = host.parentElement, same = shown === app.selection.node,
         place = same ? body.scrollTop : 0;
       shown = app.selection.node;
@@ -39,11 +42,16 @@ export const inspectorView = {
       }
       if (form && same) form.update(); // what is being chosen outlives new figures
       else form = decision(app, { target: () => ({ nodes: [row.name] }) });
-      const tensors = el("section", { "aria-label": "Range" }), weights = el("section", { "aria-label": "Weights" });
+      if (!kept) drawn = { of, tensors: el("section", { "aria-label": "Range" }), weights: el("section", { "aria-label": "Weights" }) };
+      const { tensors, weights } = drawn;
       const panel = el("div", { class: "layer" });
       replace(host, panel, weights);
       drawPanel(panel, { view: app.view, row, rows: app.rows, selection: app.selection, pictures: false,
         cures: (line) => cureButtons(app, line), tools: [(_, slot) => (slot ? null : [form.node, tensors])] });
+      if (kept) {
+        body.scrollTop = place;
+        return;
+      }
       drawTools(row, tensors, weights).then(() => {
         if (shown === row.name) body.scrollTop = place;
       });
@@ -54,6 +62,7 @@ export const inspectorView = {
       try {
         about = await app.client.call("node", { node: row.name });
       } catch (problem) {
+        drawn.of = ""; // the next update asks again
         if (shown === row.name) replace(tensors, el("p", { class: "soft" }, problem.message));
         return;
       }
