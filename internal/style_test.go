@@ -16,7 +16,7 @@ import (
 )
 
 // plainMath may call what gives other last bits on other processors: numbers for people, and definitions that tests hold others to.
-var plainMath = []string{"kernels/elementary", "kernels/cuda", "kernels/kerneltest", "reports", "internal/demo"}
+var plainMath = []string{"kernels/elementary", "kernels/cuda", "kernels/kerneltest", "reports", "internal/demo/train"}
 
 // opens may open files by the system's own call: the opener of all others, and what opens files of the system, of the build or of a test.
 var opens = []string{"internal/file", "internal/filetest", "internal/drivertest", "graph/exec", "internal/graphtest", "internal/exporttest",
