@@ -200,6 +200,10 @@ type (
 	Finding = doctor.Finding
 	// DoctorResult is what doctor found out about a model's data.
 	DoctorResult = doctor.Result
+	// SecondReading is a model as a second reader of ONNX sees it.
+	SecondReading = doctor.SecondReading
+	// SecondReader is another reader of ONNX, for Catalog.SecondReader.
+	SecondReader = open.SecondReader
 	// DoctorFileOptions are the arguments of doctor for a file that was exported, by qwb or by another tool.
 	DoctorFileOptions = doctor.FileOptions
 	// DoctorFileResult is what doctor found in a file.

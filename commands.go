@@ -173,6 +173,11 @@ func (p *Project) DoctorFile(ctx context.Context, o DoctorFileOptions) (*DoctorF
 	return run(ctx, p, doctor.File, o)
 }
 
+// SecondReading holds what the catalog's second reader makes of the model to what qwb does.
+func (p *Project) SecondReading(ctx context.Context) (*SecondReading, []tqc.Warning, error) {
+	return in(ctx, p, func(j *open.Job) (*SecondReading, error) { return doctor.Second(ctx, j, p.Model) })
+}
+
 // EngineFaults lists what is known to be wrong in the engine that reads the files of a platform; version is the engine's, "" any.
 func (p *Project) EngineFaults(ctx context.Context, platform, version string) ([]analysis.EngineFault, []tqc.Warning, error) {
 	return in(ctx, p, func(j *open.Job) ([]analysis.EngineFault, error) { return doctor.EngineFaults(j, platform, version) })

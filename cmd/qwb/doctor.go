@@ -19,12 +19,13 @@ import (
 func newDoctor(e *env) *cobra.Command {
 	var o options.Doctor
 	return e.takes(&cobra.Command{
-		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor [FILE] --platform P [--format F] [--engine-version V]",
+		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor [FILE] --platform P [--format F] [--engine-version V] | doctor MODEL --second-reader",
 		Short: "Look for what is wrong with data, or with an exported file",
 		Example: lines(
 			"qwb doctor model.onnx --data images/ --labels labels.tsv",
 			"qwb doctor model.plan.json --data eval/ --labels eval.tsv        # also: does it overlap with the calibration data?",
 			"qwb doctor model.onnx --platform onnxruntime                     # would the engine take this file as it is meant?",
+			"qwb doctor model.onnx --second-reader                            # does another reader of ONNX see the same graph?",
 			"qwb doctor --platform onnxruntime --engine-version 1.26.0        # what is this version known to compute wrongly?"),
 		Long: `Doctor looks for mistakes in the data of a model:
 
@@ -47,6 +48,9 @@ a file it lists these faults. See docs/targets.md and docs/engines.md.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := sparesOthers(o.SARIF); err != nil {
 				return err
+			}
+			if o.Second {
+				return e.secondReader(c, args, o.JSON)
 			}
 			if o.Platform != "" || o.Format != "" || o.EngineVersion != "" {
 				return e.doctorFile(c, args, &o)
@@ -77,6 +81,22 @@ a file it lists these faults. See docs/targets.md and docs/engines.md.`,
 			return e.print(o.JSON, r, err, func() error { return doctorText(e.stdout, r) })
 		},
 	}, &o)
+}
+
+// secondReader holds a model to what another reader makes of it.
+func (e *env) secondReader(c *cobra.Command, args []string, asJSON bool) error {
+	if other := otherFlags(c, "second-reader", "json"); len(other) > 0 || len(args) != 1 {
+		return usagef("--second-reader takes one ONNX model, and --json alone")
+	}
+	r, _, err := e.project(args[0], "").SecondReading(c.Context())
+	if r == nil {
+		return err
+	}
+	return e.print(asJSON, r, err, func() error {
+		_, err := fmt.Fprintf(e.stdout, "%s: %s and %s as %s reads them: %s\n", r.Model, plain.Count(r.Nodes, "operator"),
+			plain.Count(r.Edges, "edge"), r.Reader, map[bool]string{true: "the same", false: strings.Join(r.Differences, "; ")}[r.Different == 0])
+		return err
+	})
 }
 
 // doctorFile looks at an exported file.

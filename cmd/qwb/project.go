@@ -15,7 +15,8 @@ import (
 // sends them.
 func (e *env) project(model, plan string) *qwb.Project {
 	return &qwb.Project{Model: model, Plan: plan, Events: events{e}, Catalog: qwb.Catalog{
-		Version: version, Backends: offered(), Formats: all.Formats(), OpenDevice: gpu.OpenDevice, Now: time.Now, PeakMemory: peakRSS,
+		Version: version, Backends: offered(), Formats: all.Formats(), OpenDevice: gpu.OpenDevice,
+		SecondReader: secondReader, Now: time.Now, PeakMemory: peakRSS,
 		Settled:       debug.FreeOSMemory,
 		MetricCommand: startMetric, Operators: e.own(),
 	}}

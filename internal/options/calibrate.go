@@ -195,7 +195,7 @@ func (o *Preprocess) Table(*qwb.Catalog) Table {
 type Doctor struct {
 	qwb.DoctorOptions
 	Platform, Format, EngineVersion, SARIF string
-	JSON                                   bool
+	Second, JSON                           bool
 }
 
 func (o *Doctor) Table(c *qwb.Catalog) Table {
@@ -209,6 +209,8 @@ func (o *Doctor) Table(c *qwb.Catalog) Table {
 		Data(&o.Data), Labels(&o.Data, "TSV or MNIST label file"),
 		Table{{Name: "trial", At: &o.Trial, Default: qwb.DoctorTrial, Job: true,
 			Help: "labelled samples on which preprocessings and label offsets are tried"},
+			{Name: "second-reader", At: &o.Second,
+				Help: "read an ONNX model by onnx-go as well, and compare operators and edges; by itself, in a program built with -tags onnxgo"},
 			{Name: "sarif", See: "gate.md", At: &o.SARIF, Help: "write the findings as SARIF 2.1.0 to this `FILE`"}},
 		Threads(&o.Threads, &o.Data.Threads), Budget(&o.Data.Budget), JSON(&o.JSON))
 }

@@ -9,7 +9,9 @@
 // all of a file and is held equal to it. It is apart from package onnx because whoever links onnx-go links a tensor library and two
 // protobuf runtimes, a quarter of a program.
 //
-// Unstable: it may change without notice.
+// Decode does these three steps.
+//
+// Stable: what it exports keeps its meaning; see docs/library.md.
 package onnxgo
 
 import (

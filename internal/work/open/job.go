@@ -48,6 +48,8 @@ type Catalog struct {
 	Operators []*graph.Operator
 	// OpenDevice opens the device that a float model runs on by the name of its backend; nil: there are none.
 	OpenDevice func(backend string) (Device, error)
+	// SecondReader reads ONNX in another way than qwb; nil: there is none.
+	SecondReader *SecondReader
 	// Now is the clock that durations in results are of; nil: they are 0.
 	Now func() time.Time
 	// PeakMemory is the most memory that the process has taken so far, in bytes; nil: results say 0.
@@ -58,6 +60,12 @@ type Catalog struct {
 	// Settled is called once in a calibration, when the first runs have found out what memory the later ones need and have left all of
 	// their tensors: the moment to give memory back. May be nil.
 	Settled func()
+}
+
+// SecondReader is another reader of ONNX: its name with its version, and what makes a graph of a file.
+type SecondReader struct {
+	Name string
+	Read func(model []byte) (*graph.Graph, error)
 }
 
 // Events are what a method says while it works. They come from one goroutine at a time, but for the function that Progress returns,
