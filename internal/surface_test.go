@@ -18,7 +18,8 @@ import (
 )
 
 // stable are the packages that programs outside of the module may rely on. docs/library.md lists them too.
-var stable = []string{".", "export", "graph", "graph/onnx", "graph/onnx/onnxgo", "graph/tensor", "observers", "quantizer/target", "quantizer/tqc"}
+var stable = []string{".", "export", "graph", "graph/onnx", "graph/onnx/onnxgo",
+	"graph/tensor", "observers", "quantizer/target", "quantizer/tqc"}
 
 // What the last paragraph of a package comment says.
 const (

@@ -19,7 +19,8 @@ import (
 func newDoctor(e *env) *cobra.Command {
 	var o options.Doctor
 	return e.takes(&cobra.Command{
-		Use:   "doctor [MODEL|PLAN] --data D [--labels F] | doctor [FILE] --platform P [--format F] [--engine-version V] | doctor MODEL --second-reader",
+		Use: "doctor [MODEL|PLAN] --data D [--labels F] | " +
+			"doctor [FILE] --platform P [--format F] [--engine-version V] | doctor MODEL --second-reader",
 		Short: "Look for what is wrong with data, or with an exported file",
 		Example: lines(
 			"qwb doctor model.onnx --data images/ --labels labels.tsv",
