@@ -265,6 +265,32 @@ func TestSchemesGetTheirScales(t *testing.T) {
 	require.NoError(t, err, "the plan has the platform's definition")
 }
 
+// A decision that the plan holds already is not added again, unless something about the same came after it, or it was taken back.
+func TestSetAgainAddsNothing(t *testing.T) {
+	ctx := context.Background()
+	p := place(t, new(Memory), "m", 3)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"m"}}, Threads: 1})
+	require.NoError(t, err)
+	first := len(planIn(t, p).Decisions)
+	set := func(unchanged bool, count int, selector string, words ...string) {
+		t.Helper()
+		r, _, err := p.Set(ctx, selector, words, 1)
+		require.NoError(t, err)
+		require.Equal(t, unchanged, r.Unchanged)
+		require.Len(t, planIn(t, p).Decisions, first+count)
+	}
+	set(false, 1, "gemm", "domain=fp32")
+	set(true, 1, "gemm", "domain=fp32")
+	set(false, 2, "conv1", "observer=minmax")
+	set(true, 2, "gemm", "domain=fp32")
+	set(false, 3, "*", "domain=int")
+	set(false, 4, "gemm", "domain=fp32")
+	set(true, 4, "gemm", "domain=fp32")
+	_, _, err = p.Unset(ctx, fmt.Sprintf("#%d", first+4), 1)
+	require.NoError(t, err)
+	set(false, 6, "gemm", "domain=fp32")
+}
+
 // What set refuses leaves the plan as it is, with an error that names the decision and what could be decided instead.
 func TestSetRefuses(t *testing.T) {
 	ctx := context.Background()

@@ -334,7 +334,7 @@ func TestDoctorOfAnExportedFile(t *testing.T) {
 	require.Contains(t, done(t, "doctor", "q.onnx", "--platform", "trt_int8", "--format", "onnx").stdout, "nothing found")
 	r := invoke("doctor", "q.onnx", "--platform", "onnxruntime")
 	require.Equal(t, exitCheck, r.code)
-	require.Contains(t, r.lastLine(), "onnxruntime would not take it as it is meant (format onnx)")
+	require.Contains(t, r.lastLine(), "breaks rules of onnxruntime (format onnx)")
 	require.Regexp(t, `(?m)^weight-form: node ".+\n  fix: .+$`, r.stdout)
 	for _, f := range parts(t, invoke("doctor", "q.onnx", "--platform", "onnxruntime", "--json").object(t), "findings[]") {
 		for _, key := range []string{"rule", "node", "text", "fix"} {

@@ -35,7 +35,7 @@ be the same: operator by operator, with weights that round to the integers of th
 
 Models from quantization-aware training are read in the forms that exporters write: Q/DQ pairs, a Clip of
 their integers, Quant of QONNX, and Div, Round, Clip, Mul. Their scales are kept. Import lists the trained
-scales: those that calibration would not have chosen. It always does so for weights. For activations it needs
+scales: those that differ from what calibration chooses. It always does so for weights. For activations it needs
 samples (--data) to calibrate the float model.
 
 By default the target is the first one that the file resembles and whose rules it follows. tflite (TensorFlow
@@ -79,7 +79,7 @@ func (e *env) printTrained(t *qwb.Trained) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(e.stdout, 0, 4, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nScales of the file that calibration would not have chosen, the farthest first (of several of a tensor the farthest)")
+	fmt.Fprintln(w, "\nScales of the file that differ from what calibration chooses, the farthest first (of several of a tensor the farthest)")
 	fmt.Fprintln(w, "  tensor\tat\tscales\tin the file\tcalibrated\tratio\t")
 	for _, x := range list[:min(len(list), shownTrained)] {
 		k := x.Farthest()

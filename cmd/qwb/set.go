@@ -60,8 +60,8 @@ func newSet(e *env) *cobra.Command {
 replaces an earlier one about the same property. The decision stays in force when qwb calibrate, dispatch or a
 search runs again.
 
-If no operator matches, the target does not support the value, or the decision would change nothing, the plan
-is unchanged and the exit code is 1.
+If no operator matches, the target does not support the value, or no tensor that is selected could have it, the
+plan is unchanged and the exit code is 1. A decision that stands in the plan already is not added again.
 
 ` + selectorHelp + `
 
@@ -146,7 +146,11 @@ func (e *env) decided(ctx context.Context, plan string, o *decideOptions,
 			return err
 		}
 	}
-	if _, err = fmt.Fprintf(e.stdout, "%s: updated\n", r.Plan); err == nil {
+	done := "updated"
+	if r.Unchanged {
+		done = "unchanged"
+	}
+	if _, err = fmt.Fprintf(e.stdout, "%s: %s\n", r.Plan, done); err == nil {
 		runsText(e.stdout, r.Runs)
 	}
 	return err

@@ -113,13 +113,13 @@ func TestChecksThatDoNotHold(t *testing.T) {
 	}
 	r := invoke("dispatch", "--auto", "--json", "--max-drop", "1", "--data", "data", "--labels", "labels.tsv")
 	require.Equal(t, exitCheck, r.code, r.stderr)
-	require.Regexp(t, `^qwb: dispatch: nothing is claimed: 4 samples cannot decide a top1 drop of at most 1 pp: `+
+	require.Regexp(t, `^qwb: dispatch: the budget is not confirmed: 4 samples cannot decide a top1 drop of at most 1 pp: `+
 		`.* It takes 277 samples if nothing changes, about 858 if 2 % of the answers do`, r.lastLine())
 	require.Zero(t, r.object(t)["evaluations"], "said before anything is run")
 	require.InDelta(t, 858, r.object(t)["needed"], 0)
 	r = invoke("dispatch", "--auto", "--json", "--max-drop", "-100", "--data", "data", "--labels", "labels.tsv", "--force")
 	require.Equal(t, exitCheck, r.code, r.stderr)
-	require.Regexp(t, `^qwb: dispatch: nothing is claimed: .* FP32 everywhere only; the plan is unchanged`, r.lastLine())
+	require.Regexp(t, `^qwb: dispatch: the budget is not confirmed: .* FP32 everywhere only; the plan is unchanged`, r.lastLine())
 	require.NotEmpty(t, r.object(t)["evaluations"])
 	require.Equal(t, before, read(t, "m.plan.json"), "the plan stays as it was")
 	done(t, "eval", "m.plan.json", "--mode", "sim", "--labels", "labels.tsv", "--max-drop", "100")

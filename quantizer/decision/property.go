@@ -163,6 +163,16 @@ func (p *Properties) Empty() bool {
 	return true
 }
 
+// About reports whether p decides a property that other decides, too.
+func (p *Properties) About(other *Properties) bool {
+	for i := range properties {
+		if p.has(i) && other.has(i) {
+			return true
+		}
+	}
+	return false
+}
+
 // Words lists what is decided as key=value.
 func (p *Properties) Words() []string {
 	var words []string

@@ -102,7 +102,7 @@ func File(ctx context.Context, j *open.Job, o FileOptions) (*FileResult, error) 
 			plain.Count(n, "fault"), f.Name)
 	}
 	if len(r.Findings) > 0 {
-		return r, fault.Checkf("%s: %s would not take it as it is meant (format %s): %s", o.File, t.Name, f.Name,
+		return r, fault.Checkf("%s breaks rules of %s (format %s): %s", o.File, t.Name, f.Name,
 			plain.Count(len(r.Findings), "finding"))
 	}
 	return r, nil

@@ -48,6 +48,8 @@ type DecideResult struct {
 	Decisions []decision.Decision `json:"decisions"`
 	// Changes says in words what is otherwise now.
 	Changes string `json:"changes,omitempty"`
+	// Unchanged says that the plan was not written: it holds the decision already.
+	Unchanged bool `json:"unchanged,omitempty"`
 	// Governed says of slots that were selected whose scale the decision went to.
 	Governed []Governed `json:"governed,omitempty"`
 	FP32     []string   `json:"fp32"` // as dispatch has it
@@ -114,6 +116,12 @@ func Set(ctx context.Context, j *open.Job, selector string, words []string, thre
 		c.accept = c.Exportable
 	}
 	first := len(c.Planned.Plan.Decisions)
+	if n := stated(c.Planned.Plan.Decisions, step); n > 0 {
+		r := c.result(c.Was, nil)
+		r.Governed, r.Unchanged = nil, true
+		r.Changes = fmt.Sprintf("decision #%d says so already; the plan is unchanged", n)
+		return r, nil
+	}
 	out, err := c.Decide(ctx, step...)
 	if err != nil {
 		return nil, err
@@ -122,6 +130,30 @@ func Set(ctx context.Context, j *open.Job, selector string, words []string, thre
 	r.Governed = slices.DeleteFunc(r.Governed, func(g Governed) bool { return g.Decision <= first })
 	r.Changes = changes(c.Was, out, d)
 	return r, nil
+}
+
+// stated is the number of the last decision that says what step says, where all of step is in force and no later decision is about the same
+// properties; else 0.
+func stated(list, step []decision.Decision) (number int) {
+	in := decision.InForce(list)
+	for k := range step {
+		found := 0
+		for i := len(list); i > 0 && found == 0; i-- {
+			d := &list[i-1]
+			switch {
+			case !in[i-1] || d.Default():
+			case d.By == decision.ByUser && d.Select.String() == step[k].Select.String() && slices.Equal(d.Words(), step[k].Words()):
+				found = i
+			case d.By != decision.ByCalibrate && d.About(&step[k].Properties):
+				return 0
+			}
+		}
+		if found == 0 {
+			return 0
+		}
+		number = max(number, found)
+	}
+	return number
 }
 
 // Preview opens the plan as set would make it. Nothing is written, and what it returns has to be closed.

@@ -190,7 +190,7 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 	found.Samples = samples
 	refuse := func(why string, needed int) error {
 		found.Refused, found.Needed = why, needed
-		return fault.Checkf("dispatch: nothing is claimed: %s; the plan is unchanged", why)
+		return fault.Checkf("dispatch: the budget is not confirmed: %s; the plan is unchanged", why)
 	}
 	if len(s.fit.hashes) == 0 { // one sample repeated: the side hangs on its hash
 		return nil, refuse(fmt.Sprintf("all %d samples are held out, and none is left to fit on; give samples that differ", samples), 0)
