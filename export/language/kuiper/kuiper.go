@@ -13,8 +13,6 @@ import (
 	"qwb/graph/language/checkpoint"
 )
 
-const headerSize = 32 // seven numbers of llama2.c and the size of the groups
-
 // Format writes the classifier as a matrix of its own also where the model shares it with the embedding: the reader of such files takes
 // the float32 embedding for the codes of a shared one.
 //
