@@ -27,9 +27,10 @@ type everything struct {
 }
 
 func sample() everything {
-	return everything{b: true, i: -8, u: math.MaxUint64, f: 1.5, d: []float64{math.Inf(1), math.Copysign(0, -1), math.Pi, math.NaN()}, s: "x\x00é",
-		p: &everything{}, np: nil, nm: nil, none: nil, m: map[string][]int{"b": {2}, "a": nil}, set: map[float32]struct{}{3: {}, 1: {}}, a: [2]int{1, -2},
-		any: []any{1.5, nil, "s"}, empty: []int{}}
+	return everything{b: true, i: -8, u: math.MaxUint64, f: 1.5, s: "x\x00é",
+		d: []float64{math.Inf(1), math.Copysign(0, -1), math.Pi, math.NaN()}, p: &everything{}, np: nil, nm: nil, none: nil,
+		m: map[string][]int{"b": {2}, "a": nil}, set: map[float32]struct{}{3: {}, 1: {}}, a: [2]int{1, -2}, any: []any{1.5, nil, "s"},
+		empty: []int{}}
 }
 
 // What was written is read again, floats bit for bit and nil as nil, and always has the same bytes.
