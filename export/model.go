@@ -22,10 +22,15 @@ var ExternalAbove = Option{Name: "external-above", Kind: Whole, Min: 1, Default:
 var Half = Option{Name: "half", Kind: Choice, Choices: []string{"typed", "rounded", "float32"},
 	Doc: "operators in fp16 and bf16: tensors of that type, float32 rounded by pairs of Casts (bf16 for ONNX Runtime always is), or float32"}
 
-// Inputs is the option of formats that are ONNX models and may take integers.
-var Inputs = Option{Name: "inputs", Kind: Choice, Choices: []string{"float32", "integers", "pixels"},
-	Doc: "what the model takes: float32, the plan's integers, or pictures as bytes (uint8), of which the file makes numbers by the plan's " +
-		"scale, mean and std"}
+// Inputs is the option of formats whose files may take integers, as the choices beside float32 say.
+func Inputs(choices ...string) Option {
+	return Option{Name: InputsName, Kind: Choice, Choices: append([]string{"float32"}, choices...), Default: "float32",
+		Doc: "what the inputs are: float32, the plan's integers, or pictures as bytes (uint8), of which the file makes numbers by the " +
+			"plan's scale, mean and std"}
+}
+
+// InputsName is the name of Inputs.
+const InputsName = "inputs"
 
 // Beside is the name of a file beside an ONNX model: suffix takes the place of .onnx.
 func Beside(model, suffix string) string { return strings.TrimSuffix(model, ".onnx") + suffix }

@@ -14,8 +14,7 @@ func Format() export.Format {
 		"files; see docs/c.md",
 		Ext: ".c", From: export.Program, Own: forms.Own(), Options: []export.Option{
 			export.Batch, export.OpenSizes,
-			{Name: "inputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
-				Doc: "type of the inputs: float32 with a QUANTIZE behind, or the integers themselves"},
+			export.Inputs("integers"),
 			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
 				Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
 			{Name: "prefix", Kind: export.Text, Default: "qwb", Doc: "what the names begin with that other files can see"},
@@ -52,6 +51,6 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 // OptionsOf are the options that a user gave.
 func OptionsOf(in *export.Input) (Options, error) {
 	sizes, err := export.BoundSizes(in)
-	return Options{Context: in.Context, Sizes: sizes, Prefix: in.Options.Text("prefix"), Inputs: in.Options.Text("inputs") == "integers",
+	return Options{Context: in.Context, Sizes: sizes, Prefix: in.Options.Text("prefix"), Inputs: in.Options.Text(export.InputsName) == "integers",
 		Outputs: in.Options.Text("outputs") == "integers"}, err
 }

@@ -15,7 +15,7 @@ import (
 func Format() export.Format {
 	return export.Format{Name: "qoperator", Doc: "ONNX with QLinearConv, QLinearMatMul, QGemm, ...", Ext: ".onnx", From: export.Plan,
 		Note:    "the operators of com.microsoft are ONNX Runtime's",
-		Options: []export.Option{export.ExternalAbove, export.Half, export.Inputs}, Write: write,
+		Options: []export.Option{export.ExternalAbove, export.Half, export.Inputs("integers", "pixels")}, Write: write,
 		Rules: Rules(), Doctor: doctor, Look: onnxqdq.Look,
 		Back: onnxqdq.Back}
 }
@@ -23,7 +23,7 @@ func Format() export.Format {
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	m, err := onnxqdq.Build(in.Model, in.Set, in.Target, onnxqdq.Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata,
 		Half:   in.Options.Text(export.Half.Name),
-		Inputs: in.Options.Text(export.Inputs.Name), Pixels: in.Pixels})
+		Inputs: in.Options.Text(export.InputsName), Pixels: in.Pixels})
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,7 @@ func Format() export.Format {
 		Note: "the default interpreter computes by XNNPACK, within one step of these integers; reference kernels (BUILTIN_REF) and TFLite " +
 			"Micro give exactly these",
 		Ext: ".tflite", From: export.Program, Targets: []string{"tflite_int8", "tflite_16x8", "tflite"}, Options: []export.Option{
-			{Name: "inputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
-				Doc: "type of the inputs: float32 with a QUANTIZE behind, or the integers themselves"},
+			export.Inputs("integers"),
 			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
 				Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
 			export.Batch, export.OpenSizes,

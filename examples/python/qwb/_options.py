@@ -239,7 +239,7 @@ OPTIONS = {
         "formats": "list the formats and their options, write nothing",
         "group_size": "how many consecutive weights share one scale (0: as the format prescribes; if it does not, 64 halved until it divides every row)",
         "half": "for onnx, qoperator: operators in fp16 and bf16: tensors of that type, float32 rounded by pairs of Casts (bf16 for ONNX Runtime always is), or float32 (typed, rounded, float32)",
-        "inputs": "for onnx, qoperator, c, image, tflite: type of the inputs: float32 with a QUANTIZE behind, or the integers themselves (onnx: float32, integers, pixels; qoperator: float32, integers, pixels; c: float32, integers; image: float32, integers; tflite: float32, integers)",
+        "inputs": "for onnx, qoperator, c, image, tflite: what the inputs are: float32, the plan's integers, or pictures as bytes (uint8), of which the file makes numbers by the plan's scale, mean and std (onnx: float32, integers, pixels; qoperator: float32, integers, pixels; c: float32, integers; image: float32, integers; tflite: float32, integers)",
         "judge": "text file for --method rtn,range, one sequence per line",
         "mem": "memory that the command may take, for example 512M or 4G (default: no bound)",
         "method": "how to choose scales: rtn: from the largest weight of a group; range: smallest squared error; rtn,range: range only where a paired test on --judge finds it better (rtn, range, rtn,range)",

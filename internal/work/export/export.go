@@ -300,7 +300,7 @@ func PlanInput(j *open.Job, p *planning.Planned, f *export.Format, o Options) (*
 		return nil, err
 	}
 	in.Title, in.Model, in.Set, in.Target = filepath.Base(p.Path), p.Model.Model, p.Set, p.Target
-	if in.Options.Text(export.Inputs.Name) == "pixels" {
+	if in.Options.Text(export.InputsName) == "pixels" {
 		if in.Pixels, err = data.SpecOf(p.Graph).Pixels(&p.Plan.Preprocess); err != nil {
 			return nil, fault.Usagef("--inputs pixels: %v", err)
 		}
