@@ -142,3 +142,45 @@ output z
 		}
 	}
 }
+
+// Operators in float between integers, as a ConvNeXt v2 has them: a norm over channels between two Transposes, which the file does without,
+// and a response normalization over positions.
+func TestFilesRunBackThroughFloats(t *testing.T) {
+	ctx := context.Background()
+	const text = `opset 20
+input x: f32[1,3,8,8]
+const w: f32[6,3,3,3] = normal(seed=1, std=0.3)
+const g: f32[6] = normal(seed=2, std=1)
+const h: f32[6] = normal(seed=3, std=0.1)
+const u: f32[12,6,1,1] = normal(seed=4, std=0.4)
+const v: f32[6,12,1,1] = normal(seed=5, std=0.4)
+const s: f32[1,12,1,1] = normal(seed=6, std=0.1)
+const d: f32[1,12,1,1] = normal(seed=7, std=0.1)
+const e: f32[] = [0.000001]
+const places: i64[2] = [2, 3]
+const channels: i64[1] = [1]
+c = Conv(x, w) {pads=[1,1,1,1]} "conv"
+t = Transpose(c) {perm=[0,2,3,1]} "last"
+l = LayerNormalization(t, g, h) {axis=-1} "norm"
+f = Transpose(l) {perm=[0,3,1,2]} "first"
+k = Conv(f, u) "wide"
+a = Gelu(k) "gelu"
+n = ReduceL2(a, places) {keepdims=1} "length"
+m = ReduceMean(n, channels) {keepdims=1} "mean"
+o = Add(m, e) "some"
+q = Div(n, o) "share"
+i = Mul(a, q) "response"
+j = Mul(i, s) "scaled"
+r = Add(j, d) "shifted"
+z = Add(a, r) "kept"
+y = Conv(z, v) "narrow"
+output y
+`
+	p := placeOf(t, text)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "tflite_int8", Data: DataOptions{Paths: []string{"synthetic:4"}}})
+	require.NoError(t, err)
+	r, _, err := p.Export(ctx, ExportOptions{Format: "tflite", Out: "f"})
+	require.NoError(t, err)
+	require.Equal(t, 4, r.ReadBack.Samples)
+	require.GreaterOrEqual(t, r.ReadBack.Integers, int64(4*8*8*(3+6+12+12+12+6)))
+}

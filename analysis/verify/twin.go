@@ -237,8 +237,8 @@ func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) (
 				list[i] = x.Clone()
 			}
 		}
-		for _, name := range namesOf(t.first.program, step) {
-			kept[name] = list
+		for _, k := range knownBy(t.first.program, step) {
+			kept[k.name] = turnedBy(list, inverse(k.perm))
 		}
 		return list, nil
 	})
@@ -246,57 +246,22 @@ func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) (
 		return nil, err
 	}
 	got, err := t.run(ctx, &t.second, feeds, func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		for _, name := range namesOf(t.second.program, step) {
-			list := placed(kept[name], out)
-			if name == "" || list == nil {
+		for _, k := range knownBy(t.second.program, step) {
+			own := turnedBy(out, inverse(k.perm))
+			list := placed(kept[k.name], own)
+			if list == nil {
 				continue
 			}
 			for i, x := range list {
-				if x != nil && !alike(x, out[i]) {
-					return nil, fmt.Errorf("the program of the file computes other numbers than the plan at %q", name)
+				if x != nil && !alike(x, own[i]) {
+					return nil, fmt.Errorf("the program of the file computes other numbers than the plan at %q", k.name)
 				}
 			}
-			return list, nil
+			return turnedBy(list, k.perm), nil
 		}
 		return nil, nil
 	})
 	return paired(want.sums, got.sums), err
-}
-
-// placed are the tensors of a list with their channels where those of out have them; nil where they are others.
-func placed(list, out []*tensor.Tensor) []*tensor.Tensor {
-	if len(list) != len(out) {
-		return nil
-	}
-	if fit(list, out) {
-		return list
-	}
-	moved := slices.Clone(list)
-	for i, x := range list {
-		if x == nil || out[i] == nil || len(x.Shape) != 3 && len(x.Shape) != 4 {
-			continue
-		}
-		for _, y := range []*tensor.Tensor{movedFirst(x), movedLast(x)} {
-			if slices.Equal(y.Shape, out[i].Shape) {
-				moved[i] = y
-			}
-		}
-	}
-	if !fit(moved, out) {
-		return nil
-	}
-	return moved
-}
-
-// fit reports whether one list of outputs can stand for another.
-func fit(a, b []*tensor.Tensor) bool {
-	for i, x := range a {
-		y := b[i]
-		if (x == nil) != (y == nil) || x != nil && (x.DType != y.DType || !slices.Equal(x.Shape, y.Shape)) {
-			return false
-		}
-	}
-	return true
 }
 
 // alike reports whether the difference of two tensors has little of their energy.
