@@ -184,3 +184,23 @@ output y
 	require.Equal(t, 4, r.ReadBack.Samples)
 	require.GreaterOrEqual(t, r.ReadBack.Integers, int64(4*8*8*(3+6+12+12+12+6)))
 }
+
+// A number without axes is repeated to a tensor with axes.
+func TestNumbersAreExpanded(t *testing.T) {
+	ctx := context.Background()
+	p := placeOf(t, `input x: f32[1,3,8,8]
+const w: f32[4,3,3,3] = normal(seed=1, std=0.3)
+const n: i64[2] = [3, 2]
+c = Conv(x, w) "conv"
+m = ReduceMax(c) {keepdims=0} "most"
+y = Expand(m, n) "many"
+output y
+output c
+`)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "tflite_int8", Data: DataOptions{Paths: []string{"synthetic:3"}}})
+	require.NoError(t, err)
+	r, _, err := p.Export(ctx, ExportOptions{Format: "tflite", Out: "f"})
+	require.NoError(t, err)
+	require.Equal(t, 3, r.ReadBack.Samples)
+	require.GreaterOrEqual(t, r.ReadBack.Integers, int64(3*4*6*6))
+}

@@ -367,9 +367,9 @@ func (b *builder) tile(_ *graph.Graph, _ *graph.Node, x *value, out []*value) er
 }
 
 func (b *builder) expand(_ *graph.Graph, _ *graph.Node, x *value, out []*value) error {
-	x = b.ranked(x, len(out[0].shape))
-	perm := order(len(x.shape), []*value{x})
-	in := b.read(x, perm)
+	x = b.ranked(x, len(out[0].shape)) // a tensor without axes stays one
+	perm := order(len(out[0].shape), []*value{x})
+	in := b.operand(x, perm)
 	b.op("BROADCAST_TO", []int{in, b.list("shape", permuted(out[0].shape, perm))}, []int{b.make(out[0], perm)})
 	return nil
 }
