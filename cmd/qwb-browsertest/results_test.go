@@ -59,9 +59,12 @@ func TestResultsOfEveryView(t *testing.T) {
 	p.click("ul.samples button", "Error by operator")
 	p.until(`all("svg.bars rect").length > 3`)
 	p.looked("samples")
+	p.js(`window.fetch = ((plain) => async (...a) => { if (/thumbnails/.test(a[0])) await new Promise((later) => setTimeout(later, 2000)); `+
+		`return plain(...a); })(window.fetch), true`, nil)
 	p.click(".part button", "Show answers side by side")
 	p.until(`all("ul.answers canvas").length > 3`)
 	p.click("ul.answers button", "Look inside the network")
+	p.until(`all("ul.answers canvas.thumbnail").length > 3`) // pictures come later than what was opened
 	p.until(`all("ul.answers .where canvas").length > 3`)
 	p.looked("answers")
 

@@ -63,13 +63,14 @@ export function answersPart(app) {
 
 /** @param {HTMLElement} host @param {App} app @param {Core.Jobs["answers"]["result"]} r */
 function showAnswers(host, app, r) {
-  const kind = kinds[r.kind] || kinds.numbers, cards = el("ul", { class: "samples answers" }), pictures = {};
+  const kind = kinds[r.kind] || kinds.numbers, cards = el("ul", { class: "samples answers" }), pictures = {},
+    opened = r.items.map(() => el("div", { class: "where" })); // stays when the pictures come
   const of = r.against === "float" ? "agreement with float" : "against the labels";
   const figure = (
     value,
     how,
   ) => (known(value) ? { label: `${r.metric}, ${how}`, value: scoreText(r, value), title: `${value}; ${of}` } : null);
-  const show = () => cards.replaceChildren(...r.items.map((item) => card(app, r, kind, item, pictures[item.sample])));
+  const show = () => cards.replaceChildren(...r.items.map((item, i) => card(app, r, kind, item, pictures[item.sample], opened[i])));
   host.replaceChildren(
     el("p", { class: "headline open" },
       `${kind.said} of ${plural(r.samples, "sample")}, the worst first${r.metric ? `: ${r.metric}, ${of}` : ""}.${
@@ -87,16 +88,16 @@ function showAnswers(host, app, r) {
 
 /**
  * @param {App} app @param {Core.Jobs["answers"]["result"]} r @param {Core.SampleAnswer} item
- * @param {Core.Thumbnail | undefined} picture
+ * @param {Core.Thumbnail | undefined} picture @param {HTMLElement} where
  */
-function card(app, r, kind, item, picture) {
+function card(app, r, kind, item, picture, where) {
   const column = (name, reading, score) => {
     const drawn = reading ? kind.draw(app, reading, picture, `${item.sample}, ${name}`, name === "float" ? null : item.float) : [];
     return reading && (drawn.length || known(score))
       ? el("div", { class: "answercell" }, el("p", {}, el("b", {}, name), known(score) ? ` ${r.metric} ${scoreText(r, score)}` : ""), drawn)
       : "";
   };
-  const where = el("div", { class: "where" }), alone = r.kind === "text" || r.kind === "numbers";
+  const alone = r.kind === "text" || r.kind === "numbers";
   const heats = item.outputs.map((h) =>
     el("div", {}, el("h4", {}, "Output ", el("bdi", {}, h.name)), heatFigure(h, `output ${h.name} of ${item.sample}`), worstRows(h))
   );

@@ -112,14 +112,16 @@ function showFlips(result, app, r) {
   const flips = r.flips, labelled = r.labelled > 0;
   const cards = el("ul", { class: "samples" }), chosen = el("div", { class: "result", "aria-live": "polite" }), confusion = el("div", {});
   let kind = "all", all = false;
-  const pictures = {}, more = el("button", { type: "button", hidden: true, onclick: () => {
+  const pictures = {}, opened = new Map(), more = el("button", { type: "button", hidden: true, onclick: () => {
     all = true;
     show();
   } });
+  // What was opened in a card stays there when pictures come or others are shown.
+  const where = (f) => opened.get(f) || opened.set(f, el("div", { class: "where", "aria-live": "polite" })).get(f);
   const show = () => {
     const list = flips.filter(changeKinds.find((k) => k.name === kind).fits);
     const shown = all ? list : list.slice(0, manyCards);
-    cards.replaceChildren(...shown.map((f) => card(app, r, f, pictures[f.sample], (host) => layersOf(host, app, r, f))));
+    cards.replaceChildren(...shown.map((f) => card(app, r, f, pictures[f.sample], where(f), (host) => layersOf(host, app, r, f))));
     more.hidden = shown.length === list.length;
     more.textContent = `Show all ${list.length}`;
     if (!list.length) cards.append(el("li", {}, "None of this kind."));
@@ -154,7 +156,7 @@ function showFlips(result, app, r) {
 
 // card is one sample: picture, label, what each mode predicts, and a button for its error layer by layer.
 /** @param {App} app @param {Core.Flips} r @param {Core.Flip} f */
-function card(app, r, f, picture, act) {
+function card(app, r, f, picture, where, act) {
   const line = (name, p) => {
     if (!p) return "";
     const good = known(f.label) ? (p.class === f.label ? " ✓" : " ✕") : "";
@@ -164,8 +166,7 @@ function card(app, r, f, picture, act) {
         good ? el("span", { title: good === " ✓" ? "correct" : "not the label", "aria-label": good === " ✓" ? "correct" : "wrong" }, good)
           : ""), el("td", { class: "num", title: String(p.p) }, percent(p.p)));
   };
-  const where = el("div", { class: "where", "aria-live": "polite" });
-  return el("li", { class: "sample" }, thumbnail(picture, `${f.sample} as the network sees it`),
+  return el("li", { class: where.hasChildNodes() ? "sample wide" : "sample" }, thumbnail(picture, `${f.sample} as the network sees it`),
     el("div", {}, el("p", { class: "name", title: f.sample }, el("bdi", {}, f.sample)),
       known(f.label) ? el("p", { class: "hint" }, `label: ${className(app, f.label)}`) : "",
       el("table", { class: "results", "aria-label": `Predictions for ${f.sample}` },
