@@ -51,6 +51,7 @@ func write(_ context.Context, in *export.Input, out *export.Output) ([]tqc.Warni
 // OptionsOf are the options that a user gave.
 func OptionsOf(in *export.Input) (Options, error) {
 	sizes, err := export.BoundSizes(in)
-	return Options{Context: in.Context, Sizes: sizes, Prefix: in.Options.Text("prefix"), Inputs: in.Options.Text(export.InputsName) == "integers",
+	return Options{Context: in.Context, Sizes: sizes, Prefix: in.Options.Text("prefix"),
+		Inputs:  in.Options.Text(export.InputsName) == "integers",
 		Outputs: in.Options.Text("outputs") == "integers"}, err
 }
