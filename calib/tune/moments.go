@@ -3,6 +3,7 @@ package tune
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -18,6 +19,9 @@ type moment struct {
 	errors  float64
 	squares float64
 }
+
+// rows are the kernels of this processor.
+var rows = sync.OnceValue(func() *kernels.Table { return kernels.Select(cpu.Detect()) })
 
 // tiny keeps outputs that are zero from making a ratio infinite.
 const tiny = 1e-7
@@ -38,7 +42,7 @@ func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 	outer, n, inner := q.Blocks(axis)
 	m := moment{sums: make([]float64, n), count: outer * inner}
 	x, y := q.F32(), f.F32()
-	m.errors, m.squares, _, _ = kernels.Select(cpu.Detect()).Compare(x, y)
+	m.errors, m.squares, _, _ = rows().Compare(x, y)
 	if inner == 1 {
 		for ; len(x) > 0; x, y = x[n:], y[n:] {
 			for c, v := range x[:n] {

@@ -3,15 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"qwb/internal/file"
 	"qwb/internal/kind"
 	"qwb/internal/options"
-	"qwb/internal/shard"
 )
 
 func newMerge(e *env) *cobra.Command {
@@ -40,7 +37,7 @@ A part that is missing, given twice or from another run is an error.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if n := c.ArgsLenAtDash(); isRun(args[0]) {
+			if n := c.ArgsLenAtDash(); kind.Of(args[0]) == kind.Run {
 				parts, more := args, []string(nil)
 				if n >= 0 {
 					parts, more = args[:n], slices.Clone(args[n:])
@@ -55,7 +52,7 @@ A part that is missing, given twice or from another run is an error.`,
 			if out == "" {
 				return usagef("merge needs -o: the file to write")
 			}
-			if err := replaces("merge", out, kind.Plan, kind.ONNX, kind.Overlay, kind.Shard); err != nil {
+			if err := replaces("merge", out, kind.Plan, kind.ONNX, kind.Overlay, kind.Shard, kind.Run); err != nil {
 				return err
 			}
 			r, _, err := e.project("", "").Merge(c.Context(), args, out)
@@ -68,18 +65,6 @@ A part that is missing, given twice or from another run is an error.`,
 			})
 		},
 	}, append(options.Output(&out, "file to write"), options.JSON(&asJSON)...))
-}
-
-// isRun reports whether a file is a part of a command's run, and not of statistics.
-func isRun(name string) bool {
-	f, err := file.OpenRead(name)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	head := make([]byte, len(shard.Magic))
-	_, err = io.ReadFull(f, head)
-	return err == nil && string(head) == shard.Magic
 }
 
 // replaces refuses to write over files of some kinds.
@@ -109,7 +94,7 @@ func (e *env) calibratePart(ctx context.Context, model string, o *options.Calibr
 
 // tunePart writes the Gram statistics of a part of the data.
 func (e *env) tunePart(ctx context.Context, plan string, o *options.Tune) error {
-	if err := replaces("tune", o.Out, kind.Plan, kind.ONNX, kind.Overlay, kind.Statistics, kind.Shard); err != nil {
+	if err := replaces("tune", o.Out, kind.Plan, kind.ONNX, kind.Overlay, kind.Statistics, kind.Shard, kind.Run); err != nil {
 		return err
 	}
 	r, _, err := e.project("", plan).Grams(ctx, o.TuneOptions)

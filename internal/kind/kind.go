@@ -27,7 +27,8 @@ const (
 	Plan            // *.plan.json
 	Statistics      // *.stats
 	Overlay         // what qwb tune changed, *.tuned.*.safetensors
-	Shard           // a part of a run that --shard wrote
+	Shard           // a part of statistics that --shard wrote
+	Run             // a part of another command's run
 	Grams           // Gram statistics, which qwb tune --shard wrote
 	TFLite
 	PNNX    // or ncnn, which begins alike
@@ -48,6 +49,7 @@ var facts = [...]struct{ is, use string }{
 		"name the plan beside it; qwb merge makes one of several, and qwb tune --shard 1/1 writes Gram statistics"},
 	Overlay: {"a file of tuned values", "name the plan beside it, which refers to it"},
 	Shard:   {"a part of a run", "qwb merge puts all parts together"},
+	Run:     {"a part of a run", "qwb merge puts all parts together"},
 	Grams:   {"a file of Gram statistics", "qwb tune --gram takes it, qwb merge if it is a part"},
 	TFLite:  {"a TensorFlow Lite model", "qwb import makes a plan of a quantized one; inspect, run and calibrate take one in float"},
 	PNNX: {"a network of PNNX or ncnn",
@@ -179,8 +181,8 @@ var magics = []struct {
 }{
 	{Statistics, 0, "qwbstat"},
 	{Statistics, 0, "qwbpart\x01"}, // of an interrupted calibration
-	{Shard, 0, "qwbshrd\x01"},      // statistics
-	{Shard, 0, "qwbwork\x01"},
+	{Shard, 0, "qwbshrd\x01"},
+	{Run, 0, "qwbwork\x01"},
 	{Grams, 0, "qwbgram"},
 	{Grams, 0, "qwbgrpt\x01"}, // of an interrupted run
 	{Checkpoint, 0, "GGUF"},
