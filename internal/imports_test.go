@@ -34,7 +34,7 @@ var layers = []string{
 	"graph",
 	"internal/graphtest internal/networktest graph/pattern",
 	"graph/onnx/... graph/exec graph/language/checkpoint graph/tflite graph/pnnx",
-	"graph/passes graph/language/decode graph/device internal/kind graph/tflite/lift",
+	"graph/passes graph/grad graph/language/decode graph/device internal/kind graph/tflite/lift",
 	"graph/language/decode/gpu",
 	"quantizer/tqc quantizer/rewrite",
 	"quantizer/target",
