@@ -160,6 +160,8 @@ func Language(o *qwb.LanguageOptions) Table {
 			Doc: "Smaller groups: less error, more bytes for scales. It must divide the rows of every matrix."}, Values: fixed(),
 			Help: "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides " +
 				"every row)"},
+		{Name: "group-fallback", At: &o.Fallback, For: Checkpoints, Job: true, Values: fixed(weights.Fallbacks...),
+			Help: weights.FallbackDoc + " (default: they go on into the next row)"},
 		{Name: "bits", At: &o.Bits, For: Checkpoints, Job: true, Field: &Field{Label: "Bits of weights", Type: "range", Value: 8},
 			Values: fixed("8", "4"),
 			Help:   "quantize the weights to this many bits: 8 or 4 (0: 8, if --group-size or --method is given)"},

@@ -70,8 +70,13 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 			form = f
 		}
 	}
-	if o.Group != 0 && o.Group != blockSize {
-		return nil, fmt.Errorf("export: groups of %d elements: those of GGUF have %d", o.Group, blockSize)
+	if err := o.Prescribed(blockSize, "GGUF", weights.FallbackIgnore); err != nil {
+		return nil, err
+	}
+	if (weights.Encoding{Type: form.encoding}).Quantized() && o.Fallback == weights.FallbackError {
+		if err := weights.Blocks(&m.Config, blockSize, "GGUF"); err != nil {
+			return nil, err
+		}
 	}
 	f := &weights.File{Source: m, Config: m.Config}
 	f.Config.Family, f.Config.Pairing = families[m.Family].arch, families[m.Family].pairing

@@ -45,8 +45,8 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 		return nil, fmt.Errorf("export: InferLLM computes the width of the feed-forward layers from the dimension %d: %d, and the model has %d",
 			m.Dim, width, m.Hidden)
 	}
-	if o.Group != 0 && o.Group != blockSize {
-		return nil, fmt.Errorf("export: groups of %d elements: those of InferLLM have %d", o.Group, blockSize)
+	if err := o.Prescribed(blockSize, "InferLLM"); err != nil {
+		return nil, err
 	}
 	if kind != checkpoint.F32 {
 		// Its kernels take two blocks at a time.

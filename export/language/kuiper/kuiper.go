@@ -45,7 +45,7 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if flag != "" {
 		f.Warn("the file is for a KuiperLLama that was compiled with "+flag+" (rotary embedding of base 500000 in halves)", 0)
 	}
-	group, warnings, err := weights.Groups(&m.Config, o.Group, false)
+	group, warnings, err := weights.Groups(&m.Config, weights.Sizing{Asked: o.Group, Fallback: o.Fallback})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func layout2(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	group, warnings, err := weights.Groups(&m.Config, o.Group, true)
+	group, warnings, err := weights.Groups(&m.Config, weights.Sizing{Asked: o.Group, Fallback: o.Fallback, Straddle: true})
 	if err != nil {
 		return nil, err
 	}

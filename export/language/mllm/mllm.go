@@ -34,8 +34,8 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if o.Matrices == "" {
 		kind = checkpoint.GGQ8
 	}
-	if o.Group != 0 && o.Group != blockSize {
-		return nil, fmt.Errorf("export: groups of %d elements: those of mllm have %d", o.Group, blockSize)
+	if err := o.Prescribed(blockSize, "mllm"); err != nil {
+		return nil, err
 	}
 	if kind != checkpoint.F32 {
 		if err := weights.Blocks(&m.Config, blockSize, "mllm"); err != nil {

@@ -14,6 +14,10 @@ import (
 // more where a searched scale cuts it off; every other constant is the same. It returns the number of weights that were compared and the
 // largest error in steps.
 func Compare(source, back *graph.Graph, o Options) (compared int64, largest float64, err error) {
+	block, err := o.block()
+	if err != nil {
+		return 0, 0, err
+	}
 	for _, id := range source.Nodes() {
 		n := source.Node(id)
 		other, ok := back.LookupNode(n.Name)
@@ -21,12 +25,13 @@ func Compare(source, back *graph.Graph, o Options) (compared int64, largest floa
 			return 0, 0, fmt.Errorf("export: the written file has no node %q", n.Name)
 		}
 		m := back.Node(other)
+		quantized := n.Op == "Gemm" && o.fits(block, source.Const(n.Inputs[1]).Shape[1]) != 0
 		for i, v := range n.Inputs {
 			want := source.Const(v)
 			if want == nil {
 				continue
 			}
-			if n.Op == "Gemm" && i == 1 {
+			if quantized && i == 1 {
 				most, err := compareWeights(want, back, m, o)
 				if err != nil {
 					return 0, 0, fmt.Errorf("export: node %q: %w", n.Name, err)
@@ -35,7 +40,7 @@ func Compare(source, back *graph.Graph, o Options) (compared int64, largest floa
 				continue
 			}
 			at := i
-			if n.Op == "Gemm" {
+			if quantized {
 				at = 5 // the bias
 			}
 			if got := back.Const(m.Input(at)); got == nil || !tensor.Equal(want, got) {

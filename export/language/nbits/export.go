@@ -13,13 +13,15 @@ import (
 // Format is a checkpoint as an ONNX model for ONNX Runtime.
 func Format() export.Format {
 	return export.Format{Name: "onnx", Doc: "ONNX with MatMulNBits, for ONNX Runtime", Ext: ".onnx", From: export.Checkpoint,
-		Options: []export.Option{weights.Group, weights.Method, weights.Judge, weights.Matrices("int8", "int4"), export.ExternalAbove},
-		Groups:  groups, Write: write, Back: back}
+		Options: []export.Option{weights.Group, weights.Fallback, weights.Method, weights.Judge, weights.Matrices("int8", "int4"),
+			export.ExternalAbove},
+		Groups: groups, Write: write, Back: back}
 }
 
 func options(in *export.Input) Options {
-	o := Options{Bits: 8, Block: int(in.Options.Whole(weights.Group.Name)), Search: in.Options.Text(weights.Method.Name) != weights.Nearest,
-		Searches: in.Searches, Parallel: in.Parallel, Producer: in.Producer, Version: in.Version}
+	o := Options{Bits: 8, Block: int(in.Options.Whole(weights.Group.Name)), Fallback: in.Options.Text(weights.Fallback.Name),
+		Search: in.Options.Text(weights.Method.Name) != weights.Nearest, Searches: in.Searches, Parallel: in.Parallel,
+		Producer: in.Producer, Version: in.Version}
 	if in.Options.Text("weights") == "int4" {
 		o.Bits = 4
 	}

@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"strings"
 
+	"qwb/export/language/weights"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
@@ -19,12 +20,16 @@ import (
 // DefaultBlock is how many neighbours share a scale unless something else is asked for.
 const DefaultBlock = 32
 
+// leastBlock is the smallest block that MatMulNBits has.
+const leastBlock = 16
+
 const domain = "com.microsoft"
 
 // Options say how weights are written.
 type Options struct {
 	Bits     int                    // 8 or 4
 	Block    int                    // a power of two, 16 or more; 0: DefaultBlock
+	Fallback string                 // of weights.Fallbacks; empty: the last block of a row is filled up
 	Search   bool                   // scales with the smallest squared error
 	Searches func(role string) bool // of Search: for the matrices of a role; nil: of all
 	Parallel kernels.Parallel       // never changes a result
@@ -37,10 +42,20 @@ func (o *Options) block() (int, error) {
 	if o.Block == 0 {
 		return DefaultBlock, nil
 	}
-	if o.Block < 16 || bits.OnesCount(uint(o.Block)) != 1 {
-		return 0, fmt.Errorf("export: blocks of %d elements: those of MatMulNBits are a power of two, 16 or more", o.Block)
+	if o.Block < leastBlock || bits.OnesCount(uint(o.Block)) != 1 {
+		return 0, fmt.Errorf("export: blocks of %d elements: those of MatMulNBits are a power of two, %d or more", o.Block, leastBlock)
 	}
 	return o.Block, nil
+}
+
+// fits returns the size of the blocks of rows of cols elements: 0 where there is none.
+func (o *Options) fits(block, cols int) int {
+	for cols%block != 0 && o.Fallback != "" {
+		if block /= 2; o.Fallback != weights.FallbackAdjust || block < leastBlock {
+			return 0
+		}
+	}
+	return block
 }
 
 // rule says how blocks become codes; the code in the middle of the unsigned ones stands for 0.
@@ -86,6 +101,13 @@ func (o *Options) replace(g *graph.Graph, id graph.NodeID, block int) error {
 		return fmt.Errorf("node %q: %s has no weights with a row for each output", n.Name, n.Op)
 	}
 	rows, cols := w.Shape[0], w.Shape[1]
+	asked := block
+	if block = o.fits(block, cols); block == 0 && o.Fallback == weights.FallbackIgnore {
+		return nil // it stays a Gemm
+	} else if block == 0 {
+		return fmt.Errorf("node %q: blocks of %d elements (with adjust, halves down to %d) do not divide rows of %d", n.Name, asked,
+			leastBlock, cols)
+	}
 	blocks := (cols + block - 1) / block
 	codes := &tensor.Tensor{DType: tensor.Uint8, Shape: []int{rows, blocks, block * o.Bits / 8},
 		Data: make([]uint8, rows*blocks*block*o.Bits/8)}

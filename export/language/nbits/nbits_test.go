@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/export/language/nbits"
+	"qwb/export/language/weights"
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
@@ -71,6 +72,36 @@ func TestModels(t *testing.T) {
 			assert.Greater(t, noise/signal, 1e-8)
 		}
 	}
+}
+
+// TestBlocksThatDoNotDivide: by choice an error, a Gemm, or smaller blocks.
+func TestBlocksThatDoNotDivide(t *testing.T) {
+	c := weightstest.Llama()
+	c.Hidden = 80 // 5 blocks of 16
+	source, err := checkpoint.Graph(weightstest.Model(t, c, 1))
+	require.NoError(t, err)
+	_, err = nbits.Build(source, nbits.Options{Bits: 8, Block: 64, Fallback: weights.FallbackError})
+	assert.ErrorContains(t, err, `"layers.0.down": blocks of 64 elements (with adjust, halves down to 16) do not divide rows of 80`)
+	for fallback, want := range map[string][2]int64{weights.FallbackIgnore: {0, 64}, weights.FallbackAdjust: {16, 64}, "": {64, 64}} {
+		o := nbits.Options{Bits: 8, Block: 64, Fallback: fallback}
+		_, back := built(t, c, o)
+		for i, name := range []string{"layers.0.down", "layers.0.up"} {
+			id, ok := back.LookupNode(name)
+			require.True(t, ok)
+			assert.Equal(t, want[i], back.Node(id).AttrInt("block_size", 0), "%s %s", fallback, name)
+		}
+		n, _, err := nbits.Compare(source, back, o)
+		require.NoError(t, err)
+		left := map[bool]int64{true: 2 * 64 * 80}[fallback == weights.FallbackIgnore]
+		assert.Equal(t, int64(2*(64*(64+2*32+64)+3*64*80)+300*64)-left, n)
+		_, _, err = nbits.Compare(source, source, o) // nothing is quantized
+		assert.Error(t, err)
+	}
+	c.Hidden = 72
+	source, err = checkpoint.Graph(weightstest.Model(t, c, 1))
+	require.NoError(t, err)
+	_, err = nbits.Build(source, nbits.Options{Bits: 8, Block: 64, Fallback: weights.FallbackAdjust})
+	assert.ErrorContains(t, err, "do not divide rows of 72")
 }
 
 func TestDifferencesAreFound(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 var (
 	Group = export.Option{Name: "group-size", Kind: export.Whole,
 		Doc: "how many consecutive weights share one scale (0: as the format prescribes; if it does not, 64 halved until it divides every row)"}
+	Fallback = export.Option{Name: "group-fallback", Kind: export.Choice, Optional: true, Choices: Fallbacks,
+		Doc: FallbackDoc + " (default: as the format has it)"}
 	Method = export.Option{Name: "method", Kind: export.Choice, Choices: Methods, Doc: "how to choose scales: " + MethodDoc}
 	Judge  = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
 )
@@ -43,7 +45,7 @@ func Matrices(forms ...string) export.Option {
 func (f Format) Export() export.Format {
 	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
 		From:    export.Checkpoint,
-		Options: []export.Option{Group, Method, Judge}, Tokens: f.Tokenizer}
+		Options: []export.Option{Group, Fallback, Method, Judge}, Tokens: f.Tokenizer}
 	if len(f.Matrices) > 0 {
 		out.Options = append(out.Options, Matrices(f.Matrices...))
 	}
@@ -63,8 +65,8 @@ func (f Format) layout(in *export.Input) (*File, error) {
 		file.search(in)
 		return file, nil
 	}
-	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Matrices: in.Options.Text("weights"),
-		Search: in.Options.Text(Method.Name) != Nearest, Tokenizer: in.Tokens})
+	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Fallback: in.Options.Text(Fallback.Name),
+		Matrices: in.Options.Text("weights"), Search: in.Options.Text(Method.Name) != Nearest, Tokenizer: in.Tokens})
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,8 @@ type Format struct {
 type Options struct {
 	// Group is how many neighbours share a scale where the format leaves that open; 0: Groups's choice.
 	Group int
+	// Fallback is one of Fallbacks; empty: what the format itself does.
+	Fallback string
 	// Matrices is one of Format.Matrices; empty: the first.
 	Matrices string
 	// Search looks for the scale of every group with the smallest squared error.

@@ -2,6 +2,7 @@ package weights
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,42 +17,91 @@ const DefaultGroup = 64
 var matrices = [...]checkpoint.Role{checkpoint.Embedding, checkpoint.Query, checkpoint.Key, checkpoint.Output, checkpoint.Gate,
 	checkpoint.Down}
 
-// Groups chooses how many neighbours share a scale: what was asked for, or, for 0, 64 halved until it divides every row of every matrix.
-// A size that was asked for and does not divide every row is an error. With straddle set, and where it divides the number of elements of
-// every matrix, it is a warning instead: groups then go on from one row to the next.
-func Groups(c *checkpoint.Config, asked int, straddle bool) (size int, warnings []tqc.Warning, err error) {
-	if asked < 0 {
-		return 0, nil, fmt.Errorf("export: groups of %d elements", asked)
+// What is done where groups do not divide the rows of a matrix, besides what a format itself does, which is "".
+const (
+	FallbackError  = "error"
+	FallbackIgnore = "ignore" // the matrix stays float
+	FallbackAdjust = "adjust" // groups are halved until they divide
+)
+
+// Fallbacks are the choices of Fallback.
+var Fallbacks = []string{FallbackError, FallbackIgnore, FallbackAdjust}
+
+// FallbackDoc says what they are.
+const FallbackDoc = "where groups do not divide the rows of a matrix: error, ignore (it stays float) or adjust (halve the groups)"
+
+// Sizing says which groups are wanted, and what can be done with those that do not divide the rows of a matrix.
+type Sizing struct {
+	Asked    int    // 0: DefaultGroup, halved without a Fallback until it divides every row
+	Fallback string // of Fallbacks; empty: Straddle where that is possible, else an error
+	Straddle bool   // groups may go on from one row to the next: a warning
+	Floats   bool   // single matrices may stay float
+}
+
+// Groups chooses how many neighbours share a scale. A size that does not divide every row of every matrix is an error unless s says
+// otherwise. With FallbackIgnore the matrices whose rows it does not divide are the caller's to leave in float.
+func Groups(c *checkpoint.Config, s Sizing) (size int, warnings []tqc.Warning, err error) {
+	if size = s.Asked; size < 0 {
+		return 0, nil, fmt.Errorf("export: groups of %d elements", size)
 	}
-	size = asked
-	if asked == 0 {
-		var cut *checkpoint.Role
-		for size = DefaultGroup; cutRow(c, size) != nil; size /= 2 {
-			cut = cutRow(c, size)
-		}
-		if cut != nil {
-			_, cols := c.Shape(*cut)
-			warnings = append(warnings, tqc.Warning{Value: float64(size),
-				Text: fmt.Sprintf("groups of %d elements: groups of %d do not divide the rows of %d elements of %s", size, 2*size, cols, *cut)})
-		}
-		return size, warnings, nil
+	adjust := s.Fallback == FallbackAdjust || s.Fallback == "" && size == 0
+	if size == 0 {
+		size = DefaultGroup
 	}
 	cut := cutRow(c, size)
 	if cut == nil {
 		return size, nil, nil
 	}
 	_, cols := c.Shape(*cut)
-	if !straddle {
-		return 0, nil, fmt.Errorf("export: groups of %d elements do not divide the rows of %d elements of %s; sizes that fit: %s", size, cols,
-			*cut, fitting(c))
+	fail := func(format string, args ...any) (int, []tqc.Warning, error) {
+		return 0, nil, fmt.Errorf("export: groups of %d elements %s; sizes that fit: %s", size, fmt.Sprintf(format, args...), fitting(c))
+	}
+	warn := func(size int, text string) (int, []tqc.Warning, error) {
+		return size, []tqc.Warning{{Value: float64(size), Text: text}}, nil
+	}
+	switch {
+	case adjust:
+		half := size
+		for ; cutRow(c, half) != nil; half /= 2 {
+			size, cut = half, cutRow(c, half)
+		}
+		_, cols = c.Shape(*cut)
+		return warn(half, fmt.Sprintf("groups of %d elements: groups of %d do not divide the rows of %d elements of %s", half, size, cols, *cut))
+	case s.Fallback == FallbackIgnore && s.Floats:
+		return warn(size, fmt.Sprintf("groups of %d elements do not divide the rows of %s, which stay float", size, left(c, size)))
+	case s.Fallback == FallbackIgnore:
+		return fail("do not divide the rows of %d elements of %s, and the format has no float matrices", cols, *cut)
+	case s.Fallback != "" || !s.Straddle:
+		return fail("do not divide the rows of %d elements of %s", cols, *cut)
 	}
 	for _, r := range matrices {
 		if rows, cols := c.Shape(r); rows*cols%size != 0 {
-			return 0, nil, fmt.Errorf("export: groups of %d elements do not divide the %d elements of %s; sizes that fit: %s", size, rows*cols,
-				r, fitting(c))
+			return fail("do not divide the %d elements of %s", rows*cols, r)
 		}
 	}
-	return size, append(warnings, tqc.Warning{Value: float64(size), Text: Straddling(c, size)}), nil
+	return warn(size, Straddling(c, size))
+}
+
+// Prescribed checks options of a format that prescribes the size of groups: no other can be asked for, nor a fallback to another.
+func (o *Options) Prescribed(size int, format string, fallbacks ...string) error {
+	if o.Group != 0 && o.Group != size {
+		return fmt.Errorf("export: groups of %d elements: those of %s have %d", o.Group, format, size)
+	}
+	if o.Fallback != "" && o.Fallback != FallbackError && !slices.Contains(fallbacks, o.Fallback) {
+		return fmt.Errorf("export: --%s %s: %s prescribes groups of %d elements", Fallback.Name, o.Fallback, format, size)
+	}
+	return nil
+}
+
+// left lists the matrices whose rows are not whole groups.
+func left(c *checkpoint.Config, size int) string {
+	var names []string
+	for _, r := range matrices {
+		if _, cols := c.Shape(r); cols%size != 0 {
+			names = append(names, fmt.Sprintf("%s (%d elements)", r, cols))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // Straddling says in one sentence that groups of this size go on from one row to the next, what an engine makes of that, and which sizes

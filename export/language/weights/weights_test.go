@@ -19,24 +19,34 @@ func TestGroups(t *testing.T) {
 	for _, c := range []struct {
 		dim, hidden, asked int
 		straddle           bool
+		fallback           string
+		floats             bool
 		size, warnings     int
 		err                string
 	}{
-		{64, 128, 0, false, 64, 0, ""},
-		{64, 96, 0, false, 32, 1, ""},
-		{288, 768, 0, false, 32, 1, ""},
-		{288, 768, 96, false, 96, 0, ""},
-		{288, 768, 64, false, 0, 0, "do not divide the rows of 288 elements of embedding; sizes that fit: 96, 48, 32, 24, 16, 12"},
-		{64, 172, 0, true, 4, 1, ""},
-		{64, 172, 8, true, 8, 1, ""},
-		{64, 172, 8, false, 0, 0, "groups of 8 elements do not divide the rows of 172 elements of down; sizes that fit: 4, 2, 1"},
-		{64, 172, 7, true, 0, 0, "groups of 7 elements do not divide the 19200 elements of embedding"},
-		{62, 99, 0, false, 1, 1, ""},
-		{64, 128, -3, true, 0, 0, "groups of -3 elements"},
+		{64, 128, 0, false, "", false, 64, 0, ""},
+		{64, 96, 0, false, "", false, 32, 1, ""},
+		{288, 768, 0, false, "", false, 32, 1, ""},
+		{288, 768, 96, false, "", false, 96, 0, ""},
+		{288, 768, 64, false, "", false, 0, 0, "do not divide the rows of 288 elements of embedding; sizes that fit: 96, 48, 32, 24, 16, 12"},
+		{64, 172, 0, true, "", false, 4, 1, ""},
+		{64, 172, 8, true, "", false, 8, 1, ""},
+		{64, 172, 8, false, "", false, 0, 0, "groups of 8 elements do not divide the rows of 172 elements of down; sizes that fit: 4, 2, 1"},
+		{64, 172, 7, true, "", false, 0, 0, "groups of 7 elements do not divide the 19200 elements of embedding"},
+		{62, 99, 0, false, "", false, 1, 1, ""},
+		{64, 172, 0, true, weights.FallbackError, true, 0, 0, "groups of 64 elements do not divide the rows of 172 elements of down"},
+		{64, 172, 8, true, weights.FallbackError, true, 0, 0, "groups of 8 elements do not divide the rows of 172 elements of down"},
+		{64, 172, 8, true, weights.FallbackIgnore, true, 8, 1, ""},
+		{64, 172, 8, true, weights.FallbackIgnore, false, 0, 0, "and the format has no float matrices; sizes that fit: 4, 2, 1"},
+		{64, 172, 32, false, weights.FallbackAdjust, false, 4, 1, ""},
+		{64, 172, 3, false, weights.FallbackAdjust, false, 1, 1, ""},
+		{64, 172, 4, false, weights.FallbackAdjust, false, 4, 0, ""},
+		{64, 128, -3, true, "", false, 0, 0, "groups of -3 elements"},
 	} {
 		shape := weightstest.Llama()
 		shape.Dim, shape.Hidden, shape.HeadDim = c.dim, c.hidden, c.dim/shape.Heads
-		size, warnings, err := weights.Groups(&shape, c.asked, c.straddle)
+		asked := weights.Sizing{Asked: c.asked, Fallback: c.fallback, Straddle: c.straddle, Floats: c.floats}
+		size, warnings, err := weights.Groups(&shape, asked)
 		if c.err != "" {
 			assert.ErrorContains(t, err, c.err)
 			continue

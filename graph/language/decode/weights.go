@@ -19,6 +19,8 @@ type Weights struct {
 	// from -8 to 7, and multiplies them with activations that are quantized to int8 in groups of the same size at run time. Matrices that are
 	// stored as integers are multiplied as they are stored, whatever Group is.
 	Group int
+	// Whole leaves in float the matrices whose rows Group does not divide.
+	Whole bool
 	// Bits of the codes that Group makes: 8, or 4. 0: 8.
 	Bits int
 	// Search looks for the scales with the least squared error instead of taking the largest magnitude of a group.
@@ -27,6 +29,11 @@ type Weights struct {
 	Only Roles
 	// Float multiplies matrices in groups with float activations: quantized are the weights only.
 	Float bool
+}
+
+// Quantizes reports whether the elements of a matrix become codes in groups.
+func (w *Weights) Quantizes(t *checkpoint.Tensor) bool {
+	return w.Group > 0 && t.Floats() && !(w.Whole && t.Cols%w.Group != 0)
 }
 
 // Roles is a set of roles: bit r is role r.
@@ -299,7 +306,7 @@ func (p *packer) codes(t *checkpoint.Tensor) *codes {
 			c.bits = 4
 		}
 		return c
-	case p.options.Weights.Group > 0 && t.Floats():
+	case p.options.Weights.Quantizes(t):
 		bits := p.options.Weights.Bits
 		if bits == 0 {
 			bits = 8

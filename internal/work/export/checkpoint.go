@@ -167,7 +167,8 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 		return nil, err
 	}
 	l := &open.Language{Model: in.Checkpoint, Tokenizer: t}
-	kept, list, err := worklanguage.Judge(ctx, j, l, decode.Weights{Group: size, Bits: bits, Float: true}, file, in.Threads)
+	kept, list, err := worklanguage.Judge(ctx, j, l, decode.Weights{Group: size, Bits: bits, Float: true,
+		Whole: in.Options.Text(weights.Fallback.Name) == weights.FallbackIgnore}, file, in.Threads)
 	in.Searched = []string{}
 	for _, role := range kept {
 		in.Searched = append(in.Searched, role.String())

@@ -21,6 +21,7 @@ type LanguageOptions struct {
 	Tokenizer string // empty: the checkpoint's own, or the one beside it
 	Mode      string // empty: modeInt8 where there is something quantized, else modeFloat
 	Group     int    // 0: weights as they are stored, or with bits or scales the choice of weights.Groups
+	Fallback  string // of weights.Fallbacks: where groups do not divide rows; empty: they go on from one row to the next
 	Bits      int    // 0: 8
 	Method    string // weights.Nearest, Search or Judged; empty: Nearest
 	Judge     string // text that Judged is judged on, one sequence per line
@@ -40,6 +41,10 @@ func (o *LanguageOptions) Check() error {
 	switch {
 	case o.Group < 0:
 		return fault.Usagef("--group-size %d: must be 0 or more", o.Group)
+	case o.Fallback != "" && !slices.Contains(weights.Fallbacks, o.Fallback):
+		return fault.Usagef("--group-fallback %s: one of %s", o.Fallback, strings.Join(weights.Fallbacks, ", "))
+	case o.Fallback != "" && !o.Quantizes():
+		return fault.Usagef("--group-fallback %s quantizes nothing: give --group-size, --bits or --method", o.Fallback)
 	case o.Bits != 0 && o.Bits != 8 && o.Bits != 4:
 		return fault.Usagef("--bits %d: 8 or 4", o.Bits)
 	case o.Method != "" && !slices.Contains(weights.Methods, o.Method):
@@ -130,14 +135,14 @@ func formOf(j *open.Job, m *checkpoint.Model, o *LanguageOptions) (form, error) 
 		if floats == 0 {
 			return f, fmt.Errorf("%s is already quantized (%s): quantize the original float checkpoint instead", m.Path, stored)
 		}
-		group, warnings, err := weights.Groups(&m.Config, o.Group, true)
+		group, warnings, err := weights.Groups(&m.Config, weights.Sizing{Asked: o.Group, Fallback: o.Fallback, Straddle: true, Floats: true})
 		if err != nil {
 			return f, &fault.FileError{File: m.Path, Err: err}
 		}
 		for _, w := range warnings {
 			j.WarnAbout(w)
 		}
-		f.Group, f.Bits, f.Search = group, o.Bits, o.Method == weights.Search
+		f.Group, f.Bits, f.Search, f.Whole = group, o.Bits, o.Method == weights.Search, o.Fallback == weights.FallbackIgnore
 		f.text = f.describe()
 	} else if f.mode != ModeFloat && codes == 0 && floats == 0 {
 		return f, fault.Usagef("--mode %s: weights of %s are multiplied as floats", f.mode, stored)

@@ -46,7 +46,7 @@ func Layers(ctx context.Context, j *open.Job, o TextOptions) (*language.Layers, 
 		return engine.Replace(ctx, l.Model, p, form.Weights)
 	}}
 	for _, t := range matricesOf(l.Model) {
-		if t.Floats() {
+		if form.Quantizes(t) {
 			cfg.Parts = append(cfg.Parts, t.Part)
 		}
 	}
