@@ -15,6 +15,8 @@ type Method struct {
 	Changes, Needs []string
 	// FromGrams: it can be fitted on Gram statistics of the float graph, without samples behind a quantized prefix; see Bench.Grams.
 	FromGrams bool
+	// OnlyNamed: auto does without it, unless it is named beside; then it comes last.
+	OnlyNamed bool
 	// Proposer is the whole method where it works operator by operator: Bench.Sweep does the rest.
 	Proposer *Proposer
 	// Run does what cannot be done operator by operator, and leaves in the bench what helped. It may put another bench into b (*b = *other),
@@ -26,6 +28,7 @@ type Method struct {
 
 	stage []*Proposer // of a stage of auto: all that are swept at once
 	alone []*Method   // what is tried where that is taken back
+
 }
 
 // Sweeps is about how many times a method goes over all operators, to tell what is left: a change of structure is tried several times, each
@@ -40,8 +43,9 @@ func (m *Method) Sweeps() int {
 // NeedsStatistics is what methods need that are fitted on the statistics' sums.
 const NeedsStatistics = "statistics"
 
-// Methods lists all methods, in the order in which auto tries them: those that change the structure, then by cost.
-var Methods = []*Method{&Equalize, &Migrate, &Split, &Analytic, &Bias, &Range, &GPTQ, &Ridge}
+// Methods lists all methods, in the order in which auto tries them: those that change the structure, then by cost. Those that
+// are OnlyNamed it leaves out.
+var Methods = []*Method{&Equalize, &Migrate, &Split, &Analytic, &Bias, &Range, &GPTQ, &Ridge, &Block}
 
 // Find returns the method of a name, nil if there is none.
 func Find(name string) *Method {
@@ -58,11 +62,13 @@ func Find(name string) *Method {
 // or scales, cheapest first, or, should that be taken back, one with each of them; then what has to wait for those (Then); and at the end,
 // when nothing in front of an operator will change any more, the last correction of biases again.
 func Auto(methods []*Method) []*Method {
-	var stages, biases []*Method
+	var stages, biases, last []*Method
 	sweep := &Method{Needs: []string{"data"}}
 	var names []string
 	for _, m := range methods {
 		switch {
+		case m.OnlyNamed:
+			last = append(last, m)
 		case m.Proposer == nil:
 			stages = append(stages, m)
 		case m.Proposer.Biases:
@@ -73,7 +79,7 @@ func Auto(methods []*Method) []*Method {
 	}
 	stages = append(stages, biases...)
 	if len(sweep.stage) == 0 {
-		return stages
+		return append(stages, last...)
 	}
 	if len(sweep.stage) > 1 {
 		for i, p := range sweep.stage {
@@ -95,7 +101,7 @@ func Auto(methods []*Method) []*Method {
 		sweep.stage = slices.Insert(sweep.stage, 0, biases[n-1].Proposer)
 		stages = append(stages, biases[n-1])
 	}
-	return stages
+	return append(stages, last...)
 }
 
 // expand is the list of methods to try, given what came of the first of them.

@@ -62,6 +62,8 @@ type Bench struct {
 	Threads int
 	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it.
 	Memory int64
+	// BlockSteps is how many steps method block takes at each block, 0 for DefaultSteps.
+	BlockSteps int
 	// Force keeps what cannot be confirmed.
 	Force bool
 	// Room bounds what changes of structure may cost; nil for no bounds.

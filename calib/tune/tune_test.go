@@ -82,9 +82,15 @@ func benchOf(t *testing.T, platform *target.Target, fit, held int) (*Bench, map[
 // benchNet configures a network whose input is that of shifted.
 func benchNet(t *testing.T, network string, platform *target.Target, fit, held int) (*Bench, map[string]bool) {
 	t.Helper()
+	return benchWith(t, network, platform, sampleList(1000, 20), sampleList(2000, fit), sampleList(3000, held))
+}
+
+// benchWith configures a network on samples of its own.
+func benchWith(t testing.TB, network string, platform *target.Target, seen, fit, held []*exec.Sample) (*Bench, map[string]bool) {
+	t.Helper()
 	g := graphtest.Parse(t, network)
 	require.Empty(t, graph.InferShapes(g))
-	stats, err := calib.Run(context.Background(), g, &exec.InMemory{Samples: sampleList(1000, 20)}, calib.Config{})
+	stats, err := calib.Run(context.Background(), g, &exec.InMemory{Samples: seen}, calib.Config{})
 	require.NoError(t, err)
 	configure := func(g *graph.Graph) *tqc.Set {
 		a, err := dispatch.Assign(g, platform, dispatch.Options{})
@@ -101,7 +107,7 @@ func benchNet(t *testing.T, network string, platform *target.Target, fit, held i
 	}
 	added := Prepare(g, configure(g))
 	require.NoError(t, g.Check())
-	b := &Bench{Sums: sums, Reference: g, Graph: g.Clone(), Set: configure(g), Fit: sampleList(2000, fit), Held: sampleList(3000, held),
+	b := &Bench{Sums: sums, Reference: g, Graph: g.Clone(), Set: configure(g), Fit: fit, Held: held,
 		Simulate: func(h *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
 			return sim.New(h, set, sim.Options{Runs: g, Constants: shared})
 		},

@@ -162,9 +162,9 @@ func (t *tape) weight(y, x graph.ValueID, geo *graph.Geometry, yShape, xShape []
 	switch {
 	case m == group && c == group: // depthwise
 		return t.reshape(t.total(t.mul(t.reshape(y, []int{m, 1, places}), read), 2), shape)
-	case group == 1:
-		d := t.with("Gemm", []graph.Attr{graph.Int("transB", 1)}, t.reshape(y, []int{m, places}), t.reshape(read, []int{c * taps, places}))
-		return t.reshape(d, shape)
+	case group == 1: // the longer matrix in front: it is read where it lies, the other one is packed
+		d := t.with("Gemm", []graph.Attr{graph.Int("transB", 1)}, t.reshape(read, []int{c * taps, places}), t.reshape(y, []int{m, places}))
+		return t.reshape(t.transpose(d, 1, 0), shape)
 	}
 	y = t.reshape(y, []int{group, m / group, places})
 	return t.reshape(t.op("MatMul", y, t.swapped(t.reshape(read, []int{group, c / group * taps, places}), 3)), shape)

@@ -173,6 +173,9 @@ func (o *Tune) Table(*qwb.Catalog) Table {
 			{Name: "max-bytes", See: "tuning.md#extra-work", At: &o.MaxBytes, Job: true, Field: &Field{Label: "Extra bytes at most, %", Hint: "5",
 				Doc: "Constants of the tuned network beside those of the model."},
 				Help: "how many `PERCENT` more bytes of constants than the model the tuned network may have (default 5)"},
+			{Name: "steps", See: "tuning.md#block", At: &o.Steps, Job: true, Field: &Field{Label: "Steps a block", Hint: "1000",
+				Doc: "Of method block: how often the weights of a block are moved."},
+				Help: "of method block: how often the weights of a block are moved (default 1000)"},
 			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"},
 				Help: "also keep changes that held-out samples do not confirm"},
 			{Name: "gram", See: "tuning.md#gram-statistics", At: &o.Gram,
@@ -198,6 +201,8 @@ func (o *Tune) Check() error {
 		return qwb.Usagef("--max-work %g: give a percentage, 0 or more", *o.MaxWork)
 	case o.MaxBytes != nil && !(*o.MaxBytes >= 0):
 		return qwb.Usagef("--max-bytes %g: give a percentage, 0 or more", *o.MaxBytes)
+	case o.Steps < 0:
+		return qwb.Usagef("--steps %d: give a number above 0", o.Steps)
 	case !part && o.Out != "":
 		return qwb.Usagef("-o needs --shard; without it tune writes its file beside the plan")
 	}

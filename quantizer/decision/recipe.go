@@ -36,6 +36,7 @@ type Tuning struct {
 	// MaxWork and MaxBytes are percentages that the tuned network may cost more than the model; nil: the default of qwb tune.
 	MaxWork  *float64 `json:"max_work,omitempty"`
 	MaxBytes *float64 `json:"max_bytes,omitempty"`
+	Steps    int      `json:"steps,omitempty"`   // of method block; 0: the default of qwb tune
 	Profile  string   `json:"profile,omitempty"` // arithmetic to reduce the error for
 }
 

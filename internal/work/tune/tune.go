@@ -33,6 +33,7 @@ type Options struct {
 	// MaxWork and MaxBytes are by how many percent the tuned network may have more multiply-accumulates and more bytes of constants than the
 	// model; nil: DefaultRoom.
 	MaxWork, MaxBytes *float64
+	Steps             int    // of method block, for each block; 0 is tune.DefaultSteps
 	Budget            string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
@@ -108,7 +109,7 @@ func Methods(names []string) ([]*tune.Method, error) {
 	var list []*tune.Method
 	for _, name := range names {
 		if name == "auto" {
-			list = append(list, tune.Methods...)
+			list = append(list, slices.DeleteFunc(slices.Clone(tune.Methods), func(m *tune.Method) bool { return m.OnlyNamed })...)
 			continue
 		}
 		m := tune.Find(name)

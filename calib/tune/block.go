@@ -1,0 +1,425 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"qwb/analysis"
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/quantizer/sim"
+	"qwb/quantizer/tqc"
+)
+
+// Block learns the rounding of the weights of a block together, by gradients of the block's error (AdaRound, Nagel et al. 2020, "Up or
+// Down? Adaptive Rounding for Post-Training Quantization"; blocks as BRECQ, Li et al. 2021; dropped quantization as QDrop, Wei et al.
+// 2022).
+var Block = Method{Name: "block",
+	Doc:     "learns weight rounding block by block, by gradients (AdaRound, BRECQ, QDrop); takes long, not in auto",
+	Changes: []string{"weights", "biases"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: blockwise}
+
+// maxBlock is how many operators a block may have. Beyond it there is no one tensor for a long way, and what is learnt together is too much
+// for the samples that there are.
+const maxBlock = 16
+
+// block is a part of a graph that one tensor enters, or all inputs do, and one leaves.
+type block struct {
+	inputs []graph.ValueID // what it reads of the graph's inputs and of the block in front
+	exit   graph.ValueID
+	layers []layer
+}
+
+// name is that of its first operator with weights, and how many follow.
+func (k *block) name(g *graph.Graph) string {
+	name := g.Node(k.layers[0].node).Name
+	if n := len(k.layers); n > 1 {
+		name += fmt.Sprintf(" and %d more", n-1)
+	}
+	return name
+}
+
+// blocks cuts a graph into blocks, in order: where all that is read further on, beside the graph's inputs, is one tensor. A block ends in
+// front of the next operator with weights, so that it has its activation, and two blocks of one operator each are one.
+func (b *Bench) blocks() ([]*block, error) {
+	all, err := layers(b.Graph, b.Set)
+	if err != nil {
+		return nil, err
+	}
+	order, err := b.Graph.Order()
+	if err != nil {
+		return nil, err
+	}
+	at := map[graph.NodeID]int{}
+	for i, id := range order {
+		at[id] = i
+	}
+	all = slices.DeleteFunc(all, func(l layer) bool { return l.weight == tqc.NoSlot })
+	cuts := b.cuts(order)
+	var list []*block
+	for from := 0; from < len(all); {
+		to, exit := from, graph.NoValue
+		for ; to < len(all) && exit == graph.NoValue; to++ {
+			end := len(order)
+			if to+1 < len(all) {
+				end = at[all[to+1].node]
+			}
+			for i := at[all[to].node]; i < end; i++ {
+				if cuts[i] != graph.NoValue {
+					exit = cuts[i]
+				}
+			}
+		}
+		if exit == graph.NoValue {
+			break // several outputs, or none that is float: nothing to judge by
+		}
+		last := len(list) - 1
+		if to-from == 1 && last >= 0 && len(list[last].layers) == 1 {
+			list[last].layers, list[last].exit = append(list[last].layers, all[from]), exit
+		} else {
+			list = append(list, &block{layers: slices.Clone(all[from:to]), exit: exit})
+		}
+		from = to
+	}
+	entry := graph.NoValue
+	for _, k := range list {
+		k.inputs = b.entries(entry, k.exit)
+		entry = k.exit
+	}
+	return list, nil
+}
+
+// cuts has, by place in the order, the one float tensor that is read further on once the node there has run; else NoValue. The last one may
+// be the output.
+func (b *Bench) cuts(order []graph.NodeID) []graph.ValueID {
+	left := map[graph.ValueID]int{} // readers that have not run
+	live := map[graph.ValueID]bool{}
+	cuts := make([]graph.ValueID, len(order))
+	for i, id := range order {
+		n := b.Graph.Node(id)
+		for _, v := range n.Inputs {
+			if live[v] {
+				if left[v]--; left[v] == 0 {
+					delete(live, v)
+				}
+			}
+		}
+		for _, v := range n.Outputs {
+			if v == graph.NoValue {
+				continue
+			}
+			left[v] = len(b.Graph.Uses(v))
+			if b.Graph.Captured(v) {
+				left[v]++ // for good
+			}
+			if left[v] > 0 {
+				live[v] = true
+			}
+		}
+		cuts[i] = graph.NoValue
+		if len(live) == 1 {
+			for v := range live {
+				if b.Graph.Value(v).DType == tensor.Float32 {
+					cuts[i] = v
+				}
+			}
+		}
+	}
+	if out := b.Graph.Outputs; len(out) == 1 && len(order) > 0 && len(live) == 0 {
+		last := len(order) - 1
+		if last == 0 || cuts[last-1] == graph.NoValue {
+			cuts[last] = out[0]
+		}
+	}
+	return cuts
+}
+
+// entries are what a block reads: entry, and the inputs of the graph that it needs.
+func (b *Bench) entries(entry, exit graph.ValueID) []graph.ValueID {
+	var list []graph.ValueID
+	seen := map[graph.ValueID]bool{}
+	todo := []graph.ValueID{exit}
+	for len(todo) > 0 {
+		v := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if v == graph.NoValue || seen[v] || b.Graph.Const(v) != nil {
+			continue
+		}
+		seen[v] = true
+		if p := b.Graph.Producer(v); v != entry && p != graph.NoNode {
+			todo = append(todo, b.Graph.Node(p).Inputs...)
+			continue
+		}
+		list = append(list, v)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// blockwise goes through the blocks in order, everything in front of each quantized and tuned already, and keeps what lowers the error at
+// its exit on the held-out samples by more than the error bar of all trials together.
+func blockwise(ctx context.Context, b *Bench) (*Report, error) {
+	report := &Report{Layers: []Layer{}}
+	list, err := b.blocks()
+	if err != nil || len(list) == 0 {
+		return report, err
+	}
+	if b.Frozen == nil {
+		b.Frozen = map[graph.NodeID]bool{}
+	}
+	if b.shared == nil {
+		b.shared = new(sim.Constants)
+	}
+	p, err := b.passage(list)
+	if err != nil {
+		return nil, err
+	}
+	bar := analysis.Trials(len(list))
+	for i, k := range list {
+		l := &Layer{Node: k.name(b.Graph), Tried: []Step{}}
+		if err := p.pass(ctx, k, l, bar); err != nil {
+			return nil, fmt.Errorf("the block of %s: %w", l.Node, err)
+		}
+		report.Layers = append(report.Layers, *l)
+		if b.Progress != nil {
+			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i + 1, Total: len(list), Kept: report.kept(), Error: b.before})
+		}
+	}
+	return report, nil
+}
+
+// passage takes all samples from block to block, in a float lane and in a quantized one.
+type passage struct {
+	*Bench
+	session *exec.Session
+	list    []*traveller
+	fitting int // the first so many fit, the others are held out
+}
+
+// traveller is a sample on its way: what it has at the places where blocks meet, by value.
+type traveller struct {
+	state
+	float, quantized []*tensor.Tensor
+	yf, yq           *tensor.Tensor // the exit of the block under way, in both lanes, before it is quantized
+	next             *tensor.Tensor // its exit in the quantized lane, as the next block reads it
+}
+
+// passage begins at the inputs. Where the samples would take more than the memory at the places where blocks meet, fewer fit; it is an
+// error where not even minFit do.
+func (b *Bench) passage(list []*block) (*passage, error) {
+	session, err := exec.New(b.Reference, exec.Options{})
+	if err != nil {
+		return nil, err
+	}
+	fit, err := b.fitting(list)
+	if err != nil {
+		return nil, err
+	}
+	p := &passage{Bench: b, session: session}
+	for _, samples := range [][]*exec.Sample{fit, b.Held} {
+		p.fitting = len(p.list)
+		for _, s := range samples {
+			t := &traveller{state: state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds)},
+				float: make([]*tensor.Tensor, b.Reference.NumValues())}
+			for _, v := range b.Reference.Inputs {
+				t.float[v] = s.Feeds[b.Reference.Value(v).Name]
+			}
+			t.quantized = slices.Clone(t.float)
+			p.list = append(p.list, t)
+		}
+	}
+	return p, nil
+}
+
+// minFit is how many samples a block is learnt on at least, where memory bounds them.
+const minFit = 16
+
+// fitting are the samples to fit on for which there is memory: each has what enters a block and what leaves it, in both lanes and before it
+// is quantized.
+func (b *Bench) fitting(list []*block) ([]*exec.Sample, error) {
+	var most int64 = 1
+	for _, k := range list {
+		var bytes int64
+		for _, v := range append(slices.Clone(k.inputs), k.exit) {
+			n := int64(4)
+			for _, d := range b.Reference.Value(v).Shape {
+				n *= max(d.N, 1)
+			}
+			bytes += n
+		}
+		most = max(most, 3*bytes)
+	}
+	room := int(b.memory()/most) - len(b.Held)
+	switch {
+	case room >= len(b.Fit):
+		return b.Fit, nil
+	case room < min(minFit, len(b.Fit)):
+		return nil, fmt.Errorf("%d samples to fit on and %d held out take %d MB where blocks meet: more than --mem allows", minFit, len(b.Held),
+			most*int64(minFit+len(b.Held))>>20)
+	}
+	b.say("block: fitted on %d of %d samples, for which there is memory", room, len(b.Fit))
+	return b.Fit[:room], nil
+}
+
+// pass tunes one block, if it can, and takes the samples behind it.
+func (p *passage) pass(ctx context.Context, k *block, l *Layer, bar float64) error {
+	if err := p.run(ctx, k, p.Graph, p.list, true); err != nil {
+		return err
+	}
+	if l.Why = p.refuses(k); l.Why == "" {
+		lesson, err := p.lesson(k)
+		if err != nil {
+			l.Why = "not tried: " + err.Error()
+		} else if err := p.judge(ctx, lesson, l, bar); err != nil {
+			return err
+		}
+	}
+	for _, t := range p.list {
+		for _, v := range k.inputs {
+			if p.Graph.Producer(v) != graph.NoNode {
+				t.float[v], t.quantized[v] = nil, nil
+			}
+		}
+		t.float[k.exit], t.quantized[k.exit] = t.yf, t.next
+	}
+	return nil
+}
+
+// judge learns a block and keeps it where that helps.
+func (p *passage) judge(ctx context.Context, lesson *lesson, l *Layer, bar float64) error {
+	k := lesson.k
+	first := p.held(k)
+	tuned, err := p.learn(ctx, lesson)
+	if err != nil {
+		return err
+	}
+	if err := p.run(ctx, k, tuned, p.list[p.fitting:], false); err != nil {
+		return err
+	}
+	e := change(first, p.held(k))
+	step := Step{By: "block", Trials: 1}
+	step.measured(e)
+	again := p.list[p.fitting:] // who has to go through the block as it is now
+	if step.Kept = p.keeps(e, bar); step.Kept {
+		again, p.Graph = p.list[:p.fitting], tuned
+		for _, one := range k.layers {
+			p.Frozen[one.node] = true
+		}
+	} else {
+		step.Why = "the error at the end of the block does not fall by more than its error bar"
+	}
+	l.Tried = append(l.Tried, step)
+	l.conclude(e)
+	return p.run(ctx, k, p.Graph, again, false)
+}
+
+// refuses says why a block is not tuned.
+func (p *passage) refuses(k *block) string {
+	switch {
+	case p.Work.over():
+		return "not tried: the budget is spent"
+	case len(k.layers) > maxBlock:
+		return fmt.Sprintf("not tried: %d operators with weights, at most %d are tuned together", len(k.layers), maxBlock)
+	case p.fitting == 0:
+		return "not tried: no samples to fit on"
+	}
+	return ""
+}
+
+// held are the moments at the exit of a block on the held-out samples.
+func (p *passage) held(k *block) []moment {
+	var list []moment
+	for _, t := range p.list[p.fitting:] {
+		m, err := t.moment(k.exit, t.yq, t.yf, 0)
+		if err != nil {
+			m = moment{}
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// run takes samples through a block in the quantized lane, with the constants of g, and in the float lane too where float says so.
+func (p *passage) run(ctx context.Context, k *block, g *graph.Graph, list []*traveller, float bool) error {
+	q, err := p.Simulate(g, p.Set, p.shared)
+	if err != nil {
+		return err
+	}
+	exit := p.Reference.Producer(k.exit)
+	p.forwards(float64(len(list)) / float64(max(len(p.list), 1)))
+	return each(ctx, p.session, p.Threads, len(list), func(r *exec.Runner, i int) error {
+		t := list[i]
+		if float {
+			t.yf = nil
+			h := &exec.Hooks{Wants: func(v graph.ValueID) bool { return v == k.exit }, Output: func(n *graph.Node, i int, y *tensor.Tensor) error {
+				if p.own(n) && n.Outputs[i] == k.exit {
+					t.yf = y.ToRowMajor()
+					if t.yf == y {
+						t.yf = y.Clone()
+					}
+				}
+				return nil
+			}}
+			if _, _, err := r.Resume(ctx, t.float, exit, h, func(id graph.NodeID) bool { return id == exit }); err != nil {
+				return err
+			}
+		}
+		h := *q.NewHooks(sim.View{Islands: true})
+		output, wants := h.Output, h.Wants
+		h.Wants = func(v graph.ValueID) bool { return v == k.exit || wants(v) }
+		h.Output = func(n *graph.Node, i int, y *tensor.Tensor) error {
+			here := p.own(n) && n.Outputs[i] == k.exit
+			if here {
+				t.yq = rowMajor(y, nil)
+			}
+			if wants(n.Outputs[i]) {
+				if err := output(n, i, y); err != nil {
+					return err
+				}
+			}
+			if here {
+				t.next = rowMajor(y, nil)
+			}
+			return nil
+		}
+		input := h.Input
+		h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
+			if wants(n.Inputs[i]) {
+				return input(n, i, x)
+			}
+			return x, nil
+		}
+		_, _, err := r.Resume(ctx, t.quantized, exit, &h, func(id graph.NodeID) bool { return id == exit })
+		return err
+	})
+}
+
+// learn is a graph with the weights of a block rounded as was learnt.
+func (p *passage) learn(ctx context.Context, l *lesson) (*graph.Graph, error) {
+	weights, err := l.learn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g := p.Graph.Clone()
+	for _, w := range weights {
+		at := l.k.layers[w.layer]
+		n := g.Node(at.node)
+		if g.SetConst(n.Inputs[graph.WeightInput], w.weight); w.bias == nil {
+			continue
+		}
+		v := n.Inputs[graph.BiasInput]
+		was := g.Const(v).F32()
+		delta := make([]float64, len(was))
+		for c, x := range w.bias.F32() {
+			delta[c] = float64(x) - float64(was[c])
+		}
+		limit(g, p.Set, at, delta)
+		next := g.Const(v).Clone()
+		for c, d := range delta {
+			next.F32()[c] = float32(float64(was[c]) + d)
+		}
+		g.SetConst(v, next)
+	}
+	return g, nil
+}

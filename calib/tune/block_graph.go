@@ -1,0 +1,254 @@
+package tune
+
+import (
+	"fmt"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/grad"
+	"qwb/graph/tensor"
+	"qwb/quantizer/tqc"
+)
+
+// The names of what a lesson's graph is fed beside the inputs of the block.
+const (
+	fedTarget = "block/target" // the exit in float
+	fedFactor = "block/factor" // twice the weight of the squared error in the loss
+	fedWeight = "block/weight" // and a number
+	fedBias   = "block/bias"   // and the number of the weight
+	fedMask   = "block/mask"   // and a number: bool, where quantization is not dropped
+)
+
+// lesson is a block made ready to be learnt: a graph that computes the squared error of a batch and its gradients.
+type lesson struct {
+	p       *passage
+	k       *block
+	session *exec.Session
+	batch   int
+	shapes  map[string][]int // of the inputs of the block and of the masks
+	masks   []string
+	weights []*soft
+	biases  []*shift // by weight; nil where there is none
+}
+
+// lessonBatch is how many samples a step of learning takes, if there are so many and they can be put together.
+const lessonBatch = 16
+
+// lesson makes the graph. Inputs keep the shapes of the first sample; others of other shapes are left out.
+func (p *passage) lesson(k *block) (*lesson, error) {
+	g, err := graph.Extract(p.Graph, k.inputs, []graph.ValueID{k.exit})
+	if err != nil {
+		return nil, err
+	}
+	first := p.list[0]
+	for i, v := range g.Inputs {
+		g.Value(v).Shape = graph.Static(first.float[k.inputs[i]].Shape...)
+	}
+	l := &lesson{p: p, k: k, batch: 1, shapes: map[string][]int{}}
+	if open, err := graph.OpenBatch(g); err == nil && open != g {
+		g, l.batch = open, min(lessonBatch, p.fitting)
+	}
+	for _, v := range g.Inputs {
+		s := slices.Clone(g.Value(v).Shape)
+		if l.batch > 1 {
+			s[0] = graph.Static(l.batch)[0]
+		}
+		g.Value(v).Shape = s
+		l.shapes[g.Value(v).Name], _ = s.Ints()
+	}
+	if errs := graph.InferShapes(g); len(errs) > 0 {
+		return nil, errs[0]
+	}
+	w := &lessonWriter{lesson: l, g: g}
+	w.quantize()
+	w.loss()
+	if w.err != nil {
+		return nil, w.err
+	}
+	l.session, err = exec.New(g, exec.Options{Threads: p.Threads})
+	return l, err
+}
+
+// lessonWriter puts quantization and gradients into the graph of a block.
+type lessonWriter struct {
+	*lesson
+	g     *graph.Graph
+	asked []graph.ValueID // of what gradients are wanted
+	err   error
+}
+
+func (w *lessonWriter) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// op adds an operator.
+func (w *lessonWriter) op(op string, d tensor.DType, shape graph.Shape, in ...graph.ValueID) graph.ValueID {
+	v, err := w.g.AddValue(graph.Value{Name: w.g.FreshName("block/" + op), DType: d, Shape: shape})
+	if err == nil {
+		_, err = w.g.AddNode(graph.Node{Name: w.g.FreshName("block/" + op + "/node"), Op: op, Inputs: in, Outputs: []graph.ValueID{v}})
+	}
+	if err != nil {
+		w.fail(err)
+	}
+	return v
+}
+
+func (w *lessonWriter) scalar(x float32) graph.ValueID {
+	return w.g.AddConst(w.g.FreshName("block/const"), tensor.FromF32([]float32{x}))
+}
+
+// fed adds an input.
+func (w *lessonWriter) fed(name string, d tensor.DType, shape graph.Shape) graph.ValueID {
+	v, err := w.g.AddValue(graph.Value{Name: name, DType: d, Shape: shape})
+	if err != nil {
+		w.fail(err)
+	}
+	w.g.Inputs = append(w.g.Inputs, v)
+	return v
+}
+
+// quantize does in the graph what the simulation does to each operator's constants and activations; weights and biases that are learnt are
+// fed.
+func (w *lessonWriter) quantize() {
+	b := w.p.Bench
+	for _, id := range w.g.Nodes() {
+		own, ok := b.Graph.LookupNode(w.g.Node(id).Name)
+		if !ok {
+			continue
+		}
+		for i, v := range slices.Clone(w.g.Node(id).Inputs) {
+			s := b.Set.Input(own, i)
+			if v == graph.NoValue || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || w.g.Node(id).Inputs[i] != v {
+				continue // or a bias that is learnt
+			}
+			if c := w.g.Const(v); c != nil {
+				w.constant(id, own, i, s, c)
+				continue
+			}
+			if w.made(v) != b.Set.Root(s) {
+				w.g.SetInput(id, i, w.activation(v, s))
+			}
+		}
+	}
+	for _, id := range w.g.Nodes() { // behind, so that each is found as it was
+		own, ok := b.Graph.LookupNode(w.g.Node(id).Name)
+		if !ok {
+			continue
+		}
+		for i, v := range w.g.Node(id).Outputs {
+			s := b.Set.Output(own, i)
+			if v == graph.NoValue || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || len(w.g.Uses(v)) == 0 {
+				continue
+			}
+			uses := slices.Clone(w.g.Uses(v))
+			y := w.activation(v, s)
+			for _, u := range uses {
+				w.g.SetInput(u.Node, u.Index, y)
+			}
+		}
+	}
+}
+
+// made is the root of the scale on which a value is computed within the block, NoSlot where it is not quantized there.
+func (w *lessonWriter) made(v graph.ValueID) tqc.SlotID {
+	p := w.g.Producer(v)
+	if p == graph.NoNode {
+		return tqc.NoSlot
+	}
+	set := w.p.Set
+	own, ok := w.p.Graph.LookupNode(w.g.Node(p).Name)
+	if !ok {
+		return tqc.NoSlot
+	}
+	s := set.Output(own, slices.Index(w.g.Node(p).Outputs, v))
+	if s == tqc.NoSlot || !set.Slot(s).State().Quantizes() {
+		return tqc.NoSlot
+	}
+	return set.Root(s)
+}
+
+// constant quantizes a constant, or makes a weight that is learnt an input.
+func (w *lessonWriter) constant(id, own graph.NodeID, i int, s tqc.SlotID, c *tensor.Tensor) {
+	for at, l := range w.k.layers {
+		if l.node == own && i == graph.WeightInput {
+			soft, err := newSoft(w.p.Reference.Const(w.p.Reference.Node(own).Inputs[i]), c, w.p.Set, s)
+			if err != nil {
+				w.fail(err)
+				return
+			}
+			soft.layer = at
+			w.learnt(id, i, fmt.Sprint(fedWeight, len(w.weights)))
+			var bias *shift
+			if l.channels > 0 {
+				bias = w.bias(own, soft)
+				w.learnt(id, graph.BiasInput, fmt.Sprint(fedBias, len(w.weights)))
+			}
+			w.weights, w.biases = append(w.weights, soft), append(w.biases, bias)
+			return
+		}
+	}
+	q, err := quantized(w.p.Set, s, c)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	w.g.OwnConst(id, i, q)
+}
+
+// learnt feeds input i of a node.
+func (w *lessonWriter) learnt(id graph.NodeID, i int, name string) {
+	v := w.fed(name, tensor.Float32, graph.Static(w.g.Const(w.g.Node(id).Inputs[i]).Shape...))
+	w.g.SetInput(id, i, v)
+	w.asked = append(w.asked, v)
+}
+
+// activation quantizes a tensor where a mask says so.
+func (w *lessonWriter) activation(v graph.ValueID, s tqc.SlotID) graph.ValueID {
+	set := w.p.Set
+	c := &set.Slot(s).Config
+	if !c.Integer() || !c.Policy.Has(tqc.PerTensor) || !set.Params(s).Ready() {
+		w.fail(fmt.Errorf("%s is quantized otherwise than by one scale that is known", w.g.Value(v).Name))
+		return v
+	}
+	grid := set.Grid(s, 0)
+	shape := w.g.Value(v).Shape
+	of := func(op string, in ...graph.ValueID) graph.ValueID { return w.op(op, tensor.Float32, shape, in...) }
+	scale := w.scalar(grid.Scale)
+	low, high := w.scalar(float32(grid.QMin-grid.ZeroPoint)), w.scalar(float32(grid.QMax-grid.ZeroPoint))
+	q := of("Mul", of("Clip", of("Round", of("Div", v, scale)), low, high), scale)
+	name := fmt.Sprint(fedMask, len(w.masks))
+	w.masks = append(w.masks, name)
+	w.shapes[name], _ = shape.Ints()
+	return of("Where", w.fed(name, tensor.Bool, shape), q, v)
+}
+
+// loss makes the outputs: the squared error over the batch, and the gradients of the weights.
+func (w *lessonWriter) loss() {
+	if w.err != nil {
+		return
+	}
+	y := w.g.Outputs[0]
+	shape := w.g.Value(y).Shape
+	size, ok := shape.Ints()
+	if !ok || len(w.weights) != len(w.k.layers) {
+		w.fail(fmt.Errorf("the exit is %s, and %d of %d weights can be learnt", shape, len(w.weights), len(w.k.layers)))
+		return
+	}
+	w.shapes[fedTarget] = size
+	diff := w.op("Sub", tensor.Float32, shape, y, w.fed(fedTarget, tensor.Float32, shape))
+	seed := w.op("Mul", tensor.Float32, shape, diff, w.fed(fedFactor, tensor.Float32, graph.Static()))
+	w.g.Outputs[0] = w.op("ReduceSumSquare", tensor.Float32, nil, diff)
+	gradients, err := grad.Add(w.g, map[graph.ValueID]graph.ValueID{y: seed}, w.asked)
+	if err != nil {
+		w.fail(err)
+		return
+	}
+	if slices.Contains(gradients, graph.NoValue) {
+		w.fail(fmt.Errorf("the exit does not depend on all weights"))
+		return
+	}
+	w.g.Outputs = append(w.g.Outputs, gradients...)
+}

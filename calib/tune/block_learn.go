@@ -1,0 +1,384 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
+	"qwb/kernels/elementary"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// How rounding is learnt. The schedule is AdaRound's: a fifth of the steps without regularization, then an exponent that falls from 20 to 2
+// drives every weight to one side. The loss is the squared error of the block as a share of what rounding to nearest leaves, and the
+// regularization is a mean over the weights: both are about 1, whatever the network, so that one weight serves all.
+const (
+	DefaultSteps  = 1000
+	learningRate  = 0.05 // of the variables of rounding, by Adam
+	biasRate      = 0.01 // of biases, in their units; it falls to 0
+	warmUp        = 0.2
+	firstExponent = 20
+	lastExponent  = 2
+	regularWeight = 60
+	settling      = 0.15 // the share of steps at the end in which weights are rounded and biases go on
+	dropped       = 0.5  // the share of elements of activations that are not quantized in a step
+	stretchHigh   = 1.1  // the rectified sigmoid, Louizos et al. 2018: a sigmoid from -0.1 to 1.1 that is cut to [0, 1]
+	stretchLow    = -0.1
+	adamFirst     = 0.9
+	adamSecond    = 0.999
+	adamLeast     = 1e-8
+)
+
+// soft is a weight between two neighbours of its grid: (lower + h(v)) * scale, h being the rectified sigmoid.
+type soft struct {
+	layer        int // of the block
+	shape        []int
+	lower, scale []float32 // lower in steps from zero; it and its upper neighbour are on the grid
+	v            []float32
+	adam
+}
+
+// newSoft begins where the weight is, or at the end of the grid that is nearest. Where now, a weight that was tuned, is on another step
+// than the nearest it begins half way to that, so that rounded it is what it was.
+func newSoft(w, now *tensor.Tensor, set *tqc.Set, slot tqc.SlotID) (*soft, error) {
+	w, now = w.ToRowMajor(), now.ToRowMajor()
+	parts, err := tqc.PartsOf(w, &set.Slot(slot).Config)
+	if err != nil {
+		return nil, err
+	}
+	n := w.Len()
+	s := &soft{shape: w.Shape, lower: make([]float32, n), scale: make([]float32, n), v: make([]float32, n), adam: newAdam(n)}
+	tuned := !slices.Equal(w.F32(), now.F32())
+	for i, x := range w.F32() {
+		grid := set.Grid(slot, parts.Of(i))
+		at := float64(x) / float64(grid.Scale)
+		low, high := float64(grid.QMin-grid.ZeroPoint), float64(grid.QMax-grid.ZeroPoint)
+		lower := min(max(qmath.Down.Round(at), low), high-1)
+		code := lower
+		if tuned {
+			if code = float64(grid.Quantize(now.F32()[i]) - grid.ZeroPoint); code != lower && code != lower+1 {
+				lower = min(max(min(code, qmath.Down.Round(at)), code-1), high-1)
+			}
+		}
+		rest := min(max(at-lower, 0.01), 0.99)
+		if tuned {
+			rest = min(max((rest+code-lower)/2, 0.01), 0.99)
+		}
+		s.lower[i], s.scale[i] = float32(lower), grid.Scale
+		s.v[i] = float32(-math.Log((stretchHigh-stretchLow)/(rest-stretchLow) - 1))
+	}
+	return s, nil
+}
+
+// adam moves numbers against their gradients (Kingma and Ba 2015, algorithm 1).
+type adam struct{ first, second []float32 }
+
+func newAdam(n int) adam { return adam{make([]float32, n), make([]float32, n)} }
+
+// move is what is taken off number i in step n, counted from 1, as a share of the learning rate.
+func (a *adam) move(i, n int, g float64) float64 {
+	a.first[i] = float32(adamFirst*float64(a.first[i]) + (1-adamFirst)*g)
+	a.second[i] = float32(adamSecond*float64(a.second[i]) + (1-adamSecond)*g*g)
+	one, two := 1-elementary.Pow(adamFirst, float64(n)), 1-elementary.Pow(adamSecond, float64(n))
+	return float64(a.first[i]) / one / (math.Sqrt(float64(a.second[i])/two) + adamLeast)
+}
+
+// shift is a bias that is learnt: unit is what is much for a channel.
+type shift struct {
+	shape       []int
+	value, unit []float32
+	adam
+}
+
+// bias begins with the bias as it is. A channel's unit is what errors of half a step in its weights would come to, if signs are as chance
+// has them and what is read is as large as its range.
+func (w *lessonWriter) bias(own graph.NodeID, s *soft) *shift {
+	n := w.p.Graph.Node(own)
+	t := w.p.Graph.Const(n.Inputs[graph.BiasInput])
+	b := &shift{shape: t.Shape, value: slices.Clone(t.F32()), unit: make([]float32, t.Len()), adam: newAdam(t.Len())}
+	reach := float32(1)
+	if x := w.p.Set.Input(own, graph.DataInput); x != tqc.NoSlot && w.p.Set.Params(x).Ready() {
+		grid := w.p.Set.Grid(x, 0)
+		reach = grid.Scale * float32(grid.QMax-grid.QMin)
+	}
+	m, _ := graph.LinearOf(n, graph.WeightInput, s.shape)
+	per := max(len(s.scale)/len(b.unit), 1)
+	m.Each(func(lo, hi, o, _ int) {
+		for i := lo; i < hi; i++ {
+			b.unit[o] = max(b.unit[o], s.scale[i])
+		}
+	})
+	for c := range b.unit {
+		b.unit[c] *= reach * float32(math.Sqrt(float64(per))) / 4
+	}
+	return b
+}
+
+// rectified is h and its derivative.
+func rectified(v float32) (h, slope float64) {
+	s := 1 / (1 + elementary.Exp(-float64(v)))
+	h = s*(stretchHigh-stretchLow) + stretchLow
+	if h <= 0 || h >= 1 {
+		return min(max(h, 0), 1), 0
+	}
+	return h, s * (1 - s) * (stretchHigh - stretchLow)
+}
+
+// weight writes the weight, soft or rounded.
+func (s *soft) weight(dst []float32, hard bool) {
+	for i, v := range s.v {
+		h := float32(0)
+		switch {
+		case !hard:
+			x, _ := rectified(v)
+			h = float32(x)
+		case v >= 0:
+			h = 1
+		}
+		dst[i] = (s.lower[i] + h) * s.scale[i]
+	}
+}
+
+// step moves the variables against the gradient of the weight, and of the regularization: weight * mean of 1 - |2h - 1|^exponent.
+func (s *soft) step(gradient []float32, n int, weight, exponent float64) {
+	for i, v := range s.v {
+		h, slope := rectified(v)
+		g := float64(gradient[i]) * float64(s.scale[i]) * slope
+		if weight > 0 && slope != 0 {
+			d := 2*h - 1
+			g -= weight * 2 * exponent * math.Copysign(elementary.Pow(math.Abs(d), exponent-1), d) * slope
+		}
+		s.v[i] -= float32(learningRate * s.move(i, n, g))
+	}
+}
+
+// learnt is what a block has of one operator.
+type learnt struct {
+	layer        int
+	weight, bias *tensor.Tensor // bias is nil where there is none
+}
+
+// learn returns the rounded weights with their biases: the best, on samples that fit, of what was rounded at several times of the schedule.
+func (l *lesson) learn(ctx context.Context) ([]learnt, error) {
+	samples := l.alike()
+	if len(samples) == 0 {
+		return nil, fmt.Errorf("no samples")
+	}
+	l.batch = min(l.batch, len(samples))
+	random := rand.New(rand.NewPCG(uint64(len(l.weights)), uint64(l.k.exit)))
+	r := l.session.NewRunner()
+	feeds := l.feeds()
+	hard := func() (float64, error) { return l.measure(ctx, r, feeds, samples) }
+	best, err := hard()
+	if err != nil {
+		return nil, err
+	}
+	unit := best / float64(len(samples)) // the squared error of a sample
+	kept := l.rounded()
+	if unit == 0 {
+		return kept, nil
+	}
+	count := 0
+	for _, s := range l.weights {
+		count += len(s.v)
+	}
+	feeds[fedFactor].F32()[0] = float32(2 / (unit * float64(l.batch)))
+	steps := l.steps()
+	soft := int(float64(steps) * (1 - settling))
+	for n := 1; n <= steps; n++ {
+		l.draw(random, feeds, samples)
+		l.feed(feeds, n > soft)
+		out, err := r.Run(ctx, feeds, nil)
+		if err != nil {
+			return nil, err
+		}
+		at := float64(n) / float64(soft)
+		if l.step(out[1:], n, at, count); n == steps || n > soft/2 && n%max(steps/10, 1) == 0 {
+			e, err := hard()
+			if err != nil {
+				return nil, err
+			}
+			if e < best {
+				best, kept = e, l.rounded()
+			}
+		}
+	}
+	l.p.Spend(float64(3*steps*l.batch) * l.macs())
+	return kept, nil
+}
+
+// step moves weights and biases in step n, at being how much of the schedule of the weights is done. Behind it they are rounded, and biases
+// make up for what that changes.
+func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) {
+	weight, exponent := 0.0, 0.0
+	rate := biasRate * max(1-at, 0)
+	if regular := (at - warmUp) / (1 - warmUp); regular > 0 {
+		weight, exponent = regularWeight/float64(count), lastExponent+(firstExponent-lastExponent)*max(1-regular, 0)
+	}
+	if at > 1 {
+		rate = biasRate * (1 - (at-1)/(1/(1-settling)-1))
+	}
+	for i, s := range l.weights {
+		if at <= 1 {
+			s.step(gradients[0].F32(), n, weight, exponent)
+		}
+		gradients = gradients[1:]
+		if b := l.biases[i]; b != nil {
+			for c, g := range gradients[0].F32() {
+				b.value[c] -= b.unit[c] * float32(rate*b.move(c, n, float64(g)))
+			}
+			gradients = gradients[1:]
+		}
+	}
+}
+
+// steps is how many steps the block takes.
+func (l *lesson) steps() int {
+	if l.p.BlockSteps > 0 {
+		return l.p.BlockSteps
+	}
+	return DefaultSteps
+}
+
+// macs are the multiplications of the block's operators on one sample.
+func (l *lesson) macs() (sum float64) {
+	for _, one := range l.k.layers {
+		n, _ := l.p.Reference.MACsAtLeast(one.node)
+		sum += float64(n)
+	}
+	return sum
+}
+
+// alike are the samples that fit whose inputs have the shapes of the first one.
+func (l *lesson) alike() []*traveller {
+	var list []*traveller
+	first := l.p.list[0]
+	for _, t := range l.p.list[:l.p.fitting] {
+		same := slices.Equal(t.yf.Shape, first.yf.Shape)
+		for _, v := range l.k.inputs {
+			same = same && slices.Equal(t.float[v].Shape, first.float[v].Shape)
+		}
+		if same {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// feeds has room for all that is fed.
+func (l *lesson) feeds() map[string]*tensor.Tensor {
+	feeds := map[string]*tensor.Tensor{fedFactor: tensor.New(tensor.Float32)}
+	for name, shape := range l.shapes {
+		d := tensor.Float32
+		if slices.Contains(l.masks, name) {
+			d = tensor.Bool
+		}
+		feeds[name] = tensor.New(d, shape...)
+	}
+	for i, s := range l.weights {
+		feeds[fmt.Sprint(fedWeight, i)] = tensor.New(tensor.Float32, s.shape...)
+		if b := l.biases[i]; b != nil {
+			feeds[fmt.Sprint(fedBias, i)] = tensor.FromF32(b.value, b.shape...)
+		}
+	}
+	return feeds
+}
+
+// feed writes the weights; biases are fed as they are.
+func (l *lesson) feed(feeds map[string]*tensor.Tensor, hard bool) {
+	for i, s := range l.weights {
+		s.weight(feeds[fmt.Sprint(fedWeight, i)].F32(), hard)
+	}
+}
+
+// rounded are the weights as they would be kept now.
+func (l *lesson) rounded() []learnt {
+	var list []learnt
+	for i, s := range l.weights {
+		w := tensor.New(tensor.Float32, s.shape...)
+		s.weight(w.F32(), true)
+		one := learnt{layer: s.layer, weight: w}
+		if b := l.biases[i]; b != nil {
+			one.bias = tensor.FromF32(slices.Clone(b.value), b.shape...)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// draw chooses the samples of a step, of which elements the block reads the quantized value, and which activations are quantized.
+func (l *lesson) draw(random *rand.Rand, feeds map[string]*tensor.Tensor, samples []*traveller) {
+	list := random.Perm(len(samples))[:l.batch]
+	for at, i := range list {
+		l.put(feeds, samples[i], at, random)
+	}
+	for _, name := range l.masks {
+		mask := feeds[name].Data.([]bool)
+		for i := 0; i < len(mask); i += 64 {
+			bits := random.Uint64()
+			for k := i; k < min(i+64, len(mask)); k++ {
+				mask[k] = bits>>(k-i)&1 == 1
+			}
+		}
+	}
+}
+
+// put copies a sample to a place of the batch: what the block reads in the quantized lane, or, where random is not nil, of each element
+// that or the float one.
+func (l *lesson) put(feeds map[string]*tensor.Tensor, t *traveller, at int, random *rand.Rand) {
+	for _, v := range l.k.inputs {
+		dst := feeds[l.p.Graph.Value(v).Name]
+		q, f := t.quantized[v], t.float[v]
+		if dst.DType != tensor.Float32 || q.DType != tensor.Float32 {
+			feeds[l.p.Graph.Value(v).Name] = q
+			continue
+		}
+		n := q.Len()
+		to := dst.F32()[at*n : (at+1)*n]
+		copy(to, q.ToRowMajor().F32())
+		if random == nil || q == f {
+			continue
+		}
+		x := f.ToRowMajor().F32()
+		for i := 0; i < n; i += 64 {
+			bits := random.Uint64()
+			for k := i; k < min(i+64, n); k++ {
+				if bits>>(k-i)&1 == 1 {
+					to[k] = x[k]
+				}
+			}
+		}
+	}
+	n := t.yf.Len()
+	copy(feeds[fedTarget].F32()[at*n:(at+1)*n], t.yf.F32())
+}
+
+// measure is the squared error of the block with rounded weights and all activations quantized, over the samples; a last batch that is not
+// full is left out.
+func (l *lesson) measure(ctx context.Context, r *exec.Runner, feeds map[string]*tensor.Tensor, samples []*traveller) (float64, error) {
+	for _, name := range l.masks {
+		mask := feeds[name].Data.([]bool)
+		for i := range mask {
+			mask[i] = true
+		}
+	}
+	l.feed(feeds, true)
+	sum, n := 0.0, 0
+	for from := 0; from+l.batch <= len(samples); from += l.batch {
+		for at, t := range samples[from : from+l.batch] {
+			l.put(feeds, t, at, nil)
+		}
+		out, err := r.Run(ctx, feeds, nil)
+		if err != nil {
+			return 0, err
+		}
+		sum, n = sum+float64(out[0].F32()[0]), n+l.batch
+	}
+	return sum * float64(len(samples)) / float64(n), nil
+}
