@@ -101,6 +101,13 @@ func TestTrialsAreBounded(t *testing.T) {
 	require.Equal(t, 1, untried, "of two")
 	const note = "advice: each of [0-9]+ commands is run on a copy of the plan and measured on [0-9]+ samples; at most 1 trials"
 	require.Regexp(t, note, said.notes)
+
+	o.Trials, o.Causes = 0, []string{r.Advice[1].Cause}
+	r, _, err = p.Analyze(t.Context(), o)
+	require.NoError(t, err)
+	for _, x := range r.Advice {
+		require.Equal(t, x.Cause == o.Causes[0], x.Trial != nil, x.Cause)
+	}
 }
 
 // Where an operator loses a part of the outputs beside others that are far larger, its bits are what is advised, whatever clipping makes of

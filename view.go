@@ -217,6 +217,8 @@ func verdict(j *open.Job, v *reports.View, r *analysis.Report) *reports.Verdict 
 			Budget                    *float64
 			Claimed                   *bool
 			Search                    *reports.Search
+			Shift                     int `json:"label_shift"`
+			ShiftRight                int `json:"label_shift_right"`
 		}
 		if json.Unmarshal(o.Figures, &f) != nil {
 			continue
@@ -232,6 +234,7 @@ func verdict(j *open.Job, v *reports.View, r *analysis.Report) *reports.Verdict 
 				out.Metric, out.Percent, out.Quantized = "top-1", true, ratio(f.Top1, f.N)
 				out.Float = ratio(f.FloatTop1, f.N)
 			}
+			out.Shift, out.ShiftRight = f.Shift, f.ShiftRight
 		case o.Command == "dispatch" && f.Budget != nil:
 			out.Budget = &reports.Budget{Metric: search.MetricTitle(f.Metric), Limit: *f.Budget, Value: f.HeldOut, Error: f.HeldOutError,
 				Met: f.Claimed}

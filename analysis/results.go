@@ -181,6 +181,7 @@ type Report struct {
 	// PlanSHA256 identifies the plan by its inputs, decisions and numbers, Data what the samples were chosen from and how.
 	PlanSHA256 string `json:"-"`
 	Data       string `json:"-"`
+	Cost       *Cost  `json:"-"` // of the plan; nil where nobody added it up
 }
 
 // OutputError is the error of the fully quantized graph at one graph output.

@@ -43,7 +43,10 @@ type Verdict struct {
 	Flips     *int     `json:"flips"`      // predictions that changed
 	Scored    int      `json:"scored"`     // samples of the metric
 	Profile   string   `json:"profile"`    // of the integers, where they were run
-	Budget    *Budget  `json:"budget"`
+	// Shift is by how much another label offset is larger that makes ShiftRight of the answers correct, many more than now; 0: there is none.
+	Shift      int     `json:"shift,omitempty"`
+	ShiftRight int     `json:"shift_right,omitempty"`
+	Budget     *Budget `json:"budget"`
 	*analysis.NSR
 	Centred bool `json:"centred"` // the NSR is of class scores without their mean
 	// Mismatches says that no output is float: the NSR is the share of the elements that differ, and there is no Level.

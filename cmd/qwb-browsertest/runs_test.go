@@ -29,9 +29,9 @@ func TestASweepLeavesThePlan(t *testing.T) {
 	p.until(`/Its plan is glyphs.sweep.plan.json/.test(text())`)
 	stays()
 	p.click("button", "Use this plan")
-	p.until(`/glyphs.sweep.plan.json for trt_int8/.test(document.querySelector("header.top").innerText)`)
+	p.until(`/trt_int8: glyphs.sweep.plan.json/.test(document.querySelector("header.top").innerText)`)
 	p.click("button", "Back to glyphs.plan.json")
-	p.until(`/glyphs.plan.json for trt_int8/.test(document.querySelector("header.top").innerText) && all("button", "↶ Undo").some((b) => ` +
+	p.until(`/trt_int8: glyphs.plan.json/.test(document.querySelector("header.top").innerText) && all("button", "↶ Undo").some((b) => ` +
 		`!b.disabled)`)
 	stays()
 

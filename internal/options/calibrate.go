@@ -40,8 +40,8 @@ func (o *Calibrate) Table(c *qwb.Catalog) Table {
 				Help: "`FILE` with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME " +
 					"(" + words(presets()) + "), nncf:FILE, ort:FILE, trt:FILE, modelopt:FILE or quark:FILE; may be given several times"},
 			{Name: "from", At: &o.From, Job: true, Files: true,
-				Help: "another plan `PLAN` of the model, which stays as it is: the new one, named by -o, begins with its decisions and, without " +
-					"--data, its statistics"},
+				Help: "another plan `PLAN` of the model, which stays as it is: the new one, named by -o, begins with its decisions and its " +
+					"preprocessing and, without --data, with its statistics"},
 			{Name: "mask", At: &o.Data.Mask, Default: qwb.MaskAuto, For: Networks, Job: true, Values: fixed(),
 				Help: "`NAME` of the input that marks padding: positions that it masks are in no range and no error; " + qwb.MaskAuto +
 					": the one in front of a Softmax, if there is one; " + qwb.MaskNone + ": every position counts"},

@@ -30,6 +30,8 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 				Help: "with --statistical: also the ranges that other tools would choose by their defaults (docs/peers.md)"},
 			{Name: "try", See: "advice.md", At: &o.Try, For: Networks, Job: true,
 				Help: "with --layerwise: try each command that is advised, without changing the plan, and print what it does"},
+			{Name: "cause", See: "advice.md", At: (*Commas)(&o.Causes), For: Networks, Job: true,
+				Help: "with --try: only commands that are advised for these causes, for example weight-mean-shift"},
 			{Name: "all", At: &o.All, Help: "print all rows of all tables (default: the ten most important)"},
 			{Name: "html", See: "reports.md", At: &o.HTML, Help: "write the report as one HTML file"},
 			{Name: "png", See: "reports.md", At: &o.PNG, For: Networks, Help: "write plots to this folder"},

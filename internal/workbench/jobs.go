@@ -30,6 +30,8 @@ type Job struct {
 	Warnings []tqc.Warning `json:"warnings"`
 	Error    *qwb.Fault    `json:"error"`              // nil unless it failed, or did not hold what was asked for
 	Revision string        `json:"revision,omitempty"` // of the plan that the result is about: afterwards, where the job may have changed it
+	// Of is what the plan was then, by inputs, decisions and numbers: its verification is no part of it. Empty without a plan.
+	Of string `json:"of,omitempty"`
 }
 
 // States of a job.

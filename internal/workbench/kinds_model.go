@@ -2,6 +2,7 @@ package workbench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -63,6 +64,9 @@ func (o *calibrateJob) target(b *Bench, p *qwb.Project) string {
 	}
 	d, other := &o.Data, o.Platform != "" && o.Platform != was.Platform
 	same := d.Preprocess == "" && d.Seed == 0 && (d.Samples == 0 || d.Samples == was.Samples) && slices.Equal(d.Paths, dataOf(p.Plan, was))
+	if _, err := fs.Stat(b.store(), cmp.Or(p.Stats, qwb.StatsPath(p.Plan))); same && err == nil {
+		d.Paths = nil // the statistics are of these samples
+	}
 	if !other && (len(d.Paths) == 0 || same) { // its history goes on
 		return p.Plan
 	}

@@ -73,6 +73,7 @@ type formatInfo struct {
 // State is what is open and what there is to choose from.
 type State struct {
 	Revision string `json:"revision"`
+	Of       string `json:"of"` // what the plan is, as a Job has it
 	Model    string `json:"model"`
 	Plan     string `json:"plan"`
 	Exists   bool   `json:"exists"`   // the plan does
@@ -91,6 +92,7 @@ type State struct {
 	Targets        []named      `json:"targets"`
 	Observers      []named      `json:"observers"`
 	Formats        []formatInfo `json:"formats"`
+	Format         string       `json:"format"` // that the target of the plan is usually written in; empty: it is not known
 	Methods        []named      `json:"methods"`
 	Metrics        []named      `json:"metrics"`
 	Profiles       []named      `json:"profiles"` // of integer arithmetic
@@ -119,9 +121,13 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	b.mu.Unlock()
 	if read, err := b.readPlan(p.Plan); err == nil {
 		s.Exists, s.Platform, s.Samples, s.Undo, s.Redo = true, read.Platform, read.Samples, max(len(read.Steps)-1, 0), len(read.Redo)
+		s.Of, _ = read.Hash() // a plan that has none is of no job
 		s.Calibration, s.Verification = dataOf(p.Plan, read), read.Verification
 		s.Outside = b.outside(p.Model, read, s.Calibration)
 		s.OutsideCommand = b.letting(p.Plan, s.Outside)
+		if f, err := export.ForPlatform(p.Catalog.Formats, read.Platform, ""); err == nil {
+			s.Format = f.Name
+		}
 	}
 	for _, t := range p.Catalog.ListTargets() {
 		if !t.Foreign {

@@ -99,13 +99,14 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	q.tell(t, true)
 	var result json.RawMessage
 	revision, err := q.due(t)
+	of, _ := b.planState(b.project().Plan) // empty without a plan
 	if err == nil {
 		p := b.project()
 		p.Events = &heard{q, t}
 		result, err = t.ending(ctx, func() (json.RawMessage, error) { return t.did(pausing{ctx, b}, b, p) })
 	}
 	q.mu.Lock()
-	t.result, t.failed, t.State, t.What, t.ETA, t.Revision = result, err, Done, "", nil, revision
+	t.result, t.failed, t.State, t.What, t.ETA, t.Revision, t.Of = result, err, Done, "", nil, revision, of
 	q.forget(t)
 	t.Seconds = q.bench.since(t.began)
 	if err != nil {
@@ -122,8 +123,9 @@ func (q *queue) run(ctx context.Context, t *piece) {
 	q.mu.Unlock()
 	if t.kind.Changes {
 		revision := b.Revision()
+		of, _ := b.planState(b.project().Plan)
 		q.mu.Lock()
-		t.Revision = revision
+		t.Revision, t.Of = revision, of
 		for _, o := range q.list {
 			if o.after == t && t.State == Done {
 				o.plan, o.after = revision, nil

@@ -68,7 +68,14 @@ export async function startApp(client, host) {
     state: null,
     view: null,
     rows: [],
+    loss: null,
     report: null,
+
+    // judged notes what a text showed of a checkpoint.
+    judged(r) {
+      app.loss = r;
+      stand();
+    },
 
     // say shows a message; bad: that something did not work. A good one goes by itself. unsay takes it away, if it is still there.
     say: (text, bad = false) => line.say(text, bad),
@@ -78,7 +85,7 @@ export async function startApp(client, host) {
     running: (kind) => bar.runs(kind),
 
     // exported says whether the plan as it is was written for its engine, as far as this page knows.
-    exported: () => bar.exported(app.state && app.state.revision),
+    exported: () => bar.exported(app.state && app.state.of),
 
     // command notes the command line that does what was just done.
     command(line) {
@@ -90,6 +97,7 @@ export async function startApp(client, host) {
     async run(kind, options = {}) {
       const { job } = await guarded("start", { kind, options, after: bar.writer() });
       bar.update(job);
+      stand(); // events of the job may come later than this answer
       const last = ended.get(job.id) || await new Promise((resolve) => waiting.set(job.id, [...(waiting.get(job.id) || []), resolve]));
       await app.reload.running(); // a short job may be over before its start was answered: the page is to show it first
       const { result } = await client.call("result", { job: job.id });
@@ -199,6 +207,7 @@ export async function startApp(client, host) {
         fault = problem;
       }),
     ]);
+    if (app.state && app.state.model !== state.model) app.loss = null;
     app.state = state;
     follow(state.model);
     app.view = view || null;

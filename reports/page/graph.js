@@ -32,8 +32,8 @@ export function drawGraph(host, options) {
   // The page.
   const ids = { colour: unique("colour"), search: unique("search"), help: unique("help") };
   const select = el("select", { id: ids.colour, onchange: () => setColouring(select.value) });
-  const input = el("input", { id: ids.search, type: "search", placeholder: "find: name, type:Conv, /regex/", size: 18, autocomplete: "off",
-    spellcheck: "false" });
+  const input = el("input", { id: ids.search, type: "search", placeholder: "find operators", size: 18,
+    title: "A name, type:Conv, or /regular expression/", autocomplete: "off", spellcheck: "false" });
   const hits = el("span", { class: "graph-hits", "aria-live": "polite" });
   const button = (text, label, f) => el("button", { type: "button", "aria-label": label, title: label, onclick: f }, text);
   const canvas = el("canvas", { class: "graph-canvas", tabindex: "0", role: "application", "aria-roledescription": "network graph",

@@ -81,12 +81,13 @@ function pictureOn(t, side) {
 export function boxesOn(t, boxes, name, label) {
   const canvas = pictureOn(t, 224), pen = canvas.getContext("2d"), share = boxes.every((b) => b.box.every((v) => Math.abs(v) <= 2));
   const [h, w] = share || !t ? [1, 1] : t.of;
+  const named = boxes.filter((b) => b.score >= 0.5).length <= 8; // the words of more lie over each other
   for (const b of boxes.slice(0, 30).reverse()) {
     const [x1, y1, x2, y2] = b.box, x = x1 / w * canvas.width, y = y1 / h * canvas.height;
     pen.strokeStyle = pen.fillStyle = hueOf(b.class);
     pen.lineWidth = b.score >= 0.5 ? 3 : 1;
     pen.strokeRect(x, y, (x2 - x1) / w * canvas.width, (y2 - y1) / h * canvas.height);
-    if (b.score >= 0.5) pen.fillText(`${name(b.class)} ${percent(b.score)}`, x + 3, Math.max(10, y - 3));
+    if (named && b.score >= 0.5) pen.fillText(`${name(b.class)} ${percent(b.score)}`, x + 3, Math.max(10, y - 3));
   }
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", `${label}: ${plural(boxes.length, "box", "boxes")}`);

@@ -12,7 +12,7 @@ export const active = (state) => state.at === "asked" || state.at === "waiting" 
 /**
  * next is the state after something happened. ask: it was started here. job: a job was heard of. result: what was started has a result,
  * which is drawn now. found: the result of an earlier one is drawn. fault: what was started here has failed; drawn: with a result.
- * plan: this revision is open.
+ * plan: this one is open, by what it is made of.
  * @param {JobState} state @param {JobEvent} event @returns {JobState}
  */
 export function next(state, event) {
@@ -29,7 +29,7 @@ export function next(state, event) {
       return { ...state, at: event.problem.kind === "canceled" ? "stopped" : "refused", mine: false, problem: event.problem,
         shown: event.drawn ? state.job : state.shown };
     case "plan":
-      return { ...state, plan: event.revision };
+      return { ...state, plan: event.of };
   }
 }
 
@@ -51,16 +51,16 @@ export function said(state) {
   const { at, job, shown, problem } = state;
   const going = at === "waiting" || at === "running", max = going && job.total || 0;
   return { working: active(state), going, max, done: max ? job.done : 0, text: textOf(state),
-    bad: at === "refused" || at === "done" && Boolean(problem), old: known(shown) && shown.revision !== state.plan };
+    bad: at === "refused" || at === "done" && Boolean(problem), old: known(shown) && (shown.of || "") !== state.plan };
 }
 
 // progressText is how far a job is: the stage, what is done of it, and how long the whole takes.
 /** @param {Core.Job} job */
 export function progressText(job) {
-  const stage = job.stages > 1 ? `stage ${job.stage} of ${job.stages}, ` : "";
-  return `${stage}${job.what || "running"}${job.total ? ` ${job.done} of ${job.total}` : ""}${
-    job.eta ? `, about ${duration(job.eta)} left` : ""
-  }`;
+  const stage = job.stages > 1 ? `stage ${job.stage} of ${job.stages}, ` : "", what = job.what || "running",
+    share = /^(.*) \((.*), in percent\)$/.exec(what);
+  const done = share ? `${share[1]}, ${share[2]}: ${job.done} %` : job.total ? `${what} ${job.done} of ${job.total}` : what;
+  return `${stage}${done}${job.eta ? `, about ${duration(job.eta)} left` : ""}`;
 }
 
 /** @param {JobState} state */
@@ -75,8 +75,8 @@ function textOf({ at, job, shown, problem }) {
       return problem ? problem.message : "done";
     case "stopped":
       return `stopped${earlier}`;
-    case "refused":
-      return `${problem ? problemText(problem) : "failed"}${earlier}`;
+    case "refused": // what a check found is the result that is shown
+      return shown && shown === job ? "a check did not hold" : `${problem ? problemText(problem) : "failed"}${earlier}`;
   }
   return "";
 }

@@ -25,6 +25,8 @@ interface App {
   state: Core.State;
   view: Core.View;
   rows: Row[];
+  loss: Core.Jobs["language-eval"]["result"] | null; // of the checkpoint that is open
+  judged(r: App["loss"]): void;
   report: { file: string; note?: HTMLElement; draw(main: HTMLElement): void } | null;
   say(text: string, bad?: boolean): void;
   unsay(text: string): void;
@@ -117,14 +119,14 @@ interface JobState {
   mine: boolean; // it was started here, so whoever did is told how it ends
   shown: Core.Job | null; // the job whose result is drawn
   problem: Partial<Error> | null; // why it was refused, or what did not hold although there is a result
-  plan: string; // the revision of the plan that is open
+  plan: string; // what the plan that is open is, as State.of has it
 }
 
 type JobEvent =
   | { type: "ask" | "result" }
   | { type: "job" | "found"; job: Core.Job }
   | { type: "fault"; problem: Partial<Error>; drawn: boolean }
-  | { type: "plan"; revision: string };
+  | { type: "plan"; of: string };
 
 // What went wrong, as the core says it; status where a server answered, result where there is one all the same.
 interface Error extends Partial<Core.Fault> {

@@ -1,7 +1,8 @@
 // One line that says how things stand: what runs, what went wrong, what is stale or not measured yet; and the one thing to do about it.
-import { judging } from "./context.js";
+import { judging, remember } from "./context.js";
 import { copied, el, replace } from "./dom.js";
 import { plural } from "./format.js";
+import { shifted } from "./verdict.js";
 
 // makeStateLine is {node, update(), say(text, bad), unsay(text), online(now)}. progress is what the line shows of the job that runs.
 /** @param {App} app @param {{ progress: HTMLElement; busy: () => boolean }} choices */
@@ -63,14 +64,21 @@ function standing(app, text) {
   }
   const analysis = "Run the analysis on the plan as it stands: qwb analyze";
   if (!app.rows.some((row) => row.nsr !== null)) {
-    return { text: "It has not been measured yet which operator makes the error.", label: "Measure", act: () => quietly(app.run("analyze")),
-      doc: analysis };
+    return { text: "It has not been measured yet.", label: "Measure", act: () => quietly(app.run("analyze")), doc: analysis };
   }
   if (view && view.stale) {
-    return { text: "The figures were measured before the last change.", warn: true, label: "Measure again", act: () =>
-      quietly(app.run("analyze")), doc: analysis };
+    return { text: "Figures measured before the last change.", warn: true, label: "Measure again", act: () => quietly(app.run("analyze")),
+      doc: analysis };
   }
-  const judge = judging(app);
+  const judge = judging(app), shift = view && view.verdict && view.verdict.shift;
+  if (shift && judge.labels) {
+    const offset = (judge.label_offset || 0) + shift;
+    return { text: "The labels are of other classes.", warn: true, label: `Use label offset ${offset}`, doc: shifted(view.verdict),
+      act: () => {
+        remember({ label_offset: offset });
+        quietly(app.run("eval", { ...judging(app), mode: "sim" }));
+      } };
+  }
   if (!view || !view.verdict || !view.verdict.metric) {
     return judge.labels
       ? { text: "Measured; accuracy is not.", label: "Measure accuracy", act: () => quietly(app.run("eval", { ...judge, mode: "sim" })),

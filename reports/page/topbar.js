@@ -2,6 +2,7 @@
 // that unfolds what the figures are of; one that nobody measured is a button that measures it.
 import { judging } from "./context.js";
 import { el, replace } from "./dom.js";
+import { exact, number, percent, plural, withError } from "./format.js";
 import { baseName, keep, kept } from "./frame.js";
 import { figuresOf, inWords, workBar } from "./verdict.js";
 
@@ -25,7 +26,12 @@ export function drawTopBar(host, app, busy) {
     el("div", { class: "what" }, el("h1", { title: state.model || "" }, state.model ? baseName(state.model) : "qwb"),
       el("p", { class: "soft" }, whatIsOpen(app))), planned
     ? el("div", { class: "tiles", role: "group", "aria-label": "Verdict and figures" }, verdict(app),
-      headFigures(app.view).map((f) => f.none ? measure(app, f) : figure(f, unfold))) : el("span", { class: "grow" }),
+      headFigures(app.view).map((f) => f.none ? measure(app, f) : figure(f, unfold)))
+    : state.language && app.loss
+    ? el("div", { class: "tiles", role: "group", "aria-label": "Figures" },
+      lossFigures(app.loss).map((f) =>
+        el("div", { class: "tile", title: f.title }, el("span", { class: "soft" }, f.what), el("b", null, f.figure))
+      )) : el("span", { class: "grow" }),
     el("div", { class: "back", role: "group", "aria-label": "Figures and history of the plan" }, planned
       && el("button", { type: "button", class: "more", "aria-expanded": "false", "aria-label": "What the figures mean",
         title: "The figures with what they are of, in more lines", onclick: unfold }, "▾"), state.exists && [
@@ -44,6 +50,15 @@ function headFigures(view) {
     ...(f.key === "score" && drop ? { beside: "drop " + drop.figure, doc: f.doc + " " + drop.doc, note: f.note + "; " + drop.note } : {}) })
   );
 }
+
+// lossFigures are those of a checkpoint with its weights as they were measured last.
+/** @param {App["loss"]} r */
+const lossFigures = (r) => [
+  { what: "perplexity", figure: number(r.perplexity), title: `float ${number(r.float_perplexity)}` },
+  { what: "KL per token", figure: withError(r.kl, r.kl_error), title: exact(r.kl) },
+  { what: "tokens that change", figure: percent(r.flip_rate), title: "share of the most likely next tokens that are others" },
+  { what: "weights", figure: r.weights || "as stored", title: `measured on ${plural(r.tokens, "token")}` },
+];
 
 /** @param {App} app */
 function verdict(app) {
@@ -83,8 +98,8 @@ function whatIsOpen(app) {
   if (!state.model) return "Nothing is open yet.";
   if (!state.exists) return "not quantized yet";
   return [
-    el("span", { title: `The plan: ${state.plan}. It has every decision and every scale.` }, baseName(state.plan)),
-    " for ",
     el("span", { title: "The target: the engine that the quantized model is for" }, state.platform),
+    ": ",
+    el("span", { title: `The plan: ${state.plan}. It has every decision and every scale.` }, baseName(state.plan)),
   ];
 }

@@ -36,7 +36,7 @@ declare namespace Core {
     "open": { options: { file?: string }; result: OpenedFile };
     "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; trial?: number }; result: Result };
     "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; from?: string; mask?: string; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
-    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean }; result: Report };
+    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean; cause?: string }; result: Report };
     "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; max_work?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
     "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; force?: boolean }; result: TuneResult };
@@ -832,6 +832,7 @@ declare namespace Core {
     warnings: Warning[];
     error: Fault | null;
     revision?: string;
+    of?: string;
   }
 
   interface JobList {
@@ -1601,6 +1602,7 @@ declare namespace Core {
 
   interface State {
     revision: string;
+    of: string;
     model: string;
     plan: string;
     exists: boolean;
@@ -1617,6 +1619,7 @@ declare namespace Core {
     targets: Named[];
     observers: Named[];
     formats: FormatInfo[];
+    format: string;
     methods: Named[];
     metrics: Named[];
     profiles: Named[];
@@ -1996,6 +1999,8 @@ declare namespace Core {
     flips: number | null;
     scored: number;
     profile: string;
+    shift?: number;
+    shift_right?: number;
     budget: Budget | null;
     nsr?: number;
     nsr_error?: number | null;

@@ -15,6 +15,7 @@ const levels = {
 /** @param {Core.View} view */
 export function headline(view) {
   const v = /** @type {Partial<Core.Verdict>} */ (view.verdict || {}), budget = budgetText(v.budget);
+  if (v.shift) return el("p", { class: "headline large" }, shifted(v));
   if (known(v.drop) && v.metric) {
     const drop = scoreText(v.drop, v.drop_error, v.percent), none = insignificant(v.drop, v.drop_error) || v.drop === 0;
     const text = v.drop < 0 && !none ? "The quantized network scores better than float: " + v.metric + " drop " + drop + "."
@@ -33,6 +34,12 @@ export function headline(view) {
     (levels[v.level] ? levels[v.level] + ". " : "") + "SQNR " + sqnr(v.nsr, v.nsr_error) + " (NSR " + withError(v.nsr, v.nsr_error)
       + "), measured on " + plural(v.samples, "sample") + "." + budget);
 }
+
+// shifted says that the labels are those of other classes.
+/** @param {Partial<Core.Verdict>} v */
+export const shifted = (v) =>
+  "Only " + Math.round(v.float * v.scored) + " of " + v.scored + " float predictions are correct; with a label offset larger by " + v.shift
+  + " about " + v.shift_right + " of the quantized ones are. The labels are of other classes.";
 
 // budgetText says whether a budget is met, in the figure of the headline: NSR as SQNR.
 /** @param {Core.Budget | null} [b] */
@@ -61,6 +68,7 @@ export function inWords(view) {
   const look = worst ? { text: "look at " + shorten(worst.node, 21), why, level: "large", node: worst.node }
     : { text: "loses accuracy", why, level: "large" };
   if (!known(v.nsr) && !v.metric) return { text: "not measured", why, level: "open" };
+  if (v.shift) return { text: "labels do not fit", why, level: "large" };
   if (v.budget && v.budget.met === false) {
     return { text: "budget not proven", why, level: "visible" };
   }

@@ -8,7 +8,7 @@ OPTIONS = {
         "data": "PATH of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated",
         "dispatcher": "strategy that selects the operators to quantize: conservative, pplnn, aggressive, pointwise, allin, perseus",
         "fresh": "drop the decisions of an existing plan",
-        "from": "another plan PLAN of the model, which stays as it is: the new one, named by -o, begins with its decisions and, without --data, its statistics",
+        "from": "another plan PLAN of the model, which stays as it is: the new one, named by -o, begins with its decisions and its preprocessing and, without --data, with its statistics",
         "label_offset": "number to add to each label to get the class index of the model",
         "labels": "TSV or MNIST label file: statistics and plan then say which classes the samples cover (nothing else depends on it)",
         "mask": "NAME of the input that marks padding: positions that it masks are in no range and no error; auto: the one in front of a Softmax, if there is one; none: every position counts",
@@ -117,6 +117,7 @@ OPTIONS = {
     "analyze": {
         "all": "print all rows of all tables (default: the ten most important)",
         "bits": "quantize the weights to this many bits: 8 or 4 (0: 8, if --group-size or --method is given)",
+        "cause": "with --try: only commands that are advised for these causes, for example weight-mean-shift",
         "data": "PATH of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated",
         "explain": "causes of the error of the integer program",
         "graphwise": "accumulated error at every operator of the quantized graph",

@@ -45,6 +45,9 @@ func (a *Adviser) Try(ctx context.Context, set *data.Set, r *analysis.Report) er
 	defer finish()
 	for i := range r.Advice {
 		x := &r.Advice[i]
+		if len(a.o.Causes) > 0 && !slices.Contains(a.o.Causes, x.Cause) {
+			continue
+		}
 		for c := a.Cures[x.Command]; c != nil && left > 0; c = a.Cures[x.Command] {
 			left--
 			if x.Trial, err = a.trial(ctx, c, samples, before); err != nil {

@@ -145,6 +145,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	}
 	statsFile := j.StatsFile()
 	res := &Result{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, open.FloatCPU), Warnings: []tqc.Warning{}}
+	o.readAs(before)
 	stats, err := gather(ctx, j, m, o, g, res)
 	if err != nil {
 		return nil, nil, err
@@ -262,6 +263,17 @@ func warnTypes(j *open.Job, m *open.Model, t *target.Target) {
 			j.Warn("input %q is %s: OpenVINO does not open quantized files with such inputs%s", val.Name, val.DType, export.ToFloat32(val.DType))
 			return
 		}
+	}
+}
+
+// readAs makes samples read as the plan reads them that the new one begins from, unless something else was asked for.
+func (o *Options) readAs(before *plan.Plan) {
+	if o.From == "" || before == nil || o.Data.Stored != nil {
+		return
+	}
+	o.Data.Stored = &before.Preprocess
+	if file := before.Preprocess.Tokenizer; file != "" && o.Data.Tokenizer == "" {
+		o.Data.Tokenizer = plan.Resolve(o.From, file)
 	}
 }
 

@@ -233,6 +233,11 @@ func checkBetter(j *open.Job, r *analysis.Accuracy) {
 var EvalFigures = func(r *analysis.Accuracy) json.RawMessage {
 	b := journal.Picked[analysis.Accuracy]("mode backend profile n top1 top5 float_top1 drop drop_error flips nsr nsr_error " +
 		"centred.nsr=centred_nsr centred.nsr_error=centred_nsr_error")(r)
+	if r.Counts != nil && len(b) > 2 {
+		if by, right, ok := r.Shift(); ok {
+			return fmt.Appendf(b[:len(b)-1], `,"label_shift":%d,"label_shift_right":%d}`, by, right)
+		}
+	}
 	if r.Counts != nil || len(r.Scores) == 0 || len(b) < 3 {
 		return b
 	}

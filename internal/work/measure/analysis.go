@@ -27,10 +27,11 @@ import (
 // AnalyzeOptions are the arguments of analyze.
 type AnalyzeOptions struct {
 	Data    open.DataOptions
-	Explain bool // what the loss of the integers is made of
-	Peers   bool // with Statistical: the ranges that other tools would choose too (observers.Peers)
-	Try     bool // with Layerwise: measure what each cure does
-	Trials  int  // of how many cures at most, 0 for 12; the others keep their predictions
+	Explain bool     // what the loss of the integers is made of
+	Peers   bool     // with Statistical: the ranges that other tools would choose too (observers.Peers)
+	Try     bool     // with Layerwise: measure what each cure does
+	Trials  int      // of how many cures at most, 0 for 12; the others keep their predictions
+	Causes  []string // with Try: only what is advised for these causes; empty: all
 	analysis.Config
 }
 
@@ -102,6 +103,11 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	if r.PlanSHA256, err = p.Plan.Hash(); err != nil {
 		return nil, err
 	}
+	cost, err := analysis.CostOf(p.Graph, p.Set, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Cost = &cost
 	r.Data = fmt.Sprintf("%q %d %q", o.Data.Paths, o.Data.Seed, o.Data.Preprocess)
 	r.Model, r.Plan, r.Platform = filepath.Base(p.Path), filepath.Base(j.Plan), p.Plan.Platform
 	j.WarnNew(p.Plan, r.Warnings)
@@ -203,7 +209,13 @@ var AnalysisFigures = func(r *analysis.Report) json.RawMessage {
 		NSRError *float64 `json:"nsr_error,omitempty"`
 		Worst    string   `json:"worst_layer,omitempty"` // the operator that costs most by itself, with its part
 		Layer    *float64 `json:"layer_nsr,omitempty"`
+		Integer  *float64 `json:"integer,omitempty"` // share of the multiply-accumulates on integers, of the plan
+		Bytes    int64    `json:"bytes,omitempty"`   // of its constants
 	}{Samples: r.Samples}
+	if r.Cost != nil {
+		share := r.Cost.Integer()
+		f.Integer, f.Bytes = &share, r.Cost.TotalBytes()
+	}
 	if o := r.Judged(); o != nil {
 		x := o.Judged()
 		f.Output, f.Centred, f.NSR, f.NSRError = o.Output, o.Centred != nil, &x.NSR, x.NSRError

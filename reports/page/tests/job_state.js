@@ -10,13 +10,15 @@ const after = (...events) => events.reduce(next, idle);
 test("a job that was started here waits, runs and is done when its result is drawn", () => {
   const steps = [
     { type: "ask" },
-    ...heard(job("1", "queued"), job("1", "running", { what: "layers", done: 2, total: 8, eta: 3 }), job("1", "done", { revision: "r" })),
+    ...heard(job("1", "queued"), job("1", "running", { what: "layers", done: 2, total: 8, eta: 3 }), job("1", "done", { of: "r" })),
     { type: "result" },
   ];
   const states = steps.map((_, i) => after(...steps.slice(0, i + 1)));
   equal(states.map((s) => s.at), ["asked", "waiting", "running", "running", "done"]);
   equal(states.map((s) => said(s).working), [true, true, true, true, false]);
   equal([0, 1, 2, 4].map((i) => said(states[i]).text), ["", "waits for another job", "layers 2 of 8, about 3.0 s left", "done"]);
+  equal(said(after(heard(job("1", "running", { what: "tune (8 stages, in percent)", done: 40, total: 100 }))[0])).text,
+    "tune, 8 stages: 40 %");
   equal([said(states[2]).max, said(states[2]).done, said(states[4]).going], [8, 2, false]);
   equal(states[4].shown.id, "1");
 });
@@ -50,14 +52,14 @@ test("a refusal says why, and that an earlier result is still there", () => {
 
 test("a check that does not hold has its result all the same", () => {
   const s = after({ type: "ask" }, ...heard(job("1", "failed")), { type: "fault", problem: { message: "it differs" }, drawn: true });
-  equal([s.shown.id, said(s).text, said(s).bad], ["1", "it differs", true]);
+  equal([s.shown.id, said(s).text, said(s).bad], ["1", "a check did not hold", true]);
 });
 
 test("a result is old once another plan is open, and not when that is undone", () => {
-  const s = after({ type: "plan", revision: "a" }, { type: "found", job: job("1", "done", { revision: "a" }) });
-  const changed = next(s, { type: "plan", revision: "b" });
-  equal([said(s).old, said(changed).old, said(next(changed, { type: "plan", revision: "a" })).old], [false, true, false]);
-  equal(said(after({ type: "plan", revision: "b" })).old, false);
+  const s = after({ type: "plan", of: "a" }, { type: "found", job: job("1", "done", { of: "a" }) });
+  const changed = next(s, { type: "plan", of: "b" });
+  equal([said(s).old, said(changed).old, said(next(changed, { type: "plan", of: "a" })).old], [false, true, false]);
+  equal(said(after({ type: "plan", of: "b" })).old, false);
 });
 
 test("an earlier result that is found late does not hide what runs", () => {

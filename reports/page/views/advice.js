@@ -38,13 +38,13 @@ export const adviceView = {
             el("p", { class: "soft" },
               "Causes are looked for where the NSR of the outputs is 0.01 or more; what is wrong with the data is said in any case.")));
       } else {
-        const untried = advice.some((a) => a.command && !a.trial);
+        const untried = advice.filter((a) => a.command && !a.trial).length > 1;
         replace(list, app.view.stale
-          && el("li", null, el("p", null, "This advice is about the plan before the last change."), measure("Measure again", {})), untried
+          && el("li", null, el("p", null, "This advice is about the plan before the last change.")), untried
           && el("li", null, measure("Try all of them", { try: true }),
             el("p", { class: "soft" },
               "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")),
-          advice.map((a) => adviceCard(a, app.selection, (line) => cureButtons(app, line))));
+          advice.map((a) => adviceCard(a, app.selection, (line) => cureButtons(app, line, a.trial || line !== a.command ? "" : a.cause))));
       }
     }
 
@@ -55,11 +55,15 @@ export const adviceView = {
   },
 };
 
+// triedCauses are the causes whose commands have been tried: a trial of another one is to keep what was found of them.
+const triedCauses = (app) => app.view.report.advice.filter((a) => a.trial).map((a) => a.cause);
+
 let used = { line: "", before: "", after: "" }; // the last cure that was put into the plan from a card, and revisions of that
 
-// cureButtons are what a card has for a command: try it, at once and from the figures that are there; use it; and take it back.
-/** @param {App} app @param {string} line */
-export function cureButtons(app, line) {
+// cureButtons are what a card has for a command: try it, at once from the figures that are there, or by running it on a copy; use it; and
+// take it back. cause, where given, is what is tried by running.
+/** @param {App} app @param {string} line @param {string} [cause] */
+export function cureButtons(app, line, cause = "") {
   const doIt = planned(line), asked = setting(line), effect = el("div", { class: "effect", role: "status" });
   if (!doIt) return null;
   const button = (label, title, kind, act) => {
@@ -78,7 +82,9 @@ export function cureButtons(app, line) {
   return [
     el("p", { class: "actions" }, asked
       && button("Try", "What it would do, from the figures that are there: at once, without running the model", "",
-        async () => replace(effect, effectOf(await app.client.call("estimate", asked)))),
+        async () => replace(effect, effectOf(await app.client.call("estimate", asked)))), !asked && cause
+      && button("Try", "Run this command on a copy of the plan in memory and measure it. The plan stays as it is.", "",
+        async () => app.run("analyze", { try: true, cause: [...triedCauses(app), cause].join(",") })),
       button("Use", "Run this command on the plan. Undo takes it back.", "primary", async () => {
         used = { line, before: now, after: "" }; // the cards are drawn anew once the plan is another one
         await doIt(app).catch((problem) => {
@@ -97,7 +103,7 @@ function planned(line) {
   if (said[1] !== "tune" && said[1] !== "calibrate") return null;
   return (app) =>
     app.run(said[1], optionsOf(said, app.state.options[said[1]])).then(() =>
-      app.say(`${said[1] === "tune" ? "Tuned" : "Calibrated"}. Measure again to see what it did to every operator; Undo takes it back.`)
+      app.say(`${said[1] === "tune" ? "Tuned" : "Calibrated"}; Undo takes it back.`)
     );
 }
 

@@ -1,7 +1,7 @@
 // Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
 import { place, placed } from "../address.js";
 import { el } from "../dom.js";
-import { decibels, known, number, percent, plural, points, problemText, withError } from "../format.js";
+import { known, number, ofNoise, percent, plural, points, problemText, sqnr, withError } from "../format.js";
 import { drawGraph } from "../graph.js";
 import { drawIntervals } from "./intervals.js";
 import { showPair } from "./pair.js";
@@ -23,7 +23,8 @@ function drawCompare(host, app) {
   const form = drawForm(app, [
     { name: "run_a", label: "A", type: "file", of: "any", value: placed("a") || app.state.plan || "", changed: (a) => place({ a }),
       doc: "A plan, a model (also one that another tool quantized), or a folder or file of recorded outputs." },
-    { name: "run_b", label: "B", type: "file", of: "any", value: placed("b"), changed: (b) => place({ b }) },
+    { name: "run_b", label: "B", type: "file", of: "any", value: placed("b"), changed: (b) => place({ b }),
+      doc: "Or tick two plans in Runs." },
     { name: "run_c", label: "C (optional)", type: "file", of: "any", value: "" },
     ...fields(app, "compare"),
   ]);
@@ -105,10 +106,9 @@ function showComparison(result, app, r, shown) {
         title: (x) => String(x.score) },
       { label: "drop from float", number: true,
         cell: (x) => (x.drop === undefined || x.drop === null ? "–" : scoreText(r, x.drop, x.drop_error)), title: (x) => String(x.drop) },
-      { label: r.centred ? "centred NSR" : "NSR",
-        doc: r.centred ? "noise-to-signal ratio at the input of Softmax, without the mean over the classes"
-          : "noise-to-signal ratio of the outputs", number: true, cell: (x) => withError(x.nsr, x.nsr_error), title: (x) => String(x.nsr) },
-      { label: "SQNR", number: true, cell: (x) => decibels(x.sqnr_db), title: (x) => String(x.sqnr_db) },
+      { label: "SQNR of the outputs",
+        doc: `signal-to-noise ratio${r.centred ? " at the input of Softmax, without the mean over the classes" : ""}; larger is better`,
+        number: true, cell: (x) => sqnr(x.nsr, x.nsr_error), title: (x) => ofNoise(x.nsr, x.nsr_error) },
       { label: "predictions unlike float", number: true, cell: (x) => (x.flips === undefined ? "–" : String(x.flips)) },
     ] });
   const pairs = r.pairs.length > 1 ? grid({ caption: "Pairs: how much worse the second is", rows: r.pairs, columns: [
@@ -127,8 +127,8 @@ function showComparison(result, app, r, shown) {
   ));
   drawIntervals(chart,
     r.runs.map((x) => ({ label: shortName(x.name, r), value: x.nsr, error: x.nsr_error,
-      title: `${x.name}: NSR ${withError(x.nsr, x.nsr_error)}`, mark: "best" })
-    ), { label: "NSR of the outputs", log: true });
+      title: `${x.name}: ${sqnr(x.nsr, x.nsr_error)}, ${ofNoise(x.nsr, x.nsr_error)}`, mark: "best" })
+    ), { label: "SQNR of the outputs in dB", noise: true });
   if (r.pairs.length) {
     chart.after(
       el("p", { class: "hint" },

@@ -79,7 +79,7 @@ function classNames(app) {
             ...classNote(app),
           ] : [])
       );
-  const form = drawForm(app, [{ name: "class_names", label: "Class names (optional)", type: "file", of: "any",
+  const form = drawForm(app, [{ name: "class_names", label: "Class names", type: "file", of: "any",
     value: app.state.classes ? app.state.classes.file : "",
     doc:
       "A text file with one name on each line, the first for class 0; or JSON: a list, numbers and names, or a config.json with id2label." }]);
@@ -94,7 +94,8 @@ function classNames(app) {
     }
   };
   show();
-  return el("div", {}, form.node, el("p", { class: "actions" }, el("button", { type: "button", onclick: use }, "Use these names")), said);
+  return el("details", { open: Boolean(app.state.classes) }, el("summary", {}, "Class names"), form.node,
+    el("p", { class: "actions" }, el("button", { type: "button", onclick: use }, "Use these names")), said);
 }
 
 const shortDoc = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);

@@ -1,7 +1,7 @@
 // Export: the file for the engine, verified before it gets its name, to be downloaded.
 import { judging } from "../context.js";
 import { commandLine, download, el } from "../dom.js";
-import { plural, problemText } from "../format.js";
+import { bytes, percent, plural, problemText } from "../format.js";
 import { shell } from "../panel.js";
 import { drawForm, fields, grid, message, part, steady } from "./parts.js";
 import { task } from "./task.js";
@@ -21,9 +21,10 @@ function drawExport(host, app) {
   const formats = (s.formats || []).filter((f) =>
       f.language === Boolean(s.language) && (!f.platforms || !f.platforms.length || f.platforms.includes(s.platform))
     ), own = el("div", {});
-  let options = null;
+  const usual = !s.language && formats.find((f) => f.name === s.format);
+  let options = null, chosen = usual;
   const drawOptions = (name) => { // the options that only this format has
-    const f = formats.find((x) => x.name === name);
+    const f = chosen = formats.find((x) => x.name === name) || usual;
     options = f && f.options && f.options.length
       ? drawForm(app, f.options.map((o) => ({ name: `option_${o.name}`, label: o.name, doc: o.doc, ...(o.choices && o.choices.length
         ? { type: "select", value: o.default || o.choices[0], options: o.choices.map((v) => ({ name: v })) }
@@ -32,15 +33,15 @@ function drawExport(host, app) {
     own.replaceChildren(
       el("p", { class: "hint" },
         f ? f.doc || "" : s.language ? "The first of the list." : "The format that the target of the plan is usually written in."),
-      options ? options.node : ""
+      options ? el("details", {}, el("summary", {}, "Options of this format"), options.node) : ""
     );
   };
   const beside = `beside the ${s.language ? "model" : "plan"}`;
   const form = drawForm(app, fields(app, "export", {
     format: {
       options: [
-        ...(s.language ? [] : [{ name: "", label: `usual for ${s.platform || "the target"}` }]),
-        ...formats.map((f) => ({ name: f.name, label: f.name, doc: f.doc })),
+        ...(s.language ? [] : [{ name: "", label: `${usual ? usual.name : "usual"} (usual for ${s.platform || "the target"})` }]),
+        ...formats.filter((f) => f !== usual).map((f) => ({ name: f.name, label: f.name, doc: f.doc })),
       ],
       changed: drawOptions,
     },
@@ -49,11 +50,35 @@ function drawExport(host, app) {
   drawOptions(form.read().format);
   const run = task(app, { label: "Export", kind: "export", options: () => {
     const extra = {};
-    for (const [key, value] of Object.entries(options ? options.read() : {})) extra[key.slice(7)] = String(value);
+    for (const [key, value] of Object.entries(options ? options.read() : {})) {
+      const own = chosen.options.find((o) => o.name === key.slice(7));
+      if (String(value) !== (own.default || own.choices && own.choices[0])) extra[own.name] = String(value);
+    }
     return { ...form.read(), ...(Object.keys(extra).length ? { options: extra } : {}) };
   }, into: result, show: (r) => showExport(result, app, r) });
-  host.replaceChildren(part("Export the quantized model", exportView.doc, form.node, own, run, result), s.language ? "" : afterwards(app));
+  host.replaceChildren(part("Export the quantized model", exportView.doc, form.node, own, s.language ? "" : ahead(app), run, result),
+    s.language ? "" : afterwards(app));
   return steady(app, () => drawExport(host, app));
+}
+
+// ahead is what will be written, as far as it is known before: how much of it runs on integers, where it changes to float, how large it is.
+/** @param {App} app */
+function ahead(app) {
+  const view = app.view, of = app.state.verification, size = view && view.verdict && view.verdict.size_bytes;
+  if (!view || !view.picture) return "";
+  const own = app.rows.filter((r) => r.domain), whole = own.filter((r) => r.domain === "INT8").length,
+    edges = view.picture.edges.filter((e) => e.mark === "q" || e.mark === "dq").length;
+  const line = (what, text) => [el("dt", null, what), el("dd", null, text)];
+  return el("dl", { class: "figures" },
+    line("on integers",
+      `${whole} of ${plural(own.length, "operator")}${
+        view.verdict.work.length ? `, ${view.verdict.work.map((w) => `${percent(w.share)} of the work in ${w.format}`).join(", ")}` : ""
+      }`), line("boundaries", `${plural(edges, "tensor")} between integers and float, those of the ends among them`), size
+    && line("weights", `${bytes(size.quantized)}, ${bytes(size.float)} in float`), line("verified", of
+      ? `${["equal", "ties"].includes(of.verdict) ? "OK" : of.verdict} on ${
+        plural(of.samples, "sample")
+      }; done again where the plan has changed since`
+      : "by this command, on 8 samples, before the file gets its name"));
 }
 
 /** @param {HTMLElement} result @param {App} app @param {Core.ExportResult} r */

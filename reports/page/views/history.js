@@ -1,5 +1,5 @@
 // The decisions of the plan: what was decided, by what, and what was measured afterwards. Each one can be taken back.
-import { figures, words } from "../decisions.js";
+import { measured, words } from "../decisions.js";
 import { el, replace } from "../dom.js";
 
 const whose = { calibrate: "calibration", target: "target", import: "import", user: "you", recipe: "recipe", search: "search",
@@ -51,9 +51,10 @@ export const historyView = {
             el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", decided(d),
               !d.in_force && el("span", { class: "soft" }, " (taken back or replaced)"),
               d.stale && el("span", { class: "soft", title: "Its evidence was measured under other decisions" }, " (outdated evidence)")),
-            (d.story || []).map((line) => el("p", { class: "soft" }, line)), (d.runs || []).filter((run) =>
-              !d.story || run.command !== d.by
-            ).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, `${run.command}: ${figures(run.figures)}`)),
+            (d.story || []).map((line) => el("p", { class: "soft" }, line)), (d.runs || []).filter((run, i, all) =>
+              // the last of each command
+              (!d.story || run.command !== d.by) && !all.slice(i + 1).some((later) => later.command === run.command)
+            ).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, measured(run))),
             d.in_force && ["user", "search", "recipe", "tune"].includes(d.by)
               && el("button", { type: "button", title: `Take back this decision alone: qwb unset '#${d.number}'`, onclick: () =>
                 app.change("unset", { what: `#${d.number}` }).catch(() => {}) }, "Take back"))

@@ -4,18 +4,16 @@ import { number } from "../format.js";
 
 // drawIntervals draws rows {label, value, error, title, mark, pick()} from top to bottom. band {from, to, label} is what cannot be told
 // apart. zero draws a line at 0; log makes the axis logarithmic where all values are above 0.
-/** @param {HTMLElement} host @param {any[]} rows @param {{ label: string; band?: any; zero?: boolean; log?: boolean }} choices */
-export function drawIntervals(host, rows, { label, band, zero, log }) {
+/** @param {HTMLElement} host @param {any[]} rows @param {{ label: string; band?: any; zero?: boolean; noise?: boolean }} choices */
+export function drawIntervals(host, rows, { label, band, zero, noise }) {
   const low = (r) => r.value - 2 * (r.error || 0), high = (r) => r.value + 2 * (r.error || 0);
-  const logarithmic = log && rows.every((r) => r.value > 0)
-    && Math.max(...rows.map((r) => r.value)) > 20 * Math.min(...rows.map((r) => r.value));
-  const floor = logarithmic ? Math.min(...rows.map((r) => r.value)) / 4 : 0;
-  const at = (v) => (logarithmic ? Math.log10(Math.max(v, floor)) : v);
+  const above = rows.map((r) => r.value).filter((v) => v > 0), floor = above.length ? Math.min(...above) / 4 : 1; // a bar may reach 0
+  const at = (v) => (noise ? -10 * Math.log10(Math.max(v, floor)) : v);
   const ends = rows.flatMap((r) => [at(low(r)), at(high(r))]).concat(zero ? [0] : []);
   const min = Math.min(...ends), max = Math.max(...ends), span = max - min || 1;
   const width = pictureWidth(host), names = Math.min(260, Math.round(0.36 * width)), step = 24, top = 8,
     height = top + rows.length * step + 34;
-  const x = (v) => names + 10 + ((at(v) - min) / span) * (width - names - 30);
+  const place = (v) => names + 10 + ((v - min) / span) * (width - names - 30), x = (v) => place(at(v));
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "intervals", role: "img",
     "aria-label": `${label}: ${rows.length} values with error bars of two standard errors; the table has the numbers` });
   if (band) {
@@ -24,9 +22,9 @@ export function drawIntervals(host, rows, { label, band, zero, log }) {
         svg("title", {}, band.label))
     );
   }
-  for (const t of ticksOf(min, max, logarithmic, Math.max(2, Math.floor((width - names) / 90)))) {
-    picture.append(svg("line", { class: "rule", x1: x(t), x2: x(t), y1: top, y2: top + rows.length * step }),
-      svg("text", { class: "tick", x: x(t), y: top + rows.length * step + 15, "text-anchor": "middle" }, number(t)));
+  for (const t of ticksOf(min, max, Math.max(2, Math.floor((width - names) / 90)))) {
+    picture.append(svg("line", { class: "rule", x1: place(t), x2: place(t), y1: top, y2: top + rows.length * step }),
+      svg("text", { class: "tick", x: place(t), y: top + rows.length * step + 15, "text-anchor": "middle" }, number(t)));
   }
   if (zero) picture.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: top + rows.length * step }));
   rows.forEach((r, i) => {
@@ -44,7 +42,8 @@ export function drawIntervals(host, rows, { label, band, zero, log }) {
     picture.append(group);
   });
   picture.append(
-    svg("text", { class: "axis", x: (names + width) / 2, y: height - 4, "text-anchor": "middle" }, `${label} (bars: two standard errors)`)
+    svg("text", { class: "axis", x: width < 500 ? width / 2 : (names + width) / 2, y: height - 4, "text-anchor": "middle" },
+      `${label} (bars: two standard errors)`)
   );
   host.replaceChildren(el("div", { class: "scroll" }, picture));
 }
@@ -56,19 +55,10 @@ function pictureWidth(host) {
 
 const shortEnd = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
 
-// ticksOf are round positions on an axis: powers of ten and their doubles and fives, or steps of 1, 2 or 5.
-function ticksOf(min, max, logarithmic, most) {
-  const list = [];
-  if (logarithmic) {
-    for (let p = Math.floor(min); p <= Math.ceil(max); p++) {
-      for (const m of max - min > 2 ? [1] : [1, 2, 5]) {
-        const v = m * 10 ** p;
-        if (Math.log10(v) >= min && Math.log10(v) <= max) list.push(v);
-      }
-    }
-    return list;
-  }
-  const raw = (max - min || 1) / most, unit = 10 ** Math.floor(Math.log10(raw)), step = unit * [1, 2, 5, 10].find((m) => m * unit >= raw);
+// ticksOf are round positions on an axis, in steps of 1, 2 or 5.
+function ticksOf(min, max, most) {
+  const list = [], raw = (max - min || 1) / most, unit = 10 ** Math.floor(Math.log10(raw)),
+    step = unit * [1, 2, 5, 10].find((m) => m * unit >= raw);
   for (let i = Math.ceil(min / step); i * step <= max; i++) list.push(Number((i * step).toPrecision(12)));
   return list;
 }

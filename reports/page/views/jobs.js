@@ -4,12 +4,13 @@ import { duration, plural } from "../format.js";
 import { progressText } from "../job_state.js";
 
 // What jobs are called whose kind is no word for people.
-const names = { flips: "Changed predictions", trial: "Preprocessing", dispatch: "Search", eval: "Accuracy", open: "Open" };
+const names = { flips: "Changed predictions", trial: "Preprocessing", dispatch: "Search", eval: "Accuracy", open: "Open",
+  "language-generate": "Two texts", "language-eval": "Perplexity", "language-rank": "Ranking", "sample-layers": "Error by operator" };
 
 const words = { queued: "waits", running: "runs", done: "done", failed: "failed", cancelled: "stopped" };
 
 // jobsBar makes the foot and the progress of what runs: {node, now, update(job), command(line)}; what is known of jobs: busy(), runs(kind),
-// exported(revision).
+// exported(of), of such a plan.
 /** @param {App} app */
 export function jobsBar(app) {
   const jobs = new Map(); // by id, the oldest first
@@ -40,19 +41,20 @@ export function jobsBar(app) {
     const queued = [...jobs.values()].filter((j) => j.state === "queued").length;
     running = [...jobs.values()].find((j) => j.state === "running") || null;
     waiting.textContent = queued > 0 ? ` ${plural(queued, "job")} queued` : "";
-    idle.textContent = running ? `${running.kind} runs.` : queued ? waiting.textContent : "Nothing runs.";
+    idle.textContent = running ? `${names[running.kind] || running.kind} runs, ${duration(Math.round(running.seconds))}.`
+      : queued ? waiting.textContent : "Nothing runs.";
     kind.hidden = meter.hidden = stop.hidden = !running;
     if (!running) {
       stop.disabled = false;
       said.textContent = "";
       return;
     }
-    const { done, total, seconds } = running;
-    kind.textContent = running.kind;
+    const { done, total } = running, text = progressText(running);
+    kind.textContent = text.includes(running.kind) ? "" : names[running.kind] || running.kind;
     meter.setAttribute("aria-label", `Progress of ${running.kind}`);
     if (total > 0) Object.assign(meter, { max: total, value: done });
     else meter.removeAttribute("value");
-    said.textContent = [progressText(running), duration(Math.round(seconds))].filter(Boolean).join(", ");
+    said.textContent = said.title = text;
   }
 
   // draw brings the lists up to date too: when a job begins or ends, and when there is a new command.
@@ -91,7 +93,7 @@ export function jobsBar(app) {
     now,
     busy: () => [...jobs.values()].some((job) => job.state === "queued" || job.state === "running"),
     runs: (what) => [...jobs.values()].some((job) => job.kind === what && (job.state === "queued" || job.state === "running")),
-    exported: (revision) => [...jobs.values()].some((job) => job.kind === "export" && job.state === "done" && job.revision === revision),
+    exported: (of) => [...jobs.values()].some((job) => job.kind === "export" && job.state === "done" && job.of === of),
     update(job) {
       const before = jobs.get(job.id);
       if (before && job.state === "queued") return; // the answer to its start, older than what events have said since
@@ -103,7 +105,10 @@ export function jobsBar(app) {
       if (job.state === "failed" && before && before.state !== "failed") {
         complaints.set(job.kind,
           `${names[job.kind] || `${job.kind} failed`}: ${job.error ? job.error.message.replace(`${job.kind}: `, "") : ""}`);
-        app.say(complaints.get(job.kind), true);
+        const buttons = [...document.querySelectorAll(`.task[data-kind="${job.kind}"]`)];
+        if (!buttons.some((n) => n.checkVisibility())) { // those say so themselves
+          app.say(complaints.get(job.kind), true);
+        }
       }
       if (before && before.state === job.state) drawNow();
       else draw();

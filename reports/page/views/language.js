@@ -27,6 +27,7 @@ function drawLanguage(host, app) {
       show: (n) => (groupSizes[n] ? `${groupSizes[n]} weights with one scale` : "64, halved until it fits") }),
     row("method", { name: "language_method" }),
   ]);
+  proposeTokenizer(app, weights);
   const text = drawForm(app, [
     row("text"),
     row("samples", { name: "text_samples", label: "Lines", min: 1, value: 8, placeholder: undefined,
@@ -53,13 +54,25 @@ function drawLanguage(host, app) {
       task(app, { label: "Generate", kind: "language-generate", options: () => ({ ...form(), ...prompt.read() }),
         show: (r) => showTexts(texts, r) }), texts),
     part("How much is lost", "Perplexity of a text, and how often the most likely next token changes.", text.node,
-      task(app, { label: "Measure", kind: "language-eval", options: onText, show: (r) => showLoss(figures, r) }), figures),
+      task(app, { label: "Measure", kind: "language-eval", options: onText, show: (r) => {
+        app.judged(r);
+        showLoss(figures, r);
+      } }), figures),
     part("Which matrices suffer",
       "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token. This runs the text once for each matrix, a hundred times and more, and is the slowest of the three: with 8 lines minutes, with fewer lines less.",
       task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, cost: costOfRank, show: (r) => showHeat(heat, r) }),
       heat)
   );
   return steady(app, () => drawLanguage(host, app));
+}
+
+// proposeTokenizer fills in the only file beside the checkpoint that is one by its name, where none has a name that is found by itself.
+/** @param {App} app @param {ReturnType<typeof drawForm>} form */
+async function proposeTokenizer(app, form) {
+  const dir = app.state.model.replace(/[^/]*$/, "").replace(/\/$/, "") || ".";
+  const { entries } = await app.client.call("files", { dir, kind: "any" }).catch(() => ({ entries: [] }));
+  const found = entries.filter((e) => !e.dir && /^tok\w*\.(bin|model|json)$/.test(e.label));
+  if (found.length === 1 && !/^tokenizer\./.test(found[0].label) && !form.read().tokenizer) form.set("tokenizer", found[0].name);
 }
 
 // costOfRank says what ranking costs by what measuring took: that runs the text twice, ranking once for each matrix.

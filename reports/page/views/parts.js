@@ -259,10 +259,11 @@ export function fields(app, kind, own = {}) {
 export function dataRows(app, { labels = true, samples, note, fallback, fit, own = fit } = {}) {
   const data = /** @type {Partial<Core.DataOptions>} */ (app.state.data || {}),
     paths = !fit && data.data && data.data.length ? data.data : fallback || [];
+  const same = !fit || paths.join("\n") === (data.data || []).join("\n"); // labels belong to their samples
   const row = (name, own) => field(app, "trial", name, own), apart = (name) => fit === "search" && `${name} to search`;
   const rows = [row("data", { memory: fit && `data to ${fit}`, value: paths.join("\n"), ...(note ? { doc: note } : {}) })];
   if (labels) {
-    rows.push(row("labels", { memory: apart("labels"), value: fit === "search" ? "" : data.labels || "" }),
+    rows.push(row("labels", { memory: apart("labels"), value: same && fit !== "search" ? data.labels || "" : "" }),
       row("label_offset", { memory: apart("label_offset"), value: data.label_offset || 0 }));
   }
   rows.push(row("samples", { memory: own && `samples to ${own}`, value: samples }));
@@ -294,6 +295,7 @@ export function dataForm(app, { empty = "those of the plan", open = false, ...ch
 // dataOptions turns the fields of dataRows into the options of a job.
 export function dataOptions(values) {
   const { data, ...rest } = values;
+  if (!rest.labels) delete rest.label_offset;
   return data ? { ...rest, data: linesOf(data) } : rest;
 }
 

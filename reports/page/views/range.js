@@ -126,9 +126,7 @@ export function rangeTool(host, app, slot) {
       el("div", { class: "scroll" },
         el("table", { class: "observers" }, el("caption", null, "What every observer would choose"), el("thead", null, el("tr", null, [
           ["observer", "The method that chooses the range"],
-          ["range", ""],
-          ["clip", "Error from values outside of the range"],
-          ["round", "Error from rounding"],
+          ["range", "Below it the parts of the error: from values outside of the range (clip), and from rounding (round)"],
           ["SQNR", "Signal-to-noise ratio of this tensor, from both together; larger is better"],
           ["", ""],
         ].map(([label, doc]) => el("th", { scope: "col", title: doc }, label)))),
@@ -137,8 +135,8 @@ export function rangeTool(host, app, slot) {
               el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: app.state.observers.find((x) =>
                 x.name === o.name
               )?.doc }, observerMark((tensor.observers || []).indexOf(o), o.used), " ", o.name, o.used && " ✓"),
-                el("td", null, `${number(o.lo)} to ${number(o.hi)}`), el("td", { title: exact(o.clip) }, small(o.clip)),
-                el("td", { title: exact(o.round) }, small(o.round)),
+                el("td", { title: `clip ${exact(o.clip)}, round ${exact(o.round)}` }, `${number(o.lo)} to ${number(o.hi)}`,
+                  el("small", null, `clip ${small(o.clip)}, round ${small(o.round)}`)),
                 el("td", { title: ofNoise(o.nsr) }, o.nsr === best ? el("b", null, sqnr(o.nsr)) : sqnr(o.nsr)),
                 el("td", { class: "actions" }, tensor.drag && !o.used && [
                   el("button", { type: "button", title: `Show above what ${o.name} does to this tensor`, onclick: () => {

@@ -2,7 +2,7 @@
 import { place } from "../address.js";
 import { remember } from "../context.js";
 import { el, replace } from "../dom.js";
-import { exact, known, ofNoise, percent, plural, points, problemText, sqnr } from "../format.js";
+import { bytes, exact, insignificant, known, ofNoise, percent, plural, points, problemText, sqnr } from "../format.js";
 import { baseName } from "../frame.js";
 import { drawIntervals } from "./intervals.js";
 import { grid, message, part, planned } from "./parts.js";
@@ -50,7 +50,8 @@ function show(body, said, app, runs) {
   const share =
     (r) => (known(figure(r, "eval", "top1")) ? figure(r, "eval", "top1") / (figure(r, "eval", "n") || figure(r, "eval", "samples"))
       : undefined);
-  const name = (r) => baseName(r.plan) + (r.current ? "" : ", before");
+  const name = (r) => baseName(r.plan) + (r.current ? "" : ", before"), stem = baseName(app.state.model).replace(/\.[^.]*$/, "");
+  const brief = (r) => name(r).replace(`${stem}.`, "").replace(/\.json\b/, ""); // what tells plans of one model apart
   /** @param {Core.PlanRun} r */
   const tick = (r) =>
     r.current && el("input", { type: "checkbox", "aria-label": `Tick ${r.plan}`, onchange: (e) => {
@@ -63,6 +64,10 @@ function show(body, said, app, runs) {
       : r.open ? el("b", null, "in use")
       : el("button", { type: "button", title: `Open ${r.plan}; the plan that is open now stays`,
         onclick: (e) => usePlan(app, said, r.plan, e.target) }, "Use");
+  const cost = (r, key, here) => (r.open && r.current && app.view ? here(app.view.verdict) : undefined) ?? figure(r, "analyze", key);
+  const size = (r) => cost(r, "bytes", (v) => v.size_bytes && v.size_bytes.quantized);
+  const work = (r) =>
+    cost(r, "integer", (v) => v.work.length ? v.work.reduce((n, w) => n + (/int/.test(w.format) ? w.share : 0), 0) : undefined);
   replace(body, runs.filter((r) => known(error(r))).length > 1 && chart, el("p", { class: "actions" }, compare),
     grid({ caption: plural(new Set(runs.map((r) => r.plan)).size, "plan"), rows: runs, mark: (r) => (r.open && r.current ? "chosen" : ""),
       columns: [
@@ -72,27 +77,43 @@ function show(body, said, app, runs) {
         { label: "written", cell: (r) => (r.changed
           ? new Date(r.changed).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }) : ""),
           sort: (r) => r.changed },
-        { label: "target", cell: (r) => r.platform, sort: (r) => r.platform },
-        { label: "observer", cell: (r) => r.observer || "", sort: (r) => r.observer },
-        { label: "decisions", doc: "commands that decided something after the calibration", number: true,
-          cell: (r) => (r.current ? String(r.steps) : ""), sort: (r) => r.steps },
-        { label: "SQNR of the outputs", doc: "of the last qwb analyze of this state", number: true,
+        { label: "what", doc: "target, observer, and how many commands decided something after the calibration",
+          cell: (r) => [r.platform, r.observer, r.steps ? plural(r.steps, "decision") : ""].filter(Boolean).join(", "),
+          sort: (r) => r.platform + r.observer },
+        { label: "top-1", doc: "of the last qwb eval of this state, and how much worse than float", number: true,
+          cell: (r) =>
+            known(share(r)) && [
+              percent(share(r)),
+              known(figure(r, "eval", "drop"))
+              && el("small", null, `drop ${points(figure(r, "eval", "drop"), figure(r, "eval", "drop_error"))}`),
+            ], title: (r) => exact(share(r)), sort: (r) => share(r) ?? -1 },
+        { label: "error", doc: "SQNR of the outputs, of the last qwb analyze of this state", number: true,
           cell: (r) => (known(error(r)) ? sqnr(error(r), spread(r)) : ""), title: (r) => ofNoise(error(r), spread(r)),
           sort: (r) => -(error(r) ?? Infinity) },
-        { label: "top-1", doc: "of the last qwb eval of this state", number: true, cell: (r) => percent(share(r)),
-          title: (r) => exact(share(r)), sort: (r) => share(r) ?? -1 },
-        { label: "drop, pp", number: true, cell: (r) => (known(figure(r, "eval", "drop"))
-          ? points(figure(r, "eval", "drop"), figure(r, "eval", "drop_error")).replace(" pp", "") : ""),
-          title: (r) => exact(figure(r, "eval", "drop")), sort: (r) => figure(r, "eval", "drop") ?? Infinity },
-        { label: "verified", cell: (r) => (r.verdict ? ["equal", "ties"].includes(r.verdict) ? "OK" : r.verdict : "") },
+        { label: "size", doc: "of all constants", number: true, cell: (r) => known(size(r)) && bytes(size(r)), title: (r) => exact(size(r)),
+          sort: (r) => size(r) ?? Infinity },
+        { label: "on integers", doc: "share of the multiply-accumulates", number: true, cell: (r) => known(work(r)) && percent(work(r)),
+          title: (r) => exact(work(r)), sort: (r) => work(r) ?? -1 },
+        { label: "verdict", cell: (r) => verdictOf(r, error(r), spread(r)) },
       ] }));
   if (chart.isConnected) {
     drawIntervals(chart, runs.filter((r) =>
       known(error(r))
-    ).map((r) => ({ label: name(r), value: error(r), error: spread(r), mark: r.open ? "best"
+    ).map((r) => ({ label: brief(r), value: error(r), error: spread(r), mark: r.open ? "best"
       : "", title: `${name(r)}: ${ofNoise(error(r), spread(r))}` })
-    ), { label: "NSR of the outputs", log: true });
+    ), { label: "SQNR of the outputs in dB", noise: true });
   }
+}
+
+// verdictOf is what the figures of a run say in words, as at the top, and what its integers were found to be.
+/** @param {Core.PlanRun} r @param {number | undefined} nsr @param {number | undefined} error */
+function verdictOf(r, nsr, error) {
+  const f = r.figures.eval || {}, level = !known(nsr) ? undefined : nsr < 0.01 ? "small" : nsr <= 0.1 ? "visible" : "large";
+  const said = f.label_shift ? "labels do not fit"
+    : known(f.drop) ? f.drop <= 0 || insignificant(f.drop, f.drop_error) ? "no loss beyond chance" : "loses accuracy"
+    : level ? { small: "looks ready", visible: "may lose accuracy", large: "expect a loss" }[level] : "";
+  const integers = r.verdict && (["equal", "ties"].includes(r.verdict) ? "integers OK" : `integers ${r.verdict}`);
+  return [said, integers].filter(Boolean).join("; ");
 }
 
 // usePlan opens another plan in place of the one that is open, and says how to go back.

@@ -1,6 +1,6 @@
 // Options compared on held-out samples (sweep), and the search for the fewest operators in FP32 (Pareto front).
 import { commandLine, el } from "../dom.js";
-import { bytes, count, decibels, known, number, percent, plural, problemText, small, withError } from "../format.js";
+import { bytes, count, known, number, ofNoise, percent, plural, problemText, small, sqnr, withError } from "../format.js";
 import { drawScatter } from "../scatter.js";
 import { drawIntervals } from "./intervals.js";
 import { dataForm, dataOptions, drawForm, fields, grid, message, part, planned, steady, tiles } from "./parts.js";
@@ -48,7 +48,7 @@ function drawPareto(host, app) {
   const front = el("div", { class: "result" }), data = searchData(app, "those of the plan");
   const search = drawForm(app, [
     { name: "goal", label: "Budget", type: "select", value: "nsr", options: [
-      { name: "nsr", label: "plain NSR of the outputs at most (behind a Softmax too)" },
+      { name: "nsr", label: "NSR of the outputs at most (0.01: SQNR 20 dB)" },
       { name: "drop", label: "top-1 drop at most, in pp (needs labels)" },
       { name: "cosine", label: "cosine at least" },
     ] },
@@ -101,10 +101,9 @@ function showSweep(result, app, r) {
     { label: "target", cell: (x) => x.platform, sort: (x) => x.platform },
     { label: "observer", cell: (x) => x.observer + (x.default ? " (default)" : ""), sort: (x) => x.observer },
     { label: "weights", cell: (x) => `per ${x.granularity}`, sort: (x) => x.granularity },
-    { label: "NSR of the outputs", doc: "noise-to-signal ratio of the outputs, as at the top, with its standard error", number: true,
-      cell: (x) => withError(x.nsr, x.nsr_error), title: (x) => String(x.nsr), sort: (x) => x.nsr },
-    { label: "SQNR", number: true, cell: (x) => decibels(x.sqnr_db), title: (x) => String(x.sqnr_db), sort: (x) => x.sqnr_db },
-    { label: "behind the best", doc: "mean difference from the chosen plan over the same samples", number: true,
+    { label: "SQNR of the outputs", doc: "signal-to-noise ratio of the outputs, as at the top, with its standard error; larger is better",
+      number: true, cell: (x) => sqnr(x.nsr, x.nsr_error), title: (x) => ofNoise(x.nsr, x.nsr_error), sort: (x) => -x.nsr },
+    { label: "behind the best, NSR", doc: "mean difference of the NSR from the chosen plan's over the same samples", number: true,
       cell: (x) => (x.behind ? withError(x.behind, x.behind_error) : "-"), title: (x) => String(x.behind), sort: (x) => x.behind },
     { label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: (x) => percent(x.macs_int8),
       title: (x) => String(x.macs_int8), sort: (x) => x.macs_int8 },
@@ -125,7 +124,7 @@ function showSweep(result, app, r) {
   result.replaceChildren(el("p", { class: hint ? "headline open" : "headline" }, verdict, " ", app.state.plan !== r.plan && written || ""),
     said, chart,
     el("p", { class: "hint" },
-      "Left is less error. Filled circles, and the grey band from the first to the last of them, have rank 1: they cannot be told apart. The test is paired, so bars may overlap and differ all the same. A click marks the row."),
+      "Right is less error. Filled circles, and the grey band from the first to the last of them, have rank 1: they cannot be told apart. The test is paired, so bars may overlap and differ all the same. A click marks the row."),
     grid({ caption: "Plans, the best first", rows: r.rows, columns, mark: (x) => (x.chosen ? "chosen" : x.rank === 1 ? "best" : "") }),
     r.skipped && r.skipped.length
       ? grid({ caption: "Not possible", rows: r.skipped,
@@ -135,8 +134,9 @@ function showSweep(result, app, r) {
   if (r.rows.length) {
     drawIntervals(chart,
       r.rows.map((x, i) => ({ label: name(x), value: x.nsr, error: x.nsr_error, mark: x.rank === 1 ? "best" : "",
-        title: `${rowTitle(x)}: NSR ${withError(x.nsr, x.nsr_error)}, rank ${x.rank}`, pick: () => markRow(result, i) })
-      ), { label: "NSR of the outputs", log: true,
+        title: `${rowTitle(x)}: ${sqnr(x.nsr, x.nsr_error)}, ${ofNoise(x.nsr, x.nsr_error)}, rank ${x.rank}`, pick: () =>
+          markRow(result, i) })
+      ), { label: "SQNR of the outputs in dB", noise: true,
       band: best.length ? { from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart" } : null });
   }
 }
@@ -180,13 +180,16 @@ const exactSelector = (name) => (/^[\w./-]*[\w.-]$/.test(name) && !["first", "la
 /** @param {HTMLElement} front @param {App} app @param {Core.Jobs["dispatch"]["result"]} r */
 function showSearch(front, app, r) {
   const said = r.claimed
-    ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples: ${
-      plural(r.fp32.length, "operator")
+    ? `The budget is met, confirmed on ${r.held_out ? r.held_out.samples : "held-out"} samples, with ${
+      r.fp32.length ? plural(r.fp32.length, "operator") : "no operator"
     } in FP32.`
     : r.refused || `Budget not reached: not proven on ${r.held_out ? plural(r.held_out.samples, "held-out sample") : "these samples"}.`;
   const goal = r.goal ? r.goal.metric : "nsr", percent = /drop|top/.test(goal),
-    errorName = percent ? "drop, pp" : goal === "nsr" ? "plain NSR" : goal, points = r.points || [],
-    status = el("p", { class: "status", role: "status" });
+    errorName = percent ? "drop, pp" : goal === "nsr" ? "NSR" : goal.replace("_", " "), points = r.points || [],
+    figure = (x, error) => (goal === "nsr" ? sqnr(x, error) : known(error) ? withError(x, error) : number(x)),
+    figureName = goal === "nsr" ? "SQNR of the outputs" : errorName, figureTitle = (x, error) =>
+      goal === "nsr" ? ofNoise(x, error)
+        : String(x), status = el("p", { class: "status", role: "status" });
   const use = async (point) => { // in place of what was sent to FP32 before, as the point was measured
     message(status, "the plan is derived …");
     try {
@@ -204,11 +207,12 @@ function showSearch(front, app, r) {
   const chart = el("div", { class: "chart" });
   const listed = points.filter((p) => p.pareto).concat(points.filter((p) => !p.pareto));
   front.replaceChildren(el("p", { class: r.claimed ? "headline" : "headline open" }, said), tiles([
-    { label: `${errorName}, before`, value: number(r.before), title: String(r.before), doc: "the budget's figure of the plan as it was" },
-    { label: `${errorName}, after`, value: number(r.after), title: String(r.after) },
+    { label: `${figureName}, before`, value: figure(r.before), title: figureTitle(r.before),
+      doc: "the budget's figure of the plan as it was" },
+    { label: r.claimed ? "after" : "of the best set tried", value: figure(r.after), title: figureTitle(r.after) },
     r.held_out
-    && { label: "on held-out samples", value: withError(r.held_out.value, r.held_out.error), title: String(r.held_out.value),
-      doc: "samples that no operator was chosen on" },
+    && { label: "the same on held-out samples", value: figure(r.held_out.value, r.held_out.error),
+      title: figureTitle(r.held_out.value, r.held_out.error), doc: "samples that no operator was chosen on" },
     r.needed ? { label: "samples needed", value: String(r.needed), doc: "about how many samples would decide this" } : null,
     { label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried" },
   ]), chart,
@@ -219,8 +223,8 @@ function showSearch(front, app, r) {
       mark: (p) => (p.pareto ? "best" : ""), columns: [
         { label: "use", cell: (p) => (p.fp32.length ? `${plural(p.fp32.length, "operator")} in FP32` : "all on integers"),
           sort: (p) => p.fp32.length, title: (p) => p.fp32.join(", ") },
-        { label: errorName, doc: "the budget's figure on the samples that the search fits on, with its standard error", number: true,
-          cell: (p) => withError(p.metric, p.error), title: (p) => String(p.metric), sort: (p) => p.metric },
+        { label: figureName, doc: "the budget's figure on the samples that the search fits on, with its standard error", number: true,
+          cell: (p) => figure(p.metric, p.error), title: (p) => figureTitle(p.metric, p.error), sort: (p) => p.metric },
         { label: "MACs in FP32", number: true, cell: (p) => count(p.macs_fp32), title: (p) => String(p.macs_fp32),
           sort: (p) => p.macs_fp32 },
         { label: "Q/DQ boundaries", doc: "tensors converted between integers and float", number: true, cell: (p) => String(p.borders),

@@ -26,9 +26,9 @@ function watch(app, kind, only, node, changed) {
   };
   const ends = [
     app.client.on("job", here((event) => heard(event.job))),
-    app.on(here(() => to({ type: "plan", revision: app.state.revision }))),
+    app.on(here(() => to({ type: "plan", of: app.state.of }))),
   ];
-  to({ type: "plan", revision: app.state.revision });
+  to({ type: "plan", of: app.state.of });
   return { to, heard, state: () => state };
 }
 
@@ -46,7 +46,7 @@ export function task(app, { label, kind, only = "", doc, options, show, into, fo
   const button = el("button", { type: "button", class: "main", title: doc || "", onclick: run }, label), line = el("div", { class: "ran" });
   const old = el("p", { class: "warn" }, "The plan has changed since: this is of the plan before.");
   const price = el("span", { class: "hint" });
-  const node = el("div", { class: "task" }, button, " ", price, " ", bar, " ", stop, " ", status, line);
+  const node = el("div", { class: "task", "data-kind": kind }, button, " ", price, " ", bar, " ", stop, " ", status, line);
   const job = watch(app, kind, only, node, (state, news) => {
     const now = said(state);
     button.disabled = now.working;
@@ -91,6 +91,7 @@ export function task(app, { label, kind, only = "", doc, options, show, into, fo
       job.to({ type: "fault", problem, drawn: Boolean(problem.result) });
       if (problem.result) draw(problem.result);
     }
+    if (line.getBoundingClientRect().bottom > 0.6 * innerHeight) node.scrollIntoView({ block: "start" }); // what came of it is below
   }
 
   function cancel() {

@@ -1,6 +1,6 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import { el } from "../dom.js";
-import { decibels, number, plural, sqnr, withError } from "../format.js";
+import { number, ofNoise, plural, sqnr, withError } from "../format.js";
 import { drawIntervals } from "./intervals.js";
 import { dataForm, dataOptions, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
@@ -70,12 +70,11 @@ function showTuned(result, app, r) {
     el("p", { class: kept && r.confirmed ? "headline" : "headline open" }, verdict),
     ...r.on_integers.words.map((line, i) => el("p", { class: i ? "headline open" : "" }, line)),
     tiles([
-      { label: "NSR of the outputs before", value: withError(r.before.nsr, r.before.nsr_error), title: String(r.before.nsr),
-        doc: "noise-to-signal ratio of the outputs on the held-out samples, with its standard error" },
-      { label: "after", value: withError(r.after.nsr, r.after.nsr_error), title: String(r.after.nsr) },
-      { label: "SQNR", value: `${decibels(r.before.sqnr_db)} → ${decibels(r.after.sqnr_db)}`,
-        doc: "signal to quantization noise, in decibels: the higher the better" },
-      { label: "change", value: withError(r.change, r.change_error), title: String(r.change),
+      { label: "SQNR of the outputs, before", value: sqnr(r.before.nsr, r.before.nsr_error),
+        title: ofNoise(r.before.nsr, r.before.nsr_error),
+        doc: "signal-to-noise ratio of the outputs on the held-out samples, with its standard error; larger is better" },
+      { label: "after", value: sqnr(r.after.nsr, r.after.nsr_error), title: ofNoise(r.after.nsr, r.after.nsr_error) },
+      { label: "change of NSR", value: withError(r.change, r.change_error), title: String(r.change),
         doc: "mean of after minus before over the same samples: below 0 is better" },
       { label: "held-out samples", value: `${r.held_out} of ${r.samples}`,
         doc: r.held_out_kind === "unseen" ? "none of them was among those the ranges come from"
@@ -87,8 +86,10 @@ function showTuned(result, app, r) {
       { label: "method", cell: (m) => m.name, sort: (m) => m.name },
       { label: "operators kept", doc: "operators whose change was kept, of those tried", number: true,
         cell: (m) => `${m.kept} of ${m.layers.length}`, sort: (m) => m.kept },
-      { label: "NSR before", number: true, cell: (m) => withError(m.before.nsr, m.before.nsr_error), title: (m) => String(m.before.nsr) },
-      { label: "NSR after", number: true, cell: (m) => withError(m.after.nsr, m.after.nsr_error), title: (m) => String(m.after.nsr) },
+      { label: "before", doc: "SQNR of the outputs on the held-out samples", number: true,
+        cell: (m) => sqnr(m.before.nsr, m.before.nsr_error), title: (m) => ofNoise(m.before.nsr, m.before.nsr_error) },
+      { label: "after", number: true, cell: (m) => sqnr(m.after.nsr, m.after.nsr_error),
+        title: (m) => ofNoise(m.after.nsr, m.after.nsr_error) },
       { label: "note", cell: (m) => m.note || (m.confirmed ? "confirmed" : m.kept ? "not confirmed" : "nothing kept") },
     ] }),
     kepts.length ? table("Operators that were changed", kepts) : "",
@@ -101,8 +102,5 @@ function showTuned(result, app, r) {
     [{ label: "before", ...r.before }, ...r.methods.filter((m) => m.kept).map((m) => ({ label: m.name, ...m.after })), { label: "after",
       ...r.after }].map((x, i, all) => ({ label: x.label, value: x.nsr, error: x.nsr_error, mark: i === all.length - 1 ? "best" : "",
         title: `${x.label}: ${sqnr(x.nsr, x.nsr_error)}, NSR ${withError(x.nsr, x.nsr_error)}` })
-      ), {
-    label: "NSR of the outputs, step by step",
-    log: true,
-  });
+      ), { label: "SQNR of the outputs in dB, step by step", noise: true });
 }

@@ -69,7 +69,7 @@ export function trafficLight(verdict) {
 function verdictText(v) {
   const compared = v.simulation.compared, ties = v.simulation.ties;
   const none = `0 of ${exactCount(compared)} integers differ on ${plural(v.samples, "sample")}${
-    ties ? `, ${plural(ties, "rounding tie")}` : ""
+    ties ? `, ${exactCount(ties)} rounding tie${ties === 1 ? "" : "s"}` : ""
   }`;
   const different = v.simulation.different + v.backends.different, faults = (v.static.faults || []).length;
   switch (v.verdict) {
