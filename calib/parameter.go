@@ -36,6 +36,11 @@ func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 	if err != nil {
 		return err
 	}
+	if on, err := onGrid(t, sl.Config, &p); err != nil {
+		return err
+	} else if on {
+		r.onGrids = append(r.onGrids, sl)
+	}
 	r.mended(sl, withoutZero(outcomes), len(p.Scale))
 	return r.set.Render(sl.ID, p)
 }

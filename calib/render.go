@@ -112,19 +112,21 @@ func Render(ctx context.Context, g *graph.Graph, set *tqc.Set, stats *Stats, cfg
 		return nil, err
 	}
 	rd.out.Warnings = append(rd.out.Warnings, biases...)
+	rd.grids()
 	rd.tiny()
 	return rd.out, nil
 }
 
 type renderer struct {
-	g      *graph.Graph
-	set    *tqc.Set
-	order  []graph.NodeID
-	stats  *Stats
-	cfg    RenderConfig
-	out    *Outcome
-	masks  *masks
-	scores scores
+	g       *graph.Graph
+	set     *tqc.Set
+	order   []graph.NodeID
+	stats   *Stats
+	cfg     RenderConfig
+	out     *Outcome
+	onGrids []*tqc.Slot // weights that were rounded before
+	masks   *masks
+	scores  scores
 }
 
 // at names the place of an error.

@@ -2,10 +2,10 @@ package qdq
 
 import (
 	"fmt"
-	"math"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
@@ -54,7 +54,7 @@ func (r *reader) find() error {
 // gridBehind returns the grid of int8 that all numbers of a tensor lie on, by one scale or by one along axis; nil where there is none.
 func gridBehind(t *tensor.Tensor, axis int) *grid {
 	q := &grid{dtype: tensor.Int8, axis: -1, zero: []int32{0}}
-	if s, ok := stepOf(t.F32(), 1); ok {
+	if s, ok := step(t.F32()); ok {
 		q.scale = []float32{s}
 		q.reach(t.F32(), s)
 		return q
@@ -73,7 +73,7 @@ func gridBehind(t *tensor.Tensor, axis int) *grid {
 			at := (o*n + c) * inner
 			channel = append(channel, x[at:at+inner]...)
 		}
-		s, ok := stepOf(channel, 1)
+		s, ok := step(channel)
 		if !ok {
 			return nil
 		}
@@ -92,36 +92,11 @@ func (q *grid) reach(x []float32, scale float32) {
 	}
 }
 
-// stepOf returns the largest scale of which all numbers are multiples of up to 127, bit for bit. zero is the scale of nothing but zeros.
-func stepOf(x []float32, zero float32) (float32, bool) {
-	most := float32(0)
-	for _, v := range x {
-		most = max(most, float32(math.Abs(float64(v))))
+// step is qmath.Step of int8: 1 for nothing but zeros.
+func step(x []float32) (float32, bool) {
+	s, ok := qmath.Step(x, 127, 0)
+	if s == 0 {
+		s = 1
 	}
-	if most == 0 {
-		return zero, true
-	}
-	for top := float32(1); top <= 127; top++ {
-		s := most / top
-		below, above := math.Nextafter32(s, 0), math.Nextafter32(s, most*2)
-		for _, c := range []float32{s, below, above, math.Nextafter32(below, 0), math.Nextafter32(above, most*2)} {
-			// most and the quotient were rounded
-			if multiples(x, c) {
-				return c, true
-			}
-		}
-	}
-	return 0, false
-}
-
-func multiples(x []float32, s float32) bool {
-	if s == 0 || math.IsInf(float64(s), 0) {
-		return false
-	}
-	for _, v := range x {
-		if q := float32(whole(float64(v / s))); q*s != v {
-			return false
-		}
-	}
-	return true
+	return s, ok
 }
