@@ -83,6 +83,11 @@ func (s *waveSource) shape(n int) ([]int, error) {
 	return shape, nil
 }
 
+const (
+	maxChunks = 1000       // of a file; real ones have a dozen
+	streamed  = 0x7FFFF000 // bytes of samples from which on a header does not know them: it was written before they were
+)
+
 // inspect reads the chunks of a file.
 func (s *waveSource) inspect(name string) (*wave, error) {
 	r, size, err := s.fs.open(path.Join(s.dir, name))
@@ -92,7 +97,8 @@ func (s *waveSource) inspect(name string) (*wave, error) {
 	defer r.Close()
 	w := &wave{}
 	var head [16]byte
-	for at := int64(12); ; {
+	at := int64(12)
+	for range maxChunks {
 		if _, err := r.ReadAt(head[:8], at); err != nil {
 			return nil, errors.New("there is no chunk data")
 		}
@@ -113,10 +119,14 @@ func (s *waveSource) inspect(name string) (*wave, error) {
 				}
 			}
 		case "data":
+			if left := size - at - 8; n > left && n < streamed {
+				return nil, fmt.Errorf("the samples are cut off: %d of %d bytes", left, n)
+			}
 			return w, w.place(s.hop, at+8, min(n, size-at-8))
 		}
 		at += 8 + n + n%2
 	}
+	return nil, fmt.Errorf("none of the first %d chunks is data", maxChunks)
 }
 
 // place counts the frames of the samples at offset.
@@ -129,7 +139,10 @@ func (w *wave) place(hop int, offset, size int64) error {
 	if w.rows = 1; hop > 0 {
 		w.rows = int(w.size / int64(hop))
 	}
-	if w.rows == 0 || w.size == 0 {
+	if w.size == 0 {
+		return errors.New("there are no samples")
+	}
+	if w.rows == 0 {
 		return fmt.Errorf("%d samples are less than a frame of %d", w.size, hop)
 	}
 	return nil

@@ -67,6 +67,10 @@ func TestSamplesOfWaves(t *testing.T) {
 		require.Equal(t, want, all(t, s)[0].Feeds["x"].F32(), bits)
 	}
 	good := wavFile(1, 1, 16000, 16, []int16{1, 2, 3, 4})
+	piped := bytes.Clone(good)
+	binary.LittleEndian.PutUint32(piped[len(piped)-12:], math.MaxUint32)
+	s, _ := open(t, tree{"a.wav": piped}, input("x", 1, 4), Options{}, "a.wav")
+	require.Len(t, all(t, s), 1, "a header that was written before the samples were known")
 	for _, c := range []struct {
 		f    tree
 		spec InputSpec
@@ -82,6 +86,10 @@ func TestSamplesOfWaves(t *testing.T) {
 		{tree{"d/a.wav": good}, input("x", 2, 4), 0, "takes no waves: those have one axis"},
 		{tree{"d/a.wav": good}, InputSpec{{Name: "x", DType: tensor.Int64, Shape: graph.Static(1, 4)}}, 0, "takes no waves"},
 		{tree{"d/a.wav": good[:50]}, input("x", 1, 4), 0, "no chunk data"},
+		{tree{"d/a.wav": good[:len(good)-2]}, input("x", 1, 3), 0, "the samples are cut off: 6 of 8 bytes"},
+		{tree{"d/a.wav": append(good[:24:24], make([]byte, 1<<16)...)}, input("x", 1, 4), 0, "none of the first 1000 chunks is data"},
+		{tree{"d/a.wav": wavFile(1, 1, 16000, 16)}, InputSpec{{Name: "x", DType: tensor.Float32, Shape: graph.Shape{{N: -1}}}}, 0,
+			"there are no samples"},
 		{tree{"d/a.wav": wavFile(3, 1, 1, 32, []float32{1, 2, float32(math.NaN()), 1})}, input("x", 1, 4), 0, "NaN"},
 	} {
 		err := openError(c.f, c.spec, Options{Preprocess: &plan.Preprocess{Hop: c.hop}}, "d")
