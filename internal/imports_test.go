@@ -55,7 +55,7 @@ var layers = []string{
 	"analysis export calib/tune/round",
 	"export/language/weights export/table analysis/language",
 	"internal/weightstest internal/exporttest",
-	"calib/tune analysis/verify analysis/advise analysis/tensors analysis/language/groupsums export/* export/cprogram/... " +
+	"calib/tune calib/tune/texts analysis/verify analysis/advise analysis/tensors analysis/language/groupsums export/* export/cprogram/... " +
 		"export/language/* reports",
 	"export/qoperator",
 	"export/trt",

@@ -170,6 +170,7 @@ func Language(o *qwb.LanguageOptions) Table {
 			Values: scaleMethods,
 			Help:   "how to choose scales: " + weights.MethodDoc + " (default: " + weights.Nearest + ")"},
 		{Name: "judge", At: &o.Judge, For: Checkpoints, Job: true, Help: weights.Judge.Doc},
+		{Name: "fit", At: &o.Fit, For: Checkpoints, Job: true, Help: weights.FitDoc},
 	}
 }
 

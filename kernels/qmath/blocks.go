@@ -126,7 +126,7 @@ func (r BlockRule) search(codes []int8, x []float32, scale float32) float32 {
 	least := SquaredError(x, codes, scale)
 	var trial [BlockSize]int8
 	tried := trial[:len(x)]
-	for _, d := range []float64{s.best(x, lo, hi), -s.best(x, -hi, -lo)} {
+	for _, d := range []float64{s.best(x, nil, lo, hi), -s.best(x, nil, -hi, -lo)} {
 		d := r.Scale.Stored(float32(d))
 		if d == 0 || d-d != 0 {
 			continue

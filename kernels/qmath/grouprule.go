@@ -45,7 +45,7 @@ func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
 			scale = signed(group, most) / float32(r.Min)
 		}
 		if r.Search && scale != 0 {
-			scale = r.search(&s, group, scale)
+			scale = r.search(&s, group, nil, scale)
 		}
 		scales[g] = scale
 		r.Codes(out, group, scale)
@@ -71,18 +71,36 @@ func signed(x []float32, magnitude float32) float32 {
 	return magnitude
 }
 
-// search returns the scale with the smallest squared error where that is below that of the given one.
-func (r GroupRule) search(s *scaleSearch, x []float32, scale float32) float32 {
-	least := r.squaredError(x, scale)
+// Weighted is the scale of one group under which the sum of importance * squared error is least, among those that Search takes; it has the
+// sign that Quantize gives it. x is finite, importance has a number of at least 0 for each element. Where none counts all count alike; a
+// group of zeros has scale 0.
+func (r GroupRule) Weighted(x []float32, importance []float64) float32 {
+	most := largest(x)
+	scale := most / float32(r.Max)
+	if r.Least() != -r.Max {
+		scale = signed(x, most) / float32(r.Min)
+	}
+	if scale == 0 {
+		return 0
+	}
+	if !slices.ContainsFunc(importance, func(w float64) bool { return w > 0 }) {
+		importance = nil
+	}
+	return r.search(new(scaleSearch), x, importance, scale)
+}
+
+// search returns the scale with the smallest squared error where that is below that of the given one. importance may be nil: 1 each.
+func (r GroupRule) search(s *scaleSearch, x []float32, importance []float64, scale float32) float32 {
+	least := r.squaredError(x, importance, scale)
 	try := func(d float32) {
-		if e := r.squaredError(x, d); e < least {
+		if e := r.squaredError(x, importance, d); e < least {
 			scale, least = d, e
 		}
 	}
 	lo, hi := r.Least(), r.Max
-	try(float32(s.best(x, lo, hi)))
+	try(float32(s.best(x, importance, lo, hi)))
 	if lo != -hi {
-		try(-float32(s.best(x, -hi, -lo)))
+		try(-float32(s.best(x, importance, -hi, -lo)))
 	}
 	return scale
 }
@@ -105,18 +123,27 @@ func (r GroupRule) Codes(codes []int8, x []float32, scale float32) {
 	}
 }
 
-// squaredError is the sum of the squared differences between the elements of a group and their codes times the scale, in float64.
-func (r GroupRule) squaredError(x []float32, scale float32) float64 {
+// squaredError is the sum of the squared differences between the elements of a group and their codes times the scale, in float64, each
+// times its importance.
+func (r GroupRule) squaredError(x []float32, importance []float64, scale float32) float64 {
 	if scale == 0 || scale-scale != 0 {
 		return math.Inf(1)
 	}
 	sum, lo, hi := 0.0, float64(r.Least()), float64(r.Max)
-	for _, v := range x {
+	for i, v := range x {
 		code := min(max(r.Rounding.Round(float64(v/scale)), lo), hi)
 		d := float64(v) - code*float64(scale)
-		sum += d * d
+		sum += d * d * weightOf(importance, i)
 	}
 	return sum
+}
+
+// weightOf is 1 where there is no importance.
+func weightOf(importance []float64, i int) float64 {
+	if importance == nil {
+		return 1
+	}
+	return importance[i]
 }
 
 // nearestEven rounds half to even, for magnitudes up to 2^22.
@@ -142,12 +169,12 @@ func largest(x []float32) float32 {
 type scaleSearch struct{ steps []codeStep }
 
 // codeStep is a scale below which the code of an element grows from k to k+1 in magnitude.
-type codeStep struct{ scale, x, k float64 }
+type codeStep struct{ scale, x, k, weight float64 }
 
 // best returns the scale above 0 with the smallest squared error for codes from lo to hi, lo < 0 < hi, in real arithmetic, among
-// the scales described at GroupRule.Search. Scales below those it visits cut the largest element by so much that this alone is
-// more than the error without a search. x is finite and not all zero.
-func (s *scaleSearch) best(x []float32, lo, hi int32) float64 {
+// the scales described at GroupRule.Search. Scales below those it visits cut some element by so much that this alone is more than the
+// error without a search. x is finite and not all zero.
+func (s *scaleSearch) best(x []float32, importance []float64, lo, hi int32) float64 {
 	var most [2]float64 // of positive and negative elements
 	limit := [2]float64{float64(hi), -float64(lo)}
 	for _, v := range x {
@@ -157,21 +184,26 @@ func (s *scaleSearch) best(x []float32, lo, hi int32) float64 {
 	plain := max(most[0]/limit[0], most[1]/limit[1])
 	top := max(most[0]/(limit[0]-0.5), most[1]/(limit[1]-0.5))
 	spent := 0.0
-	for _, v := range x {
+	for i, v := range x {
 		a := math.Abs(float64(v))
 		d := a - plain*min(math.Floor(a/plain+0.5), limit[sideOf(v)])
-		spent += d * d
+		spent += d * d * weightOf(importance, i)
 	}
-	bottom := max(0, (most[0]-math.Sqrt(spent))/limit[0], (most[1]-math.Sqrt(spent))/limit[1])
+	bottom := 0.0
+	for i, v := range x {
+		if w := weightOf(importance, i); w > 0 {
+			bottom = max(bottom, (math.Abs(float64(v))-math.Sqrt(spent/w))/limit[sideOf(v)])
+		}
+	}
 
 	s.steps = s.steps[:0]
 	var xx, xq, qq float64
-	for _, v := range x {
-		a, end := math.Abs(float64(v)), limit[sideOf(v)]
+	for i, v := range x {
+		a, end, w := math.Abs(float64(v)), limit[sideOf(v)], weightOf(importance, i)
 		k := min(math.Floor(a/top+0.5), end)
-		xx, xq, qq = xx+a*a, xq+a*k, qq+k*k
+		xx, xq, qq = xx+a*a*w, xq+a*k*w, qq+k*k*w
 		for ; a > 0 && k < end && a/(k+0.5) > bottom; k++ {
-			s.steps = append(s.steps, codeStep{a / (k + 0.5), a, k})
+			s.steps = append(s.steps, codeStep{a / (k + 0.5), a, k, w})
 		}
 	}
 	slices.SortFunc(s.steps, func(a, b codeStep) int { return cmp.Compare(b.scale, a.scale) })
@@ -188,7 +220,7 @@ func (s *scaleSearch) best(x []float32, lo, hi int32) float64 {
 	}
 	for _, c := range s.steps {
 		visit(min(c.scale, above))
-		xq, qq = xq+c.x, qq+2*c.k+1
+		xq, qq = xq+c.x*c.weight, qq+(2*c.k+1)*c.weight
 	}
 	visit(min(max(bottom, 0), above))
 	return best

@@ -156,3 +156,38 @@ func TestSearchOfZerosAndExactGroups(t *testing.T) {
 	assert.Equal(t, []int8{0, 0, 0, 0, 7, -3, 1, 0}, codes)
 	assert.Equal(t, []float32{0, 0.5}, scales)
 }
+
+// The weighted scale is as good as the best of many, and that of equal weights is what Search takes.
+func TestWeightedScale(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	lost := func(x []float32, w []float64, s, lo, hi float64) (sum float64) {
+		for i, v := range x {
+			d := float64(v) - s*min(max(math.RoundToEven(float64(v)/s), lo), hi)
+			sum += w[i] * d * d
+		}
+		return sum
+	}
+	for _, rule := range []qmath.GroupRule{{Size: 32, Max: qmath.GroupMax, Search: true},
+		{Size: 32, Max: qmath.Int4Max, Min: qmath.Int4Min, Search: true}} {
+		for range 20 {
+			x, w, ones := make([]float32, 32), make([]float64, 32), make([]float64, 32)
+			most := 0.0
+			for i := range x {
+				x[i], w[i], ones[i] = float32(random.NormFloat64()), math.Exp(3*random.NormFloat64()), 1
+				most = max(most, math.Abs(float64(x[i]))/float64(rule.Max))
+			}
+			lo, hi := float64(rule.Least()), float64(rule.Max)
+			got := lost(x, w, float64(rule.Weighted(x, w)), lo, hi)
+			for k := -875; k <= 875; k++ { // those that cut the largest
+				if s := most * float64(k) / 1000; s > 0 || s < 0 && rule.Min != 0 {
+					require.LessOrEqual(t, got, lost(x, w, s, lo, hi)*(1+1e-5))
+				}
+			}
+			codes, scales := make([]int8, 32), make([]float32, 1)
+			rule.Quantize(codes, scales, x)
+			require.InDelta(t, scales[0], rule.Weighted(x, ones), 0)
+			require.InDelta(t, scales[0], rule.Weighted(x, make([]float64, 32)), 0)
+		}
+	}
+	require.Zero(t, qmath.GroupRule{Size: 2, Max: 7}.Weighted([]float32{0, 0}, []float64{1, 1}))
+}

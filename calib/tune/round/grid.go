@@ -79,16 +79,24 @@ func (p *Problem) errors(dst []float64, codes []int32, first, rows int) {
 
 // Loss is the quadratic form of every row: the sum of squared errors of its output.
 func (p *Problem) Loss(codes []int32) []float64 {
-	loss := make([]float64, p.Rows())
-	p.strips(func(first, rows int) {
-		e, g := make([]float64, rows*p.K), make([]float64, rows*p.K)
-		p.errors(e, codes, first, rows)
-		multiplyAdd(g, p.K, e, p.K, p.H, p.K, rows, p.K, p.K)
-		for r := range rows {
-			loss[first+r] = dot(e[r*p.K:][:p.K], g[r*p.K:][:p.K])
+	e := make([]float64, len(p.W))
+	p.errors(e, codes, 0, p.Rows())
+	return Forms(e, p.H, p.K, p.Threads)
+}
+
+// Forms is x h x' of every row x of k numbers, for h of k x k.
+func Forms(rows, h []float64, k, threads int) []float64 {
+	out := make([]float64, len(rows)/k)
+	each(threads, (len(out)+block-1)/block, func(s int) {
+		first := s * block
+		n := min(block, len(out)-first)
+		e, g := rows[first*k:][:n*k], make([]float64, n*k)
+		multiplyAdd(g, k, e, k, h, k, n, k, k)
+		for r := range n {
+			out[first+r] = dot(e[r*k:][:k], g[r*k:][:k])
 		}
 	})
-	return loss
+	return out
 }
 
 // strips calls f for the rows in pieces that share a pass over the moments.

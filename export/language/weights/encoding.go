@@ -89,8 +89,28 @@ func (e Encoding) floats(b []byte, x []float32) ([]byte, bool) {
 	return b, ok
 }
 
-// pack appends codes and, where they stand together, their scales.
-func (e Encoding) pack(b []byte, codes []int8, scales []float32) []byte {
+// Rule is how codes in its groups are made by somebody else than quantize: bits counts for Groups alone.
+func (e Encoding) Rule(bits int) qmath.GroupRule {
+	r := qmath.GroupRule{Size: e.group(), Max: qmath.GroupMax, Rounding: qmath.HalfEven}
+	if e.Type != checkpoint.Groups {
+		bits = e.blockRule().Bits
+	}
+	if bits == 4 {
+		r.Max, r.Min = qmath.Int4Max, qmath.Int4Min
+	}
+	return r
+}
+
+// Stored is a scale as it is read again.
+func (e Encoding) Stored(scale float32) float32 {
+	if e.Type == checkpoint.Groups {
+		return scale
+	}
+	return e.blockRule().Scale.Stored(scale)
+}
+
+// Pack appends codes and, where they stand together, their scales.
+func (e Encoding) Pack(b []byte, codes []int8, scales []float32) []byte {
 	if e.Type == checkpoint.Groups {
 		at := len(b)
 		b = slices.Grow(b, len(codes))[:at+len(codes)]

@@ -19,6 +19,7 @@ var (
 	Fallback = export.Option{Name: "group-fallback", Kind: export.Choice, Optional: true, Choices: Fallbacks,
 		Doc: FallbackDoc + " (default: as the format has it)"}
 	Method = export.Option{Name: "method", Kind: export.Choice, Choices: Methods, Doc: "how to choose scales: " + MethodDoc}
+	Fit    = export.Option{Name: "fit", Kind: export.Text, Doc: FitDoc}
 	Judge  = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
 )
 
@@ -27,14 +28,24 @@ const (
 	Nearest = "rtn"
 	Search  = "range"
 	Judged  = "rtn,range" // Search for the matrices in which a paired test finds it better
+
+	Importance = "importance" // Search with each weight counting as the energy of its input
+	GPTQ       = "gptq"       // Importance, and codes by GPTQ
 )
 
 // Methods are the choices of Method, the default first.
-var Methods = []string{Nearest, Search, Judged}
+var Methods = []string{Nearest, Search, Judged, Importance, GPTQ}
+
+// Fitted reports whether a method needs a text to fit the weights to.
+func Fitted(method string) bool { return method == Importance || method == GPTQ }
+
+// FitDoc says what that text is.
+const FitDoc = "text file for --method " + Importance + " and " + GPTQ + ", one sequence per line, that weights are fitted to"
 
 // MethodDoc says what they are.
 const MethodDoc = Nearest + ": from the largest weight of a group; " + Search + ": smallest squared error; " +
-	Judged + ": range only where a paired test on --judge finds it better"
+	Judged + ": range only where a paired test on --judge finds it better; " + Importance + ": error weighted by the inputs on --fit; " +
+	GPTQ + ": importance, and codes by GPTQ"
 
 // Matrices is the option of how matrices are written, the default first.
 func Matrices(forms ...string) export.Option {
@@ -45,7 +56,7 @@ func Matrices(forms ...string) export.Option {
 func (f Format) Export() export.Format {
 	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
 		From:    export.Checkpoint,
-		Options: []export.Option{Group, Fallback, Method, Judge}, Tokens: f.Tokenizer}
+		Options: []export.Option{Group, Fallback, Method, Judge, Fit}, Tokens: f.Tokenizer}
 	if len(f.Matrices) > 0 {
 		out.Options = append(out.Options, Matrices(f.Matrices...))
 	}
@@ -65,8 +76,9 @@ func (f Format) layout(in *export.Input) (*File, error) {
 		file.search(in)
 		return file, nil
 	}
+	method := in.Options.Text(Method.Name)
 	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Fallback: in.Options.Text(Fallback.Name),
-		Matrices: in.Options.Text("weights"), Search: in.Options.Text(Method.Name) != Nearest, Tokenizer: in.Tokens})
+		Matrices: in.Options.Text("weights"), Search: method == Search || method == Judged, Tokenizer: in.Tokens})
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ func encodePiece(p *piece) error {
 	if err := it.quantized(p.codes, p.scales, p.x, p.from); err != nil {
 		return err
 	}
-	p.out = it.Encoding.pack(p.out[:0], p.codes, p.scales)
+	p.out = it.Encoding.Pack(p.out[:0], p.codes, p.scales)
 	return nil
 }
 

@@ -92,6 +92,9 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
 		return nil, err
 	}
+	if err := fitExport(ctx, j, in, f); err != nil {
+		return nil, err
+	}
 	out := j.Output(f, r.File)
 	defer out.Discard()
 	if err := writeExport(ctx, j, f, in, out, r, o.Unverified); err != nil {
@@ -149,7 +152,7 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 	case judged != (file != ""):
 		return nil, fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on",
 			weights.Judged)
-	case !judged && !f.Tokens && named != "":
+	case !judged && !weights.Fitted(in.Options.Text(weights.Method.Name)) && !f.Tokens && named != "":
 		return nil, fault.Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name,
 			weights.Judged)
 	case !judged:
@@ -177,6 +180,51 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 		}
 	}
 	return list, err
+}
+
+// fitExport replaces the matrices that the file will have quantized by those that were fitted to a text, where that was asked for: from
+// there on the checkpoint is a quantized one, whose codes and scales the file takes as they are.
+func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) error {
+	method, file := in.Options.Text(weights.Method.Name), in.Options.Text(weights.Fit.Name)
+	if weights.Fitted(method) != (file != "") {
+		return fault.Usagef("--method %s or %s and --fit FILE go together: the text, one sequence per line, that weights are fitted to",
+			weights.Importance, weights.GPTQ)
+	}
+	if file == "" {
+		return nil
+	}
+	layout, ok := in.State.(*weights.File)
+	if !ok {
+		return fault.Usagef("--method %s: not for format %s", method, f.Name)
+	}
+	t, err := decode.OpenTokenizer(in.Options.Text(export.Tokenizer.Name), in.Checkpoint)
+	if err != nil {
+		return err
+	}
+	encodings := map[checkpoint.Part]weights.Encoding{}
+	for i := range layout.Items {
+		it := &layout.Items[i]
+		if it.Tensor == nil {
+			continue
+		}
+		if had, twice := encodings[it.Tensor.Part]; twice && had != it.Encoding {
+			return fmt.Errorf("export: format %s writes %s in two forms, which cannot be fitted", f.Name, it.Tensor.Part)
+		}
+		encodings[it.Tensor.Part] = it.Encoding
+	}
+	in.Checkpoint, err = worklanguage.Fit(ctx, j, &open.Language{Model: in.Checkpoint, Tokenizer: t}, worklanguage.Fitting{Text: file,
+		Round: method == weights.GPTQ, Bits: 8, Threads: in.Threads,
+		Encoding: func(t *checkpoint.Tensor) weights.Encoding { return encodings[t.Part] }})
+	if err != nil {
+		return err
+	}
+	warned := layout.Warnings
+	in.State = nil
+	if err := f.Check(in); err != nil {
+		return err
+	}
+	in.State.(*weights.File).Warnings = warned // that weights were quantized before is what was asked for
+	return nil
 }
 
 // verifyWritten reads what was written back, compares it with its source, and runs tokens through it.

@@ -2,6 +2,7 @@
 package language
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,6 +26,7 @@ type LanguageOptions struct {
 	Bits      int    // 0: 8
 	Method    string // weights.Nearest, Search or Judged; empty: Nearest
 	Judge     string // text that Judged is judged on, one sequence per line
+	Fit       string // text that Importance and GPTQ are fitted to
 	Cache     string // decode.CacheTypes; empty: float32
 	Backend   string // floatBackends; empty: the processor
 	Threads   int
@@ -51,6 +53,9 @@ func (o *LanguageOptions) Check() error {
 		return fault.Usagef("unknown method %q: one of %s", o.Method, strings.Join(weights.Methods, "; "))
 	case (o.Method == weights.Judged) != (o.Judge != ""):
 		return fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
+	case weights.Fitted(o.Method) != (o.Fit != ""):
+		return fault.Usagef("--method %s or %s and --fit FILE go together: the text, one sequence per line, that weights are fitted to",
+			weights.Importance, weights.GPTQ)
 	case o.Mode != "" && o.Mode != ModeFloat && o.Mode != ModeSim && o.Mode != ModeInt8:
 		return fault.Usagef("--mode %s: one of %s, %s, %s", o.Mode, ModeFloat, ModeSim, ModeInt8)
 	case o.Mode == ModeFloat && o.Quantizes():
@@ -119,6 +124,22 @@ type form struct {
 	text string // the weights in words
 
 	judged []language.Judged
+	// fitted is the model with the weights that were fitted; nil: its own.
+	fitted *checkpoint.Model
+}
+
+// engine packs the weights of a model in the form.
+func (f *form) engine(ctx context.Context, l *open.Language, o *LanguageOptions, d open.Device) (*decode.Engine, error) {
+	l = &open.Language{Model: f.of(l.Model), Tokenizer: l.Tokenizer}
+	return l.Engine(ctx, f.options(o), d)
+}
+
+// of is the model whose matrices are quantized in the form.
+func (f *form) of(m *checkpoint.Model) *checkpoint.Model {
+	if f.fitted != nil {
+		return f.fitted
+	}
+	return m
 }
 
 // formOf chooses the form of the weights of a model, and warns about the size of groups.

@@ -68,7 +68,7 @@ func Generate(ctx context.Context, j *open.Job, o GenerateOptions) (*Generated, 
 	if err != nil {
 		return nil, err
 	}
-	engine, err := l.Engine(ctx, form.options(&o.LanguageOptions), device)
+	engine, err := form.engine(ctx, l, &o.LanguageOptions, device)
 	defer func() { closeDevice(device, engine) }()
 	if err != nil {
 		return nil, err

@@ -82,6 +82,9 @@ func settledForm(ctx context.Context, j *open.Job, l *open.Language, o *Language
 
 // settle replaces a form that is to be judged by what the judgement says.
 func settle(ctx context.Context, j *open.Job, l *open.Language, f *form, o *LanguageOptions) error {
+	if weights.Fitted(o.Method) {
+		return f.fit(ctx, j, l, o)
+	}
 	if o.Method != weights.Judged {
 		return nil
 	}

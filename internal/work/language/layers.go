@@ -43,7 +43,7 @@ func Layers(ctx context.Context, j *open.Job, o TextOptions) (*language.Layers, 
 	}
 	defer lines.Close()
 	cfg := language.LayersConfig{Model: engine, Threads: o.Threads, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
-		return engine.Replace(ctx, l.Model, p, form.Weights)
+		return engine.Replace(ctx, form.of(l.Model), p, form.Weights)
 	}}
 	for _, t := range matricesOf(l.Model) {
 		if form.Quantizes(t) {

@@ -127,7 +127,7 @@ func (e *evaluation) open(ctx context.Context) (err error) {
 	if e.device, err = j.OpenDevice(o.Backend); err != nil {
 		return err
 	}
-	if cfg.Model, err = e.language.Engine(ctx, e.form.options(&o.LanguageOptions), e.device); err != nil {
+	if cfg.Model, err = e.form.engine(ctx, e.language, &o.LanguageOptions, e.device); err != nil {
 		return err
 	}
 	switch {

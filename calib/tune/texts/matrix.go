@@ -1,0 +1,139 @@
+package texts
+
+import (
+	"encoding/binary"
+	"math"
+
+	"qwb/calib/tune/round"
+	"qwb/export/language/weights"
+	"qwb/graph/exec"
+	"qwb/graph/language/checkpoint"
+	"qwb/kernels/qmath"
+)
+
+// matrix is a matrix to be rounded in groups. The grids of round have scales above 0: where that of a group is negative, as those of Q4_0
+// may be, it and its codes are negated at the end.
+type matrix struct {
+	round.Problem
+	of       *checkpoint.Tensor
+	encoding weights.Encoding
+	rule     qmath.GroupRule
+	values   []float32
+	negative []bool // by group
+	empty    []bool // by group: its scale is 0
+}
+
+func newMatrix(t *checkpoint.Tensor, e weights.Encoding, bits, threads int) *matrix {
+	m := &matrix{of: t, encoding: e, values: t.All(), rule: e.Rule(bits)}
+	groups := t.Cols / m.rule.Size
+	m.W, m.K, m.Threads = make([]float64, t.Len()), t.Cols, threads
+	for i, v := range m.values {
+		m.W[i] = float64(v)
+	}
+	m.Grids = round.Grids{List: make([]qmath.Grid, t.Rows*groups), Row: make([]int, t.Rows), Column: make([]int, t.Cols)}
+	for r := range m.Grids.Row {
+		m.Grids.Row[r] = r * groups
+	}
+	for i := range m.Grids.Column {
+		m.Grids.Column[i] = i / m.rule.Size
+	}
+	m.negative, m.empty = make([]bool, len(m.Grids.List)), make([]bool, len(m.Grids.List))
+	return m
+}
+
+// ranges chooses the scale of every group: the least squared error, each weight counting as the energy of its input.
+func (m *matrix) ranges(h []float64) {
+	importance := make([]float64, m.K)
+	for i := range importance {
+		if h == nil {
+			importance[i] = 1
+		} else {
+			importance[i] = h[i*m.K+i]
+		}
+	}
+	size := m.rule.Size
+	groups := m.K / size
+	exec.Parallel(m.Threads).Run(m.Rows(), func(r int) {
+		for g := range groups {
+			at := r*groups + g
+			scale := m.encoding.Stored(m.rule.Weighted(m.values[at*size:][:size], importance[g*size:][:size]))
+			grid := qmath.Grid{Scale: qmath.Abs32(scale), QMin: m.rule.Least(), QMax: m.rule.Max, Rounding: qmath.HalfEven}
+			if m.negative[at] = scale < 0; m.negative[at] {
+				grid.QMin, grid.QMax = -grid.QMax, -grid.QMin
+			}
+			if scale == 0 { // nothing but zeros, or too small to be stored: any grid gives code 0, and its scale is not kept
+				grid.Scale, m.empty[at] = 1, true
+			}
+			m.Grids.List[at] = grid
+		}
+	})
+}
+
+// plain is what the format's own rule makes of the weights.
+func (m *matrix) plain() []float64 {
+	out := make([]float64, len(m.W))
+	codes, scales := make([]int8, len(m.W)), make([]float32, len(m.Grids.List))
+	m.rule.Quantize(codes, scales, m.values)
+	for i, q := range codes {
+		out[i] = float64(q) * float64(m.encoding.Stored(scales[i/m.rule.Size]))
+	}
+	return out
+}
+
+func (m *matrix) dequantized(codes []int32) []float64 {
+	out := make([]float64, len(m.W))
+	for r := range m.Rows() {
+		for i := range m.K {
+			out[r*m.K+i] = m.Value(codes, r, i)
+		}
+	}
+	return out
+}
+
+// loss is the squared error of the outputs, as a part of their squares.
+func (m *matrix) loss(got []float64) float64 {
+	w := m.W
+	whole := m.form(w)
+	diff := make([]float64, len(w))
+	for i, v := range w {
+		diff[i] = v - got[i]
+	}
+	if lost := m.form(diff); lost > 0 {
+		return lost / whole
+	}
+	return 0
+}
+
+// form is the sum of x H x' over the rows x.
+func (m *matrix) form(x []float64) (sum float64) {
+	for _, v := range round.Forms(x, m.H, m.K, m.Threads) {
+		sum += v
+	}
+	return sum
+}
+
+// tensor stores codes and scales.
+func (m *matrix) tensor(codes []int32) *checkpoint.Tensor {
+	q, scales := make([]int8, len(codes)), make([]float32, len(m.Grids.List))
+	for g, grid := range m.Grids.List {
+		sign := int32(1)
+		if scales[g] = grid.Scale; m.negative[g] {
+			sign, scales[g] = -1, -grid.Scale
+		}
+		if m.empty[g] {
+			scales[g], sign = 0, 0
+		}
+		for i := g * m.rule.Size; i < (g+1)*m.rule.Size; i++ {
+			q[i] = int8(sign * codes[i])
+		}
+	}
+	data := m.encoding.Pack(nil, q, scales)
+	var apart []byte
+	if m.encoding.Type == checkpoint.Groups {
+		for _, s := range scales {
+			apart = binary.LittleEndian.AppendUint32(apart, math.Float32bits(s))
+		}
+	}
+	t := m.of
+	return checkpoint.NewTensor(t.Part, t.Name, t.Rows, t.Cols, m.encoding.Type, data, apart, m.encoding.Group)
+}

@@ -1,0 +1,108 @@
+package language
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"qwb/calib/tune/texts"
+	"qwb/export/language/weights"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
+	"qwb/internal/work/fault"
+	"qwb/internal/work/open"
+)
+
+// FitTokens is how many tokens of a text weights are fitted to: whole lines until there are so many.
+const FitTokens = 1 << 14
+
+// Fitting says what Fit fits, as texts.Config does.
+type Fitting struct {
+	Text     string // file, one sequence per line
+	Round    bool
+	Bits     int
+	Threads  int
+	Encoding func(t *checkpoint.Tensor) weights.Encoding
+}
+
+// Fit returns the model with its matrices fitted to a text, and tells what they lose.
+func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkpoint.Model, error) {
+	ids, err := fitTexts(j, l, o.Text)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := l.Engine(ctx, decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	matrices := 0
+	for _, t := range matricesOf(l.Model) {
+		if o.Encoding(t).Quantized() {
+			matrices++
+		}
+	}
+	tick, finish := j.Progress("matrices fitted", matrices)
+	tensors, losses, err := texts.Fit(ctx, texts.Config{Model: l.Model, Engine: engine, Encoding: o.Encoding, Bits: o.Bits, Texts: ids,
+		Round: o.Round, Threads: max(o.Threads, 1), Progress: tick})
+	finish()
+	if err != nil {
+		return nil, &fault.FileError{File: l.Path, Err: err}
+	}
+	var before, after float64
+	for _, x := range losses {
+		j.Detail("%s: error of the output %.3g, fitted %.3g", x.Part, x.Plain, x.Fit)
+		before, after = before+x.Plain/float64(len(losses)), after+x.Fit/float64(len(losses))
+	}
+	j.Note("%d matrices fitted to %s: mean error of outputs %.3g, with the nearest codes %.3g", len(tensors), o.Text, after,
+		before)
+	return l.With(tensors), nil
+}
+
+// fitTexts reads the first lines of a file.
+func fitTexts(j *open.Job, l *open.Language, file string) (ids [][]int, err error) {
+	if err := j.Readable(file); err != nil {
+		return nil, err
+	}
+	lines, err := readLines(l, TextOptions{Text: file}, l.Context)
+	if err != nil {
+		return nil, err
+	}
+	defer lines.Close()
+	for n := 0; n < FitTokens; {
+		p, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, &fault.FileError{File: file, Err: err}
+		}
+		ids, n = append(ids, p.IDs), n+len(p.IDs)
+	}
+	if len(ids) == 0 {
+		return nil, fault.Usagef("--fit %s: there is no text in it", file)
+	}
+	return ids, nil
+}
+
+// fit replaces the weights of the form by fitted ones.
+func (f *form) fit(ctx context.Context, j *open.Job, l *open.Language, o *LanguageOptions) (err error) {
+	bits := f.Bits
+	if bits == 0 {
+		bits = 8
+	}
+	for _, t := range matricesOf(l.Model) {
+		if f.Quantizes(t) && t.Cols%f.Group != 0 {
+			return fault.Usagef("--method %s: groups of %d do not divide the rows of %s (%d): give --group-fallback", o.Method, f.Group, t.Part,
+				t.Cols)
+		}
+	}
+	f.text += ", " + o.Method
+	f.fitted, err = Fit(ctx, j, l, Fitting{Text: o.Fit, Round: o.Method == weights.GPTQ, Bits: bits, Threads: o.Threads,
+		Encoding: func(t *checkpoint.Tensor) weights.Encoding {
+			if !f.Quantizes(t) {
+				return weights.Float
+			}
+			return weights.Encoding{Type: checkpoint.Groups, Group: f.Group}
+		}})
+	return err
+}
