@@ -126,6 +126,26 @@ const (
 	slack        = 1.1      // for the collector, which must not work all the time
 )
 
+func demandOf(ctx context.Context) Demand {
+	if d, ok := ctx.Value(demandKey{}).(Demand); ok {
+		return d
+	}
+	return Evaluating
+}
+
+// FitConstants refuses, before anything is made of a network's constants, work that they alone make too large for the bound of the
+// context: what Fit would refuse later, when it knows a sample. Work that nothing is said of (Doing) is not refused.
+func FitConstants(ctx context.Context, g *graph.Graph) error {
+	most := MemoryOf(ctx)
+	if _, ok := ctx.Value(demandKey{}).(Demand); !ok || most == 0 {
+		return nil
+	}
+	if need := processBytes + int64(min(slack*demandOf(ctx).Weights*float64(constantBytes(g)), 1<<60)); need > max(most, leastMemory) {
+		return &MemoryError{Bytes: need, Budget: most, Run: true}
+	}
+	return nil
+}
+
 // Fit refuses work of which one sample at a time takes more memory than there may be, known from shapes before anything runs; the error
 // says how much would do. threads is how many samples may be in work, and room what is left for them. Without a bound of the context
 // usual is one for the tensors of the samples in work alone; 0 is none.
@@ -141,10 +161,7 @@ func Fit(ctx context.Context, g *graph.Graph, feeds map[string]*tensor.Tensor, w
 	for _, v := range g.Outputs {
 		outputs += valueBytes(shaped.Value(v), sizes)
 	}
-	d, ok := ctx.Value(demandKey{}).(Demand)
-	if !ok {
-		d = Evaluating
-	}
+	d := demandOf(ctx)
 	of := func(times float64, bytes int64) int64 { return int64(min(slack*times*float64(bytes), 1<<60)) }
 	one := of(d.Live, live) + of(d.All, all) + outputCopies*outputs
 	for _, t := range feeds {

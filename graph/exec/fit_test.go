@@ -87,3 +87,19 @@ output y
 	require.EqualValues(t, 6<<20+4, live, "a and b, and y")
 	require.EqualValues(t, 6<<20+12, all)
 }
+
+// Constants that do not fit are refused before anything is made of them, with the figure that would do.
+func TestFitConstants(t *testing.T) {
+	g := graphtest.Parse(t, `opset 21
+input x: f32[1,1024]
+const w: f32[1024,1024] = normal(seed=1)
+y = MatMul(x, w)
+output y
+`)
+	within := func(mega int64) context.Context { return exec.WithMemory(t.Context(), mega<<20) }
+	doing := func(mega int64) context.Context { return exec.Doing(within(mega), exec.Demand{Weights: 20}) }
+	require.ErrorContains(t, exec.FitConstants(doing(100), g), "--mem 140M would do", "the process, 1.1 times 20 times 4 MiB")
+	require.NoError(t, exec.FitConstants(doing(140), g))
+	require.NoError(t, exec.FitConstants(within(100), g), "nobody says what is done with them")
+	require.NoError(t, exec.FitConstants(exec.Doing(t.Context(), exec.Tuning), g), "nobody bounds it")
+}

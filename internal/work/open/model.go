@@ -270,6 +270,10 @@ func (j *Job) OpenNormal(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := exec.FitConstants(j.Context(), m.Loaded); err != nil {
+		m.Close()
+		return nil, &fault.FileError{File: path, Err: err}
+	}
 	m.Graph = m.Loaded.Clone()
 	log, err := passes.Run(j.Context(), m.Graph, passes.Normalize)
 	if err != nil {
