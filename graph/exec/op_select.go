@@ -32,7 +32,7 @@ func evalWhere(c *call) error {
 	a, b := in[1].Data, in[2].Data
 	switch d := out.Data.(type) {
 	case []float32:
-		choose(c, br, d, cond, a.([]float32), b.([]float32))
+		chooseFloats(c, br, d, cond, a.([]float32), b.([]float32))
 	case []float64:
 		choose(c, br, d, cond, a.([]float64), b.([]float64))
 	case []int8:
@@ -71,6 +71,23 @@ func choose[T any](c *call, br broadcast, out []T, cond []bool, a, b []T) {
 			} else {
 				out[at+p] = b[k]
 			}
+			i, j, k = i+s0, j+s1, k+s2
+		}
+	})
+}
+
+// chooseFloats is choose without branches, which conditions in no order would mispredict.
+func chooseFloats(c *call, br broadcast, out []float32, cond []bool, a, b []float32) {
+	s0, s1, s2 := br.rowStep(0), br.rowStep(1), br.rowStep(2)
+	br.rows(c.parallel, 2, func(at, n int, from []int) {
+		i, j, k := from[0], from[1], from[2]
+		for p := range out[at : at+n] {
+			take := uint32(0)
+			if cond[i] {
+				take = 1
+			}
+			x, y := math.Float32bits(a[j]), math.Float32bits(b[k])
+			out[at+p] = math.Float32frombits(y ^ (x^y)&-take)
 			i, j, k = i+s0, j+s1, k+s2
 		}
 	})
