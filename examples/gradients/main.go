@@ -1,5 +1,5 @@
-// Gradients writes an ONNX model that computes, beside what it computes, the gradients with respect to all its float inputs of the sum of its
-// first output times a tensor that is fed as "seed". See torch.py.
+// Gradients writes an ONNX model that computes, beside what it computes, the gradients with respect to all its float inputs of the sum of
+// its first output times a tensor that is fed as "seed". See torch.py.
 //
 //	go run ./examples/gradients IN.onnx OUT.onnx
 package main
