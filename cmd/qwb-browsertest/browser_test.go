@@ -260,14 +260,23 @@ func (p *tab) try(expression string, into any) error {
 	return err
 }
 
-// until waits for an expression to become true.
+// until waits for an expression to become true, as long as patience lasts; it begins anew whenever a job that runs comes further, so that a
+// slow machine is not a fault.
 func (p *tab) until(expression string) {
 	p.t.Helper()
 	var last error
+	var was string
 	for end := time.Now().Add(p.patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		var ok bool
-		if last = p.try("Boolean("+expression+")", &ok); ok {
+		var now struct {
+			OK  bool
+			Job string
+		}
+		last = p.try(`{OK: Boolean(`+expression+`), Job: [...document.querySelectorAll("progress")].map((m) => m.value).join()}`, &now)
+		if now.OK {
 			return
+		}
+		if now.Job != was {
+			was, end = now.Job, time.Now().Add(p.patience)
 		}
 	}
 	var shown string
