@@ -165,12 +165,7 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 	if err != nil || len(list) == 0 {
 		return report, err
 	}
-	if b.Frozen == nil {
-		b.Frozen = map[graph.NodeID]bool{}
-	}
-	if b.shared == nil {
-		b.shared = new(sim.Constants)
-	}
+	b.ready()
 	p, err := b.passage(list)
 	if err != nil {
 		return nil, err
@@ -182,9 +177,7 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 			return nil, fmt.Errorf("the block of %s: %w", l.Node, err)
 		}
 		report.Layers = append(report.Layers, *l)
-		if b.Progress != nil {
-			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i + 1, Total: len(list), Kept: report.kept(), Error: b.before})
-		}
+		b.tell(i+1, len(list), report.kept())
 	}
 	return report, nil
 }
@@ -197,12 +190,11 @@ type passage struct {
 	fitting int // the first so many fit, the others are held out
 }
 
-// traveller is a sample on its way: what it has at the places where blocks meet, by value.
+// traveller is a sample on its way; its lanes keep what it has at the places where blocks meet.
 type traveller struct {
 	state
-	float, quantized []*tensor.Tensor
-	yf, yq           *tensor.Tensor // the exit of the block under way, in both lanes, before it is quantized
-	next             *tensor.Tensor // its exit in the quantized lane, as the next block reads it
+	yf, yq *tensor.Tensor // the exit of the block under way, in both lanes, before it is quantized
+	next   *tensor.Tensor // its exit in the quantized lane, as the next block reads it
 }
 
 // passage begins at the inputs. Where the samples would take more than the memory at the places where blocks meet, fewer fit; it is an
@@ -220,12 +212,12 @@ func (b *Bench) passage(list []*block) (*passage, error) {
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		p.fitting = len(p.list)
 		for _, s := range samples {
-			t := &traveller{state: state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds)},
-				float: make([]*tensor.Tensor, b.Reference.NumValues())}
+			t := &traveller{state: state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds)}}
+			t.float.kept = make([]*tensor.Tensor, b.Reference.NumValues())
 			for _, v := range b.Reference.Inputs {
-				t.float[v] = s.Feeds[b.Reference.Value(v).Name]
+				t.float.kept[v] = s.Feeds[b.Reference.Value(v).Name]
 			}
-			t.quantized = slices.Clone(t.float)
+			t.quantized.kept = slices.Clone(t.float.kept)
 			p.list = append(p.list, t)
 		}
 	}
@@ -278,10 +270,10 @@ func (p *passage) pass(ctx context.Context, k *block, l *Layer, bar float64) err
 	for _, t := range p.list {
 		for _, v := range k.inputs {
 			if p.Graph.Producer(v) != graph.NoNode {
-				t.float[v], t.quantized[v] = nil, nil
+				t.float.kept[v], t.quantized.kept[v] = nil, nil
 			}
 		}
-		t.float[k.exit], t.quantized[k.exit] = t.yf, t.next
+		t.float.kept[k.exit], t.quantized.kept[k.exit] = t.yf, t.next
 	}
 	return nil
 }
@@ -351,17 +343,13 @@ func (p *passage) run(ctx context.Context, k *block, g *graph.Graph, list []*tra
 	return each(ctx, p.session, p.Threads, len(list), func(r *exec.Runner, i int) error {
 		t := list[i]
 		if float {
-			t.yf = nil
 			h := &exec.Hooks{Wants: func(v graph.ValueID) bool { return v == k.exit }, Output: func(n *graph.Node, i int, y *tensor.Tensor) error {
 				if p.own(n) && n.Outputs[i] == k.exit {
-					t.yf = y.ToRowMajor()
-					if t.yf == y {
-						t.yf = y.Clone()
-					}
+					t.yf = rowMajor(y, nil)
 				}
 				return nil
 			}}
-			if _, _, err := r.Resume(ctx, t.float, exit, h, func(id graph.NodeID) bool { return id == exit }); err != nil {
+			if _, _, err := r.Resume(ctx, t.float.kept, exit, h, func(id graph.NodeID) bool { return id == exit }); err != nil {
 				return err
 			}
 		}
@@ -390,7 +378,7 @@ func (p *passage) run(ctx context.Context, k *block, g *graph.Graph, list []*tra
 			}
 			return x, nil
 		}
-		_, _, err := r.Resume(ctx, t.quantized, exit, &h, func(id graph.NodeID) bool { return id == exit })
+		_, _, err := r.Resume(ctx, t.quantized.kept, exit, &h, func(id graph.NodeID) bool { return id == exit })
 		return err
 	})
 }
@@ -408,18 +396,13 @@ func (p *passage) learn(ctx context.Context, l *lesson) (*graph.Graph, error) {
 		if g.SetConst(n.Inputs[graph.WeightInput], w.weight); w.bias == nil {
 			continue
 		}
-		v := n.Inputs[graph.BiasInput]
-		was := g.Const(v).F32()
+		was := g.Const(n.Inputs[graph.BiasInput]).F32()
 		delta := make([]float64, len(was))
 		for c, x := range w.bias.F32() {
 			delta[c] = float64(x) - float64(was[c])
 		}
 		limit(g, p.Set, at, delta)
-		next := g.Const(v).Clone()
-		for c, d := range delta {
-			next.F32()[c] = float32(float64(was[c]) + d)
-		}
-		g.SetConst(v, next)
+		addToBias(g, at.node, delta)
 	}
 	return g, nil
 }

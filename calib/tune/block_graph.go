@@ -43,7 +43,7 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	}
 	first := p.list[0]
 	for i, v := range g.Inputs {
-		g.Value(v).Shape = graph.Static(first.float[k.inputs[i]].Shape...)
+		g.Value(v).Shape = graph.Static(first.float.kept[k.inputs[i]].Shape...)
 	}
 	l := &lesson{p: p, k: k, batch: 1, shapes: map[string][]int{}}
 	if open, err := graph.OpenBatch(g); err == nil && open != g {

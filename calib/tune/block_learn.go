@@ -27,7 +27,6 @@ const (
 	lastExponent  = 2
 	regularWeight = 60
 	settling      = 0.15 // the share of steps at the end in which weights are rounded and biases go on
-	dropped       = 0.5  // the share of elements of activations that are not quantized in a step
 	stretchHigh   = 1.1  // the rectified sigmoid, Louizos et al. 2018: a sigmoid from -0.1 to 1.1 that is cut to [0, 1]
 	stretchLow    = -0.1
 	adamFirst     = 0.9
@@ -77,16 +76,23 @@ func newSoft(w, now *tensor.Tensor, set *tqc.Set, slot tqc.SlotID) (*soft, error
 }
 
 // adam moves numbers against their gradients (Kingma and Ba 2015, algorithm 1).
-type adam struct{ first, second []float32 }
+type adam struct {
+	first, second []float32
+	one, two      float64 // what the moments of this step are divided by, since they began at 0
+}
 
-func newAdam(n int) adam { return adam{make([]float32, n), make([]float32, n)} }
+func newAdam(n int) adam { return adam{first: make([]float32, n), second: make([]float32, n)} }
 
-// move is what is taken off number i in step n, counted from 1, as a share of the learning rate.
-func (a *adam) move(i, n int, g float64) float64 {
+// begin is for step n, counted from 1.
+func (a *adam) begin(n int) {
+	a.one, a.two = 1-elementary.Pow(adamFirst, float64(n)), 1-elementary.Pow(adamSecond, float64(n))
+}
+
+// move is what is taken off number i in this step, as a share of the learning rate.
+func (a *adam) move(i int, g float64) float64 {
 	a.first[i] = float32(adamFirst*float64(a.first[i]) + (1-adamFirst)*g)
 	a.second[i] = float32(adamSecond*float64(a.second[i]) + (1-adamSecond)*g*g)
-	one, two := 1-elementary.Pow(adamFirst, float64(n)), 1-elementary.Pow(adamSecond, float64(n))
-	return float64(a.first[i]) / one / (math.Sqrt(float64(a.second[i])/two) + adamLeast)
+	return float64(a.first[i]) / a.one / (math.Sqrt(float64(a.second[i])/a.two) + adamLeast)
 }
 
 // shift is a bias that is learnt: unit is what is much for a channel.
@@ -147,6 +153,7 @@ func (s *soft) weight(dst []float32, hard bool) {
 
 // step moves the variables against the gradient of the weight, and of the regularization: weight * mean of 1 - |2h - 1|^exponent.
 func (s *soft) step(gradient []float32, n int, weight, exponent float64) {
+	s.begin(n)
 	for i, v := range s.v {
 		h, slope := rectified(v)
 		g := float64(gradient[i]) * float64(s.scale[i]) * slope
@@ -154,7 +161,7 @@ func (s *soft) step(gradient []float32, n int, weight, exponent float64) {
 			d := 2*h - 1
 			g -= weight * 2 * exponent * math.Copysign(elementary.Pow(math.Abs(d), exponent-1), d) * slope
 		}
-		s.v[i] -= float32(learningRate * s.move(i, n, g))
+		s.v[i] -= float32(learningRate * s.move(i, g))
 	}
 }
 
@@ -230,8 +237,9 @@ func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) 
 		}
 		gradients = gradients[1:]
 		if b := l.biases[i]; b != nil {
+			b.begin(n)
 			for c, g := range gradients[0].F32() {
-				b.value[c] -= b.unit[c] * float32(rate*b.move(c, n, float64(g)))
+				b.value[c] -= b.unit[c] * float32(rate*b.move(c, float64(g)))
 			}
 			gradients = gradients[1:]
 		}
@@ -262,7 +270,7 @@ func (l *lesson) alike() []*traveller {
 	for _, t := range l.p.list[:l.p.fitting] {
 		same := slices.Equal(t.yf.Shape, first.yf.Shape)
 		for _, v := range l.k.inputs {
-			same = same && slices.Equal(t.float[v].Shape, first.float[v].Shape)
+			same = same && slices.Equal(t.float.kept[v].Shape, first.float.kept[v].Shape)
 		}
 		if same {
 			list = append(list, t)
@@ -312,7 +320,8 @@ func (l *lesson) rounded() []learnt {
 	return list
 }
 
-// draw chooses the samples of a step, of which elements the block reads the quantized value, and which activations are quantized.
+// draw chooses the samples of a step, of which elements the block reads the quantized value, and which elements of activations are
+// quantized: half of them.
 func (l *lesson) draw(random *rand.Rand, feeds map[string]*tensor.Tensor, samples []*traveller) {
 	list := random.Perm(len(samples))[:l.batch]
 	for at, i := range list {
@@ -334,7 +343,7 @@ func (l *lesson) draw(random *rand.Rand, feeds map[string]*tensor.Tensor, sample
 func (l *lesson) put(feeds map[string]*tensor.Tensor, t *traveller, at int, random *rand.Rand) {
 	for _, v := range l.k.inputs {
 		dst := feeds[l.p.Graph.Value(v).Name]
-		q, f := t.quantized[v], t.float[v]
+		q, f := t.quantized.kept[v], t.float.kept[v]
 		if dst.DType != tensor.Float32 || q.DType != tensor.Float32 {
 			feeds[l.p.Graph.Value(v).Name] = q
 			continue

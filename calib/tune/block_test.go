@@ -77,7 +77,7 @@ func TestALessonIsTheSimulation(t *testing.T) {
 			}
 			require.InEpsilon(t, want, got, 1e-2, k.name(b.Graph))
 			for _, s := range p.list {
-				s.float[k.exit], s.quantized[k.exit] = s.yf, s.next
+				s.float.kept[k.exit], s.quantized.kept[k.exit] = s.yf, s.next
 			}
 		}
 	}

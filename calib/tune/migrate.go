@@ -113,9 +113,7 @@ func (r *restructuring) try(ctx context.Context, list []*candidate) error {
 		l.Tried = append(l.Tried, step)
 		l.Kept, l.Why, l.Change, l.ChangeError = step.Kept, step.Why, step.Change, step.ChangeError
 	}
-	if b := r.outer; b.Progress != nil {
-		b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: r.trials, Total: r.trials + r.left, Error: b.before})
-	}
+	r.outer.tell(r.trials, r.trials+r.left, 0)
 	switch {
 	case step.Kept:
 		r.now, r.losses, r.kept = next, losses, true

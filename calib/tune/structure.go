@@ -64,9 +64,7 @@ func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, er
 		}
 		layer.Why, layer.Change, layer.ChangeError = step.Why, step.Change, step.ChangeError
 		report.Layers = append(report.Layers, layer)
-		if b.Progress != nil {
-			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i + 2, Total: len(list) + 1, Error: b.before})
-		}
+		b.tell(i+2, len(list)+1, 0)
 	}
 	if b.within = nil; best == nil {
 		return report, nil
@@ -156,6 +154,6 @@ func (b *Bench) trial(i, n int) func(Progress) {
 		return nil
 	}
 	return func(p Progress) {
-		b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: i*p.Total + p.Done, Total: n * p.Total, Error: b.before})
+		b.tell(i*p.Total+p.Done, n*p.Total, 0)
 	}
 }

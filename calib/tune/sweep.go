@@ -6,7 +6,6 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph"
-	"qwb/quantizer/sim"
 )
 
 // Sweep goes through the operators once, in graph order, everything in front of each quantized and tuned already, and tries what each
@@ -19,12 +18,7 @@ func (b *Bench) Sweep(ctx context.Context, proposers ...*Proposer) (*Report, err
 	if err != nil || len(list) == 0 {
 		return report, err
 	}
-	if b.Frozen == nil {
-		b.Frozen = map[graph.NodeID]bool{}
-	}
-	if b.shared == nil {
-		b.shared = new(sim.Constants)
-	}
+	b.ready()
 	w, err := b.walk(list, b.Fit)
 	if err != nil {
 		return nil, err
@@ -42,9 +36,7 @@ func (b *Bench) Sweep(ctx context.Context, proposers ...*Proposer) (*Report, err
 		if err := b.pass(report.Layers, false); err != nil {
 			return nil, err
 		}
-		if b.Progress != nil {
-			b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: k + 1, Total: len(list), Kept: report.kept(), Error: b.before})
-		}
+		b.tell(k+1, len(list), report.kept())
 	}
 	return report, nil
 }

@@ -220,14 +220,19 @@ func (w *walk) set(l layer, t *trial) {
 		w.Set, w.Frozen[l.node] = t.set, true
 	}
 	if t.delta != nil {
-		v := n.Inputs[graph.BiasInput]
-		b := w.Graph.Const(v).Clone()
-		for c, x := range b.F32() {
-			b.F32()[c] = float32(float64(x) + t.delta[c])
-		}
-		w.Graph.SetConst(v, b)
+		addToBias(w.Graph, l.node, t.delta)
 	}
 	for i, s := range w.states {
 		s.now = t.after[i]
 	}
+}
+
+// addToBias gives a node another bias: the one that it has, and delta added to each channel.
+func addToBias(g *graph.Graph, id graph.NodeID, delta []float64) {
+	v := g.Node(id).Inputs[graph.BiasInput]
+	b := g.Const(v).Clone()
+	for c, x := range b.F32() {
+		b.F32()[c] = float32(float64(x) + delta[c])
+	}
+	g.SetConst(v, b)
 }

@@ -105,6 +105,23 @@ type Progress struct {
 	Error       analysis.NSR // of the outputs on the held-out samples, before the method
 }
 
+// tell says how far the method under way is.
+func (b *Bench) tell(done, total, kept int) {
+	if b.Progress != nil {
+		b.Progress(Progress{Method: b.stage.Method, Stage: b.stage.Stage, Done: done, Total: total, Kept: kept, Error: b.before})
+	}
+}
+
+// ready makes what methods that go through the operators write to.
+func (b *Bench) ready() {
+	if b.Frozen == nil {
+		b.Frozen = map[graph.NodeID]bool{}
+	}
+	if b.shared == nil {
+		b.shared = new(sim.Constants)
+	}
+}
+
 // memory is how many bytes may be used.
 func (b *Bench) memory() int64 {
 	if b.Memory == 0 {

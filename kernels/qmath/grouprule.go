@@ -40,10 +40,7 @@ func (r GroupRule) Quantize(codes []int8, scales, x []float32) (finite bool) {
 		if most-most != 0 {
 			return false
 		}
-		scale := most / float32(r.Max)
-		if r.Least() != -r.Max {
-			scale = signed(group, most) / float32(r.Min)
-		}
+		scale := r.plain(group, most)
 		if r.Search && scale != 0 {
 			scale = r.search(&s, group, nil, scale)
 		}
@@ -61,6 +58,14 @@ func (r GroupRule) Least() int32 {
 	return r.Min
 }
 
+// plain is the scale of a group whose largest magnitude is most.
+func (r GroupRule) plain(x []float32, most float32) float32 {
+	if r.Least() != -r.Max {
+		return signed(x, most) / float32(r.Min)
+	}
+	return most / float32(r.Max)
+}
+
 // signed returns the first element with a magnitude.
 func signed(x []float32, magnitude float32) float32 {
 	for _, v := range x {
@@ -75,11 +80,7 @@ func signed(x []float32, magnitude float32) float32 {
 // sign that Quantize gives it. x is finite, importance has a number of at least 0 for each element. Where none counts all count alike; a
 // group of zeros has scale 0.
 func (r GroupRule) Weighted(x []float32, importance []float64) float32 {
-	most := largest(x)
-	scale := most / float32(r.Max)
-	if r.Least() != -r.Max {
-		scale = signed(x, most) / float32(r.Min)
-	}
+	scale := r.plain(x, largest(x))
 	if scale == 0 {
 		return 0
 	}
