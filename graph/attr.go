@@ -48,6 +48,15 @@ func Ints(name string, v ...int64) Attr          { return Attr{Name: name, Kind:
 func Floats(name string, v ...float32) Attr      { return Attr{Name: name, Kind: AttrFloats, Floats: v} }
 func TensorAttr(n string, t *tensor.Tensor) Attr { return Attr{Name: n, Kind: AttrTensor, T: t} }
 
+// Int64s are the numbers of a list as attributes and constants hold them.
+func Int64s(list []int) []int64 {
+	out := make([]int64, len(list))
+	for i, v := range list {
+		out[i] = int64(v)
+	}
+	return out
+}
+
 // Attr returns the attribute called name, or nil.
 func (n *Node) Attr(name string) *Attr {
 	for i := range n.Attrs {

@@ -40,7 +40,7 @@ func inferShapeOp(c *InferCtx) error {
 		return nil
 	}
 	start, end := c.Node.AttrInt("start", 0), c.Node.AttrInt("end", math.MaxInt64)
-	first, count := clampSlice(int64(len(x)), start, end, 1)
+	first, count := ClampSlice(int64(len(x)), start, end, 1)
 	elems := make([]Elem, count)
 	for i := range elems {
 		elems[i] = x[int(first)+i].elem()

@@ -45,7 +45,9 @@ func sliceAxes(rank int, starts, ends, axes, steps []int64) ([]int, error) {
 	return normAxes(axes, rank)
 }
 
-func clampSlice(n, start, end, step int64) (first, count int64) {
+// ClampSlice is what a Slice takes of an axis of n elements: count elements from first on, each step further. start and end count from the
+// end where they are below 0; step is not 0.
+func ClampSlice(n, start, end, step int64) (first, count int64) {
 	if start < 0 {
 		start += n
 	}
@@ -108,7 +110,7 @@ func inferSlice(c *InferCtx) error {
 			out[axis] = openCount(d, s[i], e[i], step)
 			continue
 		}
-		first, count := clampSlice(x[axis].N, s[i], e[i], step)
+		first, count := ClampSlice(x[axis].N, s[i], e[i], step)
 		out[axis] = Dim{N: count}
 		if stride != nil {
 			offset += int(first) * stride[axis]

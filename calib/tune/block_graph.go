@@ -60,11 +60,11 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	if errs := graph.InferShapes(g); len(errs) > 0 {
 		return nil, errs[0]
 	}
-	w := &lessonWriter{lesson: l, g: g}
+	w := &lessonWriter{lesson: l, NodeWriter: graph.NodeWriter{G: g, Name: "block"}}
 	w.quantize()
 	w.loss()
-	if w.err != nil {
-		return nil, w.err
+	if w.Err != nil {
+		return nil, w.Err
 	}
 	l.session, err = exec.New(g, exec.Options{Threads: p.Threads})
 	return l, err
@@ -73,40 +73,34 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 // lessonWriter puts quantization and gradients into the graph of a block.
 type lessonWriter struct {
 	*lesson
-	g     *graph.Graph
+	graph.NodeWriter
 	asked []graph.ValueID // of what gradients are wanted
-	err   error
 }
 
 func (w *lessonWriter) fail(err error) {
-	if w.err == nil {
-		w.err = err
+	if w.Err == nil {
+		w.Err = err
 	}
 }
 
 // op adds an operator.
 func (w *lessonWriter) op(op string, d tensor.DType, shape graph.Shape, in ...graph.ValueID) graph.ValueID {
-	v, err := w.g.AddValue(graph.Value{Name: w.g.FreshName("block/" + op), DType: d, Shape: shape})
-	if err == nil {
-		_, err = w.g.AddNode(graph.Node{Name: w.g.FreshName("block/" + op + "/node"), Op: op, Inputs: in, Outputs: []graph.ValueID{v}})
-	}
-	if err != nil {
-		w.fail(err)
-	}
+	v := w.Value(op, d, shape)
+	w.Add(op, in, v)
 	return v
 }
 
 func (w *lessonWriter) scalar(x float32) graph.ValueID {
-	return w.g.AddConst(w.g.FreshName("block/const"), tensor.FromF32([]float32{x}))
+	return w.G.AddConst(w.G.FreshName("block/const"), tensor.FromF32([]float32{x}))
 }
 
 // fed adds an input.
 func (w *lessonWriter) fed(name string, d tensor.DType, shape graph.Shape) graph.ValueID {
-	v, err := w.g.AddValue(graph.Value{Name: name, DType: d, Shape: shape})
+	v, err := w.G.AddValue(graph.Value{Name: name, DType: d, Shape: shape})
 	if err != nil {
 		w.fail(err)
 	}
-	w.g.Inputs = append(w.g.Inputs, v)
+	w.G.Inputs = append(w.G.Inputs, v)
 	return v
 }
 
@@ -114,39 +108,39 @@ func (w *lessonWriter) fed(name string, d tensor.DType, shape graph.Shape) graph
 // fed.
 func (w *lessonWriter) quantize() {
 	b := w.p.Bench
-	for _, id := range w.g.Nodes() {
-		own, ok := b.Graph.LookupNode(w.g.Node(id).Name)
+	for _, id := range w.G.Nodes() {
+		own, ok := b.Graph.LookupNode(w.G.Node(id).Name)
 		if !ok {
 			continue
 		}
-		for i, v := range slices.Clone(w.g.Node(id).Inputs) {
+		for i, v := range slices.Clone(w.G.Node(id).Inputs) {
 			s := b.Set.Input(own, i)
-			if v == graph.NoValue || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || w.g.Node(id).Inputs[i] != v {
+			if v == graph.NoValue || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || w.G.Node(id).Inputs[i] != v {
 				continue // or a bias that is learnt
 			}
-			if c := w.g.Const(v); c != nil {
+			if c := w.G.Const(v); c != nil {
 				w.constant(id, own, i, s, c)
 				continue
 			}
 			if w.made(v) != b.Set.Root(s) {
-				w.g.SetInput(id, i, w.activation(v, s))
+				w.G.SetInput(id, i, w.activation(v, s))
 			}
 		}
 	}
-	for _, id := range w.g.Nodes() { // behind, so that each is found as it was
-		own, ok := b.Graph.LookupNode(w.g.Node(id).Name)
+	for _, id := range w.G.Nodes() { // behind, so that each is found as it was
+		own, ok := b.Graph.LookupNode(w.G.Node(id).Name)
 		if !ok {
 			continue
 		}
-		for i, v := range w.g.Node(id).Outputs {
+		for i, v := range w.G.Node(id).Outputs {
 			s := b.Set.Output(own, i)
-			if v == graph.NoValue || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || len(w.g.Uses(v)) == 0 {
+			if v == graph.NoValue || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || len(w.G.Uses(v)) == 0 {
 				continue
 			}
-			uses := slices.Clone(w.g.Uses(v))
+			uses := slices.Clone(w.G.Uses(v))
 			y := w.activation(v, s)
 			for _, u := range uses {
-				w.g.SetInput(u.Node, u.Index, y)
+				w.G.SetInput(u.Node, u.Index, y)
 			}
 		}
 	}
@@ -154,16 +148,16 @@ func (w *lessonWriter) quantize() {
 
 // made is the root of the scale on which a value is computed within the block, NoSlot where it is not quantized there.
 func (w *lessonWriter) made(v graph.ValueID) tqc.SlotID {
-	p := w.g.Producer(v)
+	p := w.G.Producer(v)
 	if p == graph.NoNode {
 		return tqc.NoSlot
 	}
 	set := w.p.Set
-	own, ok := w.p.Graph.LookupNode(w.g.Node(p).Name)
+	own, ok := w.p.Graph.LookupNode(w.G.Node(p).Name)
 	if !ok {
 		return tqc.NoSlot
 	}
-	s := set.Output(own, slices.Index(w.g.Node(p).Outputs, v))
+	s := set.Output(own, slices.Index(w.G.Node(p).Outputs, v))
 	if s == tqc.NoSlot || !set.Slot(s).State().Quantizes() {
 		return tqc.NoSlot
 	}
@@ -195,13 +189,13 @@ func (w *lessonWriter) constant(id, own graph.NodeID, i int, s tqc.SlotID, c *te
 		w.fail(err)
 		return
 	}
-	w.g.OwnConst(id, i, q)
+	w.G.OwnConst(id, i, q)
 }
 
 // learnt feeds input i of a node.
 func (w *lessonWriter) learnt(id graph.NodeID, i int, name string) {
-	v := w.fed(name, tensor.Float32, graph.Static(w.g.Const(w.g.Node(id).Inputs[i]).Shape...))
-	w.g.SetInput(id, i, v)
+	v := w.fed(name, tensor.Float32, graph.Static(w.G.Const(w.G.Node(id).Inputs[i]).Shape...))
+	w.G.SetInput(id, i, v)
 	w.asked = append(w.asked, v)
 }
 
@@ -210,11 +204,11 @@ func (w *lessonWriter) activation(v graph.ValueID, s tqc.SlotID) graph.ValueID {
 	set := w.p.Set
 	c := &set.Slot(s).Config
 	if !c.Integer() || !c.Policy.Has(tqc.PerTensor) || !set.Params(s).Ready() {
-		w.fail(fmt.Errorf("%s is quantized otherwise than by one scale that is known", w.g.Value(v).Name))
+		w.fail(fmt.Errorf("%s is quantized otherwise than by one scale that is known", w.G.Value(v).Name))
 		return v
 	}
 	grid := set.Grid(s, 0)
-	shape := w.g.Value(v).Shape
+	shape := w.G.Value(v).Shape
 	of := func(op string, in ...graph.ValueID) graph.ValueID { return w.op(op, tensor.Float32, shape, in...) }
 	scale := w.scalar(grid.Scale)
 	low, high := w.scalar(float32(grid.QMin-grid.ZeroPoint)), w.scalar(float32(grid.QMax-grid.ZeroPoint))
@@ -227,11 +221,11 @@ func (w *lessonWriter) activation(v graph.ValueID, s tqc.SlotID) graph.ValueID {
 
 // loss makes the outputs: the squared error over the batch, and the gradients of the weights.
 func (w *lessonWriter) loss() {
-	if w.err != nil {
+	if w.Err != nil {
 		return
 	}
-	y := w.g.Outputs[0]
-	shape := w.g.Value(y).Shape
+	y := w.G.Outputs[0]
+	shape := w.G.Value(y).Shape
 	size, ok := shape.Ints()
 	if !ok || len(w.weights) != len(w.k.layers) {
 		w.fail(fmt.Errorf("the exit is %s, and %d of %d weights can be learnt", shape, len(w.weights), len(w.k.layers)))
@@ -240,8 +234,8 @@ func (w *lessonWriter) loss() {
 	w.shapes[fedTarget] = size
 	diff := w.op("Sub", tensor.Float32, shape, y, w.fed(fedTarget, tensor.Float32, shape))
 	seed := w.op("Mul", tensor.Float32, shape, diff, w.fed(fedFactor, tensor.Float32, graph.Static()))
-	w.g.Outputs[0] = w.op("ReduceSumSquare", tensor.Float32, nil, diff)
-	gradients, err := grad.Add(w.g, map[graph.ValueID]graph.ValueID{y: seed}, w.asked)
+	w.G.Outputs[0] = w.op("ReduceSumSquare", tensor.Float32, nil, diff)
+	gradients, err := grad.Add(w.G, map[graph.ValueID]graph.ValueID{y: seed}, w.asked)
 	if err != nil {
 		w.fail(err)
 		return
@@ -250,5 +244,5 @@ func (w *lessonWriter) loss() {
 		w.fail(fmt.Errorf("the exit does not depend on all weights"))
 		return
 	}
-	w.g.Outputs = append(w.g.Outputs, gradients...)
+	w.G.Outputs = append(w.G.Outputs, gradients...)
 }

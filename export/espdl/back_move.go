@@ -36,7 +36,7 @@ func moveOf(p *lower.Program, s *lower.Step) *export.Item {
 	at, out := export.StepName(p, s), p.Tensors[s.Outputs[0]].Shape
 	in := p.Tensors[s.Inputs[0]].Shape
 	reduced := func(op string, axes []int, keep bool) *export.Item {
-		list := wide(axes)
+		list := graph.Int64s(axes)
 		slices.Sort(list)
 		return said(at, op, []Attr{{"keepdims", map[bool]int64{true: 1}[keep]}}, map[int]any{1: list})
 	}
@@ -60,7 +60,7 @@ func moveOf(p *lower.Program, s *lower.Step) *export.Item {
 		case "Slice":
 			starts, axes, steps := numbers(1, "starts"), numbers(3, "axes"), numbers(4, "")
 			if axes == nil {
-				axes = wide(straight(len(starts)))
+				axes = graph.Int64s(straight(len(starts)))
 			}
 			if steps == nil {
 				steps = slices.Repeat([]int64{1}, len(starts))
@@ -124,7 +124,7 @@ func floatOperators(op *lower.Island, see func(n *graph.Node, it *export.Item)) 
 func permOf(n *graph.Node, rank int) []int64 {
 	perm := n.AttrInts("perm")
 	if perm == nil {
-		perm = wide(straight(rank))
+		perm = graph.Int64s(straight(rank))
 		slices.Reverse(perm)
 	}
 	return perm

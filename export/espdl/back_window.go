@@ -30,7 +30,7 @@ func windowOf(p *lower.Program, s *lower.Step) *export.Item {
 		}
 		if geo, err = graph.WindowGeometry(n, shape, graph.Static(op.Weights.Codes.Shape...)); err == nil {
 			shape := op.Weights.Codes.Shape
-			values["dilations"], values["group"] = wide(geo.Dilation), int64(fileGroup(shape[0], shape[1], geo.Group))
+			values["dilations"], values["group"] = graph.Int64s(geo.Dilation), int64(fileGroup(shape[0], shape[1], geo.Group))
 			if list := originsOf(n, op); list != nil {
 				values["channels"] = list
 			}
@@ -46,7 +46,7 @@ func windowOf(p *lower.Program, s *lower.Step) *export.Item {
 		if n.Op == "AveragePool" {
 			values["count_include_pad"] = n.AttrInt("count_include_pad", 0)
 		} else if slices.Max(geo.Dilation) > 1 {
-			values["dilations"] = wide(geo.Dilation)
+			values["dilations"] = graph.Int64s(geo.Dilation)
 		}
 	default:
 		return nil
@@ -54,8 +54,8 @@ func windowOf(p *lower.Program, s *lower.Step) *export.Item {
 	if err != nil {
 		return nil
 	}
-	values["kernel_shape"], values["strides"], values["pads"] = wide(geo.Kernel), wide(geo.Stride),
-		slices.Concat(wide(geo.PadBegin), wide(geo.PadEnd))
+	values["kernel_shape"], values["strides"], values["pads"] = graph.Int64s(geo.Kernel), graph.Int64s(geo.Stride),
+		slices.Concat(graph.Int64s(geo.PadBegin), graph.Int64s(geo.PadEnd))
 	return texts(export.StepName(p, s), n.Op, values)
 }
 

@@ -105,7 +105,7 @@ func (m *movement) resize() error {
 func (m *movement) transpose() error {
 	perm := m.n.AttrInts("perm")
 	if perm == nil {
-		perm = wide(straight(len(m.layout)))
+		perm = graph.Int64s(straight(len(m.layout)))
 		slices.Reverse(perm)
 	}
 	m.attrs = []Attr{{"perm", perm}}
@@ -126,7 +126,7 @@ func (m *movement) slice() error {
 		return fmt.Errorf("its limits are computed")
 	}
 	if axes == nil {
-		axes = wide(straight(len(starts)))
+		axes = graph.Int64s(straight(len(starts)))
 	}
 	if steps == nil {
 		steps = slices.Repeat([]int64{1}, len(starts))
@@ -192,7 +192,7 @@ func (b *builder) reshape(s *lower.Step) error {
 	if err != nil {
 		return err
 	}
-	to, err := b.int64s(b.p.Name(s.ID)+"_shape", wide(shape))
+	to, err := b.int64s(b.p.Name(s.ID)+"_shape", graph.Int64s(shape))
 	if err == nil {
 		b.node(b.p.Name(s.ID), "Reshape", []string{in, to}, v, Attr{"allowzero", int64(0)}, b.kind(s.Outputs[0]))
 	}

@@ -119,7 +119,7 @@ func (b *builder) linear(s *lower.Step, op *lower.Linear) error {
 			return err
 		}
 		attrs = append(attrs, windowAttrs(geo)...)
-		attrs = append(attrs, Attr{"dilations", wide(geo.Dilation)}, Attr{"group",
+		attrs = append(attrs, Attr{"dilations", graph.Int64s(geo.Dilation)}, Attr{"group",
 			int64(fileGroup(op.Weights.Codes.Shape[0], op.Weights.Codes.Shape[1], geo.Group))})
 	case n.Op == "Gemm" && (n.Gemm().TransA || op.Weights == nil):
 		return fmt.Errorf("a Gemm whose first factor is transposed or whose second is computed")
@@ -324,16 +324,9 @@ func (x *factor) channels(from int) {
 	}
 }
 
-func wide(list []int) []int64 {
-	out := make([]int64, len(list))
-	for i, v := range list {
-		out[i] = int64(v)
-	}
-	return out
-}
-
 func windowAttrs(geo *graph.Geometry) []Attr {
-	return []Attr{{"kernel_shape", wide(geo.Kernel)}, {"strides", wide(geo.Stride)}, {"pads", append(wide(geo.PadBegin), wide(geo.PadEnd)...)}}
+	pads := slices.Concat(geo.PadBegin, geo.PadEnd)
+	return []Attr{{"kernel_shape", graph.Int64s(geo.Kernel)}, {"strides", graph.Int64s(geo.Stride)}, {"pads", graph.Int64s(pads)}}
 }
 
 // pair writes an operator of two tensors, element by element.
@@ -409,7 +402,7 @@ func (b *builder) pool(s *lower.Step, op string, global bool, clamp *lower.Avera
 		if op == "AveragePool" {
 			attrs = append(attrs, Attr{"count_include_pad", n.AttrInt("count_include_pad", 0)})
 		} else if slices.Max(geo.Dilation) > 1 {
-			attrs = append(attrs, Attr{"dilations", wide(geo.Dilation)})
+			attrs = append(attrs, Attr{"dilations", graph.Int64s(geo.Dilation)})
 		}
 	}
 	if clamp == nil {

@@ -6,7 +6,6 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
-	"qwb/quantizer/qdq"
 	"qwb/quantizer/tqc"
 )
 
@@ -37,7 +36,7 @@ func (b *builder) book(slot tqc.SlotID, dq graph.ValueID) error {
 	}
 	codes.Shape = shape
 	name := b.src.Value(s.Value).Name
-	r := &qdq.NodeWriter{G: b.g, Name: name}
+	r := &graph.NodeWriter{G: b.g, Name: name}
 	table := b.g.AddConst(name+"_table", tensor.FromF32(qmath.Book(), 16))
 	scale := b.g.AddConst(name+"_scale", tensor.FromF32(append([]float32(nil), p.Scale...), scales...))
 	index := r.Value("index", tensor.Int32, graph.Static(shape...))
@@ -49,11 +48,8 @@ func (b *builder) book(slot tqc.SlotID, dq graph.ValueID) error {
 		r.Add("Mul", []graph.ValueID{numbers, scale}, dq)
 		return r.Err
 	}
-	whole := make([]int64, len(w.Shape))
-	for i, n := range w.Shape {
-		whole[i] = int64(n)
-	}
-	r.Add("Reshape", []graph.ValueID{r.Of("Mul", numbers, scale), b.g.AddConst(name+"_shape", tensor.FromI64(whole, len(whole)))}, dq)
+	whole := tensor.FromI64(graph.Int64s(w.Shape), len(w.Shape))
+	r.Add("Reshape", []graph.ValueID{r.Of("Mul", numbers, scale), b.g.AddConst(name+"_shape", whole)}, dq)
 	return r.Err
 }
 

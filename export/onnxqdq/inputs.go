@@ -10,7 +10,6 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/plan"
-	"qwb/quantizer/qdq"
 	"qwb/quantizer/tqc"
 )
 
@@ -92,7 +91,7 @@ func (b *builder) takesPixels(p *plan.Pixels) error {
 	if arePixels(b.src, b.set, p) && b.takesCodes(v) {
 		return nil
 	}
-	w := &qdq.NodeWriter{G: b.g, Name: p.Input, Attrs: []graph.Attr{graph.Int("to", int64(tensor.Float32))}}
+	w := &graph.NodeWriter{G: b.g, Name: p.Input, Attrs: []graph.Attr{graph.Int("to", int64(tensor.Float32))}}
 	readers := slices.Clone(b.g.Uses(v))
 	x := w.Of("Cast", v)
 	w.Attrs = nil
@@ -257,7 +256,7 @@ func (r *recoverer) floats() error {
 		if dq == nil {
 			continue
 		}
-		w := &qdq.NodeWriter{G: r.g, Name: r.g.Value(v).Name}
+		w := &graph.NodeWriter{G: r.g, Name: r.g.Value(v).Name}
 		codes, in := w.Value("codes", r.g.Value(v).DType, r.g.Value(last).Shape), []graph.ValueID{last, dq.Input(1), dq.Input(2)}
 		r.g.ReplaceUses(last, codes)
 		for _, u := range path {

@@ -73,7 +73,7 @@ var elementwise = map[string]rule{
 	"GreaterOrEqual": none,
 	"LessOrEqual":    none,
 	"Cast": func(t *tape, dy []graph.ValueID) []graph.ValueID {
-		if from := t.g.Value(t.x(0)).DType; from != t.dtype {
+		if from := t.G.Value(t.x(0)).DType; from != t.dtype {
 			t.fail(fmt.Errorf("the gradient would have to pass from %s to %s", t.dtype, from))
 		}
 		return []graph.ValueID{dy[0]}

@@ -57,7 +57,7 @@ func Add(g *graph.Graph, seeds map[graph.ValueID]graph.ValueID, wrt []graph.Valu
 	if v := g.Opset(""); v < 11 {
 		return nil, fmt.Errorf("grad: opset %d, at least 11 is needed", v)
 	}
-	t := &tape{g: g, asked: map[graph.ValueID]bool{}, sum: map[graph.ValueID]graph.ValueID{}}
+	t := &tape{NodeWriter: graph.NodeWriter{G: g}, asked: map[graph.ValueID]bool{}, sum: map[graph.ValueID]graph.ValueID{}}
 	for _, v := range wrt {
 		t.asked[v] = true
 	}
@@ -90,7 +90,8 @@ func Add(g *graph.Graph, seeds map[graph.ValueID]graph.ValueID, wrt []graph.Valu
 
 // node adds what a node contributes to the gradients of its inputs.
 func (t *tape) node(id graph.NodeID) error {
-	t.n = *t.g.Node(id)
+	t.n = *t.G.Node(id)
+	t.Name = t.n.Name + "_grad"
 	t.n.Inputs, t.n.Outputs = slices.Clone(t.n.Inputs), slices.Clone(t.n.Outputs)
 	dy := make([]graph.ValueID, len(t.n.Outputs))
 	seeded := false
@@ -108,16 +109,16 @@ func (t *tape) node(id graph.NodeID) error {
 		return fmt.Errorf("grad: %s %q: there is no rule for its gradient", t.n.Op, t.n.Name)
 	}
 	for i, v := range t.n.Inputs {
-		if v != graph.NoValue && t.g.Value(v).DType.IsFloat() {
-			if _, ok := t.g.Value(v).Shape.Ints(); !ok {
-				return fmt.Errorf("grad: %s %q: the shape %s of input %d is not known", t.n.Op, t.n.Name, t.g.Value(v).Shape, i)
+		if v != graph.NoValue && t.G.Value(v).DType.IsFloat() {
+			if _, ok := t.G.Value(v).Shape.Ints(); !ok {
+				return fmt.Errorf("grad: %s %q: the shape %s of input %d is not known", t.n.Op, t.n.Name, t.G.Value(v).Shape, i)
 			}
 		}
 	}
-	t.dtype = t.g.Value(t.n.Outputs[0]).DType
+	t.dtype = t.G.Value(t.n.Outputs[0]).DType
 	dx := r(t, dy)
-	if t.err != nil {
-		return fmt.Errorf("grad: %s %q: %w", t.n.Op, t.n.Name, t.err)
+	if t.Err != nil {
+		return fmt.Errorf("grad: %s %q: %w", t.n.Op, t.n.Name, t.Err)
 	}
 	for i, d := range dx {
 		v := t.n.Inputs[i]
@@ -128,19 +129,18 @@ func (t *tape) node(id graph.NodeID) error {
 			d = t.op("Add", have, d)
 		}
 		t.sum[v] = d
-		t.g.Value(d).Shape, t.g.Value(d).DType = t.g.Value(v).Shape, t.g.Value(v).DType
+		t.G.Value(d).Shape, t.G.Value(d).DType = t.G.Value(v).Shape, t.G.Value(v).DType
 	}
-	return t.err
+	return t.Err
 }
 
 // tape writes the gradients of one node after the other.
 type tape struct {
-	g     *graph.Graph
+	graph.NodeWriter
 	asked map[graph.ValueID]bool          // its gradient, or that of something it depends on, is wanted
 	sum   map[graph.ValueID]graph.ValueID // gradients so far
 	n     graph.Node                      // whose turn it is
 	dtype tensor.DType                    // of its results
-	err   error
 }
 
 // wants reports whether the gradient of an input is asked for.
@@ -152,16 +152,16 @@ func (t *tape) y() graph.ValueID      { return t.n.Outputs[0] }
 
 // shape is that of a value of the graph that is being differentiated.
 func (t *tape) shape(v graph.ValueID) []int {
-	s, ok := t.g.Value(v).Shape.Ints()
+	s, ok := t.G.Value(v).Shape.Ints()
 	if !ok {
-		t.fail(fmt.Errorf("the shape of %s is not known", t.g.Value(v).Name))
+		t.fail(fmt.Errorf("the shape of %s is not known", t.G.Value(v).Name))
 	}
 	return s
 }
 
 func (t *tape) fail(err error) {
-	if t.err == nil {
-		t.err = err
+	if t.Err == nil {
+		t.Err = err
 	}
 }
 
@@ -170,15 +170,9 @@ func (t *tape) op(op string, in ...graph.ValueID) graph.ValueID { return t.with(
 
 // with is op with attributes.
 func (t *tape) with(op string, attrs []graph.Attr, in ...graph.ValueID) graph.ValueID {
-	v, err := t.g.AddValue(graph.Value{Name: t.g.FreshName(t.n.Name + "_grad_" + op)})
-	if err != nil {
-		t.fail(err)
-		return v
-	}
-	n := graph.Node{Name: t.g.FreshName(t.n.Name + "_grad_" + op + "_node"), Op: op, Attrs: attrs, Inputs: in, Outputs: []graph.ValueID{v}}
-	if _, err := t.g.AddNode(n); err != nil {
-		t.fail(err)
-	}
+	v := t.Value(op, tensor.Undefined, nil)
+	t.Attrs = attrs
+	t.Add(op, in, v)
 	return v
 }
 
@@ -195,16 +189,12 @@ func (t *tape) constant(shape []int, x []float64) graph.ValueID {
 			c.F32()[i] = float32(v)
 		}
 	}
-	return t.g.AddConst(t.g.FreshName(t.n.Name+"_grad_const"), c)
+	return t.G.AddConst(t.G.FreshName(t.Name+"_const"), c)
 }
 
 // integers is a constant list of int64.
 func (t *tape) integers(list ...int) graph.ValueID {
-	c := tensor.New(tensor.Int64, len(list))
-	for i, v := range list {
-		c.I64()[i] = int64(v)
-	}
-	return t.g.AddConst(t.g.FreshName(t.n.Name+"_grad_ints"), c)
+	return t.G.AddConst(t.G.FreshName(t.Name+"_ints"), tensor.FromI64(graph.Int64s(list), len(list)))
 }
 
 func (t *tape) mul(a, b graph.ValueID) graph.ValueID { return t.op("Mul", a, b) }
@@ -221,14 +211,10 @@ func (t *tape) where(cond, a, b graph.ValueID) graph.ValueID { return t.op("Wher
 // total sums over axes, which stay with one element.
 func (t *tape) total(x graph.ValueID, axes ...int) graph.ValueID {
 	keep := graph.Int("keepdims", 1)
-	if t.g.Opset("") >= 13 {
+	if t.G.Opset("") >= 13 {
 		return t.with("ReduceSum", []graph.Attr{keep}, x, t.integers(axes...))
 	}
-	list := make([]int64, len(axes))
-	for i, a := range axes {
-		list[i] = int64(a)
-	}
-	return t.with("ReduceSum", []graph.Attr{keep, graph.Ints("axes", list...)}, x)
+	return t.with("ReduceSum", []graph.Attr{keep, graph.Ints("axes", graph.Int64s(axes)...)}, x)
 }
 
 // like sums what has the shape of from over the axes along which a tensor of shape to was repeated.
@@ -262,11 +248,7 @@ func (t *tape) reshape(x graph.ValueID, shape []int) graph.ValueID {
 }
 
 func (t *tape) transpose(x graph.ValueID, perm ...int) graph.ValueID {
-	list := make([]int64, len(perm))
-	for i, a := range perm {
-		list[i] = int64(a)
-	}
-	return t.with("Transpose", []graph.Attr{graph.Ints("perm", list...)}, x)
+	return t.with("Transpose", []graph.Attr{graph.Ints("perm", graph.Int64s(perm)...)}, x)
 }
 
 // swapped has the last two axes of a tensor of some rank exchanged.

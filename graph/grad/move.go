@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 )
 
@@ -18,12 +19,11 @@ var reductions = map[string]rule{
 func (t *tape) repeated(x, dy graph.ValueID, mean bool) graph.ValueID {
 	shape := t.shape(x)
 	kept, n := slices.Clone(shape), 1
-	axes := t.list("axes", 1)
-	if axes == nil && t.n.AttrInt("noop_with_empty_axes", 0) == 0 {
-		axes = upTo(0, len(shape))
+	axes, err := graph.ReduceAxes(&t.n, len(shape), graph.Int64s(t.list("axes", 1)))
+	if err != nil {
+		t.fail(err)
 	}
 	for _, a := range axes {
-		a, _ := graph.Axis(a, len(shape))
 		n *= shape[a]
 		kept[a] = 1
 	}
@@ -40,7 +40,7 @@ func (t *tape) list(attr string, input int) []int {
 		out = append(out, int(v))
 	}
 	if v := t.n.Input(input); v != graph.NoValue {
-		c := t.g.Const(v)
+		c := t.G.Const(v)
 		if c == nil {
 			t.fail(fmt.Errorf("its %s are not constant", attr))
 			return nil
@@ -166,29 +166,18 @@ func (t *tape) sliceIndex() map[int][]int {
 		axes = upTo(0, len(from))
 	}
 	index := map[int][]int{}
-	if t.err != nil {
+	if t.Err != nil {
 		return index
 	}
 	for i, a := range axes {
 		a, _ := graph.Axis(a, len(shape))
-		step, n := 1, shape[a]
+		step := 1
 		if steps != nil {
 			step = steps[i]
 		}
-		clamp := func(v, low, high int) int {
-			if v < 0 {
-				v += n
-			}
-			return min(max(v, low), high)
-		}
-		if step > 0 {
-			for k := clamp(from[i], 0, n); k < clamp(to[i], 0, n); k += step {
-				index[a] = append(index[a], k)
-			}
-			continue
-		}
-		for k := clamp(from[i], 0, n-1); k > clamp(to[i], -1, n-1); k += step {
-			index[a] = append(index[a], k)
+		first, count := graph.ClampSlice(int64(shape[a]), int64(from[i]), int64(to[i]), int64(step))
+		for k := range int(count) {
+			index[a] = append(index[a], int(first)+k*step)
 		}
 	}
 	return index
@@ -214,45 +203,29 @@ func pad(t *tape, x, _, dy graph.ValueID) graph.ValueID {
 	if axes == nil {
 		axes = upTo(0, len(shape))
 	}
-	if t.err != nil {
+	if t.Err != nil {
 		return dy
 	}
 	mode := t.n.AttrStr("mode", "constant")
+	outside := exec.PadIndex[mode]
 	index := map[int][]int{}
 	for i, a := range axes {
 		a, _ := graph.Axis(a, len(shape))
-		n := shape[a]
-		if pads[i] == 0 && pads[i+len(axes)] == 0 {
-			continue
-		}
-		for k := -pads[i]; k < n+pads[i+len(axes)]; k++ {
-			from, ok := padded(mode, k, n)
-			if !ok {
-				t.fail(fmt.Errorf("mode %q, or a pad that is too long", mode))
+		n, begin, end := shape[a], pads[i], pads[i+len(axes)]
+		for k := -begin; (begin != 0 || end != 0) && k < n+end; k++ {
+			from := k
+			switch inside := k >= 0 && k < n; {
+			case inside:
+			case mode == "constant":
+				from = -1
+			case outside == nil:
+				t.fail(fmt.Errorf("mode %q", mode))
 				return dy
+			default:
+				from = outside(k, n)
 			}
 			index[a] = append(index[a], from)
 		}
 	}
 	return t.indexed(x, dy, index)
-}
-
-// padded is what stands at place k of an axis of n elements that is padded; -1 for a constant.
-func padded(mode string, k, n int) (from int, ok bool) {
-	inside := k >= 0 && k < n
-	switch {
-	case inside:
-		return k, true
-	case mode == "constant":
-		return -1, true
-	case mode == "edge":
-		return min(max(k, 0), n-1), n > 0
-	case mode == "reflect" && k < 0:
-		return -k, -k < n
-	case mode == "reflect":
-		return 2*(n-1) - k, 2*(n-1)-k >= 0
-	case mode == "wrap":
-		return ((k % n) + n) % n, n > 0
-	}
-	return 0, false
 }

@@ -33,7 +33,7 @@ var norms = map[string]rule{
 // softmaxAxes are the axes over which the probabilities of a Softmax sum to 1: one from opset 13 on, before that all from one on.
 func (t *tape) softmaxAxes() []int {
 	rank := len(t.shape(t.y()))
-	if t.g.Opset("") >= 13 {
+	if t.G.Opset("") >= 13 {
 		a, _ := graph.Axis(int(t.n.AttrInt("axis", -1)), rank)
 		return []int{a}
 	}

@@ -35,7 +35,7 @@ var pools = map[string]rule{
 
 // averagePool divides what arrives by the number of elements of each window, and spreads it.
 func averagePool(t *tape, dy []graph.ValueID) []graph.ValueID {
-	geo, err := graph.PoolGeometry(&t.n, t.g.Value(t.x(0)).Shape)
+	geo, err := graph.PoolGeometry(&t.n, t.G.Value(t.x(0)).Shape)
 	if err != nil {
 		t.fail(err)
 		return nil
@@ -76,7 +76,7 @@ func averagePool(t *tape, dy []graph.ValueID) []graph.ValueID {
 
 // maxPool gives what arrives at a window to the first of its elements that is the largest.
 func maxPool(t *tape, dy []graph.ValueID) []graph.ValueID {
-	geo, err := graph.PoolGeometry(&t.n, t.g.Value(t.x(0)).Shape)
+	geo, err := graph.PoolGeometry(&t.n, t.G.Value(t.x(0)).Shape)
 	if err != nil {
 		t.fail(err)
 		return nil

@@ -13,7 +13,7 @@ import (
 func resize(t *tape, x, y, dy graph.ValueID) graph.ValueID {
 	from, to := t.shape(x), t.shape(y)
 	crops := t.n.AttrStr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
-	if crops || t.g.Const(t.x(2)) == nil && t.x(3) == graph.NoValue {
+	if crops || t.G.Const(t.x(2)) == nil && t.x(3) == graph.NoValue {
 		t.fail(fmt.Errorf("crops, and scales that are not constant, have no rule"))
 		return dy
 	}
@@ -33,7 +33,7 @@ func resize(t *tape, x, y, dy graph.ValueID) graph.ValueID {
 
 // resizeMatrix is [to][from]: what the Resize under way makes of the unit vectors of one axis.
 func (t *tape) resizeMatrix(from, to, axis int) ([][]float64, error) {
-	g := graph.New("axis", t.g.Opset(""))
+	g := graph.New("axis", t.G.Opset(""))
 	x, err := g.AddValue(graph.Value{Name: "x", DType: tensor.Float32, Shape: graph.Static(from, 1, from)})
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (t *tape) resizeMatrix(from, to, axis int) ([][]float64, error) {
 	}
 	n := graph.Node{Name: "resize", Op: "Resize", Attrs: t.n.Attrs, Outputs: []graph.ValueID{y},
 		Inputs: []graph.ValueID{x, graph.NoValue, graph.NoValue, graph.NoValue}}
-	if c := t.g.Const(t.n.Input(2)); c != nil && c.Len() > axis {
+	if c := t.G.Const(t.n.Input(2)); c != nil && c.Len() > axis {
 		n.Inputs = n.Inputs[:3]
 		n.Inputs[2] = g.AddConst("scales", tensor.FromF32([]float32{1, 1, c.F32()[axis]}, 3))
 	} else {

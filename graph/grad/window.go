@@ -11,7 +11,7 @@ import (
 var windows = map[string]rule{"Conv": conv, "ConvTranspose": convTranspose}
 
 func conv(t *tape, dy []graph.ValueID) []graph.ValueID {
-	geo, err := graph.ConvGeometry(&t.n, t.g.Value(t.x(0)).Shape, t.g.Value(t.x(1)).Shape)
+	geo, err := graph.ConvGeometry(&t.n, t.G.Value(t.x(0)).Shape, t.G.Value(t.x(1)).Shape)
 	if err != nil {
 		t.fail(err)
 		return nil
@@ -30,7 +30,7 @@ func conv(t *tape, dy []graph.ValueID) []graph.ValueID {
 }
 
 func convTranspose(t *tape, dy []graph.ValueID) []graph.ValueID {
-	fwd, err := graph.ConvTransposeGeometry(&t.n, t.g.Value(t.x(0)).Shape, t.g.Value(t.x(1)).Shape)
+	fwd, err := graph.ConvTransposeGeometry(&t.n, t.G.Value(t.x(0)).Shape, t.G.Value(t.x(1)).Shape)
 	if err != nil {
 		t.fail(err)
 		return nil
@@ -78,16 +78,8 @@ func end(geo *graph.Geometry, d int) int {
 
 // geometry are the attributes of a window with padding of so many at the ends.
 func geometry(geo *graph.Geometry, ends []int) []graph.Attr {
-	return []graph.Attr{graph.Int("group", int64(geo.Group)), graph.Ints("strides", wide(geo.Stride)...),
-		graph.Ints("dilations", wide(geo.Dilation)...), graph.Ints("pads", wide(append(slices.Clone(geo.PadBegin), ends...))...)}
-}
-
-func wide(list []int) []int64 {
-	out := make([]int64, len(list))
-	for i, v := range list {
-		out[i] = int64(v)
-	}
-	return out
+	return []graph.Attr{graph.Int("group", int64(geo.Group)), graph.Ints("strides", graph.Int64s(geo.Stride)...),
+		graph.Ints("dilations", graph.Int64s(geo.Dilation)...), graph.Ints("pads", graph.Int64s(append(slices.Clone(geo.PadBegin), ends...))...)}
 }
 
 // spread brings what arrives at the outputs of windows back to where they read it: the ConvTranspose of a Conv.
@@ -99,7 +91,7 @@ func (t *tape) spread(dy, w graph.ValueID, geo *graph.Geometry) graph.ValueID {
 	}
 	attrs := geometry(geo, ends)
 	if slices.Max(more) > 0 {
-		attrs = append(attrs, graph.Ints("output_padding", wide(more)...))
+		attrs = append(attrs, graph.Ints("output_padding", graph.Int64s(more)...))
 	}
 	return t.with("ConvTranspose", attrs, dy, w)
 }

@@ -17,7 +17,7 @@ import (
 // over all of the tensor, or over the last axis, whose elements are then one block (opset 21). d is the type of the codes, of which c takes
 // the whole range; new nodes and values are named after name.
 func RunTimePair(g *graph.Graph, name string, from graph.ValueID, c *tqc.Config, d tensor.DType, to graph.ValueID) error {
-	r := &runTime{NodeWriter: NodeWriter{G: g, Name: name}}
+	r := &runTime{NodeWriter: graph.NodeWriter{G: g, Name: name}}
 	if d == tensor.Uint8 && c.Policy.Has(tqc.PerTensor) && c.Policy.Has(tqc.Asymmetric) {
 		q := r.Value("QuantizeLinear", d, g.Value(from).Shape)
 		scale, zero := r.Value("scale", tensor.Float32, graph.Shape{}), r.Value("zero_point", d, graph.Shape{})
@@ -64,7 +64,7 @@ func RunTimePair(g *graph.Graph, name string, from graph.ValueID, c *tqc.Config,
 
 // runTime adds the nodes of one scale.
 type runTime struct {
-	NodeWriter
+	graph.NodeWriter
 	axes []int64 // reduced over; nil: all
 }
 

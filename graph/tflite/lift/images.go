@@ -220,7 +220,7 @@ func (l *lifter) resize() error {
 		attrs = []graph.Attr{graph.Str("coordinate_transformation_mode", where), graph.Str("mode", "nearest"), graph.Str("nearest_mode", near)}
 	}
 	t := &l.s.Tensors[out]
-	return l.result(0, first, "Resize", attrs, v, graph.NoValue, graph.NoValue, l.list("sizes", longs(turned(t.Shape))))
+	return l.result(0, first, "Resize", attrs, v, graph.NoValue, graph.NoValue, l.list("sizes", graph.Int64s(turned(t.Shape))))
 }
 
 // blocks lifts DEPTH_TO_SPACE and SPACE_TO_DEPTH, whose channels have the order of ONNX's.
@@ -291,7 +291,7 @@ func (l *lifter) fullyConnected() error {
 	if err != nil {
 		return err
 	}
-	v, err := l.node("Reshape", t.Name, l.dtype(t), t.Shape, nil, l.states[id].plain, l.list("shape", longs(t.Shape)))
+	v, err := l.node("Reshape", t.Name, l.dtype(t), t.Shape, nil, l.states[id].plain, l.list("shape", graph.Int64s(t.Shape)))
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func (l *lifter) reshape() error {
 	if err != nil {
 		return err
 	}
-	return l.result(0, plain, "Reshape", nil, x, l.list("shape", longs(t.Shape)))
+	return l.result(0, plain, "Reshape", nil, x, l.list("shape", graph.Int64s(t.Shape)))
 }
 
 func (l *lifter) transpose() error {
