@@ -20,15 +20,13 @@ func Format() export.Format {
 
 func options(in *export.Input) Options {
 	o := Options{Bits: 8, Block: int(in.Options.Whole(weights.Group.Name)), Fallback: in.Options.Text(weights.Fallback.Name),
-		Search: searches(in.Options.Text(weights.Method.Name)), Searches: in.Searches, Parallel: in.Parallel,
+		Search: weights.Searches(in.Options.Text(weights.Method.Name)), Searches: in.Searches, Parallel: in.Parallel,
 		Producer: in.Producer, Version: in.Version}
 	if in.Options.Text("weights") == "int4" {
 		o.Bits = 4
 	}
 	return o
 }
-
-func searches(method string) bool { return method == weights.Search || method == weights.Judged }
 
 func groups(in *export.Input) (size, bits int, err error) {
 	o := options(in)

@@ -36,6 +36,9 @@ const (
 // Methods are the choices of Method, the default first.
 var Methods = []string{Nearest, Search, Judged, Importance, GPTQ}
 
+// Searches reports whether a method looks for scales with the least squared error.
+func Searches(method string) bool { return method == Search || method == Judged }
+
 // Fitted reports whether a method needs a text to fit the weights to.
 func Fitted(method string) bool { return method == Importance || method == GPTQ }
 
@@ -76,9 +79,8 @@ func (f Format) layout(in *export.Input) (*File, error) {
 		file.search(in)
 		return file, nil
 	}
-	method := in.Options.Text(Method.Name)
 	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Fallback: in.Options.Text(Fallback.Name),
-		Matrices: in.Options.Text("weights"), Search: method == Search || method == Judged, Tokenizer: in.Tokens})
+		Matrices: in.Options.Text("weights"), Search: Searches(in.Options.Text(Method.Name)), Tokenizer: in.Tokens})
 	if err != nil {
 		return nil, err
 	}

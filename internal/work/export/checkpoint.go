@@ -89,6 +89,10 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 	if err := outFile(j, f, nil, r.File, &o); err != nil {
 		return nil, err
 	}
+	method := in.Options.Text(weights.Method.Name)
+	if err := worklanguage.CheckTexts(method, in.Options.Text(weights.Judge.Name), in.Options.Text(weights.Fit.Name)); err != nil {
+		return nil, err
+	}
 	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
 		return nil, err
 	}
@@ -147,12 +151,10 @@ func tokens(in *export.Input) ([]tqc.Warning, error) {
 // groups of the format, with scales as float32, whatever the format rounds them to, and float activations.
 func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) ([]language.Judged, error) {
 	file, named := in.Options.Text(weights.Judge.Name), in.Options.Text(export.Tokenizer.Name)
-	judged := in.Options.Text(weights.Method.Name) == weights.Judged
+	method := in.Options.Text(weights.Method.Name)
+	judged := method == weights.Judged
 	switch {
-	case judged != (file != ""):
-		return nil, fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on",
-			weights.Judged)
-	case !judged && !weights.Fitted(in.Options.Text(weights.Method.Name)) && !f.Tokens && named != "":
+	case !judged && !weights.Fitted(method) && !f.Tokens && named != "":
 		return nil, fault.Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name,
 			weights.Judged)
 	case !judged:
@@ -186,10 +188,6 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 // there on the checkpoint is a quantized one, whose codes and scales the file takes as they are.
 func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) error {
 	method, file := in.Options.Text(weights.Method.Name), in.Options.Text(weights.Fit.Name)
-	if weights.Fitted(method) != (file != "") {
-		return fault.Usagef("--method %s or %s and --fit FILE go together: the text, one sequence per line, that weights are fitted to",
-			weights.Importance, weights.GPTQ)
-	}
 	if file == "" {
 		return nil
 	}

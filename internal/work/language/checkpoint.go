@@ -51,11 +51,11 @@ func (o *LanguageOptions) Check() error {
 		return fault.Usagef("--bits %d: 8 or 4", o.Bits)
 	case o.Method != "" && !slices.Contains(weights.Methods, o.Method):
 		return fault.Usagef("unknown method %q: one of %s", o.Method, strings.Join(weights.Methods, "; "))
-	case (o.Method == weights.Judged) != (o.Judge != ""):
-		return fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
-	case weights.Fitted(o.Method) != (o.Fit != ""):
-		return fault.Usagef("--method %s or %s and --fit FILE go together: the text, one sequence per line, that weights are fitted to",
-			weights.Importance, weights.GPTQ)
+	}
+	if err := CheckTexts(o.Method, o.Judge, o.Fit); err != nil {
+		return err
+	}
+	switch {
 	case o.Mode != "" && o.Mode != ModeFloat && o.Mode != ModeSim && o.Mode != ModeInt8:
 		return fault.Usagef("--mode %s: one of %s, %s, %s", o.Mode, ModeFloat, ModeSim, ModeInt8)
 	case o.Mode == ModeFloat && o.Quantizes():
@@ -64,6 +64,18 @@ func (o *LanguageOptions) Check() error {
 	_, err := decode.ParseCacheType(o.Cache)
 	if err != nil {
 		return fault.Usagef("--kv-cache: %w", err)
+	}
+	return nil
+}
+
+// CheckTexts holds how scales are chosen to the texts that are named for it.
+func CheckTexts(method, judge, fit string) error {
+	switch {
+	case (method == weights.Judged) != (judge != ""):
+		return fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
+	case weights.Fitted(method) != (fit != ""):
+		return fault.Usagef("--method %s or %s and --fit FILE go together: the text, one sequence per line, that weights are fitted to",
+			weights.Importance, weights.GPTQ)
 	}
 	return nil
 }
