@@ -38,6 +38,7 @@ const answer = 5 * time.Minute
 var (
 	browser context.Context // Chromium, running
 	qwb     string          // the program under test
+	scratch string          // a folder for what several tests use
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -54,6 +55,7 @@ func run(m *testing.M) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
+	scratch = dir
 	if qwb = os.Getenv("QWB"); qwb == "" {
 		qwb = filepath.Join(dir, "qwb")
 		build := exec.Command("go", "build", "-o", qwb, "./cmd/qwb")
@@ -98,6 +100,38 @@ func command(t *testing.T, dir string, args ...string) string {
 	out, err := c.Output()
 	require.NoErrorf(t, err, "qwb %s\n%s%s", strings.Join(args, " "), out, said.String())
 	return string(out)
+}
+
+// made is a folder that is filled once, by the first test that asks.
+type made struct {
+	name string
+	fill func(t *testing.T, dir string)
+	once sync.Once
+	ok   bool
+}
+
+// folder is the folder itself, which no test may change.
+func (m *made) folder(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(scratch, m.name)
+	m.once.Do(func() {
+		require.NoError(t, os.MkdirAll(dir, 0o755))
+		m.fill(t, dir)
+		m.ok = true
+	})
+	require.True(t, m.ok, "another test could not make %s", m.name)
+	return dir
+}
+
+// copied is a copy of it, of the test's own, beside it: a plan names its data by the way from its folder.
+func (m *made) copied(t *testing.T) string {
+	t.Helper()
+	from := m.folder(t)
+	dir, err := os.MkdirTemp(scratch, m.name+"-*")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
+	return dir
 }
 
 // server is a `qwb serve` that runs.
@@ -333,6 +367,13 @@ func (p *tab) operators() {
 	p.until(`one(".drawer")`)
 	p.js(`one(".drawer[aria-expanded=false]") && one(".drawer").click(), true`, nil)
 	p.until(`all("[role=grid] [role=row], .tablehost tbody tr").length > 1`)
+}
+
+// drawn waits until what changed is on the screen: the page lays out and draws in the frame after a change, and what watches sizes in the
+// one after that.
+func (p *tab) drawn() {
+	p.t.Helper()
+	p.js(`(async () => { for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame); return true; })()`, nil)
 }
 
 // choose sets a control of a name to a value as a user does, so that the page hears of it.

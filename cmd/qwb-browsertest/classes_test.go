@@ -12,6 +12,7 @@ import (
 
 // TestClassNames: names of classes stand wherever a class does, as text; too few of them are said.
 func TestClassNames(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	names := make([]string, 32)
 	for i := range names {

@@ -18,6 +18,7 @@ import (
 // TestATensorOfTwoPlans: a click on a row of Compare draws the tensor in both plans over one axis, with the figures that the command line
 // has.
 func TestATensorOfTwoPlans(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	command(t, dir, "calibrate", "glyphs.onnx", "--data", "data", "--platform", "trt_int8", "--observer", "kl", "-o", "kl.plan.json")
 	var diff struct {
@@ -54,6 +55,7 @@ func TestATensorOfTwoPlans(t *testing.T) {
 // TestTwoStructures: two plans of different networks say which operators only one of them has, in words, in a table and as colours;
 // networks with nothing in common say so.
 func TestTwoStructures(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.onnx"), changed(t), 0o600))
 	command(t, dir, "calibrate", "other.onnx", "--data", "data", "--platform", "trt_int8")

@@ -13,6 +13,7 @@ import (
 // TestReportsThatAreDropped: a report is shown beside what is open, with the figures of its file; nothing of it is uploaded, run or kept.
 // The page without a server has the same views.
 func TestReportsThatAreDropped(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	printed := command(t, dir, "analyze", "glyphs.plan.json", "--samples", "8", "--html", "r.html", "--json")
 	command(t, dir, "verify", "glyphs.plan.json", "--samples", "2", "--html", "v.html")

@@ -30,6 +30,7 @@ const watch = setInterval(() => {
 // TestAViewClickedAtOnceStays: what is clicked before the page has heard of the plan, or between its first, brief view and the whole one,
 // is what is shown in the end, and the address says so.
 func TestAViewClickedAtOnceStays(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	command(t, dir, "analyze", "glyphs.plan.json")
 	s := serve(t, dir, "glyphs.plan.json")

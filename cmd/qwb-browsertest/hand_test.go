@@ -9,6 +9,7 @@ import (
 // TestTheAnswerIsWhereTheHandIs: what a dragged handle gives stands beside it; an estimate of an earlier choice is grey and cannot be used;
 // an observer is put into the plan from its row; the error of a sample opens in its card.
 func TestTheAnswerIsWhereTheHandIs(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=mse") // so that some predictions change
 	command(t, dir, "analyze", "glyphs.plan.json", "--samples", "8")
@@ -27,6 +28,7 @@ func TestTheAnswerIsWhereTheHandIs(t *testing.T) {
 	p.until(`/Estimated/.test(one(".decide .effect").innerText)`)
 	p.js(`window.fetch = ((plain) => async (...a) => { if (/estimate/.test(a[0])) await new Promise((later) => setTimeout(later, 600)); `+
 		`return plain(...a); })(window.fetch), true`, nil)
+	p.allow("409") // an estimate that is so late asks about a plan that has changed since
 	p.choose("select", "What to decide", "int")
 	p.until(`one(".decide .effect.asking") && one(".decide button", "Use").disabled`)
 	p.until(`!one(".decide .effect.asking") && !one(".decide button", "Use").disabled`)
@@ -50,6 +52,7 @@ func TestTheAnswerIsWhereTheHandIs(t *testing.T) {
 
 // TestACureIsUsedAndTakenBackInItsCard: the card of an advice tries its command, puts it into the plan, and takes it back.
 func TestACureIsUsedAndTakenBackInItsCard(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	command(t, dir, "calibrate", "glyphs.onnx", "--data", "data", "--platform", "trt_int8", "--per-tensor", "--observer", "minmax")
 	command(t, dir, "analyze", "glyphs.plan.json")

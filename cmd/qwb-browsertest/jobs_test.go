@@ -12,6 +12,7 @@ import (
 // TestJobsShowTheFiguresOfTheCommands runs what the views run and finds in each result the figures that the command line prints. After the
 // page is loaded again the results are still there.
 func TestJobsShowTheFiguresOfTheCommands(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	p := open(t, serve(t, dir, "glyphs.plan.json").url, desk)
 	p.until(`document.querySelector("nav.tabs button[aria-current]")`)

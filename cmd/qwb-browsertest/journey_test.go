@@ -36,12 +36,14 @@ func pictures(t *testing.T, dir string, n int) {
 // planned is a folder with the demo's model, pictures and a plan.
 func planned(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
+	return glyphs.copied(t)
+}
+
+var glyphs = made{name: "glyphs", fill: func(t *testing.T, dir string) {
 	pictures(t, dir, 48)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "glyphs.onnx"), demo.Model, 0o600))
 	command(t, dir, "calibrate", "glyphs.onnx", "--data", "data", "--platform", "trt_int8")
-	return dir
-}
+}}
 
 // decisions are the last ones of a plan, as the command line lists them.
 func decisions(t *testing.T, dir string) []map[string]any {
@@ -67,6 +69,7 @@ func inForce(t *testing.T, dir string) (list []map[string]any) {
 // TestFromAModelToAFile is what somebody does who comes with a model: drop it, calibrate, look, drag a threshold, keep an operator in
 // float, take that back, export. The file has the bytes that the command line writes.
 func TestFromAModelToAFile(t *testing.T) {
+	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	pictures(t, dir, 48)
 	model := filepath.Join(elsewhere, "glyphs.onnx")
@@ -138,12 +141,15 @@ func TestFromAModelToAFile(t *testing.T) {
 
 // TestTwoTabs: a tab that shows an older plan changes nothing, says so, and shows the plan as it is.
 func TestTwoTabs(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	s := serve(t, dir, "glyphs.plan.json")
 	a := open(t, s.url, desk)
 	a.until(`one("nav.tabs button", "Network")`)
 	a.until(`all("button", "↶ Undo").length`)
 	a.operators()
+	a.until(`performance.getEntriesByType("resource").filter((e) => /api.view/.test(e.name)).length > 1`) // the brief one and the whole
+	a.drawn()
 	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=minmax") // a command beside the tab, of which no event tells
 	a.allow("409")                                                             // which the browser lists as a failed request
 	a.js(`all(".tablehost tbody tr, [role=grid] [role=row]").find((r) => /Conv/.test(r.textContent)).click(), true`, nil)
@@ -165,6 +171,7 @@ func TestTwoTabs(t *testing.T) {
 
 // TestHostileNames: whatever a model calls its operators is shown as text. Nothing of it acts.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	data := os.Getenv("QWB_TESTDATA")
 	if data == "" {
 		t.Skip("QWB_TESTDATA is not set: no real models")
@@ -197,6 +204,7 @@ func TestHostileNames(t *testing.T) {
 // TestKilledAndStartedAgain: a server that is killed in the middle of a job loses no decision; the page says that it is gone, and that of
 // the next start has all of them.
 func TestKilledAndStartedAgain(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	s := serve(t, dir, "glyphs.plan.json")
 	p := open(t, s.url, desk)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -22,20 +21,27 @@ func real(t *testing.T) (dir, plan string, args []string) {
 	if data == "" {
 		return planned(t), "glyphs.plan.json", nil
 	}
-	dir = t.TempDir()
-	model, err := os.ReadFile(filepath.Join(data, "models", "classifiers", "mobilenet_v1_1.0_224.onnx"))
-	if err != nil {
+	if _, err := os.Stat(filepath.Join(data, mobilenetModel)); err != nil {
 		return planned(t), "glyphs.plan.json", nil
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "mobilenet_v1.onnx"), model, 0o600))
-	pictures := filepath.Join(data, "data", "pets", "calibration")
-	command(t, dir, "calibrate", "mobilenet_v1.onnx", "--data", pictures, "--preprocess", "imagenet-inception", "--platform", "trt_int8",
-		"--observer", "mse", "--samples", "16")
-	return dir, "mobilenet_v1.plan.json", []string{"--root", dir, "--root", pictures}
+	dir = mobilenet.copied(t)
+	return dir, "mobilenet_v1.plan.json", []string{"--root", dir, "--root", filepath.Join(data, mobilenetPictures)}
 }
+
+const mobilenetModel, mobilenetPictures = "models/classifiers/mobilenet_v1_1.0_224.onnx", "data/pets/calibration"
+
+var mobilenet = made{name: "mobilenet", fill: func(t *testing.T, dir string) {
+	data := os.Getenv("QWB_TESTDATA")
+	model, err := os.ReadFile(filepath.Join(data, mobilenetModel))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "mobilenet_v1.onnx"), model, 0o600))
+	command(t, dir, "calibrate", "mobilenet_v1.onnx", "--data", filepath.Join(data, mobilenetPictures), "--preprocess", "imagenet-inception",
+		"--platform", "trt_int8", "--observer", "mse", "--samples", "16")
+}}
 
 // TestEveryView: nothing on the console, a name for everything that can be used, nothing wider than the window; pictures of all.
 func TestEveryView(t *testing.T) {
+	t.Parallel()
 	dir, plan, args := real(t)
 	p := open(t, serve(t, dir, append(args, plan)...).url, desk)
 	p.operators()
@@ -50,7 +56,7 @@ func TestEveryView(t *testing.T) {
 		for name, l := range looks {
 			p.do(p.sized(l))
 			p.view(view)
-			p.do(chromedp.Sleep(200e6)) // what is drawn a frame later
+			p.drawn()
 			p.shoot(fmt.Sprintf("%s-%s", strings.ReplaceAll(strings.ToLower(view), " ", "-"), name))
 			var wide float64
 			p.js(`document.documentElement.scrollWidth - innerWidth`, &wide)
@@ -64,6 +70,7 @@ func TestEveryView(t *testing.T) {
 
 // TestWhyDidItLose is the walk of docs/workbench.md: why did MobileNetV1 lose, and what cures it.
 func TestWhyDidItLose(t *testing.T) {
+	t.Parallel()
 	dir, plan, args := real(t)
 	if plan != "mobilenet_v1.plan.json" {
 		t.Skip("QWB_TESTDATA has no mobilenet_v1.onnx")

@@ -14,6 +14,7 @@ import (
 
 // TestModules runs the tests of the page's modules (reports/page/tests), which need no server and no network.
 func TestModules(t *testing.T) {
+	t.Parallel()
 	const folder = "../../reports/page"
 	files, err := filepath.Glob(folder + "/tests/*.js")
 	require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 // TestTheNetworkByKeyboard follows tensors, searches, zooms and prints without a mouse. What is drawn is held as the pixels of the canvas:
 // the same view is the same picture.
 func TestTheNetworkByKeyboard(t *testing.T) {
+	t.Parallel()
 	p := open(t, serve(t, planned(t), "glyphs.plan.json").url, desk)
 	p.until(`one(".graph-canvas")`)
 	press := func(key string) {
@@ -74,6 +75,7 @@ func TestTheNetworkByKeyboard(t *testing.T) {
 
 // TestTheNetworkComesFirst: of a model without a plan too, in most of a laptop's window, with the table as a drawer below it.
 func TestTheNetworkComesFirst(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	require.NoError(t, os.Remove(filepath.Join(dir, "glyphs.plan.json")))
 	p := open(t, serve(t, dir, "glyphs.onnx").url, look{1440, 900, false})
@@ -98,6 +100,7 @@ func TestTheNetworkComesFirst(t *testing.T) {
 
 // TestUndoWaitsForItself: a second click before the first one is done would find another plan, and hear of another tab.
 func TestUndoWaitsForItself(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	for _, property := range []string{"observer=minmax", "observer=mse", "observer=kl"} {
 		command(t, dir, "set", "glyphs.plan.json", "type:Conv", property)

@@ -152,6 +152,7 @@ func picturesOfALanguageModel(t *testing.T, data string) {
 
 // TestTheLanguageView ranks the matrices of a small language model, measures its loss and continues a text with it.
 func TestTheLanguageView(t *testing.T) {
+	t.Parallel()
 	data := os.Getenv("QWB_TESTDATA")
 	if data == "" {
 		t.Skip("QWB_TESTDATA is not set: no real models")
@@ -170,7 +171,7 @@ func TestTheLanguageView(t *testing.T) {
 	p.looked("language")
 	for name, l := range looks {
 		p.do(p.sized(l))
-		p.do(chromedp.Sleep(200e6))
+		p.drawn()
 		p.shoot("language-" + name)
 		var wide float64
 		p.js(`document.documentElement.scrollWidth - innerWidth`, &wide)

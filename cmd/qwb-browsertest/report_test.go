@@ -23,6 +23,7 @@ import (
 
 // TestFiguresAreWrittenAsOnTheCommandLine holds format.js against the table that reports/format_test.go holds Go against.
 func TestFiguresAreWrittenAsOnTheCommandLine(t *testing.T) {
+	t.Parallel()
 	table, err := os.ReadFile("../../reports/page/testdata/figures.json")
 	require.NoError(t, err)
 	files := http.FileServerFS(page.Files())
@@ -62,6 +63,7 @@ func analysed(t *testing.T) (file string, r *struct{ Layerwise []layer }) {
 // TestTheReportIsOneFile opens it from disk: verdict, network, table and panel are there, linked, every control has a name, and no figure
 // in the table differs from --json.
 func TestTheReportIsOneFile(t *testing.T) {
+	t.Parallel()
 	file, r := analysed(t)
 	p := open(t, file, desk)
 	p.until(`document.querySelectorAll("table.rows tbody tr[data-i]").length > 5 && document.querySelector("canvas")`)
@@ -93,6 +95,7 @@ func TestTheReportIsOneFile(t *testing.T) {
 
 // TestTheReportFitsSmallAndDark: at 500 pixels nothing runs out of the page, and it follows the system to the dark.
 func TestTheReportFitsSmallAndDark(t *testing.T) {
+	t.Parallel()
 	file, _ := analysed(t)
 	p := open(t, file, look{500, 900, true})
 	p.until(`document.querySelectorAll("table.rows tbody tr[data-i]").length > 5`)
@@ -107,6 +110,7 @@ func TestTheReportFitsSmallAndDark(t *testing.T) {
 // TestTheReportInTheOrderOfTheNetwork: one bar for each operator with the error up to it, as --json has it, and a click selects the
 // operator.
 func TestTheReportInTheOrderOfTheNetwork(t *testing.T) {
+	t.Parallel()
 	file, r := analysed(t)
 	p := open(t, file, desk)
 	p.until(`all("svg.bars .column").length > 5`)
@@ -125,6 +129,7 @@ func TestTheReportInTheOrderOfTheNetwork(t *testing.T) {
 // TestTheReportOnPaper: it is light although the screen is dark, the network fits on one page in the colours of its legend, nothing runs
 // out of the page, and what is made for paper is gone afterwards.
 func TestTheReportOnPaper(t *testing.T) {
+	t.Parallel()
 	file, _ := analysed(t)
 	p := open(t, file, look{760, 1060, true}) // a page of A4 within its margins
 	p.until(`all("table.rows tbody tr[data-i]").length > 5 && document.querySelector(".legend-bar")`)
@@ -172,6 +177,7 @@ func TestTheReportOnPaper(t *testing.T) {
 // TestHostileNamesAreText: names that are markup, commands of a terminal or turn the direction of writing are shown as text, and nothing
 // runs.
 func TestHostileNamesAreText(t *testing.T) {
+	t.Parallel()
 	names := []string{`</script><script>alert(1)</script>`, `"><img src=x onerror=alert(2)>`, "\u202egnp.exe", "a\x1b[31mb", "\u2028",
 		"{{7*7}}", "javascript:alert(3)"}
 	file, r := analysed(t)
@@ -205,6 +211,7 @@ func TestHostileNamesAreText(t *testing.T) {
 // TestHistogramsComeWithTheStatistics: a report of the layers alone has the histograms of calibration, and says of no moment that it is 0;
 // the axis of the order has names.
 func TestHistogramsComeWithTheStatistics(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	command(t, dir, "analyze", "glyphs.plan.json", "--layerwise", "--samples", "4", "--html", "report.html")
 	p := open(t, "file://"+filepath.Join(dir, "report.html"), desk)

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/assert"
 )
 
 // TestResultsOfEveryView runs what every view runs, on the demo, and looks at what comes of it in light, in dark and at 500 pixels: nothing
 // runs out of its view, everything that can be used has a name.
 func TestResultsOfEveryView(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=mse") // so that some predictions change
 	command(t, dir, "calibrate", "glyphs.onnx", "--data", "data", "--platform", "trt_int8", "--observer", "kl", "-o", "kl.plan.json")
@@ -111,7 +111,8 @@ func (p *tab) looked(name string) {
 	p.t.Helper()
 	for _, how := range slices.Sorted(maps.Keys(looks)) {
 		l := looks[how]
-		p.do(p.sized(l), chromedp.Sleep(250e6)) // what is drawn a frame later
+		p.do(p.sized(l))
+		p.drawn()
 		var out []string
 		p.js(`[...document.querySelectorAll("main .view, main .side [role=tabpanel]")].filter(visible).filter((e) => e.scrollWidth > e.clientWidth + 1).map((e) => (e.className || e.id) + ": " + e.scrollWidth + " > " + e.clientWidth +
 			"; " + [...e.querySelectorAll("*")].filter((x) => visible(x) && !x.closest(".scroll") && x.getBoundingClientRect().right > e.getBoundingClientRect().left + e.clientWidth + 1).slice(0, 3).map((x) => x.tagName + "." + x.className).join(", "))
@@ -122,7 +123,8 @@ func (p *tab) looked(name string) {
 			p.js(`Math.min(5000, Math.max(document.documentElement.scrollHeight, innerHeight + Math.max(0, `+
 				`...[...document.querySelectorAll("main .view, main .side [role=tabpanel]")].filter(visible).map((e) `+
 				`=> e.scrollHeight - e.clientHeight))))`, &high)
-			p.do(p.sized(look{l.width, high, l.dark}), chromedp.Sleep(250e6))
+			p.do(p.sized(look{l.width, high, l.dark}))
+			p.drawn()
 			p.shoot(fmt.Sprintf("result-%s-%s", name, how))
 		}
 	}

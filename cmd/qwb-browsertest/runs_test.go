@@ -12,6 +12,7 @@ import (
 // TestASweepLeavesThePlan: its plan is another file, which is used by a click and taken back by one; all plans are rows of Runs, and two
 // that are ticked are compared.
 func TestASweepLeavesThePlan(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	command(t, dir, "set", "glyphs.plan.json", "type:Conv", "observer=mse") // a decision, which a sweep must not lose
 	was, err := os.ReadFile(filepath.Join(dir, "glyphs.plan.json"))

@@ -8,6 +8,7 @@ import (
 
 // TestSchemesAreThoseOfTheTarget: what is offered for an operator can be decided; a second folder of data stays in the form.
 func TestSchemesAreThoseOfTheTarget(t *testing.T) {
+	t.Parallel()
 	dir := planned(t)
 	p := open(t, serve(t, dir, "glyphs.plan.json", "--data", "data", "--data", "data/00001.npy").url, desk)
 	p.operators()

@@ -9,6 +9,7 @@ import (
 // TestTheStepsSayHowThingsStand: each step has the sign of its state, one line says what is to be done next and has the button for it, and
 // Back and Forward go along the views.
 func TestTheStepsSayHowThingsStand(t *testing.T) {
+	t.Parallel()
 	p := open(t, serve(t, planned(t), "glyphs.plan.json").url, look{1440, 900, false})
 	states := func(want string) {
 		t.Helper()
@@ -46,6 +47,7 @@ func TestTheStepsSayHowThingsStand(t *testing.T) {
 
 // TestOneDataContext: samples and labels that one view was told are proposed in the others, drawn already or not, and outlive a reload.
 func TestOneDataContext(t *testing.T) {
+	t.Parallel()
 	p := open(t, serve(t, planned(t), "glyphs.plan.json").url, desk)
 	p.view("Compare")
 	p.view("Samples")

@@ -19,9 +19,9 @@ import (
 // TestFilesOfAModelWithoutAServer drops models of several files on the page of a folder, and what it does not read: a model whose weights
 // come later, a folder that has both, a model of PNNX, checkpoints of language models.
 func TestFilesOfAModelWithoutAServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	goTool(t, "run", "./cmd/qwb-page", "-o", dir)
-	host := httptest.NewServer(http.FileServer(http.Dir(dir)))
+	host := httptest.NewServer(http.FileServer(http.Dir(site.folder(t))))
 	defer host.Close()
 	var model []byte
 	require.NoError(t, demo.Files(context.Background(), demo.DefaultSeed, func(name string, content []byte) error {

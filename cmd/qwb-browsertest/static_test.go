@@ -23,15 +23,24 @@ func goTool(t *testing.T, args ...string) {
 	require.NoErrorf(t, err, "%s", out)
 }
 
+// site is the page without a server, a folder and one file: that of QWB_SITE, or made here.
+var site = made{name: "site", fill: func(t *testing.T, dir string) {
+	if made := os.Getenv("QWB_SITE"); made != "" {
+		require.NoError(t, os.CopyFS(dir, os.DirFS(made)))
+		return
+	}
+	goTool(t, "run", "./cmd/qwb-page", "-o", dir)
+}}
+
 // TestTheDemoWithoutAServer does the demo in the page that is one file, opened from disk, and holds plan, statistics and export to those of
 // a command line without assembly, byte for byte.
 func TestTheDemoWithoutAServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
-	goTool(t, "run", "./cmd/qwb-page", "-o", dir)
 	plain := filepath.Join(dir, "qwb")
 	goTool(t, "build", "-tags", "purego", "-o", plain, "./cmd/qwb")
 
-	p := open(t, "file://"+filepath.Join(dir, "qwb.html"), desk)
+	p := open(t, "file://"+filepath.Join(site.folder(t), "qwb.html"), desk)
 	p.click("button", "Try the demo")
 	// The finished result is there at once, while its plan is made behind it.
 	p.until(`one(".view-report .tiles") && /top-1/.test(one(".view-report .tiles").innerText) && text().includes("last_dw")`)

@@ -12,6 +12,7 @@ import (
 // TestTheNetworkByTouch: one finger moves the network, two zoom it, a tap selects an operator. What is drawn is held as the pixels of the
 // canvas.
 func TestTheNetworkByTouch(t *testing.T) {
+	t.Parallel()
 	p := open(t, serve(t, planned(t), "glyphs.plan.json").url, look{500, 900, false})
 	p.do(ask(emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: true, MaxTouchPoints: 2}))
 	p.until(`one(".graph-canvas") && document.querySelector(".graph-canvas").width > 100`)
