@@ -14,7 +14,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Chosen is a scale of an activation that tuning chose, by what a method makes of the statistics.
+// Chosen is a scale of an activation that tuning chose, by what a method makes of the statistics; without a method it was learnt.
 // The slot is the root of those that share it.
 type Chosen struct {
 	Slot   tqc.SlotID   `json:"slot"`

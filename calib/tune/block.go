@@ -9,6 +9,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/quantizer/passes"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
@@ -18,7 +19,7 @@ import (
 // 2022).
 var Block = Method{Name: "block",
 	Doc:     "learns weight rounding block by block, by gradients (AdaRound, BRECQ, QDrop); takes long, not in auto",
-	Changes: []string{"weights", "biases"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: blockwise}
+	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: blockwise}
 
 // maxBlock is how many operators a block may have. Beyond it there is no one tensor for a long way, and what is learnt together is too much
 // for the samples that there are.
@@ -171,12 +172,28 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 		return nil, err
 	}
 	bar := analysis.Trials(len(list))
+	done := b.done
+	b.done = nil
 	for i, k := range list {
 		l := &Layer{Node: k.name(b.Graph), Tried: []Step{}}
-		if err := p.pass(ctx, k, l, bar); err != nil {
+		if i < len(done) { // by an earlier run, which has counted the work
+			l = &done[i]
+			spent := b.Work.Spent
+			err = p.run(ctx, k, p.list, true)
+			b.Work.Spent = spent
+		} else {
+			err = p.pass(ctx, k, l, bar)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("the block of %s: %w", l.Node, err)
 		}
-		report.Layers = append(report.Layers, *l)
+		p.leave(k)
+		if report.Layers = append(report.Layers, *l); i < len(done) {
+			continue
+		}
+		if err := b.pass(report.Layers, false); err != nil {
+			return nil, err
+		}
 		b.tell(i+1, len(list), report.kept())
 	}
 	return report, nil
@@ -190,11 +207,11 @@ type passage struct {
 	fitting int // the first so many fit, the others are held out
 }
 
-// traveller is a sample on its way; its lanes keep what it has at the places where blocks meet.
+// traveller is a sample on its way; its lanes keep what it has at the places where blocks meet, not quantized: the next block's scale
+// decides how it reads them.
 type traveller struct {
 	state
 	yf, yq *tensor.Tensor // the exit of the block under way, in both lanes, before it is quantized
-	next   *tensor.Tensor // its exit in the quantized lane, as the next block reads it
 }
 
 // passage begins at the inputs. Where the samples would take more than the memory at the places where blocks meet, fewer fit; it is an
@@ -254,39 +271,47 @@ func (b *Bench) fitting(list []*block) ([]*exec.Sample, error) {
 	return b.Fit[:room], nil
 }
 
-// pass tunes one block, if it can, and takes the samples behind it.
+// pass tunes one block, if it can, and takes the samples to its exit.
 func (p *passage) pass(ctx context.Context, k *block, l *Layer, bar float64) error {
-	if err := p.run(ctx, k, p.Graph, p.list, true); err != nil {
+	if err := p.run(ctx, k, p.list, true); err != nil {
 		return err
 	}
-	if l.Why = p.refuses(k); l.Why == "" {
-		lesson, err := p.lesson(k)
-		if err != nil {
-			l.Why = "not tried: " + err.Error()
-		} else if err := p.judge(ctx, lesson, l, bar); err != nil {
-			return err
-		}
+	if l.Why = p.refuses(k); l.Why != "" {
+		return nil
 	}
+	lesson, err := p.lesson(k)
+	if err != nil {
+		l.Why = "not tried: " + err.Error()
+		return nil
+	}
+	return p.judge(ctx, lesson, l, bar)
+}
+
+// leave has the samples go on behind a block.
+func (p *passage) leave(k *block) {
 	for _, t := range p.list {
 		for _, v := range k.inputs {
 			if p.Graph.Producer(v) != graph.NoNode {
 				t.float.kept[v], t.quantized.kept[v] = nil, nil
 			}
 		}
-		t.float.kept[k.exit], t.quantized.kept[k.exit] = t.yf, t.next
+		t.float.kept[k.exit], t.quantized.kept[k.exit] = t.yf, t.yq
 	}
-	return nil
 }
 
 // judge learns a block and keeps it where that helps.
 func (p *passage) judge(ctx context.Context, lesson *lesson, l *Layer, bar float64) error {
 	k := lesson.k
 	first := p.held(k)
-	tuned, err := p.learn(ctx, lesson)
+	found, err := lesson.learn(ctx)
 	if err != nil {
 		return err
 	}
-	if err := p.run(ctx, k, tuned, p.list[p.fitting:], false); err != nil {
+	g, set, chosen := p.Graph, p.Set, p.Chosen
+	if err := p.take(k, found); err != nil {
+		return err
+	}
+	if err := p.run(ctx, k, p.list[p.fitting:], false); err != nil {
 		return err
 	}
 	e := change(first, p.held(k))
@@ -294,16 +319,17 @@ func (p *passage) judge(ctx context.Context, lesson *lesson, l *Layer, bar float
 	step.measured(e)
 	again := p.list[p.fitting:] // who has to go through the block as it is now
 	if step.Kept = p.keeps(e, bar); step.Kept {
-		again, p.Graph = p.list[:p.fitting], tuned
+		again = p.list[:p.fitting]
 		for _, one := range k.layers {
 			p.Frozen[one.node] = true
 		}
 	} else {
+		p.Graph, p.Set, p.Chosen = g, set, chosen
 		step.Why = "the error at the end of the block does not fall by more than its error bar"
 	}
 	l.Tried = append(l.Tried, step)
 	l.conclude(e)
-	return p.run(ctx, k, p.Graph, again, false)
+	return p.run(ctx, k, again, false)
 }
 
 // refuses says why a block is not tuned.
@@ -332,9 +358,9 @@ func (p *passage) held(k *block) []moment {
 	return list
 }
 
-// run takes samples through a block in the quantized lane, with the constants of g, and in the float lane too where float says so.
-func (p *passage) run(ctx context.Context, k *block, g *graph.Graph, list []*traveller, float bool) error {
-	q, err := p.Simulate(g, p.Set, p.shared)
+// run takes samples through a block in the quantized lane, and in the float lane too where float says so.
+func (p *passage) run(ctx context.Context, k *block, list []*traveller, float bool) error {
+	q, err := p.Simulate(p.Graph, p.Set, p.shared)
 	if err != nil {
 		return err
 	}
@@ -354,55 +380,69 @@ func (p *passage) run(ctx context.Context, k *block, g *graph.Graph, list []*tra
 			}
 		}
 		h := *q.NewHooks(sim.View{Islands: true})
-		output, wants := h.Output, h.Wants
-		h.Wants = func(v graph.ValueID) bool { return v == k.exit || wants(v) }
-		h.Output = func(n *graph.Node, i int, y *tensor.Tensor) error {
-			here := p.own(n) && n.Outputs[i] == k.exit
-			if here {
-				t.yq = rowMajor(y, nil)
-			}
-			if wants(n.Outputs[i]) {
-				if err := output(n, i, y); err != nil {
+		input, output, wants := h.Input, h.Output, h.Wants
+		kept := slices.Clone(t.quantized.kept)
+		for _, v := range k.inputs {
+			if id := p.Reference.Producer(v); id != graph.NoNode && wants(v) {
+				n := p.Reference.Node(id)
+				kept[v] = kept[v].Clone()
+				if err := output(n, slices.Index(n.Outputs, v), kept[v]); err != nil {
 					return err
 				}
 			}
-			if here {
-				t.next = rowMajor(y, nil)
+		}
+		h.Wants = func(v graph.ValueID) bool { return v == k.exit || wants(v) }
+		h.Output = func(n *graph.Node, i int, y *tensor.Tensor) error {
+			if p.own(n) && n.Outputs[i] == k.exit {
+				t.yq = rowMajor(y, nil)
+			}
+			if wants(n.Outputs[i]) {
+				return output(n, i, y)
 			}
 			return nil
 		}
-		input := h.Input
 		h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
 			if wants(n.Inputs[i]) {
 				return input(n, i, x)
 			}
 			return x, nil
 		}
-		_, _, err := r.Resume(ctx, t.quantized.kept, exit, &h, func(id graph.NodeID) bool { return id == exit })
+		_, _, err := r.Resume(ctx, kept, exit, &h, func(id graph.NodeID) bool { return id == exit })
 		return err
 	})
 }
 
-// learn is a graph with the weights of a block rounded as was learnt.
-func (p *passage) learn(ctx context.Context, l *lesson) (*graph.Graph, error) {
-	weights, err := l.learn(ctx)
-	if err != nil {
-		return nil, err
+// take puts what was learnt of a block into the bench.
+func (p *passage) take(k *block, f *learnt) error {
+	g, set, chosen := p.Graph.Clone(), p.Set.Clone(), slices.Clone(p.Chosen)
+	for _, w := range f.weights {
+		n := g.Node(k.layers[w.layer].node)
+		g.SetConst(n.Inputs[graph.WeightInput], w.weight)
 	}
-	g := p.Graph.Clone()
-	for _, w := range weights {
-		at := l.k.layers[w.layer]
-		n := g.Node(at.node)
-		if g.SetConst(n.Inputs[graph.WeightInput], w.weight); w.bias == nil {
+	for _, c := range f.scales {
+		if err := set.Render(c.Slot, c.Params); err != nil {
+			return err
+		}
+		chosen = append(slices.DeleteFunc(chosen, func(o Chosen) bool { return o.Slot == c.Slot }), c)
+	}
+	if len(f.scales) > 0 {
+		if _, err := passes.SolveBias(g, set); err != nil {
+			return err
+		}
+	}
+	for _, w := range f.weights {
+		if w.bias == nil {
 			continue
 		}
-		was := g.Const(n.Inputs[graph.BiasInput]).F32()
+		at := k.layers[w.layer]
+		was := g.Const(g.Node(at.node).Inputs[graph.BiasInput]).F32()
 		delta := make([]float64, len(was))
 		for c, x := range w.bias.F32() {
 			delta[c] = float64(x) - float64(was[c])
 		}
-		limit(g, p.Set, at, delta)
+		limit(g, set, at, delta)
 		addToBias(g, at.node, delta)
 	}
-	return g, nil
+	p.Graph, p.Set, p.Chosen = g, set, chosen
+	return nil
 }

@@ -39,7 +39,7 @@ func BenchmarkBlockStep(b *testing.B) {
 	require.Len(b, k, 1)
 	p, err := bench.passage(k)
 	require.NoError(b, err)
-	require.NoError(b, p.run(context.Background(), k[0], bench.Graph, p.list, true))
+	require.NoError(b, p.run(context.Background(), k[0], p.list, true))
 	l, err := p.lesson(k[0])
 	require.NoError(b, err)
 	feeds, r := l.feeds(), l.session.NewRunner()

@@ -8,6 +8,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/grad"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
@@ -17,6 +18,7 @@ const (
 	fedFactor = "block/factor" // twice the weight of the squared error in the loss
 	fedWeight = "block/weight" // and a number
 	fedBias   = "block/bias"   // and the number of the weight
+	fedScale  = "block/scale"  // and a number: of activations
 	fedMask   = "block/mask"   // and a number: bool, where quantization is not dropped
 )
 
@@ -30,6 +32,7 @@ type lesson struct {
 	masks   []string
 	weights []*soft
 	biases  []*shift // by weight; nil where there is none
+	scales  []*lsq
 }
 
 // lessonBatch is how many samples a step of learning takes, if there are so many and they can be put together.
@@ -60,7 +63,7 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	if errs := graph.InferShapes(g); len(errs) > 0 {
 		return nil, errs[0]
 	}
-	w := &lessonWriter{lesson: l, NodeWriter: graph.NodeWriter{G: g, Name: "block"}}
+	w := &lessonWriter{lesson: l, NodeWriter: graph.NodeWriter{G: g, Name: "block"}, known: map[tqc.SlotID]graph.ValueID{}}
 	w.quantize()
 	w.loss()
 	if w.Err != nil {
@@ -74,7 +77,9 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 type lessonWriter struct {
 	*lesson
 	graph.NodeWriter
-	asked []graph.ValueID // of what gradients are wanted
+	asked []graph.ValueID              // of what gradients are wanted
+	known map[tqc.SlotID]graph.ValueID // the scales of activations, by root
+	moved []graph.ValueID              // those of them that are learnt
 }
 
 func (w *lessonWriter) fail(err error) {
@@ -127,41 +132,47 @@ func (w *lessonWriter) quantize() {
 			}
 		}
 	}
-	for _, id := range w.G.Nodes() { // behind, so that each is found as it was
-		own, ok := b.Graph.LookupNode(w.G.Node(id).Name)
-		if !ok {
+	computed := slices.Clone(w.G.Inputs[:len(w.k.inputs)])
+	for _, id := range w.G.Nodes() {
+		computed = append(computed, w.G.Node(id).Outputs...)
+	}
+	for _, v := range computed { // behind, so that each is found as it was
+		s := w.output(v)
+		if s == tqc.NoSlot || len(w.G.Uses(v)) == 0 {
 			continue
 		}
-		for i, v := range w.G.Node(id).Outputs {
-			s := b.Set.Output(own, i)
-			if v == graph.NoValue || s == tqc.NoSlot || !b.Set.Slot(s).State().Quantizes() || len(w.G.Uses(v)) == 0 {
-				continue
-			}
-			uses := slices.Clone(w.G.Uses(v))
-			y := w.activation(v, s)
-			for _, u := range uses {
-				w.G.SetInput(u.Node, u.Index, y)
-			}
+		uses := slices.Clone(w.G.Uses(v))
+		y := w.activation(v, s)
+		for _, u := range uses {
+			w.G.SetInput(u.Node, u.Index, y)
 		}
 	}
 }
 
-// made is the root of the scale on which a value is computed within the block, NoSlot where it is not quantized there.
-func (w *lessonWriter) made(v graph.ValueID) tqc.SlotID {
-	p := w.G.Producer(v)
-	if p == graph.NoNode {
+// output is the slot on which a value of the block, or one that enters it, is quantized where it is computed, NoSlot where it is not.
+func (w *lessonWriter) output(v graph.ValueID) tqc.SlotID {
+	if v == graph.NoValue {
 		return tqc.NoSlot
 	}
-	set := w.p.Set
-	own, ok := w.p.Graph.LookupNode(w.G.Node(p).Name)
-	if !ok {
+	g, set := w.p.Graph, w.p.Set
+	own, ok := g.Lookup(w.G.Value(v).Name)
+	if !ok || g.Producer(own) == graph.NoNode {
 		return tqc.NoSlot
 	}
-	s := set.Output(own, slices.Index(w.G.Node(p).Outputs, v))
+	p := g.Producer(own)
+	s := set.Output(p, slices.Index(g.Node(p).Outputs, own))
 	if s == tqc.NoSlot || !set.Slot(s).State().Quantizes() {
 		return tqc.NoSlot
 	}
-	return set.Root(s)
+	return s
+}
+
+// made is the root of the scale on which a value is computed, NoSlot where it is not quantized there.
+func (w *lessonWriter) made(v graph.ValueID) tqc.SlotID {
+	if s := w.output(v); s != tqc.NoSlot {
+		return w.p.Set.Root(s)
+	}
+	return tqc.NoSlot
 }
 
 // constant quantizes a constant, or makes a weight that is learnt an input.
@@ -210,7 +221,7 @@ func (w *lessonWriter) activation(v graph.ValueID, s tqc.SlotID) graph.ValueID {
 	grid := set.Grid(s, 0)
 	shape := w.G.Value(v).Shape
 	of := func(op string, in ...graph.ValueID) graph.ValueID { return w.op(op, tensor.Float32, shape, in...) }
-	scale := w.scalar(grid.Scale)
+	scale := w.scale(set.Root(s), grid)
 	low, high := w.scalar(float32(grid.QMin-grid.ZeroPoint)), w.scalar(float32(grid.QMax-grid.ZeroPoint))
 	q := of("Mul", of("Clip", of("Round", of("Div", v, scale)), low, high), scale)
 	name := fmt.Sprint(fedMask, len(w.masks))
@@ -219,7 +230,45 @@ func (w *lessonWriter) activation(v graph.ValueID, s tqc.SlotID) graph.ValueID {
 	return of("Where", w.fed(name, tensor.Bool, shape), q, v)
 }
 
-// loss makes the outputs: the squared error over the batch, and the gradients of the weights.
+// scale is the scale of an activation: a constant, or fed where it is learnt.
+func (w *lessonWriter) scale(root tqc.SlotID, grid qmath.Grid) graph.ValueID {
+	if v, ok := w.known[root]; ok {
+		return v
+	}
+	if !w.free(root) {
+		w.known[root] = w.scalar(grid.Scale)
+		return w.known[root]
+	}
+	name := fmt.Sprint(fedScale, len(w.scales))
+	w.known[root] = w.fed(name, tensor.Float32, graph.Static())
+	w.scales = append(w.scales, &lsq{root: root, first: grid.Scale, zero: w.p.Set.Params(root).ZeroPoint,
+		power: w.p.Set.Slot(root).Config.Policy.Has(tqc.PowerOf2), adam: newAdam(1)})
+	w.moved = append(w.moved, w.known[root])
+	return w.known[root]
+}
+
+// free reports whether a scale may be learnt with the block: it has few bits or is a power of two, neither the target nor somebody
+// prescribes it, and it is of nothing but what the block reads and computes in front of its exit.
+func (w *lessonWriter) free(root tqc.SlotID) bool {
+	b, set := w.p.Bench, w.p.Set
+	if c := &set.Slot(root).Config; b.Ranges == nil || c.QMax-c.QMin >= 1<<fewBits && !c.Policy.Has(tqc.PowerOf2) {
+		return false
+	}
+	for _, s := range set.Group(root) {
+		sl := set.Slot(s)
+		_, here := w.G.LookupNode(b.Graph.Node(sl.Node).Name)
+		if sl.Kind == tqc.Output {
+			here = here && sl.Value != w.k.exit || slices.Contains(w.k.inputs, sl.Value)
+		}
+		if !here || b.Graph.Const(sl.Value) != nil {
+			return false
+		}
+	}
+	list, err := b.Ranges(b.Graph, set, root)
+	return err == nil && len(list) > 0
+}
+
+// loss makes the outputs: the squared error over the batch, and the gradients of what is learnt, the scales of activations last.
 func (w *lessonWriter) loss() {
 	if w.Err != nil {
 		return
@@ -235,13 +284,13 @@ func (w *lessonWriter) loss() {
 	diff := w.op("Sub", tensor.Float32, shape, y, w.fed(fedTarget, tensor.Float32, shape))
 	seed := w.op("Mul", tensor.Float32, shape, diff, w.fed(fedFactor, tensor.Float32, graph.Static()))
 	w.G.Outputs[0] = w.op("ReduceSumSquare", tensor.Float32, nil, diff)
-	gradients, err := grad.Add(w.G, map[graph.ValueID]graph.ValueID{y: seed}, w.asked)
+	gradients, err := grad.Add(w.G, map[graph.ValueID]graph.ValueID{y: seed}, append(w.asked, w.moved...))
 	if err != nil {
 		w.fail(err)
 		return
 	}
 	if slices.Contains(gradients, graph.NoValue) {
-		w.fail(fmt.Errorf("the exit does not depend on all weights"))
+		w.fail(fmt.Errorf("the exit does not depend on all that is learnt"))
 		return
 	}
 	w.G.Outputs = append(w.G.Outputs, gradients...)

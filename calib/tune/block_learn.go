@@ -25,6 +25,8 @@ const (
 	warmUp        = 0.2
 	firstExponent = 20
 	lastExponent  = 2
+	scalePath     = 0.8 // how far the logarithm of a scale may go; its rate falls to 0
+	powerPath     = 2   // the same of a power of two, which has to go to the next
 	regularWeight = 60
 	settling      = 0.15 // the share of steps at the end in which weights are rounded and biases go on
 	stretchHigh   = 1.1  // the rectified sigmoid, Louizos et al. 2018: a sigmoid from -0.1 to 1.1 that is cut to [0, 1]
@@ -126,6 +128,35 @@ func (w *lessonWriter) bias(own graph.NodeID, s *soft) *shift {
 	return b
 }
 
+// lsq is the scale of an activation that is learnt: first * e^log. The gradient is LSQ's (Esser et al. 2020, "Learned Step Size
+// Quantization"), of which the logarithm takes steps that are relative; a power of two passes the gradient through its rounding (TQT, Jain
+// et al. 2020, "Trained Quantization Thresholds").
+type lsq struct {
+	root  tqc.SlotID
+	first float32
+	zero  []int32
+	power bool
+	log   float64
+	adam
+}
+
+func (s *lsq) scale() float32 {
+	if s.power {
+		return float32(math.Ldexp(float64(s.first), int(qmath.HalfEven.Round(s.log/math.Ln2))))
+	}
+	return float32(float64(s.first) * elementary.Exp(s.log))
+}
+
+// step moves the logarithm against the gradient of the scale; share is the learning rate over that of the first step, and over the steps.
+func (s *lsq) step(gradient float32, n int, share float64) {
+	s.begin(n)
+	path := scalePath
+	if s.power {
+		path = powerPath
+	}
+	s.log -= path * share * s.move(0, float64(gradient)*float64(s.scale()))
+}
+
 // rectified is h and its derivative.
 func rectified(v float32) (h, slope float64) {
 	s := 1 / (1 + elementary.Exp(-float64(v)))
@@ -165,14 +196,21 @@ func (s *soft) step(gradient []float32, n int, weight, exponent float64) {
 	}
 }
 
-// learnt is what a block has of one operator.
-type learnt struct {
+// learntLayer is what a block has of one operator.
+type learntLayer struct {
 	layer        int
 	weight, bias *tensor.Tensor // bias is nil where there is none
 }
 
-// learn returns the rounded weights with their biases: the best, on samples that fit, of what was rounded at several times of the schedule.
-func (l *lesson) learn(ctx context.Context) ([]learnt, error) {
+// learnt is what a block has learnt.
+type learnt struct {
+	weights []learntLayer
+	scales  []Chosen // of activations, those that have moved
+}
+
+// learn returns the rounded weights with their biases, and scales: the best, on samples that fit, of what was rounded at several times of
+// the schedule.
+func (l *lesson) learn(ctx context.Context) (*learnt, error) {
 	samples := l.alike()
 	if len(samples) == 0 {
 		return nil, fmt.Errorf("no samples")
@@ -224,12 +262,12 @@ func (l *lesson) learn(ctx context.Context) ([]learnt, error) {
 // make up for what that changes.
 func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) {
 	weight, exponent := 0.0, 0.0
-	rate := biasRate * max(1-at, 0)
+	left := max(1-at, 0) // of the rates of biases and scales
 	if regular := (at - warmUp) / (1 - warmUp); regular > 0 {
 		weight, exponent = regularWeight/float64(count), lastExponent+(firstExponent-lastExponent)*max(1-regular, 0)
 	}
 	if at > 1 {
-		rate = biasRate * (1 - (at-1)/(1/(1-settling)-1))
+		left = 1 - (at-1)/(1/(1-settling)-1)
 	}
 	for i, s := range l.weights {
 		if at <= 1 {
@@ -239,10 +277,13 @@ func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) 
 		if b := l.biases[i]; b != nil {
 			b.begin(n)
 			for c, g := range gradients[0].F32() {
-				b.value[c] -= b.unit[c] * float32(rate*b.move(c, float64(g)))
+				b.value[c] -= b.unit[c] * float32(biasRate*left*b.move(c, float64(g)))
 			}
 			gradients = gradients[1:]
 		}
+	}
+	for i, s := range l.scales {
+		s.step(gradients[i].F32()[0], n, left/float64(l.steps()))
 	}
 }
 
@@ -295,29 +336,40 @@ func (l *lesson) feeds() map[string]*tensor.Tensor {
 			feeds[fmt.Sprint(fedBias, i)] = tensor.FromF32(b.value, b.shape...)
 		}
 	}
+	for i := range l.scales {
+		feeds[fmt.Sprint(fedScale, i)] = tensor.New(tensor.Float32)
+	}
 	return feeds
 }
 
-// feed writes the weights; biases are fed as they are.
+// feed writes weights and scales; biases are fed as they are.
 func (l *lesson) feed(feeds map[string]*tensor.Tensor, hard bool) {
 	for i, s := range l.weights {
 		s.weight(feeds[fmt.Sprint(fedWeight, i)].F32(), hard)
 	}
+	for i, s := range l.scales {
+		feeds[fmt.Sprint(fedScale, i)].F32()[0] = s.scale()
+	}
 }
 
-// rounded are the weights as they would be kept now.
-func (l *lesson) rounded() []learnt {
-	var list []learnt
+// rounded is what would be kept now.
+func (l *lesson) rounded() *learnt {
+	f := &learnt{}
 	for i, s := range l.weights {
 		w := tensor.New(tensor.Float32, s.shape...)
 		s.weight(w.F32(), true)
-		one := learnt{layer: s.layer, weight: w}
+		one := learntLayer{layer: s.layer, weight: w}
 		if b := l.biases[i]; b != nil {
 			one.bias = tensor.FromF32(slices.Clone(b.value), b.shape...)
 		}
-		list = append(list, one)
+		f.weights = append(f.weights, one)
 	}
-	return list
+	for _, s := range l.scales {
+		if scale := s.scale(); scale != s.first && qmath.Representable(scale) {
+			f.scales = append(f.scales, Chosen{Slot: s.root, Params: tqc.Params{Scale: []float32{scale}, ZeroPoint: slices.Clone(s.zero)}})
+		}
+	}
+	return f
 }
 
 // draw chooses the samples of a step, of which elements the block reads the quantized value, and which elements of activations are

@@ -35,33 +35,38 @@ func runs(t *testing.T, b *Bench, platform *target.Target, profile string) {
 	}
 }
 
+// halfAStepMore adds half a step of its output to the biases of each Conv.
+func halfAStepMore(t *testing.T, b *Bench) {
+	list, err := layers(b.Graph, b.Set)
+	require.NoError(t, err)
+	made := 0
+	for _, l := range list {
+		if l.channels == 0 || b.Graph.Node(l.node).Op != "Conv" {
+			continue
+		}
+		order, err := b.Graph.Order()
+		require.NoError(t, err)
+		nodes := b.Set.Together(l.node, order)
+		out := b.Set.Outputs(nodes[len(nodes)-1])[0]
+		require.True(t, b.Set.Slot(out).State().Quantizes())
+		v := b.Graph.Node(l.node).Inputs[graph.BiasInput]
+		c := b.Graph.Const(v).Clone()
+		for i := range c.F32() {
+			c.F32()[i] += 0.5 * b.Set.Params(out).Scale[0]
+		}
+		b.Graph.SetConst(v, c)
+		made++
+	}
+	require.GreaterOrEqual(t, made, 3)
+}
+
 // An accelerator that shifts without rounding loses half a step at every output. Biases that make up for it are wrong for the simulation,
 // which rounds: it would correct them, and the integers would get worse. Where the integers are judged the correction is taken back.
 func TestIntegersAreWhatCounts(t *testing.T) {
 	platform := target.Pow2
 	for _, judged := range []string{"", "pow2-half-even", "pow2-floor"} {
 		b, _ := benchOf(t, &platform, 24, 24)
-		list, err := layers(b.Graph, b.Set)
-		require.NoError(t, err)
-		made := 0
-		for _, l := range list {
-			if l.channels == 0 || b.Graph.Node(l.node).Op != "Conv" {
-				continue
-			}
-			order, err := b.Graph.Order()
-			require.NoError(t, err)
-			nodes := b.Set.Together(l.node, order)
-			out := b.Set.Outputs(nodes[len(nodes)-1])[0]
-			require.True(t, b.Set.Slot(out).State().Quantizes())
-			v := b.Graph.Node(l.node).Inputs[graph.BiasInput]
-			c := b.Graph.Const(v).Clone()
-			for i := range c.F32() {
-				c.F32()[i] += 0.5 * b.Set.Params(out).Scale[0]
-			}
-			b.Graph.SetConst(v, c)
-			made++
-		}
-		require.GreaterOrEqual(t, made, 3)
+		halfAStepMore(t, b)
 		simulated, err := b.Losses(context.Background())
 		require.NoError(t, err)
 		if judged != "" {

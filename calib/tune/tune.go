@@ -60,7 +60,8 @@ type Bench struct {
 	// Methods that are not FromGrams cannot be fitted then.
 	Grams   func(node string) (*observers.Gram, error)
 	Threads int
-	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it.
+	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it, but for method block,
+	// which fits on fewer samples where they do not fit.
 	Memory int64
 	// BlockSteps is how many steps method block takes at each block, 0 for DefaultSteps.
 	BlockSteps int

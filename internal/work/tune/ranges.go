@@ -39,8 +39,12 @@ var people = []decision.By{decision.ByUser, decision.ByRecipe}
 func chosenRanges(b *tune.Bench) []decision.Decision {
 	var list []decision.Decision
 	for _, c := range b.Chosen {
+		p := decision.Properties{Observer: c.Method}
+		if c.Method == "" { // it was learnt
+			p.Scale, p.ZeroPoint = c.Params.Scale, c.Params.ZeroPoint
+		}
 		list = append(list, decision.Decision{By: decision.ByTune, Select: decision.Select{planning.SlotSelector(b.Graph, b.Set, c.Slot)},
-			Properties: decision.Properties{Observer: c.Method}})
+			Properties: p})
 	}
 	return list
 }
