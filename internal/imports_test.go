@@ -135,6 +135,7 @@ var thirdParty = map[string][]string{
 	"internal/graphtest": {"github.com/stretchr/testify"},
 	"cmd": {"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/vbauerster/mpb", "golang.org/x/term",
 		"golang.org/x/sys"},
+	"cmd/qwb-beam":       {"github.com/apache/beam", "golang.org/x/sys"},
 	"internal/bench/cmd": {"github.com/spf13/cobra"},
 	"export/sidecar":     {"github.com/goccy/go-yaml"},
 	"quantizer/decision": {"github.com/goccy/go-yaml"},

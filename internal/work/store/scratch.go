@@ -19,6 +19,15 @@ type Scratch struct {
 	files map[string][]byte // by cleaned name
 }
 
+// keeps reports whether what is written to a store stays in it, though its base has a path for the name.
+func keeps(s Store) bool {
+	if b, ok := s.(bound); ok {
+		return keeps(b.Store)
+	}
+	_, ok := s.(*Scratch)
+	return ok
+}
+
 // File is what was written under a name, nil for nothing.
 func (s *Scratch) File(name string) []byte {
 	s.mu.RLock()

@@ -45,7 +45,7 @@ type Stage interface {
 func WriteFile(s Store, name string, write func(io.Writer) error) (sum string, err error) {
 	h := sha256.New()
 	hashed := func(w io.Writer) error { return write(io.MultiWriter(w, h)) }
-	if path, ok := s.Path(name); ok {
+	if path, ok := s.Path(name); ok && !keeps(s) {
 		err = file.Replace(path, hashed)
 	} else {
 		stage := s.Stage()

@@ -1,0 +1,52 @@
+// Command qwb-beam runs calibrate, the Gram statistics of tune, eval, analyze and verify as pipelines of Apache Beam: each element is a
+// part of the run (qwb COMMAND --shard I/N), the combiner is qwb merge. See docs/shards.md.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam"
+	_ "github.com/apache/beam/sdks/v2/go/pkg/beam/io/filesystem/local"
+
+	"github.com/apache/beam/sdks/v2/go/pkg/beam/x/beamx"
+)
+
+const usage = `qwb-beam [BEAM FLAGS] -shards N -out FILE COMMAND MODEL|PLAN OPTIONS
+  COMMAND is calibrate, tune, eval, analyze or verify with the OPTIONS of qwb COMMAND; --data takes patterns.
+  Model, plan and data lie under the same paths on every worker.
+`
+
+func main() {
+	shards := flag.Int("shards", 16, "parts that the run is cut into")
+	workers := flag.Int("workers", 1, "branches of the pipeline that may run at once: for runners that do not share a branch out, as prism")
+	out := flag.String("out", "", "`FILE` of the result: a path or, in programs built with -tags gcs or s3, an address of a bucket")
+	open := flag.Bool("open-ports", false, "let prism listen on all interfaces where it cannot be kept to loopback")
+	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
+	flag.Parse()
+	registerAll()
+	beam.Init()
+	if r := flag.Lookup("runner").Value.String(); r == "" || strings.HasPrefix(strings.ToLower(r), "prism") {
+		if code, err := loopbackOnly(); err == nil && code >= 0 {
+			os.Exit(code)
+		} else if err != nil && !*open {
+			fail(fmt.Errorf("prism would listen on all interfaces, since this system gives no network namespace (%w); -open-ports allows it", err))
+		}
+	}
+	ctx := context.Background()
+	s, err := newSpec(ctx, *shards, *out, flag.Args())
+	if err != nil {
+		fail(err)
+	}
+	if err := beamx.Run(ctx, s.pipeline(*workers)); err != nil {
+		fail(err)
+	}
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "qwb-beam:", err)
+	os.Exit(1)
+}
