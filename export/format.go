@@ -93,6 +93,8 @@ type Input struct {
 	// Verified is the program of the plan that was verified, as far as it has one: its codes are those that a file has to hold. Nil: they are
 	// made anew.
 	Verified *lower.Program
+	// NodeDocs and TensorDocs are what the option DocString asks for, by the names of Model; nil: nothing.
+	NodeDocs, TensorDocs map[string]string
 	// Of programs. Sample gives the first sample of the plan's data by the names of the inputs.
 	Program *lower.Program
 	Sample  func() (map[string]*tensor.Tensor, error)

@@ -18,6 +18,11 @@ const OneMessage = 1_800_000_000
 var ExternalAbove = Option{Name: "external-above", Kind: Whole, Min: 1, Default: strconv.Itoa(OneMessage),
 	Doc: "number of bytes of weights above which they go to a separate file, FILE.data beside the model"}
 
+// DocString is the option of formats of plans that are ONNX models: doc_string is what viewers of networks show of a node or a tensor.
+var DocString = Option{Name: "doc-string", Kind: Choice, Choices: []string{"none", "nodes", "tensors", "both"},
+	Doc: "write into the doc_string of nodes or tensors, which viewers as Netron show, how they are quantized and by what decision, and at " +
+		"nodes the errors of the last analysis"}
+
 // Half is the option of formats that are ONNX models and write the domains fp16 and bf16.
 var Half = Option{Name: "half", Kind: Choice, Choices: []string{"typed", "rounded", "float32"},
 	Doc: "operators in fp16 and bf16: tensors of that type, float32 rounded by pairs of Casts (bf16 for ONNX Runtime always is), or float32"}
@@ -43,8 +48,32 @@ func ToFloat32(d tensor.DType) string {
 	return " (qwb bind MODEL --float32 -o NEW.onnx writes the network in float32: calibrate that)"
 }
 
-// WriteModel writes an ONNX model as the option ExternalAbove says.
+// describe puts the words of in.NodeDocs and TensorDocs, where there are any, behind those that the model has.
+func describe(m *onnx.Model, in *Input) *onnx.Model {
+	if len(in.NodeDocs) == 0 && len(in.TensorDocs) == 0 {
+		return m
+	}
+	add := func(doc *string, words string) {
+		if *doc != "" && words != "" {
+			*doc += "\n"
+		}
+		*doc += words
+	}
+	g := m.Graph.Clone()
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		add(&n.Doc, in.NodeDocs[n.Name])
+	}
+	for _, id := range g.Values() {
+		v := g.Value(id)
+		add(&v.Doc, in.TensorDocs[v.Name])
+	}
+	return m.WithGraph(g)
+}
+
+// WriteModel writes an ONNX model as the option ExternalAbove says, with the words of the input.
 func WriteModel(m *onnx.Model, in *Input, out *Output) error {
+	m = describe(m, in)
 	o := onnx.SaveOptions{ExternalAbove: 1 << 62} // what does not fit into one message is an error then
 	if above := in.Options.Whole(ExternalAbove.Name); WeightBytes(m.Graph) >= above {
 		o.ExternalAbove = above

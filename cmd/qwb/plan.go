@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,7 +12,6 @@ import (
 	"qwb/internal/kind"
 	"qwb/internal/options"
 	"qwb/internal/plain"
-	"qwb/quantizer/dispatch"
 	"qwb/quantizer/tqc"
 )
 
@@ -221,61 +219,12 @@ func newPlanExplain(e *env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return e.print(asJSON, r, nil, func() error { return explainText(e.stdout, r) })
+			return e.print(asJSON, r, nil, func() error {
+				_, err := io.WriteString(e.stdout, r.Text())
+				return err
+			})
 		},
 	}, options.JSON(&asJSON))
-}
-
-func explainText(w io.Writer, r *qwb.ExplainResult) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s (%s): %s, decided by %s\n", r.Node, r.Op, r.Domain, dispatch.Words(r.Why))
-	for _, s := range r.Steps {
-		fmt.Fprintf(&b, "  %s\n", s)
-	}
-	if r.Fused != "" {
-		fmt.Fprintf(&b, "  is computed together with %s\n", r.Fused)
-	}
-	reasons := func(indent string, list []qwb.Because) {
-		for _, x := range list {
-			at := ""
-			if x.Slot != "" {
-				at = " (of " + x.Slot + ")"
-			}
-			fmt.Fprintf(&b, "%s%s%s from #%d %s\n", indent, x.Property, at, x.Number, x.Decision)
-		}
-	}
-	reasons("  ", r.By)
-	for _, s := range r.Slots {
-		fmt.Fprintf(&b, "  %s (tensor %s): %s", s.Slot, s.Tensor, s.State)
-		if s.Scheme != "" {
-			fmt.Fprintf(&b, ", %s, scale %s", s.Scheme, numbers(s.Scale))
-			if len(s.ZeroPoint) > 0 {
-				fmt.Fprintf(&b, ", zero point %s", numbers(s.ZeroPoint))
-			}
-		}
-		if s.Root != "" {
-			fmt.Fprintf(&b, ", that of %s", s.Root)
-		}
-		b.WriteByte('\n')
-		reasons("      ", s.By)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// numbers writes one number, or the range of several.
-func numbers[T float32 | int32](list []T) string {
-	text := func(f T) string { return strconv.FormatFloat(float64(f), 'g', 4, 32) }
-	switch len(list) {
-	case 0:
-		return "none"
-	case 1:
-		return text(list[0])
-	}
-	if slices.Min(list) == slices.Max(list) {
-		return fmt.Sprintf("%s (%d)", text(list[0]), len(list))
-	}
-	return fmt.Sprintf("%s to %s (%d)", text(slices.Min(list)), text(slices.Max(list)), len(list))
 }
 
 func newPlanRecipe(e *env) *cobra.Command {

@@ -33,7 +33,7 @@ func Format() export.Format {
 		Ext: ".onnx", From: export.Plan, Targets: []string{"qnn", "aimet"},
 		Options: []export.Option{{Name: "encodings", Kind: export.Choice, Choices: []string{v100, v061, v200, v210},
 			Doc: "version of the file of encodings"},
-			export.ExternalAbove},
+			export.ExternalAbove, export.DocString},
 		Check: check, Write: write, Back: back, Rules: rules, Doctor: doctor}
 }
 

@@ -37,7 +37,7 @@ const Suffix = ".mnn.json"
 func Format() export.Format {
 	return export.Format{Name: "mnn", Doc: "a float ONNX model, and beside it the compression parameters that MNNConvert reads, FILE" +
 		Suffix, Ext: ".onnx",
-		From: export.Plan, Targets: []string{"mnn_int8"}, Options: []export.Option{export.ExternalAbove},
+		From: export.Plan, Targets: []string{"mnn_int8"}, Options: []export.Option{export.ExternalAbove, export.DocString},
 		Note:  "mnnconvert -f ONNX --modelFile FILE --MNNModel FILE.mnn --compressionParamsFile FILE" + Suffix,
 		Write: write, Rules: rules(), Doctor: doctor, Back: back}
 }

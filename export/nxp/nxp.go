@@ -31,7 +31,7 @@ func Format() export.Format {
 		From: export.Plan, Targets: []string{"nxp_int8", "nxp_int8_lut"},
 		Experimental: "no tool of NXP has read these files; PPQ's exporter writes the same ranges",
 		Options: []export.Option{{Name: "ranges", Kind: export.Choice, Choices: []string{"activations", "all"},
-			Doc: "tensors that get a range: those that are computed, or constants too"}, export.ExternalAbove},
+			Doc: "tensors that get a range: those that are computed, or constants too"}, export.ExternalAbove, export.DocString},
 		Check: check, Write: write, Back: back, Rules: rules, Doctor: doctor}
 }
 

@@ -16,7 +16,7 @@ import (
 // the rules of the platform before it gets its name.
 func Format() export.Format {
 	return export.Format{Name: "onnx", Doc: "ONNX with QuantizeLinear and DequantizeLinear", Ext: ".onnx", From: export.Plan,
-		Options: []export.Option{export.ExternalAbove, export.Half, export.Inputs("integers", "pixels")}, Write: write,
+		Options: []export.Option{export.ExternalAbove, export.DocString, export.Half, export.Inputs("integers", "pixels")}, Write: write,
 		Rules: Rules(), Doctor: doctor, Look: Look, Back: Back}
 }
 

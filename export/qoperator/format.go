@@ -15,7 +15,7 @@ import (
 func Format() export.Format {
 	return export.Format{Name: "qoperator", Doc: "ONNX with QLinearConv, QLinearMatMul, QGemm, ...", Ext: ".onnx", From: export.Plan,
 		Note:    "the operators of com.microsoft are ONNX Runtime's",
-		Options: []export.Option{export.ExternalAbove, export.Half, export.Inputs("integers", "pixels")}, Write: write,
+		Options: []export.Option{export.ExternalAbove, export.DocString, export.Half, export.Inputs("integers", "pixels")}, Write: write,
 		Rules: Rules(), Doctor: doctor, Look: onnxqdq.Look,
 		Back: onnxqdq.Back}
 }

@@ -81,7 +81,7 @@ func Formats() []export.Format {
 		rules := table.Rules(k.rules...)
 		list = append(list, export.Format{Name: k.name, Doc: k.doc, Ext: ".onnx", From: export.Plan, Targets: k.targets,
 			Experimental: "no engine has read these files; their form is that of PPQ's exporters",
-			Options:      []export.Option{export.ExternalAbove}, Check: k.check, Write: k.export, Back: k.back, Rules: rules,
+			Options:      []export.Option{export.ExternalAbove, export.DocString}, Check: k.check, Write: k.export, Back: k.back, Rules: rules,
 			Doctor: func(_ context.Context, in *export.DoctorInput) ([]export.Finding, error) { return k.doctor(in, rules) }})
 	}
 	return list

@@ -61,7 +61,7 @@ func Formats() []export.Format {
 	for i := range kinds {
 		k := &kinds[i]
 		list = append(list, export.Format{Name: k.name, Doc: k.doc, Ext: ".onnx", From: export.Plan,
-			Options:      append(slices.Clone(k.options), export.ExternalAbove),
+			Options:      append(slices.Clone(k.options), export.ExternalAbove, export.DocString),
 			Note:         "for TensorRT up to 10: 11 has neither calibrators nor ranges",
 			Experimental: "no TensorRT has read these files; their form is that of the sources",
 			Check:        check, Write: k.write, Back: k.back, Rules: k.rules(), Doctor: k.doctor})

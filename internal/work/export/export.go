@@ -305,6 +305,9 @@ func PlanInput(j *open.Job, p *planning.Planned, f *export.Format, o Options) (*
 			return nil, fault.Usagef("--inputs pixels: %v", err)
 		}
 	}
+	if in.NodeDocs, in.TensorDocs, err = docs(j, p, in.Options.Text(export.DocString.Name)); err != nil {
+		return nil, err
+	}
 	in.Sample = func() (map[string]*tensor.Tensor, error) {
 		set, _, err := workverify.Data(j, p, open.DataOptions{Threads: o.Threads})
 		if err != nil {
@@ -317,6 +320,27 @@ func PlanInput(j *open.Job, p *planning.Planned, f *export.Format, o Options) (*
 		return sample.Feeds, nil
 	}
 	return in, nil
+}
+
+// docs are the words that the option DocString asks for; a note says where there are no errors among them.
+func docs(j *open.Job, p *planning.Planned, which string) (nodes, tensors map[string]string, err error) {
+	if which == "" || which == "none" {
+		return nil, nil, nil
+	}
+	known := planning.LastAnalysis(j, p.Plan)
+	if nodes, tensors, err = planning.Docs(p, known); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case which == "tensors":
+		nodes = nil
+	case known == nil:
+		j.Note("no analysis of this plan as it is was kept: the words at nodes have no errors (qwb analyze finds them)")
+	}
+	if which == "nodes" {
+		tensors = nil
+	}
+	return nodes, tensors, nil
 }
 
 // input is what every format gets.

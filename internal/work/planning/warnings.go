@@ -67,8 +67,16 @@ func WhatHelps(j *open.Job, r *analysis.Report, where string, o open.DataOptions
 
 // Analysed is the last analysis of the operators of a plan, nil where there is none of it as it is.
 func Analysed(j *open.Job, p *plan.Plan) *analysis.Report {
+	if r := LastAnalysis(j, p); r != nil && r.Layerwise != nil {
+		return r
+	}
+	return nil
+}
+
+// LastAnalysis is the last analysis of a plan, of whatever parts; nil where there is none of it as it is.
+func LastAnalysis(j *open.Job, p *plan.Plan) *analysis.Report {
 	of, r, err := journal.KeptAnalysis(j.Project)
-	if err != nil || r.Layerwise == nil {
+	if err != nil {
 		return nil
 	}
 	if now, err := p.Hash(); err != nil || now != of {
