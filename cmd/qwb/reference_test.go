@@ -93,7 +93,7 @@ var pythonCommands = []string{"calibrate", "import", "inspect", "bind", "generat
 // TestThePythonPackageHasTheTables: its functions say which keywords they take.
 func TestThePythonPackageHasTheTables(t *testing.T) {
 	var want strings.Builder
-	want.WriteString(`"""What keywords the functions take: the flags of their commands. Made of the tables of options by go test ./cmd/qwb -run ThePython -update."""
+	want.WriteString(`"""What keywords the functions take: the flags of their commands, with kind and help. Made of the tables of options by go test ./cmd/qwb -run ThePython -update."""
 
 OPTIONS = {
 `)
@@ -104,7 +104,7 @@ OPTIONS = {
 		fmt.Fprintf(&want, "    %q: {\n", name)
 		c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 			if _, help := pflag.UnquoteUsage(f); f.Name != "json" && f.Name != "help" {
-				fmt.Fprintf(&want, "        %q: %q,\n", strings.ReplaceAll(f.Name, "-", "_"), help)
+				fmt.Fprintf(&want, "        %q: (%q, %q),\n", strings.ReplaceAll(f.Name, "-", "_"), f.Value.Type(), help)
 			}
 		})
 		want.WriteString("    },\n")

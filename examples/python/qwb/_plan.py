@@ -18,7 +18,7 @@ def _keywords(command):
     """Says in the help of a function which keywords it passes on to a command."""
     def documented(function):
         names = inspect_module.signature(function).parameters
-        rows = [f"{name}: {doc}" for name, doc in OPTIONS[command].items() if name not in names]
+        rows = [f"{name}: {doc}" for name, (_, doc) in OPTIONS[command].items() if name not in names]
         function.__doc__ = "\n    ".join([(function.__doc__ or "").rstrip() + "\n", f"Further keywords, as of qwb {command}:", *rows])
         return function
     return documented
