@@ -29,10 +29,10 @@ func (f *Factor) Round(p *Problem) (codes []int32, loss []float64) {
 func (f *Factor) roundBlock(p *Problem, codes []int32, r int, s, e []float64, begin, end int) (loss float64) {
 	for a := end - 1; a >= begin; a-- {
 		i, l := f.place[a], f.l[a*f.K:]
-		w, g := p.W[r*p.K+i], p.Grids.At(r, i)
-		q := g.Quantize(float32(w + s[a]/l[a]))
+		w := p.W[r*p.K+i]
+		q, v := p.Grids.nearest(r, i, w+s[a]/l[a])
 		codes[r*p.K+i] = q
-		err := w - float64(g.Dequantize(q))
+		err := w - v
 		e[a-begin] = err
 		left := float64(l[a]*err) + s[a]
 		loss += float64(left * left)

@@ -11,6 +11,8 @@ import (
 type Grids struct {
 	List        []qmath.Grid
 	Row, Column []int
+	// Form, where its codes are places in a table, makes element (r, i) the scale of its grid, of any sign, times the table's number.
+	Form *qmath.BlockForm
 }
 
 // PerRow gives row r the grid list[r], or list[0] to all where the list has one.
@@ -26,6 +28,17 @@ func PerRow(list []qmath.Grid, rows, k int) Grids {
 
 // At is the grid of element (r, i).
 func (g *Grids) At(r, i int) qmath.Grid { return g.List[g.Row[r]+g.Column[i]] }
+
+// nearest is the code of element (r, i) nearest to w, and the number that it stands for.
+func (g *Grids) nearest(r, i int, w float64) (code int32, value float64) {
+	grid := g.At(r, i)
+	if g.Form != nil {
+		q := g.Form.Nearest(float32(w), grid.Scale, 0)
+		return int32(q), float64(float32(grid.Scale * g.Form.Value(q)))
+	}
+	code = grid.Quantize(float32(w))
+	return code, float64(grid.Dequantize(code))
+}
 
 // Problem is a matrix to be rounded: W has rows of K weights, all of which read the same inputs, whose moments are H (K x K, symmetric).
 type Problem struct {
@@ -57,7 +70,7 @@ func (p *Problem) Nearest() []int32 {
 	codes := make([]int32, len(p.W))
 	for r := range p.Rows() {
 		for i := range p.K {
-			codes[r*p.K+i] = p.Grids.At(r, i).Quantize(float32(p.W[r*p.K+i]))
+			codes[r*p.K+i], _ = p.Grids.nearest(r, i, p.W[r*p.K+i])
 		}
 	}
 	return codes
@@ -65,7 +78,11 @@ func (p *Problem) Nearest() []int32 {
 
 // Value is the number that the code of element (r, i) stands for.
 func (p *Problem) Value(codes []int32, r, i int) float64 {
-	return float64(p.Grids.At(r, i).Dequantize(codes[r*p.K+i]))
+	grid := p.Grids.At(r, i)
+	if f := p.Grids.Form; f != nil {
+		return float64(float32(grid.Scale * f.Value(uint8(codes[r*p.K+i]))))
+	}
+	return float64(grid.Dequantize(codes[r*p.K+i]))
 }
 
 // errors writes w - q of rows first to first+rows, each K long.

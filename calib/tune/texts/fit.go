@@ -28,7 +28,7 @@ type Config struct {
 	Model *checkpoint.Model
 	// Engine runs Model with float weights and activations; its matrices are replaced on the way.
 	Engine *decode.Engine
-	// Encoding is how a matrix is to be stored: Groups, or blocks of Q8_0 and Q4_0. Others stay as they are.
+	// Encoding is how a matrix is to be stored: Groups or blocks. Floats stay as they are.
 	Encoding func(t *checkpoint.Tensor) weights.Encoding
 	// Bits of the codes of Groups: 8 or 4.
 	Bits  int
@@ -140,27 +140,25 @@ func (f *fitter) matrix(t *checkpoint.Tensor, h []float64) error {
 	if err := t.Finite(); err != nil {
 		return err
 	}
-	m := newMatrix(t, e, f.Bits, f.Threads)
-	m.ranges(h)
-	codes := m.Nearest()
-	if h != nil {
-		m.H = h
-		loss := Loss{Part: t.Part.String(), Plain: m.loss(m.plain())}
-		if f.Round {
-			damp := round.Damping
-			if f.Model.Tied && t.Role == checkpoint.Embedding {
-				damp = tiedDamping
-			}
-			factor, err := round.NewFactor(h, t.Cols, damp, round.Falling, f.Threads)
-			if err != nil {
-				return fmt.Errorf("%s: %w", t.Part, err)
-			}
-			codes, _ = factor.Round(&m.Problem)
+	m := newTarget(t, e, h, f.Bits, f.Threads)
+	p := m.problem()
+	codes := p.Nearest()
+	if h != nil && f.Round {
+		damp := round.Damping
+		if f.Model.Tied && t.Role == checkpoint.Embedding {
+			damp = tiedDamping
 		}
-		loss.Fit = m.loss(m.dequantized(codes))
-		f.losses = append(f.losses, loss)
+		factor, err := round.NewFactor(h, t.Cols, damp, round.Falling, f.Threads)
+		if err != nil {
+			return fmt.Errorf("%s: %w", t.Part, err)
+		}
+		codes, _ = factor.Round(p)
 	}
-	f.done[t.Part] = m.tensor(codes)
+	got := m.take(codes)
+	if p.H = h; h != nil {
+		f.losses = append(f.losses, Loss{Part: t.Part.String(), Plain: loss(m, m.plain()), Fit: loss(m, got)})
+	}
+	f.done[t.Part] = m.tensor()
 	if f.Progress != nil {
 		f.Progress(len(f.done))
 	}

@@ -47,7 +47,8 @@ func fitted(t *testing.T, c checkpoint.Config, e weights.Encoding, bits, threads
 // Every matrix is stored in the type asked for, equal for any number of threads, and GPTQ gives less error than nearest codes and than
 // searched scales alone.
 func TestFit(t *testing.T) {
-	for _, e := range []weights.Encoding{{Type: checkpoint.Groups, Group: 16}, {Type: checkpoint.GGQ4}, {Type: checkpoint.GGQ8}} {
+	for _, e := range []weights.Encoding{{Type: checkpoint.Groups, Group: 16}, {Type: checkpoint.GGQ4}, {Type: checkpoint.GGQ8},
+		{Type: checkpoint.GGQ41}, {Type: checkpoint.GGQ50}, {Type: checkpoint.IQ4NL}} {
 		for _, tied := range []bool{false, true} {
 			c := small
 			c.Tied = tied

@@ -21,7 +21,46 @@ type matrix struct {
 	values   []float32
 	negative []bool // by group
 	empty    []bool // by group: its scale is 0
+	codes    []int32
 }
+
+// target is a matrix with factors that are chosen, to be rounded.
+type target interface {
+	problem() *round.Problem
+	weights() []float32
+	// plain is what the format's own rule makes of the weights.
+	plain() []float64
+	// take keeps codes, and returns what they stand for.
+	take(codes []int32) []float64
+	// tensor is the matrix as it is stored, with the codes taken last.
+	tensor() *checkpoint.Tensor
+}
+
+// newTarget chooses the factors of a matrix under the moments of its inputs, nil where they are not known.
+func newTarget(t *checkpoint.Tensor, e weights.Encoding, h []float64, bits, threads int) target {
+	if e.Type.Form() != nil {
+		return newBlocks(t, e, h, threads)
+	}
+	m := newMatrix(t, e, bits, threads)
+	m.ranges(h)
+	return m
+}
+
+// diagonal is how much each of k inputs counts: all alike without moments.
+func diagonal(h []float64, k int) []float64 {
+	importance := make([]float64, k)
+	for i := range importance {
+		importance[i] = 1
+		if h != nil {
+			importance[i] = h[i*k+i]
+		}
+	}
+	return importance
+}
+
+func (m *matrix) problem() *round.Problem { return &m.Problem }
+
+func (m *matrix) weights() []float32 { return m.values }
 
 func newMatrix(t *checkpoint.Tensor, e weights.Encoding, bits, threads int) *matrix {
 	m := &matrix{of: t, encoding: e, values: t.All(), rule: e.Rule(bits)}
@@ -43,14 +82,7 @@ func newMatrix(t *checkpoint.Tensor, e weights.Encoding, bits, threads int) *mat
 
 // ranges chooses the scale of every group: the least squared error, each weight counting as the energy of its input.
 func (m *matrix) ranges(h []float64) {
-	importance := make([]float64, m.K)
-	for i := range importance {
-		if h == nil {
-			importance[i] = 1
-		} else {
-			importance[i] = h[i*m.K+i]
-		}
-	}
+	importance := diagonal(h, m.K)
 	size := m.rule.Size
 	groups := m.K / size
 	exec.Parallel(m.Threads).Run(m.Rows(), func(r int) {
@@ -69,7 +101,6 @@ func (m *matrix) ranges(h []float64) {
 	})
 }
 
-// plain is what the format's own rule makes of the weights.
 func (m *matrix) plain() []float64 {
 	out := make([]float64, len(m.W))
 	codes, scales := make([]int8, len(m.W)), make([]float32, len(m.Grids.List))
@@ -80,7 +111,8 @@ func (m *matrix) plain() []float64 {
 	return out
 }
 
-func (m *matrix) dequantized(codes []int32) []float64 {
+func (m *matrix) take(codes []int32) []float64 {
+	m.codes = codes
 	out := make([]float64, len(m.W))
 	for r := range m.Rows() {
 		for i := range m.K {
@@ -90,30 +122,29 @@ func (m *matrix) dequantized(codes []int32) []float64 {
 	return out
 }
 
-// loss is the squared error of the outputs, as a part of their squares.
-func (m *matrix) loss(got []float64) float64 {
-	w := m.W
-	whole := m.form(w)
-	diff := make([]float64, len(w))
-	for i, v := range w {
-		diff[i] = v - got[i]
+// loss is the squared error of what a matrix gives, as a part of its square.
+func loss(t target, got []float64) float64 {
+	p := t.problem()
+	w := make([]float64, len(got))
+	diff := make([]float64, len(got))
+	for i, v := range t.weights() {
+		w[i] = float64(v)
+		diff[i] = w[i] - got[i]
 	}
-	if lost := m.form(diff); lost > 0 {
-		return lost / whole
+	form := func(x []float64) (sum float64) {
+		for _, v := range round.Forms(x, p.H, p.K, p.Threads) {
+			sum += v
+		}
+		return sum
+	}
+	if lost := form(diff); lost > 0 {
+		return lost / form(w)
 	}
 	return 0
 }
 
-// form is the sum of x H x' over the rows x.
-func (m *matrix) form(x []float64) (sum float64) {
-	for _, v := range round.Forms(x, m.H, m.K, m.Threads) {
-		sum += v
-	}
-	return sum
-}
-
-// tensor stores codes and scales.
-func (m *matrix) tensor(codes []int32) *checkpoint.Tensor {
+func (m *matrix) tensor() *checkpoint.Tensor {
+	codes := m.codes
 	q, scales := make([]int8, len(codes)), make([]float32, len(m.Grids.List))
 	for g, grid := range m.Grids.List {
 		sign := int32(1)

@@ -267,6 +267,6 @@ OPTIONS = {
         "tokenizer": ("string", "tokenizer.json, tokenizer.model or tokenizer.bin, for formats that contain one (default: the one in the folder of the checkpoint), or none"),
         "trt_version": ("int", "for trt-cache: version of TensorRT in the header: 8601 is 8.6.1, 100300 is 10.3.0; a builder calibrates again where it is another"),
         "unverified": ("bool", "export without verification; plan and file say so"),
-        "weights": ("string", "number format of the matrices (onnx: int8, int4; gguf: q8_0, q4_0, f16, f32; mllm: q8_0, q4_0, f32; inferllm: q8_0, q4_0, f32)"),
+        "weights": ("string", "number format of the matrices (onnx: int8, int4; gguf: q8_0, q4_0, q4_1, q5_0, q5_1, iq4_nl, q2_k, q3_k, q4_k, q5_k, q6_k, iq4_xs, f16, f32; mllm: q8_0, q4_0, f32; inferllm: q8_0, q4_0, f32)"),
     },
 }

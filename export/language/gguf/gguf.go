@@ -1,5 +1,5 @@
 // Package gguf writes checkpoints as GGUF version 3 (docs/gguf.md of github.com/ggml-org/ggml), as llama.cpp reads them: float32 norms and
-// biases, and matrices in blocks of Q8_0 or Q4_0, in half precision, or in float32.
+// biases, and matrices in blocks of the types of forms, in half precision, or in float32.
 //
 // Unstable: it may change without notice.
 package gguf
@@ -10,13 +10,13 @@ import (
 
 	"qwb/export/language/weights"
 	"qwb/graph/language/checkpoint"
+	"qwb/kernels/qmath"
 )
 
 const (
 	magic     = "GGUF"
 	version   = 3
 	alignment = 32
-	blockSize = 32
 )
 
 // form is a type of the matrices, by its number in GGUF and the number that general.file_type has then.
@@ -24,23 +24,34 @@ type form struct {
 	name           string
 	encoding       checkpoint.Type
 	kind, fileType uint32
+	fallback       checkpoint.Type // for rows that are no whole blocks, as llama-quantize has it
 }
 
 var forms = []form{
-	{"q8_0", checkpoint.GGQ8, 8, 7},
-	{"q4_0", checkpoint.GGQ4, 2, 2},
-	{"f16", checkpoint.F16, 1, 1},
-	{"f32", checkpoint.F32, 0, 0},
+	{"q8_0", checkpoint.GGQ8, 8, 7, checkpoint.F16},
+	{"q4_0", checkpoint.GGQ4, 2, 2, checkpoint.F16},
+	{"q4_1", checkpoint.GGQ41, 3, 3, checkpoint.F16},
+	{"q5_0", checkpoint.GGQ50, 6, 8, checkpoint.F16},
+	{"q5_1", checkpoint.GGQ51, 7, 9, checkpoint.F16},
+	{"iq4_nl", checkpoint.IQ4NL, 20, 25, checkpoint.F16},
+	{"q2_k", checkpoint.Q2K, 10, 10, checkpoint.IQ4NL},
+	{"q3_k", checkpoint.Q3K, 11, 11, checkpoint.IQ4NL},
+	{"q4_k", checkpoint.Q4K, 12, 14, checkpoint.GGQ50},
+	{"q5_k", checkpoint.Q5K, 13, 16, checkpoint.GGQ51},
+	{"q6_k", checkpoint.Q6K, 14, 18, checkpoint.GGQ8},
+	{"iq4_xs", checkpoint.IQ4XS, 23, 30, checkpoint.IQ4NL},
+	{"f16", checkpoint.F16, 1, 1, checkpoint.F16},
+	{"f32", checkpoint.F32, 0, 0, checkpoint.F32},
 }
 
-// kindOf is the number of a type in GGUF.
-func kindOf(t checkpoint.Type) uint32 {
+// formOf is the row of a type.
+func formOf(t checkpoint.Type) form {
 	for _, f := range forms {
 		if f.encoding == t {
-			return f.kind
+			return f
 		}
 	}
-	return 0
+	return forms[len(forms)-1]
 }
 
 // Format writes the tokenizer where it is known; llama.cpp loads no file without one.
@@ -70,11 +81,11 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 			form = f
 		}
 	}
-	if err := o.Prescribed(blockSize, "GGUF", weights.FallbackIgnore); err != nil {
+	if err := o.Prescribed(qmath.BlockSize, "GGUF", weights.FallbackIgnore); err != nil {
 		return nil, err
 	}
-	if (weights.Encoding{Type: form.encoding}).Quantized() && o.Fallback == weights.FallbackError {
-		if err := weights.Blocks(&m.Config, blockSize, "GGUF"); err != nil {
+	if o.Fallback == weights.FallbackError {
+		if err := weights.Blocks(&m.Config, form.encoding.BlockElements(), form.encoding.String()); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +94,7 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if err := holds(&m.Config); err != nil {
 		return nil, err
 	}
-	tensors := list(f, form, o.Search)
+	tensors := list(f, form, o)
 	meta, err := metadata(&f.Config, form, o.Tokenizer)
 	if err != nil {
 		return nil, err
@@ -103,20 +114,23 @@ type tensor struct {
 	item weights.Item
 }
 
-// list makes the entries of all parts. Matrices whose rows are no whole blocks are written in half precision, as llama-quantize does.
-func list(f *weights.File, form form, search bool) []tensor {
+// list makes the entries of all parts. Matrices whose rows are no whole blocks are written in the fallback of their type, or with
+// FallbackIgnore in half precision.
+func list(f *weights.File, form form, o weights.Options) []tensor {
 	var out []tensor
 	warned := map[checkpoint.Role]bool{}
 	for _, p := range f.Config.Parts() {
 		rows, cols := f.Config.Shape(p.Role)
-		e := weights.Encoding{Type: form.encoding, Search: search}
-		if e.Quantized() && cols%blockSize != 0 && !p.Role.Vector() {
-			e = weights.Encoding{Type: checkpoint.F16}
-			if !warned[p.Role] {
-				warned[p.Role] = true
-				f.Warn(fmt.Sprintf("%s is written in half precision: its rows of %d elements are no whole blocks of %d", p.Role, cols, blockSize),
-					float64(cols))
+		e := weights.Encoding{Type: form.encoding, Search: o.Search}
+		for cols%e.Type.BlockElements() != 0 {
+			if e.Type = formOf(e.Type).fallback; o.Fallback == weights.FallbackIgnore {
+				e.Type = checkpoint.F16
 			}
+		}
+		if e.Type != form.encoding && !p.Role.Vector() && !warned[p.Role] {
+			warned[p.Role] = true
+			f.Warn(fmt.Sprintf("%s is written as %s: its rows of %d elements are no whole blocks of %d", p.Role, e.Type, cols,
+				form.encoding.BlockElements()), float64(cols))
 		}
 		e.Search = e.Search && e.Quantized()
 		t := tensor{name: checkpoint.GGUFName(p), dims: []int{cols, rows}, item: f.Item(p.Role, p.Layer, e)}
@@ -147,9 +161,9 @@ func assemble(f *weights.File, meta []pair, tensors []tensor) {
 		for _, d := range t.dims {
 			b = binary.LittleEndian.AppendUint64(b, uint64(d))
 		}
-		kind := kindOf(checkpoint.F32)
+		kind := formOf(checkpoint.F32).kind
 		if t.item.Tensor != nil {
-			kind = kindOf(t.item.Encoding.Type)
+			kind = formOf(t.item.Encoding.Type).kind
 		}
 		b = binary.LittleEndian.AppendUint32(b, kind)
 		b = binary.LittleEndian.AppendUint64(b, uint64(offset))

@@ -26,13 +26,38 @@ func TestRoundTrips(t *testing.T) {
 				_, back, found := weightstest.RoundTrip(t, gguf.Format(), weightstest.Model(t, c, 1),
 					weights.Options{Matrices: form, Search: family == checkpoint.Qwen2})
 				assert.Equal(t, family == checkpoint.Qwen2, back.Pairing == checkpoint.Halves)
-				assert.Equal(t, strings.HasPrefix(form, "q"), found.Codes > 0, form)
+				assert.Equal(t, !strings.HasPrefix(form, "f"), found.Codes > 0, form)
 				if form == "q8_0" && family == checkpoint.Llama { // searched scales may cut weights off
 					assert.Less(t, found.LargestError, 0.6)
 				}
 			}
 		}
 	}
+}
+
+// TestBlocksOf256: matrices are in the type asked for where rows are whole blocks, else in the one that llama-quantize falls back to; a
+// file written again from what was read is the same.
+func TestBlocksOf256(t *testing.T) {
+	c := weightstest.Llama()
+	c.Hidden = 256
+	for form, want := range map[string][2]checkpoint.Type{
+		"q2_k": {checkpoint.Q2K, checkpoint.IQ4NL}, "q3_k": {checkpoint.Q3K, checkpoint.IQ4NL},
+		"q4_k": {checkpoint.Q4K, checkpoint.GGQ50}, "q5_k": {checkpoint.Q5K, checkpoint.GGQ51}, "q6_k": {checkpoint.Q6K, checkpoint.GGQ8},
+		"iq4_xs": {checkpoint.IQ4XS, checkpoint.IQ4NL}} {
+		for _, search := range []bool{false, true} {
+			o := weights.Options{Matrices: form, Search: search}
+			f, back, found := weightstest.RoundTrip(t, gguf.Format(), weightstest.Model(t, c, 1), o)
+			assert.Equal(t, want, [2]checkpoint.Type{back.Tensor(checkpoint.Down, 0).Type, back.Tensor(checkpoint.Query, 1).Type}, form)
+			assert.Contains(t, f.Warnings[0].Text, "its rows of 64 elements are no whole blocks of 256")
+			assert.Positive(t, found.Codes)
+			o.Fallback = weights.FallbackIgnore
+			_, again, _ := weightstest.RoundTrip(t, gguf.Format(), back, o)
+			assert.Equal(t, back.Tensor(checkpoint.Down, 1).All(), again.Tensor(checkpoint.Down, 1).All())
+			assert.Equal(t, checkpoint.F16, again.Tensor(checkpoint.Query, 1).Type)
+		}
+	}
+	_, err := gguf.Format().Layout(weightstest.Model(t, c, 1), weights.Options{Matrices: "q4_k", Fallback: weights.FallbackError})
+	assert.ErrorContains(t, err, "Q4_K needs rows of a multiple of 256 elements, those of embedding have 64")
 }
 
 // TestShapesThatNeedMetadata: heads of another size, and scaled rotary frequencies.
@@ -75,7 +100,7 @@ func TestRowsThatAreNoBlocks(t *testing.T) {
 	assert.Equal(t, checkpoint.F16, back.Tensor(checkpoint.Down, 0).Type)
 	assert.Equal(t, checkpoint.GGQ4, back.Tensor(checkpoint.Gate, 0).Type)
 	require.Len(t, f.Warnings, 2)
-	assert.Contains(t, f.Warnings[0].Text, "down is written in half precision")
+	assert.Contains(t, f.Warnings[0].Text, "down is written as float16")
 }
 
 // TestTokenizerIsCarried: what is known about the tokens comes back as it was, and a GGUF file written from one that was read is the same

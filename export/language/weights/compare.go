@@ -98,7 +98,7 @@ func (p *piece) compare(t *checkpoint.Tensor) error {
 	switch {
 	case t == nil:
 		return fmt.Errorf("%s is not there", p.item.Part)
-	case t.Type != e.Type || t.GroupSize() != e.group() && e.Quantized() || t.Len() != p.item.Tensor.Len():
+	case t.Type != e.Type || t.Quantized() && t.GroupSize() != e.group() || t.Len() != p.item.Tensor.Len():
 		return fmt.Errorf("%s is %d elements of %s in groups of %d, not %d of %s", p.item.Part, t.Len(), t.Type, t.GroupSize(),
 			p.item.Tensor.Len(), e.Name())
 	}
@@ -106,6 +106,9 @@ func (p *piece) compare(t *checkpoint.Tensor) error {
 	t.Read(read, p.from)
 	if !e.Quantized() {
 		return p.compareFloats(read)
+	}
+	if e.Type.Form() != nil {
+		return p.compareBlocks(read, t.Raw(p.from, len(p.x)))
 	}
 	codes, scales := make([]int8, len(p.codes)), make([]float32, len(p.scales))
 	t.Codes(codes, scales, p.from)

@@ -32,11 +32,13 @@ func (e Encoding) Size(n int) int64 {
 	return size
 }
 
-// group is how many elements share a scale; 1 for floats.
+// group is how many elements are one block, or share a scale; 1 for floats.
 func (e Encoding) group() int {
 	switch {
 	case e.Type == checkpoint.Groups:
 		return e.Group
+	case e.Type.Form() != nil:
+		return e.Type.Form().Elements
 	case e.Quantized():
 		return qmath.BlockSize
 	}

@@ -106,6 +106,10 @@ func (f Format) groups(in *export.Input) (size, bits int, err error) {
 	}
 	for i := range file.Items {
 		if it := &file.Items[i]; it.Tensor != nil && it.Encoding.Quantized() && !it.Tensor.Quantized() {
+			if it.Encoding.Type.Form() != nil {
+				return 0, 0, fmt.Errorf("export: --%s %s: not for blocks of %s, whose scales are no groups of codes", Method.Name, Judged,
+					it.Encoding.Type)
+			}
 			return it.Encoding.group(), it.Encoding.blockRule().Bits, nil
 		}
 	}

@@ -40,8 +40,11 @@ func (it *Item) read(dst []float32, from int) {
 
 // keeps reports whether the source holds the codes that are to be written.
 func (it *Item) keeps() bool {
-	t := it.Tensor
-	return t.Quantized() && t.Type == it.Encoding.Type && t.GroupSize() == it.Encoding.group() && (it.Row == nil || t.Cols%t.GroupSize() == 0)
+	t, e := it.Tensor, it.Encoding
+	if t.Floats() || t.Type != e.Type || it.Row != nil && t.Cols%e.group() != 0 {
+		return false
+	}
+	return e.Type.Form() != nil || t.GroupSize() == e.group()
 }
 
 // codes reads what keeps says is there.

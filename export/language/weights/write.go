@@ -68,6 +68,11 @@ func encodePiece(p *piece) error {
 		}
 		return nil
 	}
+	if it.Encoding.Type.Form() != nil {
+		out, err := it.blocks(p.out[:0], p.x, p.from)
+		p.out = out
+		return err
+	}
 	if err := it.quantized(p.codes, p.scales, p.x, p.from); err != nil {
 		return err
 	}
@@ -95,7 +100,7 @@ func (p *piece) last() bool { return p.from+len(p.x) == p.item.Tensor.Len() }
 func (p *piece) cut(it *Item, from, n int) {
 	p.item, p.from, p.err = it, from, nil
 	p.x = resize(p.x, n)
-	if it.Encoding.Quantized() {
+	if it.Encoding.Quantized() && it.Encoding.Type.Form() == nil {
 		p.codes, p.scales = resize(p.codes, n), resize(p.scales, n/it.Encoding.group())
 	}
 }

@@ -7,153 +7,180 @@ import (
 )
 
 // Blocks of ggml that are read as the floats they stand for, and are multiplied so: their scales are within blocks of scales, or beside
-// minima, or their codes are no numbers. What each element is follows dequantize_row of ggml-quants.c, in float32, without fused
-// multiply-add.
+// minima, or their codes are no numbers. Layouts are those of ggml-common.h.
 
 // blockType is how a type of blocks lies in a file.
 type blockType struct {
-	elements, bytes int
-	read            func(y []float32, b []byte) // one block
+	form    *qmath.BlockForm
+	bytes   int
+	codes   []plane // from the lowest bits up
+	factors []plane // of the scales of groups, and the minima behind them; none: six bits each as sixBits has them, where there are any
+	bias    int     // what is stored of a scale is it and this
+	d, m    int     // where D and M are, in half precision; M where the form has minima
 }
 
-var blockTypes = map[Type]blockType{
-	GGQ41: {32, 20, readQ41}, GGQ50: {32, 22, readQ50}, GGQ51: {32, 24, readQ51}, Q2K: {256, 84, readQ2K}, Q3K: {256, 110, readQ3K},
-	Q4K: {256, 144, readQ4K}, Q5K: {256, 176, readQ5K}, Q6K: {256, 210, readQ6K}, IQ4NL: {32, 18, readIQ4NL}, IQ4XS: {256, 136, readIQ4XS},
+// plane is where some bits of consecutive numbers are: of each run of bytes the lowest bits belong to the first numbers, one a byte.
+type plane struct{ at, bits, run int }
+
+var blockTypes = map[Type]*blockType{
+	GGQ41: {form: &qmath.FormQ41, bytes: 20, codes: []plane{{4, 4, 16}}, m: 2},
+	GGQ50: {form: &qmath.FormQ50, bytes: 22, codes: []plane{{6, 4, 16}, {2, 1, 1}}},
+	GGQ51: {form: &qmath.FormQ51, bytes: 24, codes: []plane{{8, 4, 16}, {4, 1, 1}}, m: 2},
+	Q2K:   {form: &qmath.FormQ2K, bytes: 84, codes: []plane{{16, 2, 32}}, factors: []plane{{0, 4, 16}}, d: 80, m: 82},
+	Q3K: {form: &qmath.FormQ3K, bytes: 110, codes: []plane{{32, 2, 32}, {0, 1, 32}}, factors: []plane{{96, 4, 8}, {104, 2, 4}}, bias: 32,
+		d: 108},
+	Q4K:   {form: &qmath.FormQ4K, bytes: 144, codes: []plane{{16, 4, 32}}, m: 2},
+	Q5K:   {form: &qmath.FormQ5K, bytes: 176, codes: []plane{{48, 4, 32}, {16, 1, 32}}, m: 2},
+	Q6K:   {form: &qmath.FormQ6K, bytes: 210, codes: []plane{{0, 4, 64}, {128, 2, 32}}, factors: []plane{{192, 8, 16}}, d: 208},
+	IQ4NL: {form: &qmath.FormIQ4NL, bytes: 18, codes: []plane{{2, 4, 16}}},
+	IQ4XS: {form: &qmath.FormIQ4XS, bytes: 136, codes: []plane{{8, 4, 16}}, factors: []plane{{4, 4, 1}, {2, 2, 1}}, bias: 32},
+}
+
+// get adds bits of numbers that are 0 there, from bit shift on.
+func (p plane) get(dst []uint8, b []byte, shift int) {
+	mask := byte(1<<p.bits - 1)
+	for b = b[p.at:]; len(dst) > 0; b = b[p.run:] {
+		for at := 0; at < 8 && len(dst) > 0; at += p.bits {
+			n := min(p.run, len(dst))
+			for j, v := range b[:n] {
+				dst[j] |= v >> at & mask << shift
+			}
+			dst = dst[n:]
+		}
+	}
+}
+
+// put writes bits of numbers to bytes that are 0 there.
+func (p plane) put(b []byte, src []uint8, shift int) {
+	mask := byte(1<<p.bits - 1)
+	for b = b[p.at:]; len(src) > 0; b = b[p.run:] {
+		for at := 0; at < 8 && len(src) > 0; at += p.bits {
+			n := min(p.run, len(src))
+			for j, v := range src[:n] {
+				b[j] |= v >> shift & mask << at
+			}
+			src = src[n:]
+		}
+	}
+}
+
+// sixBits is where scale and minimum of a group of Q4_K and Q5_K begin, in the 12 bytes at 4: six bits of a byte each, or four of one and
+// two upper bits of another.
+const sixBits = 4
+
+// unpack reads a block.
+func (k *blockType) unpack(x *qmath.Block, b []byte) {
+	f := k.form
+	f.Reset(x)
+	shift := 0
+	for _, p := range k.codes {
+		p.get(x.Codes[:f.Elements], b, shift)
+		shift += p.bits
+	}
+	x.D = half(b[k.d:])
+	if f.MaxMin != 0 {
+		x.M = half(b[k.m:])
+	}
+	if f.Hi == 1 {
+		return
+	}
+	var list [32]uint8
+	n := f.Groups()
+	shift = 0
+	for _, p := range k.factors {
+		p.get(list[:k.numbers()], b, shift)
+		shift += p.bits
+	}
+	if k.factors == nil {
+		for j, s := 0, b[sixBits:]; j < n; j++ {
+			if j < 4 {
+				list[j], list[n+j] = s[j]&63, s[j+4]&63
+			} else {
+				list[j], list[n+j] = s[j+4]&15|s[j-4]>>6<<4, s[j+4]>>4|s[j]>>6<<4
+			}
+		}
+	}
+	for g := range n {
+		x.Scales[g] = int8(int(int8(list[g])) - k.bias)
+		if f.MaxMin > 0 {
+			x.Mins[g] = int8(list[n+g])
+		}
+	}
+}
+
+// numbers is how many factors are stored.
+func (k *blockType) numbers() int {
+	if k.form.MaxMin > 0 {
+		return 2 * k.form.Groups()
+	}
+	return k.form.Groups()
+}
+
+// pack writes a block to bytes that are 0.
+func (k *blockType) pack(b []byte, x *qmath.Block) {
+	f := k.form
+	shift := 0
+	for _, p := range k.codes {
+		p.put(b, x.Codes[:f.Elements], shift)
+		shift += p.bits
+	}
+	binary.LittleEndian.PutUint16(b[k.d:], qmath.HalfBits(x.D))
+	if f.MaxMin != 0 {
+		binary.LittleEndian.PutUint16(b[k.m:], qmath.HalfBits(x.M))
+	}
+	if f.Hi == 1 {
+		return
+	}
+	var list [32]uint8
+	n := f.Groups()
+	for g := range n {
+		list[g], list[(n+g)%len(list)] = uint8(int(x.Scales[g])+k.bias), uint8(x.Mins[g])
+	}
+	shift = 0
+	for _, p := range k.factors {
+		p.put(b, list[:k.numbers()], shift)
+		shift += p.bits
+	}
+	if k.factors == nil {
+		for j, s := 0, b[sixBits:]; j < n; j++ {
+			scale, least := list[j], list[n+j]
+			if j < 4 {
+				s[j], s[j+4] = scale, least
+			} else {
+				s[j+4] = scale&15 | least&15<<4
+				s[j-4] |= scale >> 4 << 6
+				s[j] |= least >> 4 << 6
+			}
+		}
+	}
+}
+
+func (k *blockType) read(y []float32, b []byte) {
+	var x qmath.Block
+	k.unpack(&x, b)
+	k.form.Dequantize(y, &x)
 }
 
 func half(b []byte) float32 { return qmath.FromHalf(binary.LittleEndian.Uint16(b)) }
 
-// readQ41: half-precision scale and minimum, 16 bytes: low halves are elements 0 to 15, high ones 16 to 31.
-func readQ41(y []float32, b []byte) {
-	d, m := half(b), half(b[2:])
-	for j, q := range b[4:20] {
-		y[j] = float32(float32(q&15)*d) + m
-		y[j+16] = float32(float32(q>>4)*d) + m
+// Form is what the numbers of blocks that are read as floats stand for; nil for other types.
+func (t Type) Form() *qmath.BlockForm {
+	if k := blockTypes[t]; k != nil {
+		return k.form
 	}
+	return nil
 }
 
-// fifth are the fifth bits of the elements j and j+16.
-func fifth(b []byte, j int) (low, high byte) {
-	bits := binary.LittleEndian.Uint32(b)
-	return byte(bits>>j&1) << 4, byte(bits>>(j+16)&1) << 4
+// AppendBlock appends a block of a type that has a Form.
+func (t Type) AppendBlock(b []byte, x *qmath.Block) []byte {
+	k := blockTypes[t]
+	b = append(b, make([]byte, k.bytes)...)
+	k.pack(b[len(b)-k.bytes:], x)
+	return b
 }
 
-// readQ50: half-precision scale, fifth bits, low bits as in Q4_0; less 16.
-func readQ50(y []float32, b []byte) {
-	d := half(b)
-	for j, q := range b[6:22] {
-		low, high := fifth(b[2:], j)
-		y[j] = float32(int(q&15|low)-16) * d
-		y[j+16] = float32(int(q>>4|high)-16) * d
-	}
-}
+// ParseBlock reads the block at the beginning of b, of a type that has a Form.
+func (t Type) ParseBlock(x *qmath.Block, b []byte) { blockTypes[t].unpack(x, b) }
 
-// readQ51: half-precision scale and minimum, fifth bits, low bits.
-func readQ51(y []float32, b []byte) {
-	d, m := half(b), half(b[2:])
-	for j, q := range b[8:24] {
-		low, high := fifth(b[4:], j)
-		y[j] = float32(float32(q&15|low)*d) + m
-		y[j+16] = float32(float32(q>>4|high)*d) + m
-	}
-}
-
-// readQ2K: 16 scales and minima of 4 bits, codes of 2 bits, the half-precision scales of both.
-func readQ2K(y []float32, b []byte) {
-	scales, codes, d, m := b[:16], b[16:80], half(b[80:]), half(b[82:])
-	for i := range 16 { // of 16 elements each
-		scale, least := float32(d*float32(scales[i]&15)), float32(m*float32(scales[i]>>4))
-		q, shift := codes[i/8*32+i%2*16:], i%8/2*2
-		for l := range 16 {
-			y[i*16+l] = float32(scale*float32(q[l]>>shift&3)) - least
-		}
-	}
-}
-
-// readQ3K: third bits, codes of 2 bits, 16 scales of 6 bits less 32, half-precision scale.
-func readQ3K(y []float32, b []byte) {
-	thirds, codes, packed, d := b[:32], b[32:96], b[96:108], half(b[108:])
-	for i := range 16 {
-		low := packed[i%8] >> (i / 8 * 4) & 15
-		high := packed[8+i%4] >> (i / 4 * 2) & 3
-		scale := float32(d * float32(int(low|high<<4)-32))
-		q, t, shift, bit := codes[i/8*32+i%2*16:], thirds[i%2*16:], i%8/2*2, i/8*4+i%8/2
-		for l := range 16 {
-			code := int(q[l] >> shift & 3)
-			if t[l]>>bit&1 == 0 {
-				code -= 4
-			}
-			y[i*16+l] = scale * float32(code)
-		}
-	}
-}
-
-// sixBits returns scale and minimum j of eight, of 6 bits each in 12 bytes.
-func sixBits(b []byte, j int) (scale, least float32) {
-	if j < 4 {
-		return float32(b[j] & 63), float32(b[j+4] & 63)
-	}
-	return float32(b[j+4]&15 | b[j-4]>>6<<4), float32(b[j+4]>>4 | b[j]>>6<<4)
-}
-
-// readQ4K: half-precision scales of scales and minima, eight of both, codes: of 64 elements the low halves are the first 32.
-func readQ4K(y []float32, b []byte) {
-	d, m := half(b), half(b[2:])
-	for i := range 8 {
-		scale, least := sixBits(b[4:], i)
-		scale, least = float32(d*scale), float32(m*least)
-		for l, q := range b[16+i/2*32:][:32] {
-			y[i*32+l] = float32(scale*float32(q>>(i%2*4)&15)) - least
-		}
-	}
-}
-
-// readQ5K is readQ4K with fifth bits in front of the codes.
-func readQ5K(y []float32, b []byte) {
-	d, m, fifths := half(b), half(b[2:]), b[16:48]
-	for i := range 8 {
-		scale, least := sixBits(b[4:], i)
-		scale, least = float32(d*scale), float32(m*least)
-		for l, q := range b[48+i/2*32:][:32] {
-			code := q>>(i%2*4)&15 | fifths[l]>>i&1<<4
-			y[i*32+l] = float32(scale*float32(code)) - least
-		}
-	}
-}
-
-// readQ6K: low halves, high bits, 16 int8 scales, half-precision scale; codes less 32.
-func readQ6K(y []float32, b []byte) {
-	low, high, scales, d := b[:128], b[128:192], b[192:208], half(b[208:])
-	for i := range 16 {
-		scale := float32(d * float32(int8(scales[i])))
-		part := i % 8 / 2 // of four with 32 elements each
-		q, h := low[i/8*64+part%2*32+i%2*16:], high[i/8*32+i%2*16:]
-		for l := range 16 {
-			code := int(q[l]>>(part/2*4)&15|h[l]>>(part*2)&3<<4) - 32
-			y[i*16+l] = scale * float32(code)
-		}
-	}
-}
-
-// iq4 is what the codes of IQ4_NL and IQ4_XS stand for.
-var iq4 = [16]float32{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}
-
-// readIQ4NL: half-precision scale, codes as in Q4_0, which are places in a table.
-func readIQ4NL(y []float32, b []byte) {
-	d := half(b)
-	for j, q := range b[2:18] {
-		y[j], y[j+16] = d*iq4[q&15], d*iq4[q>>4]
-	}
-}
-
-// readIQ4XS: half-precision scale, eight scales of 6 bits less 32, and codes of IQ4_NL.
-func readIQ4XS(y []float32, b []byte) {
-	d, high := half(b), binary.LittleEndian.Uint16(b[2:])
-	for i := range 8 {
-		scale := int(b[4+i/2]>>(i%2*4)&15) | int(high>>(2*i)&3)<<4
-		s := float32(d * float32(scale-32))
-		for j, q := range b[8+i*16:][:16] {
-			y[i*32+j], y[i*32+j+16] = s*iq4[q&15], s*iq4[q>>4]
-		}
-	}
-}
+// Raw are the bytes of n elements, the first being element from; both are whole blocks.
+func (t *Tensor) Raw(from, n int) []byte { return t.data[t.Type.bytes(from):][:t.Type.bytes(n)] }

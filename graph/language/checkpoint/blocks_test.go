@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph/language/checkpoint"
+	"qwb/kernels/qmath"
 )
 
 // TestBlocks: every type of blocks is read as gguf-py reads it (testdata/make_blocks.py), bit for bit, at once and from the middle.
@@ -72,6 +73,65 @@ func TestBlocks(t *testing.T) {
 		e.Row(row, 1)
 		same(want[size:2*size], row)
 	}
+}
+
+// written are the types that testdata/written.bin has, in its order.
+var written = []checkpoint.Type{checkpoint.GGQ41, checkpoint.GGQ50, checkpoint.GGQ51, checkpoint.Q2K, checkpoint.Q3K, checkpoint.Q4K,
+	checkpoint.Q5K, checkpoint.Q6K, checkpoint.IQ4NL, checkpoint.IQ4XS}
+
+// TestWrittenBlocks: floats become the bytes that ggml's own quantizers make of them (testdata/make_written.py), and a search never loses.
+func TestWrittenBlocks(t *testing.T) {
+	b, err := os.ReadFile("testdata/written.bin")
+	require.NoError(t, err)
+	x := make([]float32, 12*256)
+	_, err = binary.Decode(b, binary.LittleEndian, x)
+	require.NoError(t, err)
+	b = b[4*len(x):]
+	for _, kind := range written {
+		form := kind.Form()
+		size := kind.Bytes(form.Elements)
+		better := 0
+		for at := 0; at < len(x); at, b = at+form.Elements, b[size:] {
+			var block qmath.Block
+			x := x[at:][:form.Elements]
+			require.True(t, form.Quantize(&block, x))
+			require.Equal(t, b[:size], kind.AppendBlock(nil, &block), "%s: block at %d", kind, at)
+			var again qmath.Block
+			kind.ParseBlock(&again, b)
+			require.Equal(t, block, again, "%s: block at %d, read", kind, at)
+			plain := errorOf(form, &block, x)
+			form.Search(&block, x, nil)
+			searched := errorOf(form, &block, x)
+			require.LessOrEqual(t, searched, plain*(1+1e-9))
+			if searched < plain {
+				better++
+			}
+			kind.ParseBlock(&again, kind.AppendBlock(nil, &block))
+			require.Equal(t, block, again)
+		}
+		assert.Greater(t, better, len(x)/form.Elements/2, "%s", kind)
+	}
+	assert.Empty(t, b)
+	var block qmath.Block
+	for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1)), 3e38} {
+		y := make([]float32, 256)
+		y[200], y[20] = v, v
+		for _, kind := range written {
+			if form := kind.Form(); form.Quantize(&block, y[:form.Elements]) {
+				t.Errorf("%s: %g is taken", kind, v)
+			}
+		}
+	}
+}
+
+func errorOf(form *qmath.BlockForm, b *qmath.Block, x []float32) (sum float64) {
+	y := make([]float32, len(x))
+	form.Dequantize(y, b)
+	for i, v := range x {
+		d := float64(v) - float64(y[i])
+		sum += d * d
+	}
+	return sum
 }
 
 // TestSplitGGUF: a model in three files is the model in one, opened by the first of them; another part, or one too few, is an error.

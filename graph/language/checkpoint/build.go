@@ -39,6 +39,9 @@ func New(c Config, format string, tensors []*Tensor, from *file.Mapping) (*Model
 // Bytes is how many bytes the elements of a type take. Scales of Groups are apart from them and come on top.
 func (t Type) Bytes(elements int) int { return t.bytes(elements) }
 
+// BlockElements is how many elements rows have to be multiples of; 1 for types without blocks.
+func (t Type) BlockElements() int { return t.block() }
+
 // Forget says that a tensor is not needed for a while: where it is mapped, its pages do not count as memory of the process until
 // they are read again.
 func (m *Model) Forget(t *Tensor) {

@@ -50,8 +50,8 @@ const block = 32
 // block is how many elements whole blocks of a type have; 1 where there are none.
 func (t Type) block() int {
 	switch {
-	case blockTypes[t].elements > 0:
-		return blockTypes[t].elements
+	case t.Form() != nil:
+		return t.Form().Elements
 	case t > Groups:
 		return block
 	}
@@ -89,8 +89,8 @@ func (t Type) bytes(n int) int {
 	case WideQ4:
 		return n / block * 20
 	}
-	if k, ok := blockTypes[t]; ok {
-		return n / k.elements * k.bytes
+	if k := blockTypes[t]; k != nil {
+		return n / k.form.Elements * k.bytes
 	}
 	return n
 }
@@ -146,7 +146,7 @@ func (t *Tensor) Read(dst []float32, from int) {
 		}
 	default:
 		k := blockTypes[t.Type]
-		for i := 0; i+k.elements <= len(dst); i, b = i+k.elements, b[k.bytes:] {
+		for i := 0; i+k.form.Elements <= len(dst); i, b = i+k.form.Elements, b[k.bytes:] {
 			k.read(dst[i:], b)
 		}
 	}

@@ -254,7 +254,9 @@ func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *expor
 		if err == nil && v.Run.Different > 0 {
 			err = fmt.Errorf("export: %d of %d int32 sums differ, the first: %s", v.Run.Different, v.Run.Sums, v.Run.First)
 		}
-		what = fmt.Sprintf("%d int32 sums of %d tokens equal", v.Run.Sums, v.Run.Tokens)
+		if what = fmt.Sprintf("%d tokens run", v.Run.Tokens); v.Run.Sums > 0 {
+			what = fmt.Sprintf("%d int32 sums of %d tokens equal", v.Run.Sums, v.Run.Tokens)
+		}
 	}
 	if err == nil && back.Graph != nil {
 		if v.Run.Tokens, err = runTokens(ctx, back.Graph, in.Threads); err != nil {
