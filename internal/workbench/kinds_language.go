@@ -21,6 +21,48 @@ func (b *Bench) languageLine(name string, wrong error, t options.Table) (string,
 	return command(append([]string{name, model}, t.Words()...)...), nil
 }
 
+// StoredMatrix is a matrix of a checkpoint as its file has it.
+type StoredMatrix struct {
+	Node  string  `json:"node"`  // as language.MatrixDamage has it
+	Op    string  `json:"op"`    // likewise
+	Layer int     `json:"layer"` // from 0; -1 outside of the layers
+	Name  string  `json:"name"`  // in the file
+	Rows  int     `json:"rows"`
+	Cols  int     `json:"cols"`
+	Type  string  `json:"type"` // float32, Q4_K, ...
+	Bits  float64 `json:"bits"` // per weight, scales included
+	Bytes int     `json:"bytes"`
+}
+
+// StoredMatrices are the matrices of a checkpoint, in the order of computation.
+type StoredMatrices struct {
+	Matrices []StoredMatrix `json:"matrices"`
+}
+
+// matrices lists the matrices of the checkpoint that is open; no weight is read.
+func (b *Bench) matrices(context.Context, struct{}) (*StoredMatrices, error) {
+	path, ok := b.store().Path(b.project().Model)
+	if !ok || !b.language(b.project().Model) {
+		return nil, qwb.Usagef("no language model is open")
+	}
+	m, err := qwb.OpenCheckpoint(path)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	r := &StoredMatrices{Matrices: []StoredMatrix{}}
+	for _, t := range m.Tensors() {
+		if t.Role.Vector() {
+			continue
+		}
+		s := StoredMatrix{Node: t.Part.String(), Op: t.Role.String(), Layer: t.Layer, Name: t.Name, Rows: t.Rows, Cols: t.Cols,
+			Type: t.Type.String(), Bytes: t.Stored()}
+		s.Bits = 8 * float64(s.Bytes) / float64(t.Len())
+		r.Matrices = append(r.Matrices, s)
+	}
+	return r, nil
+}
+
 type languageRank struct{ options.Analyze }
 
 func (o *languageRank) line(b *Bench, t options.Table) (string, error) {

@@ -37,6 +37,7 @@ var Methods = []Method{
 	{"files", "what lies in the folders that a page may look into", false, with((*Bench).files)},
 	{"thumbnails", "samples as the network sees them", false, with((*Bench).thumbnails)},
 	{"classes", "take the names of classes from a file", false, with((*Bench).useClasses)},
+	{"matrices", "how the file of a language model stores its matrices", false, with((*Bench).matrices)},
 	{"log", "the decisions of the plan", false, with((*Bench).log)},
 	{"recipe", "the decisions as a recipe", false, with((*Bench).recipe)},
 	{"runs", "the plans of the model with what was measured of them", false, with((*Bench).runs)},

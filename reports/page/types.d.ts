@@ -13,6 +13,7 @@ declare namespace Core {
     "files": { params: { dir?: string; kind?: string }; result: Listing };
     "thumbnails": { params: { data?: string[]; preprocess?: string; samples?: number; seed?: number; labels?: string; label_offset?: number; metric?: string; alphabet?: string; names?: string[]; side?: number }; result: Thumbnails };
     "classes": { params: { file?: string }; result: Classes };
+    "matrices": { params: {  }; result: StoredMatrices };
     "log": { params: {  }; result: Logged };
     "recipe": { params: {  }; result: Recipe };
     "runs": { params: {  }; result: PlanRuns };
@@ -1668,6 +1669,22 @@ declare namespace Core {
     sequences: number;
     last: NSR;
     curve: StepError[];
+  }
+
+  interface StoredMatrices {
+    matrices: StoredMatrix[];
+  }
+
+  interface StoredMatrix {
+    node: string;
+    op: string;
+    layer: number;
+    name: string;
+    rows: number;
+    cols: number;
+    type: string;
+    bits: number;
+    bytes: number;
   }
 
   interface StructureRow {

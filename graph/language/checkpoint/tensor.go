@@ -73,6 +73,9 @@ type Tensor struct {
 // Len is the number of elements.
 func (t *Tensor) Len() int { return t.Rows * t.Cols }
 
+// Stored is how many bytes of the file hold the tensor, scales included.
+func (t *Tensor) Stored() int { return t.Type.bytes(t.Len()) + len(t.scales) }
+
 // bytes returns the bytes that n elements of the type take, scales of Groups apart.
 func (t Type) bytes(n int) int {
 	switch t {

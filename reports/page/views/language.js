@@ -17,8 +17,8 @@ const groupSizes = [0, 4, 8, 16, 32, 64, 128, 256];
 
 /** @param {HTMLElement} host @param {App} app */
 function drawLanguage(host, app) {
-  const s = app.state, heat = el("div", { class: "result" }), figures = el("div", { class: "result" }),
-    texts = el("div", { class: "result" });
+  const s = app.state, ranks = el("div", { class: "result" }), stored = el("div", { class: "result" }),
+    figures = el("div", { class: "result" }), texts = el("div", { class: "result" });
   const row = (name, own) => field(app, "language-rank", name, own);
   const weights = drawForm(app, [
     row("tokenizer"),
@@ -46,7 +46,9 @@ function drawLanguage(host, app) {
     if (!rest.text) throw new Error("choose a text");
     return { ...form(), ...rest, samples: text_samples };
   };
+  if (s.model) showStored(stored, app);
   host.replaceChildren(
+    part("In the file", "How the checkpoint stores its matrices.", stored),
     part("Weights",
       s.model ? `How the weights of ${s.model} are stored. All three measurements below use this.` : "Open a checkpoint first.",
       weights.node),
@@ -60,8 +62,8 @@ function drawLanguage(host, app) {
       } }), figures),
     part("Which matrices suffer",
       "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token. This runs the text once for each matrix, a hundred times and more, and is the slowest of the three: with 8 lines minutes, with fewer lines less.",
-      task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, cost: costOfRank, show: (r) => showHeat(heat, r) }),
-      heat)
+      task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, cost: costOfRank, show: (r) => showHeat(ranks, r) }),
+      ranks)
   );
   return steady(app, () => drawLanguage(host, app));
 }
@@ -82,47 +84,80 @@ function costOfRank(list) {
   return lastTime("language-rank")(list) || (last ? `about ${duration(last.seconds / 2)} for each matrix, as measuring took` : "");
 }
 
-// showHeat draws layers x matrices, coloured by KL on a logarithmic scale; each cell has the number too.
-/** @param {HTMLElement} host @param {Core.Layers} r */
-export function showHeat(host, r) {
-  const kinds = [...new Set(r.layerwise.map((m) => m.op))], layers = [...new Set(r.layerwise.map((m) => m.layer))].sort((a, b) => a - b);
+/**
+ * heat is a table of layers x matrices, coloured by a figure that each cell has as text too, and a line about the cell that was chosen.
+ * @template {{ op: string, layer: number, node: string }} M
+ * @param {M[]} rows
+ * @param {{ caption: string, scale: string, value: (m: M) => number, text: (m: M) => string, words: (m: M) => string }} how
+ */
+function heat(rows, how) {
+  const kinds = [...new Set(rows.map((m) => m.op))], layers = [...new Set(rows.map((m) => m.layer))].sort((a, b) => a - b);
   const order = ["embedding", "query", "key", "value", "output", "gate", "up", "down", "classifier"],
     place = (k) => (order.indexOf(k) < 0 ? order.length : order.indexOf(k));
   kinds.sort((a, b) => place(a) - place(b) || a.localeCompare(b));
-  const at = new Map(r.layerwise.map((m) => [`${m.layer} ${m.op}`, m]));
-  const scale = colourScale({ scale: "log", fold: "max", value: (m) => m.kl }, r.layerwise,
-      matchMedia("(prefers-color-scheme: dark)").matches),
+  const at = new Map(rows.map((m) => [`${m.layer} ${m.op}`, m]));
+  const scale = colourScale({ scale: how.scale, fold: "max", value: how.value }, rows, matchMedia("(prefers-color-scheme: dark)").matches),
     about = el("p", { class: "hint", role: "status" }, "Choose a cell for its figures.");
-  /** @param {Core.MatrixDamage} m */
-  const show = (m) => {
-    about.textContent = `${m.node}: KL ${withError(m.kl, m.kl_error)} nats per token, NLL change ${
-      withError(m.nll_change, m.nll_change_error)
-    }, ${percent(m.flip_rate)} of the most likely tokens change, ${count(m.parameters)} weights.`;
-  };
-  /** @param {Core.MatrixDamage} m */
+  /** @param {M} m */
   const cell = (m) => {
     if (!m) return el("td", { class: "none" }, "");
-    const colour = scale.colours[scale.indexOf(m.kl)],
-      button = el("button", { type: "button", class: "cell", title: `${m.node}: KL ${m.kl}`, onclick: () => show(m),
-        onfocus: () => show(m) }, small(m.kl));
+    const colour = scale.colours[scale.indexOf(how.value(m))], show = () => (about.textContent = how.words(m)),
+      button = el("button", { type: "button", class: "cell", title: how.words(m), onclick: show, onfocus: show }, how.text(m));
     button.style.background = colour;
     button.style.color = inkOn(colour);
     return el("td", {}, button);
   };
-  const worst = [...r.layerwise].sort((a, b) => b.kl - a.kl)[0];
-  host.replaceChildren(
-    el("p", { class: "headline open" },
-      `All matrices together: KL ${
-        withError(r.whole.kl, r.whole.kl_error)
-      } nats per token, with ${r.weights}. The worst alone: ${worst.node}, ${small(worst.kl)}.`),
-    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "KL by layer and matrix" },
-      el("table", { class: "heat" }, el("caption", {}, "KL in nats per token, by layer and matrix"),
+  return [
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": how.caption },
+      el("table", { class: "heat" }, el("caption", {}, how.caption),
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "layer"), ...kinds.map((k) => el("th", { scope: "col" }, k)))),
         el("tbody", {},
           ...layers.map((l) =>
             el("tr", {}, el("th", { scope: "row" }, l < 0 ? "outside" : String(l)), ...kinds.map((k) => cell(at.get(`${l} ${k}`))))
           )))),
     about,
+  ];
+}
+
+// showStored draws what the file of the model that is open holds; nothing has to be measured for that.
+/** @param {HTMLElement} host @param {App} app */
+async function showStored(host, app) {
+  /** @type {Core.StoredMatrix[]} */
+  let rows;
+  try {
+    rows = (await app.client.call("matrices")).matrices;
+  } catch (e) {
+    host.replaceChildren(el("p", { class: "hint" }, String(e.message || e)));
+    return;
+  }
+  const bytes = rows.reduce((n, m) => n + m.bytes, 0), weights = rows.reduce((n, m) => n + m.rows * m.cols, 0),
+    types = [...new Set(rows.map((m) => m.type))];
+  host.replaceChildren(
+    el("p", { class: "headline open" },
+      `${plural(rows.length, "matrix", "matrices")}, ${count(weights)} weights in ${count(bytes)} bytes: ${
+        number(8 * bytes / weights)
+      } bits per weight, ${types.join(", ")}.`),
+    ...heat(rows, { caption: "Bits per weight in the file, scales included, by layer and matrix", scale: "linear", value: (m) => m.bits,
+      text: (m) => number(m.bits),
+      words: (m) =>
+        `${m.name}, the ${m.node}: ${m.type}, ${number(m.bits)} bits per weight, ${m.rows} × ${m.cols}, ${count(m.bytes)} bytes.` })
+  );
+}
+
+// showHeat draws layers x matrices, coloured by KL on a logarithmic scale.
+/** @param {HTMLElement} host @param {Core.Layers} r */
+export function showHeat(host, r) {
+  const worst = [...r.layerwise].sort((a, b) => b.kl - a.kl)[0];
+  host.replaceChildren(
+    el("p", { class: "headline open" },
+      `All matrices together: KL ${
+        withError(r.whole.kl, r.whole.kl_error)
+      } nats per token, with ${r.weights}. The worst alone: ${worst.node}, ${small(worst.kl)}.`),
+    ...heat(r.layerwise, { caption: "KL in nats per token, by layer and matrix", scale: "log", value: (m) => m.kl, text: (m) => small(m.kl),
+      words: (m) =>
+        `${m.node}: KL ${withError(m.kl, m.kl_error)} nats per token, NLL change ${withError(m.nll_change, m.nll_change_error)}, ${
+          percent(m.flip_rate)
+        } of the most likely tokens change, ${count(m.parameters)} weights.` }),
     grid({ caption: "Matrices, the worst first", rows: r.layerwise, limit: 15, columns: [
       { label: "matrix", cell: (m) => m.node, sort: (m) => m.node },
       { label: "KL", number: true, cell: (m) => withError(m.kl, m.kl_error), title: (m) => String(m.kl), sort: (m) => m.kl },
