@@ -42,6 +42,8 @@ type decided struct {
 	t     *decision.Table
 	cells []decision.Cell // by SlotID: what is decided about the group that the slot shares its scale with
 	out   *Effects
+	// signed are slots that a product wants symmetric and signed, which only a decision that selects them or their operator changes.
+	signed map[tqc.SlotID]tqc.Config
 }
 
 // Properties of activations that the whole group of slots with one scale shares.
@@ -166,7 +168,8 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 	if sl.Weight && d.b.Ops[sl.Node] != nil && d.b.Ops[sl.Node].Role == target.Weighted {
 		return d.weight(cell, sl, n, c)
 	}
-	if by := d.used(cell, "activations"); by > 0 {
+	_, signed := d.signed[s]
+	if by := d.used(cell, "activations"); by > 0 && (!signed || cell.Selected("activations") || cell.Activations.AtRunTime()) {
 		if err := target.Can(d.b.SchemesOf(n).Activation, cell.Activations, d.b.Name+": activations of "+n.Op); err != nil {
 			return c, d.t.Fail(by, fmt.Errorf("%s: %w", d.place(set, s), err))
 		}

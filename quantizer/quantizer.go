@@ -37,6 +37,9 @@ func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Optio
 	c := &configurer{g: g, a: a, b: b}
 	if o.Decisions == nil {
 		set, err := c.run(nil)
+		if err == nil && c.findSigned(set) {
+			set, err = c.run(nil)
+		}
 		return set, warnings(g, set, t), err
 	}
 	d := &decided{g: g, b: b, t: o.Decisions, out: cmp.Or(o.Effects, &Effects{})}
@@ -48,6 +51,8 @@ func Configure(g *graph.Graph, a *dispatch.Assignment, t *target.Target, o Optio
 	if err != nil {
 		return nil, nil, err
 	}
+	c.findSigned(set)
+	d.signed = c.signed
 	if err := d.gather(set); err != nil {
 		return nil, nil, fmt.Errorf("configure: %w", err)
 	}
@@ -68,6 +73,29 @@ type configurer struct {
 	b *target.Bound
 	// align says by NodeID which tensors of the operators that run on integers share a scale; nil: as the target's rows have it.
 	align []target.Align
+	// signed has by SlotID the policies of what a product reads as symmetric and signed integers; nil: nothing is known of them yet.
+	signed map[tqc.SlotID]tqc.Config
+}
+
+// findSigned finds the slots that have to be symmetric and signed for the target to multiply integers, in a set that the target's policies
+// alone made: the factors of products, and all that share a scale with one. It reports whether there are any.
+func (r *configurer) findSigned(set *tqc.Set) bool {
+	roots := map[tqc.SlotID]tqc.Config{}
+	for _, id := range r.g.Nodes() {
+		for i, s := range set.Inputs(id) {
+			if r.a.Domains[id] != tqc.DomainInt || s == tqc.NoSlot || set.Slot(s).State() == tqc.FP32 || !r.b.SignedFactor(id, i) {
+				continue
+			}
+			roots[set.Root(s)] = r.b.SignedConfig(id)
+		}
+	}
+	r.signed = map[tqc.SlotID]tqc.Config{}
+	for s := range tqc.SlotID(set.NumSlots()) {
+		if c, is := roots[set.Root(s)]; is {
+			r.signed[s] = c
+		}
+	}
+	return len(r.signed) > 0
 }
 
 // run makes a set by the passes; adapt, if not nil, changes the policies that the target has for slots.
@@ -80,8 +108,15 @@ func (r *configurer) run(adapt func(*tqc.Set, tqc.SlotID, tqc.Config) (tqc.Confi
 	if r.align != nil {
 		c.Align = func(id graph.NodeID) target.Align { return r.align[id] }
 	}
-	if adapt != nil {
-		c.Adapt = func(s tqc.SlotID, cfg tqc.Config) (tqc.Config, error) { return adapt(set, s, cfg) }
+	c.Adapt = func(s tqc.SlotID, cfg tqc.Config) (tqc.Config, error) {
+		if signed, is := r.signed[s]; is {
+			signed.Observer, signed.Rounding = cfg.Observer, cfg.Rounding
+			cfg = signed
+		}
+		if adapt == nil {
+			return cfg, nil
+		}
+		return adapt(set, s, cfg)
 	}
 	for _, p := range passes.Configuration {
 		if err := p.Run(c); err != nil {

@@ -9,8 +9,8 @@ onnxscript==0.7.2 onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 nncf==3.4.
 
 structures2026.py makes the networks: true structures, small widths, random weights, both exporters of torch; data of DATA go through them. NSR: of the
 outputs of the file in the engine, against the float model in ONNX Runtime, the mean over 8 samples that nobody calibrated on, the worst of the outputs.
-The file for TensorRT is computed by ONNX Runtime without optimizations, as no TensorRT is at hand. Share: multiply-accumulates on integers, by
-`qwb calibrate`. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
+The file for TensorRT is computed by ONNX Runtime without optimizations, as no TensorRT is at hand. Share: multiply-accumulates on integers, as
+`qwb calibrate` states it; where the engine does another share (shares.py), that stands behind it in parentheses. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
 Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
 transformer where the network is one. All calibrate on the same samples.
 """
@@ -18,6 +18,7 @@ import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sy
 import numpy as np, onnx, onnxruntime as ort
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
 from networks import Workplace, table, turns
+import shares
 
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("work"); ap.add_argument("--only", default="")
@@ -142,7 +143,9 @@ def measure(name, model, engine):
         place.json("export", plan, "--platform", PLATFORM[engine], "-o", file)
         return open_(engine, file)
     files = {"qwb": attempt(made, log)}
-    if files["qwb"]: row["nsr"], row["output"] = error(files["qwb"], unseen, wanted)
+    if files["qwb"]:
+        row["nsr"], row["output"] = error(files["qwb"], unseen, wanted)
+        if engine in shares.OF: row["engine"] = attempt(lambda: shares.OF[engine](file, unseen[0]).part, log)
     else: row["refused"] = log[-1]
     if a.peers and engine in ("onnxruntime", "openvino"):
         for k, make in peers(name, model, samples("calibration"))[engine].items():
@@ -253,7 +256,9 @@ def tables():
 
 def cells(r):
     if not r: return ["", ""]
-    return [f"{100 * r['share']:.0f} %" if "share" in r else "-", f"{r['nsr']:.2g}" if "nsr" in r else "refused"]
+    share, of = r.get("share"), r.get("engine")
+    return ["-" if share is None else f"{100 * share:.0f} %" + ("" if of is None or abs(of - share) < 5e-4 else f" ({100 * of:.1f} %)"),
+            f"{r['nsr']:.2g}" if "nsr" in r else "refused"]
 
 
 def networks_named():

@@ -12,7 +12,8 @@ import (
 // low-precision transformations move what dequantizes behind the operators that know integers (OpenVINO documentation, "Low Precision
 // Transformations", and src/common/low_precision_transformations). Convolutions and matrix products then read 8-bit integers, add
 // their bias and everything fused behind in float, and round once. What those transformations do not know is computed in float there
-// and stands in no row: Softmax, Sigmoid, Tanh, exponentials, normalizations.
+// and stands in no row: Softmax, Sigmoid, Tanh, exponentials, normalizations. A zero point of a second factor, or of a first one beside a
+// computed second one, stays in front of the product, which is float then.
 var OpenVINO = Target{
 	Name: "openvino_int8",
 	Doc:  "OpenVINO on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, float bias and epilogue",
@@ -20,8 +21,8 @@ var OpenVINO = Target{
 	Ops: needing(TwoAxes, slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, NotOneColumn}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight}},
-		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias, SeveralTerms}},
-		{Type: "MatMul", Role: Weighted, Needs: []Condition{SeveralTerms}},
+		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias, SeveralTerms}, SignedFactors: true},
+		{Type: "MatMul", Role: Weighted, Needs: []Condition{SeveralTerms}, SignedFactors: true},
 
 		{Type: "Add", Role: Arithmetic, FloatNorm: true},
 		// Padding counts as code 0 there, not as the number 0 (docs/engines.md).

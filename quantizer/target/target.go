@@ -166,6 +166,9 @@ type Op struct {
 	// FloatNorm: the same of an Arithmetic operator, but only where a normalization in float is among what reads it: the sums of a
 	// transformer's residuals, whose every reader is another of them or a normalization.
 	FloatNorm bool
+	// SignedFactors: on integers, a computed second factor of a product is symmetric and signed, and a first one beside it too, unless it is
+	// never negative, whose zero point is 0 as well. Everything else is multiplied in float there: see Bound.SignedFactor.
+	SignedFactors bool
 	// Asked: it runs on integers only where a decision asks for that, or for a scheme of its activations.
 	Asked bool
 	// Reduced: where all of these hold, weights have the range ReducedWeight unless a decision says otherwise; none: nowhere.

@@ -191,6 +191,10 @@ func (t *Target) validateOp(op *Op) error {
 		return fmt.Errorf("float_end is said of weighted and arithmetic operators")
 	case op.FloatNorm && op.Role != Arithmetic:
 		return fmt.Errorf("float_norm is said of arithmetic operators")
+	case op.SignedFactors && op.Role != Weighted:
+		return fmt.Errorf("signed_factors is said of weighted operators")
+	case op.SignedFactors && t.signedScheme(op) < 0:
+		return fmt.Errorf("signed_factors, but no activations are symmetric and signed")
 	case op.Role == Passive && t.Placement.Outputs() && spec.Passive == nil && !slices.Contains(selects, op.Type):
 		return fmt.Errorf("it is not passive: it does not only move or select elements")
 	}

@@ -183,7 +183,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	planning.EndPart(j, statsFile)
 	j.WarnAll(p.Warnings)
 	res.Hint = judged(ctx, j, d, out, p, g, o.Threads)
-	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set)
+	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set, t)
 	res.Samples, res.Seconds, res.PeakRSS = stats.Samples(), elapsed(), j.PeakMemory()
 	return res, steps, nil
 }

@@ -100,7 +100,7 @@ func Refusal(ctx context.Context, j *open.Job, m *open.Model, out *planning.Deri
 		return ctx.Err()
 	case err != nil:
 		share := ""
-		if s := planning.IntegerShare(out.Graph, out.Set); s != nil && *s < mostlyFloat {
+		if s := planning.IntegerShare(out.Graph, out.Set, t); s != nil && *s < mostlyFloat {
 			share = "; it would have " + reports.IntegerShare(s)
 		}
 		return fmt.Errorf("calibrate: a plan for %s could not be exported: %w%s", t.Name, err, share)

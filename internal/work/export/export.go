@@ -153,7 +153,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	r.IntegerShare = planning.IntegerShare(p.Graph, p.Set)
+	r.IntegerShare = planning.IntegerShare(p.Graph, p.Set, p.Target)
 	v, err := workverify.Ensure(ctx, j, p, profile, workverify.Terms{Backend: o.Backend, Samples: o.Samples, Threads: o.Threads,
 		Unverified: o.Unverified, Kept: &back.Compiled})
 	in.Verified = back.Program

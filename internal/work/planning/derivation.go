@@ -94,7 +94,7 @@ func (d *Derivation) Derive(ctx context.Context, list []decision.Decision) (*Der
 	if err != nil {
 		return nil, err
 	}
-	out.Warnings = append(warnings, rendered.Warnings...)
+	out.Warnings = append(append(warnings, rendered.Warnings...), warnFloatProducts(d.Graph, out.Set, d.Target)...)
 	for _, c := range rendered.Choices {
 		if c.Asked == tqc.ObserverAuto {
 			out.Set.Slot(c.Slot).Observer = c.Observer

@@ -9,6 +9,7 @@ import (
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/internal/plain"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -28,20 +29,46 @@ func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has [
 	return o
 }
 
-// IntegerShare is the share of a graph's multiply-accumulates that run on integers, 0 to 1; nil for a graph without any. Formats that are
-// no integers do not, nor do convolutions with scales of run time.
-func IntegerShare(g *graph.Graph, set *tqc.Set) *float64 {
+// IntegerShare is the share of a graph's multiply-accumulates that run on integers on a target, 0 to 1; nil for a graph without any.
+// Formats that are no integers do not, nor do convolutions with scales of run time, nor products that the target multiplies in float.
+func IntegerShare(g *graph.Graph, set *tqc.Set, t *target.Target) *float64 {
 	all, integer, _ := workOf(g, set.Domains)
 	if all == 0 {
 		return nil
 	}
+	float := floatProducts(g, set, t)
 	for _, id := range g.Nodes() {
-		if n, _ := g.MACsAtLeast(id); set.Domains[id] == tqc.DomainInt && n > 0 && !integerFactors(g, g.Node(id), set) {
+		n, _ := g.MACsAtLeast(id)
+		if set.Domains[id] == tqc.DomainInt && n > 0 && (slices.Contains(float, id) || !integerFactors(g, g.Node(id), set)) {
 			integer -= n
 		}
 	}
 	share := float64(integer) / float64(all)
 	return &share
+}
+
+// floatProducts lists the products with integers on both sides that the target multiplies in float.
+func floatProducts(g *graph.Graph, set *tqc.Set, t *target.Target) (list []graph.NodeID) {
+	b, err := t.Bind(g)
+	if err != nil {
+		return nil
+	}
+	for _, id := range b.Order {
+		if set.Domains[id] == tqc.DomainInt && !b.MultipliesIntegers(id, set) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// warnFloatProducts says which these are.
+func warnFloatProducts(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
+	list := floatProducts(g, set, t)
+	if len(list) == 0 {
+		return nil
+	}
+	return []tqc.Warning{{Node: g.Node(list[0]).Name, Text: fmt.Sprintf("%s computes %s with integers on both sides in float: a factor has a "+
+		"zero point, or no sign; activations=int8-sym-tensor on its inputs mends that", t.Name, plain.Count(len(list), "product"))}}
 }
 
 // integerFactors reports whether what a node multiplies are integers.

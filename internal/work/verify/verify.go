@@ -118,7 +118,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*analysis.Verification, e
 	if err != nil {
 		return nil, err
 	}
-	v.IntegerShare = planning.IntegerShare(p.Graph, p.Set)
+	v.IntegerShare = planning.IntegerShare(p.Graph, p.Set, p.Target)
 	if v.NotFinite == nil { // which is said already
 		if v.NotFinite = planning.WarnBad(ctx, j, p, o.Data, o.Threads); v.NotFinite != nil { // in other samples
 			v.Verdict = analysis.VerdictNotFinite

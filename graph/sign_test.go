@@ -1,0 +1,36 @@
+package graph_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"qwb/internal/graphtest"
+)
+
+func TestNeverNegative(t *testing.T) {
+	g := graphtest.Parse(t, `
+opset 17
+input x: f32[1,4]
+input c: bool[1,4]
+const zero: f32[1] = [0]
+const below: f32[2] = [1, -1]
+const axis: i64[1] = [0]
+soft = Softmax(x)
+moved = Transpose(soft)
+held = Where(c, zero, soft)
+scaled = Mul(held, soft)
+square = Mul(x, x)
+lower = Sub(soft, soft)
+wide = Unsqueeze(lower, axis)
+reshaped = Unsqueeze(scaled, axis)
+mixed = Concat(soft, x) {axis=0}
+output moved: f32[4,1]
+`)
+	for name, want := range map[string]bool{"soft": true, "moved": true, "held": true, "scaled": true, "reshaped": true, "zero": true,
+		"x": false, "below": false, "square": false, "lower": false, "wide": false, "mixed": false} {
+		v, ok := g.Lookup(name)
+		require.True(t, ok, name)
+		require.Equal(t, want, g.NeverNegative(v), name)
+	}
+}

@@ -1,0 +1,62 @@
+package target
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/tqc"
+)
+
+// signedScheme is the place in a row's schemes of activations of the first one that is symmetric and signed, with one scale that is known
+// before the network runs; -1 for none.
+func (t *Target) signedScheme(op *Op) int {
+	list := op.Schemes.Activation
+	if len(list) == 0 {
+		list = t.Defaults().Activation
+	}
+	return slices.IndexFunc(list, func(s tqc.Scheme) bool {
+		return s == tqc.Scheme{Type: qmath.Integers, Bits: t.Activation.Bits}
+	})
+}
+
+// SignedFactor reports whether input i of node id has to be symmetric and signed for integers to be multiplied: see Op.SignedFactors.
+func (b *Bound) SignedFactor(id graph.NodeID, i int) bool {
+	g, n := b.Graph, b.Graph.Node(id)
+	if op := b.Ops[id]; op == nil || !op.SignedFactors || i > 1 || g.Const(n.Input(i)) != nil {
+		return false
+	}
+	return i == 1 || g.Const(n.Input(1)) == nil && !g.NeverNegative(n.Input(0))
+}
+
+// SignedConfig is the policy of what SignedFactor reports.
+func (b *Bound) SignedConfig(id graph.NodeID) tqc.Config {
+	op := b.Ops[id]
+	list := op.Schemes.Activation
+	if len(list) == 0 {
+		list = b.Defaults().Activation
+	}
+	return under(list[b.signedScheme(op)], b.Activation).OfActivation()
+}
+
+// MultipliesIntegers reports whether the factors of node id have the form in which the target multiplies integers, by their scales in set.
+func (b *Bound) MultipliesIntegers(id graph.NodeID, set *tqc.Set) bool {
+	op, n := b.Ops[id], b.Graph.Node(id)
+	if op == nil || !op.SignedFactors {
+		return true
+	}
+	for i := range min(2, len(n.Inputs)) {
+		s := set.Input(id, i)
+		if b.Graph.Const(n.Inputs[i]) != nil || i == 0 && b.Graph.Const(n.Inputs[1]) != nil || s == tqc.NoSlot ||
+			set.Slot(s).State() == tqc.FP32 || !set.Slot(s).Config.NeedsScale() {
+			continue
+		}
+		c, p := &set.Slot(s).Config, set.Params(s)
+		// A second factor that is unsigned becomes a signed one where its zero point is in the middle.
+		middle := i == 1 && c.QMin == 0 && c.Policy.Has(tqc.Symmetric)
+		if !middle && (i == 1 && c.QMin >= 0 || slices.ContainsFunc(p.ZeroPoint, func(z int32) bool { return z != 0 })) {
+			return false
+		}
+	}
+	return true
+}
