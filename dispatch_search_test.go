@@ -119,6 +119,23 @@ func TestSearchKeepsToTheWorkAllowed(t *testing.T) {
 	}
 }
 
+// A search ranked by gradients finds a set that holds, also in several formats.
+func TestSearchRankedByGradients(t *testing.T) {
+	for _, formats := range [][]string{nil, {"fp32", "fp16"}} {
+		var work []float64
+		for _, rank := range []string{RankLayerwise, RankGradient} {
+			p := searching(t, 100)
+			o := nsrBudget(0.5 * otherNSR(t, p).NSR)
+			o.Rank, o.Formats = rank, formats
+			r, _, err := p.Dispatch(context.Background(), o)
+			require.NoError(t, err)
+			require.True(t, r.Claimed)
+			work = append(work, r.Cost.After.Work())
+		}
+		require.Less(t, work[1], 1.5*work[0], "not much more work")
+	}
+}
+
 // The number of threads changes nothing that a search finds.
 func TestSearchWithAnyNumberOfThreads(t *testing.T) {
 	var plans [][]byte

@@ -62,6 +62,9 @@ const (
 	GenerateTokens = worklanguage.GenerateTokens
 	// SearchSamples is how many samples of the plan's own data a search measures on unless told otherwise.
 	SearchSamples = search.SearchSamples
+	// What a search ranks operators by: each quantized alone, or estimates from gradients.
+	RankLayerwise = search.RankLayerwise
+	RankGradient  = search.RankGradient
 	// CompareLayers is on how many samples compare measures the error at every operator unless told otherwise.
 	CompareLayers = compare.CompareLayers
 	// DoctorTrial is on how many labelled samples doctor tries preprocessings and label offsets unless told otherwise.

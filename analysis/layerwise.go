@@ -50,22 +50,9 @@ func (w *worker) layerwise(ctx context.Context, res *sampleResult, r int) error 
 
 func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerResult, err error) {
 	g := &w.groups[i]
-	w.known = append(w.known[:0], w.kept.values...)
-	for _, v := range g.between {
-		w.known[v] = nil
-	}
-	float := w.kept.values[g.output]
-	if float == nil {
-		for _, id := range g.nodes { // what equals a kept value would end the run
-			for _, v := range w.g.Node(id).Outputs {
-				if v != graph.NoValue {
-					w.known[v] = nil
-				}
-			}
-		}
-		if float, err = w.alone(ctx, g, everything, nil, &exec.Hooks{}, res); err != nil {
-			return l, err
-		}
+	float, err := w.floatOf(ctx, g, res)
+	if err != nil {
+		return l, err
 	}
 	res.reach[i] = reachOf(float)
 	clipped, weights := float, float
@@ -126,6 +113,26 @@ func (w *worker) layer(ctx context.Context, i int, res *sampleResult) (l layerRe
 		err = see(float)
 	}
 	return l, err
+}
+
+// floatOf begins a group, with what is known of the float run, and returns its output there.
+func (w *worker) floatOf(ctx context.Context, g *group, res *sampleResult) (*tensor.Tensor, error) {
+	w.known = append(w.known[:0], w.kept.values...)
+	for _, v := range g.between {
+		w.known[v] = nil
+	}
+	float := w.kept.values[g.output]
+	if float == nil {
+		for _, id := range g.nodes { // what equals a kept value would end the run
+			for _, v := range w.g.Node(id).Outputs {
+				if v != graph.NoValue {
+					w.known[v] = nil
+				}
+			}
+		}
+		return w.alone(ctx, g, everything, nil, &exec.Hooks{}, res)
+	}
+	return float, nil
 }
 
 // local is local of the output of a group, without padding. Where middle is float itself it stays so.

@@ -170,6 +170,7 @@ type Report struct {
 	Headlines   []string           `json:"headlines,omitempty"` // what counts more than the figures of Outputs, see the function
 	Steps       []Steps            `json:"steps,omitempty"`     // of Outputs, where samples are steps of sequences
 	Together    *Together          `json:"together,omitempty"`  // the sum of Layerwise against Outputs; nil without both
+	Sensitivity *SensitivityTable  `json:"sensitivity,omitempty"`
 	Explained   *Explanation       `json:"explained,omitempty"`
 	Settings    []NodeSetting      `json:"settings,omitempty"` // of every operator of the graph
 	Advice      []Advice           `json:"advice"`             // what is wrong and what helps, the worst first

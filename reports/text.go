@@ -62,6 +62,9 @@ func Text(w io.Writer, r *analysis.Report, all bool) error {
 	if len(r.Layerwise) > 0 {
 		layerTable(t, r.Layerwise, analysis.ErrorName(len(r.Outputs) > 0 && r.Judged().Integer))
 	}
+	if r.Sensitivity != nil {
+		sensitivityTable(t, r.Sensitivity)
+	}
 	if len(r.Graphwise) > 0 {
 		graphwiseTable(t, r.Graphwise)
 	}
@@ -220,6 +223,22 @@ func layerTable(t *tables, layers []analysis.LayerError, name string) {
 	if n, most := estimated(layers); n > 0 {
 		t.printf("Estimated on up to %s, from the error at their own output: %s of operators without products that are small.\n\n",
 			plain.Count(most, "sample"), plain.Count(n, "row"))
+	}
+}
+
+// sensitivityTable lists the operators by what gradients say, the worst first.
+func sensitivityTable(t *tables, s *analysis.SensitivityTable) {
+	t.begin("Sensitivity: NSR of the outputs with one operator quantized alone, estimated from gradients, worst first",
+		"node", "op", "NSR alone")
+	rows := slices.Clone(s.Rows)
+	slices.SortStableFunc(rows, func(a, b analysis.Sensitivity) int { return cmp.Compare(b.NSR.NSR, a.NSR.NSR) })
+	for _, x := range rows {
+		t.row(shorten(x.Node, 48), x.Op, WithError(x.NSR.NSR, x.NSRError))
+	}
+	t.end()
+	if s.Spearman != nil && s.Kendall != nil {
+		t.printf("Rank correlation of the estimate with the layerwise NSR: Spearman %.3f, Kendall %.3f; it took %.2f s.\n\n",
+			*s.Spearman, *s.Kendall, s.Seconds)
 	}
 }
 

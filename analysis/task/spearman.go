@@ -81,8 +81,13 @@ func (spearmanScorer) Score(records []Record) float64 {
 	for i, r := range records {
 		x[i], y[i] = r.(pair).Answer, r.(pair).Label
 	}
+	return RankCorrelation(x, y)
+}
+
+// RankCorrelation is Spearman's rho of two lists of the same length without NaN, ties with their mean rank; NaN where one is constant.
+func RankCorrelation(x, y []float64) float64 {
 	a, b := ranks(x), ranks(y)
-	middle := float64(len(records)+1) / 2
+	middle := float64(len(x)+1) / 2
 	var ab, aa, bb float64
 	for i := range a {
 		da, db := a[i]-middle, b[i]-middle

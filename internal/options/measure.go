@@ -25,6 +25,8 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 			{Name: "statistical", At: &o.Statistical, For: Networks, Job: true, Help: "ranges and histograms of every tensor"},
 			{Name: "split", At: &o.Split, For: Networks, Job: true,
 				Help: "with --layerwise: split the error at the operator's own output into weights and activations"},
+			{Name: "sensitivity", See: "reports.md#sensitivity", At: &o.Sensitivity, For: Networks, Job: true,
+				Help: "estimate of --layerwise from gradients: one backward pass for each sample"},
 			{Name: "explain", See: "verify.md", At: &o.Explain, For: Networks, Job: true, Help: "causes of the error of the integer program"},
 			{Name: "peers", At: &o.Peers, For: Networks, Job: true,
 				Help: "with --statistical: also the ranges that other tools would choose by their defaults (docs/peers.md)"},
@@ -46,10 +48,10 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 
 // Check settles what is analyzed where nothing is asked for: all but causes.
 func (o *Analyze) Check() error {
-	if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.Explain {
+	if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.Sensitivity && !o.Explain {
 		o.Graphwise, o.Layerwise, o.Statistical = true, true, true
 	}
-	o.Outputs = o.Graphwise || o.Layerwise || o.Explain
+	o.Outputs = o.Graphwise || o.Layerwise || o.Sensitivity || o.Explain
 	if o.Nodes != "" && !o.Graphwise {
 		return qwb.Usagef("--model-explorer needs --graphwise")
 	}

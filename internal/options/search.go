@@ -33,6 +33,8 @@ func (o *Dispatch) Table(c *qwb.Catalog) Table {
 		{Name: "force", At: &o.Force, Job: true, Help: "write what --auto found though no held-out samples confirm it"},
 		{Name: "formats", At: (*Commas)(&o.Formats), Job: true,
 			Help: "with --auto: formats that operators may get beside their own (fp32): fp32, fp16, int16, int8, int4, weights=int4-sym-g32, ..."},
+		{Name: "rank", See: "dispatch.md", At: &o.Rank, Default: qwb.RankLayerwise, Job: true, Values: fixed(qwb.RankLayerwise, qwb.RankGradient),
+			Help: "with --auto: rank operators by running each quantized alone, or by estimates from gradients"},
 		{Name: "minimize", See: "dispatch.md", At: &o.Minimize, Job: true, Help: "with --auto: the cost to make small: macs, bytes or time"},
 		{Name: "device", See: "dispatch.md", At: &o.DeviceFile, Job: true,
 			Help: "device file from which time is predicted (YAML; qwb bench device writes one)"},
@@ -70,6 +72,8 @@ func (o *Dispatch) Check() error {
 		return qwb.Usagef("dispatch needs --fp32 SELECTORS, --auto or --reset")
 	case !o.Auto && o.Force:
 		return qwb.Usagef("--force needs --auto")
+	case o.Rank != "" && o.Rank != qwb.RankLayerwise && o.Rank != qwb.RankGradient:
+		return qwb.Usagef("--rank %s: %s or %s", o.Rank, qwb.RankLayerwise, qwb.RankGradient)
 	case o.MaxWork != nil && !(*o.MaxWork >= 0):
 		return qwb.Usagef("--max-work %g: give a percentage, 0 or more", *o.MaxWork)
 	case o.MaxWork != nil && o.Budget == nil:

@@ -16,7 +16,7 @@ type analyzeJob struct{ options.Analyze }
 
 // Where nothing is asked for, which of weights and activations the error comes from is measured too.
 func (o *analyzeJob) line(b *Bench, t options.Table) (string, error) {
-	if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.Explain {
+	if !o.Graphwise && !o.Layerwise && !o.Statistical && !o.Sensitivity && !o.Explain {
 		o.Split = true
 	}
 	return b.planLine("analyze", o.Check, t)

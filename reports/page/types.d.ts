@@ -37,8 +37,8 @@ declare namespace Core {
     "open": { options: { file?: string }; result: OpenedFile };
     "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; trial?: number }; result: Result };
     "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; from?: string; mask?: string; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
-    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; explain?: boolean; peers?: boolean; try?: boolean; cause?: string }; result: Report };
-    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; max_work?: number; force?: boolean; formats?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
+    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; sensitivity?: boolean; explain?: boolean; peers?: boolean; try?: boolean; cause?: string }; result: Report };
+    "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; max_work?: number; force?: boolean; formats?: string; rank?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
     "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; steps?: number; force?: boolean }; result: TuneResult };
     "eval": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; profile?: string; batch?: number }; result: Accuracy };
@@ -1326,6 +1326,7 @@ declare namespace Core {
     headlines?: string[];
     steps?: Steps[];
     together?: Together | null;
+    sensitivity?: SensitivityTable | null;
     explained?: Explanation | null;
     settings?: NodeSetting[];
     advice: Advice[];
@@ -1508,6 +1509,21 @@ declare namespace Core {
     seconds?: number;
     interrupted?: boolean;
     layerwise?: LayerError[];
+  }
+
+  interface Sensitivity {
+    node: string;
+    op: string;
+    nsr: number;
+    nsr_error: number | null;
+    sqnr_db: number | null;
+  }
+
+  interface SensitivityTable {
+    rows: Sensitivity[];
+    spearman?: number | null;
+    kendall?: number | null;
+    seconds: number;
   }
 
   interface Share {

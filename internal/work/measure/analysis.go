@@ -21,17 +21,20 @@ import (
 	"qwb/internal/work/planning"
 	"qwb/internal/work/samples"
 	"qwb/observers"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
 // AnalyzeOptions are the arguments of analyze.
 type AnalyzeOptions struct {
 	Data    open.DataOptions
-	Explain bool     // what the loss of the integers is made of
-	Peers   bool     // with Statistical: the ranges that other tools would choose too (observers.Peers)
-	Try     bool     // with Layerwise: measure what each cure does
-	Trials  int      // of how many cures at most, 0 for 12; the others keep their predictions
-	Causes  []string // with Try: only what is advised for these causes; empty: all
+	Explain bool // what the loss of the integers is made of
+	// Sensitivity estimates the rows of Layerwise from gradients.
+	Sensitivity bool
+	Peers       bool     // with Statistical: the ranges that other tools would choose too (observers.Peers)
+	Try         bool     // with Layerwise: measure what each cure does
+	Trials      int      // of how many cures at most, 0 for 12; the others keep their predictions
+	Causes      []string // with Try: only what is advised for these causes; empty: all
 	analysis.Config
 }
 
@@ -74,12 +77,21 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	if o.Explain && shard.In(ctx) != nil {
 		return nil, fault.Usagef("analyze --explain is not done in parts: it takes one run of its own")
 	}
+	if o.Sensitivity && shard.In(ctx) != nil {
+		return nil, fault.Usagef("analyze --sensitivity is not done in parts: it takes one backward pass for each sample")
+	}
 	it, deal := samples.Dealt(ctx, set, o.Layerwise)
 	o.Deal, o.Own = deal, func() exec.Iterator { return it }
 	r, err := analysis.Analyze(ctx, p.Reference, q, set.Iterator(), o.Config)
 	finish()
 	if err != nil {
 		return nil, err
+	}
+	if o.Sensitivity {
+		if r.Sensitivity, err = sensitivity(ctx, j, p, q, set, o.Config); err != nil {
+			return nil, err
+		}
+		r.Sensitivity.Compare(r.Layerwise)
 	}
 	if o.Explain {
 		if r.Explained, err = explain(ctx, j, p, set, o); err != nil {
@@ -114,6 +126,20 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	r.Warnings = append(slices.Clip(p.Plan.Warnings), r.Warnings...)
 	r.Seconds, r.PeakRSS = elapsed(), j.PeakMemory()
 	return r, nil
+}
+
+// sensitivity estimates the rows of layerwise analysis from gradients.
+func sensitivity(ctx context.Context, j *open.Job, p *planning.Planned, q *sim.Simulator, set *data.Set,
+	cfg analysis.Config) (*analysis.SensitivityTable, error) {
+	tick, finish := j.Progress("sensitivity", set.Len())
+	defer finish()
+	cfg.Progress = tick
+	elapsed := j.Stopwatch()
+	rows, err := analysis.Sensitivities(ctx, p.Reference, []*sim.Simulator{q}, set.Iterator(), cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &analysis.SensitivityTable{Rows: rows[0], Seconds: elapsed()}, nil
 }
 
 // explain splits the loss of the plan's integer program, under the platform's profile.

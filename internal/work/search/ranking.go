@@ -9,6 +9,7 @@ import (
 	"qwb/internal/work/planning"
 	"qwb/internal/work/samples"
 	"qwb/quantizer/decision"
+	"qwb/quantizer/sim"
 )
 
 // rankSamples is how many of the fitting samples the operators are ranked on: they give an order and a first guess.
@@ -65,7 +66,7 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 	return ranking, err
 }
 
-// layerwise measures every operator of a plan alone.
+// layerwise measures every operator of a plan alone, or estimates it.
 func (s *searcher) layerwise(ctx context.Context, what string, out *planning.Derived) ([]analysis.LayerError, error) {
 	g, _ := s.Planned.TunedGraph(out.Set)
 	q, err := s.Planned.SimulatorOf(g, out.Set, nil)
@@ -79,13 +80,24 @@ func (s *searcher) layerwise(ctx context.Context, what string, out *planning.Der
 	n := min(rankSamples, len(s.fit.hashes))
 	tick, finish := s.Progress(what, n)
 	defer finish()
-	r, err := analysis.Analyze(ctx, s.Planned.Reference, q, &samples.Head{Iterator: s.fit.again(), Left: n},
-		analysis.Config{Layerwise: true, Parts: parts, Threads: s.o.Threads, Memory: s.o.Memory,
-			Progress: tick})
+	head := &samples.Head{Iterator: s.fit.again(), Left: n}
+	cfg := analysis.Config{Layerwise: true, Parts: parts, Threads: s.o.Threads, Memory: s.o.Memory, Progress: tick}
+	if s.o.Rank != RankGradient {
+		r, err := analysis.Analyze(ctx, s.Planned.Reference, q, head, cfg)
+		if err != nil {
+			return nil, err
+		}
+		return r.Layerwise, nil
+	}
+	rows, err := analysis.Sensitivities(ctx, s.Planned.Reference, []*sim.Simulator{q}, head, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return r.Layerwise, nil
+	var list []analysis.LayerError
+	for i := range rows[0] {
+		list = append(list, rows[0][i].Layer(s.Planned.Reference, len(s.budget.trial(s.fit.start).Parts)))
+	}
+	return list, nil
 }
 
 // wanted reports whether a node, or one that is computed together with it, was decided to run on integers.

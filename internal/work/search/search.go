@@ -14,6 +14,12 @@ import (
 // SearchSamples is how many samples of the plan's own data a search measures on unless told otherwise.
 const SearchSamples = 64
 
+// How operators are ranked: each quantized alone, or estimated from gradients (analysis.Sensitivities).
+const (
+	RankLayerwise = "layerwise"
+	RankGradient  = "gradient"
+)
+
 // Options are the arguments of dispatch.
 type Options struct {
 	Selectors []string
@@ -29,6 +35,8 @@ type Options struct {
 	// MaxWork is by how many percent what a search finds for a Budget may have more work than the plan as it is, in multiply-accumulates
 	// weighted by their format (int8 1, fp32 4); nil: by any.
 	MaxWork *float64
+	// Rank says what operators are ranked by before the search: RankLayerwise or RankGradient.
+	Rank    string
 	Data    open.DataOptions
 	Threads int
 	Memory  int64 // for activations while ranking, for samples while searching
