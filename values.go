@@ -3,6 +3,7 @@ package qwb
 import (
 	"context"
 	"io"
+	"io/fs"
 
 	"qwb/analysis"
 	"qwb/calib"
@@ -108,6 +109,9 @@ func Describe(err error) Fault { return fault.Describe(err) }
 
 // StatsPath is where the statistics lie that belong to a plan.
 func StatsPath(plan string) string { return store.StatsPath(plan) }
+
+// FreePlan is the name of a plan that is not there yet: name, name.2, name.3 and so on, with PlanSuffix.
+func FreePlan(files fs.FS, name string) string { return store.FreePlan(files, name) }
 
 // WriteFile replaces a file as a whole and returns the SHA-256 of what was written.
 func WriteFile(s Store, name string, write func(io.Writer) error) (sum string, err error) {

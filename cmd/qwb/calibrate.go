@@ -29,8 +29,9 @@ Once the statistics exist, another target or another --observer needs no data. A
 statistics: repeat the command and it continues. --merge A.stats B.stats merges the statistics of parts of a
 data set. Plan and statistics are then, byte for byte, the same as from one run over all the data.
 
-If the plan exists already, its decisions (qwb set, qwb dispatch) are kept; --fresh drops them. --recipe
-applies the decisions of a file.
+If the plan exists already, its decisions (qwb set, qwb dispatch) are kept; --fresh drops them. Of other data
+or for another target, a plan with such decisions stays as it is, and the new one gets a name of its own,
+MODEL.TARGET.plan.json, unless -o names one. --recipe applies the decisions of a file.
 
 --backend cuda runs and observes the model on a GPU. If the GPU computes exactly as the CPU does, the
 statistics are the same bytes. The first sample runs on both, and differences are reported.`,
@@ -62,6 +63,7 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 			if err != nil {
 				return err
 			}
+			o.Beside = o.Out == ""
 			defer debug.SetGCPercent(debug.SetGCPercent(calibrateGarbage))
 			r, _, err := e.project(models[0], file).Calibrate(c.Context(), o.CalibrateOptions)
 			if r == nil {

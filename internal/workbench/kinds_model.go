@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -75,18 +74,7 @@ func (o *calibrateJob) target(b *Bench, p *qwb.Project) string {
 	if other {
 		name += "." + strings.TrimSuffix(path.Base(filepath.ToSlash(o.Platform)), path.Ext(o.Platform))
 	}
-	return b.freePlan(name)
-}
-
-// freePlan is the name of a plan that is not there yet: name, name.2, name.3 and so on.
-func (b *Bench) freePlan(name string) string {
-	file := name + qwb.PlanSuffix
-	for n := 2; ; n++ {
-		if _, err := fs.Stat(b.store(), file); err != nil {
-			return fileWord(file)
-		}
-		file = fmt.Sprintf("%s.%d%s", name, n, qwb.PlanSuffix)
-	}
+	return fileWord(qwb.FreePlan(b.store(), name))
 }
 
 func (o *calibrateJob) line(b *Bench, t options.Table) (string, error) {

@@ -48,6 +48,8 @@ type Options struct {
 	Recipes []string
 	// From is another plan of the model, which stays as it is: the new one begins with its decisions and, without data, its statistics.
 	From string
+	// Beside gives the plan that other data or another target make of one with decisions of its own a name of its own, unless Fresh.
+	Beside bool
 	// Fresh makes a new plan of a model that has one. Otherwise what was decided about the old plan is kept.
 	Fresh      bool
 	MinMaxOnly bool
@@ -143,8 +145,8 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if err := writable(ctx, j, m, before, t, o, g, steps); err != nil {
 		return nil, nil, err
 	}
-	statsFile := j.StatsFile()
-	res := &Result{Plan: j.Plan, Stats: statsFile, Backend: cmp.Or(o.Backend, open.FloatCPU), Warnings: []tqc.Warning{}}
+	observed := j.StatsFile() // where an interrupted run is gone on with
+	res := &Result{Backend: cmp.Or(o.Backend, open.FloatCPU), Warnings: []tqc.Warning{}}
 	o.readAs(before)
 	stats, err := gather(ctx, j, m, o, g, res)
 	if err != nil {
@@ -163,7 +165,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	out, err := d.Remembered(ctx, next)
 	finish()
 	if errors.Is(err, context.Canceled) && len(o.Data.Paths) > 0 {
-		return nil, nil, keep(j, stats, stats.Samples(), statsFile, err)
+		return nil, nil, keep(j, stats, stats.Samples(), observed, err)
 	}
 	if err != nil {
 		return nil, nil, steps.At(next.Decisions, err)
@@ -177,10 +179,11 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 		return nil, nil, err
 	}
 	// The statistics get their name when the plan is on the disk, both or none.
-	if _, err := planning.WritePlan(j, j.Plan, p, "", func(s store.Stage) error { return s.Add(statsFile, stats.Write) }); err != nil {
+	res.Plan, res.Stats = j.Plan, j.StatsFile()
+	if _, err := planning.WritePlan(j, j.Plan, p, "", func(s store.Stage) error { return s.Add(res.Stats, stats.Write) }); err != nil {
 		return nil, nil, fmt.Errorf("calibrate: %w", err)
 	}
-	planning.EndPart(j, statsFile)
+	planning.EndPart(j, observed)
 	j.WarnAll(p.Warnings)
 	res.Hint = judged(ctx, j, d, out, p, g, o.Threads)
 	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set, t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"qwb/calib"
 	"qwb/internal/work/fault"
@@ -139,6 +140,9 @@ func nextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 			step, kept = append(step, d), kept+1
 		}
 	}
+	if own := tuned || kept > 0 || before.Imported != nil; own && was != is && o.Beside {
+		aside(j, m, before.Platform != t.Name, t.Name)
+	}
 	next.Decide(step...)
 	switch {
 	case was == is && lost != nil:
@@ -150,6 +154,18 @@ func nextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 		j.Note("%s: kept %d decisions of the earlier plan (qwb plan log lists them, --fresh drops them)", j.Plan, kept)
 	}
 	return next, nil
+}
+
+// aside gives the plan that comes a name that is free, so that the one that is there stays as it is.
+func aside(j *open.Job, m *open.Model, other bool, target string) {
+	own, name := *j.Project, strings.TrimSuffix(j.Plan, store.PlanSuffix)
+	if other {
+		name += "." + target
+	}
+	own.Plan, own.Stats = store.FreePlan(j.Files(), name), ""
+	j.Note("%s has decisions of its own and stays as it is; %s for %s is %s (-o %s replaces it)", j.Plan,
+		map[bool]string{true: "the plan", false: "the plan of other data"}[other], target, own.Plan, j.Plan)
+	j.Project = &own
 }
 
 // decided is what the options and the first steps of recipes decide.

@@ -59,6 +59,9 @@ func calibrateAll(ctx context.Context, j *open.Job, o Options, sources []recipe.
 		err = follow(ctx, inner, o, steps, res)
 	}
 	j.Warnings = append(j.Warnings, inner.Warnings...)
+	named := *j.Project
+	named.Plan, named.Stats = inner.Plan, inner.Stats
+	j.Project = &named
 	if err == nil {
 		err = adopt(j, s)
 	} else {

@@ -128,5 +128,16 @@ func BytesOf(b []byte) func(io.Writer) error {
 // PlanSuffix is how the names of plans end.
 const PlanSuffix = ".plan.json"
 
+// FreePlan is the name of a plan that is not there yet: name, name.2, name.3 and so on.
+func FreePlan(files fs.FS, name string) string {
+	file := name + PlanSuffix
+	for n := 2; ; n++ {
+		if _, err := fs.Stat(files, file); err != nil {
+			return file
+		}
+		file = fmt.Sprintf("%s.%d%s", name, n, PlanSuffix)
+	}
+}
+
 // StatsPath is where the statistics lie that belong to a plan.
 func StatsPath(plan string) string { return strings.TrimSuffix(plan, PlanSuffix) + ".stats" }
