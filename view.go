@@ -38,7 +38,11 @@ func (p *Project) BriefView(ctx context.Context, r *analysis.Report, stale bool)
 	return v, j.Warnings, err
 }
 
-// ModelView is a view of the model without a plan: its network in normal form, and nothing else.
+// modelTarget says which operators are one where no plan says it: what most engines, and TensorRT, compute together.
+const modelTarget = "trt_int8"
+
+// ModelView is a view of the model without a plan: its network in normal form, with the activations that engines compute together with the
+// operator before them, and nothing else.
 func (p *Project) ModelView(ctx context.Context) (*reports.View, []tqc.Warning, error) {
 	j := p.job().In(ctx)
 	m, err := j.OpenNormal(p.Model)
@@ -46,7 +50,15 @@ func (p *Project) ModelView(ctx context.Context) (*reports.View, []tqc.Warning, 
 		return nil, j.Warnings, err
 	}
 	defer m.Close()
-	topology, err := analysis.NewTopology(m.Graph, nil)
+	var fused []graph.NodeID
+	if t, err := j.Target(modelTarget); err == nil { // a program may have left it out
+		bound, err := t.Bind(m.Graph)
+		if err != nil {
+			return nil, j.Warnings, m.Named("view", err)
+		}
+		fused = bound.Heads
+	}
+	topology, err := analysis.NewTopology(m.Graph, nil, fused)
 	if err != nil {
 		return nil, j.Warnings, err
 	}
@@ -90,7 +102,7 @@ func view(j *open.Job, r *analysis.Report, stale, brief bool) (*reports.View, er
 	for _, s := range v.Report.Settings {
 		v.Whys[s.Why] = dispatch.Words(s.Why)
 	}
-	topology, err := analysis.NewTopology(p.Graph, p.Set)
+	topology, err := analysis.NewTopology(p.Graph, p.Set, nil)
 	if err != nil {
 		return nil, err
 	}

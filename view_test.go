@@ -70,3 +70,27 @@ func TestAViewSumsAPlanUp(t *testing.T) {
 	require.NoError(t, err)
 	require.JSONEq(t, string(text), string(same))
 }
+
+// TestAModelWithoutAPlanHasTheBoxesOfOneWith: an activation that engines compute together with the operator before it is one box with it
+// already before there is a plan.
+func TestAModelWithoutAPlanHasTheBoxesOfOneWith(t *testing.T) {
+	ctx := context.Background()
+	p := &qwb.Project{Model: "glyphs.onnx", Plan: "glyphs.plan.json", Store: glyphs(), Catalog: qwb.Standard("1.0")}
+	_, _, err := p.Calibrate(ctx, qwb.CalibrateOptions{Platform: "trt_int8", Data: qwb.DataOptions{Paths: []string{"pictures"}}})
+	require.NoError(t, err)
+	with, _, err := p.View(ctx, nil, false)
+	require.NoError(t, err)
+	without, _, err := p.ModelView(ctx)
+	require.NoError(t, err)
+	require.Len(t, without.Picture.Nodes, len(with.Picture.Nodes))
+	boxes := 0
+	for i, n := range without.Picture.Nodes {
+		require.Equal(t, with.Picture.Nodes[i].Name, n.Name)
+		require.Equal(t, with.Picture.Nodes[i].Fused, n.Fused, n.Name)
+		require.Empty(t, n.Domain, n.Name)
+		if n.Fused >= 0 {
+			boxes++
+		}
+	}
+	require.Positive(t, boxes)
+}

@@ -61,11 +61,15 @@ type Block struct {
 	Repeat int    `json:"repeat"` // of kind repeat: how many; else 1
 }
 
-// NewTopology describes g as set quantizes it; without a set, g alone.
-func NewTopology(g *graph.Graph, set *tqc.Set) (*Topology, error) {
+// NewTopology describes g as set quantizes it; without a set, g alone. fused holds per NodeID the operator that one is computed together
+// with, NoNode for none; nil: as set says.
+func NewTopology(g *graph.Graph, set *tqc.Set, fused []graph.NodeID) (*Topology, error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, err
+	}
+	if fused == nil && set != nil {
+		fused = set.Fused
 	}
 	t := &topology{g: g, one: oneSample(g), set: set, node: make([]int, g.NumNodes())}
 	t.Nodes, t.Edges = []TopologyNode{}, []TopologyEdge{}
@@ -93,8 +97,8 @@ func NewTopology(g *graph.Graph, set *tqc.Set) (*Topology, error) {
 	inputs := make([][]int, len(order)) // by place in order: where operators read from
 	for i, id := range order {
 		n := g.Node(id)
-		if set != nil && set.Fused[id] != graph.NoNode {
-			t.Nodes[first+i].Fused = t.node[set.Fused[id]]
+		if fused != nil && fused[id] != graph.NoNode {
+			t.Nodes[first+i].Fused = t.node[fused[id]]
 		}
 		for k, v := range reads(g, n) {
 			if v == graph.NoValue || from(v) < 0 {

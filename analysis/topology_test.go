@@ -15,7 +15,7 @@ import (
 
 func TestTopologyOfAConfiguredGraph(t *testing.T) {
 	g, q := configured(t, residualNet, &target.ONNXRuntime, samplesOf(2, 1, 8, 10, 10), 1)
-	top, err := NewTopology(g, q.Set())
+	top, err := NewTopology(g, q.Set(), nil)
 	require.NoError(t, err)
 	require.Len(t, top.Nodes, len(g.Nodes())+3)
 	at := map[string]int{}
@@ -41,7 +41,7 @@ func TestTopologyOfAConfiguredGraph(t *testing.T) {
 		}
 	}
 	require.Positive(t, marks[MarkBoth])
-	bare, err := NewTopology(g, nil)
+	bare, err := NewTopology(g, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, bare.Edges, len(top.Edges))
 	require.Equal(t, top.Blocks, bare.Blocks)
@@ -68,7 +68,7 @@ func chainOf(n int, name func(block int, op string) string) string {
 func blocksOf(t *testing.T, text string) ([]Block, *Topology) {
 	g := graphtest.Parse(t, text)
 	graph.InferShapes(g)
-	top, err := NewTopology(g, nil)
+	top, err := NewTopology(g, nil, nil)
 	require.NoError(t, err)
 	requireFolded(t, top)
 	return top.Blocks, top

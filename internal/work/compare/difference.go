@@ -66,7 +66,7 @@ func Structures(ctx context.Context, j *open.Job, a, b string) (*StructuresResul
 		return r, nil
 	}
 	for i, p := range []**reports.Picture{&r.PictureA, &r.PictureB} {
-		t, err := analysis.NewTopology(sides[i].Graph, sides[i].Set)
+		t, err := analysis.NewTopology(sides[i].Graph, sides[i].Set, nil)
 		if err != nil {
 			return nil, err
 		}
