@@ -21,8 +21,8 @@ func TestCalibrateLeavesAPlanWithDecisions(t *testing.T) {
 	was, stats := read(t, "m.plan.json"), read(t, "m.stats")
 
 	r := done(t, "calibrate", "m.onnx", "--platform", "onnxruntime")
-	require.Contains(t, r.stderr, "m.plan.json has decisions of its own and stays as it is; the plan for onnxruntime is m.onnxruntime.plan.json "+
-		"(-o m.plan.json replaces it)")
+	require.Contains(t, r.stderr, "m.plan.json has decisions of its own and stays as it is; "+
+		"the plan for onnxruntime is m.onnxruntime.plan.json (-o m.plan.json replaces it)")
 	require.Contains(t, r.stdout, "m.onnxruntime.plan.json and m.onnxruntime.stats: 4 samples")
 	require.Contains(t, done(t, "plan", "log", "m.onnxruntime.plan.json").stdout, "observer=kl")
 	require.Equal(t, stats, read(t, "m.onnxruntime.stats"))
