@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Opens what qwb writes as evidence with the tools that it is for, one line each.
 
-    pip install 'securesystemslib[crypto]==1.6.0' 'cyclonedx-python-lib[json-validation]==11.12.0' mlflow-skinny==3.17.2 jsonschema pyyaml
-    python3 examples/evidence/opened.py QWB
+    pip install 'securesystemslib[crypto]==1.6.0' 'cyclonedx-python-lib[json-validation]==11.12.0' mlflow-skinny==3.17.2 jsonschema pyyaml \\
+        huggingface_hub in-toto-attestation==0.9.3 check-jsonschema
+    python3 examples/evidence/opened.py QWB [SARIF-SCHEMA]
+
+SARIF-SCHEMA is sarif-schema-2.1.0.json of OASIS, which no package has; without it SARIF is parsed alone.
 """
+import hashlib
 import json
 import os
 import subprocess
@@ -40,6 +44,19 @@ def envelope():
     return "DSSE envelope: signed by securesystemslib with Ed25519, ECDSA, RSA; qwb checks each, and refuses another key"
 
 
+def statement():
+    from google.protobuf import json_format
+    from in_toto_attestation.v1 import statement_pb2
+    from in_toto_attestation.v1.statement import Statement
+    qwb("certify", PLAN, "--data", "data/eval", "--labels", "data/eval.tsv", "--export", FILE, "--form", "statement", "-o", "s.json")
+    read = Statement.copy_from_pb(json_format.Parse(open("s.json").read(), statement_pb2.Statement()))
+    read.validate()
+    found = {r.name: r.digest["sha256"] for r in read.pb.subject}
+    if found.get(FILE) != hashlib.sha256(open(FILE, "rb").read()).hexdigest():
+        sys.exit(f"statement: {FILE} is no subject by its hash: {found}")
+    return f"in-toto Statement v1: valid by in-toto-attestation, {len(found)} subjects, predicate {read.pb.predicate_type}"
+
+
 def boms():
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
@@ -53,11 +70,11 @@ def boms():
 
 
 def card():
-    import yaml
-    front = yaml.safe_load(open("README.md").read().split("---")[1])
-    if front["base_model_relation"] != "quantized" or front["base_model"] != "glyphs.onnx":
-        sys.exit(f"card: {front}")
-    return f"model card: front matter read by PyYAML: {sorted(front)}"
+    from huggingface_hub import ModelCard
+    data = ModelCard.load("README.md").data
+    if data.base_model != "glyphs.onnx" or data.to_dict()["base_model_relation"] != "quantized":
+        sys.exit(f"card: {data}")
+    return f"model card: ModelCard of huggingface_hub reads base_model {data.base_model}, relation quantized, tags {data.tags}"
 
 
 def runs():
@@ -90,15 +107,31 @@ def schemas():
 def sarif():
     qwb("doctor", FILE, "--platform", "onnxruntime", "--sarif", "doctor.sarif", code=3)
     qwb("gate", "plain.json", "--max-nsr", "1e-9", "--sarif", "gate.sarif", code=3)
+    if SCHEMA:
+        import jsonschema
+        schema = json.load(open(SCHEMA))
+        for f in ["doctor.sarif", "gate.sarif"]:
+            jsonschema.validators.validator_for(schema)(schema).validate(json.load(open(f)))
     n = [len(json.load(open(f))["runs"][0]["results"]) for f in ["doctor.sarif", "gate.sarif"]]
-    return f"SARIF: {n[0]} results of doctor, {n[1]} of gate"
+    return f"SARIF{', valid by the schema of OASIS' if SCHEMA else ''}: {n[0]} results of doctor, {n[1]} of gate"
 
 
-QWB = os.path.abspath(sys.argv[1])
+def pipelines():
+    ci = os.path.join(os.path.dirname(SCRIPT), "..", "ci")
+    for name, schema in {"action.yml": "vendor.github-actions", "gitlab.yml": "vendor.gitlab-ci"}.items():
+        r = subprocess.run([sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, os.path.join(ci, name)], capture_output=True,
+                           text=True)
+        if r.returncode:
+            sys.exit(f"{name}: {r.stdout}{r.stderr}")
+    return "pipelines: GitHub action and GitLab template valid by check-jsonschema's schemas"
+
+
+QWB, SCRIPT = os.path.abspath(sys.argv[1]), os.path.abspath(__file__)
+SCHEMA = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
 PLAN, FILE = "glyphs.plan.json", "glyphs.trt_int8.onnx"
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     qwb("demo")
     os.chdir("qwb-demo")
-    for check in [envelope, boms, card, runs, schemas, sarif]:
+    for check in [envelope, statement, boms, card, runs, schemas, sarif, pipelines]:
         print(check())

@@ -87,7 +87,7 @@ def write_wheel(name, version, program, folder):
     """Writes the wheel of a platform, with the bytes of its program, to a folder and returns its path."""
     tags = PLATFORMS[name][3]
     about = f"qwb-{version}.dist-info"
-    files = [(p.relative_to(HERE).as_posix(), p.read_bytes(), False) for p in sorted((HERE / "qwb").rglob("*.py"))]
+    files = [(p.relative_to(HERE).as_posix(), p.read_bytes(), False) for p in sorted((HERE / "qwb").rglob("*.*")) if p.suffix in (".py", ".typed")]
     files.append(("qwb/bin/qwb" + (".exe" if name.startswith("windows") else ""), program, True))
     text = (ROOT / "docs/python.md").read_text(encoding="utf-8")
     lines = "".join(f"Tag: py3-none-{t}\n" for t in tags.split("."))

@@ -9,6 +9,9 @@ from ._feeds import numpy
 from ._process import InputError
 
 
+Number = float  # the type: Metric has a field of that name
+
+
 @dataclass
 class Metric:
     """What a metric is in float and quantized, on the same n samples.
@@ -17,12 +20,12 @@ class Metric:
     with both outputs of each (a paired one), so that what all samples have in common falls out. significant: 0 is not between low and high.
     """
 
-    float: float
-    quantized: float
-    change: float
-    error: float
-    low: float
-    high: float
+    float: Number
+    quantized: Number
+    change: Number
+    error: Number
+    low: Number
+    high: Number
     n: int
     mode: str
     resamples: int

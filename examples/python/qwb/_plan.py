@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect as inspect_module
 import os
 import tempfile
+from typing import Any, Callable, Optional, TypeVar
 
 from . import _metric, results
 from ._options import OPTIONS
@@ -14,9 +15,12 @@ from ._process import InputError, flags, run_command
 from ._report import Report
 
 
-def _keywords(command):
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _keywords(command: str) -> Callable[[F], F]:
     """Says in the help of a function which keywords it passes on to a command."""
-    def documented(function):
+    def documented(function: F) -> F:
         names = inspect_module.signature(function).parameters
         rows = [f"{name}: {doc}" for name, (_, doc) in OPTIONS[command].items() if name not in names]
         function.__doc__ = "\n    ".join([(function.__doc__ or "").rstrip() + "\n", f"Further keywords, as of qwb {command}:", *rows])
@@ -74,7 +78,7 @@ def generate(checkpoint, prompt, progress=None, **options) -> results.Generation
 
 
 @_keywords("eval")
-def eval(model, data=None, labels=None, progress=None, **options):
+def eval(model, data=None, labels=None, progress=None, **options) -> results.Evaluation:
     """Counts right answers of a model in float; or, of a checkpoint with text=FILE, scores a text."""
     return _evaluate(model, Samples(data) if data is not None else None, labels, progress, options)
 
@@ -95,8 +99,8 @@ class Plan:
     plan's own samples are used. progress= of the constructor gets every line of warnings and progress (None: standard error, False: nowhere).
     """
 
-    calibration = None  # a results.Calibration where calibrate made this object
-    imported = None
+    calibration: Optional[results.Calibration] = None  # a results.Calibration where calibrate made this object
+    imported: Optional[results.Imported] = None
 
     def __init__(self, path, progress=None):
         self.path, self.progress = os.path.abspath(path), progress

@@ -165,9 +165,9 @@ class Analysis(Result):
 
     report = None  # a qwb.Report where Plan.analyze made one
 
-    def worst(self, n=10):
+    def worst(self, n: int = 10) -> List[NodeError]:
         """The n nodes that cost the most when they alone are quantized, the worst first."""
-        return sorted(self.layerwise or [], key=lambda e: -e.nsr)[:n]
+        return sorted(self.layerwise or [], key=lambda e: -(e.nsr or 0))[:n]
 
     def _repr_html_(self):
         return self.report._repr_html_() if self.report else None
