@@ -6,11 +6,18 @@ import (
 	"io"
 	"io/fs"
 
+	"qwb/graph/exec"
 	"qwb/internal/file"
 )
 
 // files gives access to a file system by any path the operating system takes.
-type files struct{ fsys fs.FS }
+type files struct {
+	fsys fs.FS
+	most int64 // bytes that the work may take in all, 0: any number
+}
+
+// room refuses a sample for which so many bytes are held while it is read.
+func (f files) room(bytes int64) error { return exec.FitSample(f.most, bytes) }
 
 // osFS opens paths as the operating system does; os.DirFS would refuse absolute ones.
 type osFS struct{}
@@ -45,6 +52,9 @@ func (f files) readAll(path string, limit int64) ([]byte, error) {
 	defer r.Close()
 	if size > limit {
 		return nil, fmt.Errorf("%d bytes are more than %d", size, limit)
+	}
+	if err := f.room(size); err != nil {
+		return nil, err
 	}
 	b := make([]byte, size)
 	n, err := r.ReadAt(b, 0)

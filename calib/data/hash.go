@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"reflect"
 	"sort"
 
 	"qwb/graph/tensor"
@@ -47,9 +48,13 @@ func hashElements(h hash.Hash, t *tensor.Tensor) {
 		}
 		return
 	}
-	b, err := binary.Append(nil, binary.LittleEndian, t.Data)
-	if err != nil {
-		panic("data: " + err.Error()) // every other storage is a slice of numbers or booleans
+	const block = 1 << 16 // elements that are copied at a time
+	var b []byte
+	for list, lo := reflect.ValueOf(t.Data), 0; lo < list.Len(); lo += block {
+		var err error
+		if b, err = binary.Append(b[:0], binary.LittleEndian, list.Slice(lo, min(lo+block, list.Len())).Interface()); err != nil {
+			panic("data: " + err.Error()) // every other storage is a slice of numbers or booleans
+		}
+		h.Write(b)
 	}
-	h.Write(b)
 }

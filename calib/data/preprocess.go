@@ -18,7 +18,7 @@ func Preprocessing(arg string, spec InputSpec, fsys fs.FS) (plan.Preprocess, err
 			return plan.Preset(arg, spec.squareSide())
 		}
 	}
-	src, err := files{fsys}.readAll(arg, 1<<20)
+	src, err := files{fsys: fsys}.readAll(arg, 1<<20)
 	if err != nil {
 		if !strings.ContainsAny(arg, "./\\") {
 			_, err = plan.Preset(arg, 0)

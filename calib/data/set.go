@@ -32,6 +32,7 @@ type Options struct {
 	// network Graph, in float, left at the step before. Samples then counts steps, of whole sequences. nil: samples stand for themselves.
 	States []graph.State
 	Graph  *graph.Graph
+	Bound  int64 // bytes that the work may take in all: a sample that alone takes more is refused before it is read; 0: any number
 	Memory int64 // bytes that samples loaded ahead may take, judged by the first one; one is loaded in any case; 0: any number
 }
 
@@ -86,7 +87,7 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 	if len(spec) == 0 {
 		return nil, nil, fmt.Errorf("data: the model has no inputs to feed")
 	}
-	o := &opener{fs: files{opts.FS}, spec: spec, pre: opts.Preprocess, seed: opts.Seed, text: opts.Text, labels: opts.Labels}
+	o := &opener{fs: files{opts.FS, opts.Bound}, spec: spec, pre: opts.Preprocess, seed: opts.Seed, text: opts.Text, labels: opts.Labels}
 	set := &Set{ahead: max(opts.Ahead, 1), memory: opts.Memory}
 	if len(opts.States) > 0 {
 		var err error

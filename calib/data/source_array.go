@@ -81,7 +81,24 @@ func (s *arraySource) inspect(o *opener, name string) (arrayFile, error) {
 	if f.turned {
 		o.noteTurned(name, in)
 	}
-	return arrayFile{rows: f.rows, direct: !h.Fortran && f.axis == 0 && f.sequences < 2, sequences: f.sequences}, err
+	direct := !h.Fortran && f.axis == 0 && f.sequences < 2
+	if err == nil {
+		err = s.room(in, h, f.rows, direct)
+	}
+	return arrayFile{rows: f.rows, direct: direct, sequences: f.sequences}, err
+}
+
+// room refuses an array of which too much has to be held at once: a row where rows are read by themselves, else all; as it is read, and
+// as a tensor of its type and of the input's.
+func (s *arraySource) room(in Input, h npy.Header, rows int, direct bool) error {
+	bytes := 2 * h.Bytes()
+	if direct {
+		bytes /= int64(max(rows, 1))
+	}
+	if h.DType != in.DType && in.DType.Bits() >= 8 {
+		bytes += int64(in.DType.Bytes(h.Count() / max(rows, 1)))
+	}
+	return s.fs.room(bytes)
 }
 
 func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (arrayFile, error) {
@@ -98,6 +115,9 @@ func (s *arraySource) inspectArchive(o *opener, name string, a *npy.Archive) (ar
 		}
 		fit, err := s.fit(in, h)
 		if err != nil {
+			return f, err
+		}
+		if err := s.room(in, h, fit.rows, false); err != nil {
 			return f, err
 		}
 		if s.steps && fit.rows == 1 && len(s.spec) > 1 { // the same at every step

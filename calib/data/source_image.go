@@ -10,6 +10,9 @@ import (
 // maxImageFile bounds the size of one encoded picture.
 const maxImageFile = 1 << 29
 
+// decodedBytes of each pixel are held while a picture is read: planes or coefficients, RGB, and what is resized.
+const decodedBytes = 12
+
 // imageSource is a list of picture files.
 type imageSource struct {
 	fs    files
@@ -37,6 +40,9 @@ func (s *imageSource) label(int) int     { return -1 }
 func (s *imageSource) load(i int) (map[string]*tensor.Tensor, error) {
 	src, err := s.fs.readAll(path.Join(s.dir, s.names[i]), maxImageFile)
 	if err != nil {
+		return nil, err
+	}
+	if err := s.fs.room(int64(len(src)) + decodedBytes*imaging.Pixels(src)); err != nil {
 		return nil, err
 	}
 	m, err := imaging.Decode(src)

@@ -45,6 +45,9 @@ func (o *opener) openRaw(dir, name string) (source, error) {
 		return nil, err
 	}
 	r.Close()
+	if err := o.fs.room(2 * bytes); err != nil {
+		return nil, err
+	}
 	if bytes == 0 || in.DType.Bits() < 8 {
 		return nil, fmt.Errorf("input %s cannot be read from a raw file", in)
 	}

@@ -53,6 +53,9 @@ func (o *opener) openWaves(dir string, names []string) (source, error) {
 	}
 	for _, name := range names {
 		w, err := s.inspect(name)
+		if err == nil {
+			err = s.room(w)
+		}
 		if err == nil && len(s.waves) > 0 && w.rate != s.waves[0].rate {
 			err = fmt.Errorf("%d samples a second, %s has %d", w.rate, s.waves[0].name, s.waves[0].rate)
 		}
@@ -129,6 +132,19 @@ func (s *waveSource) inspect(name string) (*wave, error) {
 	return nil, fmt.Errorf("none of the first %d chunks is data", maxChunks)
 }
 
+// room refuses a file of which a frame is too large.
+func (s *waveSource) room(w *wave) error {
+	shape, err := s.shape(int(w.size))
+	if err != nil {
+		return err
+	}
+	bytes := 4 * int64(tensor.Count(shape))
+	if s.in.DType != tensor.Float32 {
+		bytes += int64(s.in.DType.Bytes(tensor.Count(shape)))
+	}
+	return s.fs.room(bytes)
+}
+
 // place counts the frames of the samples at offset.
 func (w *wave) place(hop int, offset, size int64) error {
 	known := w.tag == 1 && (w.bits == 8 || w.bits == 16 || w.bits == 24 || w.bits == 32) || w.tag == 3 && (w.bits == 32 || w.bits == 64)
@@ -191,12 +207,16 @@ func (s *waveSource) load(i int) (map[string]*tensor.Tensor, error) {
 	defer r.Close()
 	x := tensor.New(tensor.Float32, shape...)
 	zeros := max(-first, 0)
-	raw := make([]byte, (n-zeros)*w.bits/8)
-	if _, err := r.ReadAt(raw, w.offset+int64((first+zeros)*w.bits/8)); err != nil && err != io.EOF {
-		return nil, cause(err)
-	}
-	for k := range n - zeros {
-		x.F32()[zeros+k] = w.number(raw[k*w.bits/8:])
+	const block = 1 << 16
+	raw := make([]byte, min(n-zeros, block)*w.bits/8)
+	for k := zeros; k < n; k += block {
+		part := x.F32()[k:min(k+block, n)]
+		if _, err := r.ReadAt(raw[:len(part)*w.bits/8], w.offset+int64(first+k)*int64(w.bits/8)); err != nil && err != io.EOF {
+			return nil, cause(err)
+		}
+		for i := range part {
+			part[i] = w.number(raw[i*w.bits/8:])
+		}
 	}
 	if x, err = Convert(x, s.in.DType); err != nil {
 		return nil, fmt.Errorf("input %s: %w", s.in, err)

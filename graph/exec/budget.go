@@ -26,12 +26,17 @@ type MemoryError struct {
 	Budget int64
 	Single bool // the budget is that of one value; see Options.Memory
 	Run    bool // it is what a whole run takes, known before it began; see Fit
+	Sample bool // it is what reading one sample takes, known before it is read; see FitSample
 }
 
 // Error names the value, its size, what is in use and the budget.
 func (e *MemoryError) Error() string {
+	const mega = 1 << 20
+	if e.Sample {
+		return fmt.Sprintf("reading this sample takes about %dM of memory, more than the %dM that it may take: --mem %dM is the least",
+			(e.Bytes+mega-1)/mega, e.Budget/mega, (e.Bytes+mega-1)/mega)
+	}
 	if e.Run {
-		const mega = 1 << 20
 		return fmt.Sprintf("a run of one sample takes about %dM of memory, more than the %dM that it may take: --mem %dM would do",
 			(e.Bytes+mega-1)/mega, e.Budget/mega, (e.Bytes+mega-1)/mega)
 	}

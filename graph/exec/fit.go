@@ -146,6 +146,15 @@ func FitConstants(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
+// FitSample refuses a sample for which so many bytes are held while it is read, by themselves too many for a bound of so many in all; 0 is
+// none.
+func FitSample(most, bytes int64) error {
+	if need := processBytes + bytes; most > 0 && need > max(most, leastMemory) {
+		return &MemoryError{Bytes: need, Budget: most, Sample: true}
+	}
+	return nil
+}
+
 // Fit refuses work of which one sample at a time takes more memory than there may be, known from shapes before anything runs; the error
 // says how much would do. threads is how many samples may be in work, and room what is left for them. Without a bound of the context
 // usual is one for the tensors of the samples in work alone; 0 is none.

@@ -8,6 +8,8 @@ import (
 	"image/png"
 
 	"golang.org/x/image/webp"
+
+	"qwb/calib/data/imaging/jpeg"
 )
 
 // Format names an image format that Decode reads.
@@ -73,6 +75,24 @@ func Decode(src []byte) (*Image, error) {
 		return nil, errors.New("the file is empty")
 	}
 	return nil, errors.New("neither JPEG, PNG nor WebP")
+}
+
+// Pixels is how many pixels a picture has by its header, 0 where that cannot be read: Decode says why.
+func Pixels(src []byte) int64 {
+	var c image.Config
+	var err error
+	switch Sniff(src) {
+	case JPEG:
+		return jpeg.Pixels(src)
+	case PNG:
+		c, err = png.DecodeConfig(bytes.NewReader(src))
+	case WebP:
+		c, err = webp.DecodeConfig(bytes.NewReader(src))
+	}
+	if err != nil {
+		return 0
+	}
+	return int64(c.Width) * int64(c.Height)
 }
 
 func checkSize(c image.Config, err error) error {

@@ -113,9 +113,10 @@ func (j *Job) OpenData(g *graph.Graph, o DataOptions) (*data.Set, plan.Preproces
 		return nil, pre, err
 	}
 	options := data.Options{FS: j.Files(), Preprocess: &pre, Samples: o.Samples, Seed: o.Seed, Labels: labels, LabelOffset: o.LabelOffset,
-		Ahead: o.Threads, Memory: o.Memory, States: pre.States, Graph: cmp.Or(o.Float, g)}
-	if all := exec.MemoryOf(j.Context()); all > 0 && o.Memory == 0 {
-		options.Memory = all / 32
+		Ahead: o.Threads, Memory: o.Memory, States: pre.States, Graph: cmp.Or(o.Float, g),
+		Bound: exec.MemoryOf(j.Context())}
+	if options.Bound > 0 && o.Memory == 0 {
+		options.Memory = options.Bound / 32
 	}
 	if err := j.Readable(o.Tokenizer); err != nil {
 		return nil, pre, err

@@ -85,6 +85,27 @@ func Decode(src []byte, maxPixels int) (*Picture, error) {
 	return d.picture()
 }
 
+// Pixels is how many pixels the frame header of a file says, 0 where there is none before the data.
+func Pixels(src []byte) int64 {
+	d := &decoder{src: src, pos: 2}
+	for {
+		marker, err := d.nextMarker()
+		if err != nil || marker == 0xda {
+			return 0
+		}
+		if marker == 0x01 || marker >= 0xd0 && marker <= 0xd9 {
+			continue
+		}
+		seg, err := d.segment()
+		if err != nil {
+			return 0
+		}
+		if marker >= 0xc0 && marker <= 0xc2 && len(seg) >= 5 {
+			return (int64(seg[1])<<8 | int64(seg[2])) * (int64(seg[3])<<8 | int64(seg[4]))
+		}
+	}
+}
+
 // nextMarker skips to the next marker and returns it.
 func (d *decoder) nextMarker() (uint8, error) {
 	for ; d.pos+1 < len(d.src); d.pos++ {
