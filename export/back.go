@@ -137,7 +137,7 @@ func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, 
 			plain.Count(int(b.Compared), "number"), b.First)
 	}
 	if err == nil && back.Graph != nil && in.Run != nil {
-		b.Ran, err = in.Run(ctx, back.Graph)
+		b.Ran, err = in.Run(ctx, back)
 	}
 	return b, err
 }

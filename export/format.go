@@ -110,9 +110,9 @@ type Input struct {
 	// Array writes a tensor as .npy.
 	Array func(w io.Writer, t *tensor.Tensor) error
 
-	// Run runs a graph that was read back on the samples of the plan's verification; integers that are not those of the plan are an error.
+	// Run runs the graph of what was read back on the samples of the plan's verification; integers that are not the plan's are an error.
 	// Nil: nothing is run.
-	Run func(ctx context.Context, g *graph.Graph) (Ran, error)
+	Run func(ctx context.Context, back *Readback) (Ran, error)
 
 	// State is what the format's own functions leave for those that come later, in the order Check, Write, Back.
 	State any
@@ -155,6 +155,8 @@ type Readback struct {
 	// has the file's pairs of QuantizeLinear and DequantizeLinear, and is run on a sample.
 	Model *checkpoint.Model
 	Graph *graph.Graph
+	// Axes are the orders of axes of values of Graph, by name, where they are not the model's: axis i is the model's axis [i].
+	Axes  map[string][]int
 	Close func() error // may be nil
 }
 

@@ -34,8 +34,8 @@ func (c computed) String() string { return fmt.Sprintf("output %d of %q", c.outp
 type sum struct {
 	n, at  int    // integers, and where in the order of execution
 	tensor string // its name in the program
-	shape  string
-	behind bool // something in float was computed before
+	shape  string // in the order of the first program
+	behind bool   // something in float was computed before
 	hash   [sha256.Size]byte
 	turned [][sha256.Size]byte // of the same integers with channels last made first and the other way round, where the shape stays the same
 }
@@ -78,7 +78,7 @@ const integersSuffix = "_QuantizeLinear"
 
 // summer makes the sums of one sample.
 type summer struct {
-	p      *lower.Program
+	*side
 	behind []bool
 	exact  map[lower.StepID]bool // steps in float whose outputs are the same in both programs
 	sums   map[computed]*sum
@@ -86,8 +86,8 @@ type summer struct {
 	buf    []byte
 }
 
-func newSummer(p *lower.Program) *summer {
-	return &summer{p: p, behind: make([]bool, len(p.Tensors)), exact: map[lower.StepID]bool{}, sums: map[computed]*sum{},
+func newSummer(of *side) *summer {
+	return &summer{side: of, behind: make([]bool, len(of.program.Tensors)), exact: map[lower.StepID]bool{}, sums: map[computed]*sum{},
 		seen: map[computed]int{}}
 }
 
@@ -125,18 +125,22 @@ func (s *summer) mark(step *lower.Step) {
 func (s *summer) see(step *lower.Step, out []*tensor.Tensor) {
 	s.mark(step)
 	for k, id := range step.Outputs {
-		if id == lower.NoTensor || !s.p.Tensors[id].Counts() || k >= len(out) || out[k] == nil {
+		if id == lower.NoTensor || !s.program.Tensors[id].Counts() || k >= len(out) || out[k] == nil {
 			continue
 		}
-		c := computed{by: namesOf(s.p, step)[0], output: k, grid: "at run time"}
-		if e := s.p.Tensors[id].Encoding; e != nil {
+		c := computed{by: namesOf(s.program, step)[0], output: k, grid: "at run time"}
+		if e := s.program.Tensors[id].Encoding; e != nil {
 			c.grid = fmt.Sprintf("%g(q-%d)", e.Scale, e.ZeroPoint)
 		}
 		if s.seen[c]++; s.seen[c] > 1 {
 			c.nth = s.seen[c] - 1
 		}
 		t := out[k].ToRowMajor()
-		x := &sum{n: t.Len(), at: len(s.sums), tensor: s.p.Tensors[id].Name, shape: fmt.Sprint(t.Shape), behind: s.behind[id], hash: s.hash(t)}
+		if perm := s.order(s.program.Tensors[id].Name); len(perm) == len(t.Shape) && perm != nil {
+			t = transposed(t, inverse(perm))
+		}
+		x := &sum{n: t.Len(), at: len(s.sums), tensor: s.program.Tensors[id].Name, shape: fmt.Sprint(t.Shape),
+			behind: s.behind[id], hash: s.hash(t)}
 		if cube(t.Shape) {
 			x.turned = append(x.turned, s.hash(movedFirst(t)), s.hash(movedLast(t)))
 		}
@@ -156,7 +160,7 @@ func (s *Sums) add(p *lower.Program, kept [][]*tensor.Tensor, outs []*tensor.Ten
 	if s == nil {
 		return
 	}
-	one := newSummer(p)
+	one := newSummer(&side{program: p})
 	for i := range p.Steps {
 		one.see(&p.Steps[i], kept[i])
 	}

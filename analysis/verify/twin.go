@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -25,11 +26,12 @@ type Ran struct {
 // Where the two are the same operations on the same numbers it needs no run to know, and makes one, on the first sample, for what reads and
 // runs them. Where operators in float come before a tensor whose integers differ, it feeds both programs the same numbers of these
 // operators, which have to be alike (their difference has at most 1e-4 of the energy), and compares again. Integers that differ are an
-// error that names the first. sums are those of the first program where it was run on the same samples; nil: it is run here. An input of
-// the other may have its channels first where the first has them last, or the other way round.
-func Twin(ctx context.Context, own, other *lower.Program, sums *Sums, samples exec.Iterator, n int, backend program.Backend,
-	threads int) (r Ran, err error) {
-	t := &twins{first: side{program: own}, second: side{program: other}, backend: backend, threads: threads}
+// error that names the first. sums are those of the first program where it was run on the same samples; nil: it is run here. axes
+// are the orders of axes of tensors of the other, by name, where they are known: axis i is axis [i] of the first's. An input, and a tensor
+// of four axes, may have its channels first where the first has them last, or the other way round.
+func Twin(ctx context.Context, own, other *lower.Program, axes map[string][]int, sums *Sums, samples exec.Iterator, n int,
+	backend program.Backend, threads int) (r Ran, err error) {
+	t := &twins{first: side{program: own}, second: side{program: other, axes: axes}, backend: backend, threads: threads}
 	defer t.close()
 	if r.Same = SameProgram(own, other); r.Same {
 		n = min(n, 1)
@@ -96,12 +98,21 @@ func (t *twins) outputs(want, got ran, pairs []both) error {
 			if x.n != y.n || x.shape == y.shape && (all || !x.behind && !y.behind) && !x.same(y) {
 				return fmt.Errorf("output %d of the file has other integers than the plan's, which are of tensor %q", i, x.tensor)
 			}
-		case all && len(want.outs) > 0 && fit(want.outs[i:i+1], got.outs[i:i+1]) && !cube(want.outs[i].Shape) &&
-			!alike(want.outs[i], got.outs[i]):
+		case all && len(want.outs) > 0 && !t.alikeOutputs(want.outs[i], got.outs[i], i):
 			return fmt.Errorf("output %d of the file has other numbers than the plan's", i)
 		}
 	}
 	return nil
+}
+
+// alikeOutputs reports whether an output of both is alike, as far as its shape tells.
+func (t *twins) alikeOutputs(x, y *tensor.Tensor, i int) bool {
+	p := t.second.program
+	axes := t.second.order(p.Graph.Value(p.Tensors[p.Outputs[i]].Value).Name)
+	if list := turnedBy([]*tensor.Tensor{y}, inverse(axes)); list != nil {
+		y = list[0]
+	}
+	return !fit([]*tensor.Tensor{x}, []*tensor.Tensor{y}) || cube(x.Shape) || alike(x, y)
 }
 
 // cube reports whether nothing but the numbers tells where the channels are.
@@ -137,7 +148,21 @@ type twins struct {
 
 type side struct {
 	program  *lower.Program
+	axes     map[string][]int  // of tensors by name, where they are not those of the first
 	executor *program.Executor // nil before its first run
+}
+
+// order is how the axes of a tensor of that name stand to those of the first program's, nil: as there. Those of four axes are seen by their
+// shape and numbers: a reader may have brought them into an order of its own.
+func (s *side) order(name string) []int {
+	perm, ok := s.axes[name]
+	if !ok {
+		perm = s.axes[strings.TrimSuffix(name, integersSuffix)]
+	}
+	if len(perm) == 4 {
+		return nil
+	}
+	return perm
 }
 
 func (t *twins) close() {
@@ -157,7 +182,7 @@ func (t *twins) run(ctx context.Context, x *side, feeds map[string]*tensor.Tenso
 			return r, err
 		}
 	}
-	s := newSummer(x.program)
+	s := newSummer(x)
 	r.outs, err = x.executor.Run(ctx, turned(x.program, feeds),
 		func(step *lower.Step, _, out []*tensor.Tensor) (replaced []*tensor.Tensor, err error) {
 			if at != nil && inFloat(step) {
@@ -237,7 +262,7 @@ func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) (
 				list[i] = x.Clone()
 			}
 		}
-		for _, k := range knownBy(t.first.program, step) {
+		for _, k := range t.first.knownBy(step) {
 			kept[k.name] = turnedBy(list, inverse(k.perm))
 		}
 		return list, nil
@@ -246,7 +271,7 @@ func (t *twins) lockstep(ctx context.Context, feeds map[string]*tensor.Tensor) (
 		return nil, err
 	}
 	got, err := t.run(ctx, &t.second, feeds, func(step *lower.Step, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
-		for _, k := range knownBy(t.second.program, step) {
+		for _, k := range t.second.knownBy(step) {
 			own := turnedBy(out, inverse(k.perm))
 			list := placed(kept[k.name], own)
 			if list == nil {

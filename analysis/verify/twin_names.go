@@ -10,17 +10,17 @@ import (
 
 // known is a name of what a step computes. With a perm the name is that of a tensor before Transposes that end the step: the output is this
 // tensor transposed by perm. Files whose operators have channels last do without such a Transpose, so one program may have the one tensor
-// where the other has the other.
+// where the other has the other; and a file may have the tensor itself in another order of axes.
 type known struct {
 	name string
 	perm []int
 }
 
 // knownBy lists all names of what a step computes.
-func knownBy(p *lower.Program, s *lower.Step) (list []known) {
-	for _, name := range namesOf(p, s) {
+func (x *side) knownBy(s *lower.Step) (list []known) {
+	for _, name := range namesOf(x.program, s) {
 		if name != "" {
-			list = append(list, known{name: name})
+			list = append(list, known{name, x.order(name)})
 		}
 	}
 	island, ok := s.Op.(*lower.Island)
@@ -41,15 +41,23 @@ func knownBy(p *lower.Program, s *lower.Step) (list []known) {
 		if perm == nil {
 			perm = last
 		} else { // axis i of the output is axis last[perm[i]] of the tensor before both
-			before := make([]int, len(perm))
-			for i, a := range perm {
-				before[i] = last[a]
-			}
-			perm = before
+			perm = composed(last, perm)
 		}
 		v = g.Node(id).Inputs[0]
-		list = append(list, known{g.Value(v).Name, perm})
+		list = append(list, known{g.Value(v).Name, composed(x.order(g.Value(v).Name), perm)})
 	}
+}
+
+// composed is what two perms do, one after the other.
+func composed(first, then []int) []int {
+	if len(first) != len(then) {
+		return then
+	}
+	list := make([]int, len(then))
+	for i, a := range then {
+		list[i] = first[a]
+	}
+	return list
 }
 
 // inverse undoes a perm.
@@ -64,14 +72,15 @@ func inverse(perm []int) []int {
 	return list
 }
 
-// turnedBy transposes tensors; no perm leaves them as they are. What is no float of as many axes has no name but its own: nil.
+// turnedBy transposes tensors; no perm leaves them as they are. What is neither float32
+// nor integers, or has not as many axes, has no name but its own: nil.
 func turnedBy(list []*tensor.Tensor, perm []int) []*tensor.Tensor {
 	if perm == nil {
 		return list
 	}
 	out := make([]*tensor.Tensor, len(list))
 	for i, x := range list {
-		if x == nil || x.DType != tensor.Float32 || len(x.Shape) != len(perm) {
+		if x == nil || len(x.Shape) != len(perm) || x.DType != tensor.Float32 && x.Integers() == nil {
 			return nil
 		}
 		out[i] = transposed(x.ToRowMajor(), perm)
@@ -79,24 +88,39 @@ func turnedBy(list []*tensor.Tensor, perm []int) []*tensor.Tensor {
 	return out
 }
 
-// transposed is a tensor whose axis i is axis perm[i] of x.
+// transposed is a tensor of float32 or of integers whose axis i is axis perm[i] of x.
 func transposed(x *tensor.Tensor, perm []int) *tensor.Tensor {
-	shape, stride := make([]int, len(perm)), make([]int, len(perm))
+	shape := make([]int, len(perm))
 	for i, a := range perm {
-		shape[i], stride[i] = x.Shape[a], tensor.Count(x.Shape[a+1:])
+		shape[i] = x.Shape[a]
 	}
-	y := tensor.New(tensor.Float32, shape...)
-	index, at, from := make([]int, len(perm)), 0, x.F32()
-	for k := range y.F32() {
-		y.F32()[k] = from[at]
+	y := tensor.New(x.DType, shape...)
+	if x.DType == tensor.Float32 {
+		permute(y.F32(), x.F32(), x.Shape, perm)
+		return y
+	}
+	list := make([]int32, x.Len())
+	permute(list, x.Integers(), x.Shape, perm)
+	return y.WithIntegers(list)
+}
+
+// permute moves the elements of a row-major tensor of that shape.
+func permute[T any](to, from []T, shape, perm []int) {
+	stride := make([]int, len(perm))
+	for i, a := range perm {
+		stride[i] = tensor.Count(shape[a+1:])
+	}
+	index, at := make([]int, len(perm)), 0
+	for k := range to {
+		to[k] = from[at]
 		for j := len(perm) - 1; j >= 0; j-- {
-			if index[j], at = index[j]+1, at+stride[j]; index[j] < shape[j] {
+			n := shape[perm[j]]
+			if index[j], at = index[j]+1, at+stride[j]; index[j] < n {
 				break
 			}
-			index[j], at = 0, at-stride[j]*shape[j]
+			index[j], at = 0, at-stride[j]*n
 		}
 	}
-	return y
 }
 
 // placed are the tensors of a list with their channels where those of out have them; nil where they are others.

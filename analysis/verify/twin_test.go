@@ -55,7 +55,7 @@ func twinOf(t *testing.T, exponent string, sums bool, change func(p *lower.Progr
 			Threads: 2, Sums: s})
 		require.NoError(t, err)
 	}
-	return verify.Twin(context.Background(), own.p, other.p, s, &samples{feeds: list}, 2, cpu.Backend, 2)
+	return verify.Twin(context.Background(), own.p, other.p, nil, s, &samples{feeds: list}, 2, cpu.Backend, 2)
 }
 
 // code changes a code of the weights of a node.
@@ -151,7 +151,7 @@ func TestOtherProgramsAreNotTheSame(t *testing.T) {
 		other, err := compile(t, joins, "onnxruntime", "ort")
 		require.NoError(t, err)
 		change(other.p)
-		r, err := verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1,
+		r, err := verify.Twin(context.Background(), own.p, other.p, nil, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1,
 			cpu.Backend, 1)
 		require.Equal(t, what == "nothing", r.Same, what)
 		if what == "nothing" {
@@ -177,13 +177,14 @@ func TestTwinsOfOtherNamesAndOrders(t *testing.T) {
 	}
 	for _, feed := range []*tensor.Tensor{own.feeds["x"], last} {
 		feeds := []map[string]*tensor.Tensor{{"x": feed}}
-		r, err := verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: feeds}, 1, cpu.Backend, 1)
+		r, err := verify.Twin(context.Background(), own.p, other.p, nil, nil, &samples{feeds: feeds}, 1, cpu.Backend, 1)
 		require.NoError(t, err)
 		require.Positive(t, r.Of)
 		require.Equal(t, r.Of, r.Integers)
 	}
 	other.p.Steps[1].Op.(*lower.Linear).Weights.Codes.Data.([]int8)[4] ^= 32
-	_, err = verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1, cpu.Backend, 1)
+	first := &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}
+	_, err = verify.Twin(context.Background(), own.p, other.p, nil, nil, first, 1, cpu.Backend, 1)
 	require.ErrorContains(t, err, "other integers")
 }
 
@@ -225,7 +226,7 @@ q = Transpose(r) {perm=[0,3,1,2]} "rest"`, ""},
 				require.NoError(t, other.p.Graph.Rename(other.p.Tensors[id].Value, "unknown"))
 			}
 		}
-		r, err := verify.Twin(context.Background(), own.p, other.p, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1,
+		r, err := verify.Twin(context.Background(), own.p, other.p, nil, nil, &samples{feeds: []map[string]*tensor.Tensor{own.feeds}}, 1,
 			cpu.Backend, 1)
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err, c.way)

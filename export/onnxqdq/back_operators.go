@@ -137,6 +137,9 @@ func (r *recoverer) operator(of, n *graph.Node, form *qdq.QOperator) error {
 			q.axis, _ = graph.OutAxis(of, len(r.g.Value(v).Shape))
 		}
 		scales = append(scales, q.scale)
+		if slot := r.set.Input(of.ID, form.Plain+k); slot != tqc.NoSlot && r.set.Slot(slot).Config.Signed() {
+			c, q = asInt8(c, q)
+		}
 		if err := r.input(of.Name, form.Plain+k, c.with(q, true)); err != nil {
 			return err
 		}
@@ -153,6 +156,24 @@ func (r *recoverer) operator(of, n *graph.Node, form *qdq.QOperator) error {
 		q.axis = len(b.Shape) - 1
 	}
 	return r.input(of.Name, graph.BiasInput, (&chain{constant: b, integers: true}).with(q, true))
+}
+
+// asInt8 is a constant of uint8 as the plan has it, where operators on integers want the type of their result (package qoperator).
+func asInt8(c *chain, q *heldGrid) (*chain, *heldGrid) {
+	if c.constant == nil || q.dtype != tensor.Uint8 || len(c.grids) > 0 {
+		return c, q
+	}
+	lower := func(list []int32) []int32 {
+		list = slices.Clone(list)
+		for i := range list {
+			list[i] -= 128
+		}
+		return list
+	}
+	t, s := c.constant.ToRowMajor(), storageOf(tensor.Int8)
+	held := *q
+	held.dtype, held.low, held.high, held.zero = tensor.Int8, s.low, s.high, lower(q.zero)
+	return &chain{constant: tensor.New(tensor.Int8, t.Shape...).WithIntegers(lower(t.Integers())), integers: true}, &held
 }
 
 func alphaOf(n *graph.Node) float32 {

@@ -306,6 +306,16 @@ var faults = []fault{
 		s.planted("Pad", []graph.Attr{graph.Ints("pads", 0, 0, 0, 1, 0, 0, 0, 0)}, "x_DequantizeLinear")
 		s.planted("Flatten", nil, "planted")
 	}, true},
+	{"guard", "openvino_int8", "padding along one axis between pairs", func(s surgeon) {
+		s.planted("Pad", []graph.Attr{graph.Ints("pads", 0, 0, 0, 1, 0, 0, 0, 0)}, "x_DequantizeLinear")
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "a constant taken from what was joined", func(s surgeon) {
+		s.planted("Concat", []graph.Attr{graph.Int("axis", 1)}, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
+		s.planted("Sub", nil, "planted_3", "scales")
+	}, true},
 	{"guard", "openvino_int8", "a sum of integers along several axes", func(s surgeon) {
 		s.planted("ReduceSumSquare", []graph.Attr{graph.Ints("axes", 2, 3)}, "x_DequantizeLinear")
 	}, true},

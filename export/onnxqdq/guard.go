@@ -2,6 +2,7 @@ package onnxqdq
 
 import (
 	"math"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -48,7 +49,14 @@ func (b *builder) guards() error {
 
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
-	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize") && !is(n, sums...) {
+	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub",
+		quantizeLinear) && !is(n, sums...) {
+		return ""
+	}
+	if is(n, quantizeLinear) {
+		if fewRows(g, n) {
+			return "rounds a product of few rows that another product reads"
+		}
 		return ""
 	}
 	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
@@ -62,6 +70,10 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "pads with another number than 0"
 	case is(n, "Pad") && c.columns:
 		return "pads the columns of a product"
+	case is(n, "Pad") && shifted(g, n):
+		return "pads one axis with a zero point"
+	case is(n, "Sub") && joinedShifted(g, n):
+		return "takes a constant from what was joined"
 	case is(n, "Pad") && reshaped(g, n.Outputs[0]):
 		return "pads what is reshaped"
 	case is(n, "Einsum") && c.product:
@@ -78,6 +90,75 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "resizes the columns of a product"
 	}
 	return ""
+}
+
+// shifted reports whether a Pad with 0 has one padded axis, and a pair with a zero point behind it.
+func shifted(g *graph.Graph, n *graph.Node) bool {
+	return !target.SeveralPadded.Holds(g, n) && slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
+		return is(g.Node(u.Node), quantizeLinear) && hasZeroPoint(g, g.Node(u.Node))
+	})
+}
+
+// hasZeroPoint reports whether a Q or DQ has a zero point that is not 0.
+func hasZeroPoint(g *graph.Graph, n *graph.Node) bool {
+	c := g.Const(n.Input(2))
+	return c != nil && slices.ContainsFunc(c.Integers(), func(z int32) bool { return z != 0 })
+}
+
+// joinedShifted reports whether a Sub takes a constant from what a Concat joined and a pair with a zero point rounded: the process ends
+// when that is opened (2026.4).
+func joinedShifted(g *graph.Graph, n *graph.Node) bool {
+	behind := func(v graph.ValueID, op string) (*graph.Node, bool) {
+		p := g.Producer(v)
+		if p == graph.NoNode || !is(g.Node(p), op) {
+			return nil, false
+		}
+		return g.Node(p), true
+	}
+	k := n.Input(1)
+	if dq, ok := behind(k, dequantizeLinear); ok {
+		k = dq.Inputs[0]
+	}
+	dq, ok := behind(n.Input(0), dequantizeLinear)
+	if !ok || g.Const(k) == nil || !hasZeroPoint(g, dq) {
+		return false
+	}
+	q, ok := behind(dq.Inputs[0], quantizeLinear)
+	if ok {
+		_, ok = behind(q.Inputs[0], "Concat")
+	}
+	return ok
+}
+
+// fewRows reports whether a Q rounds a product of two matrices on integers, of up to eight rows and with nothing behind it, that another
+// product reads: 2026.4 then computes that one of other memory, to NaN. A bias of different numbers is something behind it.
+func fewRows(g *graph.Graph, q *graph.Node) bool {
+	p := g.Producer(q.Input(0))
+	if p == graph.NoNode || !is(g.Node(p), "MatMul", "Gemm") || !hasZeroPoint(g, q) {
+		return false
+	}
+	n := g.Node(p)
+	shape := g.Value(q.Inputs[0]).Shape
+	if len(shape) != 2 || shape[0].Known() && shape[0].N > 8 {
+		return false
+	}
+	for _, v := range n.Inputs[:2] {
+		if dq := g.Producer(v); dq == graph.NoNode || !is(g.Node(dq), dequantizeLinear) {
+			return false
+		}
+	}
+	if c := g.Const(n.Input(2)); c != nil && c.DType == tensor.Float32 &&
+		slices.ContainsFunc(c.F32(), func(x float32) bool { return x != c.F32()[0] }) {
+		return false
+	}
+	for _, u := range g.Uses(q.Outputs[0]) {
+		for _, r := range g.Uses(g.Node(u.Node).Outputs[0]) {
+			if r.Index == 0 && is(g.Node(r.Node), "MatMul", "Gemm") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // reshaped reports whether somebody reads a tensor by another shape, behind pairs or at once: what pads has zero points along the padded
@@ -152,7 +233,8 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 }
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
-	"averages that count padding, pools along the columns of a product, sums of products, Pad with another number than 0",
+	"averages that count padding, pools along the columns of a product, sums of products, Pad along one axis or with another number than 0, " +
+	"a constant taken from what was joined; and a product of few rows is not rounded at once",
 	Fix:     "put a Max with the lowest float32 in front of them",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

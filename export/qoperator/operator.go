@@ -52,6 +52,9 @@ func (f *folder) operator(id graph.NodeID, name string) error {
 		if !ok {
 			return fmt.Errorf("input %d is not quantized", form.Plain+k)
 		}
+		if k != form.Weights || form.Weights == 0 {
+			x = f.asResult(x, e.y)
+		}
 		if k == 0 {
 			first = x
 		}
@@ -78,6 +81,24 @@ func (f *folder) operator(id graph.NodeID, name string) error {
 		whole.Domain, f.contrib = microsoft, true
 	}
 	return f.finish(id, whole, e)
+}
+
+// asResult gives a constant of int8 the type of a result of uint8, codes and zero point by 128 higher: a constant on the left of a product
+// has the type of weights, and these operators have one for the left and the result.
+func (f *folder) asResult(x, y codes) codes {
+	c, zero := f.g.Const(x.x), f.g.Const(x.zero)
+	if y.scale == graph.NoValue || f.dtype(y) != tensor.Uint8 || f.dtype(x) != tensor.Int8 || c == nil || zero == nil {
+		return x
+	}
+	higher := func(of graph.ValueID, t *tensor.Tensor) graph.ValueID {
+		list := slices.Clone(t.ToRowMajor().Integers())
+		for i := range list {
+			list[i] += 128
+		}
+		return f.g.AddConst(f.g.FreshName(f.g.Value(of).Name+"_uint8"), tensor.New(tensor.Uint8, t.Shape...).WithIntegers(list))
+	}
+	x.x, x.zero = higher(x.x, c), higher(x.zero, zero)
+	return x
 }
 
 // quantized reports whether any operand of a node comes from a DequantizeLinear; a node without one computes with floats.

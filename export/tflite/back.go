@@ -52,7 +52,7 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	if err := r.turn(g); err != nil {
 		return nil, err
 	}
-	return &export.Readback{Held: r.held, Graph: g}, nil
+	return &export.Readback{Held: r.held, Graph: g, Axes: r.perms}, nil
 }
 
 // turn gives inputs the order of axes that the model has, where the file has another and the lift left it: of all but images.

@@ -281,37 +281,49 @@ func (b *builder) averagePool(n *graph.Node, x, y *value, lo, hi int32, prefer i
 		return err
 	}
 	counts := n.Pool().CountPadding && slices.ContainsFunc(slices.Concat(geo.PadBegin, geo.PadEnd), func(p int) bool { return p != 0 })
-	if _, ok, _ := pads(geo.In, geo.Out, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, tf.Valid); !counts && !ok {
-		if y.enc == nil {
-			return b.uncounted(n, geo, x, y)
+	_, ok, _ := pads(geo.In, geo.Out, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, tf.Valid)
+	if counts { // ceil_mode: what lies behind the padding does not
+		ok = true
+		for a, out := range geo.Out {
+			ok = ok && (out-1)*geo.Stride[a]+(geo.Kernel[a]-1)*geo.Dilation[a] < geo.In[a]+geo.PadBegin[a]+geo.PadEnd[a]
 		}
-		return fmt.Errorf("padding %v, %v that does not count: AVERAGE_POOL_2D has SAME and VALID alone", geo.PadBegin, geo.PadEnd)
 	}
+	switch {
+	case ok:
+		b.averaged(geo, x, y, counts, lo, hi, prefer)
+	case y.enc != nil:
+		return fmt.Errorf("padding %v, %v that does not count: AVERAGE_POOL_2D has SAME and VALID alone", geo.PadBegin, geo.PadEnd)
+	default:
+		return b.uncounted(geo, x, y, counts)
+	}
+	return nil
+}
+
+// averaged writes AVERAGE_POOL_2D; counts: padding is written before it, and all that a window covers counts.
+func (b *builder) averaged(geo *graph.Geometry, x, y *value, counts bool, lo, hi int32, prefer int) {
 	in, w := b.window(x, geo.Kernel, geo.Stride, geo.Dilation, geo.PadBegin, geo.Out, nil, counts, false)
 	b.slid(y, lo, hi, prefer, func(out, a int) {
 		b.op("AVERAGE_POOL_2D", []int{in}, []int{out},
 			w.options("filter_height", w.kernel[0], "filter_width", w.kernel[1], "fused_activation_function", a)...)
 	})
-	return nil
 }
 
-// uncounted writes an average of floats that counts padding, times what its window has more than is inside.
-func (b *builder) uncounted(n *graph.Node, geo *graph.Geometry, x, y *value) error {
-	counted := *n
-	counted.Attrs = slices.Clone(n.Attrs)
-	counted.SetAttr(graph.Int("count_include_pad", 1))
+// uncounted writes an average of floats of which all that its window covers counts, times what that is more than what has to count: what is
+// inside, and the padding where padded says so.
+func (b *builder) uncounted(geo *graph.Geometry, x, y *value, padded bool) error {
 	sum := b.between2(y, "counted", y.shape)
-	if err := b.averagePool(&counted, x, sum, 0, 0, tf.NoActivation); err != nil {
-		return err
-	}
+	b.averaged(geo, x, sum, true, 0, 0, tf.NoActivation)
 	shape := append([]int{1, 1}, geo.Out...)
 	factor := tensor.New(tensor.Float32, shape...)
 	for k := range factor.F32() {
 		all, inside := 1, 1
 		for a, o := range unravel(k, geo.Out) {
-			size := 0
+			size, first, end := 0, 0, geo.In[a]
+			if padded {
+				first, end = -geo.PadBegin[a], end+geo.PadEnd[a]
+			}
 			for i := range geo.Kernel[a] {
-				if at := o*geo.Stride[a] - geo.PadBegin[a] + i*geo.Dilation[a]; at >= 0 && at < geo.In[a] {
+				if at := o*geo.Stride[a] - geo.PadBegin[a] + i*geo.Dilation[a]; at >= first && at < end {
 					size++
 				}
 			}

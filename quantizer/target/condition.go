@@ -19,7 +19,7 @@ type Condition struct {
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk, NotReshaped,
 	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells,
-	CountedFloor}
+	CountedFloor, SeveralPadded, NotFromJoined}
 
 // The conditions by themselves.
 var (
@@ -133,6 +133,26 @@ var (
 	// NotReshaped holds where nobody reads what the operator computes by another shape.
 	NotReshaped = Condition{"not-reshaped", "gives what is reshaped", func(g *graph.Graph, n *graph.Node) bool {
 		return !slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool { return u.Index == 0 && g.Node(u.Node).Reshapes() })
+	}}
+	// SeveralPadded holds for a Pad, but for one that puts 0 around one axis: OpenVINO 2026.4 takes the padding for the code 0, or the codes
+	// for numbers, where there is a zero point (docs/engines.md).
+	SeveralPadded = Condition{"several-padded", "pads one axis with 0", func(g *graph.Graph, n *graph.Node) bool {
+		pads, padded := n.AttrInts("pads"), 0
+		if c := g.Const(n.Input(1)); c != nil && c.DType == tensor.Int64 {
+			pads = tensor.Of[int64](c)
+		}
+		for i, k := 0, len(pads)/2; i < k; i++ {
+			if pads[i] != 0 || pads[i+k] != 0 {
+				padded++
+			}
+		}
+		return padded != 1 || n.AttrStr("mode", "constant") != "constant"
+	}}
+	// NotFromJoined holds for a Sub, but for one of a constant from what a Concat joins: OpenVINO 2026.4 ends the process where a pair with a
+	// zero point rounds that.
+	NotFromJoined = Condition{"not-from-joined", "takes a constant from what was joined", func(g *graph.Graph, n *graph.Node) bool {
+		p := g.Producer(n.Input(0))
+		return g.Const(n.Input(1)) == nil || p == graph.NoNode || g.Node(p).Op != "Concat"
 	}}
 	// NotShrunk holds where input 0 does not come from a cubic Resize that shrinks, through first inputs, before the next product.
 	NotShrunk = Condition{"not-shrunk", "reads what a cubic Resize has shrunk", func(g *graph.Graph, n *graph.Node) bool {

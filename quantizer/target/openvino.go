@@ -31,7 +31,7 @@ var OpenVINO = Target{
 		{Type: "GlobalAveragePool", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
 		{Type: "ReduceMean", Role: Arithmetic},
-		{Type: "Sub", Role: Arithmetic},
+		{Type: "Sub", Role: Arithmetic, Needs: []Condition{NotFromJoined}},
 
 		// Computed in float by the operator before them, which rounds behind them.
 		{Type: "Clip", Role: Activation, Alone: true},
@@ -44,7 +44,7 @@ var OpenVINO = Target{
 		{Type: "Tanh", Role: Activation},
 	}, moving([]string{"Pad"},
 		// It loses track of zero points along a padded axis that is reshaped, as relative positions are (docs/engines.md).
-		Op{Type: "Pad", Role: Passive, Needs: []Condition{Copies, NotReshaped}},
+		Op{Type: "Pad", Role: Passive, Needs: []Condition{Copies, NotReshaped, SeveralPadded}},
 		Op{Type: "ReduceMax", Role: Passive}, Op{Type: "ReduceMin", Role: Passive}))),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: 0, QMax: 255},
 		Observer: tqc.ObserverRobust},

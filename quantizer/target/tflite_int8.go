@@ -24,8 +24,9 @@ var TFLiteInt8 = Target{
 		{Type: "MatMul", Role: Weighted, Schemes: denseWeights},
 
 		{Type: "Add", Role: Arithmetic},
-		{Type: "AveragePool", Role: Arithmetic, Align: AlignInput, Overlap: true, Needs: []Condition{SamePads}}, // AVERAGE_POOL_2D has one grid
-		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},                                                  // so does CONCATENATION
+		// AVERAGE_POOL_2D has one grid, and so has CONCATENATION.
+		{Type: "AveragePool", Role: Arithmetic, Align: AlignInput, Overlap: true, Needs: []Condition{SamePads, CountedFloor}},
+		{Type: "Concat", Role: Arithmetic, Align: AlignOutput},
 		{Type: "Elu", Role: Arithmetic, Needs: []Condition{UnitAlpha}},
 		{Type: "Exp", Role: Arithmetic},
 		{Type: "Gelu", Role: Arithmetic},

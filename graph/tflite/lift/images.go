@@ -291,7 +291,7 @@ func (l *lifter) fullyConnected() error {
 	if err != nil {
 		return err
 	}
-	v, err := l.node("Reshape", t.Name, l.dtype(t), t.Shape, nil, l.states[id].plain, l.list("shape", graph.Int64s(t.Shape)))
+	v, err := l.node("Reshape", t.Name, l.dtype(t), t.Shape, asGiven(t.Shape), l.states[id].plain, l.list("shape", graph.Int64s(t.Shape)))
 	if err != nil {
 		return err
 	}

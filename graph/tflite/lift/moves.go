@@ -13,7 +13,15 @@ func (l *lifter) reshape() error {
 	if err != nil {
 		return err
 	}
-	return l.result(0, plain, "Reshape", nil, x, l.list("shape", graph.Int64s(t.Shape)))
+	return l.result(0, plain, "Reshape", asGiven(t.Shape), x, l.list("shape", graph.Int64s(t.Shape)))
+}
+
+// asGiven says of a Reshape that a length of 0 is one; nil where there is none.
+func asGiven(shape []int) []graph.Attr {
+	if slices.Contains(shape, 0) {
+		return []graph.Attr{graph.Int("allowzero", 1)}
+	}
+	return nil
 }
 
 func (l *lifter) transpose() error {

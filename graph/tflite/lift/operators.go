@@ -312,7 +312,7 @@ func (l *lifter) reshaped(id int, name string, shape []int) (graph.ValueID, erro
 	if t.Quantization.Quantized() && len(t.Quantization.Scale) > 1 {
 		return x, fmt.Errorf("tensor %q has scales along an axis", t.Name)
 	}
-	if x, err = l.node("Reshape", name, l.dtype(&t), shape, nil, x, l.list("shape", graph.Int64s(shape))); err != nil {
+	if x, err = l.node("Reshape", name, l.dtype(&t), shape, asGiven(shape), x, l.list("shape", graph.Int64s(shape))); err != nil {
 		return x, err
 	}
 	t.Shape = shape

@@ -46,10 +46,10 @@ type backRun struct {
 	workverify.Compiled
 }
 
-// run takes a graph that was read back apart as an import does, lowers it under the profile of the plan, and compares all integers. What
-// cannot be run is said with its reason; what is the program of a plan that was verified before is not run again.
-func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
-	j, p := b.job, b.plan
+// run takes the graph of what was read back apart as an import does, lowers it under the profile of the plan, and compares all integers.
+// What cannot be run is said with its reason; what is the program of a plan that was verified before is not run again.
+func (b *backRun) run(ctx context.Context, back *export.Readback) (export.Ran, error) {
+	j, p, g := b.job, b.plan, back.Graph
 	if !slices.ContainsFunc(b.Program.Tensors, func(t lower.Tensor) bool { return t.Counts() }) {
 		return export.Ran{Not: "no operator of the plan runs on integers"}, nil
 	}
@@ -78,7 +78,7 @@ func (b *backRun) run(ctx context.Context, g *graph.Graph) (export.Ran, error) {
 		return export.Ran{}, err
 	}
 	samples := workverify.OwnStates(j, set.Iterator(), b.Program, b.options.Threads)
-	r, err := verify.Twin(ctx, b.Program, other, b.Sums, samples, set.Len(), backend, b.options.Threads)
+	r, err := verify.Twin(ctx, b.Program, other, back.Axes, b.Sums, samples, set.Len(), backend, b.options.Threads)
 	if err != nil {
 		return export.Ran{}, fmt.Errorf("export: %w", err)
 	}
