@@ -61,7 +61,8 @@ replaces an earlier one about the same property. The decision stays in force whe
 search runs again.
 
 If no operator matches, the target does not support the value, or no tensor that is selected could have it, the
-plan is unchanged and the exit code is 1. A decision that stands in the plan already is not added again.
+plan is unchanged and the exit code is 1. A decision that stands in the plan already is not added again. Where an analysis of
+the plan as it is tells it (qwb analyze --layerwise), the error that is expected of the outputs is printed.
 
 ` + selectorHelp + `
 
@@ -78,10 +79,24 @@ Properties:
 				return usagef("set takes a selector and at least one key=value: qwb set fc activations=int16-sym-tensor")
 			}
 			return e.decided(c.Context(), plan, &o, func(ctx context.Context, p *qwb.Project) (*qwb.DecideResult, []tqc.Warning, error) {
-				return p.Set(ctx, rest[0], rest[1:], o.threads)
+				return set(ctx, p, rest[0], rest[1:], o.threads)
 			})
 		},
 	}, &o)
+}
+
+// set decides, and adds to what changes the error of the outputs that is estimated before and after, where an analysis tells it.
+func set(ctx context.Context, p *qwb.Project, selector string, words []string, threads int) (*qwb.DecideResult, []tqc.Warning, error) {
+	w := qwb.WhatIfOptions{Select: selector, Properties: words}
+	w.Threads = threads
+	expected, _, unknown := p.WhatIf(ctx, w) // what is wrong with the decision is said by Set
+	r, warnings, err := p.Set(ctx, selector, words, threads)
+	if err == nil && unknown == nil && !r.Unchanged && r.Changes != "" {
+		if est := expected.Estimate; est.Before != nil && est.After != nil && !est.Stale {
+			r.Changes += fmt.Sprintf("; NSR of the outputs, estimated: %s to %s", nsrText(est.Before), nsrText(est.After))
+		}
+	}
+	return r, warnings, err
 }
 
 func newUnset(e *env) *cobra.Command {

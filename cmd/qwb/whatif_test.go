@@ -40,4 +40,7 @@ func TestWhatIf(t *testing.T) {
 	after, err := os.ReadFile("m.plan.json")
 	require.NoError(t, err)
 	require.Equal(t, string(before), string(after))
+	require.Regexp(t, "INT8 to FP32.*; NSR of the outputs, estimated: [0-9.e-]+ ± [0-9.e-]+ to [0-9.e-]+",
+		done(t, "set", "first", "domain=fp32").stdout)
+	require.NotContains(t, done(t, "set", "*", "domain=fp32").stdout, "estimated", "the analysis is of other decisions now")
 }
