@@ -136,7 +136,7 @@ func TestRandomNetworks(t *testing.T) {
 	seeds := []uint64{249, 304, 492, 576, 807} // showed faults
 	lite, ov, qop := [2]string{"tflite_int8", "tflite"}, [2]string{"openvino_int8", "onnx"}, [2]string{"onnxruntime", "qoperator"}
 	faulty := map[uint64][2]string{910032: qop, 911246: qop, 911029: lite, 911264: lite, 911091: lite, 911277: lite, 770043: lite,
-		770182: lite, 770169: lite, 10138: ov, 10560: ov, 911111: ov} // by one format
+		770182: lite, 770169: lite, 920036: lite, 10138: ov, 10560: ov, 911111: ov} // by one format
 	for seed, pf := range faulty {
 		f, _, err := throughDrawn(networktest.Random(seed), seed, pf[0], pf[1], false)
 		require.NoError(t, err, "seed %d, %s, %s", seed, pf, f.At)

@@ -61,12 +61,19 @@ func (r *recoverer) turn(g *graph.Graph) error {
 		val := g.Value(v)
 		name, perm := val.Name, r.perms[val.Name]
 		shape, known := val.Shape.Ints()
-		own := slices.IndexFunc(r.p.Inputs, func(t lower.TensorID) bool { return r.p.Tensors[t].Name == name })
-		if own < 0 || !known || len(perm) != len(shape) || slices.Equal(perm, identity(len(perm))) {
+		own := slices.ContainsFunc(r.p.Inputs, func(t lower.TensorID) bool { return r.p.Tensors[t].Name == name })
+		if !own || !known || len(perm) != len(shape) || slices.Equal(perm, identity(len(perm))) {
 			continue
 		}
-		want, known := r.p.Tensors[r.p.Inputs[own]].Shape.Ints()
-		if !known || len(want) != len(shape) || len(shape) == 4 && slices.Equal(want, shape) {
+		held := r.sub.Tensors[r.names[name]].Shape
+		if len(held) != len(perm) {
+			continue
+		}
+		want := make([]int, len(held)) // of the model
+		for k, a := range perm {
+			want[a] = held[k]
+		}
+		if len(shape) == 4 && slices.Equal(want, shape) {
 			continue
 		}
 		if err := g.Rename(v, g.FreshName(name+"/file")); err != nil {
