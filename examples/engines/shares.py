@@ -71,7 +71,7 @@ def openvino(model, sample):
         out.add(op.get_friendly_name(), kind, precision in ("i8", "u8"), n)
     blob = c.export_model()
     blob = blob.read() if hasattr(blob, "read") else bytes(blob)
-    for graph in xml.fromstring(blob[blob.find(b"<net"):blob.rfind(b"</net>") + 6]).iter("body"):
+    for graph in xml.fromstring(blob[blob.find(b"<net name="):blob.rfind(b"</net>") + 6]).iter("body"):
         for l in graph.iter("layer"):
             if l.get("type") not in ("MatMul", "Brgemm"): continue
             types, shapes = zip(*((p.get("precision"), [int(d.text) for d in p.iter("dim")]) for p in l.iter("port")))
