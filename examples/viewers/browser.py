@@ -22,7 +22,17 @@ class Page:
             [os.environ.get("QWB_CHROMIUM", "chromium"), "--headless=new", "--no-sandbox", "--disable-gpu", "--use-angle=swiftshader",
              "--enable-unsafe-swiftshader", "--remote-debugging-port=0", "--remote-allow-origins=*",
              "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",  # nothing leaves this machine
-             f"--user-data-dir={self.folder.name}", f"--window-size={self.size[0]},{self.size[1]}", "about:blank"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+             f"--user-data-dir={self.folder.name}", f"--window-size={self.size[0]},{self.size[1]}", "about:blank"],
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        try:
+            self.open()
+        except BaseException:  # nobody calls __exit__ then
+            self.__exit__()
+            raise
+        return self
+
+    def open(self):
+        self.socket = None
         for line in self.process.stderr:
             found = re.search(r"ws://([^/]+)/", line)
             if found:
@@ -30,10 +40,10 @@ class Page:
         pages = json.load(urllib.request.urlopen(f"http://{found[1]}/json"))
         self.socket = websocket.create_connection(next(p for p in pages if p["type"] == "page")["webSocketDebuggerUrl"], timeout=60)
         self.call("Page.navigate", url=self.url)
-        return self
 
     def __exit__(self, *_):
-        self.socket.close()
+        if self.socket:
+            self.socket.close()
         self.process.terminate()
         self.process.wait()
         self.process.stderr.close()

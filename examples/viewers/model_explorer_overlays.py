@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs Model Explorer's server with the extension qwb.model_explorer, lets it convert a network and its plan, and asks it for the overlays.
 
-    pip install ai-edge-model-explorer==0.1.34 onnx websocket-client==1.9.2     # and chromium for a picture
-    PYTHONPATH=examples/python QWB_BINARY=./qwb python3 examples/viewers/model_explorer_overlays.py [PICTURE.png]
+    pip install ai-edge-model-explorer==0.1.34 onnx
+    PYTHONPATH=examples/python QWB_BINARY=./qwb python3 examples/viewers/model_explorer_overlays.py
 """
 import importlib.metadata
 import json
@@ -18,7 +18,6 @@ import urllib.request
 import onnx
 import qwb
 
-PICTURE = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else None
 VERSION = importlib.metadata.version("ai-edge-model-explorer")
 os.environ.setdefault("QWB_BINARY", qwb.binary())
 os.environ["QWB_BINARY"] = os.path.abspath(os.environ["QWB_BINARY"])
@@ -97,9 +96,3 @@ with tempfile.TemporaryDirectory() as folder:
     check("no such plan" in wrong["error"], f"no error without a plan: {wrong}")
     print(f"Model Explorer {VERSION}: {len(answer['result'])} overlays in one call: "
           + "; ".join(f"{o['name'][5:]} ({len(o['results'])})" for o in answer["result"]))
-    if PICTURE:
-        from browser import Page
-        with Page(f"http://localhost:{port}/?data=" + config.to_url_param_value()) as page:
-            page.until("document.querySelector('canvas') !== null")
-            time.sleep(10)  # drawn by WebGL
-            page.picture(PICTURE)
