@@ -30,6 +30,7 @@ type block struct {
 	inputs []graph.ValueID // what it reads of the graph's inputs and of the block in front
 	exit   graph.ValueID
 	layers []layer
+	all    bool // it is the whole network: see Distill
 }
 
 // name is that of its first operator with weights, and how many follow.
@@ -337,7 +338,7 @@ func (p *passage) refuses(k *block) string {
 	switch {
 	case p.Work.over():
 		return "not tried: the budget is spent"
-	case len(k.layers) > maxBlock:
+	case len(k.layers) > maxBlock && !k.all:
 		return fmt.Sprintf("not tried: %d operators with weights, at most %d are tuned together", len(k.layers), maxBlock)
 	case p.fitting == 0:
 		return "not tried: no samples to fit on"

@@ -50,7 +50,7 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	}
 	l := &lesson{p: p, k: k, batch: 1, shapes: map[string][]int{}}
 	if open, err := graph.OpenBatch(g); err == nil && open != g {
-		g, l.batch = open, min(lessonBatch, p.fitting)
+		g, l.batch = open, min(lessonBatch, p.fitting, max(1, int(p.memory()/runBytes(g))))
 	}
 	for _, v := range g.Inputs {
 		s := slices.Clone(g.Value(v).Shape)
@@ -71,6 +71,23 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	}
 	l.session, err = exec.New(g, exec.Options{Threads: p.Threads})
 	return l, err
+}
+
+// runBytes is about what a step takes for one sample: every float tensor of g, quantized in four operators, with a mask, a gradient
+// and what that is made of.
+func runBytes(g *graph.Graph) int64 {
+	const copies = 10
+	sum := int64(1)
+	for _, id := range g.Nodes() {
+		for _, v := range g.Node(id).Outputs {
+			n := int64(4 * copies)
+			for _, d := range g.Value(v).Shape {
+				n *= max(d.N, 1)
+			}
+			sum += n
+		}
+	}
+	return sum
 }
 
 // lessonWriter puts quantization and gradients into the graph of a block.

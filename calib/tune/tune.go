@@ -60,10 +60,10 @@ type Bench struct {
 	// Methods that are not FromGrams cannot be fitted then.
 	Grams   func(node string) (*observers.Gram, error)
 	Threads int
-	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it, but for method block,
-	// which fits on fewer samples where they do not fit.
+	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it, but for block
+	// and distill, which fit on fewer samples where they do not fit.
 	Memory int64
-	// BlockSteps is how many steps method block takes at each block, 0 for DefaultSteps.
+	// BlockSteps is how many steps block takes at each block, and distill in all, 0 for DefaultSteps.
 	BlockSteps int
 	// Force keeps what cannot be confirmed.
 	Force bool

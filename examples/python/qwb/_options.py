@@ -201,7 +201,7 @@ OPTIONS = {
         "shard": ("string", "part of the data, I/N: write the Gram statistics of part I of N to -o PART and tune nothing; 1/1 is all data"),
         "slices": ("string", "FILE of parts that outputs are judged by, in place of those of the network: lines of name, axis, from, to (not included), and the output where there are several, with tabs between"),
         "state": ("stringArray", "INPUT=OUTPUT, as h=h_out: the input gets what the output was at the step before; samples are then the steps of sequences, --samples takes whole ones until they have so many; may be repeated (default: what the plan has)"),
-        "steps": ("int", "of method block: how often the weights of a block are moved (default 1000)"),
+        "steps": ("int", "of methods block and distill: how often the weights of a block, or of the network, are moved (default 1000)"),
         "threads": ("int", "number of threads (0: one per core); results do not depend on it"),
     },
     "verify": {
