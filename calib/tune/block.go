@@ -316,7 +316,7 @@ func (p *passage) judge(ctx context.Context, lesson *lesson, l *Layer, bar float
 		return err
 	}
 	e := change(first, p.held(k))
-	step := Step{By: "block", Trials: 1}
+	step := Step{By: p.stage.Method, Trials: 1}
 	step.measured(e)
 	again := p.list[p.fitting:] // who has to go through the block as it is now
 	if step.Kept = p.keeps(e, bar); step.Kept {

@@ -25,7 +25,7 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 			{Name: "statistical", At: &o.Statistical, For: Networks, Job: true, Help: "ranges and histograms of every tensor"},
 			{Name: "split", At: &o.Split, For: Networks, Job: true,
 				Help: "with --layerwise: split the error at the operator's own output into weights and activations"},
-			{Name: "sensitivity", See: "reports.md#sensitivity", At: &o.Sensitivity, For: Networks, Job: true,
+			{Name: "sensitivity", See: "reports.md#where-to-look-first", At: &o.Sensitivity, For: Networks, Job: true,
 				Help: "estimate of --layerwise from gradients: one backward pass for each sample"},
 			{Name: "explain", See: "verify.md", At: &o.Explain, For: Networks, Job: true, Help: "causes of the error of the integer program"},
 			{Name: "peers", At: &o.Peers, For: Networks, Job: true,
