@@ -9,10 +9,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// Distill learns a network as one block: the float network is the teacher, and no labels are needed (self-distillation, as quantization-aware
-// training goes without them).
+// Distill learns a network as one block: the float network is the teacher, and no labels are needed (self-distillation).
 var Distill = Method{Name: "distill",
-	Doc:     "learns weight rounding, biases and scales of the whole network together, from the float network's outputs; takes long, not in auto",
+	Doc:     "learns rounding, biases and scales of the whole network, from the float network's outputs; takes long, not in auto",
 	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: distill}
 
 // distill is blockwise with the whole network as the one block. What is met is the output, or the class scores that its Softmax reads.

@@ -74,11 +74,8 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	o.Progress = tick
 	split := o.Split
 	o.Split = o.Split || o.Layerwise // advice is about it
-	if o.Explain && shard.In(ctx) != nil {
-		return nil, fault.Usagef("analyze --explain is not done in parts: it takes one run of its own")
-	}
-	if o.Sensitivity && shard.In(ctx) != nil {
-		return nil, fault.Usagef("analyze --sensitivity is not done in parts: it takes one backward pass for each sample")
+	if (o.Explain || o.Sensitivity) && shard.In(ctx) != nil {
+		return nil, fault.Usagef("analyze --explain and --sensitivity are not done in parts: they take runs of their own")
 	}
 	it, deal := samples.Dealt(ctx, set, o.Layerwise)
 	o.Deal, o.Own = deal, func() exec.Iterator { return it }
@@ -87,16 +84,8 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	if err != nil {
 		return nil, err
 	}
-	if o.Sensitivity {
-		if r.Sensitivity, err = sensitivity(ctx, j, p, q, set, o.Config); err != nil {
-			return nil, err
-		}
-		r.Sensitivity.Compare(r.Layerwise)
-	}
-	if o.Explain {
-		if r.Explained, err = explain(ctx, j, p, set, o); err != nil {
-			return nil, err
-		}
+	if err := runsOfTheirOwn(ctx, j, p, q, set, o, r); err != nil {
+		return nil, err
 	}
 	if o.Layerwise && advice != nil {
 		if err := advice(ctx, p, set, r, o); err != nil {
@@ -126,6 +115,21 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	r.Warnings = append(slices.Clip(p.Plan.Warnings), r.Warnings...)
 	r.Seconds, r.PeakRSS = elapsed(), j.PeakMemory()
 	return r, nil
+}
+
+// runsOfTheirOwn adds to a report what does not come of the passes of the analysis.
+func runsOfTheirOwn(ctx context.Context, j *open.Job, p *planning.Planned, q *sim.Simulator, set *data.Set, o AnalyzeOptions,
+	r *analysis.Report) (err error) {
+	if o.Sensitivity {
+		if r.Sensitivity, err = sensitivity(ctx, j, p, q, set, o.Config); err != nil {
+			return err
+		}
+		r.Sensitivity.Compare(r.Layerwise)
+	}
+	if o.Explain {
+		r.Explained, err = explain(ctx, j, p, set, o)
+	}
+	return err
 }
 
 // sensitivity estimates the rows of layerwise analysis from gradients.
