@@ -9,7 +9,7 @@ import (
 	"qwb/quantizer/target"
 )
 
-// The outputs on samples that nothing was learnt of come nearer to the float network's, scales are learnt too, and threads change no number.
+// The outputs on samples that nothing was learnt of come nearer to the float network's, scales are learnt, and threads change no number.
 func TestDistill(t *testing.T) {
 	run := func(threads int) *Bench {
 		b, _ := benchOf(t, fewBitTarget(), 24, 24)
