@@ -246,3 +246,38 @@ func TestScalesThatAreJudged(t *testing.T) {
 	require.Contains(t, done(t, append([]string{"generate", "m.bin", "--prompt", "ab", "--tokens", "8"}, judge...)...).stderr,
 		"kinds of matrices")
 }
+
+// TestImportanceMatrix: the sums of a text are written, and weights quantized under them; what cannot be one is refused.
+func TestImportanceMatrix(t *testing.T) {
+	inFolder(t)
+	s := tiny
+	s.dim, s.hidden = 64, 96
+	saveLanguage(t, "m.bin", s, 1)
+	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	write(t, "t.txt", []byte("a b c d e\nb c\n"))
+	r := done(t, "export", "m.bin", "--format", "gguf", "--weights", "q4_1", "--method", "importance", "--fit", "t.txt",
+		"--imatrix-out", "i.gguf", "-o", "fit.gguf")
+	assert.Contains(t, r.stderr, "i.gguf: importance matrix of")
+	m, err := checkpoint.ReadImportance("i.gguf")
+	require.NoError(t, err)
+	assert.Len(t, m.Entries, 7*s.layers+1)
+	assert.Equal(t, []string{"t.txt"}, m.Datasets)
+	done(t, "export", "m.bin", "--format", "gguf", "--weights", "q4_1", "--method", "importance", "--imatrix", "i.gguf", "-o", "same.gguf")
+	done(t, "export", "m.bin", "--format", "gguf", "--weights", "q4_1", "--method", "range", "-o", "range.gguf")
+	assert.NotEqual(t, read(t, "range.gguf"), read(t, "same.gguf"))
+
+	usage := func(want string, args ...string) {
+		t.Helper()
+		fails(t, exitUsage, want, append([]string{"export", "m.bin", "--format", "gguf"}, args...)...)
+	}
+	usage("--imatrix FILE is for --method importance", "--method", "gptq", "--imatrix", "i.gguf")
+	usage("--imatrix FILE is for --method importance without --fit", "--method", "importance", "--imatrix", "i.gguf", "--fit", "t.txt")
+	usage("--imatrix-out is of the text of --fit", "--imatrix-out", "x.gguf")
+	m.Entries = m.Entries[:1]
+	m.Entries[0].Name = "other"
+	var b bytes.Buffer
+	require.NoError(t, m.Write(&b))
+	write(t, "other.gguf", b.Bytes())
+	usage("it has nothing of this model's matrices", "--method", "importance", "--imatrix", "other.gguf")
+	fails(t, exitFailed, "a name of 0 bytes", "export", "m.bin", "--format", "gguf", "--method", "importance", "--imatrix", "tokenizer.bin")
+}

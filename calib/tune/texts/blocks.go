@@ -21,7 +21,7 @@ type blocks struct {
 }
 
 // newBlocks chooses the factors of every block: those with the least squared error, each weight counting as the energy of its input.
-func newBlocks(t *checkpoint.Tensor, e weights.Encoding, h []float64, threads int) *blocks {
+func newBlocks(t *checkpoint.Tensor, e weights.Encoding, importance []float64, threads int) *blocks {
 	f := e.Type.Form()
 	m := &blocks{of: t, kind: e.Type, form: f, values: t.All(), list: make([]qmath.Block, t.Len()/f.Elements)}
 	m.W, m.before, m.K, m.Threads = make([]float64, t.Len()), make([]float64, t.Len()), t.Cols, threads
@@ -33,7 +33,6 @@ func newBlocks(t *checkpoint.Tensor, e weights.Encoding, h []float64, threads in
 	for i := range m.Grids.Column {
 		m.Grids.Column[i] = i / f.Group
 	}
-	importance := diagonal(h, m.K)
 	exec.Parallel(threads).Run(t.Rows, func(r int) {
 		m.Grids.Row[r] = r * groups
 		for at := 0; at < m.K; at += f.Elements {

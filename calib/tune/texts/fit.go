@@ -140,7 +140,7 @@ func (f *fitter) matrix(t *checkpoint.Tensor, h []float64) error {
 	if err := t.Finite(); err != nil {
 		return err
 	}
-	m := newTarget(t, e, h, f.Bits, f.Threads)
+	m := newTarget(t, e, diagonal(h, t.Cols), f.Bits, f.Threads)
 	p := m.problem()
 	codes := p.Nearest()
 	if h != nil && f.Round {

@@ -36,13 +36,13 @@ type target interface {
 	tensor() *checkpoint.Tensor
 }
 
-// newTarget chooses the factors of a matrix under the moments of its inputs, nil where they are not known.
-func newTarget(t *checkpoint.Tensor, e weights.Encoding, h []float64, bits, threads int) target {
+// newTarget chooses the factors of a matrix, each weight counting as its input does.
+func newTarget(t *checkpoint.Tensor, e weights.Encoding, importance []float64, bits, threads int) target {
 	if e.Type.Form() != nil {
-		return newBlocks(t, e, h, threads)
+		return newBlocks(t, e, importance, threads)
 	}
 	m := newMatrix(t, e, bits, threads)
-	m.ranges(h)
+	m.ranges(importance)
 	return m
 }
 
@@ -81,8 +81,7 @@ func newMatrix(t *checkpoint.Tensor, e weights.Encoding, bits, threads int) *mat
 }
 
 // ranges chooses the scale of every group: the least squared error, each weight counting as the energy of its input.
-func (m *matrix) ranges(h []float64) {
-	importance := diagonal(h, m.K)
+func (m *matrix) ranges(importance []float64) {
 	size := m.rule.Size
 	groups := m.K / size
 	exec.Parallel(m.Threads).Run(m.Rows(), func(r int) {

@@ -252,6 +252,8 @@ OPTIONS = {
         "group_fallback": ("string", "where groups do not divide the rows of a matrix: error, ignore (it stays float) or adjust (halve the groups) (default: as the format has it) (error, ignore, adjust)"),
         "group_size": ("int", "how many consecutive weights share one scale (0: as the format prescribes; if it does not, 64 halved until it divides every row)"),
         "half": ("string", "for onnx, qoperator: operators in fp16 and bf16: tensors of that type, float32 rounded by pairs of Casts (bf16 for ONNX Runtime always is), or float32 (typed, rounded, float32)"),
+        "imatrix": ("string", "for q80, llama2c-v0, llama2c-v1, kuiper, gguf, mllm, inferllm: importance matrix of llama.cpp (GGUF or its older binary form) for --method importance, in place of --fit"),
+        "imatrix_out": ("string", "for q80, llama2c-v0, llama2c-v1, kuiper, gguf, mllm, inferllm: write the importance matrix of the float model on --fit to this file, as llama-imatrix does"),
         "inputs": ("string", "for onnx, qoperator, c, image, tflite: what the inputs are: float32, the plan's integers, or pictures as bytes (uint8), of which the file makes numbers by the plan's scale, mean and std (onnx: float32, integers, pixels; qoperator: float32, integers, pixels; c: float32, integers; image: float32, integers; tflite: float32, integers)"),
         "judge": ("string", "text file for --method rtn,range, one sequence per line"),
         "mem": ("string", "memory that the command may take, for example 512M or 4G (default: no bound)"),

@@ -20,7 +20,12 @@ var (
 		Doc: FallbackDoc + " (default: as the format has it)"}
 	Method = export.Option{Name: "method", Kind: export.Choice, Choices: Methods, Doc: "how to choose scales: " + MethodDoc}
 	Fit    = export.Option{Name: "fit", Kind: export.Text, Doc: FitDoc}
-	Judge  = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
+	// Imatrix and ImatrixOut are importance matrices of llama.cpp.
+	Imatrix = export.Option{Name: "imatrix", Kind: export.Text,
+		Doc: "importance matrix of llama.cpp (GGUF or its older binary form) for --method " + Importance + ", in place of --fit"}
+	ImatrixOut = export.Option{Name: "imatrix-out", Kind: export.Text,
+		Doc: "write the importance matrix of the float model on --fit to this file, as llama-imatrix does"}
+	Judge = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
 )
 
 // The choices of Method.
@@ -59,7 +64,7 @@ func Matrices(forms ...string) export.Option {
 func (f Format) Export() export.Format {
 	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
 		From:    export.Checkpoint,
-		Options: []export.Option{Group, Fallback, Method, Judge, Fit}, Tokens: f.Tokenizer}
+		Options: []export.Option{Group, Fallback, Method, Judge, Fit, Imatrix, ImatrixOut}, Tokens: f.Tokenizer}
 	if len(f.Matrices) > 0 {
 		out.Options = append(out.Options, Matrices(f.Matrices...))
 	}

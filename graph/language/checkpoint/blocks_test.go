@@ -75,8 +75,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// written are the types that testdata/written.bin has, in its order.
-var written = []checkpoint.Type{checkpoint.GGQ41, checkpoint.GGQ50, checkpoint.GGQ51, checkpoint.Q2K, checkpoint.Q3K, checkpoint.Q4K,
+// writtenTypes are the types that testdata/written.bin has, in its order.
+var writtenTypes = []checkpoint.Type{checkpoint.GGQ41, checkpoint.GGQ50, checkpoint.GGQ51, checkpoint.Q2K, checkpoint.Q3K, checkpoint.Q4K,
 	checkpoint.Q5K, checkpoint.Q6K, checkpoint.IQ4NL, checkpoint.IQ4XS}
 
 // TestWrittenBlocks: floats become the bytes that ggml's own quantizers make of them (testdata/make_written.py), and a search never loses.
@@ -87,7 +87,7 @@ func TestWrittenBlocks(t *testing.T) {
 	_, err = binary.Decode(b, binary.LittleEndian, x)
 	require.NoError(t, err)
 	b = b[4*len(x):]
-	for _, kind := range written {
+	for _, kind := range writtenTypes {
 		form := kind.Form()
 		size := kind.Bytes(form.Elements)
 		better := 0
@@ -116,7 +116,7 @@ func TestWrittenBlocks(t *testing.T) {
 	for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1)), 3e38} {
 		y := make([]float32, 256)
 		y[200], y[20] = v, v
-		for _, kind := range written {
+		for _, kind := range writtenTypes {
 			if form := kind.Form(); form.Quantize(&block, y[:form.Elements]) {
 				t.Errorf("%s: %g is taken", kind, v)
 			}

@@ -90,7 +90,8 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 		return nil, err
 	}
 	method := in.Options.Text(weights.Method.Name)
-	if err := worklanguage.CheckTexts(method, in.Options.Text(weights.Judge.Name), in.Options.Text(weights.Fit.Name)); err != nil {
+	if err := worklanguage.CheckTexts(method, in.Options.Text(weights.Judge.Name), in.Options.Text(weights.Fit.Name),
+		in.Options.Text(weights.Imatrix.Name)); err != nil {
 		return nil, err
 	}
 	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
@@ -188,16 +189,16 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 // there on the checkpoint is a quantized one, whose codes and scales the file takes as they are.
 func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) error {
 	method, file := in.Options.Text(weights.Method.Name), in.Options.Text(weights.Fit.Name)
-	if file == "" {
+	imatrix, imatrixOut := in.Options.Text(weights.Imatrix.Name), in.Options.Text(weights.ImatrixOut.Name)
+	if imatrixOut != "" && file == "" {
+		return fault.Usagef("--%s is of the text of --%s", weights.ImatrixOut.Name, weights.Fit.Name)
+	}
+	if file == "" && imatrix == "" {
 		return nil
 	}
 	layout, ok := in.State.(*weights.File)
 	if !ok {
 		return fault.Usagef("--method %s: not for format %s", method, f.Name)
-	}
-	t, err := decode.OpenTokenizer(in.Options.Text(export.Tokenizer.Name), in.Checkpoint)
-	if err != nil {
-		return err
 	}
 	encodings := map[checkpoint.Part]weights.Encoding{}
 	for i := range layout.Items {
@@ -210,9 +211,14 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 		}
 		encodings[it.Tensor.Part] = it.Encoding
 	}
-	in.Checkpoint, err = worklanguage.Fit(ctx, j, &open.Language{Model: in.Checkpoint, Tokenizer: t}, worklanguage.Fitting{Text: file,
-		Round: method == weights.GPTQ, Bits: 8, Threads: in.Threads,
-		Encoding: func(t *checkpoint.Tensor) weights.Encoding { return encodings[t.Part] }})
+	encoding := func(t *checkpoint.Tensor) weights.Encoding { return encodings[t.Part] }
+	var err error
+	if imatrix != "" {
+		in.Checkpoint, err = worklanguage.Weigh(ctx, j, in.Checkpoint, imatrix, in.Threads, encoding)
+	} else {
+		in.Checkpoint, err = fitText(ctx, j, in, worklanguage.Fitting{Text: file, Round: method == weights.GPTQ, Bits: 8, Threads: in.Threads,
+			Encoding: encoding}, imatrixOut)
+	}
 	if err != nil {
 		return err
 	}
@@ -223,6 +229,21 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 	}
 	in.State.(*weights.File).Warnings = warned // that weights were quantized before is what was asked for
 	return nil
+}
+
+// fitText fits the checkpoint to a text, and writes the importance matrix of the text to a file where one is named.
+func fitText(ctx context.Context, j *open.Job, in *export.Input, o worklanguage.Fitting, imatrix string) (*checkpoint.Model, error) {
+	t, err := decode.OpenTokenizer(in.Options.Text(export.Tokenizer.Name), in.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	l := &open.Language{Model: in.Checkpoint, Tokenizer: t}
+	if imatrix != "" {
+		if err := worklanguage.WriteImportance(ctx, j, l, o.Text, imatrix, in.Threads); err != nil {
+			return nil, err
+		}
+	}
+	return worklanguage.Fit(ctx, j, l, o)
 }
 
 // verifyWritten reads what was written back, compares it with its source, and runs tokens through it.

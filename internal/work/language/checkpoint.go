@@ -52,7 +52,7 @@ func (o *LanguageOptions) Check() error {
 	case o.Method != "" && !slices.Contains(weights.Methods, o.Method):
 		return fault.Usagef("unknown method %q: one of %s", o.Method, strings.Join(weights.Methods, "; "))
 	}
-	if err := CheckTexts(o.Method, o.Judge, o.Fit); err != nil {
+	if err := CheckTexts(o.Method, o.Judge, o.Fit, ""); err != nil {
 		return err
 	}
 	switch {
@@ -68,9 +68,13 @@ func (o *LanguageOptions) Check() error {
 	return nil
 }
 
-// CheckTexts holds how scales are chosen to the texts that are named for it.
-func CheckTexts(method, judge, fit string) error {
+// CheckTexts holds how scales are chosen to the texts, or the importance matrix, that are named for it.
+func CheckTexts(method, judge, fit, imatrix string) error {
 	switch {
+	case imatrix != "" && (method != weights.Importance || fit != ""):
+		return fault.Usagef("--imatrix FILE is for --method %s without --fit", weights.Importance)
+	case imatrix != "":
+		return nil
 	case (method == weights.Judged) != (judge != ""):
 		return fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
 	case weights.Fitted(method) != (fit != ""):

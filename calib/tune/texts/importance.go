@@ -1,0 +1,74 @@
+package texts
+
+import (
+	"context"
+	"fmt"
+
+	"qwb/export/language/weights"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
+)
+
+// Importance is what the inputs of the matrices are on texts, in the model that the engine runs, by the names that GGUF has for matrices.
+// Sums are added in float64 in the order of the texts.
+func Importance(ctx context.Context, e *decode.Engine, texts [][]int) (*checkpoint.Importance, error) {
+	m := &checkpoint.Importance{Chunks: uint32(len(texts))}
+	var sums []float64
+	rows := 0
+	err := e.Walk(ctx, texts, decode.Walker{
+		Inputs: func(_ []checkpoint.Part, x []float32, cols int) error {
+			if rows == 0 {
+				sums = make([]float64, cols)
+			}
+			for i, v := range x {
+				sums[i%cols] += float64(v) * float64(v)
+			}
+			rows += len(x) / cols
+			return nil
+		},
+		Ready: func(parts []checkpoint.Part) error {
+			for _, p := range parts {
+				entry := checkpoint.InputSquares{Name: checkpoint.GGUFName(p), Sums: make([]float32, len(sums)), Counts: []float32{float32(rows)}}
+				for i, v := range sums {
+					entry.Sums[i] = float32(v)
+				}
+				m.Entries = append(m.Entries, entry)
+			}
+			rows = 0
+			return nil
+		},
+	})
+	m.Sort()
+	return m, err
+}
+
+// Weigh chooses the factors of matrices under an importance matrix, and the nearest codes. It returns the tensors, for Model.With, and
+// the matrices of which the importance matrix has nothing: their weights count alike.
+func Weigh(ctx context.Context, m *checkpoint.Model, imatrix *checkpoint.Importance, encoding func(*checkpoint.Tensor) weights.Encoding,
+	bits, threads int) (done map[checkpoint.Part]*checkpoint.Tensor, without []string, err error) {
+	done = map[checkpoint.Part]*checkpoint.Tensor{}
+	for _, t := range m.Tensors() {
+		e := encoding(t)
+		if !e.Quantized() || !t.Floats() {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		if err := t.Finite(); err != nil {
+			return nil, nil, err
+		}
+		importance, err := imatrix.Means(checkpoint.GGUFName(t.Part), t.Cols)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", t.Part, err)
+		}
+		if importance == nil {
+			importance = diagonal(nil, t.Cols)
+			without = append(without, t.Part.String())
+		}
+		x := newTarget(t, e, importance, bits, threads)
+		x.take(x.problem().Nearest())
+		done[t.Part] = x.tensor()
+	}
+	return done, without, nil
+}
