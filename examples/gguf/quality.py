@@ -1,0 +1,101 @@
+"""Writes a table of GGUF types: size, perplexity, KL and flips against the float model, of qwb's files and of llama.cpp's.
+
+    python quality.py QWB MODEL TOKENIZER FIT TEST FOLDER > TYPES.md
+
+Weights are fitted to the text FIT and measured on TEST, one sequence a line, by qwb eval; files of llama_model_quantize (llama-cpp-python
+0.3.36) are opened by qwb too, with the importance matrix that qwb wrote from FIT. A file that is in FOLDER already is not made again. Each
+file is then run by llama.cpp: 100 greedy tokens, equal to those of qwb or how far apart the two best logits are where they part."""
+import ctypes, json, os, subprocess, sys
+
+import llama_cpp
+import numpy as np
+
+QWB, MODEL, TOKENIZER, FIT, TEST, FOLDER = sys.argv[1:7]
+PROMPT = "Once upon a time"
+TYPES = ["q4_0", "iq4_nl", "q4_k", "q5_k"]
+METHODS = ["rtn", "importance", "gptq"]
+LLAMA = {"q4_0": 2, "iq4_nl": 25, "q4_k_m": 15, "q5_k_m": 17}  # general.file_type
+
+
+def qwb(*args):
+    return subprocess.run([QWB, *args], check=True, capture_output=True, text=True).stdout
+
+
+def export(path, weights, *args):
+    if not os.path.exists(path):
+        qwb("export", MODEL, "--format", "gguf", "--tokenizer", TOKENIZER, "--weights", weights, *args, "-o", path)
+
+
+def by_llama(source, path, kind, imatrix):
+    if os.path.exists(path):
+        return
+    p = llama_cpp.llama_model_quantize_default_params()
+    p.ftype, p.nthread = kind, 1
+    if imatrix:
+        entries = read_imatrix(imatrix)
+        table = (llama_cpp.llama_model_imatrix_data * (len(entries) + 1))()
+        for i, (name, data) in enumerate(entries.items()):
+            table[i].name, table[i].size = name.encode(), len(data)
+            table[i].data = data.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+        p.imatrix = ctypes.cast(table, type(p.imatrix))
+    if llama_cpp.llama_model_quantize(source.encode(), path.encode(), ctypes.byref(p)):
+        raise SystemExit(f"llama.cpp does not quantize to {path}")
+
+
+def read_imatrix(path):
+    import gguf
+    tensors = {t.name: t.data for t in gguf.GGUFReader(path).tensors}
+    out = {}
+    for name, sums in tensors.items():
+        if name.endswith(".in_sum2"):
+            key = name[: -len(".in_sum2")]
+            out[key] = np.ascontiguousarray(sums.ravel() / tensors[key + ".counts"].ravel()[0], np.float32)
+    return out
+
+
+def greedy(path):
+    """Runs llama.cpp and qwb, and says where they part."""
+    model = llama_cpp.Llama(path, n_ctx=256, logits_all=True, verbose=False, n_threads=1)
+    ids = model.tokenize(PROMPT.encode(), add_bos=True)
+    model.eval(ids)
+    out, gaps = [], []
+    for _ in range(100):
+        logits = np.array(model.scores[model.n_tokens - 1])
+        best = np.sort(logits)[-2:]
+        gaps.append(best[1] - best[0])
+        out.append(int(logits.argmax()))
+        model.eval(out[-1:])
+    text = json.loads(qwb("generate", path, "--prompt", PROMPT, "--tokens", str(len(ids) + 100), "--temperature", "0", "--json"))["text"]
+    text = text[len(PROMPT):] if text.startswith(PROMPT) else text
+    for n in range(1, 101):
+        if not text.strip().startswith(model.detokenize(out[:n]).decode(errors="ignore").strip()):
+            return f"{n - 1} equal, then logits {gaps[n - 1]:.2g} apart"
+    return "100 equal"
+
+
+def row(path, name):
+    e = json.loads(qwb("eval", path, "--text", TEST, "--against", MODEL, "--json", "--threads", "1"))
+    two = lambda key, scale=1, digits=3: f"{e[key] * scale:.{digits}f} ± {e[key + '_error'] * scale:.{digits}f}"
+    print(f"| {name} | {os.path.getsize(path) / 1e6:.1f} | {e['perplexity']:.3f} | {two('nll_change', digits=4)} | {two('kl')} "
+          f"| {two('flip_rate', 100, 1)} | {greedy(path)} |", flush=True)
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    path = lambda *parts: os.path.join(FOLDER, "-".join(parts) + ".gguf")
+    print("| file | MB | perplexity | mean NLL above float | KL | flips, % | llama.cpp's greedy tokens |\n|---|---|---|---|---|---|---|")
+    for kind in TYPES:
+        for method in METHODS:
+            export(path(kind, method), kind, "--method", method, *(() if method == "rtn" else ("--fit", FIT)))
+            row(path(kind, method), f"{kind} {method}")
+    export(path("f32"), "f32")
+    imatrix = path("imatrix")
+    for kind, number in LLAMA.items():
+        by_llama(path("f32"), path("llama", kind), number, None)
+        row(path("llama", kind), f"llama.cpp {kind}")
+        if os.path.exists(imatrix):
+            by_llama(path("f32"), path("llama", kind, "imatrix"), number, imatrix)
+            row(path("llama", kind, "imatrix"), f"llama.cpp {kind}, imatrix")
+
+
+main()
