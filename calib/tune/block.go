@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -172,9 +173,13 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	bar := analysis.Trials(len(list))
 	done := b.done
 	b.done = nil
+	worst, err := p.worst(ctx, list, len(done) == 0)
+	if err != nil {
+		return nil, err
+	}
+	bar := analysis.Trials(len(worst))
 	for i, k := range list {
 		l := &Layer{Node: k.name(b.Graph), Tried: []Step{}}
 		if i < len(done) { // by an earlier run, which has counted the work
@@ -183,7 +188,7 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 			err = p.run(ctx, k, p.list, true)
 			b.Work.Spent = spent
 		} else {
-			err = p.pass(ctx, k, l, bar)
+			err = p.pass(ctx, k, l, bar, worst[k])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("the block of %s: %w", l.Node, err)
@@ -272,12 +277,56 @@ func (b *Bench) fitting(list []*block) ([]*exec.Sample, error) {
 	return b.Fit[:room], nil
 }
 
+// worst are the blocks to be learnt: all, or so many behind which, on the samples that fit, the error has grown most. It is that of the
+// network when the method began, so that a run that goes on finds the same; counts says that the work is counted.
+func (p *passage) worst(ctx context.Context, list []*block, counts bool) (map[*block]bool, error) {
+	worst := map[*block]bool{}
+	if p.Blocks == 0 || p.Blocks >= len(list) {
+		for _, k := range list {
+			worst[k] = true
+		}
+		return worst, nil
+	}
+	begin, err := p.Bench.passage(list)
+	if err != nil {
+		return nil, err
+	}
+	now, spent := *p.Bench, p.Work.Spent
+	if p.point != nil {
+		p.Graph, p.Set = p.point.begin.graph, p.point.begin.set
+	}
+	growth, last := map[*block]float64{}, 0.0
+	for _, k := range list {
+		if err := begin.run(ctx, k, begin.list[:begin.fitting], true); err != nil {
+			return nil, err
+		}
+		sum := 0.0
+		for _, m := range begin.moments(k, begin.list[:begin.fitting]) {
+			sum += m.nsr()
+		}
+		growth[k], last = sum-last, sum
+		begin.leave(k)
+	}
+	if p.Graph, p.Set = now.Graph, now.Set; !counts {
+		p.Work.Spent = spent
+	}
+	order := slices.Clone(list)
+	slices.SortStableFunc(order, func(a, b *block) int { return cmp.Compare(growth[b], growth[a]) })
+	for _, k := range order[:p.Blocks] {
+		worst[k] = true
+	}
+	return worst, nil
+}
+
 // pass tunes one block, if it can, and takes the samples to its exit.
-func (p *passage) pass(ctx context.Context, k *block, l *Layer, bar float64) error {
+func (p *passage) pass(ctx context.Context, k *block, l *Layer, bar float64, worst bool) error {
 	if err := p.run(ctx, k, p.list, true); err != nil {
 		return err
 	}
-	if l.Why = p.refuses(k); l.Why != "" {
+	if l.Why = p.refuses(k); l.Why == "" && !worst {
+		l.Why = fmt.Sprintf("not tried: the error grows more at %d others", p.Blocks)
+	}
+	if l.Why != "" {
 		return nil
 	}
 	lesson, err := p.lesson(k)
@@ -347,9 +396,11 @@ func (p *passage) refuses(k *block) string {
 }
 
 // held are the moments at the exit of a block on the held-out samples.
-func (p *passage) held(k *block) []moment {
+func (p *passage) held(k *block) []moment { return p.moments(k, p.list[p.fitting:]) }
+
+func (p *passage) moments(k *block, samples []*traveller) []moment {
 	var list []moment
-	for _, t := range p.list[p.fitting:] {
+	for _, t := range samples {
 		m, err := t.moment(k.exit, t.yq, t.yf, 0)
 		if err != nil {
 			m = moment{}

@@ -25,7 +25,7 @@ const (
 	warmUp        = 0.2
 	firstExponent = 20
 	lastExponent  = 2
-	scalePath     = 0.8 // how far the logarithm of a scale may go; its rate falls to 0
+	scalePath     = 0.1 // how far the logarithm of a scale may go; its rate falls to 0
 	powerPath     = 2   // the same of a power of two, which has to go to the next
 	regularWeight = 60
 	settling      = 0.15 // the share of steps at the end in which weights are rounded and biases go on

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"math"
@@ -114,9 +115,15 @@ func TestGradientsOfScalesAreLSQs(t *testing.T) {
 
 // Interrupted after a block and taken up again, it ends in the same bytes, and has done the same work.
 func TestInterruptedBlockEndsInTheSameBytes(t *testing.T) {
+	for _, blocks := range []int{0, 2} {
+		interruptedBlocks(t, blocks)
+	}
+}
+
+func interruptedBlocks(t *testing.T, blocks int) {
 	start := func() (*Bench, map[string]bool) {
 		b, added := benchOf(t, fewBitTarget(), 20, 8)
-		b.BlockSteps, b.Force = 20, true
+		b.BlockSteps, b.Blocks, b.Force = 20, blocks, true
 		b.Work = &Work{}
 		return b, added
 	}
@@ -124,6 +131,11 @@ func TestInterruptedBlockEndsInTheSameBytes(t *testing.T) {
 		reports, err := b.Tune(context.Background(), &Block)
 		require.NoError(t, err)
 		require.Len(t, reports[0].Layers, 3)
+		tried := 0
+		for _, l := range reports[0].Layers {
+			tried += len(l.Tried)
+		}
+		require.Equal(t, cmp.Or(blocks, 3), tried)
 		o, err := b.Overlay(b.Set, added).Encode()
 		require.NoError(t, err)
 		text, err := json.Marshal([]any{reports, b.Chosen, b.Work.Spent})

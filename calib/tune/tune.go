@@ -65,6 +65,8 @@ type Bench struct {
 	Memory int64
 	// BlockSteps is how many steps block takes at each block, and distill in all, 0 for DefaultSteps.
 	BlockSteps int
+	// Blocks is how many blocks it learns, those behind which the error has grown most; 0 for all.
+	Blocks int
 	// Force keeps what cannot be confirmed.
 	Force bool
 	// Room bounds what changes of structure may cost; nil for no bounds.

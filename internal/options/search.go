@@ -180,6 +180,9 @@ func (o *Tune) Table(*qwb.Catalog) Table {
 			{Name: "steps", See: "tuning.md#block", At: &o.Steps, Job: true, Field: &Field{Label: "Steps a block", Hint: "1000",
 				Doc: "Of methods block and distill: how often weights are moved."},
 				Help: "of methods block and distill: how often the weights of a block, or of the network, are moved (default 1000)"},
+			{Name: "blocks", See: "tuning.md#block", At: &o.Blocks, Job: true, Field: &Field{Label: "Blocks, the worst", Hint: "all",
+				Doc: "Of method block: how many are learnt, those that add most to the error."},
+				Help: "of method block: learn only the `N` blocks that add most to the error (default: all)"},
 			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"},
 				Help: "also keep changes that held-out samples do not confirm"},
 			{Name: "gram", See: "tuning.md#gram-statistics", At: &o.Gram,
@@ -207,6 +210,8 @@ func (o *Tune) Check() error {
 		return qwb.Usagef("--max-bytes %g: give a percentage, 0 or more", *o.MaxBytes)
 	case o.Steps < 0:
 		return qwb.Usagef("--steps %d: give a number above 0", o.Steps)
+	case o.Blocks < 0:
+		return qwb.Usagef("--blocks %d: give a number above 0", o.Blocks)
 	case !part && o.Out != "":
 		return qwb.Usagef("-o needs --shard; without it tune writes its file beside the plan")
 	}

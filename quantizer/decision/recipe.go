@@ -37,6 +37,7 @@ type Tuning struct {
 	MaxWork  *float64 `json:"max_work,omitempty"`
 	MaxBytes *float64 `json:"max_bytes,omitempty"`
 	Steps    int      `json:"steps,omitempty"`   // of method block; 0: the default of qwb tune
+	Blocks   int      `json:"blocks,omitempty"`  // of method block, how many; 0: all
 	Profile  string   `json:"profile,omitempty"` // arithmetic to reduce the error for
 }
 

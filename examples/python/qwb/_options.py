@@ -185,6 +185,7 @@ OPTIONS = {
     "tune": {
         "allow_fp32": ("bool", "also try rewriting steps after which more of the network runs in FP32 than before"),
         "backend": ("string", "what makes the Gram statistics of --shard: cpu, cuda (a GPU), or ptx (GPU kernels interpreted on the CPU: slow)"),
+        "blocks": ("int", "of method block: learn only the N blocks that add most to the error (default: all)"),
         "budget": ("string", "limit: a time (10m) or an amount of work (5000forwards: forward passes of one sample)"),
         "data": ("stringArray", "PATH of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated"),
         "force": ("bool", "also keep changes that held-out samples do not confirm"),

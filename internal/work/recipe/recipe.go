@@ -132,7 +132,7 @@ func checkStep(j *open.Job, s *Step) error {
 func (s *Step) TuneOptions() (tune.Options, error) {
 	t := s.Tune
 	o := tune.Options{Methods: t.Method, Budget: t.Budget, Force: t.Force, AllowFP32: t.AllowFP32, MaxWork: t.MaxWork, MaxBytes: t.MaxBytes,
-		Steps: t.Steps, Profile: t.Profile, Data: open.DataOptions{Samples: t.Samples}}
+		Steps: t.Steps, Blocks: t.Blocks, Profile: t.Profile, Data: open.DataOptions{Samples: t.Samples}}
 	_, err := tune.Methods(t.Method)
 	if err == nil {
 		work, budget := tune.ParseBudget(t.Budget)

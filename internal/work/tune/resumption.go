@@ -39,8 +39,8 @@ type savedHeader struct {
 // tuningKey is the SHA-256 of everything that the outcome of a tuning depends on, the plan's bytes in front.
 func (t *tuning) key(methods []*tune.Method, o Options) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n%v\n%v\n%d\n", t.Catalog.Version, t.Planned.Sum, o.Force, o.AllowFP32, o.Budget, o.Profile,
-		room(o.MaxWork), room(o.MaxBytes), o.Steps)
+	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n%v\n%v\n%d\n%d\n", t.Catalog.Version, t.Planned.Sum, o.Force, o.AllowFP32, o.Budget, o.Profile,
+		room(o.MaxWork), room(o.MaxBytes), o.Steps, o.Blocks)
 	for _, m := range methods {
 		fmt.Fprintln(h, m.Name)
 	}

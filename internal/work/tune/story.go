@@ -11,6 +11,7 @@ import (
 // Params are those of a decision by tune: what to do it again with, but for data that were named. nil for the defaults.
 func (o *Options) Params(r *Result) (json.RawMessage, error) {
 	p := decision.Tuning{Force: o.Force, AllowFP32: o.AllowFP32, MaxWork: o.MaxWork, MaxBytes: o.MaxBytes, Steps: o.Steps,
+		Blocks:  o.Blocks,
 		Profile: o.Profile}
 	if len(o.Data.Paths) == 0 {
 		p.Samples = o.Data.Samples

@@ -34,6 +34,7 @@ type Options struct {
 	// model; nil: DefaultRoom.
 	MaxWork, MaxBytes *float64
 	Steps             int    // of method block, for each block; 0 is tune.DefaultSteps
+	Blocks            int    // how many blocks method block learns, the worst; 0 is all
 	Budget            string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
