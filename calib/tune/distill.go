@@ -28,7 +28,7 @@ func distill(ctx context.Context, b *Bench) (*Report, error) {
 	b.ready()
 	p, err := b.passage([]*block{k})
 	if err == nil {
-		err = p.pass(ctx, k, &l, analysis.Trials(1))
+		err = p.pass(ctx, k, &l, analysis.Trials(1), true)
 	}
 	if err != nil {
 		return nil, err
