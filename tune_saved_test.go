@@ -25,10 +25,10 @@ func TestInterruptedTuneGoesOn(t *testing.T) {
 func TestInterruptedBlocksGoOn(t *testing.T) {
 	few := target.ONNXRuntime
 	few.ReducedWeight = [2]int32{}
-	few.Name, few.Weight.QMin, few.Weight.QMax, few.Activation.QMin, few.Activation.QMax = "four_bits", -7, 7, 0, 15
-	file := filepath.Join(t.TempDir(), "four_bits.yaml")
+	few.Name, few.Weight.QMin, few.Weight.QMax, few.Activation.QMin, few.Activation.QMax = "few_bits", -3, 3, 0, 15
+	file := filepath.Join(t.TempDir(), "few_bits.yaml")
 	require.NoError(t, os.WriteFile(file, few.YAML(), 0o644))
-	interruptedTuning(t, file, "block", 1, TuneOptions{Methods: []string{"block"}, Steps: 40, Threads: 2, Force: true})
+	interruptedTuning(t, file, "block", 1, TuneOptions{Methods: []string{"block"}, Steps: 80, Threads: 2, Force: true})
 	p, err := plan.Read("m.plan.json")
 	require.NoError(t, err)
 	learnt := 0

@@ -102,8 +102,8 @@ func TestListOfFormats(t *testing.T) {
 func TestOptionsOfOtherFormats(t *testing.T) {
 	calibrated(t)
 	before := tree(t, ".")
-	fails(t, exitUsage, "--batch is not for format onnx of a plan, only --external-above, --half", "export", "--platform", "trt_int8",
-		"--batch", "2")
+	fails(t, exitUsage, "--batch is not for format onnx of a plan, only --external-above, --doc-string, --half", "export", "--platform",
+		"trt_int8", "--batch", "2")
 	fails(t, exitUsage, "--method is not for format c of a program", "export", "--format", "c", "--method", "range")
 	fails(t, exitUsage, `unknown format "gguf" of plans for trt_int8: one of onnx, qoperator, c, image, vectors, patterns`, "export",
 		"--platform", "trt_int8", "--format", "gguf")

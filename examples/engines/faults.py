@@ -207,6 +207,17 @@ def _(m):
     return m.op("Resize", x, "", m.const(np.array([1, 1, 1, 2], np.float32)), mode="nearest")
 
 
+@row("ov-middle-sum", "openvino")
+def _(m):
+    return m.op("ReduceMean", m.pair(m.input(2, 7, 64)), m.const(np.array([1], np.int64)), keepdims=0)
+
+
+@row("ov-reduce-axes", "openvino")
+def _(m):
+    m.opset = 13
+    return m.op("ReduceL1", m.input(2, 7, 64), axes=[1], keepdims=0)
+
+
 @row("ov-empty-constant", "openvino")
 def _(m):
     return m.op("Concat", m.pair(m.const(np.zeros((1, 0, 8), np.float32))), m.pair(m.input(1, 4, 8)), axis=1)

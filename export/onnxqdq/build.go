@@ -203,6 +203,9 @@ func (b *builder) input(id graph.NodeID, i int) error {
 // raise lifts the opset to what the target's rules, and the types and granularities in use, need.
 func (b *builder) raise() error {
 	need := max(b.need, b.t.Export.MinOpset)
+	if b.t.Export.GuardFloat && target.MisreadsAxes(b.g) {
+		need = max(need, target.AxesRead)
+	}
 	if !reads(b.t, need) {
 		return fmt.Errorf("%s reads opsets up to %d, and this plan needs %d", b.t.Name, b.t.Export.MaxOpset, need)
 	}

@@ -319,6 +319,11 @@ var faults = []fault{
 	{"guard", "openvino_int8", "a sum of integers along several axes", func(s surgeon) {
 		s.planted("ReduceSumSquare", []graph.Attr{graph.Ints("axes", 2, 3)}, "x_DequantizeLinear")
 	}, true},
+	{"guard", "openvino_int8", "a mean of integers along the middle of three axes", func(s surgeon) {
+		s.planted("Identity", nil, "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16)
+		s.planted("ReduceMean", []graph.Attr{graph.Ints("axes", 1)}, "planted")
+	}, true},
 	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {
 		s.params(nil, &tensor.Tensor{DType: tensor.Int8, Shape: []int{4}, Data: []int8{0, 0, 1, 0}}, w1DQ)
 	}, true},

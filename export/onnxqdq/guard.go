@@ -49,7 +49,7 @@ func (b *builder) guards() error {
 
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
-	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub",
+	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "ReduceMean",
 		quantizeLinear) && !is(n, sums...) {
 		return ""
 	}
@@ -84,6 +84,8 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "adds up a product"
 	case is(n, sums...) && severalAxes(g, n):
 		return "adds up along several axes"
+	case (is(n, sums...) || is(n, "ReduceMean")) && middle(g, n):
+		return "adds up along the middle of three axes"
 	case is(n, "Unsqueeze", "Reshape") && c.columns && columnLast(g, n):
 		return "puts an axis of one behind the columns of a product"
 	case is(n, "Resize") && c.columns:
@@ -177,6 +179,21 @@ func reshaped(g *graph.Graph, v graph.ValueID) bool {
 // of it would part it from a LayerNormalization.
 var sums = []string{"ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"}
 
+// middle reports whether a reduction of a tensor of three axes, the first of which may have more than one element, leaves that one and
+// takes the second away: 2026.4 adds up other codes (NSR 0.1 to 1).
+func middle(g *graph.Graph, n *graph.Node) bool {
+	shape := g.Value(n.Inputs[0]).Shape
+	if len(shape) != 3 || shape[0].Known() && shape[0].N == 1 {
+		return false
+	}
+	given := n.AttrInts("axes")
+	if c := g.Const(n.Input(1)); c != nil && c.DType == tensor.Int64 {
+		given = tensor.Of[int64](c)
+	}
+	axes, err := graph.ReduceAxes(n, len(shape), given)
+	return err == nil && slices.Contains(axes, 1) && !slices.Contains(axes, 0)
+}
+
 // severalAxes reports whether a reduction takes more than one axis away.
 func severalAxes(g *graph.Graph, n *graph.Node) bool {
 	if c := g.Const(n.Input(1)); c != nil {
@@ -233,8 +250,8 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 }
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
-	"averages that count padding, pools along the columns of a product, sums of products, Pad along one axis or with another number than 0, " +
-	"a constant taken from what was joined; and a product of few rows is not rounded at once",
+	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
+	"axis or with another number than 0, a constant taken from what was joined; and a product of few rows is not rounded at once",
 	Fix:     "put a Max with the lowest float32 in front of them",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

@@ -19,7 +19,7 @@ type Condition struct {
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk, NotReshaped,
 	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells,
-	CountedFloor, SeveralPadded, NotFromJoined}
+	CountedFloor, SeveralPadded, NotFromJoined, SeveralSlices}
 
 // The conditions by themselves.
 var (
@@ -187,6 +187,14 @@ var (
 			}
 			wide := func(list []int64) bool { return len(list) == 2 && list[0] == 1 && list[1] != 1 }
 			return !(wide(steps) && n.Conv().Group > 1) && !wide(n.AttrInts("dilations"))
+		}}
+	// SeveralSlices holds for a convolution, but for one of three axes with several outputs per channel that pads its only slice: OpenVINO
+	// 2026.4 computes other numbers then on integers, NSR 2 to 9.
+	SeveralSlices = Condition{"several-slices", "pads its only slice, with several outputs per channel",
+		func(g *graph.Graph, n *graph.Node) bool {
+			x, w := g.Value(n.Inputs[0]).Shape, g.Value(n.Inputs[1]).Shape
+			return len(x) != 5 || len(w) != 5 || w[1].N != 1 || w[0].N == int64(n.Conv().Group) || w[2].N == 1 ||
+				x[2].Known() && x[2].N != 1
 		}}
 	// SeveralTerms holds for a product of matrices whose sums have more than one term, as far as is known. OpenVINO 2026.4 takes those of one
 	// for something else on integers, NSR 0.1, and may end the process (docs/engines.md).
