@@ -1,6 +1,8 @@
 package graph
 
 import (
+	"errors"
+
 	"qwb/graph/tensor"
 )
 
@@ -51,6 +53,19 @@ func ReduceAxes(n *Node, rank int, axes []int64) ([]int, error) {
 		return all, nil
 	}
 	return normAxes(axes, rank)
+}
+
+// ReducedAxes is ReduceAxes of a node of g. Axes that are computed are an error.
+func (g *Graph) ReducedAxes(n *Node, rank int) ([]int, error) {
+	var list []int64
+	if v := n.Input(1); v != NoValue {
+		c := g.Const(v)
+		if c == nil || c.I64() == nil {
+			return nil, errors.New("the axes are not constant")
+		}
+		list = c.I64()
+	}
+	return ReduceAxes(n, rank, list)
 }
 
 func inferReduce(c *InferCtx) error {

@@ -298,15 +298,7 @@ func (w *writer) extreme(g *graph.Graph, n *graph.Node, x *value, shape []int) (
 
 // axesOf lists the axes of a reduction, from the front.
 func axesOf(g *graph.Graph, n *graph.Node, rank int) ([]int, error) {
-	var list []int64
-	if v := n.Input(1); v != graph.NoValue {
-		c := g.Const(v)
-		if c == nil || c.I64() == nil {
-			return nil, fmt.Errorf("the axes are not constant")
-		}
-		list = c.I64()
-	}
-	axes, err := graph.ReduceAxes(n, rank, list)
+	axes, err := g.ReducedAxes(n, rank)
 	if err == nil && len(axes) == 0 && rank > 0 {
 		err = fmt.Errorf("it has no axes")
 	}

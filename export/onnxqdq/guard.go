@@ -186,11 +186,7 @@ func middle(g *graph.Graph, n *graph.Node) bool {
 	if len(shape) != 3 || shape[0].Known() && shape[0].N == 1 {
 		return false
 	}
-	given := n.AttrInts("axes")
-	if c := g.Const(n.Input(1)); c != nil && c.DType == tensor.Int64 {
-		given = tensor.Of[int64](c)
-	}
-	axes, err := graph.ReduceAxes(n, len(shape), given)
+	axes, err := g.ReducedAxes(n, len(shape))
 	return err == nil && slices.Contains(axes, 1) && !slices.Contains(axes, 0)
 }
 

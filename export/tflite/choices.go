@@ -245,7 +245,7 @@ func (f *formula) last(name string, in ...*value) error {
 // reducedBy is a sum with an operator before it and one behind it; "" for none.
 func reducedBy(before, behind string) floatOp {
 	return func(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *value) error {
-		axes, err := axesOf(g, n, len(in[0].shape))
+		axes, err := g.ReducedAxes(n, len(in[0].shape))
 		if err != nil {
 			return err
 		}
@@ -269,7 +269,7 @@ func reducedBy(before, behind string) floatOp {
 
 // logSumExp takes the largest exponent out, so that nothing overflows.
 func logSumExp(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *value) error {
-	axes, err := axesOf(g, n, len(in[0].shape))
+	axes, err := g.ReducedAxes(n, len(in[0].shape))
 	if err != nil {
 		return err
 	}

@@ -302,7 +302,7 @@ func product(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *value) e
 
 func reduction(name string) floatOp {
 	return func(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *value) error {
-		axes, err := axesOf(g, n, len(in[0].shape))
+		axes, err := g.ReducedAxes(n, len(in[0].shape))
 		if err == nil {
 			b.reduce(name, in[0], y, axes, n.KeepDims(), 0, 0)
 		}

@@ -375,7 +375,7 @@ func (b *builder) expand(_ *graph.Graph, _ *graph.Node, x *value, out []*value) 
 }
 
 func (b *builder) extreme(g *graph.Graph, n *graph.Node, x *value, out []*value) error {
-	axes, err := axesOf(g, n, len(x.shape))
+	axes, err := g.ReducedAxes(n, len(x.shape))
 	if err != nil {
 		return err
 	}
@@ -389,18 +389,6 @@ func (b *builder) extreme(g *graph.Graph, n *graph.Node, x *value, out []*value)
 	}
 	b.reduce(name, x, out[0], axes, n.KeepDims(), lo, hi)
 	return nil
-}
-
-func axesOf(g *graph.Graph, n *graph.Node, rank int) ([]int, error) {
-	var list []int64
-	if v := n.Input(1); v != graph.NoValue {
-		c := g.Const(v)
-		if c == nil || c.I64() == nil {
-			return nil, fmt.Errorf("its axes are not constant")
-		}
-		list = c.I64()
-	}
-	return graph.ReduceAxes(n, rank, list)
 }
 
 // blocks is DepthToSpace or SpaceToDepth. TensorFlow Lite's have the channels of a block outermost, as mode DCR.

@@ -131,16 +131,8 @@ func (c *compiler) axes(n *graph.Node) (axes []int, keep bool, err error) {
 	}
 	keep = true
 	if n.Op == "ReduceMean" {
-		var list []int64
 		keep = n.KeepDims()
-		if v := n.Input(1); v != graph.NoValue {
-			t := c.g.Const(v)
-			if t == nil || t.I64() == nil {
-				return nil, false, fmt.Errorf("the axes are not constant")
-			}
-			list = t.I64()
-		}
-		axes, err = graph.ReduceAxes(n, len(shape), list)
+		axes, err = c.g.ReducedAxes(n, len(shape))
 		if err == nil && len(axes) == 0 && len(shape) > 0 {
 			err = fmt.Errorf("it has no axes")
 		}

@@ -11,11 +11,7 @@ import (
 // signedScheme is the place in a row's schemes of activations of the first one that is symmetric and signed, with one scale that is known
 // before the network runs; -1 for none.
 func (t *Target) signedScheme(op *Op) int {
-	list := op.Schemes.Activation
-	if len(list) == 0 {
-		list = t.Defaults().Activation
-	}
-	return slices.IndexFunc(list, func(s tqc.Scheme) bool {
+	return slices.IndexFunc(t.schemesOf(op).Activation, func(s tqc.Scheme) bool {
 		return s == tqc.Scheme{Type: qmath.Integers, Bits: t.Activation.Bits}
 	})
 }
@@ -32,11 +28,7 @@ func (b *Bound) SignedFactor(id graph.NodeID, i int) bool {
 // SignedConfig is the policy of what SignedFactor reports.
 func (b *Bound) SignedConfig(id graph.NodeID) tqc.Config {
 	op := b.Ops[id]
-	list := op.Schemes.Activation
-	if len(list) == 0 {
-		list = b.Defaults().Activation
-	}
-	return under(list[b.signedScheme(op)], b.Activation).OfActivation()
+	return under(b.schemesOf(op).Activation[b.signedScheme(op)], b.Activation).OfActivation()
 }
 
 // MultipliesIntegers reports whether the factors of node id have the form in which the target multiplies integers, by their scales in set.

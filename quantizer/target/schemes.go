@@ -25,9 +25,12 @@ func schemesOf(texts ...string) []tqc.Scheme {
 }
 
 // SchemesOf returns the schemes that a node may have; no list is empty but that of a bias that stays float.
-func (t *Target) SchemesOf(n *graph.Node) Schemes {
+func (t *Target) SchemesOf(n *graph.Node) Schemes { return t.schemesOf(t.Op(n)) }
+
+// schemesOf are those of a row, nil for none.
+func (t *Target) schemesOf(op *Op) Schemes {
 	s := t.Defaults()
-	if op := t.Op(n); op != nil {
+	if op != nil {
 		for _, l := range []struct{ to, of *[]tqc.Scheme }{{&s.Weight, &op.Schemes.Weight}, {&s.Activation, &op.Schemes.Activation},
 			{&s.Bias, &op.Schemes.Bias}} {
 			if len(*l.of) > 0 {
