@@ -100,16 +100,19 @@ func (b *Bench) cancelJob(_ context.Context, p jobID) (*started, error) {
 		q.mu.Unlock()
 		return nil, err
 	}
+	waited := t.State == Queued
 	switch t.State {
 	case Queued:
 		t.State, t.failed = Cancelled, context.Canceled
-		close(t.ended)
 	case Running:
 		t.cancel()
 	}
 	j := q.snapshot(t)
 	q.mu.Unlock()
 	q.bench.hub.publish(Event{Type: "job", Job: &j})
+	if waited {
+		close(t.ended)
+	}
 	return &started{j}, nil
 }
 

@@ -133,11 +133,11 @@ func (q *queue) run(ctx context.Context, t *piece) {
 		}
 		q.mu.Unlock()
 	}
-	close(t.ended)
 	q.tell(t, true)
 	if t.kind.Changes && t.State == Done {
 		b.hub.publish(Event{Type: "plan", Revision: t.Revision, Command: t.Command})
 	}
+	close(t.ended) // last: who waited for the end hears nothing of the job afterwards
 }
 
 // patience is how long a job that was stopped may take to end. One that waits for the system, a disk of another machine for one, would keep

@@ -110,7 +110,8 @@ func readImportance(b []byte) (*Importance, error) {
 		}
 		numbers[t.name] = (&Tensor{Rows: 1, Cols: len(t.data) / 4, data: t.data}).All()
 	}
-	for name, sums := range numbers {
+	for _, t := range list { // in the order of the file, so that it is always the same fault that is named
+		name, sums := t.name, numbers[t.name]
 		base, ok := strings.CutSuffix(name, imatrixSums)
 		switch counts := numbers[base+imatrixCounts]; {
 		case ok && counts == nil:
