@@ -218,6 +218,21 @@ def _(m):
     return m.op("ReduceL1", m.input(2, 7, 64), axes=[1], keepdims=0)
 
 
+@row("ov-moved-ones", "openvino")
+def _(m):
+    return m.op("Transpose", m.op("ReduceMean", m.input(2, 1, 4, 5), m.const(np.array([2], np.int64)), keepdims=0), perm=[0, 2, 1])
+
+
+@row("ort-resize-corners", "onnxruntime")
+@row("ov-resize-corners", "openvino")
+def _(m):
+    """By hand: places by the length of 16.5 that ONNX has (and its own test resize_downsample_scales_linear_align_corners)."""
+    x, scales = m.input(1, 1, 1, 11), m.const(np.array([1, 1, 1, 1.5], np.float32))
+    at = np.arange(16) * 10 / 15.5
+    m.want = np.interp(at, np.arange(11), m.feeds[x].ravel()).reshape(1, 1, 1, 16)
+    return m.op("Resize", x, "", scales, mode="linear", coordinate_transformation_mode="align_corners")
+
+
 @row("ov-empty-constant", "openvino")
 def _(m):
     return m.op("Concat", m.pair(m.const(np.zeros((1, 0, 8), np.float32))), m.pair(m.input(1, 4, 8)), axis=1)

@@ -150,6 +150,9 @@ func (b *builder) dims(v graph.ValueID) ([]int, error) {
 	if !known {
 		return nil, fmt.Errorf("the size of %q is not known: fix the sizes of the inputs (qwb bind) first", name)
 	}
+	if slices.Contains(s, 0) {
+		return nil, fmt.Errorf("%q is %v: ncnn has no blobs without elements", name, s)
+	}
 	d := s
 	if batched(s) {
 		d = s[1:]
@@ -157,7 +160,7 @@ func (b *builder) dims(v graph.ValueID) ([]int, error) {
 	if len(d) == 0 {
 		d = []int{1}
 	}
-	if len(d) > 4 || slices.Contains(d, 0) {
+	if len(d) > 4 {
 		return nil, fmt.Errorf("%q is %v: ncnn holds up to four axes besides a batch of 1", name, s)
 	}
 	return d, nil
@@ -367,6 +370,11 @@ func (b *builder) node(id graph.NodeID) error {
 	write, ok := writers[n.Op]
 	if !ok || !n.IsONNX() {
 		return errors.New("ncnn has no layer for it that this exporter knows")
+	}
+	for _, v := range n.Outputs {
+		if v != graph.NoValue && slices.Contains(b.g.Value(v).Shape, graph.Dim{N: 0}) {
+			return fmt.Errorf("%q is %v: ncnn has no blobs without elements", b.g.Value(v).Name, b.g.Value(v).Shape)
+		}
 	}
 	return write(b, id, n)
 }

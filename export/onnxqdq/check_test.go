@@ -324,6 +324,11 @@ var faults = []fault{
 		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16)
 		s.planted("ReduceMean", []graph.Attr{graph.Ints("axes", 1)}, "planted")
 	}, true},
+	{"guard", "openvino_int8", "axes of one that are moved behind a reduction", func(s surgeon) {
+		s.planted("ReduceMax", []graph.Attr{graph.Ints("axes", 2), graph.Int("keepdims", 0)}, "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 1, 16)
+		s.planted("Transpose", []graph.Attr{graph.Ints("perm", 0, 2, 1)}, "planted")
+	}, true},
 	{"weight-zero-point", "onnxruntime", "zero points that differ between channels", func(s surgeon) {
 		s.params(nil, &tensor.Tensor{DType: tensor.Int8, Shape: []int{4}, Data: []int8{0, 0, 1, 0}}, w1DQ)
 	}, true},

@@ -50,13 +50,15 @@ func (b *builder) guards() error {
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "ReduceMean",
-		quantizeLinear) && !is(n, sums...) {
+		"Transpose", quantizeLinear) && !is(n, sums...) {
 		return ""
 	}
-	if is(n, quantizeLinear) {
-		if fewRows(g, n) {
-			return "rounds a product of few rows that another product reads"
-		}
+	switch {
+	case is(n, quantizeLinear) && fewRows(g, n):
+		return "rounds a product of few rows that another product reads"
+	case is(n, "Transpose") && target.MovesOnes(g, n):
+		return "moves axes of one behind a reduction"
+	case is(n, quantizeLinear, "Transpose"):
 		return ""
 	}
 	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
@@ -247,7 +249,8 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
-	"axis or with another number than 0, a constant taken from what was joined; and a product of few rows is not rounded at once",
+	"axis or with another number than 0, a constant taken from what was joined; a product of few rows is not rounded at once, and axes of " +
+	"one are not moved behind a reduction",
 	Fix:     "put a Max with the lowest float32 in front of them",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

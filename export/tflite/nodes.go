@@ -220,6 +220,11 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 	if !ok {
 		return fmt.Errorf("the operator has no form in the file")
 	}
+	// What reduces nothing to a number (means, products) gives one or another in kernels.
+	if n.Op != "Concat" && tensor.Count(out[0].shape) > 0 &&
+		slices.ContainsFunc(in, func(x *value) bool { return x != nil && tensor.Count(x.shape) == 0 }) {
+		return errors.New("an input without elements has no form in the file")
+	}
 	return f(b, g, n, in, out[0])
 }
 

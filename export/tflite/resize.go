@@ -62,7 +62,7 @@ func (b *builder) resize(g *graph.Graph, n *graph.Node, x *value, out []*value) 
 	case mode != "linear" || x.enc != nil:
 		return fmt.Errorf("mode %s of %s has no form in the file", mode, x.typ)
 	}
-	if err := ownScales(g, n, x.shape, y.shape); err != nil && !corners {
+	if err := ownScales(g, n, x.shape, y.shape); err != nil {
 		return err
 	}
 	write(name, corners, half)

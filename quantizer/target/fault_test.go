@@ -70,6 +70,13 @@ func TestFaultsAreMet(t *testing.T) {
 			"y: f32[1,4,8,8] = com.microsoft::MatMulNBits(xd, xq, s) {K=8, N=8, bits=4, block_size=256} \"n\""},
 		"ov-amx-patches": {"const w: f32[8,32,4,4] = normal(seed=1)\ny: f32[1,8,2,2] = Conv(xd, w) {strides=[4, 4]} \"n\"",
 			"const w: f32[8,32,4,4] = normal(seed=1)\ny: f32[1,8,3,3] = Conv(xd, w) {strides=[2, 2]} \"n\""},
+		"ort-resize-corners": {"const r: f32[4] = [1, 1, 1.3, 2]\ny: f32[1,4,10,16] = Resize(xd, _, r) " +
+			"{mode=\"linear\", coordinate_transformation_mode=\"align_corners\"} \"n\"",
+			"const r: f32[4] = [1, 1, 1.5, 2]\ny: f32[1,4,12,16] = Resize(xd, _, r) " +
+				"{mode=\"linear\", coordinate_transformation_mode=\"align_corners\"} \"n\""},
+		"ov-moved-ones": {"const a: i64[1] = [2]\nm: f32[1,4,8] = ReduceMean(xd, a) {keepdims=0}\n" +
+			"y: f32[4,1,8] = Transpose(m) {perm=[1, 0, 2]} \"n\"", "const a: i64[1] = [2]\nm: f32[1,4,8] = ReduceMean(xd, a) {keepdims=0}\n" +
+			"y: f32[1,8,4] = Transpose(m) {perm=[0, 2, 1]} \"n\""},
 		"ort-softmax-one": {"y: f32[1,4,8,8] = Softmax(xd) {axis=0} \"n\"", "y: f32[1,4,8,8] = Softmax(xd) {axis=1} \"n\""},
 	} {
 		for i, line := range nodes {

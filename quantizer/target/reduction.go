@@ -2,6 +2,7 @@ package target
 
 import (
 	"slices"
+	"strings"
 
 	"qwb/graph"
 )
@@ -22,4 +23,33 @@ func misreadsAxes(g *graph.Graph, n *graph.Node) bool {
 	opset := g.Opset("")
 	return n.IsONNX() && slices.Contains([]string{"ReduceL1", "ReduceLogSum", "ReduceLogSumExp"}, n.Op) && len(n.AttrInts("axes")) > 0 &&
 		13 <= opset && opset < AxesRead
+}
+
+// MovesOnes reports whether a Transpose that moves nothing but axes of one element reads a reduction that has left its axes out, as
+// ReduceMean without keepdims: OpenVINO (2026.4) then hands out elements of other places, in float too.
+func MovesOnes(g *graph.Graph, n *graph.Node) bool {
+	p := g.Producer(n.Input(0))
+	for p != graph.NoNode && g.Node(p).Op == "Identity" {
+		p = g.Producer(g.Node(p).Input(0))
+	}
+	if n.Op != "Transpose" || !n.IsONNX() || p == graph.NoNode || !strings.HasPrefix(g.Node(p).Op, "Reduce") || g.Node(p).KeepDims() {
+		return false
+	}
+	shape := g.Value(n.Inputs[0]).Shape
+	perm, moves, last := n.AttrInts("perm"), false, int64(-1)
+	for i := range shape {
+		a := int64(len(shape) - 1 - i)
+		if perm != nil {
+			a = perm[i]
+		}
+		moves = moves || a != int64(i)
+		if shape[a].Known() && shape[a].N == 1 {
+			continue
+		}
+		if a < last {
+			return false
+		}
+		last = a
+	}
+	return moves
 }
