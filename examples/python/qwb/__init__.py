@@ -11,12 +11,13 @@ The work is done by the program qwb, which the package carries; docs/python.md h
 nothing but Python; NumPy is needed where arrays come in or go out.
 """
 
+from . import results
 from ._plan import Plan, bind, calibrate, eval, generate, import_model, inspect
 from ._process import InputError, QwbError, UsageError, VerdictError, binary, run_command
-from ._report import Report
+from ._report import Picture, Report
 from ._metric import Metric
 from .results import *  # noqa: F401,F403: the results of the commands
-from .results import __all__ as _results
 
 __all__ = ["Plan", "bind", "calibrate", "eval", "generate", "import_model", "inspect", "InputError", "QwbError", "UsageError",
-           "VerdictError", "binary", "run_command", "Report", "Metric"] + _results
+           "VerdictError", "binary", "run_command", "Picture", "Report", "Metric"]
+__all__ += results.__all__

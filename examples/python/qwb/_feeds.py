@@ -68,7 +68,7 @@ class Samples:
             name = f"{len(self.names):06d}.{'npz' if several else 'npy'}"
             path = os.path.join(self._folder.name, name)
             if several:
-                np.savez(path, **{k: to_array(v) for k, v in row.items()})
+                np.savez(path, **{k: to_array(v) for k, v in row.items()})  # pyright: ignore[reportArgumentType]
             else:
                 np.save(path, to_array(row))
             self.names.append(name)

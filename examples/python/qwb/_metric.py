@@ -56,29 +56,38 @@ def choose(rows, index):
     return [rows[i] for i in index]
 
 
-def measure(function, float_outputs, quantized_outputs, labels, n, mode, resamples, seed) -> Metric:
-    np = numpy()
+def value(function, outputs, labels, which="") -> Number:
+    """What the function says of outputs and labels, which has to be a number."""
+    v = function(outputs, labels)
+    try:
+        v = float(v)
+    except (TypeError, ValueError) as e:
+        raise InputError(f"metric: the function returned {type(v).__name__}, not a number") from e
+    if not math.isfinite(v):
+        raise InputError(f"metric: the function returned {v}{which}")
+    return v
 
-    def value(outputs, index=None):
-        if index is None:
-            v = function(outputs, labels)
-        else:
-            v = function(choose(outputs, index), choose(labels, index) if labels is not None else None)
-        try:
-            v = float(v)
-        except (TypeError, ValueError) as e:
-            raise InputError(f"metric: the function returned {type(v).__name__}, not a number") from e
-        if not math.isfinite(v):
-            raise InputError(f"metric: the function returned {v}" + ("" if index is None else " for samples drawn anew: it has to take any choice of them"))
-        return v
 
-    before, after = value(float_outputs), value(quantized_outputs)
+def measure(function, float_outputs, quantized_outputs, labels, mode, resamples=200, seed=0) -> Metric:
+    """A metric of two lists of outputs, as Plan._outputs gives them, of the same samples: before and after, or float and quantized."""
+    np, n = numpy(), len(float_outputs)
+    if labels is not None and not hasattr(labels, "shape"):
+        labels = list(labels)
+    if labels is not None and len(labels) != n:
+        raise InputError(f"metric: {len(labels)} labels for {n} samples")
     if n < 2 or resamples < 2:
         raise InputError(f"metric: {n} samples and {resamples} resamples; the error of the difference needs 2 or more of both")
+    float_outputs, quantized_outputs = stacked(float_outputs), stacked(quantized_outputs)
+
+    def drawn(outputs, index):
+        chosen = choose(labels, index) if labels is not None else None
+        return value(function, choose(outputs, index), chosen, " for samples drawn anew: it has to take any choice of them")
+
+    before, after = value(function, float_outputs, labels), value(function, quantized_outputs, labels)
     draw = np.random.Generator(np.random.PCG64(seed))
     changes = np.empty(resamples)
     for i in range(resamples):
         index = draw.integers(0, n, n)
-        changes[i] = value(quantized_outputs, index) - value(float_outputs, index)
+        changes[i] = drawn(quantized_outputs, index) - drawn(float_outputs, index)
     low, high = np.quantile(changes, [0.025, 0.975])
     return Metric(before, after, after - before, float(changes.std(ddof=1)), float(low), float(high), n, mode, resamples)

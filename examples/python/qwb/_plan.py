@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect as inspect_module
 import os
 import tempfile
 from typing import Any, Callable, Optional, TypeVar
 
 from . import _metric, results
+from ._asked import Asked
 from ._options import OPTIONS
 from ._feeds import Labels, Samples, as_model, is_path, numpy
-from ._process import InputError, flags, run_command
-from ._report import Report
+from ._process import UsageError, flags, run_command
+from ._report import Picture, Report
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -53,7 +55,7 @@ def import_model(model, output=None, data=None, progress=None, **options) -> "Pl
     try:
         result = run_command(["import", model, *flags({"output": output, "data": samples and samples.paths, **options})], progress)
     finally:
-        samples and samples.close()
+        _close(samples)
     plan = Plan(result.plan, progress)
     plan.imported = result
     return plan
@@ -80,16 +82,26 @@ def generate(checkpoint, prompt, progress=None, **options) -> results.Generation
 @_keywords("eval")
 def eval(model, data=None, labels=None, progress=None, **options) -> results.Evaluation:
     """Counts right answers of a model in float; or, of a checkpoint with text=FILE, scores a text."""
-    return _evaluate(model, Samples(data) if data is not None else None, labels, progress, options)
+    return _evaluate("eval", model, Samples(data) if data is not None else None, labels, progress, options)
 
 
-def _evaluate(what, samples, labels, progress, options, own=None):
-    given = Labels(labels, samples or own)
-    try:
-        return run_command(["eval", what, *flags({"data": samples and samples.paths, "labels": given.path, **options})], progress)
-    finally:
-        given.close()
-        samples and samples.close()
+def _evaluate(command, what, samples, labels, progress, options, own=None):
+    """Runs a command that scores outputs. metric may be a function, which the command then asks."""
+    with contextlib.ExitStack() as stack:
+        if samples:
+            stack.callback(samples.close)
+        if callable(options.get("metric")):
+            asked = stack.enter_context(Asked(options["metric"], labels, samples or own))
+            options = {**options, "metric": None, "metric_cmd": asked}
+            labels = labels if is_path(labels) else None
+        given = Labels(labels, samples or own)
+        stack.callback(given.close)
+        return run_command([command, what, *flags({"data": samples and samples.paths, "labels": given.path, **options})], progress)
+
+
+def _close(samples: Optional[Samples]) -> None:
+    if samples is not None:
+        samples.close()
 
 
 class Plan:
@@ -101,10 +113,10 @@ class Plan:
 
     calibration: Optional[results.Calibration] = None  # a results.Calibration where calibrate made this object
     imported: Optional[results.Imported] = None
+    _samples: Optional[Samples] = None
 
     def __init__(self, path, progress=None):
         self.path, self.progress = os.path.abspath(path), progress
-        self._samples = None
 
     def __repr__(self):
         return f"Plan({self.path!r})"
@@ -128,20 +140,50 @@ class Plan:
         try:
             return self._run(command, **{"data": samples and samples.paths, **options})
         finally:
-            samples and samples.close()
+            _close(samples)
 
     # Looking
 
     @_keywords("analyze")
-    def analyze(self, data=None, html=None, **options) -> results.Analysis:
+    def analyze(self, data=None, html=None, png=None, metric=None, labels=None, nodes=5, **options) -> results.Analysis:
         """Measures the error: layerwise=True, graphwise=True, statistical=True choose (none: all three). Jupyter shows the report, which
-        html= also writes to a file."""
+        html= also writes to a file. png=True makes pictures of it, a path also writes them there.
+
+        metric: a function as of Plan.metric, with its labels; gains then says what it changes by where one of the nodes (a number: so many
+        of those that layerwise finds the worst; or names) is kept in float.
+        """
         with tempfile.TemporaryDirectory(prefix="qwb-report-") as folder:
             page = os.fspath(html) if html else os.path.join(folder, "report.html")
-            result = self._with("analyze", data, {"html": page, **options})
+            plots = None if not png else os.path.join(folder, "plots") if png is True else os.fspath(png)
+            result = self._with("analyze", data, {"html": page, "png": plots, **options})
             with open(page, encoding="utf-8") as f:
                 result.report = Report(f.read())
+            if plots:
+                drawn = sorted(name for name in os.listdir(plots) if name.endswith(".png"))
+                result.pictures = {name[:-4]: Picture(_bytes(os.path.join(plots, name))) for name in drawn}
+            if metric is not None:
+                result.gains = self._gains(metric, labels, data, result.worst(nodes) if isinstance(nodes, int) else nodes, folder, options)
         return result
+
+    def _gains(self, metric, labels, data, nodes, folder, options):
+        """Copies of the plan with one node more in float, and what the metric says of each beside the plan itself."""
+        given, about = Samples(data) if data is not None else None, self.show()
+        model = os.path.join(os.path.dirname(self.path), about.model["path"])
+        options = {k: options[k] for k in ("samples", "seed", "preprocess", "state") if k in options}
+        try:
+            paths = given and given.paths
+            before, gains = self._outputs("sim", paths, options), []
+            for node in nodes:
+                name, op = (node.node, node.op) if isinstance(node, results.NodeError) else (node, None)
+                copy = os.path.join(folder, f"{len(gains)}.plan.json")
+                run_command(["calibrate", model, "--from", self.path, "--platform", about.platform, "-o", copy], False)
+                other = Plan(copy, False)
+                other.set(name, domain="fp32")
+                m = _metric.measure(metric, before, other._outputs("sim", paths, options), labels, "sim")
+                gains.append(results.Gain.from_json({"node": name, "op": op, "change": m.change, "error": m.error, "low": m.low, "high": m.high}))
+        finally:
+            _close(given)
+        return results.Rows(sorted(gains, key=lambda g: -g.change))
 
     def show(self) -> results.Summary:
         return self._run("plan show")
@@ -183,26 +225,38 @@ class Plan:
     @_keywords("dispatch")
     def dispatch(self, data=None, labels=None, **options) -> results.Dispatch:
         """Keeps operators in float: fp32="SELECTORS", or auto=True with max_nsr=, min_cosine= or max_drop=."""
-        samples = Samples(data) if data is not None else None
-        given = Labels(labels, samples or self._samples)
-        try:
-            return self._run("dispatch", **{"data": samples and samples.paths, "labels": given.path, **options})
-        finally:
-            given.close()
-            samples and samples.close()
+        return _evaluate("dispatch", self.path, Samples(data) if data is not None else None, labels, self.progress, options, self._samples)
 
     @_keywords("tune")
-    def tune(self, data=None, method="auto", **options) -> results.Tuning:
-        """Repairs the error: changes biases, weights and scales, and keeps what held-out samples confirm."""
+    def tune(self, data=None, method="auto", metric=None, judge=None, labels=None, **options) -> results.Tuning:
+        """Repairs the error: changes biases, weights and scales, and keeps what held-out samples confirm.
+
+        metric: a function as of Plan.metric, the larger the better, that judges the plan before and after on samples judge (not those of
+        data=) and their labels. Where it is worse, beyond its 95 %, the plan is left as it was.
+        """
         methods = method if isinstance(method, str) else ",".join(method)
-        return self._with("tune", data, {"method": methods, **options})
+        if metric is None:
+            return self._with("tune", data, {"method": methods, **options})
+        if judge is None:
+            raise UsageError("tune: a metric needs judge=, samples that tuning does not see")
+        samples = Samples(judge)
+        try:
+            before = self._outputs("sim", samples.paths, {})
+            result = self._with("tune", data, {"method": methods, **options})
+            result.metric = _metric.measure(metric, before, self._outputs("sim", samples.paths, {}), labels, "sim")
+        finally:
+            samples.close()
+        if result.metric.high < 0:
+            self.undo()
+            result.undone = True
+        return result
 
     # Checking
 
     @_keywords("eval")
     def eval(self, data=None, labels=None, mode="int8", **options) -> results.Evaluation:
         """Counts right answers, in float and as the plan quantizes. mode: fp32, sim (simulated) or int8 (the integer program)."""
-        return _evaluate(self.path, Samples(data) if data is not None else None, labels, self.progress, {"mode": mode, **options}, self._samples)
+        return _evaluate("eval", self.path, Samples(data) if data is not None else None, labels, self.progress, {"mode": mode, **options}, self._samples)
 
     @_keywords("verify")
     def verify(self, data=None, **options) -> results.Verification:
@@ -238,13 +292,8 @@ class Plan:
             paths = samples.paths if samples else None
             before, after = self._outputs("fp32", paths, options), self._outputs(mode, paths, options)
         finally:
-            samples and samples.close()
-        n = len(before)
-        if labels is not None and not hasattr(labels, "shape"):
-            labels = list(labels)
-        if labels is not None and len(labels) != n:
-            raise InputError(f"metric: {len(labels)} labels for {n} samples")
-        return _metric.measure(function, _metric.stacked(before), _metric.stacked(after), labels, n, mode, resamples, seed)
+            _close(samples)
+        return _metric.measure(function, before, after, labels, mode, resamples, seed)
 
     # Writing
 
@@ -254,6 +303,11 @@ class Plan:
         if platform is None and options.get("format", "onnx") == "onnx":
             platform = self.show().platform
         return self._run("export", **{"output": output, "platform": platform, **options})
+
+
+def _bytes(path) -> bytes:
+    with open(path, "rb") as f:
+        return f.read()
 
 
 def _value(v) -> str:

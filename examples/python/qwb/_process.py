@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from typing import Any
 
 from . import results
 
@@ -110,7 +111,7 @@ def command_of(args) -> str:
     return " ".join(words if words and words[0] in NESTED else words[:1])
 
 
-def run_command(args, progress=None, timeout=None):
+def run_command(args, progress=None, timeout=None) -> Any:
     """Runs any command of qwb and returns its result: an object of qwb.results, or the text of a command that has no JSON.
 
     args: the arguments, for instance ["diff", "a.plan.json", "b.plan.json"].
@@ -168,6 +169,7 @@ def _run(args, progress):
 
     process = subprocess.Popen([binary()] + args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                encoding="utf-8", errors="replace")
+    assert process.stdout and process.stderr  # for type checkers
     ear = threading.Thread(target=listening, args=(process.stderr,), daemon=True)
     ear.start()
     try:

@@ -1,4 +1,4 @@
-"""The HTML report, as notebooks show it."""
+"""The HTML report and its pictures, as notebooks show them."""
 
 from __future__ import annotations
 
@@ -22,3 +22,20 @@ class Report:
 
     def __repr__(self):
         return f"Report(<{len(self.html)} characters of HTML>)"
+
+
+class Picture:
+    """A picture of a report. png is its bytes."""
+
+    def __init__(self, png: bytes):
+        self.png = png
+
+    def save(self, path):
+        with open(path, "wb") as f:
+            f.write(self.png)
+
+    def _repr_png_(self):
+        return self.png
+
+    def __repr__(self):
+        return f"Picture(<{len(self.png)} bytes of PNG>)"

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import html
 import typing
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional
+
+
+Number = float  # the type: Score has a field of that name
 
 
 class Result:
@@ -59,10 +63,28 @@ def _convert(hint, value):
     if typing.get_origin(hint) is typing.Union:
         return _convert(args[0], value)
     if typing.get_origin(hint) is list:
-        return [_convert(args[0], v) for v in value]
+        return Rows(_convert(args[0], v) for v in value)
     if isinstance(hint, type) and issubclass(hint, Result):
         return hint.from_json(value)
     return value
+
+
+class Rows(list):
+    """A list of results, which Jupyter shows as a table of the fields that have a number, a word or a truth value."""
+
+    def _repr_html_(self):
+        kinds = (str, int, float, bool)
+        names = [f.name for f in dataclasses.fields(self[0])] if self and dataclasses.is_dataclass(self[0]) else []
+        names = [n for n in names if any(isinstance(getattr(r, n), kinds) for r in self)]
+        if not names:
+            return None
+        lines = [[_cell(getattr(r, n)) for n in names] for r in self]
+        return "<table>" + "".join(f"<tr>{''.join(row)}</tr>" for row in [[f"<th>{n}</th>" for n in names], *lines]) + "</table>"
+
+
+def _cell(value):
+    text = "" if value is None or isinstance(value, (list, dict)) else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"<td>{html.escape(text)}</td>"
 
 
 class Note(Result):
@@ -152,6 +174,27 @@ class TensorStatistics(Result):
     zeros: Optional[float] = None
 
 
+class Gain(Result):
+    """What a metric of one's own changes by where a node stays in float: change, its standard error, and 95 % between low and high."""
+    node: Optional[str] = None
+    op: Optional[str] = None
+    change: Optional[float] = None
+    error: Optional[float] = None
+    low: Optional[float] = None
+    high: Optional[float] = None
+
+
+class Score(Result):
+    """A metric of eval, float and quantized; drop is a loss, in percentage points of one that is a share (percent)."""
+    name: Optional[str] = None
+    against: Optional[str] = None
+    percent: Optional[bool] = None
+    value: Optional[Number] = None
+    float: Optional[Number] = None
+    drop: Optional[Number] = None
+    drop_error: Optional[Number] = None
+
+
 class Analysis(Result):
     """What analyze measured. Jupyter shows it as the report."""
     graphwise: Optional[List[NodeError]] = None
@@ -164,10 +207,12 @@ class Analysis(Result):
     warnings: Optional[List[Note]] = None
 
     report = None  # a qwb.Report where Plan.analyze made one
+    pictures: typing.ClassVar[Dict[str, Any]] = {}  # of png=: a qwb.Picture each: graph, error, layers, tensors-01 ...
+    gains: typing.ClassVar[Optional[List[Gain]]] = None  # of metric=
 
     def worst(self, n: int = 10) -> List[NodeError]:
         """The n nodes that cost the most when they alone are quantized, the worst first."""
-        return sorted(self.layerwise or [], key=lambda e: -(e.nsr or 0))[:n]
+        return Rows(sorted(self.layerwise or [], key=lambda e: -(e.nsr or 0))[:n])
 
     def _repr_html_(self):
         return self.report._repr_html_() if self.report else None
@@ -198,6 +243,7 @@ class Evaluation(Result):
     nsr: Optional[float] = None
     nsr_error: Optional[float] = None
     sqnr_db: Optional[float] = None
+    metrics: Optional[List[Score]] = None
 
 
 class TextEvaluation(Result):
@@ -267,6 +313,9 @@ class Tuning(Result):
     after: Optional[Noise] = None
     methods: Optional[List[Method]] = None
 
+    metric: typing.ClassVar[Any] = None  # of metric=: a qwb.Metric, of which float is that before and quantized that after
+    undone = False  # metric= became worse, and the plan is as it was
+
 
 class Decision(Result):
     by: Optional[str] = None
@@ -293,7 +342,7 @@ class Log(Result):
 class Summary(Result):
     plan: Optional[str] = None
     sha256: Optional[str] = None
-    model: Optional[Any] = None
+    model: Any = None
     data: Optional[Any] = None
     samples: Optional[int] = None
     platform: Optional[str] = None
@@ -366,7 +415,8 @@ OF = {
     "generate": Generation, "import": Imported, "version": Version,
 }
 
-__all__ = ["Result"] + sorted(c.__name__ for c in Result.__subclasses__())
+__all__ = ["Result", "Rows"]
+__all__ += [c.__name__ for c in Result.__subclasses__()]
 
 
 def of(command, obj):

@@ -81,6 +81,54 @@ class Arrays(InFolder):
         with self.assertRaisesRegex(qwb.InputError, "returned str, not a number"):
             plan.metric(lambda outputs, _: "good")
 
+    def test_a_metric_in_commands(self):
+        """eval, dispatch, analyze and tune with a function: what they say is what the function says of the outputs."""
+        import numpy as np
+
+        x, y = arrays(), labels()
+        plan = qwb.calibrate(MODEL, data=DATA, output="m.plan.json", progress=False)
+        counted = plan.eval(data=x, labels=y)
+        score = plan.eval(data=x, labels=y, metric=accuracy).metrics[0]
+        self.assertEqual((score.value, score.float), (counted.top1 / 48, counted.float_top1 / 48))
+        self.assertEqual(plan.eval(data=DATA, labels=LABELS, metric=accuracy).metrics[0].value, score.value)
+
+        words = ["even" if c % 2 == 0 else "odd" for c in y]  # labels of any kind, told apart by their samples
+        same = plan.eval(data=x, labels=words, metric=lambda o, w: (o.argmax(1)[0] % 2 == 0) == (w[0] == "even")).metrics[0]
+        self.assertEqual(same.value, plan.metric(lambda o, w: ((o.argmax(1) % 2 == 0) == (w == "even")).mean(), data=x, labels=np.array(words)).quantized)
+        with self.assertRaises(ZeroDivisionError):
+            plan.eval(data=x, labels=y, metric=lambda o, c: 1 / 0)
+        with self.assertRaisesRegex(qwb.InputError, "for files name a label file"):
+            plan.eval(data=DATA, labels=y, metric=accuracy)
+        with self.assertRaisesRegex(qwb.VerdictError, "the budget is not confirmed: 48 samples"):
+            plan.dispatch(data=x, labels=y, metric=accuracy, auto=True, max_drop=0.001)
+        self.assertEqual(plan.dispatch(data=x, labels=y, metric=accuracy, auto=True, max_drop=0.9).fp32, [])
+
+        def first(outputs, _):
+            return float(outputs[:, 0].mean())
+
+        gains = plan.analyze(data=x, metric=first, nodes=2, layerwise=True).gains
+        self.assertEqual(len(gains), 2)
+        base = first(plan.outputs("sim", data=x), None)
+        plan.set(gains[0].node, domain="fp32")
+        self.assertAlmostEqual(gains[0].change, first(plan.outputs("sim", data=x), None) - base)
+        plan.undo()
+        self.assertIn(f"<td>{gains[0].node}</td>", gains._repr_html_())
+
+        def near(outputs, those):
+            return -float(abs(outputs - those).mean())
+
+        wanted, before = plan.outputs("fp32", data=x), plan.outputs("sim", data=x)
+        undone = plan.tune(data=DATA, metric=near, judge=x, labels=before)  # whatever changes is worse
+        self.assertTrue(undone.undone and undone.overlay and undone.metric.high < 0)
+        self.assertEqual(near(plan.outputs("sim", data=x), before), 0)
+        kept = plan.tune(data=DATA, metric=near, judge=x, labels=wanted)
+        self.assertFalse(kept.undone)
+        self.assertEqual((kept.metric.float, kept.metric.quantized), (near(before, wanted), near(plan.outputs("sim", data=x), wanted)))
+        self.assertGreater(kept.metric.change, 0)
+        with self.assertRaisesRegex(qwb.UsageError, "needs judge="):
+            plan.tune(method="bias", metric=near)
+        self.assertEqual(self.left(), [])
+
     def test_the_error_of_a_metric_is_that_of_the_mean(self):
         """Of a metric that is a mean over samples, the error of the difference is std / sqrt(n)."""
         import numpy as np
@@ -89,7 +137,7 @@ class Arrays(InFolder):
         draw = np.random.default_rng(1)
         before = draw.normal(size=400)
         after = before + draw.normal(size=400) * 0.1 + 0.02
-        m = _metric.measure(lambda o, _: o.mean(), before, after, None, 400, "sim", 2000, 0)
+        m = _metric.measure(lambda o, _: o.mean(), before, after, None, "sim", 2000)
         want = (after - before).std(ddof=1) / 20
         self.assertAlmostEqual(m.error, want, delta=0.06 * want)
         self.assertTrue(m.low < m.change < m.high)

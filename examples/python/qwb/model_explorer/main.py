@@ -7,7 +7,8 @@ import os
 from model_explorer import graph_builder as gb
 from model_explorer import node_data_builder as ndb
 from model_explorer.adapter import Adapter, AdapterMetadata
-from model_explorer.config_editor import SlideToggleConfigEditor, TextInputConfigEditor
+from model_explorer.config_editor import ConfigEditor, ConfigEditorGroup, SlideToggleConfigEditor, TextInputConfigEditor
+from model_explorer.types import ModelExplorerGraphs
 from model_explorer.node_data_provider import GetConfigEditorsResult, NodeDataProvider, NodeDataProviderMetadata, NodeDataProviderResult
 
 from .._options import OPTIONS
@@ -26,7 +27,7 @@ COLOURS = ["#e8f5e9", "#c8e6c9", "#fff9c4", "#ffcc80", "#ef9a9a"]  # from what n
 class QwbAdapter(Adapter):
     metadata = AdapterMetadata(id="qwb", name="qwb", description="ONNX networks and plans of qwb", fileExts=["onnx", "json"])
 
-    def convert(self, model_path, settings):
+    def convert(self, model_path, settings) -> ModelExplorerGraphs:
         """The network as the file has it: a node for each operator, input, output and constant that is read."""
         model = run_command(["plan", "show", model_path], False).model["path"] if model_path.endswith(PLAN) else model_path
         if model is not model_path:
@@ -76,8 +77,8 @@ class QwbNodeData(NodeDataProvider):
                                         description="Errors, clipping, rounding, bits and domains of a plan")
 
     def get_config_editors(self, provider_id):
-        editors = [TextInputConfigEditor(id="plan", label="plan", description="the plan of this network (default: MODEL.plan.json beside it)",
-                                         defaultValue="")]
+        editors: list[ConfigEditor | ConfigEditorGroup] = [TextInputConfigEditor(
+            id="plan", label="plan", description="the plan of this network (default: MODEL.plan.json beside it)", defaultValue="")]
         for name, (kind, doc) in OPTIONS["analyze"].items():
             if name in NOT_IN_THE_FORM:
                 continue
@@ -135,5 +136,5 @@ def overlays(report):
     out.append(data("fewest bits of its tensors", bits))
     where = data("domain", domains)
     for r in where.results.values():
-        r.bgColor = {"INT8": "#c8e6c9", "FP32": "#fff9c4", "SOI": "#e0e0e0"}.get(r.value, "#ce93d8")
+        r.bgColor = {"INT8": "#c8e6c9", "FP32": "#fff9c4", "SOI": "#e0e0e0"}.get(str(r.value), "#ce93d8")
     return out + [where]
