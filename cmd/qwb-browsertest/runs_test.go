@@ -39,9 +39,9 @@ func TestASweepLeavesThePlan(t *testing.T) {
 	p.view("Runs")
 	p.until(`all("table.results tbody tr").length >= 2 && /glyphs.sweep.plan.json/.test(one("table.results").innerText)`)
 	p.looked("runs")
-	p.click("input[type=checkbox]", "Tick glyphs.plan.json")
 	p.click("input[type=checkbox]", "Tick glyphs.sweep.plan.json")
 	p.click("button", "Compare the two ticked")
 	p.until(`one("input", "A").value === "glyphs.plan.json" && one("input", "B").value === "glyphs.sweep.plan.json"`)
+	p.until(`one(".view-compare .result .headline", /error of glyphs.sweep.plan.json/)`)
 	p.until(`/a=glyphs.plan.json/.test(location.hash) && /b=glyphs.sweep.plan.json/.test(location.hash)`)
 }

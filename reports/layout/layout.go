@@ -37,11 +37,12 @@ type Ports struct{ First, Last int }
 // Without is no ports.
 var Without = Ports{-1, -1}
 
-// Space between two nodes of a layer, beside an edge that passes, and between two layers.
+// Space between two nodes of a layer, beside an edge that passes, between two layers, and beside a layer without height, which ports are.
 const (
 	nodeGap  = 24
 	edgeGap  = 14
 	layerGap = 36
+	portGap  = 12
 )
 
 // drawn is a graph while it is drawn. Vertices are the nodes, then one for every layer through which the edges of a node pass.
@@ -313,7 +314,7 @@ func (d *drawn) result(edges [][2]int) *Drawing {
 	if len(d.x) > 0 {
 		r.W = int(math.Ceil(right - left))
 	}
-	middle := make([]int, len(d.layers))
+	middle, above := make([]int, len(d.layers)), 0
 	for l, list := range d.layers {
 		high := 0
 		for _, v := range list {
@@ -321,11 +322,15 @@ func (d *drawn) result(edges [][2]int) *Drawing {
 				high = max(high, d.size[v].H)
 			}
 		}
-		if l > 0 {
+		switch {
+		case l > 0 && min(high, above) == 0:
+			r.H += portGap
+		case l > 0:
 			r.H += layerGap
 		}
 		middle[l] = r.H + high/2
 		r.H += high
+		above = high
 	}
 	for v := range d.nodes {
 		s, l := d.size[v], int(d.layer[v])

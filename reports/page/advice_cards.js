@@ -18,7 +18,8 @@ const causes = {
   "few-samples": "Too few calibration samples",
 };
 
-const causeText = (cause) => causes[cause] || cause.replaceAll("-", " ");
+// causeText is the name of a cause for people.
+export const causeText = (cause) => causes[cause] || cause.replaceAll("-", " ");
 
 // adviceCard is one advice. buttons(command) may add what a live page can do with a command.
 /** @param {Core.Advice} a @param {Selected} selection @param {(line: string) => any} [buttons] */

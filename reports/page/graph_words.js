@@ -8,6 +8,11 @@ import { marks } from "./graph_paint.js";
 export function makeWords(get) {
   const rowsOfBlock = (block) => get().index.members[block].map((n) => get().rows[n] || {});
   const size = (block) => plural(get().index.members[block].length, "operator");
+  // sizeOf counts the boxes, too, where an operator is drawn in the box of another one.
+  const sizeOf = (block) => {
+    const { members, parts } = get().index, boxes = members[block].filter((n) => parts[n].length).length;
+    return size(block) + (boxes < members[block].length ? ` in ${plural(boxes, "box", "boxes")}` : "");
+  };
   const join = (...parts) => parts.filter(Boolean).join(" · ");
 
   function blockName(b) {
@@ -70,7 +75,7 @@ export function makeWords(get) {
       if (row.stale) lines.push("measured before the last change");
     } else {
       const text = textOfFold(c, foldValues(c, rowsOfBlock(box.block)));
-      lines.push(`${picture.blocks[box.block].kind} block of ${size(box.block)}`, text && `${c.label}: ${text}`);
+      lines.push(`${picture.blocks[box.block].kind} block of ${sizeOf(box.block)}`, text && `${c.label}: ${text}`);
       lines.push(box.open ? "Click the title to close it." : "Double-click or Enter opens it.");
     }
     return lines.filter(Boolean).map((line) => el("div", null, line));

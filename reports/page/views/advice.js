@@ -1,9 +1,11 @@
 // What is wrong with the plan and what helps: a card for each cause, with its figures, the command that cures it, and buttons that try and
 // do it.
-import { adviceCard } from "../advice_cards.js";
+import { adviceCard, causeText } from "../advice_cards.js";
 import { commandLine, el, replace } from "../dom.js";
+import { known, ofNoise, sqnr } from "../format.js";
 import { drawSlices, headlineList, slicesOf } from "../judged.js";
 import { effectOf } from "./decide.js";
+import { grid } from "./parts.js";
 import { jobButton } from "./task.js";
 
 export const adviceView = {
@@ -44,7 +46,9 @@ export const adviceView = {
           && el("li", null, measure("Try all of them", { try: true }),
             el("p", { class: "soft" },
               "Each command is run on a copy of the plan in memory, on samples that calibration has not seen where there are any. The plan stays as it is.")),
-          advice.map((a) => adviceCard(a, app.selection, (line) => cureButtons(app, line, a.trial || line !== a.command ? "" : a.cause))));
+          tried(app, advice), advice.map((a) =>
+            adviceCard(a, app.selection, (line) => cureButtons(app, line, a.trial || line !== a.command ? "" : a.cause))
+          ));
       }
     }
 
@@ -55,16 +59,28 @@ export const adviceView = {
   },
 };
 
+// tried is one line for each cure that was measured, the best first, where several were: cards are too high to be seen side by side.
+/** @param {App} app @param {Core.Advice[]} advice */
+function tried(app, advice) {
+  const rows = advice.filter((a) => a.trial && known(a.trial.measured)).sort((a, b) => a.trial.measured.nsr - b.trial.measured.nsr);
+  return rows.length > 1 && el("li", null, grid({ caption: "Tried, the best first", rows, columns: [
+    { label: "cure of", cell: (a) => causeText(a.cause), title: (a) => a.command },
+    { label: "SQNR", number: true, cell: (a) => `${sqnr(a.trial.before.nsr).replace(" dB", "")} → ${sqnr(a.trial.measured.nsr)}`,
+      title: (a) => `${ofNoise(a.trial.before.nsr)} → ${ofNoise(a.trial.measured.nsr, a.trial.measured.nsr_error)}` },
+    { label: "", cell: (a) => cureButtons(app, a.command, "", false) },
+  ] }));
+}
+
 // triedCauses are the causes whose commands have been tried: a trial of another one is to keep what was found of them.
 const triedCauses = (app) => app.view.report.advice.filter((a) => a.trial).map((a) => a.cause);
 
 let used = { line: "", before: "", after: "" }; // the last cure that was put into the plan from a card, and revisions of that
 
 // cureButtons are what a card has for a command: try it, at once from the figures that are there, or by running it on a copy; use it; and
-// take it back. cause, where given, is what is tried by running.
-/** @param {App} app @param {string} line @param {string} [cause] */
-export function cureButtons(app, line, cause = "") {
-  const doIt = planned(line), asked = setting(line), effect = el("div", { class: "effect", role: "status" });
+// take it back. cause, where given, is what is tried by running; untried: whether it is still to be tried.
+/** @param {App} app @param {string} line @param {string} [cause] @param {boolean} [untried] */
+export function cureButtons(app, line, cause = "", untried = true) {
+  const doIt = planned(line), asked = untried && setting(line), effect = el("div", { class: "effect", role: "status" });
   if (!doIt) return null;
   const button = (label, title, kind, act) => {
     const b = el("button", { type: "button", class: kind, title, onclick: async () => {
@@ -77,7 +93,8 @@ export function cureButtons(app, line, cause = "") {
   const now = app.state.revision;
   if (used.line === line && !used.after && now !== used.before) used.after = now;
   if (used.line === line && used.after === now) {
-    return el("p", { class: "actions" }, el("b", null, "In the plan."), button("Undo", "Take it back", "", () => app.change("undo")));
+    return el("p", { class: "actions" }, el("b", null, untried ? "In the plan." : "in use"), button("Undo", "Take it back", "", () =>
+      app.change("undo")));
   }
   return [
     el("p", { class: "actions" }, asked

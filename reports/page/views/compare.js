@@ -70,14 +70,10 @@ function sentences(r, p) {
         p.significant
       ));
   }
+  const of = (name) => r.runs.find((x) => x.name === name), error = (name) => sqnr(of(name).nsr, of(name).nsr_error);
   list.push(
-    sure(
-      `The output error of ${b} is ${p.nsr_change >= 0 ? "larger" : "smaller"} than that of ${a} by ${
-        withError(Math.abs(p.nsr_change), p.nsr_change_error)
-      } (NSR)`,
-      p.nsr_p_adjusted,
-      p.nsr_significant
-    )
+    sure(`The output error of ${b} is ${p.nsr_change >= 0 ? "larger" : "smaller"} than that of ${a}: SQNR ${error(p.b)}, not ${error(p.a)}`,
+      p.nsr_p_adjusted, p.nsr_significant)
   );
   return list.join(" ");
 }
@@ -96,7 +92,10 @@ function shortName(name, r) {
 
 /** @param {HTMLElement} result @param {App} app @param {Core.CompareResult} r */
 function showComparison(result, app, r, shown) {
-  const pieces = r.pairs.map((p) => el("p", { class: p.significant || p.nsr_significant ? "headline" : "headline open" }, sentences(r, p)));
+  const pieces = r.pairs.map((p) =>
+    el("p", { class: p.significant || p.nsr_significant ? "headline" : "headline open",
+      title: `change of ${ofNoise(p.nsr_change, p.nsr_change_error)}` }, sentences(r, p))
+  );
   const chart = el("div", { class: "chart" });
   const runs = grid({ caption: `Runs, ${r.samples} samples${r.agreement ? ", no labels: the prediction of float counts as correct" : ""}`,
     rows: r.runs, columns: [
@@ -162,10 +161,10 @@ function pairDetails(app, r, p, shown) {
         columns: [
           { label: "operator", cell: (l) => l.node, sort: (l) => l.node },
           { label: "type", cell: (l) => l.op, sort: (l) => l.op },
-          { label: `NSR in ${shortName(p.a, r)}`, number: true, cell: (l) => number(l.a), title: (l) => String(l.a), sort: (l) => l.a },
-          { label: `NSR in ${shortName(p.b, r)}`, number: true, cell: (l) => number(l.b), title: (l) => String(l.b), sort: (l) => l.b },
-          { label: "change", number: true, cell: (l) => withError(l.change, l.change_error), title: (l) => String(l.change), sort: (l) =>
-            l.change },
+          { label: `SQNR in ${shortName(p.a, r)}`, number: true, cell: (l) => sqnr(l.a), title: (l) => ofNoise(l.a), sort: (l) => l.a },
+          { label: `SQNR in ${shortName(p.b, r)}`, number: true, cell: (l) => sqnr(l.b), title: (l) => ofNoise(l.b), sort: (l) => l.b },
+          { label: "change of NSR", number: true, cell: (l) => withError(l.change, l.change_error), title: (l) => String(l.change),
+            sort: (l) => l.change },
           { label: "more than chance", doc: "at 5 % for all operators together", cell: (l) => (l.significant ? "yes" : "no"),
             sort: (l) => (l.significant ? 1 : 0) },
         ] }),

@@ -249,6 +249,10 @@ export function fields(app, kind, own = {}) {
   return app.state.options[kind].filter((o) => o.field && !apart.includes(o.name)).map((o) => field(app, kind, o.name, own[o.name]));
 }
 
+// defaults are what those fields say before anybody changes them, as options of a job.
+/** @param {App} app @param {string} kind */
+export const defaults = (app, kind) => drawForm(app, fields(app, kind)).read();
+
 // dataRows are the fields of a form that say which samples are used; the plan's own data are proposed. fit names what fits something on
 // them: it has a memory of its own, so that nothing is ever fitted on samples only because accuracy was measured on them. own names what
 // needs a number of samples of its own.

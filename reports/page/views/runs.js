@@ -1,11 +1,11 @@
 // Runs: the plans of the model that lie beside the one that is open, with what was measured of each, now and before its last changes.
 import { place } from "../address.js";
-import { remember } from "../context.js";
+import { judging, remember } from "../context.js";
 import { el, replace } from "../dom.js";
 import { bytes, exact, insignificant, known, ofNoise, percent, plural, points, problemText, sqnr } from "../format.js";
 import { baseName } from "../frame.js";
 import { drawIntervals } from "./intervals.js";
-import { grid, message, part, planned } from "./parts.js";
+import { defaults, grid, message, part, planned } from "./parts.js";
 
 export const runsView = {
   key: "runs",
@@ -38,13 +38,14 @@ const figure = (r, command, key) => (r.figures[command] || {})[key];
 
 /** @param {HTMLElement} body @param {HTMLElement} said @param {App} app @param {Core.PlanRun[]} runs */
 function show(body, said, app, runs) {
-  const ticked = new Set(), chart = el("div", { class: "chart" });
+  const now = runs.filter((r) => r.open && r.current).map((r) => r.plan), ticked = new Set(now), chart = el("div", { class: "chart" });
   const compare = el("button", { type: "button", disabled: true, title: "The two plans that are ticked, on the same samples",
     onclick: () => {
       const [a, b] = [...ticked];
       remember({ run_a: a, run_b: b });
       place({ a, b });
       app.go("compare");
+      app.run("compare", { ...defaults(app, "compare"), ...judging(app), runs: [a, b] }).catch(() => {}); // the view says what went wrong
     } }, "Compare the two ticked");
   const error = (r) => figure(r, "analyze", "nsr"), spread = (r) => figure(r, "analyze", "nsr_error");
   const share =
@@ -54,7 +55,7 @@ function show(body, said, app, runs) {
   const brief = (r) => name(r).replace(`${stem}.`, "").replace(/\.json\b/, ""); // what tells plans of one model apart
   /** @param {Core.PlanRun} r */
   const tick = (r) =>
-    r.current && el("input", { type: "checkbox", "aria-label": `Tick ${r.plan}`, onchange: (e) => {
+    r.current && el("input", { type: "checkbox", "aria-label": `Tick ${r.plan}`, checked: ticked.has(r.plan), onchange: (e) => {
       ticked[e.target.checked ? "add" : "delete"](r.plan);
       compare.disabled = ticked.size !== 2;
     } });
