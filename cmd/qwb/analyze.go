@@ -57,7 +57,7 @@ say. It ranks the matrices by the divergence from the float model on at most %[1
 			if err := e.networksOnly(c); err != nil {
 				return err
 			}
-			plan, err := findPlan(args)
+			plan, err := findPlan(args, "")
 			if err != nil {
 				return err
 			}

@@ -170,6 +170,12 @@ func TestNoOrManyPlans(t *testing.T) {
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "-o", "b.plan.json")
 	fails(t, exitUsage, `2 plans in the current folder: name one of a\.plan\.json, b\.plan\.json`, "analyze")
 	done(t, "analyze", "b.plan.json", "--layerwise")
+	fails(t, exitUsage, `2 plans in the current folder`, "export", "--platform", "trt_int8")
+	fails(t, exitUsage, `2 plans in the current folder`, "export", "--platform", "onnxruntime")
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "-o", "c.plan.json")
+	require.Contains(t, done(t, "export", "--platform", "onnxruntime").stdout, "c.onnxruntime.onnx: onnx for onnxruntime")
+	fails(t, exitUsage, `3 plans in the current folder: name one of a\.plan\.json, b\.plan\.json, c\.plan\.json`, "export", "--platform",
+		"trt_int8")
 }
 
 // Statistics that are damaged, of another model, or gone: what needs them says so; an interrupted run's damaged statistics do

@@ -56,7 +56,7 @@ a file it lists these faults. See docs/targets.md and docs/engines.md.`,
 			if o.Platform != "" || o.Format != "" || o.EngineVersion != "" {
 				return e.doctorFile(c, args, &o)
 			}
-			file, err := findPlan(args)
+			file, err := findPlan(args, "")
 			if err != nil {
 				return err
 			}

@@ -53,7 +53,7 @@ docs/language-models.md.`,
 			if err := spares("answers", o.Answers); err != nil {
 				return err
 			}
-			file, err := findPlan(args)
+			file, err := findPlan(args, "")
 			if err != nil {
 				return err
 			}

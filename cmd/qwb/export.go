@@ -62,7 +62,7 @@ its name.
 			}
 			project := e.project(file, "")
 			if file == "" {
-				plan, err := findPlan(args)
+				plan, err := findPlan(args, o.Platform)
 				if err != nil {
 					return err
 				}

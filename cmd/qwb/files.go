@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"qwb"
 	"qwb/internal/kind"
+	"qwb/quantizer/plan"
 )
 
 // spares refuses to write something people read over a file that other commands read.
@@ -30,8 +32,9 @@ func planPath(model, out string) (string, error) {
 	return out, nil
 }
 
-// findPlan returns the plan named by the arguments, or the only one in the current folder.
-func findPlan(args []string) (string, error) {
+// findPlan returns the plan named by the arguments, or the only one in the current folder; of several that for the platform, where one is
+// given and one plan fits.
+func findPlan(args []string, platform string) (string, error) {
 	if len(args) > 0 {
 		return args[0], nil
 	}
@@ -39,10 +42,17 @@ func findPlan(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch len(plans) {
-	case 1:
-		return plans[0], nil
-	case 0:
+	fit := plans
+	if len(plans) > 1 && platform != "" {
+		fit = slices.DeleteFunc(slices.Clone(plans), func(file string) bool {
+			p, err := plan.Read(file)
+			return err != nil || p.Platform != platform
+		})
+	}
+	if len(fit) == 1 {
+		return fit[0], nil
+	}
+	if len(plans) == 0 {
 		return "", usagef("no plan: name one, or run qwb calibrate first (no *%s in the current folder)", qwb.PlanSuffix)
 	}
 	return "", usagef("%d plans in the current folder: name one of %s", len(plans), strings.Join(plans, ", "))
@@ -51,10 +61,10 @@ func findPlan(args []string) (string, error) {
 // onPlan is a command about the plan that it names, or about the only one in the current folder.
 func onPlan(do func(c *cobra.Command, plan string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		plan, err := findPlan(args)
+		file, err := findPlan(args, "")
 		if err != nil {
 			return err
 		}
-		return do(c, plan)
+		return do(c, file)
 	}
 }

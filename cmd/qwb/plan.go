@@ -211,7 +211,7 @@ func newPlanExplain(e *env) *cobra.Command {
 			if len(args) > 2 {
 				return usagef("explain takes an operator and a plan, not %d arguments", len(args))
 			}
-			file, err := findPlan(args[1:])
+			file, err := findPlan(args[1:], "")
 			if err != nil {
 				return err
 			}

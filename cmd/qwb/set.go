@@ -34,7 +34,7 @@ func planAndRest(args []string) (plan string, rest []string, err error) {
 	if len(args) > 0 && strings.HasSuffix(args[0], qwb.PlanSuffix) {
 		return args[0], args[1:], nil
 	}
-	plan, err = findPlan(nil)
+	plan, err = findPlan(nil, "")
 	return plan, args, err
 }
 

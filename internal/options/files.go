@@ -19,7 +19,8 @@ type Export struct {
 
 func (o *Export) Table(c *qwb.Catalog) Table {
 	t := slices.Concat(
-		Platform(c, &o.Platform, "platform of the plan (default: its own; another is refused): "+words(Platforms(c))),
+		Platform(c, &o.Platform, "platform of the plan, by which one of several is found (default: its own; another is refused): "+
+			words(Platforms(c))),
 		Table{
 			{Name: "format", At: &o.Format, Job: true, Field: &Field{Label: "Format", Type: "select", List: "formats"},
 				Values: func() []string { return formats(c) },
