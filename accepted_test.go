@@ -226,7 +226,7 @@ func accepted(t *testing.T, platform string, s small) {
 	ctx := context.Background()
 	p := placeOf(t, s.text)
 	zero := 0.0
-	_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, BorderCost: &zero,
+	_, warnings, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, BorderCost: &zero, Observer: tqc.ObserverMinMax,
 		Data: DataOptions{Paths: []string{"synthetic:2"}}})
 	if err != nil {
 		if !strings.Contains(err.Error(), "a plan for "+platform+" could not be exported") {

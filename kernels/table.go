@@ -123,9 +123,20 @@ func (r Row) Runs(f cpu.Features) bool { return r.runs == nil || r.runs(f) }
 
 // Rows lists the rows of this build, best first within each operation, plain Go last. A row that needs a feature the running
 // processor lacks is listed too.
-func Rows() []Row {
-	return slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), vectorGroupsRows(), vectorGramRows(),
-		vectorUnitsRows(), goRows, goMathRows, goRowRows, goInt8Rows, goCodesRows, goGroupsRows, goGramRows, goUnitsRows)
+func Rows() []Row { return slices.Clone(rows()) }
+
+// listed is the list, made once: a table is selected for each tensor that is observed.
+var listed struct {
+	sync.Once
+	rows []Row
+}
+
+func rows() []Row {
+	listed.Do(func() {
+		listed.rows = slices.Concat(vectorRows(), vectorMathRows(), vectorInt8Rows(), vectorCodesRows(), vectorGroupsRows(), vectorGramRows(),
+			vectorUnitsRows(), goRows, goMathRows, goRowRows, goInt8Rows, goCodesRows, goGroupsRows, goGramRows, goUnitsRows)
+	})
+	return listed.rows
 }
 
 var goRows = []Row{
@@ -156,7 +167,7 @@ type Table struct {
 // same arithmetic, that of Arith.
 func Select(f cpu.Features) *Table {
 	t := &Table{jobs: new(jobs), pools8: new(pools8), spare: new(sync.Pool)}
-	for _, r := range Rows() {
+	for _, r := range rows() {
 		if t.rows[r.Op].Name == "" && r.Runs(f) && (r.sound == nil || r.sound()) {
 			t.rows[r.Op] = r
 		}

@@ -78,18 +78,12 @@ func (h *histogram) append(b []byte) []byte {
 	for s := range 2 {
 		n := uint64(0)
 		var body []byte
-		last := h.low() * binsPerOctave
-		for e := h.low(); e <= h.top; e++ {
-			first := h.octave(s, e)
-			for i := range binsPerOctave {
-				if c := h.at(first + i); c > 0 {
-					key := e*binsPerOctave + i
-					body = binary.AppendUvarint(body, uint64(key-last))
-					body = binary.AppendUvarint(body, c)
-					last = key
-					n++
-				}
-			}
+		last, end := h.octave(s, h.low()), h.octave(s, h.top+1)
+		for i := h.next(last, end); i < end; i = h.next(i+1, end) {
+			body = binary.AppendUvarint(body, uint64(i-last))
+			body = binary.AppendUvarint(body, h.at(i))
+			last = i
+			n++
 		}
 		b = append(binary.AppendUvarint(b, n), body...)
 	}

@@ -49,6 +49,22 @@ func (h *histogram) at(i int) uint64 {
 	return n
 }
 
+// next returns the first counter from i on, below end, that is not zero; where there is none a number that is not below end.
+func (h *histogram) next(i, end int) int {
+	counts := h.counts[:min(end, len(h.counts))]
+	for ; i+4 <= len(counts); i += 4 {
+		if four := counts[i : i+4 : i+4]; four[0]|four[1]|four[2]|four[3] != 0 || h.carry != nil {
+			break
+		}
+	}
+	for ; i < len(counts); i++ {
+		if h.at(i) > 0 {
+			return i
+		}
+	}
+	return end
+}
+
 // increase adds n to counter i.
 func (h *histogram) increase(i int, n uint64) {
 	if n == 0 {
@@ -137,7 +153,7 @@ func (h *histogram) folded(sign int) uint64 { return h.at(h.below(sign)) }
 // sum adds up counters from to to.
 func (h *histogram) sum(from, to int) uint64 {
 	n := uint64(0)
-	for i := from; i < min(to, len(h.counts)); i++ {
+	for i := h.next(from, to); i < to; i = h.next(i+1, to) {
 		n += h.at(i)
 	}
 	return n
@@ -145,13 +161,8 @@ func (h *histogram) sum(from, to int) uint64 {
 
 // noneIn reports whether an octave of a sign has no values.
 func (h *histogram) noneIn(sign, e int) bool {
-	from := h.octave(sign, e)
-	for i := from; i < min(from+binsPerOctave, len(h.counts)); i++ {
-		if h.at(i) > 0 {
-			return false
-		}
-	}
-	return true
+	end := h.octave(sign, e) + binsPerOctave
+	return h.next(end-binsPerOctave, end) >= end
 }
 
 // add counts all elements of data, whose extremes are lo and hi. All are finite, and there are fewer than carryUnit.
@@ -231,16 +242,14 @@ func (h *histogram) merge(o *histogram) {
 		h.increase(h.below(sign), o.folded(sign))
 		for e := o.low(); e <= o.top; e++ {
 			from, to := o.octave(sign, e), h.below(sign)
-			if from >= len(o.counts) {
-				break
-			}
+			end := from + binsPerOctave
 			if e < h.low() {
-				h.increase(to, o.sum(from, from+binsPerOctave))
+				h.increase(to, o.sum(from, end))
 				continue
 			}
 			to = h.octave(sign, e)
-			for i := range binsPerOctave {
-				h.increase(to+i, o.at(from+i))
+			for i := o.next(from, end); i < end; i = o.next(i+1, end) {
+				h.increase(to+i-from, o.at(i))
 			}
 		}
 	}
@@ -271,14 +280,11 @@ func (h *histogram) side(sign int) iter.Seq[Bin] {
 		if n := h.folded(sign); n > 0 && !yield(Bin{0, h.foldEdge(), n}) {
 			return
 		}
-		for e := h.low(); e <= h.top; e++ {
-			first := h.octave(sign, e)
-			for i := range binsPerOctave {
-				if c := h.at(first + i); c > 0 {
-					if lo, hi := edges(e, i); !yield(Bin{lo, hi, c}) {
-						return
-					}
-				}
+		first := h.octave(sign, h.low())
+		end := h.octave(sign, h.top+1)
+		for i := h.next(first, end); i < end; i = h.next(i+1, end) {
+			if lo, hi := edges(h.low()+(i-first)/binsPerOctave, (i-first)%binsPerOctave); !yield(Bin{lo, hi, h.at(i)}) {
+				return
 			}
 		}
 	}
@@ -318,10 +324,9 @@ func (h *histogram) each(f func(bits uint32, n uint64)) {
 		if n := h.folded(sign); n > 0 {
 			f(uint32(sign)<<31|(uint32(h.low())<<23-1), n)
 		}
-		for i := h.below(sign) + 1; i < min(h.below(sign)+h.span(), len(h.counts)); i++ {
-			if n := h.at(i); n > 0 {
-				f(uint32(sign)<<31|uint32(h.low()*binsPerOctave+i-h.below(sign)-1)<<binShift, n)
-			}
+		first, end := h.below(sign)+1, h.below(sign)+h.span()
+		for i := h.next(first, end); i < end; i = h.next(i+1, end) {
+			f(uint32(sign)<<31|uint32(h.low()*binsPerOctave+i-first)<<binShift, h.at(i))
 		}
 	}
 }
