@@ -34,12 +34,14 @@ export function follow(model) {
 // proposed is what was noted of a field; fallback, as the plan has it, until somebody enters something.
 export const proposed = (name, fallback) => (values[name] === undefined ? fallback : values[name]);
 
-// judging are the samples that accuracy is measured on, as options of a job: {data, labels, label_offset, samples}, those that are known.
+// judging are the samples that accuracy is measured on, as options of a job: {data, labels, label_offset, samples, metric,
+// alphabet}, those that are known.
 /** @param {App} app @returns {Partial<Core.DataOptions>} */
 export function judging(app) {
   const d = /** @type {Partial<Core.DataOptions>} */ (app.state.data || {}), data = linesOf(proposed("data", (d.data || []).join("\n")));
   const all = { data: data.length ? data : "", labels: proposed("labels", d.labels), samples: Number(proposed("samples", 0)),
-    label_offset: Number(proposed("label_offset", d.label_offset || 0)) };
+    label_offset: Number(proposed("label_offset", d.label_offset || 0)), metric: proposed("metric", d.metric),
+    alphabet: proposed("alphabet", d.alphabet) };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value));
 }
 

@@ -6,12 +6,12 @@ import { known, number, percent, plural, small, sqnr } from "./format.js";
 const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
 const channelsOf = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
-// paint makes a canvas of bytes in base64; colours(byte) is [r, g, b].
+// paint makes a canvas of bytes in base64; colours(byte, index) is [r, g, b] or [r, g, b, a].
 function paint(width, height, bytes, colours, label) {
   const canvas = el("canvas", { width, height, role: "img", "aria-label": label, title: label }), pen = canvas.getContext("2d");
   const image = pen.createImageData(width, height), text = atob(bytes);
   for (let i = 0; i < width * height; i++) {
-    const [r, g, b, a = 255] = colours(text.charCodeAt(i));
+    const [r, g, b, a = 255] = colours(text.charCodeAt(i), i);
     image.data.set([r, g, b, a], 4 * i);
   }
   pen.putImageData(image, 0, 0);
@@ -38,23 +38,26 @@ export function heatFigure(h, what) {
     one(`${last} less float`, h.difference, diverging, h.most ? `±${small(h.most)}` : "no difference"));
 }
 
-// worstRows are the rows of a heat that lose most, in words.
-/** @param {Core.Heat} h */
-export function worstRows(h) {
+// worstRows are the rows of a heat that lose most, in words; named, where given, names them.
+/** @param {Core.Heat} h @param {(i: number) => string} [named] */
+export function worstRows(h, named = (i) => `${h.what} ${i}`) {
   const list = h.nsr.map((nsr, i) => ({ i, nsr })).filter((r) => known(r.nsr) && r.nsr > 0).sort((a, b) => b.nsr - a.nsr);
   if (h.all < 2 || !list.length) return "";
   return el("p", { class: "hint" },
     `${plural(h.all, h.what, h.what === "index" ? "indices" : "")}${h.all > h.rows ? `, drawn in ${h.rows} lines` : ""}. Worst: `,
-    list.slice(0, 5).map((r) => `${h.what} ${r.i} ${sqnr(r.nsr)}`).join(", "), ".");
+    list.slice(0, 5).map((r) => `${named(r.i)} ${sqnr(r.nsr)}`).join(", "), ".");
 }
 
-// hueOf tells neighbouring classes apart.
+// hueOf tells neighbouring classes apart, and by their brightness those that have the same hue nearly.
 const hueOf = (c) => `rgb(${rgbOf(c).join(" ")})`;
 
+const mark = [255, 0, 255]; // what differs: a colour that no class has
+
 function rgbOf(c) {
+  if (c < 0) return mark;
   const h = ((c * 137.5 + 210) % 360) / 60, x = Math.round(230 * (1 - Math.abs(h % 2 - 1))),
     list = [[230, x, 25], [x, 230, 25], [25, 230, x], [25, x, 230], [x, 25, 230], [230, 25, x]];
-  return list[Math.floor(h)].map((v) => Math.max(v, 25));
+  return list[Math.floor(h)].map((v) => Math.round(Math.max(v, 25) * [1, 0.65, 0.4][(c >> 3) % 3]));
 }
 
 // picturePart draws the picture of a sample, enlarged to side.
@@ -102,11 +105,22 @@ export function classesOf(m) {
   return [...times].map(([c, n]) => [c, n / text.length]).sort((a, b) => b[1] - a[1]);
 }
 
-// mapOn lays a map of classes over the picture. Class 0 stays clear.
-/** @param {Core.Thumbnail | undefined} t @param {Core.ClassMap} m */
-export function mapOn(t, m, label) {
+// unlike is the share of pixels that have another class than in another map.
+/** @param {Core.ClassMap} m @param {Core.ClassMap} other */
+export function unlike(m, other) {
+  const a = atob(m.classes), b = atob(other.classes);
+  let n = 0;
+  for (let i = 0; i < a.length; i++) n += a[i] === b[i] ? 0 : 1;
+  return n / a.length;
+}
+
+// mapOn lays a map of classes over the picture. Class 0 stays clear; what has another class in float, where that is given, is marked.
+/** @param {Core.Thumbnail | undefined} t @param {Core.ClassMap} m @param {Core.ClassMap} [float] */
+export function mapOn(t, m, label, float) {
   const canvas = pictureOn(t, 224), pen = canvas.getContext("2d");
-  const mask = paint(m.width, m.height, m.classes, (c) => (c ? [...rgbOf(c), 165] : [0, 0, 0, 0]), "");
+  const other = float && atob(float.classes);
+  const mask = paint(m.width, m.height, m.classes,
+    (c, i) => (other && other.charCodeAt(i) !== c ? mark : c ? [...rgbOf(c), 165] : [0, 0, 0, 0]), "");
   pen.imageSmoothingEnabled = false;
   pen.drawImage(mask, 0, 0, canvas.width, canvas.height);
   canvas.setAttribute("role", "img");
@@ -114,5 +128,5 @@ export function mapOn(t, m, label) {
   return canvas;
 }
 
-// swatch is the colour of a class in maps and boxes.
-export const swatch = (c) => el("i", { class: "swatch", style: { background: c ? `rgb(${rgbOf(c).join(" ")})` : "transparent" } });
+// swatch is the colour of a class in maps and boxes, of -1 that of what differs.
+export const swatch = (c) => el("i", { class: "swatch", style: { background: c ? hueOf(c) : "transparent" } });

@@ -1,6 +1,6 @@
 // What the outputs are judged by beside one figure: sentences that count more than it, and the parts of outputs by themselves.
 import { el } from "./dom.js";
-import { exact, known, number, percent, plural, small, withError } from "./format.js";
+import { exact, known, number, percent, plural, small, sqnr } from "./format.js";
 import { drawTable } from "./table.js";
 
 // headlineList has a line for each: parts without signal, classes that change, errors that contradict each other, and where single
@@ -47,17 +47,17 @@ export function slicesOf(report) {
   return list.sort((a, b) => Number(Boolean(b.judged)) - Number(Boolean(a.judged)) || b.nsr - a.nsr);
 }
 
-/** @param {HTMLElement} host @param {Partial<Core.Report>} report */
-export function drawSlices(host, report) {
+/** @param {HTMLElement} host @param {Partial<Core.SliceError>[]} rows */
+export function drawSlices(host, rows) {
   const text = (key, label, doc, value, width = 9) => ({ key, label, doc, kind: "text", value, width });
   const figure = (key, label, doc, value, show, width = 8) => ({ key, label, doc, kind: "number", value,
     show: (row) => (known(value(row)) ? show(row) : null), exact: (row) => exact(value(row)), width });
   /** @type {(row: Partial<Core.SliceError>) => string} */
-  const error = (row) => (row.mismatch ? percent(row.nsr) + " differ" : withError(row.nsr, row.nsr_error));
-  drawTable(host, { label: "Parts of the outputs", what: "part", search: false, height: 10, rows: slicesOf(report), columns: [
+  const error = (row) => (row.mismatch ? percent(row.nsr) + " differ" : sqnr(row.nsr, row.nsr_error));
+  drawTable(host, { label: "Parts of the outputs", what: "part", search: false, height: 10, rows, columns: [
     { key: "name", label: "part", doc: "Name in the model, or of the file of --slices.", kind: "name", value: (row) => row.name },
-    figure("nsr", "NSR",
-      "Noise-to-signal ratio of this part alone, over all samples, ± its standard error; of an integer output the share of its elements that differ.",
+    figure("nsr", "SQNR",
+      "Signal-to-noise ratio of this part alone, over all samples, ± its standard error; of an integer output the share of its elements that differ.",
       (row) => row.nsr, error, 12),
     text("signal", "signal", "Whether float has a signal in it, and the quantized network still has.", (row) => row.finding || "yes", 14),
     text("counts", "counts", "Whether the verdict of the output counts it.", (row) => (row.judged ? "yes" : "no"), 5),

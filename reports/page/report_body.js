@@ -38,7 +38,7 @@ export function drawReport(main, view, selection) {
   if (slicesOf(report).length) {
     section("Parts of the outputs",
       "Each part by itself: one figure for an output says nothing of its small parts. The worst that counts is the verdict.", (host) =>
-      drawSlices(host, report));
+      drawSlices(host, slicesOf(report)));
   }
   section("Network and operators",
     "Click an operator in the network or in a row to see all about it on the right. NSR (noise-to-signal ratio) is the power of the error over the power of the signal: 0 is no error.",

@@ -29,7 +29,7 @@ export const adviceView = {
       shown = now;
       const parts = report && slicesOf(report).length ? el("div") : null;
       replace(judged, report && headlineList(report), parts && el("h3", null, "Parts of the outputs"), parts);
-      if (parts) drawSlices(parts, report);
+      if (parts) drawSlices(parts, slicesOf(report));
       if (!advice) {
         replace(list,
           el("li", null, el("p", null, "Advice comes with the measurement of every operator."), measure("Measure", {}),

@@ -2,7 +2,7 @@
 // outputs themselves; what the metric of the task says of each; and the outputs as rows and colours.
 import { el } from "../dom.js";
 import { known, number, ofNoise, percent, plural, problemText, sqnr } from "../format.js";
-import { boxesOn, classesOf, heatFigure, mapOn, swatch, worstRows } from "../heat.js";
+import { boxesOn, classesOf, heatFigure, mapOn, swatch, unlike, worstRows } from "../heat.js";
 import { insideButton } from "./feature.js";
 import { dataForm, dataOptions, drawForm, field, part, tiles } from "./parts.js";
 import { className, thumbnail } from "./pictures.js";
@@ -20,8 +20,9 @@ const kinds = {
         }`),
     ];
   } },
-  map: { said: "Maps of classes", draw: (app, r, picture, label) => [
-    mapOn(picture, r.map, label),
+  map: { said: "Maps of classes", draw: (app, r, picture, label, float) => [
+    mapOn(picture, r.map, label, float && float.map),
+    float ? el("p", { class: "hint" }, swatch(-1), ` ${percent(unlike(r.map, float.map))} of the pixels unlike float`) : "",
     el("p", { class: "hint" }, classesOf(r.map).slice(0, 4).map(([c, share]) => [swatch(c), ` ${className(app, c)} ${percent(share)} `])),
   ] },
   text: { said: "Texts", draw: (_, r, __, label, float) => [
@@ -48,17 +49,24 @@ function marked(text, other) {
 // scoreText is a score of the metric.
 const scoreText = (r, v) => (!known(v) ? "–" : r.percent ? percent(v) : number(v));
 
-// answersPart is the part of the view.
+// metricForm says what answers are and how they are scored.
 /** @param {App} app */
-export function answersPart(app) {
-  const result = el("div", { class: "result" });
+export const metricForm = (app) =>
+  drawForm(app, [
+    field(app, "answers", "metric", { doc: "miou: labels are a folder of masks; map: COCO's JSON; cer, wer, em: lines of file and text." }),
+    field(app, "answers", "alphabet"),
+  ]);
+
+// answersPart is the part of the view; more is the form of the metric, where it stands elsewhere already.
+/** @param {App} app @param {ReturnType<typeof metricForm>} [more] */
+export function answersPart(app, more) {
+  const own = more ? "" : (more = metricForm(app)).node, result = el("div", { class: "result" });
   const form = dataForm(app, { own: "look at", samples: 12, note: "Empty: the data of the plan." });
-  const more = drawForm(app, [field(app, "answers", "metric"), field(app, "answers", "alphabet")]);
   const run = task(app, { label: "Show answers side by side", kind: "answers",
     options: () => ({ ...dataOptions(form.read()), ...more.read() }), into: result, fold: true, show: (r) => showAnswers(result, app, r) });
   return part("Answers side by side",
     "Boxes, texts, maps of classes, or the outputs as colours: float, simulated and on integers. The metric's own reading of the outputs decides which; without labels float is what is right.",
-    form.node, more.node, run, result);
+    form.node, own, run, result);
 }
 
 /** @param {HTMLElement} host @param {App} app @param {Core.Jobs["answers"]["result"]} r */
@@ -99,7 +107,8 @@ function card(app, r, kind, item, picture, where) {
   };
   const alone = r.kind === "text" || r.kind === "numbers";
   const heats = item.outputs.map((h) =>
-    el("div", {}, el("h4", {}, "Output ", el("bdi", {}, h.name)), heatFigure(h, `output ${h.name} of ${item.sample}`), worstRows(h))
+    el("div", {}, el("h4", {}, "Output ", el("bdi", {}, h.name)), heatFigure(h, `output ${h.name} of ${item.sample}`),
+      worstRows(h, r.kind === "map" && h.what === "channel" ? (c) => className(app, c) : undefined))
   );
   return el("li", { class: "sample wide" }, alone && picture ? thumbnail(picture, `${item.sample} as the network sees it`) : "",
     el("div", {}, el("p", { class: "name", title: item.sample }, el("bdi", {}, item.sample), " ", item.nsr > 0

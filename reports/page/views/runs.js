@@ -2,7 +2,7 @@
 import { place } from "../address.js";
 import { judging, remember } from "../context.js";
 import { el, replace } from "../dom.js";
-import { bytes, exact, insignificant, known, ofNoise, percent, plural, points, problemText, sqnr } from "../format.js";
+import { bytes, exact, insignificant, known, ofNoise, percent, plural, points, problemText, sqnr, withError } from "../format.js";
 import { baseName } from "../frame.js";
 import { drawIntervals } from "./intervals.js";
 import { defaults, grid, message, part, planned } from "./parts.js";
@@ -48,9 +48,12 @@ function show(body, said, app, runs) {
       app.run("compare", { ...defaults(app, "compare"), ...judging(app), runs: [a, b] }).catch(() => {}); // the view says what went wrong
     } }, "Compare the two ticked");
   const error = (r) => figure(r, "analyze", "nsr"), spread = (r) => figure(r, "analyze", "nsr_error");
-  const share =
-    (r) => (known(figure(r, "eval", "top1")) ? figure(r, "eval", "top1") / (figure(r, "eval", "n") || figure(r, "eval", "samples"))
-      : undefined);
+  const of = (r, key) => figure(r, "eval", key);
+  const score = (r) =>
+    known(of(r, "top1")) ? { name: "top-1", percent: true, value: of(r, "top1") / (of(r, "n") || of(r, "samples")) }
+      : known(of(r, "value")) ? { name: of(r, "metric"), percent: of(r, "percent"), value: of(r, "value") } : null;
+  const metrics = [...new Set(runs.map(score).filter(Boolean).map((m) => m.name))];
+  const inScore = (r, v, how, spread) => (score(r).percent ? how(v, spread) : withError(v, spread));
   const name = (r) => baseName(r.plan) + (r.current ? "" : ", before"), stem = baseName(app.state.model).replace(/\.[^.]*$/, "");
   const brief = (r) => name(r).replace(`${stem}.`, "").replace(/\.json\b/, ""); // what tells plans of one model apart
   /** @param {Core.PlanRun} r */
@@ -81,13 +84,13 @@ function show(body, said, app, runs) {
         { label: "what", doc: "target, observer, and how many commands decided something after the calibration",
           cell: (r) => [r.platform, r.observer, r.steps ? plural(r.steps, "decision") : ""].filter(Boolean).join(", "),
           sort: (r) => r.platform + r.observer },
-        { label: "top-1", doc: "of the last qwb eval of this state, and how much worse than float", number: true,
-          cell: (r) =>
-            known(share(r)) && [
-              percent(share(r)),
-              known(figure(r, "eval", "drop"))
-              && el("small", null, `drop ${points(figure(r, "eval", "drop"), figure(r, "eval", "drop_error"))}`),
-            ], title: (r) => exact(share(r)), sort: (r) => share(r) ?? -1 },
+        { label: metrics.length === 1 ? metrics[0] : metrics.length ? "score" : "top-1",
+          doc: "of the last qwb eval of this state, and how much worse than float", number: true, cell: (r) =>
+            score(r) && [
+              metrics.length > 1 ? `${score(r).name} ` : "",
+              inScore(r, score(r).value, percent),
+              known(of(r, "drop")) && el("small", null, ` drop ${inScore(r, of(r, "drop"), points, of(r, "drop_error"))}`),
+            ], title: (r) => exact(score(r) ? score(r).value : null), sort: (r) => (score(r) ? score(r).value : -1) },
         { label: "error", doc: "SQNR of the outputs, of the last qwb analyze of this state", number: true,
           cell: (r) => (known(error(r)) ? sqnr(error(r), spread(r)) : ""), title: (r) => ofNoise(error(r), spread(r)),
           sort: (r) => -(error(r) ?? Infinity) },

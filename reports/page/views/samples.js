@@ -2,9 +2,10 @@
 // arises.
 import { judging } from "../context.js";
 import { el } from "../dom.js";
-import { decibels, insignificant, known, ofNoise, percent, plural, points, problemText, small, sqnr, withError } from "../format.js";
+import { exact, insignificant, known, number, ofNoise, percent, plural, points, problemText, small, sqnr, withError } from "../format.js";
+import { drawSlices } from "../judged.js";
 import { drawOrder } from "../order.js";
-import { answersPart, worstOf } from "./answers.js";
+import { answersPart, metricForm, worstOf } from "./answers.js";
 import { insideButton } from "./feature.js";
 import { dataForm, dataOptions, grid, message, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { className, classNote, thumbnail } from "./pictures.js";
@@ -39,19 +40,22 @@ function drawSamples(host, app) {
   const result = el("div", { class: "result" });
   const form = dataForm(app, { open: !judging(app).labels,
     note: "Empty: the data of the plan. Samples that no range was fitted on tell more." });
+  const classes = scoresClasses(app), metric = classes ? undefined : metricForm(app);
+  const judged = () => ({ ...dataOptions(form.read()), ...(metric ? metric.read() : {}) });
   const run = task(app, { label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), into: result,
     show: (r) => showFlips(result, app, r) });
   const figures = el("div", { class: "result" });
   const measure = (label, mode, doc) =>
-    task(app, { label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({ ...dataOptions(form.read()), mode }),
-      result: mode === "int8", into: figures, show: (r) => showAccuracy(figures, r) });
+    task(app, { label, kind: "eval", only: `--mode ${mode}`, doc, options: () => ({ ...judged(), mode }), result: mode === "int8",
+      into: figures, show: (r) => showAccuracy(figures, r) });
   host.replaceChildren(
     part("Accuracy",
       "The network in float and quantized, on the same samples. Simulated is enough to compare plans; integers are what the engine will compute: measure them before an export.",
-      form.node, measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"),
+      form.node, metric ? metric.node : "",
+      measure("Measure, simulated", "sim", "weights and activations rounded as the plan says, computed in float"),
       measure("Measure on integers", "int8", "the integer program, as an engine computes it"), figures),
-    ...(scoresClasses(app) ? [part("Predictions that changed", samplesView.doc, run, result)] : []),
-    answersPart(app)
+    ...(classes ? [part("Predictions that changed", samplesView.doc, run, result)] : []),
+    answersPart(app, metric)
   );
   return steady(app, () => drawSamples(host, app));
 }
@@ -64,35 +68,38 @@ function scoresClasses(app) {
   return !edge || !edge.shape || edge.shape.filter((d, i) => d !== 1 && !(i === 0 && typeof d !== "number")).length <= 1;
 }
 
-// showAccuracy is the loss against float, said so that chance is not taken for a loss.
+// showAccuracy is the loss against float, said so that chance is not taken for a loss, and the error of each part of the outputs.
 /** @param {HTMLElement} host @param {Core.Accuracy} r */
 function showAccuracy(host, r) {
-  const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float",
-    within = insignificant(r.drop, r.drop_error);
-  const said = known(r.drop) && known(r.top1)
-    ? r.drop === 0 ? `No loss of top-1 on ${n} samples, ${how}.`
-      : `Top-1 ${r.drop > 0 ? "falls" : "rises"} by ${points(Math.abs(r.drop), r.drop_error)} ${how}${
+  const n = r.n, how = r.mode === "int8" ? "on integers" : r.mode === "sim" ? "simulated" : "in float";
+  const scores = r.metrics && r.metrics.length ? r.metrics
+    : known(r.top1)
+    ? [{ name: "top-1", percent: true, value: r.top1 / n, float: known(r.float_top1) ? r.float_top1 / n : null, drop: r.drop,
+      drop_error: r.drop_error, of: [r.float_top1, r.top1] }] : [];
+  const first = scores.find((m) => known(m.drop)), within = first && insignificant(first.drop, first.drop_error),
+    change = (m) => (m.percent ? points : withError)(Math.abs(m.drop), m.drop_error);
+  const said = first
+    ? first.drop === 0 ? `No loss of ${first.name} on ${n} samples, ${how}.`
+      : `${first.name.replace(/^t/, "T")} is ${first.drop > 0 ? "worse" : "better"} by ${change(first)}, ${how}${
         within ? `: within chance, n = ${n}` : ""
       }.` : `Measured on ${n} samples, ${how}.`;
-  const share = (k, what) => (known(k) ? { label: what, value: percent(k / n), title: `${k} of ${n}` } : null);
-  host.replaceChildren(el("p", { class: known(r.drop) && r.drop > 0 && !within ? "headline visible" : "headline" }, said), tiles([
-    share(r.float_top1, "top-1 in float"),
-    share(r.top1, `top-1 ${how}`),
-    share(r.top5, `top-5 ${how}`),
+  const value = (m, v, count) =>
+    known(v) && { value: m.percent ? percent(v) : number(v), title: known(count) ? `${count} of ${n}` : exact(v) };
+  const tile = (m, v, count, what) => (known(v) ? { label: `${m.name} ${what}`, ...value(m, v, count) } : null);
+  const noise = (f, label, doc) => ({ label, value: sqnr(f.nsr, f.nsr_error), title: ofNoise(f.nsr, f.nsr_error), doc });
+  const parts = [...r.slices || []].sort((a, b) => b.nsr - a.nsr), table = el("div");
+  host.replaceChildren(el("p", { class: first && first.drop > 0 && !within ? "headline visible" : "headline" }, said), tiles([
+    ...scores.flatMap((m) => [tile(m, m.float, m.of && m.of[0], "in float"), tile(m, m.value, m.of && m.of[1], how)]),
+    known(r.top5) ? { label: `top-5 ${how}`, value: percent(r.top5 / n), title: `${r.top5} of ${n}` } : null,
     known(r.flips) ? { label: `predictions that changed ${how}`, value: `${r.flips} of ${n}`, title: percent(r.flip_rate) } : null,
-    known(r.nsr) ? {
-      label: r.centred ? "NSR after Softmax" : "NSR of the outputs",
-      value: withError(r.nsr, r.nsr_error),
-      title: `${r.nsr}; ${decibels(r.sqnr_db)}`,
-      doc: r.centred
-        ? "noise-to-signal ratio of the class probabilities, with its standard error; not to be compared with the NSR of the outputs, which is taken before Softmax"
-        : "noise-to-signal ratio of the outputs against float, with its standard error",
-    } : null,
+    known(r.nsr) ? noise(r, r.centred ? "SQNR after Softmax" : "SQNR of the outputs", r.centred
+      ? "signal-to-noise ratio of the class probabilities; not to be compared with that of the outputs, which is taken before Softmax"
+      : "signal-to-noise ratio of the outputs against float; larger is better") : null,
     r.centred
-      ? { label: `NSR of the outputs${r.mode === "int8" ? ", simulated" : ""}`, value: withError(r.centred.nsr, r.centred.nsr_error),
-        title: `${r.centred.nsr}; ${decibels(r.centred.sqnr_db)}`,
-        doc: "of the class scores before Softmax, without their mean over the classes, on these samples" } : null,
-  ]));
+      ? noise(r.centred, `SQNR of the outputs${r.mode === "int8" ? ", simulated" : ""}`,
+        "of the class scores before Softmax, without their mean over the classes, on these samples") : null,
+  ]), parts.length > 1 ? el("details", {}, el("summary", {}, `Parts of the outputs: ${parts.length}`), table) : "");
+  if (parts.length > 1) drawSlices(table, parts);
 }
 
 // changedText counts the samples below: those that changed in simulation, on integers, or in both.
