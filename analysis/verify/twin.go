@@ -152,14 +152,14 @@ type side struct {
 	executor *program.Executor // nil before its first run
 }
 
-// order is how the axes of a tensor of that name stand to those of the first program's, nil: as there. Those of four axes are seen by their
-// shape and numbers: a reader may have brought them into an order of its own.
+// order is how the axes of a tensor of that name stand to those of the first program's, nil: as there. Channels that are last of four axes are
+// seen by shape and numbers: a reader may have brought them to the front.
 func (s *side) order(name string) []int {
 	perm, ok := s.axes[name]
 	if !ok {
 		perm = s.axes[strings.TrimSuffix(name, integersSuffix)]
 	}
-	if len(perm) == 4 {
+	if slices.Equal(perm, []int{0, 2, 3, 1}) {
 		return nil
 	}
 	return perm
