@@ -152,8 +152,8 @@ type side struct {
 	executor *program.Executor // nil before its first run
 }
 
-// order is how the axes of a tensor of that name stand to those of the first program's, nil: as there. Channels that are last of four axes are
-// seen by shape and numbers: a reader may have brought them to the front.
+// order is how the axes of a tensor of that name stand to those of the first program's, nil: as there. Channels that are last of four
+// axes are seen by shape and numbers: a reader may have brought them to the front.
 func (s *side) order(name string) []int {
 	perm, ok := s.axes[name]
 	if !ok {

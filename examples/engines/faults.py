@@ -223,6 +223,21 @@ def _(m):
     return m.op("Transpose", m.op("ReduceMean", m.input(2, 1, 4, 5), m.const(np.array([2], np.int64)), keepdims=0), perm=[0, 2, 1])
 
 
+@row("ov-joined-rows", "openvino")
+def _(m):
+    x, one = m.pair(m.input(1, 16, 8), zero=100), m.const(np.array([1], np.int64))
+    a = m.op("Slice", x, one, m.const(np.array([16])), one)
+    return m.op("MatMul", m.pair(m.op("Concat", a, m.op("Slice", x, m.const(np.array([0])), one, one), axis=1), zero=100), m.weight(8, 8, axis=1))
+
+
+@row("ov-shared-sum", "openvino")
+def _(m):
+    x = m.input(2, 8, 6, 6, low=0, high=2)
+    m.inputs[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    y = m.op("Conv", m.pair(x, 1 / 128, 0), m.weight(8, 8, 1, 1))
+    return m.op("Sub", y, m.op("ReduceMean", y, m.const(np.array([2, 3], np.int64))))
+
+
 @row("ort-resize-corners", "onnxruntime")
 @row("ov-resize-corners", "openvino")
 def _(m):

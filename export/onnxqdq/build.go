@@ -36,7 +36,7 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	}
 	b := &builder{g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{},
 		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{},
-		matrices: map[graph.ValueID]graph.ValueID{}}
+		matrices: map[graph.ValueID]graph.ValueID{}, lowest: graph.NoValue}
 	if err := b.run(); err != nil {
 		return nil, err
 	}
@@ -117,6 +117,7 @@ type builder struct {
 	baked    map[graph.ValueID]graph.ValueID // constant -> the float values of its integers, the first of them
 	params   map[paramKey][2]graph.ValueID   // scale and zero point
 	matrices map[graph.ValueID]graph.ValueID // result of a Reshape behind a Gemm -> the matrix
+	lowest   graph.ValueID                   // the constant of guards
 	need     int64                           // the lowest opset that has the types and granularities written so far
 }
 

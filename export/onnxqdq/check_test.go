@@ -324,6 +324,11 @@ var faults = []fault{
 		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16)
 		s.planted("ReduceMean", []graph.Attr{graph.Ints("axes", 1)}, "planted")
 	}, true},
+	{"guard", "openvino_int8", "rows of a product that are joined", func(s surgeon) {
+		s.planted("Concat", []graph.Attr{graph.Int("axis", 2)}, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16, 8)
+		s.planted("MatMul", nil, "planted", "x_DequantizeLinear")
+	}, true},
 	{"guard", "openvino_int8", "axes of one that are moved behind a reduction", func(s surgeon) {
 		s.planted("ReduceMax", []graph.Attr{graph.Ints("axes", 2), graph.Int("keepdims", 0)}, "x_DequantizeLinear")
 		s.Value(s.value("planted")).Shape = graph.Static(2, 1, 16)

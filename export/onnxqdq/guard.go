@@ -14,30 +14,41 @@ import (
 // one column from another. A Max with the lowest number, which the transformations do not know and which changes no number, keeps them
 // apart.
 
-// guards puts a Max in front of the operators that need it.
+// followed are the operators that have their Max behind them.
+var followed = []string{"Conv", "ConvTranspose", "MatMul", "Gemm", "Concat"}
+
+// guards puts a Max in front of the operators that need it, or behind them.
 func (b *builder) guards() error {
 	if !b.t.Export.GuardFloat {
 		return nil
 	}
-	lowest, of := graph.NoValue, map[graph.ValueID]graph.ValueID{}
+	of := map[graph.ValueID]graph.ValueID{}
 	for _, id := range b.g.Nodes() {
 		n := b.g.Node(id)
 		if why := unguarded(b.g, n); why == "" {
 			continue
 		}
-		x := n.Inputs[0]
-		if _, ok := of[x]; !ok {
-			if lowest == graph.NoValue {
-				lowest = b.g.AddConst(b.g.FreshName("lowest"), tensor.FromF32([]float32{-math.MaxFloat32}))
+		if is(n, followed...) {
+			y := n.Outputs[0]
+			raw, err := b.g.AddValue(b.named(y, "_unguarded"))
+			if err == nil {
+				err = b.g.SetOutput(id, 0, raw)
 			}
-			val := *b.g.Value(x)
-			val.Name = b.g.FreshName(val.Name + "_guard")
-			y, err := b.g.AddValue(val)
+			if err == nil {
+				err = b.guard(raw, y)
+			}
 			if err != nil {
 				return err
 			}
-			if _, err := b.g.AddNode(graph.Node{Name: b.g.FreshName(val.Name + "_node"), Op: "Max", Inputs: []graph.ValueID{x, lowest},
-				Outputs: []graph.ValueID{y}}); err != nil {
+			continue
+		}
+		x := n.Inputs[0]
+		if _, ok := of[x]; !ok {
+			y, err := b.g.AddValue(b.named(x, "_guard"))
+			if err == nil {
+				err = b.guard(x, y)
+			}
+			if err != nil {
 				return err
 			}
 			of[x] = y
@@ -47,10 +58,27 @@ func (b *builder) guards() error {
 	return nil
 }
 
+// named is a value like v under another name.
+func (b *builder) named(v graph.ValueID, suffix string) graph.Value {
+	val := *b.g.Value(v)
+	val.Name = b.g.FreshName(val.Name + suffix)
+	return val
+}
+
+// guard makes y of x by a Max with the lowest number.
+func (b *builder) guard(x, y graph.ValueID) error {
+	if b.lowest == graph.NoValue {
+		b.lowest = b.g.AddConst(b.g.FreshName("lowest"), tensor.FromF32([]float32{-math.MaxFloat32}))
+	}
+	_, err := b.g.AddNode(graph.Node{Name: b.g.FreshName(b.g.Value(y).Name + "_node"), Op: "Max", Inputs: []graph.ValueID{x, b.lowest},
+		Outputs: []graph.ValueID{y}})
+	return err
+}
+
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "ReduceMean",
-		"Transpose", quantizeLinear) && !is(n, sums...) {
+		"Transpose", quantizeLinear) && !is(n, sums...) && !is(n, followed...) {
 		return ""
 	}
 	switch {
@@ -58,7 +86,11 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "rounds a product of few rows that another product reads"
 	case is(n, "Transpose") && target.MovesOnes(g, n):
 		return "moves axes of one behind a reduction"
-	case is(n, quantizeLinear, "Transpose"):
+	case target.SharedSum(g, n):
+		return "is read by several without a bias"
+	case is(n, "Concat") && joinsRows(g, n):
+		return "joins rows of a product"
+	case is(n, quantizeLinear, "Transpose") || is(n, followed...):
 		return ""
 	}
 	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
@@ -132,6 +164,40 @@ func joinedShifted(g *graph.Graph, n *graph.Node) bool {
 		_, ok = behind(q.Inputs[0], "Concat")
 	}
 	return ok
+}
+
+// joinsRows reports whether a Concat of integers along another axis than the last reaches a product of matrices on integers with a zero
+// point: what was joined gets a zero point for each part then, which 2026.4 does not broadcast ("cannot be broadcasted").
+func joinsRows(g *graph.Graph, n *graph.Node) bool {
+	rank := len(g.Value(n.Outputs[0]).Shape)
+	axis, ok := graph.Axis(n.Axis(), rank)
+	known := map[graph.ValueID]carried{}
+	return ok && axis != rank-1 &&
+		slices.ContainsFunc(n.Inputs, func(v graph.ValueID) bool { return carries(g, v, known).any || dequantized(g, v) }) &&
+		multiplied(g, n.Outputs[0], true)
+}
+
+// dequantized reports whether a value is what a DQ gives.
+func dequantized(g *graph.Graph, v graph.ValueID) bool {
+	p := g.Producer(v)
+	return p != graph.NoNode && is(g.Node(p), dequantizeLinear)
+}
+
+// multiplied reports whether a product on integers reads a value, behind operators that leave its axes; shifted: with a zero point.
+func multiplied(g *graph.Graph, v graph.ValueID, shifted bool) bool {
+	return slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool {
+		n := g.Node(u.Node)
+		switch {
+		case u.Index != 0:
+			return false
+		case is(n, "MatMul", "Gemm"):
+			return shifted && dequantized(g, n.Inputs[1])
+		case is(n, quantizeLinear):
+			return multiplied(g, n.Outputs[0], hasZeroPoint(g, n))
+		}
+		turns, through := carriers[n.Op]
+		return (is(n, dequantizeLinear) || through && (!turns || n.Op == "Transpose")) && multiplied(g, n.Outputs[0], shifted)
+	})
 }
 
 // fewRows reports whether a Q rounds a product of two matrices on integers, of up to eight rows and with nothing behind it, that another
@@ -249,9 +315,10 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
-	"axis or with another number than 0, a constant taken from what was joined; a product of few rows is not rounded at once, and axes of " +
-	"one are not moved behind a reduction",
-	Fix:     "put a Max with the lowest float32 in front of them",
+	"axis or with another number than 0, a constant taken from what was joined; a product of few rows is not rounded at once, axes of " +
+	"one are not moved behind a reduction, products without a bias have one reader where sizes are open, and no rows " +
+	"of a product are joined",
+	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {
 		for _, id := range c.order {

@@ -60,6 +60,8 @@ func TestFaults(t *testing.T) {
 func TestFaultsAreMet(t *testing.T) {
 	const pair = "s: f32[] = Constant() {value=f32[] 0.02}\nz: u8[] = Constant() {value=u8[] 128}\n" +
 		"xq: u8[1,4,8,8] = QuantizeLinear(x, s, z)\nxd: f32[1,4,8,8] = DequantizeLinear(xq, s, z)\n"
+	const shared = "const w: f32[4,4,1,1] = normal(seed=1)\nt: f32[] = Constant() {value=f32[] 0.1}\nk: u8[] = Constant() {value=u8[] 0}\n" +
+		"wq: u8[4,4,1,1] = QuantizeLinear(w, t, k)\nwd: f32[4,4,1,1] = DequantizeLinear(wq, t, k)\nc: f32[N,4,8,8] = Conv(xd, wd) \"n\"\n"
 	for name, nodes := range map[string][2]string{
 		"ort-average-ceil": {
 			"y: f32[1,4,5,5] = AveragePool(xd) {ceil_mode=1, count_include_pad=1, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]} \"n\"",
@@ -74,6 +76,8 @@ func TestFaultsAreMet(t *testing.T) {
 			"{mode=\"linear\", coordinate_transformation_mode=\"align_corners\"} \"n\"",
 			"const r: f32[4] = [1, 1, 1.5, 2]\ny: f32[1,4,12,16] = Resize(xd, _, r) " +
 				"{mode=\"linear\", coordinate_transformation_mode=\"align_corners\"} \"n\""},
+		"ov-shared-sum": {shared + "m: f32[N,4,1,1] = GlobalAveragePool(c)\ny: f32[N,4,8,8] = Sub(c, m)",
+			shared + "m: f32[N,4,8,8] = Sigmoid(c)\ny: f32[N,4,8,8] = Mul(c, m)"},
 		"ov-moved-ones": {"const a: i64[1] = [2]\nm: f32[1,4,8] = ReduceMean(xd, a) {keepdims=0}\n" +
 			"y: f32[4,1,8] = Transpose(m) {perm=[1, 0, 2]} \"n\"", "const a: i64[1] = [2]\nm: f32[1,4,8] = ReduceMean(xd, a) {keepdims=0}\n" +
 			"y: f32[1,8,4] = Transpose(m) {perm=[0, 2, 1]} \"n\""},

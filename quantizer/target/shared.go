@@ -1,0 +1,44 @@
+package target
+
+import (
+	"slices"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+)
+
+// SharedSum reports whether a convolution or product of matrices on integers without a bias, some size of whose result is not known, has
+// several readers or is an output that something reads, too: OpenVINO (2026.4) then hands the sums without their scales to all but one.
+// Swish is one reader there.
+func SharedSum(g *graph.Graph, n *graph.Node) bool {
+	if !n.IsONNX() || !graph.Slides(n.Op) && n.Op != "MatMul" && n.Op != "Gemm" {
+		return false
+	}
+	for _, x := range n.Inputs[:2] {
+		if p := g.Producer(x); p == graph.NoNode || g.Node(p).Op != "DequantizeLinear" {
+			return false
+		}
+	}
+	y := n.Outputs[0]
+	uses, readers := g.Uses(y), len(g.Uses(y))
+	if g.IsOutput(y) {
+		readers++
+	}
+	if readers < 2 || !slices.ContainsFunc(g.Value(y).Shape, func(d graph.Dim) bool { return !d.Known() }) {
+		return false
+	}
+	if bias := n.Input(2); bias != graph.NoValue {
+		c := g.Const(bias)
+		if c == nil || c.DType != tensor.Float32 || slices.ContainsFunc(c.F32(), func(x float32) bool { return x != 0 }) {
+			return false
+		}
+	}
+	swish := readers == 2 && len(uses) == 2 && slices.ContainsFunc(uses, func(u graph.Use) bool {
+		s := g.Node(u.Node)
+		return s.Op == "Sigmoid" && slices.ContainsFunc(uses, func(o graph.Use) bool {
+			m := g.Node(o.Node)
+			return m.Op == "Mul" && slices.Contains(m.Inputs, s.Outputs[0])
+		})
+	})
+	return !swish
+}
