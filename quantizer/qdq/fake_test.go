@@ -390,6 +390,11 @@ func TestNormalizationBehindTrainedWeights(t *testing.T) {
 		relu, _ := im.Graph.LookupNode("relu")
 		require.Equal(t, id, im.Set.Fused[relu])
 		require.InDeltaSlice(t, scales, im.Set.Params(im.Set.Input(id, 1)).Scale, 1e-7)
+		w, _ := g.Lookup("w")
+		kept, before := im.Graph.Const(im.Graph.Node(id).Inputs[1]).F32(), g.Const(w).F32()
+		for i, v := range kept { // real numbers stay real, but for ties
+			require.InDelta(t, before[i]*scales[i/18]/(0.01*float32(i/18+1)), v, 1e-6, "weight %d", i)
+		}
 		for seed := range uint64(4) {
 			feeds := inputs(g, seed)
 			want, got := run(t, g, nil, feeds), run(t, im.Graph, simulate(t, im), feeds)

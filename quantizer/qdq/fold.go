@@ -236,43 +236,32 @@ func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) 
 		w.grid.block > 0 {
 		return false
 	}
-	var codes []int32
-	if w.q == graph.NoNode {
-		var err error
-		if codes, err = integers(w.t); err != nil {
-			return false
-		}
-	} else {
-		x, of := w.t.ToRowMajor(), w.grid.index(w.t.Shape)
-		codes = make([]int32, x.Len())
-		for i, v := range x.F32() {
-			codes[i] = w.grid.at(of(i)).Quantize(v)
-		}
-	}
+	to := *w.grid
 	count := max(len(factor), len(w.grid.scale))
+	to.scale, to.zero = make([]float32, count), make([]int32, count)
 	shape := []int{}
 	if count > 1 || w.grid.axis >= 0 {
-		shape = []int{count}
+		shape, to.axis = []int{count}, axis
 	}
-	scale, zero, zeros := tensor.New(tensor.Float32, shape...), tensor.New(w.grid.dtype, shape...), make([]int32, count)
 	for c := range count {
-		scale.F32()[c] = float32(float64(w.grid.scale[c%len(w.grid.scale)]) * factor[c%len(factor)])
-		zeros[c] = w.grid.zero[c%len(w.grid.zero)]
+		to.scale[c] = float32(float64(w.grid.scale[c%len(w.grid.scale)]) * factor[c%len(factor)])
+		to.zero[c] = w.grid.zero[c%len(w.grid.zero)]
 	}
-	dq := graph.Node{Op: "DequantizeLinear", Attrs: slices.Clone(r.g.Node(w.dq).Attrs)}
-	if len(shape) > 0 {
-		dq.SetAttr(graph.Int("axis", int64(axis)))
-	}
+	scale, zero := tensor.New(tensor.Float32, shape...), tensor.New(w.grid.dtype, shape...).WithIntegers(to.zero)
+	copy(scale.F32(), to.scale)
 	name := n.Name + "_weight"
-	integer := tensor.New(w.grid.dtype, w.t.Shape...).WithIntegers(codes)
-	y, err := r.value(name, r.g.Value(n.Inputs[1]).Shape)
-	if err != nil {
-		return false
+	on := []graph.ValueID{graph.NoValue, r.g.AddConst(name+"_scale", scale), r.g.AddConst(name+"_zero_point", zero)}
+	var err error
+	if w.q == graph.NoNode {
+		on[0] = r.g.AddConst(name+"_quantized", w.t)
+	} else {
+		real := r.g.AddConst(name+"_float", w.scaled(&to, factor, axis))
+		if on[0], err = r.like(w.q, name+"_quantized", axis, []graph.ValueID{real, on[1], on[2]}); err != nil {
+			return false
+		}
 	}
-	dq.Inputs = []graph.ValueID{r.g.AddConst(name+"_quantized", integer), r.g.AddConst(name+"_scale", scale),
-		r.g.AddConst(name+"_zero_point", zero.WithIntegers(zeros))}
-	dq.Outputs = []graph.ValueID{y}
-	if _, err := r.g.AddNode(dq); err != nil {
+	y, err := r.like(w.dq, name, axis, on)
+	if err != nil {
 		return false
 	}
 	r.g.SetInput(id, 1, y)
@@ -281,4 +270,41 @@ func (r *reader) scaleWeights(id graph.NodeID, w *weightPair, factor []float64) 
 		r.g.RemoveNode(w.q)
 	}
 	return true
+}
+
+// like adds a Q or DQ like another one, of other scales along an axis, and returns what it computes.
+func (r *reader) like(one graph.NodeID, name string, axis int, inputs []graph.ValueID) (graph.ValueID, error) {
+	old := r.g.Node(one)
+	n := graph.Node{Op: old.Op, Attrs: slices.Clone(old.Attrs), Inputs: inputs}
+	if len(r.g.Const(inputs[1]).Shape) > 0 {
+		n.SetAttr(graph.Int("axis", int64(axis)))
+	}
+	v := r.g.Value(old.Outputs[0])
+	y, err := r.g.AddValue(graph.Value{Name: r.g.FreshName(name), DType: v.DType, Shape: v.Shape})
+	if err != nil {
+		return y, err
+	}
+	n.Outputs = []graph.ValueID{y}
+	_, err = r.g.AddNode(n)
+	return y, err
+}
+
+// scaled are real weights times a factor for each channel of axis, or one for all. A number that rounding of the product brings to another
+// integer of the scales to than it had becomes the one of that integer: the integers of the file stay.
+func (w *weightPair) scaled(to *grid, factor []float64, axis int) *tensor.Tensor {
+	x, out := w.t.ToRowMajor(), tensor.New(tensor.Float32, w.t.Shape...)
+	was, is := w.grid.index(w.t.Shape), to.index(w.t.Shape)
+	channel := (&grid{scale: make([]float32, len(factor)), axis: axis}).index(w.t.Shape)
+	for i, v := range x.F32() {
+		code, codec := w.grid.at(was(i)).Quantize(v), to.at(is(i))
+		f := factor[0]
+		if len(factor) > 1 {
+			f = factor[channel(i)]
+		}
+		out.F32()[i] = float32(float64(v) * f)
+		if codec.Quantize(out.F32()[i]) != code {
+			out.F32()[i] = codec.Dequantize(code)
+		}
+	}
+	return out
 }
