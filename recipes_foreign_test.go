@@ -58,17 +58,32 @@ func TestForeignRecipes(t *testing.T) {
 		{"modelopt:m.json", `{"quantize_mode": "int8", "calibration_method": "max", "nodes_to_exclude": ["conv1"], ` +
 			`"op_types_to_exclude": ["Gemm"], "high_precision_dtype": "fp16"}`, "observer=onnxruntime/minmax\n" +
 			"modelopt op_types_to_exclude: type:Gemm domain=fp32\nmodelopt nodes_to_exclude: conv1 domain=fp32", ""},
-		{"modelopt:m.json", `{"quantize_mode": "fp8"}`, "* weights=e4m3-sym-tensor activations=e4m3-sym-tensor", ""},
+		{"modelopt:m.json", `{"quantize_mode": "fp8"}`, "* weights=e4m3-sym-tensor activations=e4m3-sym-tensor\n" +
+			"modelopt small: type:Conv,type:Gemm domain=fp32", ""},
+		{"modelopt:m.json", `{"quantize_mode": "fp8", "autotune": true}`, "* weights=e4m3-sym-tensor activations=e4m3-sym-tensor", ""},
+		{"modelopt:m.json", `{"calibration_method": "max"}`, "observer=onnxruntime/minmax\n" +
+			"modelopt small: type:Gemm domain=fp32", ""},
 		{"modelopt:m.json", `{"quantize_mode": "int4"}`, "", `m.json: quantize_mode "int4": one of int8, fp8 is imported`},
 		{"modelopt:m.json", `{"calibration_method": "awq"}`, "", `m.json: calibration_method "awq": one of max, entropy`},
 		{"modelopt:m.json", `{"nodes_to_quantize": ["nosuch"]}`, "", `m.json: nodes_to_quantize matches no operator`},
 		{"modelopt:m.json", `{"nodes_to_exclude": 3}`, "", `m.json: nodes_to_exclude: json:`},
 		{"quark:q.json", `{"global_quant_config": {"calibrate_method": "CalibrationMethod.Percentile", "activation_type": "QuantType.QInt16", ` +
 			`"weight_type": "QuantType.QInt8", "per_channel": true, "nodes_to_exclude": ["conv1"], "include_cle": true, ` +
-			`"extra_options": {"ActivationSymmetric": true}}}`, "observer=onnxruntime/percentile per_tensor=false\n" +
+			`"extra_options": {"ActivationSymmetric": true}}}`, "observer=onnxruntime/percentile(0.999999) per_tensor=false\n" +
 			"onnxruntime activation_type: * activations=int16-sym-tensor\nonnxruntime nodes_to_exclude: conv1 domain=fp32", ""},
 		{"quark:q.json", `{"calibrate_method": "PowerOfTwoMethod.MinMSE"}`, "",
 			"gives scales that are powers of two, and onnxruntime has others: choose a platform such as xint8"},
+		{"quark:q.json", `{"global_config": {"activation": {"symmetric": true, "scale_type": "ScaleType.Float32", "calibration_method": ` +
+			`"CalibMethod.Percentile", "quant_granularity": "QuantGranularity.Tensor", "data_type": "Int16"}, "weight": {"symmetric": true, ` +
+			`"calibration_method": "CalibMethod.MinMax", "quant_granularity": "QuantGranularity.Channel", "data_type": "Int8"}}, ` +
+			`"layer_type_config": [[null, ["Gemm"]]], "specific_layer_config": [], "exclude": ["conv1"], "algo_config": [], "extra_options": {}}`,
+			"observer=onnxruntime/percentile(0.999999) per_tensor=false\nonnxruntime activation_type: * activations=int16-sym-tensor\n" +
+				"quark op_types_to_exclude: type:Gemm domain=fp32\nonnxruntime nodes_to_exclude: conv1 domain=fp32", ""},
+		{"quark:q.json", `{"global_config": {"activation": {"symmetric": true, "scale_type": "ScaleType.PowerOf2", "calibration_method": ` +
+			`"CalibMethod.MinMax", "data_type": "Int8"}}}`, "", "calibrate_method PowerOfTwoMethod.NonOverflow gives scales that are powers of two"},
+		{"quark:q.json", `{"global_config": {}, "exclude": ["^conv1.*"]}`, "quark patterns: conv1 domain=fp32", ""},
+		{"quark:q.json", `{"global_config": {}, "exclude": ["^(conv"]}`, "", `pattern "^(conv": error parsing regexp`},
+		{"quark:q.json", `{"global_config": {}, "layer_type_config": 3}`, "", "q.json: layer_type_config"},
 		{"ort:o.json", `{"nodes_to_exclude": ["conv1", "nosuch"], "per_channel": false, "calibrate_method": "CalibrationMethod.Percentile", ` +
 			`"extra_options": {"CalibPercentile": 99.9, "AddQDQPairToWeight": true}}`,
 			"observer=onnxruntime/percentile(0.999) per_tensor=true\nonnxruntime nodes_to_exclude: conv1 domain=fp32", ""},
