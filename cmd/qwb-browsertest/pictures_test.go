@@ -196,8 +196,13 @@ func withLanguageModel(t *testing.T, data string) *tab {
 		text += "Once upon a time there was " + who + ". One day it was warm and they went to the park to play with a big red ball.\n"
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "stories.txt"), []byte(text), 0o600))
-	p := open(t, serve(t, dir, "stories260K.bin").url, paper)
+	p := open(t, serve(t, dir, "stories260K.bin").url, look{1440, 900, false})
 	p.view("Language model")
+	p.until(`document.querySelector(".mapped table.heat")`)
+	var share float64
+	p.js(`((b) => b.width * b.height / innerWidth / innerHeight)(document.querySelector(".mapped .scroll").getBoundingClientRect())`, &share)
+	assert.Greater(t, share, 0.5, "the checkpoint's drawing takes less of the window")
+	p.do(p.sized(paper))
 	p.choose("input[type=text]", "Tokenizer", "tok512.bin")
 	p.choose("input[type=range]", "Bits", "4")
 	p.choose("input[type=range]", "Group size", "0")

@@ -48,13 +48,12 @@ function drawLanguage(host, app) {
   };
   if (s.model) showStored(stored, app);
   host.replaceChildren(
-    part("In the file", "How the checkpoint stores its matrices.", stored),
-    part("Weights",
-      s.model ? `How the weights of ${s.model} are stored. All three measurements below use this.` : "Open a checkpoint first.",
-      weights.node),
-    part("Two texts", "The same beginning continued by the float model and by the quantized one.", prompt.node,
-      task(app, { label: "Generate", kind: "language-generate", options: () => ({ ...form(), ...prompt.read() }),
-        show: (r) => showTexts(texts, r) }), texts),
+    el("div", { class: "mapped" }, stored,
+      el("div", {}, part("Weights", s.model ? `How the weights of ${s.model} are to be stored. All three measurements use this.`
+        : "Open a checkpoint first.", weights.node),
+        part("Two texts", "The same beginning continued by the float model and by the quantized one.", prompt.node,
+          task(app, { label: "Generate", kind: "language-generate", options: () => ({ ...form(), ...prompt.read() }),
+            show: (r) => showTexts(texts, r) }), texts))),
     part("How much is lost", "Perplexity of a text, and how often the most likely next token changes.", text.node,
       task(app, { label: "Measure", kind: "language-eval", options: onText, show: (r) => {
         app.judged(r);
@@ -109,7 +108,7 @@ function heat(rows, how) {
   };
   return [
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": how.caption },
-      el("table", { class: "heat" }, el("caption", {}, how.caption),
+      el("table", { class: "heat", style: { "--rows": layers.length } }, el("caption", {}, how.caption),
         el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "layer"), ...kinds.map((k) => el("th", { scope: "col" }, k)))),
         el("tbody", {},
           ...layers.map((l) =>
