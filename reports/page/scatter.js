@@ -1,7 +1,7 @@
 // Choices by their cost and their error: points with error bars, the line of those that none beats in both, and a grey band of what cannot
 // be told from no error at all.
 import { el, replace, svg } from "./dom.js";
-import { bytes, count, exact, known, points as percentPoints, small, withError } from "./format.js";
+import { bytes, count, exact, known, points as percentPoints, small, sqnr, withError } from "./format.js";
 import { ticks } from "./histogram.js";
 
 // spread is half of the bar of a point: its true value lies in the bar with 95 %, as in a sweep.
@@ -12,10 +12,13 @@ const spread = (p) => 1.96 * (p.error || 0);
 export function drawScatter(host, search, options) {
   const { onPick, height = 320 } = options || {}, list = search.points;
   const costText = (x) => (search.cost === "bytes" ? bytes(x) : count(x)),
-    metricText = (p) => (search.percent ? percentPoints(p.metric, p.error) : withError(p.metric, p.error));
+    noise = /NSR$/.test(search.metric),
+    named = noise ? search.metric.replace("NSR", "SQNR") + ", dB" : search.metric,
+    metricText = (p) => search.percent ? percentPoints(p.metric, p.error) : noise ? sqnr(p.metric, p.error) : withError(p.metric, p.error);
+  const tickText = (v) => (noise ? sqnr(v).replace(/(\.0)? dB/, "") : small(v));
   let width = 0;
   const picture = svg("svg", { class: "scatter", role: onPick ? "group" : "img",
-      "aria-label": search.metric + " against " + search.cost + " of " + list.length + " choices" }),
+      "aria-label": named + " against " + search.cost + " of " + list.length + " choices" }),
     note = el("p", { class: "soft", "aria-live": "polite" });
   replace(host, picture, note, table());
   new ResizeObserver(() => {
@@ -51,13 +54,13 @@ export function drawScatter(host, search, options) {
         title: "Cannot be told from float on these samples" }), yTicks.map(
         (v) => [
           svg("line", { class: "grid", x1: left, x2: right, y1: y(v), y2: y(v) }),
-          svg("text", { class: "tick end", x: left - 6, y: y(v) + 4 }, small(v)),
+          svg("text", { class: "tick end", x: left - 6, y: y(v) + 4 }, tickText(v)),
         ]
       ), ticks(x0, x1).map((v) => svg("text", { class: "tick mid", x: x(v), y: bottom + 16 }, costText(v))),
       svg("line", { class: "axis", x1: left, x2: right, y1: bottom, y2: bottom }), known(search.budget) && search.budget > 0
       && [
         svg("line", { class: "axis", x1: left, x2: right, y1: y(search.budget), y2: y(search.budget), "stroke-dasharray": "6 4" }),
-        svg("text", { class: "tick end", x: right, y: y(search.budget) - 4 }, "budget " + small(search.budget)),
+        svg("text", { class: "tick end", x: right, y: y(search.budget) - 4 }, "budget " + tickText(search.budget)),
       ], front.length > 1
       && svg("path", { class: "front",
         d: front.map((p, i) => (i ? "L" : "M") + x(p.cost).toFixed(1) + " " + y(p.metric).toFixed(1)).join("") }),
@@ -69,11 +72,12 @@ export function drawScatter(host, search, options) {
               "V" + y(p.metric - spread(p)).toFixed(1)
             ) })
       ), svg("text", { class: "tick mid", x: (left + right) / 2, y: height - 6 }, search.cost),
-      svg("text", { class: "tick", x: 4, y: top - 1 }, search.metric));
+      svg("text", { class: "tick", x: 4, y: top - 1 }, named));
   }
 
   function mark(p, x, y) {
-    const title = p.label + ": " + search.metric + " " + metricText(p) + ", " + costText(p.cost) + " (" + search.cost + ")"
+    const title = p.label + ": " + (noise ? "SQNR" : search.metric) + " " + metricText(p) + ", " + costText(p.cost) + " (" + search.cost
+      + ")"
       + (p.chosen ? ", chosen" : "");
     const say = () => {
       note.textContent = title;
@@ -93,8 +97,7 @@ export function drawScatter(host, search, options) {
     return el("details", null, el("summary", null, "As a table"),
       el("div", { class: "scroll" },
         el("table", null,
-          el("thead", null,
-            el("tr", null, el("th", { class: "name" }, "choice"), el("th", null, search.metric), el("th", null, search.cost))),
+          el("thead", null, el("tr", null, el("th", { class: "name" }, "choice"), el("th", null, named), el("th", null, search.cost))),
           el("tbody", null,
             list.map((p) =>
               el("tr", null, el("td", { class: "name" }, p.label + (p.chosen ? " (chosen)" : "")),

@@ -1,6 +1,7 @@
 // The decisions of the plan: what was decided, by what, and what was measured afterwards. Each one can be taken back.
 import { measured, words } from "../decisions.js";
 import { el, replace } from "../dom.js";
+import { plural } from "../format.js";
 
 const whose = { calibrate: "calibration", target: "target", import: "import", user: "you", recipe: "recipe", search: "search",
   tune: "tuning" };
@@ -51,7 +52,7 @@ export const historyView = {
             el("p", null, el("span", { class: "number" }, `#${d.number}`), " ", el("b", null, whose[d.by] || d.by), ": ", decided(d),
               !d.in_force && el("span", { class: "soft" }, " (taken back or replaced)"),
               d.stale && el("span", { class: "soft", title: "Its evidence was measured under other decisions" }, " (outdated evidence)")),
-            (d.story || []).map((line) => el("p", { class: "soft" }, line)), (d.runs || []).filter((run, i, all) =>
+            story(d.story || []), (d.runs || []).filter((run, i, all) =>
               // the last of each command
               (!d.story || run.command !== d.by) && !all.slice(i + 1).some((later) => later.command === run.command)
             ).map((run) => el("p", { class: "soft", title: JSON.stringify(run.figures) }, measured(run))),
@@ -66,6 +67,16 @@ export const historyView = {
     return { update };
   },
 };
+
+// story is what a command says of a decision; methods that were taken back are folded.
+/** @param {string[]} lines */
+function story(lines) {
+  const back = lines.filter((line) => line.includes("(taken back")), line = (text) => el("p", { class: "soft" }, text);
+  return [
+    lines.filter((text) => !back.includes(text)).map(line),
+    back.length > 0 && el("details", null, el("summary", null, `${plural(back.length, "method")} taken back`), back.map(line)),
+  ];
+}
 
 // decided is a decision as the command line writes it, without who made it, which stands before it.
 /** @param {any} d */

@@ -8,6 +8,8 @@ import { historyView } from "./history.js";
 import { inspectorView } from "./inspector.js";
 import { rankingView } from "./ranking.js";
 
+const narrow = matchMedia("(max-width: 860px)");
+
 export const networkView = {
   key: "network",
   label: "Network",
@@ -84,7 +86,11 @@ function drawBench(host, app) {
     if (change.what === "node" && app.selection.node && !["start", "address", "advice"].includes(change.from)) side.show("inspector");
   });
   return {
-    pane: (key) => side.show(key === "history" || key === "advice" ? planned ? key : "inspector" : "inspector"),
+    pane: (key) => {
+      const asked = key === "history" || key === "advice";
+      side.show(asked && planned ? key : "inspector");
+      if (asked && narrow.matches) side.row.scrollIntoView({ block: "start" }); // it stands below the network there
+    },
     update() {
       drawNetwork();
       for (const p of parts) if (p && p.update) p.update();
