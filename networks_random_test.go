@@ -146,7 +146,8 @@ func TestRandomNetworks(t *testing.T) {
 		seed uint64
 		pf   [2]string
 		why  string
-	}{{920120, lite, "the quotient of the sizes"}, {920248, lite, less}, {930107, lite, less}, {911406, lite, less}, {930342, ncnn, less}} {
+	}{{920120, lite, "the quotient of the sizes"}, {920248, lite, less}, {930107, lite, less}, {911406, lite, less}, {930342, ncnn, less},
+		{950156, ncnn, "ncnn has constant, edge and reflect"}} {
 		f, _, err := throughDrawn(networktest.Random(r.seed), r.seed, r.pf[0], r.pf[1], false)
 		require.ErrorContains(t, err, r.why, "seed %d", r.seed)
 		require.Equal(t, "calibrate", f.At, "seed %d", r.seed)

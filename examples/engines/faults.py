@@ -223,6 +223,12 @@ def _(m):
     return m.op("Transpose", m.op("ReduceMean", m.input(2, 1, 4, 5), m.const(np.array([2], np.int64)), keepdims=0), perm=[0, 2, 1])
 
 
+@row("ov-clip-limits", "openvino")
+def _(m):
+    x = m.op("MatMul", m.pair(m.input(2, 15, 8)), m.weight(8, 4, axis=1))
+    return m.op("Clip", m.pair(x, .4), m.const(np.float32(-.3)), m.const(np.float32(.5)))
+
+
 @row("ov-joined-rows", "openvino")
 def _(m):
     x, one = m.pair(m.input(1, 16, 8), zero=100), m.const(np.array([1], np.int64))

@@ -316,7 +316,7 @@ func (b *builder) pad(id graph.NodeID, n *graph.Node) error {
 		return err
 	}
 	typ := slices.Index([]string{"constant", "edge", "reflect"}, p.Mode)
-	if typ < 0 || len(p.Pads) != 2*len(s) || n.Input(3) != graph.NoValue {
+	if typ < 0 || len(s) == 0 || len(p.Pads) != 2*len(s) || n.Input(3) != graph.NoValue {
 		return fmt.Errorf("mode %s with paddings %v: ncnn has constant, edge and reflect, for all axes", p.Mode, p.Pads)
 	}
 	off := len(s) - len(d)

@@ -329,6 +329,10 @@ var faults = []fault{
 		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16, 8)
 		s.planted("MatMul", nil, "planted", "x_DequantizeLinear")
 	}, true},
+	{"guard", "openvino_int8", "a limit of Clip between two integers", func(s surgeon) {
+		lo := s.AddConst("lo", tensor.FromF32([]float32{-0.31234}))
+		s.planted("Clip", nil, "x_DequantizeLinear", s.Value(lo).Name)
+	}, true},
 	{"guard", "openvino_int8", "axes of one that are moved behind a reduction", func(s surgeon) {
 		s.planted("ReduceMax", []graph.Attr{graph.Ints("axes", 2), graph.Int("keepdims", 0)}, "x_DequantizeLinear")
 		s.Value(s.value("planted")).Shape = graph.Static(2, 1, 16)

@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
 )
 
@@ -78,7 +79,7 @@ func (b *builder) guard(x, y graph.ValueID) error {
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "ReduceMean",
-		"Transpose", quantizeLinear) && !is(n, sums...) && !is(n, followed...) {
+		"Transpose", "Clip", quantizeLinear) && !is(n, sums...) && !is(n, followed...) {
 		return ""
 	}
 	switch {
@@ -86,11 +87,13 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "rounds a product of few rows that another product reads"
 	case is(n, "Transpose") && target.MovesOnes(g, n):
 		return "moves axes of one behind a reduction"
+	case is(n, "Clip") && offGrid(g, n):
+		return "clips between two integers"
 	case target.SharedSum(g, n):
 		return "is read by several without a bias"
 	case is(n, "Concat") && joinsRows(g, n):
 		return "joins rows of a product"
-	case is(n, quantizeLinear, "Transpose") || is(n, followed...):
+	case is(n, quantizeLinear, "Transpose", "Clip") || is(n, followed...):
 		return ""
 	}
 	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
@@ -175,6 +178,19 @@ func joinsRows(g *graph.Graph, n *graph.Node) bool {
 	return ok && axis != rank-1 &&
 		slices.ContainsFunc(n.Inputs, func(v graph.ValueID) bool { return carries(g, v, known).any || dequantized(g, v) }) &&
 		multiplied(g, n.Outputs[0], true)
+}
+
+// offGrid reports whether a Clip of what a DQ gives has a limit that is no integer there: 2026.4 clips the integers, at the rounded limit.
+func offGrid(g *graph.Graph, n *graph.Node) bool {
+	if !dequantized(g, n.Inputs[0]) {
+		return false
+	}
+	scale := g.Const(g.Node(g.Producer(n.Inputs[0])).Input(1))
+	lo, hi, ok := graph.LimitsOf(n, g.Opset(""), g.Const)
+	return ok && scale != nil && slices.ContainsFunc([]float32{lo, hi}, func(limit float32) bool {
+		steps := float64(limit) / float64(scale.F32()[0])
+		return math.Abs(steps) < 1<<16 && math.Abs(steps-qmath.HalfEven.Round(steps)) > 1e-3
+	})
 }
 
 // dequantized reports whether a value is what a DQ gives.
@@ -316,8 +332,8 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
 	"axis or with another number than 0, a constant taken from what was joined; a product of few rows is not rounded at once, axes of " +
-	"one are not moved behind a reduction, products without a bias have one reader where sizes are open, and no rows " +
-	"of a product are joined",
+	"one are not moved behind a reduction, products without a bias have one reader where sizes are open, no rows of a " +
+	"product are joined, and limits of Clip not rounded",
 	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {
