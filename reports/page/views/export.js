@@ -160,6 +160,7 @@ function afterwards(app) {
         ...(judge.data || ["DATA"]).map((d) => `--data ${shell(d)}`),
         `--labels ${shell(judge.labels || "LABELS")}`,
         judge.label_offset ? `--label-offset ${judge.label_offset}` : "",
+        judge.metric ? `--metric ${judge.metric}` : "",
         "--junit gate.xml",
       ]
         .filter(Boolean).join(" ")
