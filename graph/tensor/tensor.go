@@ -1,4 +1,5 @@
-// Package tensor holds dense tensors: an element type, a shape, a memory layout and the elements. It computes nothing.
+// Package tensor holds dense tensors: an element type, a shape, a memory layout and the elements. It orders and
+// converts elements, and computes nothing else.
 //
 // Stable: what it exports keeps its meaning; see docs/library.md.
 package tensor
