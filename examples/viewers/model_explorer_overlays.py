@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Runs Model Explorer's server with the extension qwb.model_explorer, lets it convert a network and its plan, and asks it for the overlays.
+"""Runs Model Explorer's server with the extension qwb.model_explorer, lets it convert a network and its plan, and asks it for the overlays;
+then does the same in its page, in Chromium, by clicks.
 
-    pip install ai-edge-model-explorer==0.1.34 onnx
-    PYTHONPATH=examples/python QWB_BINARY=./qwb python3 examples/viewers/model_explorer_overlays.py
+    pip install ai-edge-model-explorer==0.1.34 onnx websocket-client
+    PYTHONPATH=examples/python QWB_BINARY=./qwb python3 examples/viewers/model_explorer_overlays.py [PICTURE.png]
 """
 import importlib.metadata
 import json
@@ -13,10 +14,12 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 
 import onnx
 import qwb
+from browser import Page
 
 VERSION = importlib.metadata.version("ai-edge-model-explorer")
 os.environ.setdefault("QWB_BINARY", qwb.binary())
@@ -64,6 +67,28 @@ def graph_is_the_files(port, path, model):
     return graph, len(model.node), len(want)
 
 
+def click(page, text):
+    """Clicks what shows a text, once it is there."""
+    page.until(f"(() => {{const e = [...document.querySelectorAll('button, span, div')].filter(x => !x.children.length && x.offsetParent"
+               f" && x.innerText.trim() === {json.dumps(text)}).pop(); e.click(); return true}})()")
+
+
+def in_the_page(port, path, names, picture):
+    models = json.dumps({"models": [{"url": path, "adapterId": "qwb"}]})
+    with Page(f"http://localhost:{port}/?data={urllib.parse.quote(models)}", (1600, 1000)) as page:
+        for there, text in [("op node count", "Add per-node data"), ("qwb: errors", "qwb: errors and precision"), ("the plan of this", "Run")]:
+            page.until(f"document.body.innerText.includes({json.dumps(there)})")
+            time.sleep(1)  # menus and forms move before they take a click
+            click(page, text)
+        page.until("document.body.innerText.includes('NODE DATA PROVIDERS')")
+        shown = page.eval("document.body.innerText")
+        check(all(name in shown for name in names), f"the page does not show {[n for n in names if n not in shown]}")
+        if picture:
+            time.sleep(2)
+            page.picture(picture)
+
+
+PICTURE = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else None
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     qwb.run_command(["demo"], False)
@@ -90,9 +115,11 @@ with tempfile.TemporaryDirectory() as folder:
     for overlay in answer["result"]:
         stray = set(overlay["results"]) - keys
         check(overlay["results"] and not stray, f"{overlay['name']}: names that the graph has not: {stray}")
-    first = answer["result"][0]["results"]
-    check(all(first[r.node]["value"] == r.nsr for r in report.graphwise), "the first overlay is not what analyze found")
+    first = answer["result"][-1]["results"]
+    check(all(first[r.node]["value"] == r.nsr for r in report.graphwise), "the last overlay is not what analyze found")
     wrong = command(port, cmdId="run", extensionId="qwb_analysis", modelPath="/absent.onnx", graphId="main", configValues={})
     check("no such plan" in wrong["error"], f"no error without a plan: {wrong}")
     print(f"Model Explorer {VERSION}: {len(answer['result'])} overlays in one call: "
           + "; ".join(f"{o['name'][5:]} ({len(o['results'])})" for o in answer["result"]))
+    in_the_page(port, path, [o["name"] for o in answer["result"]], PICTURE)
+    print(f"Model Explorer {VERSION}: its page runs the form and lists the overlays")

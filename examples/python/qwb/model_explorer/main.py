@@ -18,7 +18,7 @@ PLAN = ".plan.json"
 
 # Options of analyze that write files, or that are for language models or parts of a run.
 NOT_IN_THE_FORM = {"graphwise", "layerwise", "statistical", "explain", "try", "cause", "all", "html", "png", "model_explorer", "shard", "part", "text", "bits",
-                   "group_size", "group_fallback", "method", "fit", "judge", "tokenizer", "chunks", "context", "kv_cache", "against", "output",
+                   "group_size", "group_fallback", "method", "fit", "judge", "tokenizer", "chunks", "context", "kv_cache", "against", "output", "mode",
                    "nodes", "slices"}
 
 COLOURS = ["#e8f5e9", "#c8e6c9", "#fff9c4", "#ffcc80", "#ef9a9a"]  # from what nobody sees to what ruins a network
@@ -28,7 +28,8 @@ class QwbAdapter(Adapter):
     metadata = AdapterMetadata(id="qwb", name="qwb", description="ONNX networks and plans of qwb", fileExts=["onnx", "json"])
 
     def convert(self, model_path, settings) -> ModelExplorerGraphs:
-        """The network as the file has it: a node for each operator, input, output and constant that is read."""
+        """The network as the file has it: a node for each operator, input and output. Constants are words at the operators that read them:
+        as nodes, the edges from them hide the network."""
         model = run_command(["plan", "show", model_path], False).model["path"] if model_path.endswith(PLAN) else model_path
         if model is not model_path:
             model = os.path.join(os.path.dirname(os.path.abspath(model_path)), model)
@@ -60,7 +61,8 @@ class QwbAdapter(Adapter):
                 if not name:
                     continue
                 if name not in made:
-                    add(gb.GraphNode(id="constant " + name, label=name, namespace="constants"), [name])
+                    by_id[n["name"]].attrs.append(gb.KeyValue(key=f"input {i}", value=name))
+                    continue
                 source, output = made[name]
                 by_id[n["name"]].incomingEdges.append(gb.IncomingEdge(sourceNodeId=source, sourceNodeOutputId=output, targetNodeInputId=str(i)))
         for t in found["outputs"]:
@@ -90,6 +92,7 @@ class QwbNodeData(NodeDataProvider):
 
     def run(self, provider_id, model_path, graph_id, config_values, graph):
         given = {k: v for k, v in (config_values or {}).items() if v not in ("", None, False)}
+        given.pop("runName", None)  # which the page adds to its form
         plan = given.pop("plan", None)
         if plan is None:
             plan = model_path if model_path.endswith(PLAN) else os.path.splitext(model_path)[0] + PLAN
@@ -106,13 +109,14 @@ class QwbNodeData(NodeDataProvider):
 
 
 def overlays(report):
-    """Node data of a report of analyze, by the names of nodes and of the tensors that they compute."""
+    """Node data of a report of analyze, by the names of nodes and of the tensors that they compute. The page shows the last at first."""
     tensors = {r["node"]: r["tensor"] for r in report["graphwise"]}
+    heads = {s.get("fused") for s in report["settings"]}  # what others are computed together with, which have rows of their own
 
     def data(name, values, limits=None, **more):
         results = {}
         for node, value in values.items():
-            for key in {node, tensors.get(node, node)}:
+            for key in {node, tensors.get(node, node) if limits or node not in heads else node}:
                 results[key] = ndb.NodeDataResult(value=value)
         d = ndb.GraphNodeData(name="qwb: " + name, results=results, **more)
         if limits:
@@ -122,9 +126,9 @@ def overlays(report):
 
     errors = [1e-4, 1e-3, 1e-2, 1e-1]
     layers = {r["node"]: r for r in report["layerwise"]}
-    out = [data("error with all quantized (NSR)", {r["node"]: r["nsr"] for r in report["graphwise"] if r["nsr"] is not None}, errors)]
-    for key, name in [("nsr", "error of the outputs with it alone quantized (NSR)"), ("clip", "its own error by clipping (NSR)"),
-                      ("round", "its own error by rounding (NSR)")]:
+    out = []
+    for key, name in [("clip", "its own error by clipping (NSR)"), ("round", "its own error by rounding (NSR)"),
+                      ("nsr", "error of the outputs with it alone quantized (NSR)")]:
         out.append(data(name, {n: r[key] for n, r in layers.items() if r.get(key) is not None}, errors))
     bits, domains = {}, {}
     for s in report["settings"]:
@@ -133,8 +137,8 @@ def overlays(report):
         domains[s["node"]] = s["domain"]
         if widths:
             bits[s["node"]] = min(widths)
-    out.append(data("fewest bits of its tensors", bits))
     where = data("domain", domains)
     for r in where.results.values():
         r.bgColor = {"INT8": "#c8e6c9", "FP32": "#fff9c4", "SOI": "#e0e0e0"}.get(str(r.value), "#ce93d8")
-    return out + [where]
+    every = data("error with all quantized (NSR)", {r["node"]: r["nsr"] for r in report["graphwise"] if r["nsr"] is not None}, errors)
+    return [where, data("fewest bits of its tensors", bits), *out, every]
