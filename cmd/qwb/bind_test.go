@@ -67,6 +67,7 @@ func TestBindMistakes(t *testing.T) {
 	inFolder(t)
 	saveModel(t, "m.onnx", switched)
 	saveArray(t, "x.npy", graphtest.Normal(1, 2, 3))
+	require.NoError(t, os.WriteFile("header.npy", read(t, "x.npy")[:128], 0o644)) // it is held to the input before the numbers are read
 	for _, c := range []struct {
 		code int
 		want string
@@ -77,6 +78,7 @@ func TestBindMistakes(t *testing.T) {
 		{exitUsage, "no such input", []string{"--input", "fast=1"}},
 		{exitFailed, "invalid syntax", []string{"--input", "rate=fast"}},
 		{exitFailed, `f32\[2,3\] for i64\[\]`, []string{"--input", "rate=x.npy"}},
+		{exitFailed, `f32\[2,3\] for i64\[\]`, []string{"--input", "rate=header.npy"}},
 		{exitFailed, "no such file", []string{"--input", "rate=none.npy"}},
 		{exitUsage, "no input has such a dimension", []string{"--dim", "height=3"}},
 		{exitUsage, "a size of 1 or more", []string{"--dim", "batch=0"}},

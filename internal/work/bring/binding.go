@@ -2,16 +2,16 @@
 package bring
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
 	"qwb/calib/data"
 	"qwb/calib/data/npy"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
 	"qwb/internal/work/fault"
@@ -108,13 +108,6 @@ func bindInput(j *open.Job, g *graph.Graph, arg string) error {
 	if err != nil {
 		return fmt.Errorf("--input %s: %w", name, err)
 	}
-	fits := len(t.Shape) == len(val.Shape)
-	for i := 0; fits && i < len(t.Shape); i++ {
-		fits = !val.Shape[i].Known() || int(val.Shape[i].N) == t.Shape[i]
-	}
-	if !fits {
-		return fmt.Errorf("--input %s: %s for %s", name, t.Type(), graph.FormatType(val.DType, val.Shape))
-	}
 	if t, err = data.Convert(t, val.DType); err != nil {
 		return fmt.Errorf("--input %s: %w", name, err)
 	}
@@ -132,14 +125,37 @@ func bindInput(j *open.Job, g *graph.Graph, arg string) error {
 	return nil
 }
 
+// bindArray reads an array after its header fits the input and the memory that there is.
+func bindArray(j *open.Job, val *graph.Value, path string) (*tensor.Tensor, error) {
+	src, err := j.Files().Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	r := bufio.NewReader(src)
+	h, err := npy.ReadHeader(r)
+	if err != nil {
+		return nil, err
+	}
+	got := tensor.TypeString(h.DType, h.Shape)
+	fits := len(h.Shape) == len(val.Shape)
+	for i := 0; fits && i < len(h.Shape); i++ {
+		fits = !val.Shape[i].Known() || int(val.Shape[i].N) == h.Shape[i]
+	}
+	if !fits {
+		return nil, fmt.Errorf("%s for %s", got, graph.FormatType(val.DType, val.Shape))
+	}
+	// It is converted, what it decides is computed, and the model is written: about four times.
+	if most := exec.AvailableMemory() / 4; most > 0 && h.Bytes() > most {
+		return nil, &exec.MemoryError{Type: got, Bytes: h.Bytes(), Budget: most}
+	}
+	return h.Read(r)
+}
+
 // bindValue reads an array, or a number for an input of one element.
 func bindValue(j *open.Job, val *graph.Value, text string) (*tensor.Tensor, error) {
 	if strings.HasSuffix(strings.ToLower(text), ".npy") {
-		b, err := fs.ReadFile(j.Files(), text)
-		if err != nil {
-			return nil, err
-		}
-		return npy.Read(bytes.NewReader(b))
+		return bindArray(j, val, text)
 	}
 	shape := make([]int, len(val.Shape))
 	for i, d := range val.Shape {
