@@ -106,6 +106,8 @@ type Input struct {
 	Tokens     map[string]any
 	// Searched are the roles of the matrices for which a search for scales was found to be better; nil: nothing was judged.
 	Searched []string
+	// Types are the types that single matrices were given; nil: all have the one of the format or its options.
+	Types map[checkpoint.Part]checkpoint.Type
 
 	// Array writes a tensor as .npy.
 	Array func(w io.Writer, t *tensor.Tensor) error

@@ -7,6 +7,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -245,6 +248,53 @@ func TestScalesThatAreJudged(t *testing.T) {
 	require.Len(t, o["judged"], 8)
 	require.Contains(t, done(t, append([]string{"generate", "m.bin", "--prompt", "ab", "--tokens", "8"}, judge...)...).stderr,
 		"kinds of matrices")
+}
+
+// TestBitsPerWeight: matrices get types of their own, so that the tensors take no more bits than asked for, and more of them leave less
+// error; the file reads back as it was planned, the same for any number of threads.
+func TestBitsPerWeight(t *testing.T) {
+	inFolder(t)
+	s := tiny
+	s.dim, s.hidden = 64, 96
+	saveLanguage(t, "m.bin", s, 1)
+	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	write(t, "t.txt", []byte("a b c d e\nb c\n"))
+	args := []string{"export", "m.bin", "--format", "gguf", "--method", "gptq", "--fit", "t.txt", "--json"}
+	last := math.Inf(1)
+	for _, bits := range []float64{4.9, 6, 9} {
+		asked := strconv.FormatFloat(bits, 'g', -1, 64)
+		r := done(t, append(args, "--bpw", asked, "-o", "m.gguf")...)
+		require.Equal(t, "equal", r.object(t)["verification"].(map[string]any)["verdict"])
+		m, err := checkpoint.Open("m.gguf")
+		require.NoError(t, err)
+		total, elements, types := 0, 0, map[checkpoint.Type]bool{}
+		for _, x := range m.Tensors() {
+			total, elements = total+x.Type.Bytes(x.Len()), elements+x.Len()
+			if !x.Role.Vector() {
+				types[x.Type] = true
+			}
+		}
+		require.NoError(t, m.Close())
+		assert.LessOrEqual(t, 8*float64(total)/float64(elements), bits)
+		assert.Greater(t, 8*float64(total)/float64(elements), 0.9*bits)
+		assert.Greater(t, len(types), 1)
+		_, text, found := strings.Cut(r.stderr, "expected divergence from the float model ")
+		require.True(t, found, r.stderr)
+		expected, err := strconv.ParseFloat(strings.Fields(text)[0], 64)
+		require.NoError(t, err)
+		assert.Less(t, expected, last)
+		last = expected
+	}
+	done(t, append(args, "--bpw", "9", "--threads", "3", "-o", "three.gguf")...)
+	assert.Equal(t, read(t, "m.gguf"), read(t, "three.gguf"))
+	for want, more := range map[string][]string{
+		"--bpw 4: 4.6":                        {"--bpw", "4"},
+		"--bpw many: not a number of bits":    {"--bpw", "many"},
+		"--bpw NaN: not a number of bits":     {"--bpw", "NaN"},
+		"--bpw is for --method importance or": {"--bpw", "5", "--method", "rtn", "--fit", ""},
+	} {
+		fails(t, exitUsage, want, append(slices.Clone(args), more...)...)
+	}
 }
 
 // TestImportanceMatrix: the sums of a text are written, and weights quantized under them; what cannot be one is refused.

@@ -14,6 +14,7 @@ QWB, MODEL, TOKENIZER, FIT, TEST, FOLDER = sys.argv[1:7]
 PROMPT = "Once upon a time"
 TYPES = ["q4_0", "iq4_nl", "q4_k", "q5_k"]
 METHODS = ["rtn", "importance", "gptq"]
+BITS = ["4.5", "5.4", "6"]  # per weight, in mixed types: as large as iq4_nl, q4_k and q5_k
 LLAMA = {"q4_0": 2, "iq4_nl": 25, "q4_k_m": 15, "q5_k_m": 17}  # general.file_type
 
 
@@ -88,6 +89,9 @@ def main():
         for method in METHODS:
             export(path(kind, method), kind, "--method", method, *(() if method == "rtn" else ("--fit", FIT)))
             row(path(kind, method), f"{kind} {method}")
+    for bits in BITS:
+        export(path("bpw", bits), "q8_0", "--bpw", bits, "--method", "gptq", "--fit", FIT)
+        row(path("bpw", bits), f"--bpw {bits} gptq")
     export(path("f32"), "f32")
     imatrix = path("imatrix")
     for kind, number in LLAMA.items():

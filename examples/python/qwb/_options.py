@@ -243,6 +243,7 @@ OPTIONS = {
         "backend": ("string", "backend of the verification: reference, cpu, cuda, ptx"),
         "base_model": ("string", "NAME of the float model on a hub, for --card and --ml-bom (default: the name of its file)"),
         "batch": ("int", "for c, image, tflite: samples per run, if the model leaves its first axis open and --size does not give it; 1 where neither does"),
+        "bpw": ("string", "for gguf: bits per weight of the file's tensors, at most: each matrix gets the type that keeps the model nearest to float on --fit"),
         "card": ("string", "write a model card beside the export, for example README.md: what was quantized, how, what was measured, hashes"),
         "doc_string": ("string", "for onnx, qoperator, encodings, trt-cache, trt-ranges, ppq-trt, mnn, snpe, ppl-cuda, ppl-dsp, tengine, ascend, rknn, ppq-json, nxp: write into the doc_string of nodes or tensors, which viewers as Netron show, how they are quantized and by what decision, and at nodes the errors of the last analysis (none, nodes, tensors, both)"),
         "encodings": ("string", "for encodings: version of the file of encodings (1.0.0, 0.6.1, 2.0.0, 2.1.0)"),

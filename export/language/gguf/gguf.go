@@ -58,7 +58,9 @@ func formOf(t checkpoint.Type) form {
 func Format() weights.Format {
 	f := weights.Format{Name: "gguf", Title: "GGUF version 3", Suffix: ".gguf", Tokenizer: true, Layout: layout, Open: open}
 	for _, form := range forms {
-		f.Matrices = append(f.Matrices, form.name)
+		if f.Matrices = append(f.Matrices, form.name); form.encoding >= checkpoint.Groups {
+			f.Types = append(f.Types, form.encoding)
+		}
 	}
 	return f
 }
@@ -84,7 +86,7 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if err := o.Prescribed(qmath.BlockSize, "GGUF", weights.FallbackIgnore); err != nil {
 		return nil, err
 	}
-	if o.Fallback == weights.FallbackError {
+	if form = most(m, form, o.Types); o.Fallback == weights.FallbackError && o.Types == nil {
 		if err := weights.Blocks(&m.Config, form.encoding.BlockElements(), form.encoding.String()); err != nil {
 			return nil, err
 		}
@@ -107,6 +109,22 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	return f, nil
 }
 
+// most is the form that most weights have: the file's, to those who want one word for it.
+func most(m *checkpoint.Model, form form, types map[checkpoint.Part]checkpoint.Type) form {
+	elements, largest := map[checkpoint.Type]int{}, 0
+	for _, p := range m.Parts() {
+		if t, ok := types[p]; ok {
+			elements[t] += m.Tensor(p.Role, p.Layer).Len()
+		}
+	}
+	for _, f := range forms {
+		if n := elements[f.encoding]; n > largest {
+			form, largest = f, n
+		}
+	}
+	return form
+}
+
 // tensor is an entry of the list of tensors.
 type tensor struct {
 	name string
@@ -115,7 +133,7 @@ type tensor struct {
 }
 
 // list makes the entries of all parts. Matrices whose rows are no whole blocks are written in the fallback of their type, or with
-// FallbackIgnore in half precision.
+// FallbackIgnore in half precision; those that were given a type have that.
 func list(f *weights.File, form form, o weights.Options) []tensor {
 	var out []tensor
 	warned := map[checkpoint.Role]bool{}
@@ -127,7 +145,9 @@ func list(f *weights.File, form form, o weights.Options) []tensor {
 				e.Type = checkpoint.F16
 			}
 		}
-		if e.Type != form.encoding && !p.Role.Vector() && !warned[p.Role] {
+		if t, ok := o.Types[p]; ok {
+			e.Type = t
+		} else if e.Type != form.encoding && !p.Role.Vector() && !warned[p.Role] {
 			warned[p.Role] = true
 			f.Warn(fmt.Sprintf("%s is written as %s: its rows of %d elements are no whole blocks of %d", p.Role, e.Type, cols,
 				form.encoding.BlockElements()), float64(cols))

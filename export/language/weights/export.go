@@ -25,6 +25,9 @@ var (
 		Doc: "importance matrix of llama.cpp (GGUF or its older binary form) for --method " + Importance + ", in place of --fit"}
 	ImatrixOut = export.Option{Name: "imatrix-out", Kind: export.Text,
 		Doc: "write the importance matrix of the float model on --fit to this file, as llama-imatrix does"}
+	// Bits is for formats whose matrices may have different types.
+	Bits = export.Option{Name: "bpw", Kind: export.Text,
+		Doc: "bits per weight of the file's tensors, at most: each matrix gets the type that keeps the model nearest to float on --fit"}
 	Judge = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
 )
 
@@ -68,6 +71,9 @@ func (f Format) Export() export.Format {
 	if len(f.Matrices) > 0 {
 		out.Options = append(out.Options, Matrices(f.Matrices...))
 	}
+	if len(f.Types) > 0 {
+		out.Options = append(out.Options, Bits)
+	}
 	out.Check = func(in *export.Input) error {
 		_, err := f.layout(in)
 		return err
@@ -85,11 +91,12 @@ func (f Format) layout(in *export.Input) (*File, error) {
 		return file, nil
 	}
 	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Fallback: in.Options.Text(Fallback.Name),
-		Matrices: in.Options.Text("weights"), Search: Searches(in.Options.Text(Method.Name)), Tokenizer: in.Tokens})
+		Matrices: in.Options.Text("weights"), Search: Searches(in.Options.Text(Method.Name)), Tokenizer: in.Tokens,
+		Types: in.Types})
 	if err != nil {
 		return nil, err
 	}
-	in.State = file
+	in.State, file.Types = file, f.Types
 	file.search(in)
 	return file, nil
 }

@@ -15,6 +15,8 @@ type Format struct {
 	Experimental string
 	// Matrices are the forms that matrices can have in the file, by the names of Options.Matrices, the default first.
 	Matrices []string
+	// Types are the types that single matrices may have, whatever the others have; nil: all are of one form.
+	Types []checkpoint.Type
 	// Tokenizer says that the file holds the tokens where they are known.
 	Tokenizer bool
 	// Shape says that the format holds less than the model's shape: a config.json is written beside the file.
@@ -34,6 +36,8 @@ type Options struct {
 	Fallback string
 	// Matrices is one of Format.Matrices; empty: the first.
 	Matrices string
+	// Types are those of single matrices, of Format.Types; the others have the form of Matrices.
+	Types map[checkpoint.Part]checkpoint.Type
 	// Search looks for the scale of every group with the smallest squared error.
 	Search bool
 	// Tokenizer is what GGUF's metadata say about the tokens (tokenizer.ggml.model, tokenizer.ggml.tokens and so on), for formats that
@@ -46,6 +50,7 @@ type File struct {
 	Items    []Item
 	Config   checkpoint.Config // what a reader of the file gets
 	Source   *checkpoint.Model
+	Types    []checkpoint.Type // Format.Types
 	Warnings []tqc.Warning
 	// Unlike says why the engine computes something else from this file than the file says; empty: nothing is known that would.
 	Unlike string

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"qwb/analysis"
@@ -97,6 +98,9 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
 		return nil, err
 	}
+	if err := mixExport(ctx, j, in, f); err != nil {
+		return nil, err
+	}
 	if err := fitExport(ctx, j, in, f); err != nil {
 		return nil, err
 	}
@@ -183,6 +187,34 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 		}
 	}
 	return list, err
+}
+
+// mixExport gives each matrix a type, where a number of bits was named.
+func mixExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) error {
+	text := in.Options.Text(weights.Bits.Name)
+	if text == "" {
+		return nil
+	}
+	bits, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(bits > 0 && bits <= 32) {
+		return fault.Usagef("--%s %s: not a number of bits above 0", weights.Bits.Name, text)
+	}
+	file := in.Options.Text(weights.Fit.Name)
+	if file == "" {
+		return fault.Usagef("--%s is for --method %s or %s with --fit: what a matrix does is measured on that text", weights.Bits.Name,
+			weights.Importance, weights.GPTQ)
+	}
+	t, err := decode.OpenTokenizer(in.Options.Text(export.Tokenizer.Name), in.Checkpoint)
+	if err != nil {
+		return err
+	}
+	in.Types, err = worklanguage.Mix(ctx, j, &open.Language{Model: in.Checkpoint, Tokenizer: t}, worklanguage.Mixing{Text: file, Bits: bits,
+		Types: in.State.(*weights.File).Types, Threads: in.Threads})
+	if err != nil {
+		return err
+	}
+	in.State = nil
+	return f.Check(in)
 }
 
 // fitExport replaces the matrices that the file will have quantized by those that were fitted to a text, where that was asked for: from

@@ -1,0 +1,49 @@
+package texts
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
+	"qwb/internal/weightstest"
+)
+
+// TestRelativeErrors: more bits lose less of every matrix, and types whose blocks rows are not wide enough for have no matrix.
+func TestRelativeErrors(t *testing.T) {
+	ctx := context.Background()
+	m := weightstest.Model(t, small, 3)
+	e, err := decode.New(ctx, m, decode.Options{Weights: decode.Weights{Float: true}})
+	require.NoError(t, err)
+	imatrix, err := Importance(ctx, e, ids())
+	require.NoError(t, err)
+	last := map[checkpoint.Part]float64{}
+	for _, kind := range []checkpoint.Type{checkpoint.IQ4NL, checkpoint.GGQ50, checkpoint.GGQ8} {
+		lost, tensors, err := RelativeErrors(ctx, m, imatrix, kind, 2)
+		require.NoError(t, err)
+		require.Len(t, lost, 7*small.Layers+2)
+		for p, v := range lost {
+			require.Equal(t, kind, tensors[p].Type)
+			require.Positive(t, v)
+			if was, ok := last[p]; ok {
+				require.Less(t, v, was, "%s of %s", kind, p)
+			}
+		}
+		last = lost
+	}
+	lost, _, err := RelativeErrors(ctx, m, imatrix, checkpoint.Q4K, 1)
+	require.NoError(t, err)
+	assert.Empty(t, lost)
+}
+
+func TestRelativeError(t *testing.T) {
+	x, y := []float32{1, 2, 3, 4}, []float32{1, 1, 3, 6}
+	assert.InDelta(t, 5.0/30, relativeError(x, y, nil), 1e-15)
+	assert.InDelta(t, 15.0/(10+60), relativeError(x, y, []float64{1, 3}), 1e-15)
+	assert.Zero(t, relativeError(make([]float32, 4), make([]float32, 4), nil))
+	assert.False(t, math.IsNaN(relativeError(x, x, []float64{0, 0})))
+}
