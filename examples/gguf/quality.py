@@ -14,7 +14,7 @@ QWB, MODEL, TOKENIZER, FIT, TEST, FOLDER = sys.argv[1:7]
 PROMPT = "Once upon a time"
 TYPES = ["q4_0", "iq4_nl", "q4_k", "q5_k"]
 METHODS = ["rtn", "importance", "gptq"]
-BITS = ["4.5", "5.4", "6"]  # per weight, in mixed types: as large as iq4_nl, q4_k and q5_k
+BITS = ["4.5", "5.4"]  # per weight, in mixed types: as large as iq4_nl and q4_k
 LLAMA = {"q4_0": 2, "iq4_nl": 25, "q4_k_m": 15, "q5_k_m": 17}  # general.file_type
 
 
