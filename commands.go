@@ -75,7 +75,9 @@ func (p *Project) Merge(ctx context.Context, parts []string, out string) (*Merge
 
 // Grams writes the Gram statistics of the data, or of a part of them, to o.Out. An interrupted run goes on when it is repeated.
 func (p *Project) Grams(ctx context.Context, o TuneOptions) (*GramsResult, []tqc.Warning, error) {
-	ctx = exec.Doing(ctx, exec.Observing)
+	d := exec.Observing
+	d.Largest = 0 // sums of products are kept of all weights
+	ctx = exec.Doing(ctx, d)
 	return run(ctx, p, worktune.Grams, o)
 }
 
@@ -122,6 +124,9 @@ func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.W
 
 // Eval counts right answers on labelled data: of the plan, or of the model where the project has no plan.
 func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, []tqc.Warning, error) {
+	if o.Mode == ModeFloat || o.Mode == ModeSim { // a program of integers holds its weights
+		ctx = exec.Doing(ctx, exec.Evaluating)
+	}
 	j := p.job().In(ctx)
 	r, err := measure.Eval(ctx, j, o)
 	err = planning.Located(ctx, j, err, o.Data, o.Threads)

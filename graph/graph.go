@@ -72,6 +72,10 @@ type Graph struct {
 	Inputs  []ValueID // in the model's order; includes those that are constants as well
 	Outputs []ValueID
 	Opsets  []Opset
+	// Forget, not nil where constants do not fit into the memory for work, says that a constant is not read for a while, and reports
+	// whether it lies in a file, so that it takes no memory until then. Nothing large is kept that was made of constants of such a
+	// graph: it is made whenever it is needed.
+	Forget func(*tensor.Tensor) bool
 
 	nodes  []Node
 	values []Value
@@ -250,6 +254,14 @@ func (n *Node) Output(i int) ValueID {
 		return NoValue
 	}
 	return n.Outputs[i]
+}
+
+// smallConstant is how many bytes a constant has at most whose derivatives are always kept.
+const smallConstant = 64 << 10
+
+// Keeps reports whether what is made of a constant may be kept; see Forget.
+func (g *Graph) Keeps(t *tensor.Tensor) bool {
+	return g.Forget == nil || t.DType.Bytes(t.Len()) <= smallConstant
 }
 
 // Const returns the tensor of v if v is a constant, else nil. NoValue gives nil.

@@ -150,12 +150,12 @@ func TestModelsThatAreCutOffWhileTheyAreUsed(t *testing.T) {
 	f, err := os.Open("large.bin")
 	require.NoError(t, err)
 	defer f.Close()
-	data, release, err := file.Load(f)
+	loaded, err := file.Load(f, 0)
 	require.NoError(t, err)
-	defer release()
+	defer loaded.Release()
 	require.NoError(t, os.Truncate("large.bin", 0))
 	_, err = execute(t.Context(), &cobra.Command{SilenceErrors: true, RunE: func(*cobra.Command, []string) error {
-		return fmt.Errorf("read %d", data[len(data)-1])
+		return fmt.Errorf("read %d", loaded.Bytes[len(loaded.Bytes)-1])
 	}})
 	require.ErrorContains(t, err, "a file was truncated")
 }

@@ -2,6 +2,7 @@ package exec_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -102,4 +103,28 @@ output y
 	require.NoError(t, exec.FitConstants(doing(140), g))
 	require.NoError(t, exec.FitConstants(within(100), g), "nobody says what is done with them")
 	require.NoError(t, exec.FitConstants(exec.Doing(t.Context(), exec.Tuning), g), "nobody bounds it")
+}
+
+// Work that makes things of constants when it needs them takes memory for the largest alone, and for those that lie in no file.
+func TestStream(t *testing.T) {
+	text := "opset 21\ninput x0: f32[1,1024]\n"
+	for i := range 32 {
+		text += fmt.Sprintf("const w%d: f32[1024,1024] = normal(seed=1)\nx%d = MatMul(x%d, w%d)\n", i, i+1, i, i)
+	}
+	g := graphtest.Parse(t, text+"output x32\n") // 32 of 4 MiB
+	inFile := true
+	forget := func(*tensor.Tensor) bool { return inFile }
+	doing := func(mega int64, d exec.Demand) context.Context {
+		return exec.Doing(exec.WithMemory(t.Context(), mega<<20), d)
+	}
+	exec.Stream(doing(160, exec.Demand{Weights: 4}), g, forget)
+	require.Nil(t, g.Forget, "what cannot do without")
+	exec.Stream(doing(1300, exec.Demand{Weights: 4, Largest: 8}), g, forget)
+	require.Nil(t, g.Forget, "there is room")
+	streams := exec.Demand{Weights: 4, Largest: 8}
+	exec.Stream(doing(160, streams), g, forget)
+	require.NotNil(t, g.Forget)
+	require.NoError(t, exec.FitConstants(doing(100, streams), g), "the process, 1.1 times 8 times 4 MiB")
+	inFile = false
+	require.ErrorContains(t, exec.FitConstants(doing(100, streams), g), "--mem 228M would do", "and 1.1 times 128 MiB")
 }

@@ -47,7 +47,7 @@ func (r *runnerState) inferTypes(i int, c *call) error {
 		}
 		in[k] = graph.InferInput{Present: true, DType: a.t.DType, Shape: graph.Static(a.t.Shape...)}
 		seen := seenInput{dtype: a.t.DType, shape: slices.Clone(a.t.Shape)}
-		if watched(a.t) || a.fixed && a.t.Layout == tensor.RowMajor {
+		if watched(a.t) || a.fixed && a.t.Layout == tensor.RowMajor && r.s.g.Keeps(a.t) {
 			in[k].Tensor = a.t
 			if seen.fixed = a.t; !a.fixed {
 				cacheable = false

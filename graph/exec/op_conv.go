@@ -183,9 +183,9 @@ func derived[T any](c *call, i int) (v T, ok bool) {
 	return v, ok
 }
 
-// derive keeps what was computed from input i for the next runs if that is a constant, and returns it.
+// derive keeps what was computed from input i for the next runs if that is a constant of a graph that keeps such things, and returns it.
 func derive[T any](c *call, i int, v T) T {
-	if c.fixed(i) {
+	if c.fixed(i) && c.run.s.g.Keeps(c.raw(i)) {
 		c.step.packs.keep(c.raw(i), v)
 	}
 	return v

@@ -154,6 +154,7 @@ func (r *runnerState) forward(ctx context.Context, feeds map[string]*tensor.Tens
 			if err := r.step(ctx, i, hooks); err != nil {
 				return nil, err
 			}
+			r.s.forget(st)
 		}
 		if keep != nil {
 			for _, v := range st.node.Outputs {

@@ -253,6 +253,18 @@ func (s *Session) fold() error {
 	return nil
 }
 
+// forget says of the constants that a step has read that they are not read for a while.
+func (s *sessionState) forget(st *step) {
+	if s.g.Forget == nil {
+		return
+	}
+	for _, v := range st.node.Inputs {
+		if v != graph.NoValue && s.g.Const(v) != nil {
+			s.g.Forget(s.g.Const(v))
+		}
+	}
+}
+
 func (s *sessionState) foldable(n *graph.Node) bool {
 	if randomOps[n.Op] || len(n.Subgraphs()) > 0 {
 		return false

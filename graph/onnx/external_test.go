@@ -1,7 +1,9 @@
 package onnx
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -210,3 +212,5 @@ func list(t *testing.T, dir string) []string {
 	}
 	return names
 }
+
+func sum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }

@@ -21,37 +21,38 @@ func Open(path string) (*Model, []graph.Warning, error) {
 }
 
 func open(path string) (*Model, []graph.Warning, error) {
-	data, release, err := load(path)
+	data, err := load(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	dir := &folder{path: filepath.Dir(path), files: map[string][]byte{}, closers: []func() error{release}}
-	m, warnings, err := parse(data, dir)
+	dir := &folder{path: filepath.Dir(path), files: map[string][]byte{}, held: int64(len(data.Bytes)), maps: []*file.Mapping{data}}
+	m, warnings, err := parse(data.Bytes, dir)
 	if err != nil {
-		for _, c := range dir.closers {
-			_ = c() // the error that matters is err
+		for _, m := range dir.maps {
+			_ = m.Release() // the error that matters is err
 		}
 		return nil, nil, err
 	}
-	m.src.path, m.src.closers = path, dir.closers
+	m.src.path, m.src.maps = path, dir.maps
 	return m, warnings, nil
 }
 
 // load reads or maps a file.
-func load(path string) ([]byte, func() error, error) {
+func load(path string) (*file.Mapping, error) {
 	f, err := file.OpenRead(path)
 	if err != nil {
-		return nil, nil, file.Plain(err)
+		return nil, file.Plain(err)
 	}
 	defer f.Close()
-	return file.Load(f)
+	return file.Load(f, 0)
 }
 
 // folder resolves external data to files in a model's folder.
 type folder struct {
-	path    string
-	files   map[string][]byte
-	closers []func() error
+	path  string
+	files map[string][]byte
+	held  int64 // bytes of all files
+	maps  []*file.Mapping
 }
 
 // External loads a file in the folder. The system's own rooted lookup refuses paths and links that lead out of it.
@@ -77,11 +78,11 @@ func (d *folder) External(location string) ([]byte, error) {
 		return nil, file.Plain(err)
 	}
 	defer f.Close()
-	b, release, err := file.Load(f)
+	m, err := file.Load(f, d.held)
 	if err != nil {
 		return nil, err
 	}
-	d.files[location] = b
-	d.closers = append(d.closers, release)
-	return b, nil
+	d.files[location], d.maps = m.Bytes, append(d.maps, m)
+	d.held += int64(len(m.Bytes))
+	return m.Bytes, nil
 }

@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"qwb/graph/tensor"
+	"qwb/internal/file"
 )
 
 // source is the file behind a model.
@@ -15,7 +18,7 @@ type source struct {
 	ext       ExternalResolver
 	locations []string // external files it refers to, sorted
 	path      string   // empty if it was not opened by path
-	closers   []func() error
+	maps      []*file.Mapping
 
 	closing  sync.Once
 	closeErr error
@@ -26,12 +29,26 @@ type source struct {
 
 func (s *source) close() error {
 	s.closing.Do(func() {
-		for _, c := range s.closers {
-			s.closeErr = errors.Join(s.closeErr, c())
+		for _, m := range s.maps {
+			s.closeErr = errors.Join(s.closeErr, m.Release())
 		}
 		s.data = nil
 	})
 	return s.closeErr
+}
+
+// Forget says that a constant is not needed for a while, and reports whether it lies in a file that is mapped: then it takes no memory until
+// it is read again.
+func (m *Model) Forget(t *tensor.Tensor) bool {
+	if m.src == nil || t.Layout != tensor.RowMajor || t.DType == tensor.String {
+		return false
+	}
+	b, err := tensorBody(t)
+	return err == nil && m.src.forget(b)
+}
+
+func (s *source) forget(b []byte) bool {
+	return slices.ContainsFunc(s.maps, func(m *file.Mapping) bool { return m.Forget(b) })
 }
 
 // Locations are the files with tensor data that the model was read from besides its own, relative to its folder, with slashes.
@@ -63,7 +80,7 @@ func (s *source) hash() (string, error) {
 	if s.data == nil {
 		return "", errors.New("the model was closed")
 	}
-	digest := sum(s.data)
+	digest := s.sum(s.data)
 	if len(s.locations) == 0 {
 		return digest, nil
 	}
@@ -73,12 +90,18 @@ func (s *source) hash() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("external data at %q: %w", loc, err)
 		}
-		list += sum(b) + "  " + loc + "\n"
+		list += s.sum(b) + "  " + loc + "\n"
 	}
-	return sum([]byte(list)), nil
+	return s.sum([]byte(list)), nil
 }
 
-func sum(b []byte) string {
-	h := sha256.Sum256(b)
-	return hex.EncodeToString(h[:])
+// sum reads a file piece by piece, so that it need not be in memory as a whole.
+func (s *source) sum(b []byte) string {
+	const piece = 1 << 24
+	h := sha256.New()
+	for part := range slices.Chunk(b, piece) {
+		h.Write(part) // no error: see package hash
+		s.forget(part)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

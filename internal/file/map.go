@@ -19,21 +19,20 @@ func Map(f *os.File) (data []byte, release func() error, err error) {
 	return m.Bytes, m.Release, nil
 }
 
-// copied is up to how many bytes Load reads a file instead of mapping it.
+// copied is up to how many bytes Load reads files instead of mapping them.
 const copied = 128 << 20
 
-// Load is Map, but for a small file, which is read: what happens to it afterwards does not matter then. One that is cut off while it is
-// read is an error.
-func Load(f *os.File) (data []byte, release func() error, err error) {
+// Load is Map, but for small files, which are read: what happens to them afterwards does not matter then. One that is cut off while it is
+// read is an error. held is how much was loaded that belongs together with f: many small files are a large one.
+func Load(f *os.File, held int64) (*Mapping, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, Plain(err)
+		return nil, Plain(err)
 	}
-	if !info.Mode().IsRegular() || info.Size() > copied {
-		return Map(f)
+	if !info.Mode().IsRegular() || info.Size() > copied-held {
+		return mapFile(f)
 	}
-	data, err = ReadAll(f, info.Size())
-	return data, func() error { return nil }, err
+	return read(f, int(info.Size()))
 }
 
 // Open maps the file at path as Map does.
@@ -66,20 +65,21 @@ type Mapping struct {
 func (m *Mapping) Release() error { return m.release() }
 
 // Forget says that a part of Bytes is not needed for a while: its pages do not count as memory of the process until they are looked
-// at again. Of other memory, and on systems that do not know this, nothing is done.
-func (m *Mapping) Forget(part []byte) {
+// at again. Of other memory, and on systems that do not know this, nothing is done. It reports whether part lies in a mapped file.
+func (m *Mapping) Forget(part []byte) bool {
 	if len(part) == 0 || !m.mapped {
-		return
+		return false
 	}
 	from := uintptr(unsafe.Pointer(&part[0])) - uintptr(unsafe.Pointer(&m.Bytes[0])) // wraps around where part begins before
 	if from >= uintptr(len(m.Bytes)) || uintptr(len(part)) > uintptr(len(m.Bytes))-from {
-		return
+		return false
 	}
 	page := uintptr(os.Getpagesize())
 	lo, hi := (from+page-1)/page*page, (from+uintptr(len(part)))/page*page
 	if lo < hi {
 		forget(m.Bytes[lo:hi])
 	}
+	return true
 }
 
 func mapFile(f *os.File) (*Mapping, error) {

@@ -51,9 +51,13 @@ func (c *Constants) find(k constantKey) *constant {
 	return c.list[k]
 }
 
-// constant returns the replaced constant of a slot, always the same tensor: t itself where clipping changes nothing.
+// constant returns the replaced constant of a slot: t itself where clipping changes nothing, else always the same tensor, but of graphs that
+// keep none.
 func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error) {
 	s, kind := h.s, int(h.mode)
+	if !s.g.Keeps(t) {
+		return h.replaced(id, t)
+	}
 	if h.actions[id] == island {
 		kind = len(s.consts) - 1
 	}

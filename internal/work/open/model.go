@@ -270,12 +270,16 @@ func (j *Job) OpenNormal(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
+	exec.Stream(j.Context(), m.Loaded, m.Forget)
 	if err := exec.FitConstants(j.Context(), m.Loaded); err != nil {
 		m.Close()
 		return nil, &fault.FileError{File: path, Err: err}
 	}
 	m.Graph = m.Loaded.Clone()
 	log, err := passes.Run(j.Context(), m.Graph, passes.Normalize)
+	if err == nil {
+		err = exec.FitConstants(j.Context(), m.Graph) // what passes made of constants lies in no file
+	}
 	if err != nil {
 		m.Close()
 		return nil, &fault.FileError{File: path, Err: err}
