@@ -16,6 +16,9 @@ import (
 // asked for; automatic choice is for activations and means minmax here.
 func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 	t := r.g.Const(sl.Value)
+	if r.g.Forget != nil {
+		defer r.g.Forget(t)
+	}
 	if r.cfg.Frozen != nil {
 		f := r.cfg.Frozen(sl)
 		if f.Params.Ready() {

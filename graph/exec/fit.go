@@ -18,8 +18,8 @@ type Work struct {
 
 // Demand is what a command takes beside the process, measured on networks whose tensors, weights and operators grow: multiples of the
 // constants of the network, of what is alive in its run at a time and of all tensors of a run, and bytes for each tensor
-// of floats that operators make. Largest, where it is not 0, is for work that can make what it needs of constants in files when it needs it:
-// multiples of the largest constant in place of Weights.
+// of floats that operators make. Largest, where it is not 0, is for work that can make what it needs of constants in files when
+// it needs it: multiples of the largest constant in place of Weights.
 type Demand struct {
 	Weights, Live, All float64
 	Tensor             int64

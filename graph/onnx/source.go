@@ -37,8 +37,8 @@ func (s *source) close() error {
 	return s.closeErr
 }
 
-// Forget says that a constant is not needed for a while, and reports whether it lies in a file that is mapped: then it takes no memory until
-// it is read again.
+// Forget says that a constant is not needed for a while, and reports whether it lies in a file that is mapped: then it takes no memory
+// until it is read again.
 func (m *Model) Forget(t *tensor.Tensor) bool {
 	if m.src == nil || t.Layout != tensor.RowMajor || t.DType == tensor.String {
 		return false

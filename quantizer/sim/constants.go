@@ -51,8 +51,8 @@ func (c *Constants) find(k constantKey) *constant {
 	return c.list[k]
 }
 
-// constant returns the replaced constant of a slot: t itself where clipping changes nothing, else always the same tensor, but of graphs that
-// keep none.
+// constant returns the replaced constant of a slot: t itself where clipping changes nothing, else always the same tensor, but
+// of graphs that keep none.
 func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error) {
 	s, kind := h.s, int(h.mode)
 	if !s.g.Keeps(t) {

@@ -21,8 +21,8 @@ const triedBytes = 256 << 20
 
 // Refusal is what an export of a plan in its platform's usual format would be refused for, by the arithmetic or by the writer of the
 // format; nil for nothing. sample is the first one, which also gives the sizes that the model leaves open. Nothing is verified, and nothing
-// is left behind. Large networks, and those whose weights do not fit into the memory for work, are not tried, and no platform from a file that names no format: whoever has one may not want the usual
-// one.
+// is left behind. Large networks, and those whose weights do not fit into the memory for work, are not tried, and no platform from a file
+// that names no format: whoever has one may not want the usual one.
 func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, sample map[string]*tensor.Tensor, threads int) error {
 	f := usual(j, p.Target)
 	if f == nil || p.Graph.Forget != nil || export.WeightBytes(p.Graph) > triedBytes {
