@@ -27,7 +27,8 @@ func (t *Table) Limits(dst, a []float32, lo, hi float32) { t.elementwise(OpLimit
 
 // FakeQuantize is g.FakeSlice(dst, src), bit for bit.
 func (t *Table) FakeQuantize(dst, src []float32, g qmath.Grid) {
-	if !g.Narrow() {
+	const short = 8 // below it, as where each column has a scale of its own, a row costs more than it gains
+	if len(src) < short || !g.Narrow() {
 		g.FakeSlice(dst, src)
 		return
 	}

@@ -82,7 +82,7 @@ func TestTunedPlansDownstream(t *testing.T) {
 				saveInputs(t, "data", 100, 24, 1, 3, 12, 12)
 				done(t, "calibrate", "m.onnx", "--data", "data", "--platform", platform, "--border-cost", "0")
 				before := read(t, "m.plan.json")
-				r := done(t, "tune", "--method", m.Name, "--force", "--json").object(t)
+				r := done(t, append(tuning(m.Name), "--json")...).object(t)
 				file, _ := r["overlay"].(string)
 				if file == "" {
 					require.Equal(t, before, read(t, "m.plan.json"), "nothing was kept")
@@ -129,6 +129,15 @@ func TestTunedPlansDownstream(t *testing.T) {
 	}
 }
 
+// tuning are the words that tune by a method, whatever it gains; those that learn take few steps.
+func tuning(method string) []string {
+	words := []string{"tune", "--method", method, "--force"}
+	if method == "block" || method == "distill" {
+		words = append(words, "--steps", "40")
+	}
+	return words
+}
+
 // planHash identifies a plan by its inputs, decisions and numbers.
 func planHash(t *testing.T, file []byte) string {
 	t.Helper()
@@ -159,7 +168,7 @@ func TestTuningOnAnyNumberOfThreads(t *testing.T) {
 			for _, old := range overlays(t) {
 				require.NoError(t, os.Remove(old))
 			}
-			done(t, "tune", "--method", name, "--force", "--threads", fmt.Sprint(threads))
+			done(t, append(tuning(name), "--threads", fmt.Sprint(threads))...)
 			files[i] = map[string][]byte{"m.plan.json": read(t, "m.plan.json")}
 			for _, file := range overlays(t) {
 				files[i][file] = read(t, file)

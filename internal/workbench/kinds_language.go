@@ -1,10 +1,16 @@
 package workbench
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
 
 	"qwb"
 	"qwb/analysis/language"
+	"qwb/graph/language/checkpoint"
 	"qwb/internal/options"
 	"qwb/quantizer/tqc"
 )
@@ -32,25 +38,74 @@ type StoredMatrix struct {
 	Type  string  `json:"type"` // float32, Q4_K, ...
 	Bits  float64 `json:"bits"` // per weight, scales included
 	Bytes int     `json:"bytes"`
+	// Energy is the mean square of the inputs in the importance matrix, Focus the share of it that the strongest hundredth of the inputs
+	// has (at least one input), from 0 to 1; nil where there is none.
+	Energy *float64 `json:"energy,omitempty"`
+	Focus  *float64 `json:"focus,omitempty"`
 }
 
 // StoredMatrices are the matrices of a checkpoint, in the order of computation.
 type StoredMatrices struct {
 	Matrices []StoredMatrix `json:"matrices"`
+	Imatrix  string         `json:"imatrix,omitempty"` // the importance matrix beside the checkpoint
+	Note     string         `json:"note,omitempty"`    // why it is not used
+}
+
+// importance adds what the importance matrix says, where one lies beside the checkpoint by the name that llama-imatrix gives it.
+func (r *StoredMatrices) importance(b *Bench, parts []checkpoint.Part) {
+	for _, name := range []string{"imatrix.gguf", "imatrix.dat"} {
+		name = path.Join(path.Dir(b.project().Model), name)
+		file, ok := b.store().Path(name)
+		if !ok {
+			continue
+		}
+		m, err := checkpoint.ReadImportance(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		for i := 0; err == nil && i < len(parts); i++ {
+			var energies []float64
+			if energies, err = m.Means(checkpoint.GGUFName(parts[i]), r.Matrices[i].Cols); energies != nil {
+				energy, focus := concentration(energies)
+				r.Matrices[i].Energy, r.Matrices[i].Focus = &energy, &focus
+				r.Imatrix = name
+			}
+		}
+		if err != nil {
+			r.Note = err.Error()
+		}
+		return
+	}
+}
+
+// concentration is the mean of energies, and the share of the strongest hundredth of them.
+func concentration(energies []float64) (mean, focus float64) {
+	list := slices.Clone(energies)
+	slices.SortFunc(list, func(a, b float64) int { return cmp.Compare(b, a) })
+	for i, e := range list {
+		if mean += e; i <= (len(list)-1)/100 {
+			focus += e
+		}
+	}
+	if mean > 0 {
+		focus /= mean
+	}
+	return mean / float64(len(list)), focus
 }
 
 // matrices lists the matrices of the checkpoint that is open; no weight is read.
 func (b *Bench) matrices(context.Context, struct{}) (*StoredMatrices, error) {
-	path, ok := b.store().Path(b.project().Model)
+	file, ok := b.store().Path(b.project().Model)
 	if !ok || !b.language(b.project().Model) {
 		return nil, qwb.Usagef("no language model is open")
 	}
-	m, err := qwb.OpenCheckpoint(path)
+	m, err := qwb.OpenCheckpoint(file)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Close()
 	r := &StoredMatrices{Matrices: []StoredMatrix{}}
+	var parts []checkpoint.Part
 	for _, t := range m.Tensors() {
 		if t.Role.Vector() {
 			continue
@@ -58,8 +113,9 @@ func (b *Bench) matrices(context.Context, struct{}) (*StoredMatrices, error) {
 		s := StoredMatrix{Node: t.Part.String(), Op: t.Role.String(), Layer: t.Layer, Name: t.Name, Rows: t.Rows, Cols: t.Cols,
 			Type: t.Type.String(), Bytes: t.Stored()}
 		s.Bits = 8 * float64(s.Bytes) / float64(t.Len())
-		r.Matrices = append(r.Matrices, s)
+		r.Matrices, parts = append(r.Matrices, s), append(parts, t.Part)
 	}
+	r.importance(b, parts)
 	return r, nil
 }
 

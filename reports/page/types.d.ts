@@ -1689,6 +1689,8 @@ declare namespace Core {
 
   interface StoredMatrices {
     matrices: StoredMatrix[];
+    imatrix?: string;
+    note?: string;
   }
 
   interface StoredMatrix {
@@ -1701,6 +1703,8 @@ declare namespace Core {
     type: string;
     bits: number;
     bytes: number;
+    energy?: number | null;
+    focus?: number | null;
   }
 
   interface StructureRow {

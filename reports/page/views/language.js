@@ -121,14 +121,15 @@ function heat(rows, how) {
 // showStored draws what the file of the model that is open holds; nothing has to be measured for that.
 /** @param {HTMLElement} host @param {App} app */
 async function showStored(host, app) {
-  /** @type {Core.StoredMatrix[]} */
-  let rows;
+  /** @type {Core.StoredMatrices} */
+  let r;
   try {
-    rows = (await app.client.call("matrices")).matrices;
+    r = await app.client.call("matrices");
   } catch (e) {
     host.replaceChildren(el("p", { class: "hint" }, String(e.message || e)));
     return;
   }
+  const rows = r.matrices, weighed = rows.filter((m) => known(m.energy));
   const bytes = rows.reduce((n, m) => n + m.bytes, 0), weights = rows.reduce((n, m) => n + m.rows * m.cols, 0),
     types = [...new Set(rows.map((m) => m.type))];
   host.replaceChildren(
@@ -139,7 +140,16 @@ async function showStored(host, app) {
     ...heat(rows, { caption: "Bits per weight in the file, scales included, by layer and matrix", scale: "linear", value: (m) => m.bits,
       text: (m) => number(m.bits),
       words: (m) =>
-        `${m.name}, the ${m.node}: ${m.type}, ${number(m.bits)} bits per weight, ${m.rows} × ${m.cols}, ${count(m.bytes)} bytes.` })
+        `${m.name}, the ${m.node}: ${m.type}, ${number(m.bits)} bits per weight, ${m.rows} × ${m.cols}, ${count(m.bytes)} bytes.` }),
+    ...(r.note ? [el("p", { class: "hint" }, `The importance matrix is not shown: ${r.note}`)] : []),
+    ...(weighed.length
+      ? heat(weighed, { caption: `Importance by ${r.imatrix}: mean square of the inputs, by layer and matrix`, scale: "log",
+        value: (m) => m.energy, text: (m) => small(m.energy),
+        words: (m) =>
+          `${m.name}, the ${m.node}: mean square of its inputs ${small(m.energy)}; the strongest hundredth of them has ${
+            percent(m.focus)
+          } of the energy.` })
+      : [])
   );
 }
 
