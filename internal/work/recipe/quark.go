@@ -152,11 +152,14 @@ func (q *quark) readLayers(j *open.Job, a *arguments) error {
 	if q.ExtraOptions == nil {
 		q.ExtraOptions = map[string]json.RawMessage{}
 	}
-	for key, to := range map[string]*[]string{"OpTypesToQuantize": &q.OpTypesToQuantize, "NodesToQuantize": &q.NodesToQuantize} {
-		if err := json.Unmarshal(q.ExtraOptions[key], to); q.ExtraOptions[key] != nil && err != nil {
-			return fmt.Errorf("%s: %s: %w", a.file, key, err)
+	for _, list := range []struct {
+		key string
+		to  *[]string
+	}{{"OpTypesToQuantize", &q.OpTypesToQuantize}, {"NodesToQuantize", &q.NodesToQuantize}} {
+		if err := json.Unmarshal(q.ExtraOptions[list.key], list.to); q.ExtraOptions[list.key] != nil && err != nil {
+			return fmt.Errorf("%s: %s: %w", a.file, list.key, err)
 		}
-		delete(q.ExtraOptions, key)
+		delete(q.ExtraOptions, list.key)
 	}
 	symmetric := func(key string, t *quarkTensor) { q.ExtraOptions[key], _ = json.Marshal(t.Symmetric) }
 	if t := layer.Activation; t != nil {
