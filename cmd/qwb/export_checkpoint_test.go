@@ -21,13 +21,20 @@ import (
 	"qwb/graph/language/checkpoint"
 )
 
-// TestCheckpointsAreExported: every format of a small model, with what --json says about it.
-func TestCheckpointsAreExported(t *testing.T) {
+// inLanguageFolder makes a folder with m.bin, a small model whose rows are of 64 and 96 elements, and its tokenizer, the current one.
+func inLanguageFolder(t *testing.T) shape {
+	t.Helper()
 	inFolder(t)
 	s := tiny
 	s.dim, s.hidden = 64, 96
 	saveLanguage(t, "m.bin", s, 1)
 	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	return s
+}
+
+// TestCheckpointsAreExported: every format of a small model, with what --json says about it.
+func TestCheckpointsAreExported(t *testing.T) {
+	inLanguageFolder(t)
 	source := read(t, "m.bin")
 	for _, c := range []struct {
 		format, file string
@@ -77,11 +84,7 @@ func TestCheckpointsAreExported(t *testing.T) {
 // TestGroupsThatStraddleRows: a file of q80 that llama2.c's exporter writes too is written, but no longer called verified; others are
 // refused, and what is computed of such groups comes with a warning.
 func TestGroupsThatStraddleRows(t *testing.T) {
-	inFolder(t)
-	s := tiny
-	s.dim, s.hidden = 64, 96
-	saveLanguage(t, "m.bin", s, 1)
-	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	inLanguageFolder(t)
 	write(t, "t.txt", []byte("a b c\n"))
 	r := done(t, "export", "m.bin", "--format", "q80", "--group-size", "64", "-o", "q.bin", "--json")
 	assert.NotContains(t, r.stderr, "verified:")
@@ -211,11 +214,7 @@ func TestExportOfAFolderNeedsItsTokenizer(t *testing.T) {
 // TestScalesThatAreJudged: every kind of matrix is judged on the text, and the file has the searched scales of those that were kept, and of
 // no other.
 func TestScalesThatAreJudged(t *testing.T) {
-	inFolder(t)
-	s := tiny
-	s.dim, s.hidden = 64, 96
-	saveLanguage(t, "m.bin", s, 1)
-	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	inLanguageFolder(t)
 	require.NoError(t, os.WriteFile("judge.txt", []byte("abc\nbca bca\ncab a b\nabab\n"), 0o600))
 	fails(t, exitUsage, "--method rtn,range and --judge FILE go together", "export", "m.bin", "--format", "q80", "--method", "rtn,range")
 	fails(t, exitUsage, "go together", "eval", "m.bin", "--text", "judge.txt", "--judge", "judge.txt")
@@ -253,11 +252,7 @@ func TestScalesThatAreJudged(t *testing.T) {
 // TestBitsPerWeight: matrices get types of their own, so that the tensors take no more bits than asked for, and more of them leave less
 // error; the file reads back as it was planned, the same for any number of threads.
 func TestBitsPerWeight(t *testing.T) {
-	inFolder(t)
-	s := tiny
-	s.dim, s.hidden = 64, 96
-	saveLanguage(t, "m.bin", s, 1)
-	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	inLanguageFolder(t)
 	write(t, "t.txt", []byte("a b c d e\nb c\n"))
 	args := []string{"export", "m.bin", "--format", "gguf", "--method", "gptq", "--fit", "t.txt", "--json"}
 	last := math.Inf(1)
@@ -299,11 +294,7 @@ func TestBitsPerWeight(t *testing.T) {
 
 // TestImportanceMatrix: the sums of a text are written, and weights quantized under them; what cannot be one is refused.
 func TestImportanceMatrix(t *testing.T) {
-	inFolder(t)
-	s := tiny
-	s.dim, s.hidden = 64, 96
-	saveLanguage(t, "m.bin", s, 1)
-	saveTokenizer(t, "tokenizer.bin", s.vocab)
+	s := inLanguageFolder(t)
 	write(t, "t.txt", []byte("a b c d e\nb c\n"))
 	r := done(t, "export", "m.bin", "--format", "gguf", "--weights", "q4_1", "--method", "importance", "--fit", "t.txt",
 		"--imatrix-out", "i.gguf", "-o", "fit.gguf")

@@ -152,6 +152,15 @@ func tokens(in *export.Input) ([]tqc.Warning, error) {
 	return []tqc.Warning{{Text: err.Error()}}, nil
 }
 
+// languageOf is the checkpoint with the tokenizer that is named, or its own.
+func languageOf(in *export.Input) (*open.Language, error) {
+	t, err := decode.OpenTokenizer(in.Options.Text(export.Tokenizer.Name), in.Checkpoint)
+	if err != nil {
+		return nil, err
+	}
+	return &open.Language{Model: in.Checkpoint, Tokenizer: t}, nil
+}
+
 // judgeExport finds out for which matrices the scales of the file are to be searched, where that was asked for: by the weights in the
 // groups of the format, with scales as float32, whatever the format rounds them to, and float activations.
 func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) ([]language.Judged, error) {
@@ -172,11 +181,10 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 	if size == 0 {
 		return nil, fault.Usagef("--method %s: format %s quantizes no weights here", weights.Judged, f.Name)
 	}
-	t, err := decode.OpenTokenizer(named, in.Checkpoint)
+	l, err := languageOf(in)
 	if err != nil {
 		return nil, err
 	}
-	l := &open.Language{Model: in.Checkpoint, Tokenizer: t}
 	kept, list, err := worklanguage.Judge(ctx, j, l, decode.Weights{Group: size, Bits: bits, Float: true,
 		Whole: in.Options.Text(weights.Fallback.Name) == weights.FallbackIgnore}, file, in.Threads)
 	in.Searched = []string{}
@@ -204,12 +212,12 @@ func mixExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 		return fault.Usagef("--%s is for --method %s or %s with --fit: what a matrix does is measured on that text", weights.Bits.Name,
 			weights.Importance, weights.GPTQ)
 	}
-	t, err := decode.OpenTokenizer(in.Options.Text(export.Tokenizer.Name), in.Checkpoint)
+	l, err := languageOf(in)
 	if err != nil {
 		return err
 	}
-	in.Types, err = worklanguage.Mix(ctx, j, &open.Language{Model: in.Checkpoint, Tokenizer: t}, worklanguage.Mixing{Text: file, Bits: bits,
-		Types: in.State.(*weights.File).Types, Threads: in.Threads})
+	in.Types, err = worklanguage.Mix(ctx, j, l, worklanguage.Mixing{Text: file, Bits: bits, Types: in.State.(*weights.File).Types,
+		Threads: in.Threads})
 	if err != nil {
 		return err
 	}
@@ -265,11 +273,10 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 
 // fitText fits the checkpoint to a text, and writes the importance matrix of the text to a file where one is named.
 func fitText(ctx context.Context, j *open.Job, in *export.Input, o worklanguage.Fitting, imatrix string) (*checkpoint.Model, error) {
-	t, err := decode.OpenTokenizer(in.Options.Text(export.Tokenizer.Name), in.Checkpoint)
+	l, err := languageOf(in)
 	if err != nil {
 		return nil, err
 	}
-	l := &open.Language{Model: in.Checkpoint, Tokenizer: t}
 	if imatrix != "" {
 		if err := worklanguage.WriteImportance(ctx, j, l, o.Text, imatrix, in.Threads); err != nil {
 			return nil, err

@@ -37,19 +37,26 @@ func Weigh(ctx context.Context, j *open.Job, m *checkpoint.Model, path string, t
 	return m.With(done), nil
 }
 
+// importanceOn is the importance matrix of a model on the first lines of a text, with these lines and the float model that ran them.
+func importanceOn(ctx context.Context, j *open.Job, l *open.Language, text string,
+	threads int) (m *checkpoint.Importance, ids [][]int, engine *decode.Engine, err error) {
+	if ids, err = fitTexts(j, l, text); err != nil {
+		return nil, nil, nil, err
+	}
+	if engine, err = l.Engine(ctx, decode.Options{Threads: threads, Weights: decode.Weights{Float: true}}, nil); err != nil {
+		return nil, nil, nil, err
+	}
+	if m, err = texts.Importance(ctx, engine, ids); err != nil {
+		return nil, nil, nil, &fault.FileError{File: l.Path, Err: err}
+	}
+	return m, ids, engine, nil
+}
+
 // WriteImportance writes the importance matrix of a model on the first lines of a text.
 func WriteImportance(ctx context.Context, j *open.Job, l *open.Language, text, path string, threads int) error {
-	ids, err := fitTexts(j, l, text)
+	m, ids, _, err := importanceOn(ctx, j, l, text, threads)
 	if err != nil {
 		return err
-	}
-	engine, err := l.Engine(ctx, decode.Options{Threads: threads, Weights: decode.Weights{Float: true}}, nil)
-	if err != nil {
-		return err
-	}
-	m, err := texts.Importance(ctx, engine, ids)
-	if err != nil {
-		return &fault.FileError{File: l.Path, Err: err}
 	}
 	m.Datasets, m.ChunkSize = []string{filepath.Base(text)}, uint32(l.Context)
 	if _, err := store.WriteFile(j.Files(), path, m.Write); err != nil {

@@ -37,17 +37,9 @@ type Mixing struct {
 // the error of its output that its type makes (Malinovskii et al., "Pushing the Limits of LLM Quantization via the Linearity Theorem",
 // 2024): the factor is measured, with the one matrix quantized.
 func Mix(ctx context.Context, j *open.Job, l *open.Language, o Mixing) (map[checkpoint.Part]checkpoint.Type, error) {
-	ids, err := fitTexts(j, l, o.Text)
+	imatrix, ids, engine, err := importanceOn(ctx, j, l, o.Text, o.Threads)
 	if err != nil {
 		return nil, err
-	}
-	engine, err := l.Engine(ctx, decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true}}, nil)
-	if err != nil {
-		return nil, err
-	}
-	imatrix, err := texts.Importance(ctx, engine, ids)
-	if err != nil {
-		return nil, &fault.FileError{File: l.Path, Err: err}
 	}
 	m := &mix{Mixing: o, model: l.Model, lost: map[checkpoint.Type]map[checkpoint.Part]float64{}}
 	probed, err := m.errors(ctx, j, imatrix)
