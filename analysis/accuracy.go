@@ -227,12 +227,17 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		return nil, err
 	}
 	quantized := cfg.Simulator != nil || cfg.Integer != nil
-	r := score(metrics, answers, quantized)
+	places := make([]placeOf, len(answers))
+	for i := range answers {
+		places[i] = answers[i].place
+	}
+	all.blocks = blocksIn(places)
+	r := score(metrics, answers, quantized, all.blocks)
 	if cfg.Metrics != nil {
-		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil)
+		r.Scores = scored(metrics, answers, quantized, cfg.Integer != nil, all.blocks)
 	}
 	if r.Noise = noise(answers, judge, all, judge.Classes() && cfg.Simulator != nil); r.Noise != nil {
-		r.Slices, r.Steps = judge.list(all), stepsIn(judge, answers)
+		r.Slices, r.Steps = judge.list(all), stepsIn(judge, answers, places)
 		weights := judge.weigh(all)
 		r.Headlines = judge.headlines(changesOf(answers), r.Slices, weights)
 		if cfg.Integer == nil {
@@ -243,20 +248,16 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 	}
 	if cfg.Integer != nil {
 		r.Mode, r.Backend, r.Profile = "int8", cfg.Backend, cfg.Profile
-		r.compareRuns(metrics, answers, cfg.BaseProfile)
+		r.compareRuns(metrics, answers, cfg.BaseProfile, all.blocks)
 	}
 	return r, nil
 }
 
 // stepsIn are the curves of the plain NSR of what was answered.
-func stepsIn(j *Judge, answers []answer) []Steps {
+func stepsIn(j *Judge, answers []answer, places []placeOf) []Steps {
 	names := make([]string, len(j.logits))
 	for i, v := range j.g.Outputs[:len(names)] {
 		names[i] = j.g.Value(v).Name
-	}
-	places := make([]placeOf, len(answers))
-	for i := range answers {
-		places[i] = answers[i].place
 	}
 	return stepsOf(names, places, func(i int) []float64 { return answers[i].plain })
 }
@@ -410,21 +411,21 @@ func sameShapes(a, b []*tensor.Tensor) bool {
 }
 
 // compareRuns says how the integers differ from the simulation, and from the program under another profile.
-func (r *Accuracy) compareRuns(metrics []task.Scoring, answers []answer, profile string) {
+func (r *Accuracy) compareRuns(metrics []task.Scoring, answers []answer, profile string, b Blocks) {
 	own, labelled := ranked(metrics, answers, quant)
 	if !labelled {
 		return
 	}
-	beside := func(run int) (b Beside, all []task.Ranked) {
+	beside := func(run int) (_ Beside, all []task.Ranked) {
 		all, _ = ranked(metrics, answers, run)
 		return Beside{count(all), flipped(own, all)}, all
 	}
-	if b, all := beside(simulated); all != nil {
-		r.Beside = &b
+	if x, all := beside(simulated); all != nil {
+		r.Beside = &x
 	}
-	if b, all := beside(base); all != nil {
-		r.Base = &Base{Profile: profile, Beside: b}
-		r.Base.Lost, r.Base.LostError = lost(all, own)
+	if x, all := beside(base); all != nil {
+		r.Base = &Base{Profile: profile, Beside: x}
+		r.Base.Lost, r.Base.LostError = lost(all, own, b)
 	}
 }
 
@@ -451,18 +452,25 @@ func flipped(a, b []task.Ranked) (n int) {
 }
 
 // lost returns the percentage points of top-1 by which after is worse than before on the same samples, and the standard error of that:
-// with b samples right only before and c right only after, sqrt((b + c - (b-c)^2/n) / (n (n-1))): that of their mean.
-func lost(before, after []task.Ranked) (points, err float64) {
+// with b samples right only before and c right only after, sqrt((b + c - (b-c)^2/n) / (n (n-1))): that of their mean. of are the blocks of
+// samples, where that is the error of theirs.
+func lost(before, after []task.Ranked, of Blocks) (points, err float64) {
 	n, b, c := float64(len(after)), 0.0, 0.0
+	each := make([]float64, len(after))
 	for i := range after {
 		switch x, y := before[i].Hit(1), after[i].Hit(1); {
 		case x && !y:
 			b++
+			each[i] = 1
 		case y && !x:
 			c++
+			each[i] = -1
 		}
 	}
-	return 100 * (b - c) / n, 100 * math.Sqrt((b+c-(b-c)*(b-c)/n)/(n*max(n-1, 1)))
+	if err = math.Sqrt((b + c - (b-c)*(b-c)/n) / (n * max(n-1, 1))); of != nil {
+		err = of.Estimate(each).Error
+	}
+	return 100 * (b - c) / n, 100 * err
 }
 
 func changesOf(answers []answer) (list [][]classChange) {
@@ -484,16 +492,16 @@ func noise(answers []answer, judge *Judge, all *tally, centred bool) *Noise {
 	}
 	weights := judge.weigh(all)
 	plain, losses = weights.outputs(plain), weights.outputs(losses)
-	n := &Noise{NSR: NewNSR(plain.Estimate()), Mismatches: judge.Mismatches(), At: judge.inPlace()}
+	n := &Noise{NSR: NewNSR(plain.EstimateBy(all.blocks)), Mismatches: judge.Mismatches(), At: judge.inPlace()}
 	if centred {
-		c := NewNSR(losses.Estimate())
+		c := NewNSR(losses.EstimateBy(all.blocks))
 		n.Centred = &c
 	}
 	return n
 }
 
 // score fills in what a classifier's answers say.
-func score(metrics []task.Scoring, answers []answer, quantized bool) *Accuracy {
+func score(metrics []task.Scoring, answers []answer, quantized bool, b Blocks) *Accuracy {
 	r := &Accuracy{Mode: "fp32", Backend: "cpu", N: len(answers)}
 	for _, a := range answers {
 		if a.losses != nil {
@@ -523,13 +531,13 @@ func score(metrics []task.Scoring, answers []answer, quantized bool) *Accuracy {
 	if quantized && labelled {
 		c := count(before)
 		r.Change = &Change{FloatTop1: c.Top1, FloatTop5: c.Top5}
-		r.Change.Drop, r.Change.DropError = lost(before, after)
+		r.Change.Drop, r.Change.DropError = lost(before, after, b)
 	}
 	return r
 }
 
 // scored scores the answers by every metric.
-func scored(metrics []task.Scoring, answers []answer, quantized, integer bool) []Score {
+func scored(metrics []task.Scoring, answers []answer, quantized, integer bool, b Blocks) []Score {
 	var out []Score
 	for k, m := range metrics {
 		of := func(run int) []task.Record {
@@ -547,7 +555,7 @@ func scored(metrics []task.Scoring, answers []answer, quantized, integer bool) [
 		s.Value = figure(m.Score(before))
 		if quantized {
 			after := of(quant)
-			drop := NewEstimate(task.Difference(m, before, after, m.Metric))
+			drop := b.Estimate(task.Difference(m, before, after, m.Metric))
 			s.Float, s.Value, s.Drop, s.DropError = s.Value, figure(m.Score(after)), figure(drop.Mean), figure(drop.Error)
 			if integer && answers[0].runs[simulated] != nil {
 				s.Sim = figure(m.Score(of(simulated)))

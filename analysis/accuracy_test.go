@@ -27,7 +27,7 @@ func TestScoreCountsPairs(t *testing.T) {
 		{sample: "e", label: 1, runs: [runs][]task.Record{wrong(1, 1), wrong(1, 1)}},
 		{sample: "f", label: 0, runs: [runs][]task.Record{wrong(0, 5), {task.Ranked{Label: 0, Class: 1, Rank: 5}}}},
 	}
-	r := score(classes(), answers, true)
+	r := score(classes(), answers, true, nil)
 	require.Equal(t, []int{2, 5, 3, 4}, []int{r.Top1, r.Top5, r.FloatTop1, r.Flips})
 	require.Equal(t, Answer{"b", 1, 2}, r.Answers[1])
 	require.InDelta(t, 100.0/6, r.Drop, 1e-12)

@@ -279,6 +279,7 @@ type analyzer struct {
 	states  map[graph.ValueID]*tensorState
 	judge   *Judge
 	tally   tally           // of the whole quantized graph
+	blocks  Blocks          // of the samples
 	floats  tally           // of the float graph
 	gains   [][]outputError // by group: see findGains
 	reach   []float64       // by group: the local error up to which gains hold

@@ -167,11 +167,11 @@ func (r *Runs) Figures(m *task.Metric, s task.Scorer) *Comparison {
 		c.Metric, c.Percent = m.Name, m.Percent
 	}
 	for i, a := range r.All {
-		f := RunFigures{Name: r.Names[i], Flips: Flips(r.Float[i], a), NSR: NewNSR(NewEstimate(a.Losses)), Worst: a.Worst, Slices: a.Slices,
+		f := RunFigures{Name: r.Names[i], Flips: Flips(r.Float[i], a), NSR: NewNSR(r.Blocks.Estimate(a.Losses)), Worst: a.Worst, Slices: a.Slices,
 			Headlines: a.Headlines}
 		if m != nil {
 			f.Score, f.Float = figure(s.Score(a.Records)), figure(s.Score(r.Float[i].Records))
-			f.Drop, f.DropError = figures(NewEstimate(Drops(r.Float[i], a, m, s)))
+			f.Drop, f.DropError = figures(r.Blocks.Estimate(Drops(r.Float[i], a, m, s)))
 		}
 		c.Runs = append(c.Runs, f)
 	}
@@ -179,13 +179,13 @@ func (r *Runs) Figures(m *task.Metric, s task.Scorer) *Comparison {
 	for k, pair := range Pairs(len(r.All)) {
 		a, b := r.All[pair[0]], r.All[pair[1]]
 		f := PairOfRuns{A: r.Names[pair[0]], B: r.Names[pair[1]], Flips: Flips(a, b), Apart: NewEstimate(r.Apart[k]).Mean,
-			Layers: drifts(a.Layers, b.Layers)}
-		change := less(b.Losses, a.Losses)
+			Layers: drifts(a.Layers, b.Layers, r.Blocks)}
+		change := r.Blocks.differences(a.Losses, b.Losses)
 		e := NewEstimate(change)
 		f.NSRChange, f.NSRChangeError, f.NSRP = e.Mean, figure(e.Error), figure(PValue(change))
 		q = append(q, PValue(change))
 		if m != nil {
-			drops := Drops(a, b, m, s)
+			drops := r.Blocks.Of(Drops(a, b, m, s))
 			f.Drop, f.DropError = figures(NewEstimate(drops))
 			f.P = figure(PValue(drops))
 			p = append(p, PValue(drops))
@@ -217,7 +217,7 @@ func less(x, y []float64) []float64 {
 }
 
 // drifts compares the errors at the operators that both runs have, in the order of a.
-func drifts(a, b []LayerLosses) (list []LayerDrift) {
+func drifts(a, b []LayerLosses, of Blocks) (list []LayerDrift) {
 	by := map[string]*LayerLosses{}
 	for i := range b {
 		by[b[i].Node] = &b[i]
@@ -228,7 +228,7 @@ func drifts(a, b []LayerLosses) (list []LayerDrift) {
 		if o == nil || o.Op != a[i].Op {
 			continue
 		}
-		change := less(o.NSR, a[i].NSR)
+		change := of[:min(len(of), len(o.NSR))].differences(a[i].NSR, o.NSR)
 		e := NewEstimate(change)
 		list = append(list, LayerDrift{Node: o.Node, Op: o.Op, A: NewEstimate(a[i].NSR).Mean, B: NewEstimate(o.NSR).Mean, Change: e.Mean,
 			ChangeError: figure(e.Error)})

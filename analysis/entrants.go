@@ -65,6 +65,7 @@ type LayerLosses struct {
 type Runs struct {
 	Names   []string
 	Samples []SampleOf
+	Blocks  Blocks // of the samples
 	// Centred says that the errors are centred NSRs where outputs have classes (see Judge). Where an entrant shows its outputs only, all
 	// errors are plain.
 	Centred bool
@@ -177,6 +178,7 @@ func (c *comparer) findLayers() error {
 // compared is what one sample gave.
 type compared struct {
 	sample SampleOf
+	place  placeOf
 	float  map[*graph.Graph]*outcome
 	all    []*outcome
 	apart  []float64
@@ -215,7 +217,7 @@ func (c *comparer) newWorker() *comparing {
 }
 
 func (w *comparing) sample(ctx context.Context, i int, s *exec.Sample) (*compared, error) {
-	r := &compared{sample: SampleOf{s.Name, s.Hash, s.Label}, float: map[*graph.Graph]*outcome{}}
+	r := &compared{sample: SampleOf{s.Name, s.Hash, s.Label}, place: placeIn(s), float: map[*graph.Graph]*outcome{}}
 	for k := range w.entrants {
 		c := &w.entrants[k]
 		f := r.float[c.Float]
@@ -439,6 +441,11 @@ func classOf(out []*tensor.Tensor) int {
 func (c *comparer) collect(results []*compared) *Runs {
 	r := &Runs{Centred: c.centred, Mismatches: c.networks[c.entrants[0].Float].judge.Mismatches(),
 		At: c.networks[c.entrants[0].Float].judge.inPlace(), Apart: make([][]float64, len(Pairs(len(c.entrants))))}
+	places := make([]placeOf, len(results))
+	for i, s := range results {
+		places[i] = s.place
+	}
+	r.Blocks = blocksIn(places)
 	floats := map[*graph.Graph]*Answered{}
 	for k := range c.entrants {
 		f := floats[c.entrants[k].Float]
@@ -455,6 +462,7 @@ func (c *comparer) collect(results []*compared) *Runs {
 			a.Layers = append(a.Layers, LayerLosses{Node: n.Name, Op: n.Op})
 		}
 		judge, t := c.judgeOf(k), &c.tallies[k]
+		t.blocks = r.Blocks
 		weights := judge.weigh(t)
 		var losses Losses
 		for n, s := range results {

@@ -20,16 +20,21 @@ const nsrFloor = 1e-7
 
 // meter averages Error over samples; samples are added in order, so that the sums do not depend on scheduling.
 type meter struct {
-	sum Error
-	nsr []float64 // by sample, 0 of those left out
-	n   int
-	in  []float64 // the same without those
+	sum    Error
+	nsr    []float64 // by sample, 0 of those left out
+	n      int
+	in     []float64 // the same without those
+	blocks Blocks    // of the samples
+	of     Blocks    // of in
 }
 
 func (m *meter) add(e Error) {
 	m.sum.NSR += e.NSR
 	m.sum.MSE += e.MSE
 	m.sum.Cosine += e.Cosine
+	if m.blocks != nil {
+		m.of = append(m.of, m.blocks[len(m.nsr)])
+	}
 	m.nsr, m.in = append(m.nsr, e.NSR), append(m.in, e.NSR)
 	m.n++
 }
@@ -44,7 +49,7 @@ func (m *meter) addUnless(empty bool, e Error) {
 }
 
 // spread says how sure the mean NSR is.
-func (m *meter) spread() Spread { return NewSpread(NewEstimate(m.in)) }
+func (m *meter) spread() Spread { return NewSpread(m.of.Estimate(m.in)) }
 
 // mean returns the average over the samples; without samples, an error of zero.
 func (m *meter) mean() Error {

@@ -26,6 +26,7 @@ type Evaluator struct {
 	seen    []task.Sample // what the samples are called, and their labels
 	threads int
 	ends    int           // how many samples are the last steps of sequences
+	blocks  Blocks        // of the samples
 	rolling *exec.Rolling // the states of a run that goes on; nil: every run begins anew
 }
 
@@ -47,6 +48,7 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 	type run struct {
 		*Verdict
 		sample task.Sample
+		place  placeOf
 	}
 	var all tally
 	runs, err := outputs(ctx, e, nil, func(i int, s *exec.Sample, v *Verdict) (run, error) {
@@ -59,14 +61,16 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 		if s.Sequence != nil && s.Step == s.Sequence.Steps-1 {
 			e.ends++ // steps are run one after the other
 		}
-		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.own}}, nil
+		return run{v, task.Sample{Name: s.Name, Label: s.Label, Float: v.own}, placeIn(s)}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range runs {
-		e.float, e.seen = append(e.float, r.Verdict), append(e.seen, r.sample)
+	places := make([]placeOf, len(runs))
+	for i, r := range runs {
+		e.float, e.seen, places[i] = append(e.float, r.Verdict), append(e.seen, r.sample), r.place
 	}
+	e.blocks = blocksIn(places)
 	e.weights = e.judge.weigh(&all)
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &exec.InMemory{Samples: rec.seen} }
@@ -94,6 +98,9 @@ func (r *recorder) Next(ctx context.Context) (*exec.Sample, error) {
 	}
 	return s, nil
 }
+
+// Blocks are those of the samples.
+func (e *Evaluator) Blocks() Blocks { return e.blocks }
 
 // Error runs the quantized graph and returns its error at the graph outputs: the largest NSR and MSE and the smallest cosine.
 func (e *Evaluator) Error(ctx context.Context, q *sim.Simulator) (Error, error) {
@@ -138,7 +145,7 @@ func (e *Evaluator) Mismatches() bool { return e.judge.Mismatches() }
 // samples without labels.
 func (e *Evaluator) Judged(ctx context.Context, q *sim.Simulator) (*Accuracy, error) {
 	mixed := e.judge.float && slices.ContainsFunc(e.judge.g.Outputs, func(v graph.ValueID) bool { return !e.g.Value(v).DType.IsFloat() })
-	var all tally
+	all := tally{blocks: e.blocks}
 	losses, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) ([]float64, error) {
 		if mixed {
 			sums, err := e.judge.sums(v.outputs, e.float[i].outputs, false)
@@ -196,7 +203,7 @@ func (l *limited) Next(ctx context.Context) (*exec.Sample, error) {
 
 // Accuracy runs the quantized graph and says how often it is right and how often it answers otherwise than in float, as Eval does.
 func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, error) {
-	metrics, all := classes(), &tally{}
+	metrics, all := classes(), &tally{blocks: e.blocks}
 	answers, err := outputs(ctx, e, q, func(i int, s *exec.Sample, v *Verdict) (a answer, err error) {
 		a.sample, a.label = s.Name, s.Label
 		if a.runs[float], err = records(metrics, e.seen[i], e.float[i].own); err == nil {
@@ -222,7 +229,7 @@ func (e *Evaluator) Accuracy(ctx context.Context, q *sim.Simulator) (*Accuracy, 
 	if err != nil {
 		return nil, err
 	}
-	r := score(metrics, answers, true)
+	r := score(metrics, answers, true, e.blocks)
 	r.Noise = noise(answers, e.judge, all, e.judge.Classes())
 	if r.Noise != nil {
 		r.Slices = e.judge.list(all)

@@ -136,7 +136,7 @@ func TestRanks(t *testing.T) {
 				nsr[i][s] = mean * hard * math.Exp(0.3*rng.NormFloat64())
 			}
 		}
-		places := rank(nsr)
+		places := rank(nsr, nil)
 		ok := true
 		for i, p := range places {
 			ok = ok && p[0] <= i+1 && i+1 <= p[1]
@@ -150,6 +150,6 @@ func TestRanks(t *testing.T) {
 	}
 	require.Less(t, missed, trials/10)
 	require.Greater(t, clear, trials*8/10)
-	require.Equal(t, [][2]int{{1, 2}, {1, 2}}, rank([][]float64{{5}, {1}}))
-	require.Empty(t, rank(nil))
+	require.Equal(t, [][2]int{{1, 2}, {1, 2}}, rank([][]float64{{5}, {1}}, nil))
+	require.Empty(t, rank(nil, nil))
 }

@@ -366,10 +366,13 @@ func (r *scoreRow) add() {
 type Losses [][]float64
 
 // Estimate is the loss of the output that loses most on average over the samples.
-func (l Losses) Estimate() Estimate {
+func (l Losses) Estimate() Estimate { return l.EstimateBy(nil) }
+
+// EstimateBy is Estimate of samples in blocks.
+func (l Losses) EstimateBy(b Blocks) Estimate {
 	var worst Estimate
 	for k := range l.outputs() {
-		if e := NewEstimate(l.of(k)); k == 0 || e.Mean > worst.Mean {
+		if e := b.Estimate(l.of(k)); k == 0 || e.Mean > worst.Mean {
 			worst = e
 		}
 	}

@@ -23,9 +23,10 @@ type Place struct {
 // one-sided lower limit of their mean paired difference (Student's t; of answers as Guarded has it) lies above 0. Since any two may be
 // compared, the risk of each comparison is ClaimRisk divided by the number of ordered pairs, and of tests of a pair (Bonferroni): equals
 // are all told to be equal with probability 1 - ClaimRisk. best is the index of the one to take: of rank 1 that with the least Tie, of
-// equals the one with the least mean loss, then the first. With fewer than two samples nothing is told apart. There is at least one
+// equals the one with the least mean loss, then the first. With fewer than two samples nothing is told apart; of are
+// their blocks. There is at least one
 // candidate, and the lists have the same length.
-func Rank(all []Candidate) (places []Place, best int) {
+func Rank(all []Candidate, of Blocks) (places []Place, best int) {
 	places = make([]Place, len(all))
 	rest := make([]int, len(all))
 	for i := range rest {
@@ -39,9 +40,10 @@ func Rank(all []Candidate) (places []Place, best int) {
 	for rank := 1; len(rest) > 0; {
 		tied := rest
 		if all[rest[0]].Wrong != nil {
-			tied = level(all, rest, risk, func(c *Candidate) []float64 { return c.Wrong }, func(d []float64) Estimate { return Guarded(d, 1) })
+			tied = level(all, rest, risk, func(c *Candidate) []float64 { return c.Wrong },
+				func(d []float64) Estimate { return Guarded(of.Of(d), 1) })
 		}
-		tied = level(all, tied, risk, func(c *Candidate) []float64 { return c.Losses }, NewEstimate)
+		tied = level(all, tied, risk, func(c *Candidate) []float64 { return c.Losses }, of.Estimate)
 		if first {
 			first, best = false, cheapest(all, tied)
 		}
@@ -57,7 +59,7 @@ func Rank(all []Candidate) (places []Place, best int) {
 		rest = others
 	}
 	for i := range all {
-		places[i].Behind = Paired(all[best].Losses, all[i].Losses)
+		places[i].Behind = NewEstimate(of.differences(all[best].Losses, all[i].Losses))
 	}
 	return places, best
 }

@@ -32,7 +32,7 @@ func TestRank(t *testing.T) {
 		return c
 	}
 	all := []analysis.Candidate{with(0.5, 0.01), with(0, 0.01), with(0, 0.01), with(0.5, 0.01), with(0.2, 0.01)}
-	places, best := analysis.Rank(all)
+	places, best := analysis.Rank(all, nil)
 	require.Equal(t, []int{4, 1, 1, 4, 3}, ranks(places), "the samples' own differences drop out")
 	require.Contains(t, []int{1, 2}, best)
 	require.InDelta(t, 0.5, places[0].Behind.Mean, 0.01)
@@ -40,10 +40,10 @@ func TestRank(t *testing.T) {
 	require.Zero(t, places[best].Behind.Mean)
 
 	all[1].Tie, all[2].Tie = 2, 1
-	_, best = analysis.Rank(all)
+	_, best = analysis.Rank(all, nil)
 	require.Equal(t, 2, best, "the cheaper one of those that cannot be told apart")
 	all[2].Tie = 3
-	_, best = analysis.Rank(all)
+	_, best = analysis.Rank(all, nil)
 	require.Equal(t, 1, best)
 
 	for i := range all { // the one with the largest loss answers right; one wrong answer of 200 tells nothing
@@ -55,14 +55,14 @@ func TestRank(t *testing.T) {
 		}
 	}
 	all[0].Wrong[0] = 1
-	places, best = analysis.Rank(all)
+	places, best = analysis.Rank(all, nil)
 	require.Equal(t, []int{2, 3, 3, 5, 1}, ranks(places))
 	require.Equal(t, 4, best)
 
-	places, best = analysis.Rank([]analysis.Candidate{{Losses: []float64{3}}, {Losses: []float64{1}}})
+	places, best = analysis.Rank([]analysis.Candidate{{Losses: []float64{3}}, {Losses: []float64{1}}}, nil)
 	require.Equal(t, []int{1, 1}, ranks(places), "one sample tells nothing apart")
 	require.Equal(t, 1, best)
-	places, _ = analysis.Rank([]analysis.Candidate{{Losses: []float64{3, 1}}})
+	places, _ = analysis.Rank([]analysis.Candidate{{Losses: []float64{3, 1}}}, nil)
 	require.Equal(t, []int{1}, ranks(places))
 }
 
@@ -86,7 +86,7 @@ func TestRankOfEquals(t *testing.T) {
 					}
 				}
 			}
-			places, _ := analysis.Rank(all)
+			places, _ := analysis.Rank(all, nil)
 			for _, p := range places {
 				if p.Rank != 1 {
 					wrong[labelled]++

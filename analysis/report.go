@@ -3,6 +3,7 @@ package analysis
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -12,6 +13,12 @@ import (
 
 // report averages the samples' results, in their order.
 func (a *analyzer) report(results []*sampleResult) (*Report, error) {
+	places := make([]placeOf, len(results))
+	for i, s := range results {
+		places[i] = s.place
+	}
+	a.blocks = blocksIn(places)
+	a.tally.blocks = a.blocks
 	r := &Report{Samples: len(results), Forwards: a.extra / float64(len(results))}
 	for _, s := range results {
 		r.Forwards += (float64(s.forwards) + a.work.share(s.work)) / float64(len(results))
@@ -19,7 +26,7 @@ func (a *analyzer) report(results []*sampleResult) (*Report, error) {
 	if results[0].outputs != nil {
 		r.Outputs = a.outputs(results)
 		r.Headlines = Headlines(r.Outputs)
-		r.Steps = a.steps(results)
+		r.Steps = a.steps(results, places)
 	}
 	if a.cfg.Graphwise {
 		r.Graphwise = a.graphwisePoints(results)
@@ -41,7 +48,7 @@ func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 	parts, signal := a.judge.verdicts(&a.tally)
 	weights := a.judge.weigh(&a.floats)
 	for i, v := range a.g.Outputs[:len(out)] {
-		var m meter
+		m := meter{blocks: a.blocks}
 		mismatch := 0.0
 		none := weights.empty[i]
 		for k, s := range results {
@@ -58,21 +65,17 @@ func (a *analyzer) outputs(results []*sampleResult) []OutputError {
 			for k, s := range results {
 				losses[k] = s.losses[i] * none.weight(k)
 			}
-			centred := NewNSR(NewEstimate(losses))
+			centred := NewNSR(a.blocks.Estimate(losses))
 			out[i].Centred = &centred
 		}
 	}
 	return out
 }
 
-func (a *analyzer) steps(results []*sampleResult) []Steps {
+func (a *analyzer) steps(results []*sampleResult, places []placeOf) []Steps {
 	names := make([]string, len(a.judge.logits))
 	for i, v := range a.g.Outputs[:len(names)] {
 		names[i] = a.g.Value(v).Name
-	}
-	places := make([]placeOf, len(results))
-	for i, s := range results {
-		places[i] = s.place
 	}
 	return stepsOf(names, places, func(i int) []float64 { return results[i].losses })
 }
@@ -81,7 +84,7 @@ func (a *analyzer) graphwisePoints(results []*sampleResult) []GraphwisePoint {
 	points := make([]GraphwisePoint, len(a.groups))
 	for i := range a.groups {
 		g := &a.groups[i]
-		var m meter
+		m := meter{blocks: a.blocks}
 		none := emptyAt(results, i)
 		for k, s := range results {
 			m.addUnless(none.has(k), s.graph[i])
@@ -113,7 +116,7 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			none, views = nil, empty(nil).views(len(results))
 		}
 		clipped := a.clipping(i, results, none)
-		meters := make([]meter, len(a.judge.logits))
+		meters := slices.Repeat([]meter{{blocks: a.blocks}}, len(a.judge.logits))
 		losses := make(Losses, len(results))
 		for k, s := range results {
 			layer := &s.layers[i]
@@ -145,12 +148,13 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 		}
 		l.Error, l.Spread = worst(meters, results[0].layers[i].outputs)
 		l.parts = losses.Means()
+		l.blocks = a.blocks
 		if l.losses = losses.PerSample(); a.judge.Classes() {
-			centred := NewNSR(losses.Estimate())
+			centred := NewNSR(losses.EstimateBy(a.blocks))
 			l.Centred = &centred
 		}
 		if special {
-			verdict := NewNSR(losses.Estimate())
+			verdict := NewNSR(losses.EstimateBy(a.blocks))
 			l.Verdict = &verdict
 		}
 		out[i] = l
@@ -160,19 +164,19 @@ func (a *analyzer) layers(results []*sampleResult) []LayerError {
 			}
 		}
 	}
-	giveRanks(out, nsr, a.judge.Classes() || special)
+	giveRanks(out, nsr, a.blocks, a.judge.Classes() || special)
 	return out
 }
 
 // giveRanks gives rows their ranks by nsr, and those by what counts where that is something else.
-func giveRanks(out []LayerError, nsr [][]float64, special bool) {
-	ranks := rank(nsr)
+func giveRanks(out []LayerError, nsr [][]float64, b Blocks, special bool) {
+	ranks := rank(nsr, b)
 	var centred [][2]int
 	if special {
 		for i := range out {
 			nsr[i] = out[i].losses
 		}
-		centred = rank(nsr)
+		centred = rank(nsr, b)
 	}
 	for i := range out {
 		out[i].Ranks = ranks[i]

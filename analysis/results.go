@@ -66,6 +66,7 @@ type LayerError struct {
 	WeightRange [][2]float32 `json:"weight_range,omitempty"`
 
 	losses []float64 // by sample: the judge's, of the output that loses most
+	blocks Blocks    // of the samples
 	parts  []float64 // means over the samples: the judge's, by output and part
 }
 
@@ -89,7 +90,7 @@ func (l *LayerError) Places() [2]int {
 }
 
 // Loss is what the judge says of the operator alone: the centred NSR, or the NSR of a network without classes.
-func (l *LayerError) Loss() Estimate { return NewEstimate(l.losses) }
+func (l *LayerError) Loss() Estimate { return l.blocks.Estimate(l.losses) }
 
 // Parts are the losses of the operator alone by output and part, as an Evaluator has them for the same graph: 0 for those that do not
 // count; nil for a report that was read.

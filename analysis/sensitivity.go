@@ -27,14 +27,15 @@ type Sensitivity struct {
 	NSR         // estimated: of all outputs together, of class scores without their mean
 
 	losses []float64 // by sample
+	blocks Blocks
 }
 
 // Loss is the estimate with its error bar over the samples.
-func (s *Sensitivity) Loss() Estimate { return NewEstimate(s.losses) }
+func (s *Sensitivity) Loss() Estimate { return s.blocks.Estimate(s.losses) }
 
 // Layer is the row as a search takes it that was ranked by layerwise analysis: the estimate stands for the loss of each of so many parts.
 func (s *Sensitivity) Layer(g *graph.Graph, parts int) LayerError {
-	l := LayerError{Node: s.Node, Op: s.Op, Error: Error{NSR: s.NSR.NSR}, Spread: s.Spread, losses: s.losses,
+	l := LayerError{Node: s.Node, Op: s.Op, Error: Error{NSR: s.NSR.NSR}, Spread: s.Spread, losses: s.losses, blocks: s.blocks,
 		parts: slices.Repeat([]float64{s.NSR.NSR}, parts)}
 	if id, ok := g.LookupNode(s.Node); ok {
 		l.MACs, _ = g.MACsAtLeast(id)
@@ -75,11 +76,7 @@ func Sensitivities(ctx context.Context, g *graph.Graph, list []*sim.Simulator, s
 		}
 		s.list = append(s.list, a)
 	}
-	results, err := s.run(ctx, samples)
-	if err != nil {
-		return nil, err
-	}
-	return s.rows(results), nil
+	return s.run(ctx, samples)
 }
 
 // sensitivities is what workers share.
@@ -100,8 +97,13 @@ type gradientGraph struct {
 	of      map[graph.ValueID][]graph.ValueID // by what is the gradient: of an Add's operands it is that of the sum
 }
 
-// run has by sample, quantization and row what is estimated.
-func (s *sensitivities) run(ctx context.Context, samples exec.Iterator) ([][][]float64, error) {
+// ofSample is what is estimated of one sample, by quantization and row.
+type ofSample struct {
+	place placeOf
+	rows  [][]float64
+}
+
+func (s *sensitivities) run(ctx context.Context, samples exec.Iterator) ([][]Sensitivity, error) {
 	all := s.list[0]
 	s.keep = make([]bool, all.g.NumValues())
 	for _, a := range s.list {
@@ -121,12 +123,17 @@ func (s *sensitivities) run(ctx context.Context, samples exec.Iterator) ([][][]f
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("sensitivity: %w", err)
 	}
-	c := collector[[][]float64]{stage: "sensitivity", threads: all.cfg.Threads, progress: all.cfg.Progress,
-		worker: func() func(context.Context, int, *exec.Sample) ([][]float64, error) {
+	c := collector[ofSample]{stage: "sensitivity", threads: all.cfg.Threads, progress: all.cfg.Progress,
+		worker: func() func(context.Context, int, *exec.Sample) (ofSample, error) {
 			w := s.newWorker()
-			return w.sample
+			return func(ctx context.Context, i int, x *exec.Sample) (r ofSample, err error) {
+				r.place = placeIn(x)
+				r.rows, err = w.sample(ctx, i, x)
+				return r, err
+			}
 		}}
-	return c.run(ctx, samples)
+	results, err := c.run(ctx, samples)
+	return s.rows(results), err
 }
 
 // fit refuses what does not fit into memory, and lets as many samples run at a time as do.
@@ -434,7 +441,12 @@ func channelsAt(g *graph.Graph, v graph.ValueID) int {
 }
 
 // rows averages the samples.
-func (s *sensitivities) rows(results [][][]float64) [][]Sensitivity {
+func (s *sensitivities) rows(results []ofSample) [][]Sensitivity {
+	places := make([]placeOf, len(results))
+	for i, r := range results {
+		places[i] = r.place
+	}
+	blocks := blocksIn(places)
 	out := make([][]Sensitivity, len(s.list))
 	for k, a := range s.list {
 		for i := range a.groups {
@@ -442,9 +454,9 @@ func (s *sensitivities) rows(results [][][]float64) [][]Sensitivity {
 				continue
 			}
 			n := a.g.Node(a.groups[i].node)
-			row := Sensitivity{Node: n.Name, Op: n.Op}
+			row := Sensitivity{Node: n.Name, Op: n.Op, blocks: blocks}
 			for _, r := range results {
-				row.losses = append(row.losses, r[k][i])
+				row.losses = append(row.losses, r.rows[k][i])
 			}
 			row.NSR = NewNSR(row.Loss())
 			out[k] = append(out[k], row)

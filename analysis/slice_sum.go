@@ -211,6 +211,7 @@ type tally struct {
 	total   []sum
 	noise   [][]float64 // by sample and slice
 	reach   [][]float64 // by sample and output, or slice
+	blocks  Blocks      // of the samples
 }
 
 func (t *tally) add(i int, s []sum) {

@@ -205,7 +205,7 @@ func (j *Judge) verdicts(t *tally) (bySlice [][]SliceError, signal []bool) {
 		for k := range list {
 			list[k] = t.noise[k][n+i] * scale
 		}
-		e := NewEstimate(list)
+		e := t.blocks.Estimate(list)
 		r := SliceError{Name: s.Name, Output: j.g.Value(j.g.Outputs[s.Output]).Name, Axis: s.Axis, From: s.From, To: s.To, NSR: e.Mean,
 			NSRError: figure(e.Error), Signal: true, Judged: judged[n+i], Part: s.Part, Correlation: figure(x.correlation())}
 		if shape := j.g.Value(j.g.Outputs[s.Output]).Shape; s.Period > 0 && (s.Axis >= len(shape) || shape[s.Axis].N != int64(s.Period)) {
@@ -241,7 +241,7 @@ func (j *Judge) mismatches(k int, t *tally) SliceError {
 	for i := range list {
 		list[i] = t.noise[i][k] * float64(t.samples) / t.total[k].signal
 	}
-	e, name := NewEstimate(list), j.g.Value(j.g.Outputs[k]).Name
+	e, name := t.blocks.Estimate(list), j.g.Value(j.g.Outputs[k]).Name
 	r := SliceError{Name: name, Output: name, NSR: e.Mean, NSRError: figure(e.Error), Signal: true, Mismatch: true}
 	if e.Mean >= mostDiffer {
 		r.Signal, r.Judged, r.Finding = false, true, SignalLost

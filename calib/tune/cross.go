@@ -21,6 +21,18 @@ func (b *Bench) Spread() float64 {
 	return 1
 }
 
+// JudgedBy are the blocks of the samples that judge, in the order of their losses.
+func (b *Bench) JudgedBy() analysis.Blocks {
+	held := b.Held
+	if b.turns != nil {
+		held = nil
+		for _, f := range b.turns {
+			held = append(held, f.Held...)
+		}
+	}
+	return analysis.BlocksOf(held)
+}
+
 // cross makes a bench for each half that fits.
 func (b *Bench) cross() {
 	b.turns = nil

@@ -46,7 +46,7 @@ func TestHalvesTakeTurns(t *testing.T) {
 		want = append(want, losses...)
 	}
 	require.Equal(t, want, b.End)
-	change, _, _ := Judge(b.Start, b.End, 1)
+	change, _, _ := Judge(b.Start, b.End, nil, 1)
 	require.InEpsilon(t, analysis.CrossedError*change.Error, *r.ChangeError, 1e-12, "error bars are wider")
 
 	other, _ := bench(t, &target.ONNXRuntime, 0, 40)

@@ -144,18 +144,18 @@ const (
 // Judge compares the errors of the outputs, sample by sample: change is the mean of after - before, typical that of log(after / before).
 // What is tried is confirmed if the mean falls by more than wholeBar standard errors. A few samples with outputs near zero, or with nearly
 // equal scores, may carry the mean and its error; so it is confirmed too if the mean does not rise and the typical sample's error falls by
-// more than typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is. Standard errors are taken times spread: 1,
-// or analysis.CrossedError.
-func Judge(before, after analysis.Losses, spread float64) (change, typical analysis.Estimate, confirmed bool) {
+// more than typicalBar standard errors. With fewer than analysis.MinHeldOut samples nothing is. Standard errors are those of blocks, times
+// spread: 1, or analysis.CrossedError.
+func Judge(before, after analysis.Losses, of analysis.Blocks, spread float64) (change, typical analysis.Estimate, confirmed bool) {
 	x, y := before.PerSample(), after.PerSample()
-	change = analysis.Paired(x, y)
+	change = analysis.Paired(of.Of(x), of.Of(y))
 	for i := range x {
 		x[i], y[i] = math.Log(x[i]+least), math.Log(y[i]+least)
 	}
-	typical = analysis.Paired(x, y)
+	typical = analysis.Paired(of.Of(x), of.Of(y))
 	change.Error *= spread
 	typical.Error *= spread
-	enough := change.N >= analysis.MinHeldOut
+	enough := len(x) >= analysis.MinHeldOut
 	return change, typical, enough && (change.Below(wholeBar) || change.Mean <= 0 && typical.Below(typicalBar))
 }
 
@@ -298,8 +298,9 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 
 // confirm says what a method is worth and whether it is kept.
 func (b *Bench) confirm(r *Report, before, after analysis.Losses) {
-	change, typical, confirmed := Judge(before, after, b.Spread())
-	r.Before, r.After = analysis.NewNSR(before.Estimate()), analysis.NewNSR(after.Estimate())
+	of := b.JudgedBy()
+	change, typical, confirmed := Judge(before, after, of, b.Spread())
+	r.Before, r.After = analysis.NewNSR(before.EstimateBy(of)), analysis.NewNSR(after.EstimateBy(of))
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
 	r.Typical, r.TypicalError = elementary.Exp(typical.Mean), analysis.NewSpread(typical).NSRError
 	r.Confirmed = confirmed

@@ -273,15 +273,15 @@ func TestJudgeLooksAtTheTypicalSample(t *testing.T) {
 	before[3][0], better[3][0], worse[3][0] = 1, 0.95, 1.01
 	before[4][0], better[4][0], worse[4][0] = 1, 1.045, 1
 	noise[3][0], noise[4][0] = 1.01, 0.99
-	change, typical, confirmed := Judge(before, better, 1)
+	change, typical, confirmed := Judge(before, better, nil, 1)
 	require.False(t, change.Below(wholeBar))
 	require.Less(t, typical.Mean, -0.15)
 	require.True(t, confirmed)
-	_, typical, confirmed = Judge(before, worse, 1)
+	_, typical, confirmed = Judge(before, worse, nil, 1)
 	require.Less(t, typical.Mean, -0.15)
 	require.False(t, confirmed, "the mean rises")
-	_, _, confirmed = Judge(before, noise, 1)
+	_, _, confirmed = Judge(before, noise, nil, 1)
 	require.False(t, confirmed)
-	_, _, confirmed = Judge(before[:15], better[:15], 1)
+	_, _, confirmed = Judge(before[:15], better[:15], nil, 1)
 	require.False(t, confirmed, "too few samples")
 }

@@ -172,7 +172,7 @@ func (g *gateRun) measure(ctx context.Context) error {
 		n++
 	}
 	if n == 2 && c.Metric != nil { // whatever the metric is, the two were measured together
-		e := analysis.NewEstimate(analysis.Drops(r.All[1], r.All[0], c.Metric, c.Scorer))
+		e := r.Blocks.Estimate(analysis.Drops(r.All[1], r.All[0], c.Metric, c.Scorer))
 		g.drop = &e
 	}
 	return nil
@@ -224,8 +224,8 @@ func gatedBy(name string, c *Certificate) (*gated, error) {
 
 // gatedRun is a side that was run.
 func gatedRun(c *compare.Contest, r *analysis.Runs, k int) (*gated, error) {
-	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Centred: r.Centred, Mismatches: r.Mismatches, Float: r.Float[k : k+1],
-		All: r.All[k : k+1]}
+	one := &analysis.Runs{Names: r.Names[k : k+1], Samples: r.Samples, Blocks: r.Blocks, Centred: r.Centred, Mismatches: r.Mismatches,
+		Float: r.Float[k : k+1], All: r.All[k : k+1]}
 	s := &gated{figures: figuresOf(c, one), hash: plan.DataHash(samples.Hashes(r)), steps: c.Set.Steps()}
 	s.parts = one.All[0].Slices
 	for i, sample := range r.Samples {
@@ -287,7 +287,7 @@ func (g *gateRun) limits() error {
 		if err != nil {
 			return err
 		}
-		g.add(analysis.Gate("classes that changed", analysis.NewEstimate(flips), 100, *g.o.MaxFlips, "%", g.o.Strict), "")
+		g.add(analysis.Gate("classes that changed", g.a.blocks().Estimate(flips), 100, *g.o.MaxFlips, "%", g.o.Strict), "")
 	}
 	for _, v := range a.verdicts {
 		c := analysis.GateCheck{Check: v.of, Verdict: analysis.GatePassed, Note: v.verdict + " " + v.says}
@@ -315,13 +315,14 @@ func (g *gateRun) limits() error {
 // errors holds the error against its limit: that of the slice asked for, else of the worst; and names other slices that have no signal
 // left.
 func (g *gateRun) errors(f *CertifiedFigures, parts []analysis.SliceError) error {
-	e, name := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: f.Samples}, f.Worst
+	n := g.a.blocks().Count(f.Samples)
+	e, name := analysis.Estimate{Mean: f.NSR, Error: errorOf(f.NSRError), N: n}, f.Worst
 	if g.o.Slice != "" {
 		at := slices.IndexFunc(parts, func(s analysis.SliceError) bool { return s.Name == g.o.Slice })
 		if at < 0 {
 			return fault.Usagef("--slice %s: %s has no figures of it", g.o.Slice, g.o.A)
 		}
-		e, name = analysis.Estimate{Mean: parts[at].NSR, Error: errorOf(parts[at].NSRError), N: f.Samples}, g.o.Slice
+		e, name = analysis.Estimate{Mean: parts[at].NSR, Error: errorOf(parts[at].NSRError), N: n}, g.o.Slice
 		if parts[at].Finding == analysis.SignalNone {
 			g.res.Checks = append(g.res.Checks, analysis.GateCheck{Check: "NSR of " + name, Verdict: analysis.GateNoted, Note: analysis.SignalNone})
 			return nil
@@ -369,7 +370,7 @@ func (g *gateRun) drops() (analysis.Estimate, error) {
 		return analysis.Estimate{}, fault.Usagef("--max-drop: nothing scores %s: it has no labels and no row of classes; name a --metric, "+
 			"or limit --max-nsr", g.o.A)
 	}
-	own := analysis.Estimate{Mean: *f.Drop, Error: errorOf(f.DropError), N: f.Samples}
+	own := analysis.Estimate{Mean: *f.Drop, Error: errorOf(f.DropError), N: g.a.blocks().Count(f.Samples)}
 	switch {
 	case g.drop != nil:
 		return *g.drop, nil
@@ -392,10 +393,10 @@ func (g *gateRun) drops() (analysis.Estimate, error) {
 			}
 			d = append(d, hit(b.class, b.right())-hit(a.class, a.right()))
 		}
-		return analysis.NewEstimate(d), nil
+		return g.a.blocks().Estimate(d), nil
 	}
 	g.res.Paired = false
-	other := analysis.Estimate{Mean: *b.Drop, Error: errorOf(b.DropError), N: b.Samples}
+	other := analysis.Estimate{Mean: *b.Drop, Error: errorOf(b.DropError), N: g.b.blocks().Count(b.Samples)}
 	return analysis.Estimate{Mean: own.Mean - other.Mean, Error: math.Hypot(own.Error, other.Error), N: min(own.N, other.N)}, nil
 }
 

@@ -1,6 +1,10 @@
 package certify
 
-import "slices"
+import (
+	"slices"
+
+	"qwb/analysis"
+)
 
 // gatedRow is a sample: what identifies it, its label, its classes by float and by the run, and the error of the run.
 type gatedRow struct {
@@ -44,6 +48,21 @@ func unlabelled(rows []gatedRow) []gatedRow {
 		rows[i].label = 0
 	}
 	return rows
+}
+
+// blocks are those of rows, whose sequences follow each other.
+func (s *gated) blocks() analysis.Blocks {
+	if !s.steps {
+		return nil
+	}
+	var steps []int
+	for i := range s.rows {
+		if i == 0 || s.rows[i].hash != s.rows[i-1].hash {
+			steps = append(steps, 0)
+		}
+		steps[len(steps)-1]++
+	}
+	return analysis.NewBlocks(steps)
 }
 
 // lastSteps are the errors at the ends of sequences: an error that grows from step to step is small on the average of a short one.

@@ -27,11 +27,12 @@ func (s *Sweeping) rank() *Result {
 			candidates[i].Wrong = append(candidates[i].Wrong, wrong)
 		}
 	}
-	places, best := analysis.Rank(candidates)
+	of := s.evaluator.Blocks()
+	places, best := analysis.Rank(candidates, of)
 	for i, p := range s.tried {
 		row := Row{Platform: p.Target.Name, Observer: p.Observer, Granularity: p.Granularity, Dispatcher: p.Dispatcher, Format: p.Format,
 			Cost: s.costs[i],
-			NSR:  analysis.NewNSR(s.answers[i].Losses.Estimate()), Rank: places[i].Rank, Behind: places[i].Behind.Mean,
+			NSR:  analysis.NewNSR(s.answers[i].Losses.EstimateBy(of)), Rank: places[i].Rank, Behind: places[i].Behind.Mean,
 			BehindError: analysis.NewSpread(places[i].Behind).NSRError, Chosen: i == best,
 			Default: p.own(), MACs: s.costs[i].Integer(), Bytes: s.costs[i].TotalBytes()}
 		if noise := s.answers[i].Noise; noise != nil {

@@ -226,8 +226,9 @@ func (r *Result) judge(t *tuning, before, after analysis.Losses) {
 	if t.Bench.Halves != nil { // the plan itself has seen all samples; what it is worth was measured in turns
 		was, is = t.Bench.Start, t.Bench.End
 	}
-	change, _, confirmed := tune.Judge(was, is, t.Bench.Spread())
-	r.Before, r.After = analysis.NewNSR(was.Estimate()), analysis.NewNSR(is.Estimate())
+	of := t.Bench.JudgedBy()
+	change, _, confirmed := tune.Judge(was, is, of, t.Bench.Spread())
+	r.Before, r.After = analysis.NewNSR(was.EstimateBy(of)), analysis.NewNSR(is.EstimateBy(of))
 	r.Change, r.ChangeError = change.Mean, analysis.NewSpread(change).NSRError
 	r.Confirmed = confirmed
 }
