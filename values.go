@@ -7,6 +7,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib"
+	"qwb/calib/tune"
 	"qwb/graph"
 	"qwb/graph/language/checkpoint"
 	"qwb/internal/work/certify"
@@ -66,6 +67,9 @@ const (
 	// What a search ranks operators by: each quantized alone, or estimates from gradients.
 	RankLayerwise = search.RankLayerwise
 	RankGradient  = search.RankGradient
+	// What distill lowers: the squared error of outputs, or of class scores the divergence of probabilities.
+	LossSquared = tune.SquaredLoss
+	LossClasses = tune.ClassLoss
 	// CompareLayers is on how many samples compare measures the error at every operator unless told otherwise.
 	CompareLayers = compare.CompareLayers
 	// DoctorTrial is on how many labelled samples doctor tries preprocessings and label offsets unless told otherwise.

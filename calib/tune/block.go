@@ -3,6 +3,7 @@ package tune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,13 +27,17 @@ var Block = Method{Name: "block",
 // for the samples that there are.
 const maxBlock = 16
 
-// block is a part of a graph that one tensor enters, or all inputs do, and one leaves.
+// block is a part of a graph that one tensor enters, or all inputs do, and one leaves; or the whole network, see Distill.
 type block struct {
 	inputs []graph.ValueID // what it reads of the graph's inputs and of the block in front
-	exit   graph.ValueID
+	exits  []graph.ValueID
+	scores []*graph.Node // by exit: what makes probabilities of it; only where the loss is theirs
 	layers []layer
-	all    bool // it is the whole network: see Distill
+	all    bool // it is the whole network
 }
+
+// exit is where the place of a block's exit is asked for.
+func (k *block) exit() graph.ValueID { return k.exits[0] }
 
 // name is that of its first operator with weights, and how many follow.
 func (k *block) name(g *graph.Graph) string {
@@ -79,16 +84,16 @@ func (b *Bench) blocks() ([]*block, error) {
 		}
 		last := len(list) - 1
 		if to-from == 1 && last >= 0 && len(list[last].layers) == 1 {
-			list[last].layers, list[last].exit = append(list[last].layers, all[from]), exit
+			list[last].layers, list[last].exits = append(list[last].layers, all[from]), []graph.ValueID{exit}
 		} else {
-			list = append(list, &block{layers: slices.Clone(all[from:to]), exit: exit})
+			list = append(list, &block{layers: slices.Clone(all[from:to]), exits: []graph.ValueID{exit}})
 		}
 		from = to
 	}
 	entry := graph.NoValue
 	for _, k := range list {
-		k.inputs = b.entries(entry, k.exit)
-		entry = k.exit
+		k.inputs = b.entries(entry, k.exits)
+		entry = k.exit()
 	}
 	return list, nil
 }
@@ -139,10 +144,10 @@ func (b *Bench) cuts(order []graph.NodeID) []graph.ValueID {
 }
 
 // entries are what a block reads: entry, and the inputs of the graph that it needs.
-func (b *Bench) entries(entry, exit graph.ValueID) []graph.ValueID {
+func (b *Bench) entries(entry graph.ValueID, exits []graph.ValueID) []graph.ValueID {
 	var list []graph.ValueID
 	seen := map[graph.ValueID]bool{}
-	todo := []graph.ValueID{exit}
+	todo := slices.Clone(exits)
 	for len(todo) > 0 {
 		v := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
@@ -217,7 +222,7 @@ type passage struct {
 // decides how it reads them.
 type traveller struct {
 	state
-	yf, yq *tensor.Tensor // the exit of the block under way, in both lanes, before it is quantized
+	yf, yq []*tensor.Tensor // the exits of the block under way, in both lanes, before they are quantized
 }
 
 // passage begins at the inputs. Where the samples would take more than the memory at the places where blocks meet, fewer fit; it is an
@@ -256,7 +261,7 @@ func (b *Bench) fitting(list []*block) ([]*exec.Sample, error) {
 	var most int64 = 1
 	for _, k := range list {
 		var bytes int64
-		for _, v := range append(slices.Clone(k.inputs), k.exit) {
+		for _, v := range slices.Concat(k.inputs, k.exits) {
 			n := int64(4)
 			for _, d := range b.Reference.Value(v).Shape {
 				n *= max(d.N, 1)
@@ -301,8 +306,8 @@ func (p *passage) worst(ctx context.Context, list []*block, counts bool) (map[*b
 			return nil, err
 		}
 		sum := 0.0
-		for _, m := range begin.moments(k, begin.list[:begin.fitting]) {
-			sum += m.nsr()
+		for _, e := range begin.errors(k, begin.list[:begin.fitting]) {
+			sum += e
 		}
 		growth[k], last = sum-last, sum
 		begin.leave(k)
@@ -345,7 +350,9 @@ func (p *passage) leave(k *block) {
 				t.float.kept[v], t.quantized.kept[v] = nil, nil
 			}
 		}
-		t.float.kept[k.exit], t.quantized.kept[k.exit] = t.yf, t.yq
+		for i, y := range t.yf { // none where it was not run
+			t.float.kept[k.exits[i]], t.quantized.kept[k.exits[i]] = y, t.yq[i]
+		}
 	}
 }
 
@@ -358,13 +365,13 @@ func (p *passage) judge(ctx context.Context, lesson *lesson, l *Layer, bar float
 		return err
 	}
 	g, set, chosen := p.Graph, p.Set, p.Chosen
-	if err := p.take(k, found); err != nil {
+	if err := p.take(lesson, found); err != nil {
 		return err
 	}
 	if err := p.run(ctx, k, p.list[p.fitting:], false); err != nil {
 		return err
 	}
-	e := change(first, p.held(k))
+	e := analysis.Paired(first, p.held(k))
 	step := Step{By: p.stage.Method, Trials: 1}
 	step.measured(e)
 	again := p.list[p.fitting:] // who has to go through the block as it is now
@@ -395,17 +402,18 @@ func (p *passage) refuses(k *block) string {
 	return ""
 }
 
-// held are the moments at the exit of a block on the held-out samples.
-func (p *passage) held(k *block) []moment { return p.moments(k, p.list[p.fitting:]) }
+// held are the errors at the exit of a block on the held-out samples.
+func (p *passage) held(k *block) []float64 { return p.errors(k, p.list[p.fitting:]) }
 
-func (p *passage) moments(k *block, samples []*traveller) []moment {
-	var list []moment
-	for _, t := range samples {
-		m, err := t.moment(k.exit, t.yq, t.yf, 0)
-		if err != nil {
-			m = moment{}
+// errors are by sample the NSR at the exit of a block, of several their sum.
+func (p *passage) errors(k *block, samples []*traveller) []float64 {
+	list := make([]float64, len(samples))
+	for n, t := range samples {
+		for i, v := range k.exits {
+			if m, err := t.moment(v, t.yq[i], t.yf[i], 0); err == nil {
+				list[n] += m.nsr()
+			}
 		}
-		list = append(list, m)
 	}
 	return list
 }
@@ -416,56 +424,71 @@ func (p *passage) run(ctx context.Context, k *block, list []*traveller, float bo
 	if err != nil {
 		return err
 	}
-	exit := p.Reference.Producer(k.exit)
 	p.forwards(float64(len(list)) / float64(max(len(p.list), 1)))
-	return each(ctx, p.session, p.Threads, len(list), func(r *exec.Runner, i int) error {
+	return each(ctx, p.session, p.Threads, len(list), func(r *exec.Runner, i int) (err error) {
 		t := list[i]
 		if float {
-			h := &exec.Hooks{Wants: func(v graph.ValueID) bool { return v == k.exit }, Output: func(n *graph.Node, i int, y *tensor.Tensor) error {
-				if p.own(n) && n.Outputs[i] == k.exit {
-					t.yf = rowMajor(y, nil)
-				}
-				return nil
-			}}
-			if _, _, err := r.Resume(ctx, t.float.kept, exit, h, func(id graph.NodeID) bool { return id == exit }); err != nil {
+			if t.yf, err = p.through(ctx, r, k, t.float.kept, &exec.Hooks{}); err != nil {
 				return err
 			}
 		}
 		h := *q.NewHooks(sim.View{Islands: true})
-		input, output, wants := h.Input, h.Output, h.Wants
 		kept := slices.Clone(t.quantized.kept)
 		for _, v := range k.inputs {
-			if id := p.Reference.Producer(v); id != graph.NoNode && wants(v) {
+			if id := p.Reference.Producer(v); id != graph.NoNode && h.Wants(v) {
 				n := p.Reference.Node(id)
 				kept[v] = kept[v].Clone()
-				if err := output(n, slices.Index(n.Outputs, v), kept[v]); err != nil {
+				if err := h.Output(n, slices.Index(n.Outputs, v), kept[v]); err != nil {
 					return err
 				}
 			}
 		}
-		h.Wants = func(v graph.ValueID) bool { return v == k.exit || wants(v) }
-		h.Output = func(n *graph.Node, i int, y *tensor.Tensor) error {
-			if p.own(n) && n.Outputs[i] == k.exit {
-				t.yq = rowMajor(y, nil)
-			}
-			if wants(n.Outputs[i]) {
-				return output(n, i, y)
-			}
-			return nil
-		}
-		h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
-			if wants(n.Inputs[i]) {
-				return input(n, i, x)
-			}
-			return x, nil
-		}
-		_, _, err := r.Resume(ctx, kept, exit, &h, func(id graph.NodeID) bool { return id == exit })
+		t.yq, err = p.through(ctx, r, k, kept, &h)
 		return err
 	})
 }
 
+// through is what leaves a block, before it is quantized, given what enters it.
+func (p *passage) through(ctx context.Context, r *exec.Runner, k *block, kept []*tensor.Tensor, hooks *exec.Hooks) (out []*tensor.Tensor,
+	err error) {
+	out = make([]*tensor.Tensor, len(k.exits))
+	h := *hooks
+	wants := func(v graph.ValueID) bool { return hooks.Wants != nil && hooks.Wants(v) }
+	h.Wants = func(v graph.ValueID) bool { return wants(v) || slices.Contains(k.exits, v) }
+	h.Output = func(n *graph.Node, i int, y *tensor.Tensor) error {
+		if at := slices.Index(k.exits, n.Outputs[i]); at >= 0 && p.own(n) {
+			out[at] = rowMajor(y, nil)
+		}
+		if wants(n.Outputs[i]) {
+			return hooks.Output(n, i, y)
+		}
+		return nil
+	}
+	h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
+		if wants(n.Inputs[i]) {
+			return hooks.Input(n, i, x)
+		}
+		return x, nil
+	}
+	if k.all {
+		feeds := map[string]*tensor.Tensor{}
+		for _, v := range p.Reference.Inputs {
+			feeds[p.Reference.Value(v).Name] = kept[v]
+		}
+		_, err = r.Run(ctx, feeds, &h)
+	} else {
+		exit := p.Reference.Producer(k.exit())
+		_, _, err = r.Resume(ctx, kept, exit, &h, func(id graph.NodeID) bool { return id == exit })
+	}
+	if err == nil && slices.Contains(out, nil) {
+		err = errors.New("its end was not computed")
+	}
+	return out, err
+}
+
 // take puts what was learnt of a block into the bench.
-func (p *passage) take(k *block, f *learnt) error {
+func (p *passage) take(lesson *lesson, f *learnt) error {
+	k := lesson.k
 	g, set, chosen := p.Graph.Clone(), p.Set.Clone(), slices.Clone(p.Chosen)
 	for _, w := range f.weights {
 		n := g.Node(k.layers[w.layer].node)
@@ -476,6 +499,9 @@ func (p *passage) take(k *block, f *learnt) error {
 			return err
 		}
 		chosen = append(slices.DeleteFunc(chosen, func(o Chosen) bool { return o.Slot == c.Slot }), c)
+	}
+	for i, t := range f.norms {
+		g.SetConst(g.Node(lesson.norms[i].node).Inputs[lesson.norms[i].input], t)
 	}
 	if len(f.scales) > 0 {
 		if _, err := passes.SolveBias(g, set); err != nil {

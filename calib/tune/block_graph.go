@@ -6,7 +6,6 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/grad"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -14,15 +13,16 @@ import (
 
 // The names of what a lesson's graph is fed beside the inputs of the block.
 const (
-	fedTarget = "block/target" // the exit in float
-	fedFactor = "block/factor" // twice the weight of the squared error in the loss
+	fedTarget = "block/target" // and the number of the exit: what it is in float
+	fedFactor = "block/factor" // and the same: what its error is multiplied by in the gradient of the loss
 	fedWeight = "block/weight" // and a number
 	fedBias   = "block/bias"   // and the number of the weight
 	fedScale  = "block/scale"  // and a number: of activations
+	fedNorm   = "block/norm"   // and a number: of what a normalization has
 	fedMask   = "block/mask"   // and a number: bool, where quantization is not dropped
 )
 
-// lesson is a block made ready to be learnt: a graph that computes the squared error of a batch and its gradients.
+// lesson is a block made ready to be learnt: a graph that computes the errors of a batch and the gradients of the loss.
 type lesson struct {
 	p       *passage
 	k       *block
@@ -32,7 +32,9 @@ type lesson struct {
 	masks   []string
 	weights []*soft
 	biases  []*shift // by weight; nil where there is none
+	norms   []*norm
 	scales  []*lsq
+	weigh   []float64 // by exit: what its error counts in the loss
 }
 
 // lessonBatch is how many samples a step of learning takes, if there are so many and they can be put together.
@@ -40,7 +42,7 @@ const lessonBatch = 16
 
 // lesson makes the graph. Inputs keep the shapes of the first sample; others of other shapes are left out.
 func (p *passage) lesson(k *block) (*lesson, error) {
-	g, err := graph.Extract(p.Graph, k.inputs, []graph.ValueID{k.exit})
+	g, err := graph.Extract(p.Graph, k.inputs, k.exits)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +67,9 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	}
 	w := &lessonWriter{lesson: l, NodeWriter: graph.NodeWriter{G: g, Name: "block"}, known: map[tqc.SlotID]graph.ValueID{}}
 	w.quantize()
+	if k.all {
+		w.normalizations()
+	}
 	w.loss()
 	if w.Err != nil {
 		return nil, w.Err
@@ -97,6 +102,7 @@ type lessonWriter struct {
 	asked []graph.ValueID              // of what gradients are wanted
 	known map[tqc.SlotID]graph.ValueID // the scales of activations, by root
 	moved []graph.ValueID              // those of them that are learnt
+	rest  []graph.ValueID              // what normalizations have, of which gradients are wanted too
 }
 
 func (w *lessonWriter) fail(err error) {
@@ -259,7 +265,7 @@ func (w *lessonWriter) scale(root tqc.SlotID, grid qmath.Grid) graph.ValueID {
 	name := fmt.Sprint(fedScale, len(w.scales))
 	w.known[root] = w.fed(name, tensor.Float32, graph.Static())
 	w.scales = append(w.scales, &lsq{root: root, first: grid.Scale, zero: w.p.Set.Params(root).ZeroPoint,
-		power: w.p.Set.Slot(root).Config.Policy.Has(tqc.PowerOf2), adam: newAdam(1)})
+		power: w.p.Set.Slot(root).Config.Policy.Has(tqc.PowerOf2), log: make([]float32, 1), adam: newAdam(1)})
 	w.moved = append(w.moved, w.known[root])
 	return w.known[root]
 }
@@ -275,7 +281,7 @@ func (w *lessonWriter) free(root tqc.SlotID) bool {
 		sl := set.Slot(s)
 		_, here := w.G.LookupNode(b.Graph.Node(sl.Node).Name)
 		if sl.Kind == tqc.Output {
-			here = here && sl.Value != w.k.exit || slices.Contains(w.k.inputs, sl.Value)
+			here = here && !slices.Contains(w.k.exits, sl.Value) || slices.Contains(w.k.inputs, sl.Value)
 		}
 		if !here || b.Graph.Const(sl.Value) != nil {
 			return false
@@ -283,32 +289,4 @@ func (w *lessonWriter) free(root tqc.SlotID) bool {
 	}
 	list, err := b.Ranges(b.Graph, set, root)
 	return err == nil && len(list) > 0
-}
-
-// loss makes the outputs: the squared error over the batch, and the gradients of what is learnt, the scales of activations last.
-func (w *lessonWriter) loss() {
-	if w.Err != nil {
-		return
-	}
-	y := w.G.Outputs[0]
-	shape := w.G.Value(y).Shape
-	size, ok := shape.Ints()
-	if !ok || len(w.weights) != len(w.k.layers) {
-		w.fail(fmt.Errorf("the exit is %s, and %d of %d weights can be learnt", shape, len(w.weights), len(w.k.layers)))
-		return
-	}
-	w.shapes[fedTarget] = size
-	diff := w.op("Sub", tensor.Float32, shape, y, w.fed(fedTarget, tensor.Float32, shape))
-	seed := w.op("Mul", tensor.Float32, shape, diff, w.fed(fedFactor, tensor.Float32, graph.Static()))
-	w.G.Outputs[0] = w.op("ReduceSumSquare", tensor.Float32, nil, diff)
-	gradients, err := grad.Add(w.G, map[graph.ValueID]graph.ValueID{y: seed}, append(w.asked, w.moved...))
-	if err != nil {
-		w.fail(err)
-		return
-	}
-	if slices.Contains(gradients, graph.NoValue) {
-		w.fail(fmt.Errorf("the exit does not depend on all that is learnt"))
-		return
-	}
-	w.G.Outputs = append(w.G.Outputs, gradients...)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"qwb/graph"
-	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels/elementary"
 	"qwb/kernels/qmath"
@@ -97,7 +96,7 @@ func (a *adam) move(i int, g float64) float64 {
 	return float64(a.first[i]) / a.one / (math.Sqrt(float64(a.second[i])/a.two) + adamLeast)
 }
 
-// shift is a bias that is learnt: unit is what is much for a channel.
+// shift is a bias that is learnt, or what a normalization has: unit is what is much for a channel.
 type shift struct {
 	shape       []int
 	value, unit []float32
@@ -128,6 +127,14 @@ func (w *lessonWriter) bias(own graph.NodeID, s *soft) *shift {
 	return b
 }
 
+// step moves the numbers; left is the learning rate over that of the first step.
+func (b *shift) step(gradient []float32, n int, left float64) {
+	b.begin(n)
+	for c, g := range gradient {
+		b.value[c] -= b.unit[c] * float32(biasRate*left*b.move(c, float64(g)))
+	}
+}
+
 // lsq is the scale of an activation that is learnt: first * e^log. The gradient is LSQ's (Esser et al. 2020, "Learned Step Size
 // Quantization"), of which the logarithm takes steps that are relative; a power of two passes the gradient through its rounding (TQT, Jain
 // et al. 2020, "Trained Quantization Thresholds").
@@ -136,15 +143,15 @@ type lsq struct {
 	first float32
 	zero  []int32
 	power bool
-	log   float64
+	log   []float32 // one number
 	adam
 }
 
 func (s *lsq) scale() float32 {
 	if s.power {
-		return float32(math.Ldexp(float64(s.first), int(qmath.HalfEven.Round(s.log/math.Ln2))))
+		return float32(math.Ldexp(float64(s.first), int(qmath.HalfEven.Round(float64(s.log[0])/math.Ln2))))
 	}
-	return float32(float64(s.first) * elementary.Exp(s.log))
+	return float32(float64(s.first) * elementary.Exp(float64(s.log[0])))
 }
 
 // step moves the logarithm against the gradient of the scale; share is the learning rate over that of the first step, and over the steps.
@@ -154,7 +161,7 @@ func (s *lsq) step(gradient float32, n int, share float64) {
 	if s.power {
 		path = powerPath
 	}
-	s.log -= path * share * s.move(0, float64(gradient)*float64(s.scale()))
+	s.log[0] -= float32(path * share * s.move(0, float64(gradient)*float64(s.scale())))
 }
 
 // rectified is h and its derivative.
@@ -205,7 +212,8 @@ type learntLayer struct {
 // learnt is what a block has learnt.
 type learnt struct {
 	weights []learntLayer
-	scales  []Chosen // of activations, those that have moved
+	norms   []*tensor.Tensor // by norm of the lesson
+	scales  []Chosen         // of activations, those that have moved
 }
 
 // learn returns the rounded weights with their biases, and scales: the best, on samples that fit, of what was rounded at several times of
@@ -216,46 +224,53 @@ func (l *lesson) learn(ctx context.Context) (*learnt, error) {
 		return nil, fmt.Errorf("no samples")
 	}
 	l.batch = min(l.batch, len(samples))
-	random := rand.New(rand.NewPCG(uint64(len(l.weights)), uint64(l.k.exit)))
-	r := l.session.NewRunner()
-	feeds := l.feeds()
-	hard := func() (float64, error) { return l.measure(ctx, r, feeds, samples) }
-	best, err := hard()
-	if err != nil {
-		return nil, err
-	}
-	unit := best / float64(len(samples)) // the squared error of a sample
-	kept := l.rounded()
-	if unit == 0 {
-		return kept, nil
+	source := rand.NewPCG(uint64(len(l.weights)), uint64(l.k.exit()))
+	random, r, feeds := rand.New(source), l.session.NewRunner(), l.feeds()
+	found, err := l.begin(ctx, r, feeds, samples, source)
+	if err != nil || found.First == 0 {
+		return l.rounded(), err
 	}
 	count := 0
 	for _, s := range l.weights {
 		count += len(s.v)
 	}
-	feeds[fedFactor].F32()[0] = float32(2 / (unit * float64(l.batch)))
+	for i := range l.k.exits {
+		feeds[fmt.Sprint(fedFactor, i)].F32()[0] = float32(l.k.slope(i) * l.weigh[i] / (found.First * float64(l.batch)))
+	}
 	steps := l.steps()
 	soft := int(float64(steps) * (1 - settling))
-	for n := 1; n <= steps; n++ {
+	for {
+		if done := found.Step; done == steps || done > soft/2 && done%max(steps/10, 1) == 0 {
+			e, err := l.error(ctx, r, feeds, samples)
+			if err != nil {
+				return nil, err
+			}
+			if e < found.Least {
+				found.Least, found.Best = e, l.values()
+			}
+		}
+		if found.Step == steps {
+			break
+		}
+		n := found.Step + 1
 		l.draw(random, feeds, samples)
 		l.feed(feeds, n > soft)
 		out, err := r.Run(ctx, feeds, nil)
 		if err != nil {
 			return nil, err
 		}
-		at := float64(n) / float64(soft)
-		if l.step(out[1:], n, at, count); n == steps || n > soft/2 && n%max(steps/10, 1) == 0 {
-			e, err := hard()
-			if err != nil {
-				return nil, err
-			}
-			if e < best {
-				best, kept = e, l.rounded()
-			}
+		l.step(out[2*len(l.k.exits):], n, float64(n)/float64(soft), count)
+		found.Step = n
+		if found.Random, err = source.MarshalBinary(); err == nil {
+			err = l.p.learning(func() *Lesson { return l.at(found) })
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 	l.p.Spend(float64(3*steps*l.batch) * l.macs())
-	return kept, nil
+	l.restore(found.Best)
+	return l.rounded(), l.p.learning(nil)
 }
 
 // step moves weights and biases in step n, at being how much of the schedule of the weights is done. Behind it they are rounded, and biases
@@ -275,12 +290,13 @@ func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) 
 		}
 		gradients = gradients[1:]
 		if b := l.biases[i]; b != nil {
-			b.begin(n)
-			for c, g := range gradients[0].F32() {
-				b.value[c] -= b.unit[c] * float32(biasRate*left*b.move(c, float64(g)))
-			}
+			b.step(gradients[0].F32(), n, left)
 			gradients = gradients[1:]
 		}
+	}
+	for _, b := range l.norms {
+		b.step(gradients[0].F32(), n, left)
+		gradients = gradients[1:]
 	}
 	for i, s := range l.scales {
 		s.step(gradients[i].F32()[0], n, left/float64(l.steps()))
@@ -309,7 +325,10 @@ func (l *lesson) alike() []*traveller {
 	var list []*traveller
 	first := l.p.list[0]
 	for _, t := range l.p.list[:l.p.fitting] {
-		same := slices.Equal(t.yf.Shape, first.yf.Shape)
+		same := true
+		for i, y := range t.yf {
+			same = same && slices.Equal(y.Shape, first.yf[i].Shape)
+		}
 		for _, v := range l.k.inputs {
 			same = same && slices.Equal(t.float.kept[v].Shape, first.float.kept[v].Shape)
 		}
@@ -322,7 +341,10 @@ func (l *lesson) alike() []*traveller {
 
 // feeds has room for all that is fed.
 func (l *lesson) feeds() map[string]*tensor.Tensor {
-	feeds := map[string]*tensor.Tensor{fedFactor: tensor.New(tensor.Float32)}
+	feeds := map[string]*tensor.Tensor{}
+	for i := range l.k.exits {
+		feeds[fmt.Sprint(fedFactor, i)] = tensor.New(tensor.Float32)
+	}
 	for name, shape := range l.shapes {
 		d := tensor.Float32
 		if slices.Contains(l.masks, name) {
@@ -336,13 +358,16 @@ func (l *lesson) feeds() map[string]*tensor.Tensor {
 			feeds[fmt.Sprint(fedBias, i)] = tensor.FromF32(b.value, b.shape...)
 		}
 	}
+	for i, b := range l.norms {
+		feeds[fmt.Sprint(fedNorm, i)] = tensor.FromF32(b.value, b.shape...)
+	}
 	for i := range l.scales {
 		feeds[fmt.Sprint(fedScale, i)] = tensor.New(tensor.Float32)
 	}
 	return feeds
 }
 
-// feed writes weights and scales; biases are fed as they are.
+// feed writes weights and scales; biases and what normalizations have are fed as they are.
 func (l *lesson) feed(feeds map[string]*tensor.Tensor, hard bool) {
 	for i, s := range l.weights {
 		s.weight(feeds[fmt.Sprint(fedWeight, i)].F32(), hard)
@@ -363,6 +388,9 @@ func (l *lesson) rounded() *learnt {
 			one.bias = tensor.FromF32(slices.Clone(b.value), b.shape...)
 		}
 		f.weights = append(f.weights, one)
+	}
+	for _, b := range l.norms {
+		f.norms = append(f.norms, tensor.FromF32(slices.Clone(b.value), b.shape...))
 	}
 	for _, s := range l.scales {
 		if scale := s.scale(); scale != s.first && qmath.Representable(scale) {
@@ -416,30 +444,8 @@ func (l *lesson) put(feeds map[string]*tensor.Tensor, t *traveller, at int, rand
 			}
 		}
 	}
-	n := t.yf.Len()
-	copy(feeds[fedTarget].F32()[at*n:(at+1)*n], t.yf.F32())
-}
-
-// measure is the squared error of the block with rounded weights and all activations quantized, over the samples; a last batch that is not
-// full is left out.
-func (l *lesson) measure(ctx context.Context, r *exec.Runner, feeds map[string]*tensor.Tensor, samples []*traveller) (float64, error) {
-	for _, name := range l.masks {
-		mask := feeds[name].Data.([]bool)
-		for i := range mask {
-			mask[i] = true
-		}
+	for i, y := range t.yf {
+		n := y.Len()
+		copy(feeds[fmt.Sprint(fedTarget, i)].F32()[at*n:(at+1)*n], y.F32())
 	}
-	l.feed(feeds, true)
-	sum, n := 0.0, 0
-	for from := 0; from+l.batch <= len(samples); from += l.batch {
-		for at, t := range samples[from : from+l.batch] {
-			l.put(feeds, t, at, nil)
-		}
-		out, err := r.Run(ctx, feeds, nil)
-		if err != nil {
-			return 0, err
-		}
-		sum, n = sum+float64(out[0].F32()[0]), n+l.batch
-	}
-	return sum * float64(len(samples)) / float64(n), nil
 }

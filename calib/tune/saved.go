@@ -19,6 +19,8 @@ type Saved struct {
 	Spent   float64   `json:"spent"`
 	Reports []*Report `json:"reports"` // of the methods that are done
 	Layers  []Layer   `json:"layers"`  // of the one under way, as far as it has come
+	// Lesson is how far the block behind those is learnt; nil where that has not begun, or nothing learns.
+	Lesson *Lesson `json:"lesson,omitempty"`
 	// Begin is what differed from the reference when the method under way began, Now what does after Layers.
 	Begin, Now *overlay.Overlay `json:"-"`
 	// BeginChosen and NowChosen are the scales of activations at those places.
@@ -40,6 +42,7 @@ type point struct {
 	turns      []changes
 	reports    []*Report
 	layers     []Layer
+	lesson     func() *Lesson // as it is now; nil where nothing is being learnt
 	spent      float64
 }
 
@@ -76,6 +79,9 @@ func (b *Bench) offer(last bool) error {
 	return b.Save(last, func() *Saved {
 		s := &Saved{Limit: b.Work.Limit, Spent: p.spent, Reports: p.reports, Layers: p.layers, Begin: b.differs(p.begin), Now: b.differs(p.now),
 			BeginChosen: p.begin.chosen, NowChosen: p.now.chosen}
+		if p.lesson != nil {
+			s.Lesson = p.lesson()
+		}
 		for _, f := range p.turns {
 			s.Turns = append(s.Turns, Turn{b.differs(f), f.chosen})
 		}
@@ -142,5 +148,9 @@ func (b *Bench) restore(ctx context.Context, o *overlay.Overlay, chosen []Chosen
 
 // String says how far it had come.
 func (s *Saved) String() string {
-	return fmt.Sprintf("%d methods and %d operators of the next are done", len(s.Reports), len(s.Layers))
+	text := fmt.Sprintf("%d methods and %d operators of the next are done", len(s.Reports), len(s.Layers))
+	if s.Lesson != nil {
+		text += fmt.Sprintf(", and %d steps", s.Lesson.Step)
+	}
+	return text
 }

@@ -49,6 +49,9 @@ func file(t *testing.T, s *Saved) *Saved {
 		*to, err = overlay.Parse(b)
 		require.NoError(t, err)
 	}
+	if s.Lesson != nil {
+		back.Lesson.Values, back.Lesson.Best = s.Lesson.Values, s.Lesson.Best
+	}
 	return back
 }
 

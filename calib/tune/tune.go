@@ -63,6 +63,8 @@ type Bench struct {
 	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it, but for block
 	// and distill, which fit on fewer samples where they do not fit.
 	Memory int64
+	// Loss is what distill lowers, SquaredLoss or ClassLoss; empty: SquaredLoss.
+	Loss string
 	// BlockSteps is how many steps block takes at each block, and distill in all, 0 for DefaultSteps.
 	BlockSteps int
 	// Blocks is how many blocks it learns, those behind which the error has grown most; 0 for all.
@@ -88,6 +90,7 @@ type Bench struct {
 	first  *tqc.Set // Set as it was before tuning
 	point  *point
 	done   []Layer        // of the method under way, by an earlier run
+	taught *Lesson        // of the block behind those
 	stage  Progress       // of the method under way
 	within func(Progress) // hears of the trial under way; may be nil
 	before analysis.NSR   // of the outputs, when it began
@@ -212,7 +215,7 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 		case len(list) == 1:
 			return nil, fmt.Errorf("tune: %s: %w", m.Name, err)
 		default:
-			was.Resume, was.done = nil, nil
+			was.Resume, was.done, was.taught = nil, nil, nil
 			*b, after = was, now
 			nsr := analysis.NewNSR(now.Estimate())
 			r = &Report{Name: m.Name, Layers: []Layer{}, Before: nsr, After: nsr, Typical: 1, Note: "failed: " + err.Error(), Failed: true}
@@ -274,7 +277,7 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 		if err := b.restore(ctx, r.Now, r.NowChosen); err != nil {
 			return nil, nil, fmt.Errorf("going on: %w", err)
 		}
-		b.done, b.Resume, was.Resume = r.Layers, nil, nil
+		b.done, b.taught, b.Resume, was.Resume = r.Layers, r.Lesson, nil, nil
 	}
 	if err := b.pass(b.done, false); err != nil {
 		return nil, nil, err

@@ -183,6 +183,9 @@ func (o *Tune) Table(*qwb.Catalog) Table {
 			{Name: "blocks", See: "tuning.md#block", At: &o.Blocks, Job: true, Field: &Field{Label: "Blocks, the worst", Hint: "all",
 				Doc: "Of method block: how many are learnt, those that add most to the error."},
 				Help: "of method block: learn only the `N` blocks that add most to the error (default: all)"},
+			{Name: "loss", See: "tuning.md#distill", At: &o.Loss, Default: qwb.LossSquared, Job: true,
+				Values: fixed(qwb.LossSquared, qwb.LossClasses),
+				Help:   "what method distill lowers: the squared error of the outputs, or of class scores the divergence of probabilities"},
 			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"},
 				Help: "also keep changes that held-out samples do not confirm"},
 			{Name: "gram", See: "tuning.md#gram-statistics", At: &o.Gram,
@@ -210,6 +213,10 @@ func (o *Tune) Check() error {
 		return qwb.Usagef("--max-bytes %g: give a percentage, 0 or more", *o.MaxBytes)
 	case o.Steps < 0:
 		return qwb.Usagef("--steps %d: give a number above 0", o.Steps)
+	case o.Loss != "" && o.Loss != qwb.LossSquared && o.Loss != qwb.LossClasses:
+		return qwb.Usagef("--loss %s: %s or %s", o.Loss, qwb.LossSquared, qwb.LossClasses)
+	case o.Loss == qwb.LossClasses && !slices.Contains(o.Methods, "distill"):
+		return qwb.Usagef("--loss %s is for method distill", o.Loss)
 	case o.Blocks < 0:
 		return qwb.Usagef("--blocks %d: give a number above 0", o.Blocks)
 	case !part && o.Out != "":

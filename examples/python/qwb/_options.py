@@ -190,6 +190,7 @@ OPTIONS = {
         "data": ("stringArray", "PATH of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated"),
         "force": ("bool", "also keep changes that held-out samples do not confirm"),
         "gram": ("string", "FILE of Gram statistics (sums of products of inputs) to fit on instead of data; --shard or qwb merge writes it; held-out samples still come from data"),
+        "loss": ("string", "what method distill lowers: the squared error of the outputs, or of class scores the divergence of probabilities"),
         "max_bytes": ("float64", "how many PERCENT more bytes of constants than the model the tuned network may have (default 5)"),
         "max_work": ("float64", "how many PERCENT more multiply-accumulates than the model the tuned network may have (default 5)"),
         "mem": ("string", "memory for stored activations, for example 512M or 4G"),

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -39,8 +40,8 @@ type savedHeader struct {
 // tuningKey is the SHA-256 of everything that the outcome of a tuning depends on, the plan's bytes in front.
 func (t *tuning) key(methods []*tune.Method, o Options) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n%v\n%v\n%d\n%d\n", t.Catalog.Version, t.Planned.Sum, o.Force, o.AllowFP32, o.Budget, o.Profile,
-		room(o.MaxWork), room(o.MaxBytes), o.Steps, o.Blocks)
+	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n%v\n%v\n%d\n%d\n%s\n", t.Catalog.Version, t.Planned.Sum, o.Force, o.AllowFP32, o.Budget, o.Profile,
+		room(o.MaxWork), room(o.MaxBytes), o.Steps, o.Blocks, o.Loss)
 	for _, m := range methods {
 		fmt.Fprintln(h, m.Name)
 	}
@@ -127,6 +128,14 @@ func encodeTuning(key string, s *tune.Saved) ([]byte, error) {
 		}
 		values = append(binary.LittleEndian.AppendUint64(values, uint64(len(b))), b...)
 	}
+	if s.Lesson != nil {
+		for _, x := range s.Lesson.Values {
+			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(x))
+		}
+		for _, x := range s.Lesson.Best {
+			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(x))
+		}
+	}
 	head, err := json.Marshal(savedHeader{key, store.Sum(values), s})
 	if err != nil {
 		return nil, err
@@ -161,6 +170,13 @@ func DecodeTuning(b []byte) (s *tune.Saved, key string, err error) {
 			return nil, "", err
 		}
 		values = values[8+n:]
+	}
+	if h.Lesson != nil {
+		all := make([]float32, len(values)/4)
+		for i := range all {
+			all[i] = math.Float32frombits(binary.LittleEndian.Uint32(values[4*i:]))
+		}
+		h.Lesson.Values, h.Lesson.Best = all[:len(all)/2], all[len(all)/2:]
 	}
 	return h.Saved, h.Key, nil
 }

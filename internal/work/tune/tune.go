@@ -35,6 +35,7 @@ type Options struct {
 	MaxWork, MaxBytes *float64
 	Steps             int    // of method block, for each block; 0 is tune.DefaultSteps
 	Blocks            int    // how many blocks method block learns, the worst; 0 is all
+	Loss              string // of method distill: tune.SquaredLoss or ClassLoss; empty is the first
 	Budget            string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
