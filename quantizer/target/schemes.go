@@ -92,12 +92,16 @@ func under(s tqc.Scheme, c tqc.Config) tqc.Config {
 }
 
 // WeightConfig returns the policy of constant input i of a Weighted node: the node's default scheme, in the range ReducedWeight where the
-// row says so. Scales per channel lie along
-// the axis of the output channels, those of groups along the axis that is summed; where the operator has no such axis, there is
-// one scale.
+// row says so; of a first factor that is to be unsigned that of activations. Scales per channel lie along the axis of the output channels,
+// those of groups along the axis that is summed; where the operator has no such axis, there is one scale.
 func (t *Target) WeightConfig(g *graph.Graph, id graph.NodeID, i int) tqc.Config {
-	c := t.Weight
-	if op := t.Op(g.Node(id)); op != nil && len(op.Schemes.Weight) > 0 && op.Schemes.Weight[0] != t.Defaults().Weight[0] {
+	c, op := t.Weight, t.Op(g.Node(id))
+	if op != nil && op.UnsignedFirst && i == 0 {
+		first := t.Activation
+		first.Observer = c.Observer
+		return first
+	}
+	if op != nil && len(op.Schemes.Weight) > 0 && op.Schemes.Weight[0] != t.Defaults().Weight[0] {
 		c = under(op.Schemes.Weight[0], c)
 	}
 	if t.Reduces(g, id) {

@@ -169,6 +169,9 @@ type Op struct {
 	// SignedFactors: on integers, a computed second factor of a product is symmetric and signed, and a first one beside it too, unless it is
 	// never negative, whose zero point is 0 as well. Everything else is multiplied in float there: see Bound.SignedFactor.
 	SignedFactors bool
+	// UnsignedFirst: a constant first factor of a product is quantized as activations are, which are unsigned: no kernel multiplies a signed
+	// first factor by an unsigned second one.
+	UnsignedFirst bool
 	// Asked: it runs on integers only where a decision asks for that, or for a scheme of its activations.
 	Asked bool
 	// Reduced: where all of these hold, weights have the range ReducedWeight unless a decision says otherwise; none: nowhere.

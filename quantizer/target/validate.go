@@ -195,6 +195,8 @@ func (t *Target) validateOp(op *Op) error {
 		return fmt.Errorf("signed_factors is said of weighted operators")
 	case op.SignedFactors && t.signedScheme(op) < 0:
 		return fmt.Errorf("signed_factors, but no activations are symmetric and signed")
+	case op.UnsignedFirst && (op.Role != Weighted || t.Activation.QMin != 0):
+		return fmt.Errorf("unsigned_first is said of weighted operators of targets whose activations are unsigned")
 	case op.Role == Passive && t.Placement.Outputs() && spec.Passive == nil && !slices.Contains(selects, op.Type):
 		return fmt.Errorf("it is not passive: it does not only move or select elements")
 	}

@@ -86,8 +86,8 @@ func (o *fileOperator) flow() string {
 	}
 	return flow("type", o.Type, "role", o.Role.String(), "needs", list(o.Needs), "align", align, "overlap", flag(o.Overlap), "alone",
 		flag(o.Alone), "fixed_scale", number(o.FixedScale), "fixed_zero", flag(o.FixedZero),
-		"float_end", flag(o.FloatEnd), "float_norm", flag(o.FloatNorm), "signed_factors", flag(o.Signed), "asked", flag(o.Asked),
-		"reduced", list(o.Reduced), "schemes", schemes)
+		"float_end", flag(o.FloatEnd), "float_norm", flag(o.FloatNorm), "signed_factors", flag(o.Signed), "unsigned_first", flag(o.First),
+		"asked", flag(o.Asked), "reduced", list(o.Reduced), "schemes", schemes)
 }
 
 // flow writes keys and values in braces; those without a value are left out.
