@@ -118,12 +118,12 @@ func TestTheReportInTheOrderOfTheNetwork(t *testing.T) {
 	p.js(`[...document.querySelectorAll("svg.bars g title")].map((e) => e.textContent)`, &names)
 	for _, l := range r.Layerwise {
 		assert.True(t, slices.ContainsFunc(names, func(n string) bool {
-			return strings.HasPrefix(n, l.Node+": NSR up to here ") && strings.Contains(n, "alone ")
+			return strings.HasPrefix(n, l.Node+": up to here ") && strings.Contains(n, "alone ")
 		}), "%s is not in %q", l.Node, names)
 	}
 	p.js(`document.querySelector("svg.bars g:nth-of-type(3)").dispatchEvent(new MouseEvent("click", {bubbles: true})), true`, nil)
 	p.until(`document.querySelector(".layer h2").textContent === document.querySelector("svg.bars g:nth-of-type(3) ` +
-		`title").textContent.split(": NSR")[0]`)
+		`title").textContent.split(": up to")[0]`)
 }
 
 // TestTheReportOnPaper: it is light although the screen is dark, the network fits on one page in the colours of its legend, nothing runs

@@ -62,6 +62,12 @@ type named struct {
 	Doc  string `json:"doc"`
 }
 
+// targetInfo is a target, listed with those of its group.
+type targetInfo struct {
+	named
+	Group string `json:"group"`
+}
+
 // formatInfo is a format that plans can be exported in.
 type formatInfo struct {
 	named
@@ -90,7 +96,7 @@ type State struct {
 	OutsideCommand string       `json:"outside_command"`
 	Classes        *Classes     `json:"classes"` // null without names
 	Roots          []string     `json:"roots"`
-	Targets        []named      `json:"targets"`
+	Targets        []targetInfo `json:"targets"`
 	Observers      []named      `json:"observers"`
 	Formats        []formatInfo `json:"formats"`
 	Format         string       `json:"format"` // that the target of the plan is usually written in; empty: it is not known
@@ -132,7 +138,7 @@ func (b *Bench) state(context.Context, struct{}) (*State, error) {
 	}
 	for _, t := range p.Catalog.ListTargets() {
 		if !t.Foreign {
-			s.Targets = append(s.Targets, named{t.Name, t.Doc})
+			s.Targets = append(s.Targets, targetInfo{named{t.Name, t.Doc}, t.Group})
 		}
 	}
 	for _, m := range slices.Concat(observers.All, p.Catalog.Observers) {

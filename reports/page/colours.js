@@ -59,7 +59,7 @@ export const colourings = [
   { key: "difference", label: "Difference of two plans", scale: "ratio", fold: "far", unit: "", low: "less error", high: "more error",
     doc: "SQNR in this plan beside the other plan. Full colour is ten times more or less error.",
     value: (row) => row.other ? ratioOf(errorOf(row), errorOf(row.other)) : null,
-    brief: (row) => `${inDecibels(errorOf(row.other)) || "exact"} → ${sqnr(errorOf(row)).replace(/\.\d/, "")}`,
+    brief: (row) => `${inDecibels(errorOf(row.other)) || "exact"} → ${errorOf(row) > 0 ? inDecibels(errorOf(row)) + " dB" : "exact"}`,
     text: (row) => `${inBoth(errorOf(row.other))} → ${inBoth(errorOf(row))}`, needs: "a second plan to compare with" },
   { key: "structure", label: "In both networks", scale: "class", fold: "max", unit: "",
     order: ["in both", "other form", "only in A", "only in B"],
@@ -86,8 +86,10 @@ function shareOf(a, b) {
 // errorOf is what two plans are compared by: the error of an operator alone, or where only that was measured, up to it.
 const errorOf = (row) => row.nsr ?? row.accumulated;
 
+// ratioOf is how much more error there is here, from -1 (ten times less) to 1; any error is far more than none.
 function ratioOf(here, there) {
-  if (!isNumber(here) || !isNumber(there) || here <= 0 || there <= 0) return null;
+  if (!isNumber(here) || !isNumber(there) || here < 0 || there < 0) return null;
+  if (here === there) return 0;
   return Math.max(-1, Math.min(1, Math.log10(here / there)));
 }
 

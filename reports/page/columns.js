@@ -1,6 +1,6 @@
 // The columns of tables of operators: what each figure is, in a line.
 import { el } from "./dom.js";
-import { cosine, count, exact, known, number, ofNoise, percent, small, sqnr, withError } from "./format.js";
+import { bareSQNR, cosine, count, exact, known, number, ofNoise, percent, small, withError } from "./format.js";
 
 const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", value: (row) => row[key], show: (row) => number(row[key]),
   ...more });
@@ -8,7 +8,7 @@ const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", va
 // inDecibels is an NSR as a signal-to-noise ratio, its error small behind it.
 function inDecibels(nsr, error) {
   if (!known(nsr)) return null;
-  const [value, spread] = sqnr(nsr, error).replace(" dB", "").split(" ± ");
+  const [value, spread] = bareSQNR(nsr, error);
   return el("span", null, value, spread && el("small", { class: "soft" }, " ± " + spread));
 }
 

@@ -60,12 +60,31 @@ export function decibels(x) {
   return known(x) ? digits(x, 1, "toFixed") + " dB" : "–";
 }
 
-// sqnr is an NSR as eyes read it: the signal-to-noise ratio in decibels with its error, "18.7 ± 2.0 dB"; no noise at all is "exact".
+const tenths = (x) => digits(x, 1, "toFixed");
+
+// bareSQNR is an NSR in decibels without the unit, for places that name it once: the figure and its error, which may be "". No noise at all
+// is "exact".
+export function bareSQNR(nsr, error) {
+  if (!known(nsr)) return ["–", ""];
+  if (nsr === 0) return ["exact", ""];
+  return [tenths(-10 * Math.log10(nsr)), known(error) && error > 0 ? tenths(10 / Math.LN10 * error / nsr) : ""];
+}
+
+// sqnr is an NSR as eyes read it: the signal-to-noise ratio in decibels with its error, "18.7 ± 2.0 dB".
 export function sqnr(nsr, error) {
-  if (!known(nsr)) return "–";
-  if (nsr === 0) return "exact";
-  const spread = known(error) && error > 0 ? " ± " + digits(10 / Math.LN10 * error / nsr, 1, "toFixed") : "";
-  return digits(-10 * Math.log10(nsr), 1, "toFixed") + spread + " dB";
+  const [value, spread] = bareSQNR(nsr, error);
+  return value + (spread && " ± " + spread) + (nsr > 0 ? " dB" : "");
+}
+
+// gained is what a change of an NSR is worth in decibels of SQNR, "+2.3 ± 0.4 dB": above 0 is better. change is after minus before, error
+// its standard error. Where nothing is left of one of the two, it is the NSR that is written.
+export function gained(before, change, error) {
+  if (!known(before) || !known(change)) return "–";
+  const after = before + change;
+  if (!(before > 0 && after > 0)) return "NSR " + withError(change, error);
+  const value = tenths(-10 * Math.log10(after / before));
+  return (value === "-0.0" ? "0.0" : value > 0 ? "+" + value : value)
+    + (known(error) && error > 0 ? " ± " + tenths(10 / Math.LN10 * error / after) : "") + " dB";
 }
 
 // ofNoise says behind a figure in decibels what it is of, with all digits: "NSR 0.013 ± 0.0061".

@@ -1,6 +1,6 @@
 // The error operator by operator, in the order of the network: a bar for what has accumulated up to it, a dot for what it makes alone.
 import { replace, svg } from "./dom.js";
-import { known, shorten, small } from "./format.js";
+import { bareSQNR, known, shorten, small, sqnr } from "./format.js";
 
 const manyRows = 1000;
 
@@ -28,8 +28,9 @@ export function drawOrder(host, rows, { pick }) {
   const height = 268, left = 66, top = 10, bottom = height - 102;
   const { low, high, y } = orderScale(rows.flatMap((r) => [r.bar, r.dot]), top, bottom);
   const bars = rows.some((r) => known(r.bar)), dots = rows.some((r) => known(r.dot));
-  const picture = svg("svg", { class: "bars", role: "img", "aria-label": [bars && "NSR up to each operator", dots && "NSR of each alone"]
-    .filter(Boolean).join(", and ") + ", in the order of the network; the table has the numbers" });
+  const picture = svg("svg", { class: "bars", role: "img",
+    "aria-label": [bars && "error up to each operator", dots && "error of each alone"]
+      .filter(Boolean).join(", and ") + ", in the order of the network; the table has the numbers" });
   let width = 0;
   replace(host, picture);
   new ResizeObserver(() => {
@@ -42,13 +43,14 @@ export function drawOrder(host, rows, { pick }) {
     const step = (width - left - 4) / Math.max(rows.length, 1), x = (i) => left + 2 + i * step, wide = Math.max(step - 1, 0.5);
     const title = (r) =>
       r.name + ": "
-      + [known(r.bar) && "NSR up to here " + small(r.bar), known(r.dot) && "alone " + small(r.dot)].filter(Boolean).join(", ");
+      + [known(r.bar) && `up to here ${sqnr(r.bar)} (NSR ${small(r.bar)})`, known(r.dot) && `alone ${sqnr(r.dot)} (NSR ${small(r.dot)})`]
+        .filter(Boolean).join(", ");
     const lines = [];
     for (let p = Math.floor(low); p <= high; p++) {
       for (const v of (high - low < 2 ? [1, 2, 5] : [1]).map((m) => m * 10 ** p)) {
         if (Math.log10(v) < low || Math.log10(v) > high) continue;
         lines.push(svg("line", { class: "grid", x1: left, x2: width, y1: y(v), y2: y(v) }),
-          svg("text", { class: "tick end", x: left - 6, y: y(v) + 4 }, small(v)));
+          svg("text", { class: "tick end", x: left - 6, y: y(v) + 4 }, bareSQNR(v)[0].replace(/\.0$/, "")));
       }
     }
     picture.setAttribute("viewBox", "0 0 " + width + " " + height);
@@ -72,6 +74,6 @@ export function drawOrder(host, rows, { pick }) {
         ];
       }),
       svg("text", { class: "tick mid", x: (left + width) / 2, y: height - 4 },
-        "operators, from input to output; " + [bars && "bars: NSR up to here", dots && "dots: NSR alone"].filter(Boolean).join(", ")));
+        "operators, from input to output; SQNR in dB, " + [bars && "bars: up to here", dots && "dots: alone"].filter(Boolean).join(", ")));
   }
 }

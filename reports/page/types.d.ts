@@ -1633,7 +1633,7 @@ declare namespace Core {
     outside_command: string;
     classes: Classes | null;
     roots: string[];
-    targets: Named[];
+    targets: TargetInfo[];
     observers: Named[];
     formats: FormatInfo[];
     format: string;
@@ -1759,6 +1759,12 @@ declare namespace Core {
     seconds: number;
     calibration_seconds: number;
     warnings: Warning[];
+  }
+
+  interface TargetInfo {
+    name: string;
+    doc: string;
+    group: string;
   }
 
   interface Tensor {

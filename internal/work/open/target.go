@@ -13,6 +13,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // Targets are the platforms of the catalog: those handed in, else the built-in ones.
@@ -151,6 +152,7 @@ type TargetInfo struct {
 	Engine       string `json:"engine"`
 	EngineKnown  bool   `json:"engine_known"`
 	Experimental string `json:"experimental,omitempty"`
+	Group        string `json:"group"` // whom it is for, in a few words
 }
 
 // ListTargets lists the platforms of the catalog.
@@ -163,6 +165,7 @@ func (c *Catalog) ListTargets() []TargetInfo {
 				Operators: len(t.Ops), Bias: "float"}
 			e := target.EngineOf(t.Name)
 			info.Engine, info.EngineKnown, info.Experimental = e.Name, e.Knows(t.Profile), e.Unread
+			info.Group = groupOf(t, e.Unread != "")
 			s := t.Defaults()
 			info.Activation, info.Weight = s.Activation[0].String(), s.Weight[0].String()
 			if len(s.Bias) > 0 {
@@ -172,4 +175,19 @@ func (c *Catalog) ListTargets() []TargetInfo {
 		}
 	}
 	return list
+}
+
+// groupOf says whom a target is for, by what it can do.
+func groupOf(t *target.Target, unread bool) string {
+	switch {
+	case !target.IsBuiltin(t.Name):
+		return "your own"
+	case t.Float == target.FloatAbsent:
+		return "chips without float"
+	case unread:
+		return "experimental: no engine has opened the files"
+	case t.Activation.Policy.Has(tqc.PowerOf2):
+		return "NPUs, FPGAs, microcontrollers: scales are powers of two"
+	}
+	return "engines"
 }

@@ -39,6 +39,8 @@ test("a scale without values has no ticks and divides by nothing", () => {
 test("a ratio has the middle colour where both are the same", () => {
   const scale = colourScale(findColouring("difference"), [], false), last = scale.colours.length - 1;
   equal([scale.indexOf(-1), scale.indexOf(0), scale.indexOf(1)], [0, Math.round(last / 2), last]);
+  const of = (here, there) => findColouring("difference").value({ nsr: here, other: { nsr: there } });
+  equal([of(0.01, 0.01), of(0, 0), of(1, 0.01), of(0.01, 0), of(0, 0.01), of(null, 0.01)], [0, 0, 1, 1, -1, null]);
 });
 
 test("classes stand by how often they are, or in the order of the colouring", () => {

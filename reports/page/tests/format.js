@@ -1,5 +1,5 @@
-import { bytes, count, decibels, duration, insignificant, noise, number, percent, plural, points, problemText, shorten, small, sqnr,
-  withError } from "../format.js";
+import { bareSQNR, bytes, count, decibels, duration, gained, insignificant, noise, number, percent, plural, points, problemText, shorten,
+  small, sqnr, withError } from "../format.js";
 import { equal, test } from "./unit.js";
 
 // The same figures as the command line are held to it by testdata/figures.json; these are what only the page writes, and the borders.
@@ -28,6 +28,23 @@ test("an error is written in decibels, its own error from the same figures", () 
     "20.0 ± 0.4 dB",
     "exact",
     "-3.0 dB",
+    "–",
+  ]);
+});
+
+test("a unit that is named once is not written again", () => {
+  equal([bareSQNR(0.01, 0.001), bareSQNR(0.01, null), bareSQNR(0, 0), bareSQNR(null)], [["20.0", "0.4"], ["20.0", ""], ["exact", ""], [
+    "–",
+    "",
+  ]]);
+});
+
+test("a change of an NSR is a gain or a loss in decibels", () => {
+  equal([gained(0.01, -0.005, 0.0005), gained(0.01, 0.01, null), gained(0.01, 1e-6, 0), gained(0.01, -0.01), gained(0.01, null)], [
+    "+3.0 ± 0.4 dB",
+    "-3.0 dB",
+    "0.0 dB",
+    "NSR -0.010",
     "–",
   ]);
 });

@@ -2,7 +2,7 @@
 // do it.
 import { adviceCard, causeText } from "../advice_cards.js";
 import { commandLine, el, replace } from "../dom.js";
-import { known, ofNoise, sqnr } from "../format.js";
+import { bareSQNR, known, ofNoise, sqnr } from "../format.js";
 import { drawSlices, headlineList, slicesOf } from "../judged.js";
 import { effectOf } from "./decide.js";
 import { grid } from "./parts.js";
@@ -65,8 +65,8 @@ function tried(app, advice) {
   const rows = advice.filter((a) => a.trial && known(a.trial.measured)).sort((a, b) => a.trial.measured.nsr - b.trial.measured.nsr);
   return rows.length > 1 && el("li", null, grid({ caption: "Tried, the best first", rows, columns: [
     { label: "cure of", cell: (a) => causeText(a.cause), title: (a) => a.command },
-    { label: "SQNR", number: true, cell: (a) => `${sqnr(a.trial.before.nsr).replace(" dB", "")} → ${sqnr(a.trial.measured.nsr)}`,
-      title: (a) => `${ofNoise(a.trial.before.nsr)} → ${ofNoise(a.trial.measured.nsr, a.trial.measured.nsr_error)}` },
+    { label: "SQNR", number: true, cell: (a) => `${bareSQNR(a.trial.before.nsr)[0]} → ${sqnr(a.trial.measured.nsr)}`, title: (a) =>
+      `${ofNoise(a.trial.before.nsr)} → ${ofNoise(a.trial.measured.nsr, a.trial.measured.nsr_error)}` },
     { label: "", cell: (a) => cureButtons(app, a.command, "", false) },
   ] }));
 }

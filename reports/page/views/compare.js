@@ -1,7 +1,7 @@
 // Two plans, models, or recorded outputs on the same samples: which is worse, how sure that is, and where they differ.
 import { place, placed } from "../address.js";
 import { el } from "../dom.js";
-import { known, number, ofNoise, percent, plural, points, problemText, sqnr, withError } from "../format.js";
+import { gained, known, number, ofNoise, percent, plural, points, problemText, sqnr, withError } from "../format.js";
 import { drawGraph } from "../graph.js";
 import { drawIntervals } from "./intervals.js";
 import { showPair } from "./pair.js";
@@ -110,14 +110,16 @@ function showComparison(result, app, r, shown) {
         number: true, cell: (x) => sqnr(x.nsr, x.nsr_error), title: (x) => ofNoise(x.nsr, x.nsr_error) },
       { label: "predictions unlike float", number: true, cell: (x) => (x.flips === undefined ? "–" : String(x.flips)) },
     ] });
+  const nsrOf = (name) => (r.runs.find((x) => x.name === name) || {}).nsr;
   const pairs = r.pairs.length > 1 ? grid({ caption: "Pairs: how much worse the second is", rows: r.pairs, columns: [
     { label: "first", cell: (p) => shortName(p.a, r) },
     { label: "second", cell: (p) => shortName(p.b, r) },
     { label: "drop", number: true, cell: (p) => (p.drop === null || p.drop === undefined ? "–" : scoreText(r, p.drop, p.drop_error)) },
     { label: "p", doc: "probability of such a difference by chance, adjusted for the number of pairs (Holm)", number: true,
       cell: (p) => chance(p.p_adjusted) },
-    { label: "NSR", number: true, cell: (p) => withError(p.nsr_change, p.nsr_change_error) },
-    { label: "p of NSR", number: true, cell: (p) => chance(p.nsr_p_adjusted) },
+    { label: "SQNR", number: true, cell: (p) => gained(nsrOf(p.a), p.nsr_change, p.nsr_change_error),
+      title: (p) => `change of ${ofNoise(p.nsr_change, p.nsr_change_error)}` },
+    { label: "p of SQNR", number: true, cell: (p) => chance(p.nsr_p_adjusted) },
     { label: "predictions that differ", number: true, cell: (p) => (p.flips === undefined ? "–" : String(p.flips)) },
   ] }) : "";
   result.replaceChildren(...pieces, chart, runs, pairs, ...r.pairs.map(
@@ -163,8 +165,9 @@ function pairDetails(app, r, p, shown) {
           { label: "type", cell: (l) => l.op, sort: (l) => l.op },
           { label: `SQNR in ${shortName(p.a, r)}`, number: true, cell: (l) => sqnr(l.a), title: (l) => ofNoise(l.a), sort: (l) => l.a },
           { label: `SQNR in ${shortName(p.b, r)}`, number: true, cell: (l) => sqnr(l.b), title: (l) => ofNoise(l.b), sort: (l) => l.b },
-          { label: "change of NSR", number: true, cell: (l) => withError(l.change, l.change_error), title: (l) => String(l.change),
-            sort: (l) => l.change },
+          { label: "second against first", doc: "above 0 the second is better", number: true, cell: (l) =>
+            gained(l.a, l.change, l.change_error), title: (l) => `change of ${ofNoise(l.change, l.change_error)}`, sort: (l) =>
+              l.change },
           { label: "more than chance", doc: "at 5 % for all operators together", cell: (l) => (l.significant ? "yes" : "no"),
             sort: (l) => (l.significant ? 1 : 0) },
         ] }),

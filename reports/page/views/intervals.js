@@ -3,16 +3,26 @@ import { el, svg } from "../dom.js";
 import { number } from "../format.js";
 
 // drawIntervals draws rows {label, value, error, title, mark, pick()} from top to bottom. band {from, to, label} is what cannot be told
-// apart. zero draws a line at 0; log makes the axis logarithmic where all values are above 0.
-/** @param {HTMLElement} host @param {any[]} rows @param {{ label: string; band?: any; zero?: boolean; noise?: boolean }} choices */
-export function drawIntervals(host, rows, { label, band, zero, noise }) {
+// apart. noise: values are NSRs, drawn in decibels. Drawn anew where the window changes.
+/** @param {HTMLElement} host @param {any[]} rows @param {{ label: string; band?: any; noise?: boolean }} choices */
+export function drawIntervals(host, rows, choices) {
+  let drawn = 0;
+  const draw = () => {
+    const width = pictureWidth(host);
+    if (width !== drawn) host.replaceChildren(el("div", { class: "scroll" }, intervals(rows, drawn = width, choices)));
+  };
+  new ResizeObserver(draw).observe(host);
+  draw();
+}
+
+/** @param {any[]} rows @param {number} width @param {{ label: string; band?: any; noise?: boolean }} choices */
+function intervals(rows, width, { label, band, noise }) {
   const low = (r) => r.value - 2 * (r.error || 0), high = (r) => r.value + 2 * (r.error || 0);
   const above = rows.map((r) => r.value).filter((v) => v > 0), floor = above.length ? Math.min(...above) / 4 : 1; // a bar may reach 0
   const at = (v) => (noise ? -10 * Math.log10(Math.max(v, floor)) : v);
-  const ends = rows.flatMap((r) => [at(low(r)), at(high(r))]).concat(zero ? [0] : []);
+  const ends = rows.flatMap((r) => [at(low(r)), at(high(r))]);
   const min = Math.min(...ends), max = Math.max(...ends), span = max - min || 1;
-  const width = pictureWidth(host), names = Math.min(260, Math.round(0.36 * width)), step = 24, top = 8,
-    height = top + rows.length * step + 34;
+  const names = Math.min(260, Math.round(0.36 * width)), step = 24, top = 8, height = top + rows.length * step + 34;
   const place = (v) => names + 10 + ((v - min) / span) * (width - names - 30), x = (v) => place(at(v));
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "intervals", role: "img",
     "aria-label": `${label}: ${rows.length} values with error bars of two standard errors; the table has the numbers` });
@@ -26,7 +36,6 @@ export function drawIntervals(host, rows, { label, band, zero, noise }) {
     picture.append(svg("line", { class: "rule", x1: place(t), x2: place(t), y1: top, y2: top + rows.length * step }),
       svg("text", { class: "tick", x: place(t), y: top + rows.length * step + 15, "text-anchor": "middle" }, number(t)));
   }
-  if (zero) picture.append(svg("line", { class: "zero", x1: x(0), x2: x(0), y1: top, y2: top + rows.length * step }));
   rows.forEach((r, i) => {
     const y = top + i * step + step / 2, group = svg("g", { class: `interval ${r.mark || ""}` }, svg("title", {}, r.title || r.label));
     group.append(svg("text", { class: "name", x: names, y: y + 4, "text-anchor": "end" }, shortEnd(r.label, Math.floor(names / 6.6))),
@@ -45,7 +54,7 @@ export function drawIntervals(host, rows, { label, band, zero, noise }) {
     svg("text", { class: "axis", x: width < 500 ? width / 2 : (names + width) / 2, y: height - 4, "text-anchor": "middle" },
       `${label} (bars: two standard errors)`)
   );
-  host.replaceChildren(el("div", { class: "scroll" }, picture));
+  return picture;
 }
 
 // pictureWidth is how wide a picture is drawn, so that its letters have their size on narrow screens too.

@@ -9,6 +9,13 @@ export function part(title, doc, ...children) {
   return el("section", { class: "part" }, el("h3", {}, title), doc ? el("p", { class: "doc" }, doc) : "", ...children);
 }
 
+// grouped are the options of a field by their group, in the order in which the groups first come: [[group or undefined, options], ...].
+function grouped(options) {
+  const groups = new Map();
+  for (const o of options) groups.set(o.group, [...(groups.get(o.group) || []), o]);
+  return [...groups];
+}
+
 let fieldNumber = 0; // for ids that tie labels and hints to their controls
 
 // drawForm makes labelled controls out of rows {name, label, doc, type, options, value, min, max, step, placeholder, of}.
@@ -45,14 +52,23 @@ export function drawForm(app, rows) {
         });
         return el("label", { class: "box", title: o.doc || "" }, box, " ", o.label || o.name);
       });
+      const box = new Map(row.options.map((o, i) => [o, boxes[i]])), listed = ([group, list]) =>
+        group ? el("div", { role: "group", "aria-label": group }, el("b", {}, group), list.map((o) =>
+          box.get(o)
+        )) : list.map((o) => box.get(o));
       node.append(
-        el("fieldset", { class: "field many" }, el("legend", {}, row.label), hint || "", el("div", { class: "boxes" }, ...boxes))
+        el("fieldset", { class: "field many" }, el("legend", {}, row.label), hint || "",
+          el("div", { class: "boxes" }, grouped(row.options).map(listed)))
       );
-      readers[row.name] = () => row.options.map((o) => o.name).filter((name) => chosen.has(name));
+      readers[row.name] = () =>
+        row.options.map((o) => o.name).filter((name) => chosen.has(name));
       continue;
     }
     if (row.type === "select") {
-      control = el("select", about, ...row.options.map((o) => el("option", { value: o.name, title: o.doc || "" }, o.label || o.name)));
+      const option = (o) => el("option", { value: o.name, title: o.doc || "" }, o.label || o.name);
+      control = el("select", about, grouped(row.options).map(([group, list]) =>
+        group ? el("optgroup", { label: group }, list.map(option)) : list.map(option)
+      ));
       control.value = row.options.some((o) => o.name === first) ? first : row.options.length ? row.options[0].name : "";
       readers[row.name] = () => control.value;
     } else if (row.type === "check") {

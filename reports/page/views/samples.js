@@ -2,7 +2,7 @@
 // arises.
 import { judging } from "../context.js";
 import { el } from "../dom.js";
-import { exact, insignificant, known, number, ofNoise, percent, plural, points, problemText, small, sqnr, withError } from "../format.js";
+import { exact, insignificant, known, number, ofNoise, percent, plural, points, problemText, sqnr, withError } from "../format.js";
 import { drawSlices } from "../judged.js";
 import { drawOrder } from "../order.js";
 import { answersPart, metricForm, worstOf } from "./answers.js";
@@ -198,19 +198,19 @@ async function layersOf(host, app, r, f) {
     const chart = el("div", { class: "chart" });
     host.replaceChildren(
       part("Operator by operator",
-        "The noise-to-signal ratio after each operator on this one sample, in the order of the network. A click shows the operator in the network.",
+        "The error after each operator on this one sample, in the order of the network: the higher, the more. A click shows the operator in the network.",
         chart, grid({ caption: "Operators", rows: [...rows].sort((a, b) =>
           b.nsr - a.nsr
         ), limit: 20, pick: (l) => showOperator(app, l.node), pickDoc: "show this operator in the network", columns: [
           { label: "operator", cell: (l) => l.node, sort: (l) => l.node },
           { label: "type", cell: (l) => l.op || "", sort: (l) => l.op || "" },
-          { label: "NSR up to here", doc: "error that has accumulated up to this operator, on this sample", number: true, cell: (l) =>
-            small(l.nsr), title: (l) => String(l.nsr), sort: (l) => l.nsr },
-          { label: "NSR alone", doc: "error at the outputs when only this operator is quantized, on this sample", number: true,
-            cell: (l) => (known(l.alone) ? small(l.alone) : ""), title: (l) => String(l.alone), sort: (l) => l.alone || 0 },
+          { label: "SQNR up to here", doc: "error that has accumulated up to this operator, on this sample", number: true, cell: (l) =>
+            sqnr(l.nsr), title: (l) => ofNoise(l.nsr), sort: (l) => l.nsr },
+          { label: "SQNR alone", doc: "error at the outputs when only this operator is quantized, on this sample", number: true,
+            cell: (l) => (known(l.alone) ? sqnr(l.alone) : ""), title: (l) => ofNoise(l.alone), sort: (l) => l.alone || 0 },
           { label: answer.stale ? "mean of the samples (of earlier decisions)" : "mean of the samples",
-            doc: "the error up to the operator in the analysis of the plan", number: true,
-            cell: (l) => (known(l.mean) ? small(l.mean) : ""), title: (l) => String(l.mean), sort: (l) => l.mean || 0 },
+            doc: "the error up to the operator in the analysis of the plan", number: true, cell: (l) => (known(l.mean) ? sqnr(l.mean) : ""),
+            title: (l) => ofNoise(l.mean), sort: (l) => l.mean || 0 },
         ] }))
     );
     drawOrder(chart, rows.map((l) => ({ name: l.node, bar: l.nsr, dot: l.alone })), {

@@ -1,6 +1,6 @@
 // Options compared on held-out samples (sweep), and the search for the fewest operators in FP32 (Pareto front).
 import { commandLine, el } from "../dom.js";
-import { bytes, count, known, number, ofNoise, percent, plural, problemText, small, sqnr, withError } from "../format.js";
+import { bytes, count, gained, known, number, ofNoise, percent, plural, problemText, small, sqnr, withError } from "../format.js";
 import { drawScatter } from "../scatter.js";
 import { drawIntervals } from "./intervals.js";
 import { dataForm, dataOptions, drawForm, fields, grid, message, part, planned, steady, tiles } from "./parts.js";
@@ -93,6 +93,7 @@ function showSweep(result, app, r) {
   const written = !hint && r.plan
     && el("button", { type: "button", class: "main", title: `Open ${r.plan}; the plan that is open now stays as it is`,
       onclick: (e) => usePlan(app, said, r.plan, e.target) }, "Use this plan");
+  const best = (r.rows.find((x) => x.chosen) || r.rows[0] || {}).nsr;
   /** @type {Column<Core.Row>[]} */
   const columns = [
     { label: "use", cell: (x) => useRow(app, said, r, x) },
@@ -103,8 +104,9 @@ function showSweep(result, app, r) {
     { label: "weights", cell: (x) => `per ${x.granularity}`, sort: (x) => x.granularity },
     { label: "SQNR of the outputs", doc: "signal-to-noise ratio of the outputs, as at the top, with its standard error; larger is better",
       number: true, cell: (x) => sqnr(x.nsr, x.nsr_error), title: (x) => ofNoise(x.nsr, x.nsr_error), sort: (x) => -x.nsr },
-    { label: "behind the best, NSR", doc: "mean difference of the NSR from the chosen plan's over the same samples", number: true,
-      cell: (x) => (x.behind ? withError(x.behind, x.behind_error) : "-"), title: (x) => String(x.behind), sort: (x) => x.behind },
+    { label: "against the best", doc: "SQNR against that of the chosen plan over the same samples", number: true,
+      cell: (x) => (x.behind ? gained(best, x.behind, x.behind_error) : "-"),
+      title: (x) => `change of ${ofNoise(x.behind, x.behind_error)}`, sort: (x) => -x.behind },
     { label: "MACs on integers", doc: "share of the multiply-accumulates", number: true, cell: (x) => percent(x.macs_int8),
       title: (x) => String(x.macs_int8), sort: (x) => x.macs_int8 },
     { label: "constants", doc: "bytes of weights and biases", number: true, cell: (x) => bytes(x.constant_bytes),
@@ -130,14 +132,14 @@ function showSweep(result, app, r) {
       ? grid({ caption: "Not possible", rows: r.skipped,
         columns: [{ label: "combination", cell: rowTitle }, { label: "why", cell: (x) => x.why }] }) : "",
     r.command ? commandLine(r.command) : "", hint || !r.command ? "" : el("p", { class: "hint" }, "This command gives the same scales."));
-  const name = differing(r.rows), best = first.map((x) => x.nsr);
+  const name = differing(r.rows), ranked = first.map((x) => x.nsr);
   if (r.rows.length) {
     drawIntervals(chart,
       r.rows.map((x, i) => ({ label: name(x), value: x.nsr, error: x.nsr_error, mark: x.rank === 1 ? "best" : "",
         title: `${rowTitle(x)}: ${sqnr(x.nsr, x.nsr_error)}, ${ofNoise(x.nsr, x.nsr_error)}, rank ${x.rank}`, pick: () =>
           markRow(result, i) })
       ), { label: "SQNR of the outputs in dB", noise: true,
-      band: best.length ? { from: Math.min(...best), to: Math.max(...best), label: "rank 1: cannot be told apart" } : null });
+      band: ranked.length ? { from: Math.min(...ranked), to: Math.max(...ranked), label: "rank 1: cannot be told apart" } : null });
   }
 }
 
@@ -217,7 +219,9 @@ function showSearch(front, app, r) {
     { label: "evaluations", value: String(r.evaluations), doc: "how many plans were tried" },
   ]), chart,
     el("p", { class: "hint" },
-      "Left is less work in FP32, down is less error. The bars hold the true value with 95 %; points in the grey band cannot be told from the float network. A click on a point uses its plan; undo takes it back."),
+      `Left is less work in FP32, ${
+        goal === "nsr" ? "up" : "down"
+      } is less error. The bars hold the true value with 95 %; points in the grey band cannot be told from the float network. A click on a point uses its plan; undo takes it back.`),
     status,
     grid({ caption: "Plans that were tried", rows: listed, pick: use, pickDoc: "make this the plan", limit: 40,
       mark: (p) => (p.pareto ? "best" : ""), columns: [

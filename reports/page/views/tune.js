@@ -1,6 +1,6 @@
 // Tuning: methods that repair accuracy without training, kept only where held-out samples confirm them.
 import { el } from "../dom.js";
-import { number, ofNoise, plural, sqnr, withError } from "../format.js";
+import { gained, number, ofNoise, plural, sqnr, withError } from "../format.js";
 import { drawIntervals } from "./intervals.js";
 import { dataForm, dataOptions, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
@@ -74,8 +74,8 @@ function showTuned(result, app, r) {
         title: ofNoise(r.before.nsr, r.before.nsr_error),
         doc: "signal-to-noise ratio of the outputs on the held-out samples, with its standard error; larger is better" },
       { label: "after", value: sqnr(r.after.nsr, r.after.nsr_error), title: ofNoise(r.after.nsr, r.after.nsr_error) },
-      { label: "change of NSR", value: withError(r.change, r.change_error), title: String(r.change),
-        doc: "mean of after minus before over the same samples: below 0 is better" },
+      { label: "gained", value: gained(r.before.nsr, r.change, r.change_error), title: `change of ${ofNoise(r.change, r.change_error)}`,
+        doc: "of the same samples, after against before: above 0 is better" },
       { label: "held-out samples", value: `${r.held_out} of ${r.samples}`,
         doc: r.held_out_kind === "unseen" ? "none of them was among those the ranges come from"
           : "half of the samples given; the ranges may come from them" },

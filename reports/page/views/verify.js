@@ -1,6 +1,6 @@
 // Verification as a traffic light: does the integer program compute what the plan says, integer by integer; where it first does not.
 import { el } from "../dom.js";
-import { cosine, count, number, percent, plural, small } from "../format.js";
+import { cosine, count, number, ofNoise, percent, plural, small, sqnr } from "../format.js";
 import { dataForm, dataOptions, drawForm, fields, grid, part, planned, showOperator, steady, tiles } from "./parts.js";
 import { task } from "./task.js";
 
@@ -211,7 +211,7 @@ function hazards(app, v) {
   if (v.drift && v.drift.length) {
     list.push(grid({ caption: "Integer program and simulation, both run freely", rows: v.drift, columns: [
       { label: "output", cell: (d) => d.output },
-      { label: "NSR", number: true, cell: (d) => small(d.nsr), title: (d) => String(d.nsr) },
+      { label: "SQNR", number: true, cell: (d) => sqnr(d.nsr), title: (d) => ofNoise(d.nsr) },
       { label: "cosine", number: true, cell: (d) => cosine(d.cosine) },
       { label: "largest difference", number: true, cell: (d) => small(d.max_difference), title: (d) => String(d.max_difference) },
     ] }));
