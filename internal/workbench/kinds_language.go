@@ -111,7 +111,7 @@ func (b *Bench) matrices(context.Context, struct{}) (*StoredMatrices, error) {
 			continue
 		}
 		s := StoredMatrix{Node: t.Part.String(), Op: t.Role.String(), Layer: t.Layer, Name: t.Name, Rows: t.Rows, Cols: t.Cols,
-			Type: t.Type.String(), Bytes: t.Stored()}
+			Type: t.Storage(), Bytes: t.Stored()}
 		s.Bits = 8 * float64(s.Bytes) / float64(t.Len())
 		r.Matrices, parts = append(r.Matrices, s), append(parts, t.Part)
 	}

@@ -29,7 +29,7 @@ func TestStoredMatrices(t *testing.T) {
 	for name, want := range map[string]struct {
 		kind string
 		bits float64
-	}{"stories260K.bin": {"float32", 32}, "stories260K-q8.bin": {"int8 in groups", 8 + 32.0/8}} {
+	}{"stories260K.bin": {"float32", 32}, "stories260K-q8.bin": {"int8 in groups of 8", 8 + 32.0/8}} {
 		p.job("open", fmt.Sprintf(`{"file": %q}`, filepath.Join(shared, "models", "llm", name)), nil)
 		var r workbench.StoredMatrices
 		p.call("matrices", ``, &r)

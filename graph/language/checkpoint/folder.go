@@ -50,9 +50,13 @@ func readFolder(m *Model, folder string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", configFile, err)
 	}
-	var tied *bool
-	if m.Config, tied, err = parseHFConfig(b); err != nil {
+	var h *hfConfig
+	if m.Config, h, err = parseHFConfig(b); err != nil {
 		return fmt.Errorf("%s: %w", configFile, err)
+	}
+	q, err := m.quantization(folder, h)
+	if err != nil {
+		return err
 	}
 	exists := func(name string) bool {
 		_, err := os.Stat(filepath.Join(folder, name))
@@ -73,11 +77,36 @@ func readFolder(m *Model, folder string) error {
 	if err != nil {
 		return err
 	}
+	if q != nil {
+		arrays = gathered(arrays)
+		if what := q.rounds(arrays); what != "" {
+			m.warn("engines round %s of this checkpoint too; here they are floats", what)
+		}
+	}
 	slices.SortStableFunc(m.files, func(a, b source) int { return cmp.Compare(a.name, b.name) })
-	if tied == nil && !slices.ContainsFunc(arrays, func(a SafeArray) bool { return hfNames.fixed[a.Name] == Classifier }) {
+	if h.Tied == nil && !slices.ContainsFunc(arrays, func(a SafeArray) bool { return hfNames.fixed[a.Name] == Classifier }) {
 		m.Tied = true
 	}
-	return m.addArrays(arrays)
+	return m.addArrays(arrays, q)
+}
+
+// quantization is what config.json says about quantized weights, or, in older files of Model Optimizer, another file.
+func (m *Model) quantization(folder string, h *hfConfig) (*hfQuantization, error) {
+	q, err := h.quantization()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", configFile, err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, modelOptFile)); q != nil || err != nil {
+		return q, nil
+	}
+	b, err := m.mapFile(filepath.Join(folder, modelOptFile), modelOptFile)
+	if err == nil {
+		q, err = parseModelOpt(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", modelOptFile, err)
+	}
+	return q, nil
 }
 
 func (m *Model) readShard(folder, name string) ([]SafeArray, error) {
@@ -179,10 +208,11 @@ func (m *Model) readShards(folder string) ([]SafeArray, error) {
 var safeTypes = map[string]Type{"F32": F32, "F16": F16, "BF16": BF16}
 
 // addArrays gives the arrays their places in the model.
-func (m *Model) addArrays(arrays []SafeArray) error {
-	for _, a := range arrays {
+func (m *Model) addArrays(arrays []SafeArray, q *hfQuantization) error {
+	for i := range arrays {
+		a := &arrays[i]
 		if parts := hfNames.parts(&m.Config, a.Name); parts != nil {
-			if err := m.addJoined(a, parts); err != nil {
+			if err := m.addJoined(a, parts, q); err != nil {
 				return err
 			}
 			continue
@@ -197,6 +227,8 @@ func (m *Model) addArrays(arrays []SafeArray) error {
 		}
 		t := &Tensor{Part: p, Name: a.Name, Rows: 1, data: a.Data}
 		switch {
+		case a.beside != nil:
+			t.Rows, t.Cols = m.Shape(p.Role)
 		case len(a.Shape) == 1 && p.Role.Vector():
 			t.Cols = a.Shape[0]
 		case len(a.Shape) == 2 && !p.Role.Vector():
@@ -204,8 +236,8 @@ func (m *Model) addArrays(arrays []SafeArray) error {
 		default:
 			return fmt.Errorf("tensor %q (%s) has the shape %v", a.Name, p, a.Shape)
 		}
-		if t.Type, ok = safeTypes[a.DType]; !ok {
-			return fmt.Errorf("tensor %q (%s) is stored as %s; F32, F16 and BF16 are read", a.Name, p, a.DType)
+		if err := t.store(a, q); err != nil {
+			return err
 		}
 		if p.Role == Classifier && m.Tied {
 			m.tiedCopy(t, arrays)
@@ -218,28 +250,48 @@ func (m *Model) addArrays(arrays []SafeArray) error {
 	return nil
 }
 
+// store says how the elements are stored.
+func (t *Tensor) store(a *SafeArray, q *hfQuantization) (err error) {
+	if a.beside != nil {
+		t.Type = Packed
+		t.packing, err = q.packed(a, t.Rows, t.Cols)
+		return err
+	}
+	var ok bool
+	if t.Type, ok = safeTypes[a.DType]; !ok {
+		return fmt.Errorf("tensor %q is stored as %s; F32, F16 and BF16 are read", a.Name, a.DType)
+	}
+	return nil
+}
+
 // addJoined cuts a matrix into those that stand in it, one below the other.
-func (m *Model) addJoined(a SafeArray, parts []Part) error {
+func (m *Model) addJoined(a *SafeArray, parts []Part, q *hfQuantization) error {
 	rows := 0
 	for _, p := range parts {
 		n, _ := m.Shape(p.Role)
 		rows += n
 	}
-	kind, ok := safeTypes[a.DType]
-	if !ok {
-		return fmt.Errorf("tensor %q is stored as %s; F32, F16 and BF16 are read", a.Name, a.DType)
+	all := Tensor{Name: a.Name, Rows: rows, Cols: m.Dim, data: a.Data}
+	if err := all.store(a, q); err != nil {
+		return err
 	}
-	if len(a.Shape) != 2 || a.Shape[0] != rows || a.Shape[1] != m.Dim {
+	if a.beside == nil && (len(a.Shape) != 2 || a.Shape[0] != rows || a.Shape[1] != m.Dim) {
 		return fmt.Errorf("tensor %q has the shape %v, the configuration says [%d,%d]", a.Name, a.Shape, rows, m.Dim)
 	}
-	data := a.Data
+	row := 0
 	for _, p := range parts {
-		n, cols := m.Shape(p.Role)
-		size := kind.bytes(n * cols)
-		if err := m.add(&Tensor{Part: p, Name: a.Name, Rows: n, Cols: cols, Type: kind, data: data[:size:size]}); err != nil {
+		t := all
+		t.Part = p
+		t.Rows, _ = m.Shape(p.Role)
+		if t.packing != nil {
+			t.packing = t.packing.cut(row, t.Rows, rows)
+		} else {
+			t.data = t.data[t.Type.bytes(row*t.Cols):][:t.Type.bytes(t.Len())]
+		}
+		if err := m.add(&t); err != nil {
 			return err
 		}
-		data = data[size:]
+		row += t.Rows
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func TestBadConfigurations(t *testing.T) {
 		{`type "chunked_attention"`, qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16,
 			"layer_types": []string{"full_attention", "chunked_attention"}})},
 		{"partial_rotary_factor 0.5", map[string]any{"partial_rotary_factor": 0.5}},
-		{"quantized already", map[string]any{"quantization_config": map[string]any{"quant_method": "gptq"}}},
+		{"quant_method \"hqq\" is not read", map[string]any{"quantization_config": map[string]any{"quant_method": "hqq"}}},
 		{"bos_token_id 48 is outside", map[string]any{"bos_token_id": 48}},
 		{"neither an id nor a list", map[string]any{"eos_token_id": "</s>"}},
 		{"4 query heads cannot share 3", map[string]any{"num_key_value_heads": 3}},

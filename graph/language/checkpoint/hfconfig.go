@@ -68,10 +68,10 @@ type hfRope struct {
 	Partial         *float64 `json:"partial_rotary_factor"`
 }
 
-// parseHFConfig turns config.json into a shape. tied tells whether the file says so, or says nothing.
-func parseHFConfig(b []byte) (c Config, tied *bool, err error) {
-	var h hfConfig
-	if err := json.Unmarshal(b, &h); err != nil {
+// parseHFConfig turns config.json into a shape, and returns what else the file says.
+func parseHFConfig(b []byte) (c Config, h *hfConfig, err error) {
+	h = &hfConfig{}
+	if err := json.Unmarshal(b, h); err != nil {
 		return c, nil, err
 	}
 	f, err := h.family()
@@ -111,7 +111,7 @@ func parseHFConfig(b []byte) (c Config, tied *bool, err error) {
 		return c, nil, err
 	}
 	c.Tied = valueOr(h.Tied, false)
-	return c, h.Tied, h.ends(f, &c)
+	return c, h, h.ends(f, &c)
 }
 
 func valueOr[T any](p *T, otherwise T) T {
@@ -184,8 +184,6 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 		return errors.New("use_mrope: rotary embedding in several dimensions is not supported")
 	case valueOr(partial, 1) != 1:
 		return fmt.Errorf("partial_rotary_factor %g: rotary embedding of a part of each head is not supported", *partial)
-	case len(h.Quantization) > 0 && string(h.Quantization) != "null":
-		return errors.New("quantization_config: the weights are quantized already; take the checkpoint that they were made from")
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func (m *Model) add(t *Tensor) error {
 	if n := t.Type.block(); t.Cols%n != 0 {
 		return fmt.Errorf("tensor %q (%s): rows of %d elements are no whole blocks of %d", t.Name, t.Part, t.Cols, n)
 	}
-	if want := t.Type.bytes(t.Len()); len(t.data) != want {
+	if want := t.Type.bytes(t.Len()); t.Type != Packed && len(t.data) != want {
 		return fmt.Errorf("tensor %q (%s) has %d bytes, %d %s elements take %d", t.Name, t.Part, len(t.data), t.Len(), t.Type, want)
 	}
 	if t.Role.Vector() && !t.Floats() {

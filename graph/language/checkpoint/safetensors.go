@@ -23,6 +23,9 @@ type SafeArray struct {
 	DType string // as the file writes it: "F32", "BF16", "I64", ...
 	Shape []int
 	Data  []byte // a part of the file
+
+	codes  string                // what the file calls it, where Name is that of the matrix of floats that it stands for
+	beside map[string]*SafeArray // what else it takes for that, by the ends of names
 }
 
 // maxSafeHeader is the longest header that the format allows.

@@ -32,10 +32,12 @@ const (
 	Q6K
 	IQ4NL
 	IQ4XS
+
+	Packed // codes, scales and zero points as other tools write them to safetensors: see packing
 )
 
 var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0", "Q8_0 with float32 scales",
-	"Q4_0 with float32 scales", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS"}
+	"Q4_0 with float32 scales", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "packed codes"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
@@ -52,7 +54,7 @@ func (t Type) block() int {
 	switch {
 	case t.Form() != nil:
 		return t.Form().Elements
-	case t > Groups:
+	case t > Groups && t < Packed:
 		return block
 	}
 	return 1
@@ -68,13 +70,31 @@ type Tensor struct {
 
 	data   []byte
 	scales []byte // of type Groups
+
+	packing *packing // of type Packed
+}
+
+// Storage says in words how the elements are stored.
+func (t *Tensor) Storage() string {
+	switch t.Type {
+	case Groups:
+		return fmt.Sprintf("%s of %d", t.Type, t.Group)
+	case Packed:
+		return t.packing.String()
+	}
+	return t.Type.String()
 }
 
 // Len is the number of elements.
 func (t *Tensor) Len() int { return t.Rows * t.Cols }
 
 // Stored is how many bytes of the file hold the tensor, scales included.
-func (t *Tensor) Stored() int { return t.Type.bytes(t.Len()) + len(t.scales) }
+func (t *Tensor) Stored() int {
+	if t.Type == Packed {
+		return t.packing.stored
+	}
+	return t.Type.bytes(t.Len()) + len(t.scales)
+}
 
 // bytes returns the bytes that n elements of the type take, scales of Groups apart.
 func (t Type) bytes(n int) int {
@@ -101,6 +121,10 @@ func (t Type) bytes(n int) int {
 // Read converts len(dst) elements of the flattened tensor, the first being element from. They must lie within it; of types in
 // blocks, from and len(dst) must be multiples of a block, which whole rows are.
 func (t *Tensor) Read(dst []float32, from int) {
+	if t.Type == Packed {
+		t.readPacked(dst, from)
+		return
+	}
 	b := t.data[t.Type.bytes(from):]
 	switch t.Type {
 	case F32:

@@ -230,10 +230,7 @@ func matricesOf(m *checkpoint.Model) []*checkpoint.Tensor {
 func storedWeights(m *checkpoint.Model) (text string, floats, codes int) {
 	counts := map[string]int{}
 	for _, t := range matricesOf(m) {
-		name := t.Type.String()
-		if t.Type == checkpoint.Groups {
-			name = fmt.Sprintf("%s of %d", name, t.Group)
-		}
+		name := t.Storage()
 		if counts[name]++; text == "" || counts[name] > counts[text] {
 			text = name
 		}
