@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +123,52 @@ func TestRolledStates(t *testing.T) {
 	require.Equal(t, rolled.Steps[0].Curve[5].NSR.NSR, e.Steps[0].Curve[5].NSR.NSR, "the integers are the simulation")
 	_, _, err = p.Eval(ctx, EvalOptions{Mode: "int8", Batch: 2, Data: DataOptions{Paths: []string{"rolled"}}})
 	require.ErrorContains(t, err, "--batch 2")
+}
+
+// Steps at the end of a sequence that a mask marks as padding are none: whatever stands there, plan and errors are those without them.
+func TestPaddedSteps(t *testing.T) {
+	masked := strings.Replace(cell, "input h:", "input m: f32[1,1]\ninput h:", 1)
+	masked = strings.Replace(masked, "b = Mul(z, h)\nh_out = Add(a, b)", "b = Mul(z, h)\nc = Add(a, b)\nd = Sub(c, h)\ne = Mul(m, d)\nh_out = Add(h, e)", 1)
+	store := new(Memory)
+	var b bytes.Buffer
+	require.NoError(t, (&onnx.Model{Graph: graphtest.Parse(t, masked)}).Write(&b))
+	store.Write("m.onnx", b.Bytes())
+	for i := range 4 {
+		x, m := graphtest.Normal(uint64(100+i), 12, 8), tensor.New(tensor.Float32, 12, 1)
+		for k := range 9 + i {
+			m.F32()[min(k, 11)] = 1
+		}
+		write := func(folder string, steps int) {
+			var b bytes.Buffer
+			require.NoError(t, npy.WriteArchive(&b, map[string]*tensor.Tensor{
+				"x": tensor.FromF32(slices.Clone(x.F32()[:8*steps]), steps, 8), "m": tensor.FromF32(slices.Clone(m.F32()[:steps]), steps, 1)}))
+			store.Write(fmt.Sprintf("%s/%d.npz", folder, i), b.Bytes())
+		}
+		write("short", min(9+i, 12))
+		for k := range x.F32() {
+			if k/8 >= 9+i {
+				x.F32()[k] = 1000
+			}
+		}
+		write("padded", 12)
+	}
+	free, ctx := 0.0, context.Background()
+	found := map[string]string{}
+	for _, folder := range []string{"short", "padded"} {
+		p := &Project{Model: "m.onnx", Plan: folder + PlanSuffix, Store: store,
+			Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+		data := DataOptions{Paths: []string{folder}, States: []string{"h=h_out"}, Mask: "m"}
+		_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &free, Data: data})
+		require.NoError(t, err)
+		r, _, err := p.Analyze(ctx, AnalyzeOptions{Data: DataOptions{Paths: []string{folder}}, Config: analysis.Config{Outputs: true}})
+		require.NoError(t, err)
+		require.Equal(t, 9+10+11+12, r.Samples)
+		require.Equal(t, 4, r.Steps[0].Sequences)
+		found[folder] = fmt.Sprint(r.Outputs[0].NSR, *r.Steps[0].Last.NSRError, r.Steps[0].Last.NSR)
+		_, _, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", Fresh: true, Data: DataOptions{Paths: []string{folder}, Mask: "m"}})
+		require.ErrorContains(t, err, "they need --state")
+	}
+	require.Equal(t, found["short"], found["padded"])
 }
 
 // A budget is on the last steps, on the quantized network's own states.

@@ -37,8 +37,11 @@ const masksBelow = -1000
 
 // FindPadding finds the mask of a network: an input that reaches a Softmax so that one of its two values, 0 and 1, makes what the Softmax
 // reads very low (through Cast, Sub, Mul, Where, Expand and the like). Of several it is the first. name, if not empty, is the one to take.
-// Without a mask it is nil, which is an error only where a name was given.
+// Without a mask it is nil, which is an error only where a name was given, unless it MarksSteps.
 func FindPadding(g *Graph, name string) (*Padding, error) {
+	if name != "" && g.MarksSteps(name) {
+		return nil, nil
+	}
 	order, err := g.Order()
 	if err != nil {
 		return nil, err
@@ -59,6 +62,19 @@ func FindPadding(g *Graph, name string) (*Padding, error) {
 		return nil, fmt.Errorf("%q is no input that masks positions in front of a Softmax", name)
 	}
 	return nil, nil
+}
+
+// MarksSteps reports whether the input of a name has one element: as a mask it has no positions to mark, but steps of a sequence.
+func (g *Graph) MarksSteps(name string) bool {
+	return slices.ContainsFunc(g.Inputs, func(v ValueID) bool {
+		return g.Value(v).Name == name && g.Value(v).Shape != nil &&
+			!slices.ContainsFunc(g.Value(v).Shape, func(d Dim) bool { return !d.Known() || d.N != 1 })
+	})
+}
+
+// StandsForNothing reports whether a mask of a step has a 0 there.
+func StandsForNothing(mask *tensor.Tensor) bool {
+	return mask != nil && !slices.ContainsFunc(numbers(mask), func(x float64) bool { return x != 0 })
 }
 
 // newPadding is that of an input that is a mask, added itself or not, with an axis of queries or without; nil for other inputs.

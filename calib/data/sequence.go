@@ -72,7 +72,7 @@ func (s InputSpec) without(states InputSpec) InputSpec {
 
 // group makes sequences of the items, in the order of their names, and takes whole ones, chosen by seed, until they have as many steps as
 // are asked for (0: all).
-func (s *Set) group(states []graph.State, steps int, seed uint64) {
+func (s *Set) group(states []graph.State, steps int, seed uint64) error {
 	type key struct {
 		src source
 		of  string
@@ -98,6 +98,13 @@ func (s *Set) group(states []graph.State, steps int, seed uint64) {
 		x, y := list[a].items[0], list[b].items[0]
 		return x.name < y.name || x.name == y.name && x.origin < y.origin
 	})
+	if s.mask != "" && s.rolled.graph.MarksSteps(s.mask) {
+		for _, q := range list {
+			if err := q.endsBeforePadding(s.mask); err != nil {
+				return err
+			}
+		}
+	}
 	total := func(chosen []int) (n int) {
 		for _, i := range chosen {
 			n += list[i].Steps
@@ -119,6 +126,23 @@ func (s *Set) group(states []graph.State, steps int, seed uint64) {
 		q.hash = sync.OnceValues(func() ([32]byte, error) { return s.hashOf(q) })
 		s.items, q.items = append(s.items, q.items...), nil
 	}
+	return nil
+}
+
+// endsBeforePadding takes off the last steps that the mask says are none; the first step stays.
+func (q *sequence) endsBeforePadding(mask string) error {
+	for ; q.Steps > 1; q.Steps-- {
+		it := &q.items[q.Steps-1]
+		feeds, err := it.load()
+		if err != nil {
+			return it.fault(err)
+		}
+		if !graph.StandsForNothing(feeds[mask]) {
+			break
+		}
+	}
+	q.items = q.items[:q.Steps]
+	return nil
 }
 
 // hashOf is the identity of a sequence: SHA-256 over the hashes of what it begins with and of its steps.
@@ -249,7 +273,8 @@ func (r *roller) advance(s *Set, q *sequence, step int) error {
 	if err != nil {
 		return it.fault(err)
 	}
-	c := &exec.Sample{Name: it.name, Hash: hashOfStep(hash, step), Label: it.label, Feeds: feeds, Sequence: &q.Sequence, Step: step}
+	c := &exec.Sample{Name: it.name, Hash: hashOfStep(hash, step), Label: it.label, Feeds: feeds, Mask: s.mask, Sequence: &q.Sequence,
+		Step: step}
 	c.Feeds = r.rolling.Feeds(c)
 	if err := refuseNaN(c.Feeds); err != nil {
 		return it.fault(err)

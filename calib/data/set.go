@@ -111,7 +111,9 @@ func Open(paths []string, spec InputSpec, opts Options) (*Set, []Warning, error)
 		}
 	}
 	if set.rolled != nil {
-		set.group(opts.States, opts.Samples, opts.Seed)
+		if err := set.group(opts.States, opts.Samples, opts.Seed); err != nil {
+			return nil, nil, err
+		}
 		return set, o.finish(), set.label(o, opts)
 	}
 	sort.SliceStable(set.items, func(a, b int) bool {

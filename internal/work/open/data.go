@@ -70,6 +70,11 @@ func (o DataOptions) mask(g *graph.Graph) (string, error) {
 	switch {
 	case err != nil && name != "":
 		return "", fault.Usagef("--mask: %v", err)
+	case err == nil && p == nil && name != "":
+		if len(o.States) == 0 {
+			return "", fault.Usagef("--mask %s: it has one element, which marks steps of sequences only: they need --state", name)
+		}
+		return name, nil
 	case err != nil || p == nil: // a graph that cannot be ordered is refused where it is run
 		return "", nil
 	}
