@@ -20,7 +20,7 @@ import (
 // Down? Adaptive Rounding for Post-Training Quantization"; blocks as BRECQ, Li et al. 2021; dropped quantization as QDrop, Wei et al.
 // 2022).
 var Block = Method{Name: "block",
-	Doc:     "learns weight rounding block by block, by gradients (AdaRound, BRECQ, QDrop); takes long, not in auto",
+	Doc:     "learns weight rounding block by block, by gradients (AdaRound, BRECQ, QDrop); takes long, in auto where the error stays large",
 	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: blockwise}
 
 // maxBlock is how many operators a block may have. Beyond it there is no one tensor for a long way, and what is learnt together is too much

@@ -28,6 +28,7 @@ type lesson struct {
 	k       *block
 	session *exec.Session
 	batch   int
+	steps   int
 	shapes  map[string][]int // of the inputs of the block and of the masks
 	masks   []string
 	weights []*soft

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -19,8 +20,10 @@ import (
 // regularization is a mean over the weights: both are about 1, whatever the network, so that one weight serves all.
 const (
 	DefaultSteps  = 1000
-	learningRate  = 0.05 // of the variables of rounding, by Adam
-	biasRate      = 0.01 // of biases, in their units; it falls to 0
+	learningRate  = 0.05  // of the variables of rounding, by Adam
+	wholeRate     = 0.03  // the same where the whole network is learnt; it falls to 0
+	tunedRate     = 0.003 // and of weights that were tuned before
+	biasRate      = 0.01  // of biases, in their units; it falls to 0
 	warmUp        = 0.2
 	firstExponent = 20
 	lastExponent  = 2
@@ -41,6 +44,7 @@ type soft struct {
 	shape        []int
 	lower, scale []float32 // lower in steps from zero; it and its upper neighbour are on the grid
 	v            []float32
+	tuned        bool
 	adam
 }
 
@@ -54,20 +58,20 @@ func newSoft(w, now *tensor.Tensor, set *tqc.Set, slot tqc.SlotID) (*soft, error
 	}
 	n := w.Len()
 	s := &soft{shape: w.Shape, lower: make([]float32, n), scale: make([]float32, n), v: make([]float32, n), adam: newAdam(n)}
-	tuned := !slices.Equal(w.F32(), now.F32())
+	s.tuned = !slices.Equal(w.F32(), now.F32())
 	for i, x := range w.F32() {
 		grid := set.Grid(slot, parts.Of(i))
 		at := float64(x) / float64(grid.Scale)
 		low, high := float64(grid.QMin-grid.ZeroPoint), float64(grid.QMax-grid.ZeroPoint)
 		lower := min(max(qmath.Down.Round(at), low), high-1)
 		code := lower
-		if tuned {
+		if s.tuned {
 			if code = float64(grid.Quantize(now.F32()[i]) - grid.ZeroPoint); code != lower && code != lower+1 {
 				lower = min(max(min(code, qmath.Down.Round(at)), code-1), high-1)
 			}
 		}
 		rest := min(max(at-lower, 0.01), 0.99)
-		if tuned {
+		if s.tuned {
 			rest = min(max((rest+code-lower)/2, 0.01), 0.99)
 		}
 		s.lower[i], s.scale[i] = float32(lower), grid.Scale
@@ -190,7 +194,7 @@ func (s *soft) weight(dst []float32, hard bool) {
 }
 
 // step moves the variables against the gradient of the weight, and of the regularization: weight * mean of 1 - |2h - 1|^exponent.
-func (s *soft) step(gradient []float32, n int, weight, exponent float64) {
+func (s *soft) step(gradient []float32, n int, rate, weight, exponent float64) {
 	s.begin(n)
 	for i, v := range s.v {
 		h, slope := rectified(v)
@@ -199,7 +203,7 @@ func (s *soft) step(gradient []float32, n int, weight, exponent float64) {
 			d := 2*h - 1
 			g -= weight * 2 * exponent * math.Copysign(elementary.Pow(math.Abs(d), exponent-1), d) * slope
 		}
-		s.v[i] -= float32(learningRate * s.move(i, g))
+		s.v[i] -= float32(rate * s.move(i, g))
 	}
 }
 
@@ -237,8 +241,12 @@ func (l *lesson) learn(ctx context.Context) (*learnt, error) {
 	for i := range l.k.exits {
 		feeds[fmt.Sprint(fedFactor, i)].F32()[0] = float32(l.k.slope(i) * l.weigh[i] / (found.First * float64(l.batch)))
 	}
-	steps := l.steps()
-	soft := int(float64(steps) * (1 - settling))
+	steps := l.affordable()
+	l.steps = steps
+	soft := steps
+	if !l.k.all {
+		soft = int(float64(steps) * (1 - settling))
+	}
 	for {
 		if done := found.Step; done == steps || done > soft/2 && done%max(steps/10, 1) == 0 {
 			e, err := l.error(ctx, r, feeds, samples)
@@ -254,7 +262,7 @@ func (l *lesson) learn(ctx context.Context) (*learnt, error) {
 		}
 		n := found.Step + 1
 		l.draw(random, feeds, samples)
-		l.feed(feeds, n > soft)
+		l.feed(feeds, n > soft || l.k.all)
 		out, err := r.Run(ctx, feeds, nil)
 		if err != nil {
 			return nil, err
@@ -274,11 +282,12 @@ func (l *lesson) learn(ctx context.Context) (*learnt, error) {
 }
 
 // step moves weights and biases in step n, at being how much of the schedule of the weights is done. Behind it they are rounded, and biases
-// make up for what that changes.
+// make up for what that changes. The whole network's weights are rounded in every step, and pass their gradients to what is not (Bengio et
+// al. 2013).
 func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) {
 	weight, exponent := 0.0, 0.0
 	left := max(1-at, 0) // of the rates of biases and scales
-	if regular := (at - warmUp) / (1 - warmUp); regular > 0 {
+	if regular := (at - warmUp) / (1 - warmUp); regular > 0 && !l.k.all {
 		weight, exponent = regularWeight/float64(count), lastExponent+(firstExponent-lastExponent)*max(1-regular, 0)
 	}
 	if at > 1 {
@@ -286,7 +295,7 @@ func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) 
 	}
 	for i, s := range l.weights {
 		if at <= 1 {
-			s.step(gradients[0].F32(), n, weight, exponent)
+			s.step(gradients[0].F32(), n, l.rate(s, left), weight, exponent)
 		}
 		gradients = gradients[1:]
 		if b := l.biases[i]; b != nil {
@@ -299,16 +308,28 @@ func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) 
 		gradients = gradients[1:]
 	}
 	for i, s := range l.scales {
-		s.step(gradients[i].F32()[0], n, left/float64(l.steps()))
+		s.step(gradients[i].F32()[0], n, left/float64(l.steps))
 	}
 }
 
-// steps is how many steps the block takes.
-func (l *lesson) steps() int {
-	if l.p.BlockSteps > 0 {
-		return l.p.BlockSteps
+// rate is the learning rate of a weight; left is how much of the rates is left that fall.
+func (l *lesson) rate(s *soft, left float64) float64 {
+	switch {
+	case !l.k.all:
+		return learningRate
+	case s.tuned:
+		return tunedRate * left
 	}
-	return DefaultSteps
+	return wholeRate * left
+}
+
+// affordable is how many steps the block takes: those asked for, or, one at least, what is left of the budget.
+func (l *lesson) affordable() int {
+	n := cmp.Or(l.p.BlockSteps, DefaultSteps)
+	if w := l.p.Work; w != nil && w.Limit > 0 {
+		n = max(1, int(min(float64(n), (w.Limit-w.Spent)*l.p.Bench.macs()/max(float64(3*l.batch)*l.macs(), 1))))
+	}
+	return n
 }
 
 // macs are the multiplications of the block's operators on one sample.
@@ -401,7 +422,7 @@ func (l *lesson) rounded() *learnt {
 }
 
 // draw chooses the samples of a step, of which elements the block reads the quantized value, and which elements of activations are
-// quantized: half of them.
+// quantized: half of them, all where the whole network is learnt.
 func (l *lesson) draw(random *rand.Rand, feeds map[string]*tensor.Tensor, samples []*traveller) {
 	list := random.Perm(len(samples))[:l.batch]
 	for at, i := range list {
@@ -412,7 +433,7 @@ func (l *lesson) draw(random *rand.Rand, feeds map[string]*tensor.Tensor, sample
 		for i := 0; i < len(mask); i += 64 {
 			bits := random.Uint64()
 			for k := i; k < min(i+64, len(mask)); k++ {
-				mask[k] = bits>>(k-i)&1 == 1
+				mask[k] = l.k.all || bits>>(k-i)&1 == 1
 			}
 		}
 	}

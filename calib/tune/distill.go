@@ -14,7 +14,7 @@ import (
 
 // Distill learns a network as one block: the float network is the teacher, and no labels are needed (self-distillation).
 var Distill = Method{Name: "distill",
-	Doc:     "learns rounding, biases, norms and scales of the whole network, from the float network's outputs; takes long, not in auto",
+	Doc:     "learns rounding, biases, norms and scales of the whole network, from the float network's outputs; takes long, in auto as block",
 	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: distill}
 
 // distill is blockwise with the whole network as the one block. What is met is each output of floats, or the class scores that its Softmax

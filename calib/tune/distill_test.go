@@ -165,6 +165,21 @@ func TestInterruptedDistillEndsInTheSameBytes(t *testing.T) {
 	}
 }
 
+// No more is learnt than the budget has left.
+func TestDistillKeepsToTheBudget(t *testing.T) {
+	for _, limit := range []float64{0, 2000} {
+		b, _ := benchOf(t, fewBitTarget(), 20, 8)
+		b.BlockSteps, b.Force, b.Work = 60, true, &Work{Limit: limit}
+		_, err := b.Tune(context.Background(), &Distill)
+		require.NoError(t, err)
+		if limit == 0 {
+			require.Greater(t, b.Work.Spent, 2500.0)
+		} else {
+			require.InDelta(t, limit, b.Work.Spent, 100)
+		}
+	}
+}
+
 // A step takes as many samples as there is memory for.
 func TestDistillKeepsToTheMemory(t *testing.T) {
 	b, _ := benchOf(t, &target.TRTInt8, 24, 24)

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -15,7 +16,8 @@ type Method struct {
 	Changes, Needs []string
 	// FromGrams: it can be fitted on Gram statistics of the float graph, without samples behind a quantized prefix; see Bench.Grams.
 	FromGrams bool
-	// OnlyNamed: auto does without it, unless it is named beside; then it comes last.
+	// OnlyNamed: auto takes it only where all others leave an error above autoAbove, and then for autoSteps and autoBlocks, unless it is named
+	// beside; it comes last.
 	OnlyNamed bool
 	// Proposer is the whole method where it works operator by operator: Bench.Sweep does the rest.
 	Proposer *Proposer
@@ -26,6 +28,7 @@ type Method struct {
 	// Then, if not nil, does what belongs to the method and has to wait until weights and biases are settled.
 	Then func(ctx context.Context, b *Bench) (*Report, error)
 
+	above float64     // in auto: it is tried only where those before leave an error above this
 	stage []*Proposer // of a stage of auto: all that are swept at once
 	alone []*Method   // what is tried where that is taken back
 
@@ -102,6 +105,37 @@ func Auto(methods []*Method) []*Method {
 		stages = append(stages, biases[n-1])
 	}
 	return append(stages, last...)
+}
+
+// What auto does of methods that learn: they are tried where the NSR of the outputs is above autoAbove (13 dB), for so many steps, on the
+// worst blocks, unless told otherwise.
+const (
+	autoAbove  = 0.05
+	autoSteps  = 200
+	autoBlocks = 5
+)
+
+// Learners are the methods that learn, as auto has them behind all others.
+func Learners() (list []*Method) {
+	for _, m := range []*Method{&Block, &Distill} {
+		l := *m
+		l.above = autoAbove
+		l.Run = func(ctx context.Context, b *Bench) (*Report, error) {
+			defer func(steps, blocks int) { b.BlockSteps, b.Blocks = steps, blocks }(b.BlockSteps, b.Blocks)
+			b.BlockSteps, b.Blocks = cmp.Or(b.BlockSteps, autoSteps), cmp.Or(b.Blocks, autoBlocks)
+			return m.Run(ctx, b)
+		}
+		list = append(list, &l)
+	}
+	return list
+}
+
+// needed is the list without what is only to be tried above an error that is met; tried are those that were.
+func needed(list []*Method, tried int, nsr float64) []*Method {
+	for len(list) > tried && list[len(list)-1].above > 0 && !(nsr > list[len(list)-1].above) {
+		list = list[:len(list)-1]
+	}
+	return list
 }
 
 // expand is the list of methods to try, given what came of the first of them.

@@ -212,6 +212,24 @@ func TestStagesOfAuto(t *testing.T) {
 	require.Len(t, reports[1].Layers[0].Tried, 3)
 }
 
+// Methods that learn are tried where the others leave much of the error, and those that are named always.
+func TestAutoLearnsWhereTheErrorIsLarge(t *testing.T) {
+	for above, learns := range map[float64]bool{1e-4: true, 0.5: false} {
+		b, _ := benchOf(t, fewBitTarget(), 24, 24)
+		learners := Learners()
+		learners[0].above, learners[1].above = above, above
+		b.BlockSteps = 60
+		reports, err := b.Tune(context.Background(), learners...)
+		require.NoError(t, err)
+		if require.Equal(t, learns, len(reports) == 2); learns {
+			require.Equal(t, "block", reports[0].Name)
+			require.True(t, reports[0].Confirmed, reports[0].Note)
+			require.Equal(t, "distill", reports[1].Name)
+			require.Zero(t, b.Blocks, "as it was")
+		}
+	}
+}
+
 // Where a sweep with several methods is taken back as a whole, each of them is tried by itself.
 func TestMethodsAreTriedAloneWhereTheirSweepIsTakenBack(t *testing.T) {
 	one, two := &Method{Name: "one", Proposer: scaled(true, 2)}, &Method{Name: "two", Proposer: scaled(true, 0.5)}

@@ -179,7 +179,7 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 	}
 	for {
 		b.End = now
-		list := expand(methods, reports)
+		list := needed(expand(methods, reports), len(reports), now.Estimate().Mean)
 		if len(reports) >= len(list) {
 			return reports, nil
 		}

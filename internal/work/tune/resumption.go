@@ -42,6 +42,7 @@ func (t *tuning) key(methods []*tune.Method, o Options) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n%v\n%v\n%d\n%d\n%s\n", t.Catalog.Version, t.Planned.Sum, o.Force, o.AllowFP32, o.Budget, o.Profile,
 		room(o.MaxWork), room(o.MaxBytes), o.Steps, o.Blocks, o.Loss)
+	fmt.Fprintln(h, o.Methods)
 	for _, m := range methods {
 		fmt.Fprintln(h, m.Name)
 	}

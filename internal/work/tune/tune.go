@@ -262,7 +262,11 @@ func (t *tuning) auto(j *open.Job, methods []*tune.Method) []*tune.Method {
 			j.Note("skipped the methods that need sums, because the statistics lack %s", strings.Join(s.Lacks(), "; "))
 		}
 	}
-	return tune.Auto(methods)
+	stages := tune.Auto(methods)
+	if t.Bench.Grams == nil && !slices.ContainsFunc(methods, func(m *tune.Method) bool { return m.OnlyNamed }) {
+		stages = append(stages, tune.Learners()...)
+	}
+	return stages
 }
 
 // anyQuantized reports whether anything has a grid.
