@@ -13,6 +13,7 @@ const (
 	Phi3    Family = "phi3"    // matrices that read the same vector are one
 	Granite Family = "granite" // factors of embedding, attention, residuals and logits
 	Gemma   Family = "gemma"   // gains of norms are stored less one, the embedding is scaled, GELU
+	Gemma2  Family = "gemma2"  // and norms behind both parts, limits of scores and logits, windows in every other layer
 )
 
 // Switches are what models differ in beside numbers. The zero value is Llama's.
@@ -21,6 +22,7 @@ type Switches struct {
 	OutputBias bool `json:"output_bias,omitempty"` // the output of attention has one
 	HeadNorm   bool `json:"head_norm,omitempty"`   // RMSNorm of every head of queries and keys, in front of rotary embedding
 	UnitNorm   bool `json:"unit_norm,omitempty"`   // gains of norms are 1 more than what is stored
+	AfterNorm  bool `json:"after_norm,omitempty"`  // what both parts add to the residual stream is normalized
 	GELU       bool `json:"gelu,omitempty"`        // in place of silu, in the approximation by tanh
 	// EmbedScale, if not 0, is what vectors of the embedding are multiplied with.
 	EmbedScale float32 `json:"embed_scale,omitempty"`
@@ -29,6 +31,9 @@ type Switches struct {
 	AttentionScale float32 `json:"attention_scale,omitempty"`
 	ResidualScale  float32 `json:"residual_scale,omitempty"`
 	LogitScale     float32 `json:"logit_scale,omitempty"`
+	// ScoreCap and LogitCap, if not 0, limit scaled products of queries and keys, and logits: x becomes cap * tanh(x/cap).
+	ScoreCap float32 `json:"score_cap,omitempty"`
+	LogitCap float32 `json:"logit_cap,omitempty"`
 	// Windows, if not nil, is for each layer how many positions attention sees, its own being the last; 0: all.
 	Windows []int `json:"windows,omitempty"`
 }
@@ -36,7 +41,7 @@ type Switches struct {
 // Plain reports whether there is nothing but perhaps biases of query, key and value: what other programs' simple formats hold.
 func (s *Switches) Plain() bool {
 	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.AttentionScale == 0 && s.ResidualScale == 0 &&
-		s.LogitScale == 0 && s.Windows == nil
+		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.Windows == nil
 }
 
 // Biased reports whether query, key and value have biases.
@@ -71,6 +76,8 @@ var hfFamilies = []hfFamily{
 	{"Phi3ForCausalLM", "phi3", Phi3, "silu", 1e-5, 0, 1, true, Switches{}},
 	{"GraniteForCausalLM", "granite", Granite, "silu", 1e-6, 0, 1, false, Switches{}},
 	{"GemmaForCausalLM", "gemma", Gemma, "gelu_pytorch_tanh", 1e-6, 256, 2, false, Switches{UnitNorm: true, GELU: true, EmbedScale: 1}},
+	{"Gemma2ForCausalLM", "gemma2", Gemma2, "gelu_pytorch_tanh", 1e-6, 256, 2, true,
+		Switches{UnitNorm: true, GELU: true, EmbedScale: 1, AfterNorm: true}},
 }
 
 // apply sets what follows from the numbers of a model.

@@ -135,6 +135,10 @@ func TestBadConfigurations(t *testing.T) {
 		set["architectures"] = []string{"Qwen2ForCausalLM"}
 		return set
 	}
+	gemma := func(set map[string]any) map[string]any {
+		set["architectures"], set["hidden_act"] = []string{"Gemma2ForCausalLM"}, "gelu_pytorch_tanh"
+		return set
+	}
 	for _, c := range []struct {
 		want string
 		set  map[string]any
@@ -156,6 +160,9 @@ func TestBadConfigurations(t *testing.T) {
 		{`type "chunked_attention"`, qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16,
 			"layer_types": []string{"full_attention", "chunked_attention"}})},
 		{"partial_rotary_factor 0.5", map[string]any{"partial_rotary_factor": 0.5}},
+		{"query_pre_attn_scalar is -1", gemma(map[string]any{"query_pre_attn_scalar": -1})},
+		{"attn_logit_softcapping is 0", gemma(map[string]any{"attn_logit_softcapping": 0})},
+		{"final_logit_softcapping is \"x\"", gemma(map[string]any{"final_logit_softcapping": "x"})},
 		{"quant_method \"hqq\" is not read", map[string]any{"quantization_config": map[string]any{"quant_method": "hqq"}}},
 		{"bos_token_id 48 is outside", map[string]any{"bos_token_id": 48}},
 		{"neither an id nor a list", map[string]any{"eos_token_id": "</s>"}},

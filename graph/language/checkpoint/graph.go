@@ -61,6 +61,7 @@ func (b *grapher) build() {
 	}
 	x = b.norm(x, Part{FinalNorm, -1})
 	x = b.scaled(b.product(x, Part{Classifier, -1}, numRoles), "logits", b.m.LogitScale)
+	x = b.capped(x, b.m.LogitCap)
 	out := b.named(Logits, "logits.reshape", "Reshape", x, b.shape)
 	b.g.Outputs = []graph.ValueID{out}
 }
@@ -101,15 +102,36 @@ func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
 	if c.AttentionScale != 0 {
 		attrs = append(attrs, graph.Float("scale", c.AttentionScale))
 	}
+	if c.ScoreCap != 0 {
+		attrs = append(attrs, graph.Float("softcap", c.ScoreCap))
+	}
 	a := b.with(attrs...).
 		node(name("attention"), "Attention", append([]graph.ValueID{q, k, v}, b.mask(c.Window(l))...)...)
 	a = b.node(name("attention.tokens"), "Reshape", a, b.tokensFirst)
-	x = b.node(name("attention.add"), "Add", x, b.scaled(b.product(a, at(Output), OutputBias), name("attention"), c.ResidualScale))
+	a = b.after(b.product(a, at(Output), OutputBias), at(AfterAttention))
+	x = b.node(name("attention.add"), "Add", x, b.scaled(a, name("attention"), c.ResidualScale))
 
 	n = b.norm(x, at(FeedNorm))
 	gate, up := b.product(n, at(Gate), numRoles), b.product(n, at(Up), numRoles)
 	h := b.node(name("hidden"), "Mul", b.activate(gate, name), up)
-	return b.node(name("feed.add"), "Add", x, b.scaled(b.product(h, at(Down), numRoles), name("feed"), c.ResidualScale))
+	h = b.after(b.product(h, at(Down), numRoles), at(AfterFeed))
+	return b.node(name("feed.add"), "Add", x, b.scaled(h, name("feed"), c.ResidualScale))
+}
+
+// after normalizes what a part adds to the residual stream, where the model does.
+func (b *grapher) after(x graph.ValueID, p Part) graph.ValueID {
+	if !b.m.AfterNorm {
+		return x
+	}
+	return b.norm(x, p)
+}
+
+// capped limits logits; 0 does not.
+func (b *grapher) capped(x graph.ValueID, most float32) graph.ValueID {
+	if most == 0 {
+		return x
+	}
+	return b.scaled(b.node("logits.tanh", "Tanh", b.scaled(x, "logits.part", 1/most)), "logits.limit", most)
 }
 
 // scaled multiplies with a factor; 0 is none.
@@ -203,7 +225,7 @@ func (b *grapher) weight(p Part) graph.ValueID {
 	}
 	x := t.Float32()
 	switch t.Role {
-	case AttentionNorm, FeedNorm, FinalNorm, QueryNorm, KeyNorm:
+	case AttentionNorm, FeedNorm, FinalNorm, QueryNorm, KeyNorm, AfterAttention, AfterFeed:
 		if b.m.UnitNorm {
 			x = slices.Clone(x)
 			for i := range x {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -41,14 +42,20 @@ type hfConfig struct {
 	LayerTypes    []string `json:"layer_types"`
 
 	// Of Granite.
-	EmbeddingFactor *float64        `json:"embedding_multiplier"`
-	AttentionFactor *float64        `json:"attention_multiplier"`
-	ResidualFactor  *float64        `json:"residual_multiplier"`
-	LogitDivisor    *float64        `json:"logits_scaling"`
-	UseMRope        bool            `json:"use_mrope"`
-	Quantization    json.RawMessage `json:"quantization_config"`
-	BOS             json.RawMessage `json:"bos_token_id"`
-	EOS             json.RawMessage `json:"eos_token_id"`
+	EmbeddingFactor *float64 `json:"embedding_multiplier"`
+	AttentionFactor *float64 `json:"attention_multiplier"`
+	ResidualFactor  *float64 `json:"residual_multiplier"`
+	LogitDivisor    *float64 `json:"logits_scaling"`
+
+	// Of Gemma 2.
+	QueryScalar *float64        `json:"query_pre_attn_scalar"`
+	ScoreCap    json.RawMessage `json:"attn_logit_softcapping"` // null is none
+	LogitCap    json.RawMessage `json:"final_logit_softcapping"`
+
+	UseMRope     bool            `json:"use_mrope"`
+	Quantization json.RawMessage `json:"quantization_config"`
+	BOS          json.RawMessage `json:"bos_token_id"`
+	EOS          json.RawMessage `json:"eos_token_id"`
 }
 
 type hfRope struct {
@@ -101,6 +108,11 @@ func parseHFConfig(b []byte) (c Config, h *hfConfig, err error) {
 			return c, nil, err
 		}
 	}
+	if c.Family == Gemma2 {
+		if err := h.caps(&c); err != nil {
+			return c, nil, err
+		}
+	}
 	if err := h.windows(f, &c); err != nil {
 		return c, nil, err
 	}
@@ -143,8 +155,7 @@ func (h *hfConfig) family() (*hfFamily, error) {
 
 // strangers are what known architectures have that is not computed here.
 var strangers = map[string]string{
-	"Gemma2ForCausalLM":     "norms behind attention and feed-forward part, and limits of scores and logits",
-	"Gemma3ForCausalLM":     "norms behind attention and feed-forward part, and two bases of rotary embedding",
+	"Gemma3ForCausalLM":     "two bases of rotary embedding",
 	"MixtralForCausalLM":    "experts",
 	"Qwen2MoeForCausalLM":   "experts",
 	"Qwen3MoeForCausalLM":   "experts",
@@ -166,7 +177,7 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 	if act == "swish" {
 		act = "silu"
 	}
-	if h.Activation != nil && f.family == Gemma {
+	if h.Activation != nil && (f.family == Gemma || f.family == Gemma2) {
 		act = *h.Activation
 	}
 	partial := h.PartialRotary
@@ -207,6 +218,33 @@ func (h *hfConfig) factors(c *Config) error {
 	return nil
 }
 
+// caps reads the limits of Gemma 2.
+func (h *hfConfig) caps(c *Config) error {
+	scalar := valueOr(h.QueryScalar, 256)
+	c.AttentionScale = float32(1 / math.Sqrt(scalar))
+	if !(scalar > 0) || scalar > 1e30 {
+		return fmt.Errorf("query_pre_attn_scalar is %g", scalar)
+	}
+	for _, l := range []struct {
+		to        *float32
+		name      string
+		raw       json.RawMessage
+		otherwise float64
+	}{{&c.ScoreCap, "attn_logit_softcapping", h.ScoreCap, 50}, {&c.LogitCap, "final_logit_softcapping", h.LogitCap, 30}} {
+		v := l.otherwise
+		switch {
+		case string(l.raw) == "null":
+			v = 0
+		case len(l.raw) > 0:
+			if err := json.Unmarshal(l.raw, &v); err != nil || !(v > 0) || v > 1e30 {
+				return fmt.Errorf("%s is %s", l.name, l.raw)
+			}
+		}
+		*l.to = float32(v)
+	}
+	return nil
+}
+
 // windows reads which layers see a window of positions. One that is as long as the context changes nothing.
 func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 	w := valueOr(h.Sliding, 0)
@@ -226,6 +264,8 @@ func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 		if h.LayerTypes != nil {
 			kind = h.LayerTypes[l]
 		} else if qwen && l < valueOr(h.MaxWindow, 0) {
+			kind = "full_attention"
+		} else if f.family == Gemma2 && l%2 == 1 {
 			kind = "full_attention"
 		}
 		switch kind {

@@ -11,6 +11,8 @@ type naming struct {
 	layer string // in front of a layer's number
 	fixed map[string]Role
 	inner map[string]Role // behind the number and a dot
+	// after are those of models with norms behind both parts, where they are others.
+	after map[string]Role
 	// joined are matrices that stand one below the other in one tensor.
 	joined map[string][]Role
 	// ignored parts hold what is computed anew.
@@ -27,6 +29,8 @@ var hfNames = naming{
 		"self_attn.o_proj.bias": OutputBias, "self_attn.q_norm.weight": QueryNorm, "self_attn.k_norm.weight": KeyNorm,
 		"mlp.gate_proj.weight": Gate, "mlp.up_proj.weight": Up, "mlp.down_proj.weight": Down,
 	},
+	after: map[string]Role{"post_attention_layernorm.weight": AfterAttention, "pre_feedforward_layernorm.weight": FeedNorm,
+		"post_feedforward_layernorm.weight": AfterFeed},
 	joined:  map[string][]Role{"self_attn.qkv_proj.weight": {Query, Key, Value}, "mlp.gate_up_proj.weight": {Gate, Up}},
 	ignored: []string{"self_attn.rotary_emb.inv_freq"},
 }
@@ -85,6 +89,9 @@ func (n *naming) find(c *Config, name string) (p Part, ok bool, err error) {
 		}
 	}
 	role, known := n.inner[inner]
+	if other, is := n.after[inner]; is && c.AfterNorm {
+		role, known = other, true
+	}
 	if known {
 		for _, r := range c.layerRoles() {
 			if r == role {

@@ -9,31 +9,33 @@ import (
 type Role uint8
 
 const (
-	Embedding     Role = iota // Vocab x Dim
-	AttentionNorm             // Dim
-	Query                     // QueryDim x Dim
-	QueryBias                 // QueryDim
-	Key                       // KVDim x Dim
-	KeyBias                   // KVDim
-	Value                     // KVDim x Dim
-	ValueBias                 // KVDim
-	Output                    // Dim x QueryDim
-	FeedNorm                  // Dim
-	Gate                      // Hidden x Dim
-	Up                        // Hidden x Dim
-	Down                      // Dim x Hidden
-	FinalNorm                 // Dim
-	Classifier                // Vocab x Dim; there is none where it is tied
-	QueryNorm                 // HeadDim, of every head
-	KeyNorm                   // HeadDim, of every head
-	OutputBias                // Dim
+	Embedding      Role = iota // Vocab x Dim
+	AttentionNorm              // Dim
+	Query                      // QueryDim x Dim
+	QueryBias                  // QueryDim
+	Key                        // KVDim x Dim
+	KeyBias                    // KVDim
+	Value                      // KVDim x Dim
+	ValueBias                  // KVDim
+	Output                     // Dim x QueryDim
+	FeedNorm                   // Dim
+	Gate                       // Hidden x Dim
+	Up                         // Hidden x Dim
+	Down                       // Dim x Hidden
+	FinalNorm                  // Dim
+	Classifier                 // Vocab x Dim; there is none where it is tied
+	QueryNorm                  // HeadDim, of every head
+	KeyNorm                    // HeadDim, of every head
+	OutputBias                 // Dim
+	AfterAttention             // Dim, a norm
+	AfterFeed                  // Dim, a norm
 	numRoles
 )
 
 var roleNames = [numRoles]string{
 	"embedding", "attention norm", "query", "query bias", "key", "key bias", "value", "value bias", "output",
 	"feed-forward norm", "gate", "up", "down", "final norm", "classifier",
-	"query norm", "key norm", "output bias",
+	"query norm", "key norm", "output bias", "norm after attention", "norm after feed-forward",
 }
 
 func (r Role) String() string {
@@ -59,7 +61,7 @@ func (p Part) String() string {
 // Vector reports whether the role is a vector (a norm or a bias): those are never quantized.
 func (r Role) Vector() bool {
 	switch r {
-	case AttentionNorm, FeedNorm, FinalNorm, QueryBias, KeyBias, ValueBias, QueryNorm, KeyNorm, OutputBias:
+	case AttentionNorm, FeedNorm, FinalNorm, QueryBias, KeyBias, ValueBias, QueryNorm, KeyNorm, OutputBias, AfterAttention, AfterFeed:
 		return true
 	}
 	return false
@@ -67,8 +69,8 @@ func (r Role) Vector() bool {
 
 // layerRoles are the roles within a layer in the order of computation.
 func (c *Config) layerRoles() []Role {
-	all := []Role{AttentionNorm, Query, QueryBias, QueryNorm, Key, KeyBias, KeyNorm, Value, ValueBias, Output, OutputBias, FeedNorm, Gate, Up,
-		Down}
+	all := []Role{AttentionNorm, Query, QueryBias, QueryNorm, Key, KeyBias, KeyNorm, Value, ValueBias, Output, OutputBias, AfterAttention,
+		FeedNorm, Gate, Up, Down, AfterFeed}
 	return slices.DeleteFunc(all, func(r Role) bool {
 		switch r {
 		case QueryBias, KeyBias, ValueBias:
@@ -77,6 +79,8 @@ func (c *Config) layerRoles() []Role {
 			return !c.HeadNorm
 		case OutputBias:
 			return !c.OutputBias
+		case AfterAttention, AfterFeed:
+			return !c.AfterNorm
 		}
 		return false
 	})

@@ -72,6 +72,7 @@ func (e *Engine) attendHead(dst, q, keys, values []float32, n int, w *attentionW
 	e.table.Combine(scores, q, keys, keyBlock, keyBlock*len(q))
 	scores = scores[:n]
 	e.table.MulScalar(scores, scores, e.s.attention.scale)
+	e.limit(scores, e.ScoreCap)
 	for i := range hidden {
 		scores[i] = float32(math.Inf(-1))
 	}

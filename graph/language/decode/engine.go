@@ -49,6 +49,7 @@ type Engine struct {
 // layer is the weights of one layer; biases and norms of heads are nil where there are none.
 type layer struct {
 	attentionNorm, feedNorm       []float32
+	afterAttention, afterFeed     []float32 // norms; nil: none
 	query, key, value, output     *linear
 	queryBias, keyBias, valueBias []float32
 	outputBias                    []float32
@@ -85,6 +86,7 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 	for l := range e.layers {
 		e.layers[l] = layer{
 			attentionNorm: p.norm(checkpoint.AttentionNorm, l), feedNorm: p.norm(checkpoint.FeedNorm, l),
+			afterAttention: p.norm(checkpoint.AfterAttention, l), afterFeed: p.norm(checkpoint.AfterFeed, l),
 			queryNorm: p.norm(checkpoint.QueryNorm, l), keyNorm: p.norm(checkpoint.KeyNorm, l),
 			query: p.matrix(checkpoint.Query, l), queryBias: p.vector(checkpoint.QueryBias, l),
 			key: p.matrix(checkpoint.Key, l), keyBias: p.vector(checkpoint.KeyBias, l),
@@ -120,7 +122,7 @@ func (e *Engine) TokenBytes() int64 {
 	matrices := []*linear{e.classifier}
 	for _, l := range e.layers {
 		matrices = append(matrices, l.query, l.key, l.value, l.output, l.gate, l.up, l.down)
-		n += 4 * int64(len(l.queryBias)+len(l.keyBias)+len(l.valueBias))
+		n += 4 * int64(len(l.queryBias)+len(l.keyBias)+len(l.valueBias)+len(l.afterAttention)+len(l.afterFeed))
 	}
 	for _, m := range matrices {
 		switch {

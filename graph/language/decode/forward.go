@@ -76,6 +76,7 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 		e.normalize(&s.final, last, e.finalNorm, want)
 		e.multiply(&s.final, want, output{e.classifier, logits})
 		e.scale(logits, c.LogitScale)
+		e.limit(logits, c.LogitCap)
 	}
 	return logits, nil
 }
@@ -94,8 +95,8 @@ func (e *Engine) attend(l *layer, index, n int) {
 	addRows(q, l.queryBias)
 	addRows(k, l.keyBias)
 	addRows(v, l.valueBias)
-	e.normalizeHeads(q, l.queryNorm)
-	e.normalizeHeads(k, l.keyNorm)
+	e.normalizeEach(q, l.queryNorm)
+	e.normalizeEach(k, l.keyNorm)
 	for i, p := range s.at {
 		e.rotary.turn(q[i*c.QueryDim():][:c.QueryDim()], p.position)
 		e.rotary.turn(k[i*c.KVDim():][:c.KVDim()], p.position)
@@ -107,14 +108,20 @@ func (e *Engine) attend(l *layer, index, n int) {
 	e.attention(s.attended.reset(n, c.QueryDim()), q, index, n)
 	e.multiply(&s.attended, n, output{l.output, grow(&s.q, n*c.Dim)})
 	addRows(s.q, l.outputBias)
-	e.scale(s.q, c.ResidualScale)
-	e.table.Add(s.x, s.x, s.q)
+	e.join(l.afterAttention)
 }
 
-// normalizeHeads replaces heads by their RMSNorm; without gains it does nothing.
-func (e *Engine) normalizeHeads(x, scale []float32) {
+// join adds what a part has computed to the residual stream, normalized where there are gains.
+func (e *Engine) join(after []float32) {
+	e.normalizeEach(e.s.q, after)
+	e.scale(e.s.q, e.ResidualScale)
+	e.table.Add(e.s.x, e.s.x, e.s.q)
+}
+
+// normalizeEach replaces vectors as long as the gains by their RMSNorm; without gains it does nothing.
+func (e *Engine) normalizeEach(x, scale []float32) {
 	if scale != nil {
-		e.table.RMSNorm(e.par, x, x, scale, e.HeadDim, float64(e.NormEps))
+		e.table.RMSNorm(e.par, x, x, scale, len(scale), float64(e.NormEps))
 	}
 }
 
@@ -131,14 +138,22 @@ func (e *Engine) feed(l *layer, n int) {
 	}
 	e.table.Mul(s.hidden.reset(n, c.Hidden), gate, up)
 	e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
-	e.scale(s.q, c.ResidualScale)
-	e.table.Add(s.x, s.x, s.q)
+	e.join(l.afterFeed)
 }
 
 // scale multiplies with a factor; 0 is none.
 func (e *Engine) scale(x []float32, by float32) {
 	if by != 0 {
 		e.table.MulScalar(x, x, by)
+	}
+}
+
+// limit makes every x most * tanh(x/most); 0 does nothing.
+func (e *Engine) limit(x []float32, most float32) {
+	if most != 0 {
+		e.table.MulScalar(x, x, 1/most)
+		e.table.Tanh(x, x)
+		e.table.MulScalar(x, x, most)
 	}
 }
 

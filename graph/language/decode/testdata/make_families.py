@@ -25,6 +25,8 @@ models = {
     "granite": (T.GraniteForCausalLM, T.GraniteConfig(**small, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
                                                       logits_scaling=2.5, attention_bias=True)),
     "gemma": (T.GemmaForCausalLM, T.GemmaConfig(**small, head_dim=6, hidden_act="gelu_pytorch_tanh")),
+    "gemma2": (T.Gemma2ForCausalLM, T.Gemma2Config(**small, head_dim=6, query_pre_attn_scalar=9, sliding_window=5,
+                                                   attn_logit_softcapping=2.0, final_logit_softcapping=3.0)),
 }
 ids = [(7 * i * i + 3 * i + 1) % 40 for i in range(40)]
 for name, (kind, config) in models.items():
