@@ -457,7 +457,9 @@ func (p *passage) through(ctx context.Context, r *exec.Runner, k *block, kept []
 	h.Wants = func(v graph.ValueID) bool { return wants(v) || slices.Contains(k.exits, v) }
 	h.Output = func(n *graph.Node, i int, y *tensor.Tensor) error {
 		if at := slices.Index(k.exits, n.Outputs[i]); at >= 0 && p.own(n) {
-			out[at] = rowMajor(y, nil)
+			if out[at] = y.ToRowMajor(); out[at] == y {
+				out[at] = y.Clone()
+			}
 		}
 		if wants(n.Outputs[i]) {
 			return hooks.Output(n, i, y)

@@ -76,7 +76,7 @@ func (l *LayerBench) inputs(ctx context.Context, f func(s *state, xq, xf *tensor
 			return err
 		}
 		for i, t := range seen {
-			if err := f(part[i], t.xq, t.xf); err != nil {
+			if err := f(part[i], t.xq.ToRowMajor(), t.xf.ToRowMajor()); err != nil {
 				return err
 			}
 		}

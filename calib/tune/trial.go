@@ -65,11 +65,13 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 					one = session.NewRunner()
 				}
 				defer runners[k].Put(one)
-				y, err := one.Run(ctx, map[string]*tensor.Tensor{"x": seen.xq}, nil)
-				if err != nil {
-					return err
-				}
-				if computed[k].after[i], err = s.moment(l.output, y[0], seen.yf, l.axis); err != nil {
+				// The output is looked at where it lies: to copy it row-major takes longer than to compare it.
+				look := &exec.Hooks{Wants: func(graph.ValueID) bool { return true },
+					Output: func(_ *graph.Node, _ int, y *tensor.Tensor) (err error) {
+						computed[k].after[i], err = s.moment(l.output, y, seen.yf, l.axis)
+						return err
+					}}
+				if _, err := one.RunAll(ctx, map[string]*tensor.Tensor{"x": seen.xq}, look, nothing); err != nil {
 					return err
 				}
 			}
@@ -86,6 +88,8 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 	}
 	return list, nil
 }
+
+func nothing(graph.ValueID) bool { return false }
 
 // correct gives a trial its bias correction: where the proposal names none, the mean error that is left over the fitting samples, or, where
 // Gram statistics stand in their place, what these expect.

@@ -42,7 +42,7 @@ type state struct {
 
 // sight is what a layer reads and computes on one sample.
 type sight struct {
-	xq, xf *tensor.Tensor // row-major; nil unless the walk looks at inputs
+	xq, xf *tensor.Tensor // nil unless the walk looks at inputs
 	yf     *tensor.Tensor // float
 	yq     *tensor.Tensor // as the next operators read it, of the graph as it was when it was run
 	first  moment         // of the graph as it was when it was run
@@ -203,7 +203,7 @@ func (w *walk) float(ctx context.Context, r *exec.Runner, s *state, l layer, t *
 	h := &exec.Hooks{Wants: func(graph.ValueID) bool { return true },
 		Input: func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
 			if w.input && n.ID == l.node && i == 0 && w.own(n) {
-				t.xf = rowMajor(x, s.float.kept[l.input])
+				t.xf = lasting(x, s.float.kept[l.input])
 			}
 			return x, nil
 		},
@@ -237,7 +237,7 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 			}
 		}
 		if w.input && n.ID == l.node && i == 0 && w.own(n) {
-			t.xq = rowMajor(x, s.quantized.kept[l.input])
+			t.xq = lasting(x, s.quantized.kept[l.input])
 		}
 		return x, nil
 	}
@@ -265,12 +265,9 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 	return err
 }
 
-// rowMajor is a row-major copy of a tensor, or the tensor itself where it is kept anyway.
-func rowMajor(t, kept *tensor.Tensor) *tensor.Tensor {
-	switch {
-	case t.Layout != tensor.RowMajor:
-		return t.ToRowMajor()
-	case t == kept:
+// lasting is a copy of a tensor of a run, in its layout, or the tensor itself where it is kept anyway.
+func lasting(t, kept *tensor.Tensor) *tensor.Tensor {
+	if t == kept {
 		return t
 	}
 	return t.Clone()
