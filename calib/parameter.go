@@ -16,8 +16,8 @@ import (
 // asked for; automatic choice is for activations and means minmax here.
 func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 	t := r.g.Const(sl.Value)
-	if r.g.Forget != nil {
-		defer r.g.Forget(t)
+	if r.g.Store != nil {
+		defer r.g.Store.Forget(t)
 	}
 	if r.cfg.Frozen != nil {
 		f := r.cfg.Frozen(sl)

@@ -12,7 +12,7 @@ func (g *Graph) Clone() *Graph {
 		Outputs: append([]ValueID(nil), g.Outputs...), Opsets: append([]Opset(nil), g.Opsets...),
 		nodes: append([]Node(nil), g.nodes...), values: append([]Value(nil), g.values...),
 		byName: maps.Clone(g.byName), nodeByName: maps.Clone(g.nodeByName), suffix: maps.Clone(g.suffix),
-		withGraphs: slices.Clone(g.withGraphs), Forget: g.Forget}
+		withGraphs: slices.Clone(g.withGraphs), Store: g.Store}
 	for i := range c.nodes {
 		n := &c.nodes[i]
 		n.Inputs = append([]ValueID(nil), n.Inputs...)

@@ -72,10 +72,9 @@ type Graph struct {
 	Inputs  []ValueID // in the model's order; includes those that are constants as well
 	Outputs []ValueID
 	Opsets  []Opset
-	// Forget, not nil where constants do not fit into the memory for work, says that a constant is not read for a while, and reports
-	// whether it lies in a file, so that it takes no memory until then. Nothing large is kept that was made of constants of such a
-	// graph: it is made whenever it is needed.
-	Forget func(*tensor.Tensor) bool
+	// Store, not nil where constants do not fit into the memory for work, has them in files. Nothing large is kept in memory that
+	// was made of constants of such a graph: it becomes a constant, or it is made whenever it is needed.
+	Store Store
 
 	nodes  []Node
 	values []Value
@@ -259,9 +258,27 @@ func (n *Node) Output(i int) ValueID {
 // smallConstant is how many bytes a constant has at most whose derivatives are always kept.
 const smallConstant = 64 << 10
 
-// Keeps reports whether what is made of a constant may be kept; see Forget.
+// Keeps reports whether what is made of a constant may be kept in memory; see Store.
 func (g *Graph) Keeps(t *tensor.Tensor) bool {
-	return g.Forget == nil || t.DType.Bytes(t.Len()) <= smallConstant
+	return g.Store == nil || t.DType.Bytes(t.Len()) <= smallConstant
+}
+
+// Store has constants in files, of which only what was read a moment ago takes memory. It may be used from several goroutines.
+type Store interface {
+	// Holds reports whether a tensor lies in a file. It reads none of it.
+	Holds(t *tensor.Tensor) bool
+	// Forget says that a tensor is not read for a while.
+	Forget(t *tensor.Tensor)
+	// Keep returns a tensor with the elements of t that lies in a file, t itself where that cannot be.
+	Keep(t *tensor.Tensor) *tensor.Tensor
+}
+
+// stored is a constant as the graph has it: large ones where its store keeps them.
+func (g *Graph) stored(t *tensor.Tensor) *tensor.Tensor {
+	if t == nil || g.Keeps(t) || g.Store.Holds(t) {
+		return t
+	}
+	return g.Store.Keep(t)
 }
 
 // Const returns the tensor of v if v is a constant, else nil. NoValue gives nil.

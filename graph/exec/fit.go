@@ -149,11 +149,11 @@ func FitConstants(ctx context.Context, g *graph.Graph) error {
 }
 
 // Stream makes a graph forget what is made of its constants where the work of the context would otherwise take more than half of its
-// memory for that, and can do without (Demand.Largest). forget is what graph.Graph.Forget becomes.
-func Stream(ctx context.Context, g *graph.Graph, forget func(*tensor.Tensor) bool) {
+// memory for that, and can do without (Demand.Largest). store makes what graph.Graph.Store becomes.
+func Stream(ctx context.Context, g *graph.Graph, store func() graph.Store) {
 	d, _ := ctx.Value(demandKey{}).(Demand)
 	if most := MemoryOf(ctx); most > 0 && d.Largest > 0 && weightBytes(d, g) > most/2 {
-		g.Forget = forget
+		g.Store = store()
 	}
 }
 
@@ -161,12 +161,12 @@ func Stream(ctx context.Context, g *graph.Graph, forget func(*tensor.Tensor) boo
 func weightBytes(d Demand, g *graph.Graph) int64 {
 	times, bytes := d.Weights, constantBytes(g)
 	var held int64
-	if g.Forget != nil {
+	if g.Store != nil {
 		times, bytes, held = d.Largest, 0, constantBytes(g)
 		for _, v := range g.Values() {
 			if t := g.Const(v); t != nil {
 				size := storageBytes(t.DType, t.Len())
-				if bytes = max(bytes, size); g.Forget(t) {
+				if bytes = max(bytes, size); g.Store.Holds(t) {
 					held -= size
 				}
 			}

@@ -105,6 +105,16 @@ output y
 	require.NoError(t, exec.FitConstants(exec.Doing(t.Context(), exec.Tuning), g), "nobody bounds it")
 }
 
+// inFiles says of every tensor that it lies in a file, or that it does not.
+type inFiles struct {
+	holds     bool
+	forgotten int
+}
+
+func (f *inFiles) Holds(*tensor.Tensor) bool            { return f.holds }
+func (f *inFiles) Forget(*tensor.Tensor)                { f.forgotten++ }
+func (f *inFiles) Keep(t *tensor.Tensor) *tensor.Tensor { return t }
+
 // Work that makes things of constants when it needs them takes memory for the largest alone, and for those that lie in no file.
 func TestStream(t *testing.T) {
 	text := "opset 21\ninput x0: f32[1,1024]\n"
@@ -112,19 +122,20 @@ func TestStream(t *testing.T) {
 		text += fmt.Sprintf("const w%d: f32[1024,1024] = normal(seed=1)\nx%d = MatMul(x%d, w%d)\n", i, i+1, i, i)
 	}
 	g := graphtest.Parse(t, text+"output x32\n") // 32 of 4 MiB
-	inFile := true
-	forget := func(*tensor.Tensor) bool { return inFile }
+	files := &inFiles{holds: true}
+	store := func() graph.Store { return files }
 	doing := func(mega int64, d exec.Demand) context.Context {
 		return exec.Doing(exec.WithMemory(t.Context(), mega<<20), d)
 	}
-	exec.Stream(doing(160, exec.Demand{Weights: 4}), g, forget)
-	require.Nil(t, g.Forget, "what cannot do without")
-	exec.Stream(doing(1300, exec.Demand{Weights: 4, Largest: 8}), g, forget)
-	require.Nil(t, g.Forget, "there is room")
+	exec.Stream(doing(160, exec.Demand{Weights: 4}), g, store)
+	require.Nil(t, g.Store, "what cannot do without")
+	exec.Stream(doing(1300, exec.Demand{Weights: 4, Largest: 8}), g, store)
+	require.Nil(t, g.Store, "there is room")
 	streams := exec.Demand{Weights: 4, Largest: 8}
-	exec.Stream(doing(160, streams), g, forget)
-	require.NotNil(t, g.Forget)
+	exec.Stream(doing(160, streams), g, store)
+	require.NotNil(t, g.Store)
 	require.NoError(t, exec.FitConstants(doing(100, streams), g), "the process, 1.1 times 8 times 4 MiB")
-	inFile = false
+	require.Zero(t, files.forgotten, "asking does not forget")
+	files.holds = false
 	require.ErrorContains(t, exec.FitConstants(doing(100, streams), g), "--mem 228M would do", "and 1.1 times 128 MiB")
 }

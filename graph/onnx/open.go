@@ -33,7 +33,8 @@ func open(path string) (*Model, []graph.Warning, error) {
 		}
 		return nil, nil, err
 	}
-	m.src.path, m.src.maps = path, dir.maps
+	m.src.path = path
+	m.src.maps.Add(dir.maps...)
 	return m, warnings, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sync"
 
-	"qwb/graph/tensor"
 	"qwb/internal/file"
 )
 
@@ -18,7 +17,7 @@ type source struct {
 	ext       ExternalResolver
 	locations []string // external files it refers to, sorted
 	path      string   // empty if it was not opened by path
-	maps      []*file.Mapping
+	maps      file.Maps
 
 	closing  sync.Once
 	closeErr error
@@ -29,26 +28,10 @@ type source struct {
 
 func (s *source) close() error {
 	s.closing.Do(func() {
-		for _, m := range s.maps {
-			s.closeErr = errors.Join(s.closeErr, m.Release())
-		}
+		s.closeErr = s.maps.Release()
 		s.data = nil
 	})
 	return s.closeErr
-}
-
-// Forget says that a constant is not needed for a while, and reports whether it lies in a file that is mapped: then it takes no memory
-// until it is read again.
-func (m *Model) Forget(t *tensor.Tensor) bool {
-	if m.src == nil || t.Layout != tensor.RowMajor || t.DType == tensor.String {
-		return false
-	}
-	b, err := tensorBody(t)
-	return err == nil && m.src.forget(b)
-}
-
-func (s *source) forget(b []byte) bool {
-	return slices.ContainsFunc(s.maps, func(m *file.Mapping) bool { return m.Forget(b) })
 }
 
 // Locations are the files with tensor data that the model was read from besides its own, relative to its folder, with slashes.
@@ -101,7 +84,7 @@ func (s *source) sum(b []byte) string {
 	h := sha256.New()
 	for part := range slices.Chunk(b, piece) {
 		h.Write(part) // no error: see package hash
-		s.forget(part)
+		s.maps.Forget(part)
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }

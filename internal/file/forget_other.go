@@ -4,3 +4,5 @@ package file
 
 // forget gives pages back to the system; this one is not told.
 func forget([]byte) {}
+
+func residentFiles() int64 { return -1 }

@@ -65,21 +65,32 @@ type Mapping struct {
 func (m *Mapping) Release() error { return m.release() }
 
 // Forget says that a part of Bytes is not needed for a while: its pages do not count as memory of the process until they are looked
-// at again. Of other memory, and on systems that do not know this, nothing is done. It reports whether part lies in a mapped file.
-func (m *Mapping) Forget(part []byte) bool {
-	if len(part) == 0 || !m.mapped {
-		return false
+// at again. Of other memory, and on systems that do not know this, nothing is done.
+func (m *Mapping) Forget(part []byte) {
+	from := m.offset(part)
+	if from < 0 {
+		return
 	}
-	from := uintptr(unsafe.Pointer(&part[0])) - uintptr(unsafe.Pointer(&m.Bytes[0])) // wraps around where part begins before
-	if from >= uintptr(len(m.Bytes)) || uintptr(len(part)) > uintptr(len(m.Bytes))-from {
-		return false
+	page := os.Getpagesize()
+	lo, hi := (from+page-1)/page*page, (from+len(part))/page*page
+	if from+len(part) == len(m.Bytes) {
+		hi = len(m.Bytes) // the system's mapping ends with a whole page
 	}
-	page := uintptr(os.Getpagesize())
-	lo, hi := (from+page-1)/page*page, (from+uintptr(len(part)))/page*page
 	if lo < hi {
 		forget(m.Bytes[lo:hi])
 	}
-	return true
+}
+
+// offset is where a part of memory lies in a mapped file, -1 where it does not.
+func (m *Mapping) offset(part []byte) int {
+	if len(part) == 0 || !m.mapped {
+		return -1
+	}
+	from := uintptr(unsafe.Pointer(&part[0])) - uintptr(unsafe.Pointer(&m.Bytes[0])) // wraps around where part begins before
+	if from >= uintptr(len(m.Bytes)) || uintptr(len(part)) > uintptr(len(m.Bytes))-from {
+		return -1
+	}
+	return int(from)
 }
 
 func mapFile(f *os.File) (*Mapping, error) {

@@ -2,9 +2,15 @@
 
 package file
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 // mapSize reads the file: this system has no mappings.
 func mapSize(f *os.File, size int) (*Mapping, error) {
 	return read(f, size)
 }
+
+// spill is for systems where a file without a name can be mapped.
+func spill([]byte) (*Mapping, error) { return nil, errors.ErrUnsupported }

@@ -20,3 +20,23 @@ func mapSize(f *os.File, size int) (*Mapping, error) {
 	}
 	return &Mapping{data, true, func() error { return syscall.Munmap(data) }}, nil
 }
+
+// spill maps a file without a name that holds a copy of b. It is written, not stored through the mapping, so that it takes no memory.
+func spill(b []byte) (*Mapping, error) {
+	f, err := os.CreateTemp("", "qwb-spill-*")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(b); err != nil {
+		return nil, err
+	}
+	m, err := mapSize(f, len(b))
+	if err == nil && !m.mapped {
+		return nil, errors.ErrUnsupported
+	}
+	return m, err
+}

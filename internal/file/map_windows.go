@@ -1,6 +1,7 @@
 package file
 
 import (
+	"errors"
 	"os"
 	"syscall"
 	"unsafe"
@@ -21,3 +22,6 @@ func mapSize(f *os.File, size int) (*Mapping, error) {
 	data := unsafe.Slice(*(**byte)(unsafe.Pointer(&addr)), size)
 	return &Mapping{data, true, func() error { return syscall.UnmapViewOfFile(addr) }}, nil
 }
+
+// spill is for systems where a file without a name can be mapped.
+func spill([]byte) (*Mapping, error) { return nil, errors.ErrUnsupported }

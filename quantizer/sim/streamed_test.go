@@ -14,6 +14,13 @@ import (
 	"qwb/quantizer/sim"
 )
 
+// counting counts how often a tensor was out of use.
+type counting map[*tensor.Tensor]int
+
+func (c counting) Holds(*tensor.Tensor) bool            { return true }
+func (c counting) Forget(t *tensor.Tensor)              { c[t]++ }
+func (c counting) Keep(t *tensor.Tensor) *tensor.Tensor { return t }
+
 // A graph that forgets its constants computes what another does, in floats and simulated; nothing large that was made of them is left, and
 // each was said to be out of use.
 func TestForgottenConstants(t *testing.T) {
@@ -23,7 +30,7 @@ func TestForgottenConstants(t *testing.T) {
 		text += fmt.Sprintf("const w%d: f32[512,512] = normal(seed=%d, std=0.04)\nx%d = MatMul(x%d, w%d)\n", i, i+1, i+1, i, i)
 	}
 	g, set, feeds := lowertest.Configured(t, text+fmt.Sprintf("output x%d\n", depth), "trt_int8")
-	forgotten := map[*tensor.Tensor]int{}
+	forgotten := counting{}
 	run := func(g *graph.Graph) (out [2]*tensor.Tensor, held int64) {
 		s, err := exec.New(g, exec.Options{})
 		require.NoError(t, err)
@@ -46,7 +53,7 @@ func TestForgottenConstants(t *testing.T) {
 	}
 	want, kept := run(g)
 	streamed := g.Clone()
-	streamed.Forget = func(c *tensor.Tensor) bool { forgotten[c]++; return true }
+	streamed.Store = forgotten
 	got, held := run(streamed.Clone())
 	for i := range want {
 		require.True(t, tensor.Equal(want[i], got[i]))

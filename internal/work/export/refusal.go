@@ -25,7 +25,7 @@ const triedBytes = 256 << 20
 // that names no format: whoever has one may not want the usual one.
 func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, sample map[string]*tensor.Tensor, threads int) error {
 	f := usual(j, p.Target)
-	if f == nil || p.Graph.Forget != nil || export.WeightBytes(p.Graph) > triedBytes {
+	if f == nil || p.Graph.Store != nil || export.WeightBytes(p.Graph) > triedBytes {
 		return nil
 	}
 	quiet := *j.Project

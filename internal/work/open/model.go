@@ -270,7 +270,7 @@ func (j *Job) OpenNormal(path string) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	exec.Stream(j.Context(), m.Loaded, m.Forget)
+	exec.Stream(j.Context(), m.Loaded, m.Store)
 	if err := exec.FitConstants(j.Context(), m.Loaded); err != nil {
 		m.Close()
 		return nil, &fault.FileError{File: path, Err: err}
