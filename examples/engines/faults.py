@@ -244,6 +244,19 @@ def _(m):
     return m.op("Sub", y, m.op("ReduceMean", y, m.const(np.array([2, 3], np.int64))))
 
 
+@row("ov-open-scales", "openvino")
+def _(m):
+    x = m.input(2, 35, 3, 5)
+    m.inputs[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    return m.pair(m.op("Mul", x, m.const(np.random.default_rng(0).normal(size=(35, 1, 1)).astype(np.float32))), 0.03, 120)
+
+
+@row("ov-column-constant", "openvino")
+def _(m):
+    y = m.pair(m.op("MatMul", m.input(1, 8, 1, 6), m.input(1, 8, 6, 1)), 0.03, 0)
+    return m.op("Sub", y, m.const(np.random.default_rng(0).normal(size=(1, 8, 1, 1)).astype(np.float32)))
+
+
 @row("ort-resize-corners", "onnxruntime")
 @row("ov-resize-corners", "openvino")
 def _(m):

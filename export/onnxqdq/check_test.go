@@ -333,6 +333,27 @@ var faults = []fault{
 		lo := s.AddConst("lo", tensor.FromF32([]float32{-0.31234}))
 		s.planted("Clip", nil, "x_DequantizeLinear", s.Value(lo).Name)
 	}, true},
+	{"guard", "openvino_int8", "channels that a constant multiplied where a size is open", func(s surgeon) {
+		k := s.AddConst("factors", tensor.FromF32([]float32{1, 2, 3, 4}, 4, 1, 1))
+		s.planted("Mul", nil, "x_DequantizeLinear", s.Value(k).Name)
+		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 4}, {N: 16}, {N: 16}}
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "a constant and a rounded product of one column", func(s surgeon) {
+		s.planted("MatMul", nil, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(1, 4, 16, 1)
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
+		s.planted("Sub", nil, "planted_3", "scales")
+	}, true},
+	{"guard", "openvino_int8", "a convolution beside sizes that are an output", func(s surgeon) {
+		s.planted("Shape", nil, "x_DequantizeLinear")
+		s.planted("Gather", nil, "planted", "k")
+		s.Outputs = append(s.Outputs, s.value("planted_1"))
+		s.planted("Conv", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.Value(s.value("planted_3")).Shape = graph.Shape{{N: -1}, {N: 4}, {N: 16}, {N: 16}}
+		s.planted("QuantizeLinear", nil, "planted_3", "x_scale", "x_zero_point")
+	}, true},
 	{"guard", "openvino_int8", "axes of one that are moved behind a reduction", func(s surgeon) {
 		s.planted("ReduceMax", []graph.Attr{graph.Ints("axes", 2), graph.Int("keepdims", 0)}, "x_DequantizeLinear")
 		s.Value(s.value("planted")).Shape = graph.Static(2, 1, 16)

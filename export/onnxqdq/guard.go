@@ -78,13 +78,19 @@ func (b *builder) guard(x, y graph.ValueID) error {
 
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
-	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "ReduceMean",
-		"Transpose", "Clip", quantizeLinear) && !is(n, sums...) && !is(n, followed...) {
+	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add", "Mul", "Div",
+		"ReduceMean", "Transpose", "Clip", quantizeLinear) && !is(n, sums...) && !is(n, followed...) {
 		return ""
 	}
 	switch {
 	case is(n, quantizeLinear) && fewRows(g, n):
 		return "rounds a product of few rows that another product reads"
+	case is(n, quantizeLinear) && openScales(g, n):
+		return "rounds channels that a constant multiplied, with an open size"
+	case is(n, quantizeLinear) && sizesOut(g, n):
+		return "rounds a convolution beside sizes that are handed out"
+	case is(n, "Add", "Sub", "Mul", "Div") && oneColumn(g, n):
+		return "puts a constant to a product of one column"
 	case is(n, "Transpose") && target.MovesOnes(g, n):
 		return "moves axes of one behind a reduction"
 	case is(n, "Clip") && offGrid(g, n):
@@ -93,7 +99,7 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "is read by several without a bias"
 	case is(n, "Concat") && joinsRows(g, n):
 		return "joins rows of a product"
-	case is(n, quantizeLinear, "Transpose", "Clip") || is(n, followed...):
+	case is(n, quantizeLinear, "Transpose", "Clip", "Add", "Mul", "Div") || is(n, followed...):
 		return ""
 	}
 	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
