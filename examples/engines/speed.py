@@ -8,12 +8,14 @@ nncf==3.4.0 onnxruntime==1.32.0 onnx==1.23.2 numpy. All tools calibrate on the s
 quantizer with Q/DQ, per channel, MinMax, after its own preprocessing. Files take turns in one process with one thread; a ratio is the median
 over all turns of the CPU time of qwb's file by that of the other file in the same turn: above 1 qwb's is slower. NSR: of the engine's outputs,
 against the float model in ONNX Runtime, mean over samples that nobody calibrated on, the worst output. OpenVINO computes floats in float32
-(INFERENCE_PRECISION_HINT), so that processors with and without bf16 agree. With --tune "qwb" is the file after `qwb tune` with its defaults, and
+(INFERENCE_PRECISION_HINT), so that processors with and without bf16 agree. With --best each peer also quantizes with its other setting (NNCF's
+accurate bias correction; percentile 99.99), and the file with the smaller NSR is the peer's. Engines trt (TensorRT's file in ONNX Runtime, no
+fusions) and litert (needs ai-edge-litert==2.3.0) have no peer. With --tune "qwb" is the file after `qwb tune` with its defaults, and
 the untuned plan's NSR stands beside it: NNCF corrects biases by default, qwb when it tunes. --runs 0 measures no time.
 """
 import argparse, contextlib, glob, io, logging, os, shutil, sys
 import numpy as np, onnx, onnxruntime as ort, openvino as ov, nncf
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
+from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
 from networks import Network, Workplace, table, turns
@@ -22,7 +24,7 @@ ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--work"); ap.add_argument("--only", default="")
 ap.add_argument("--more", nargs="*", default=[]); ap.add_argument("--runs", type=int, default=40)
 ap.add_argument("--engines", default="openvino,onnxruntime"); ap.add_argument("--samples", type=int, default=24)
-ap.add_argument("--tune", action="store_true"); ap.add_argument("--unseen", type=int, default=8)
+ap.add_argument("--best", action="store_true"); ap.add_argument("--tune", action="store_true"); ap.add_argument("--unseen", type=int, default=8)
 ap.add_argument("--flags", default="", help="more flags of qwb calibrate, separated by spaces")
 a = ap.parse_args()
 place, core = Workplace(a.qwb, a.data, a.work), ov.Core()
@@ -35,8 +37,9 @@ class Reader(CalibrationDataReader):
     def get_next(self): return next(self.rest, None)
 
 
-def in_onnxruntime(file):
+def in_onnxruntime(file, fused=True):
     o = ort.SessionOptions(); o.intra_op_num_threads = 1
+    if not fused: o.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     s = ort.InferenceSession(file, o, providers=["CPUExecutionProvider"])
     name = s.get_inputs()[0].name
     return lambda x: s.run(None, {name: x})
@@ -49,10 +52,24 @@ def in_openvino(model, x):
     return lambda x: [v.copy() for v in r.infer([x]).values()]
 
 
+def in_litert(file, order):
+    """The outputs in the order of the float model's, channels first as there."""
+    from ai_edge_litert import interpreter as tfl
+    it = tfl.Interpreter(file, num_threads=1); it.allocate_tensors()
+    i, outs = it.get_input_details()[0], {d["name"]: d["index"] for d in it.get_output_details()}
+    if not set(order) <= set(outs): order = list(outs)
+    def run(x):
+        it.set_tensor(i["index"], x if x.shape == tuple(i["shape"]) else x.transpose(0, *range(2, x.ndim), 1))
+        it.invoke()
+        return [it.get_tensor(outs[n]) for n in order]
+    return run
+
+
 def nsr(run, samples, wanted):
     worst = 0
     for k in range(len(wanted[0])):
-        each = [np.sum((run(x)[k].astype(np.float64) - w[k]) ** 2) / max(np.sum(np.float64(w[k]) ** 2), 1e-30) for x, w in zip(samples, wanted)]
+        alike = lambda y, w: y if y.shape == w.shape else y.reshape(w.shape) if y.ndim != w.ndim else y.transpose(0, y.ndim - 1, *range(1, y.ndim - 1))
+        each = [np.sum((alike(run(x)[k], w[k]).astype(np.float64) - w[k]) ** 2) / max(np.sum(np.float64(w[k]) ** 2), 1e-30) for x, w in zip(samples, wanted)]
         worst = max(worst, float(np.mean(each)))
     return worst
 
@@ -81,14 +98,22 @@ def prepared(name, n, samples):
     return place.path(name + ".pre.onnx")
 
 
-def ort_quantizer(name, model, calibration):
-    file = place.path(name + ".ort.onnx")
-    quiet(quantize_static, model, file, Reader(onnx.load(model).graph.input[0].name, calibration), quant_format=QuantFormat.QDQ, per_channel=True)
+def ort_quantizer(name, model, calibration, method="MinMax"):
+    file = place.path(name + f".ort.{method}.onnx")
+    more = {} if method == "MinMax" else {"calibrate_method": CalibrationMethod.Percentile, "extra_options": {"CalibPercentile": 99.99}}
+    reader = Reader(onnx.load(model).graph.input[0].name, calibration)
+    quiet(quantize_static, model, file, reader, quant_format=QuantFormat.QDQ, per_channel=True, **more)
     return file
 
 
+def best(make, settings, unseen, wanted):
+    """What make gives for the first of the settings; with --best for the one with the smallest error."""
+    runs = [r for r in (attempt(lambda: make(s)) for s in settings[:None if a.best else 1]) if r]
+    return min(runs, key=lambda r: nsr(r, unseen, wanted)) if runs else None
+
+
 def qwb_file(name, n, platform, tuned=False):
-    plan, file = f"{name}.{platform}.plan.json", place.path(f"{name}.{platform}.onnx")
+    plan, file = f"{name}.{platform}.plan.json", place.path(f"{name}.{platform}." + ("tflite" if platform == "tflite_int8" else "onnx"))
     if tuned: place.json("tune", plan, "--method", "auto", "--samples", a.samples)
     elif os.path.exists(place.path(plan)): os.remove(place.path(plan))
     if not tuned: place.json("calibrate", n.model, "--data", n.calibration, "--preprocess", n.preprocess, "--samples", a.samples, "--platform", platform,
@@ -118,22 +143,29 @@ for name, n in networks():
     float_run = in_onnxruntime(n.model)
     wanted = [float_run(x) for x in unseen]
     for engine in a.engines.split(","):
-        open_ = in_onnxruntime if engine == "onnxruntime" else lambda f: in_openvino(f, calibration[0])
-        platform = "onnxruntime" if engine == "onnxruntime" else "openvino_int8"
+        order = [o.name for o in onnx.load(n.model, load_external_data=False).graph.output]
+        open_ = {"onnxruntime": in_onnxruntime, "openvino": lambda f: in_openvino(f, calibration[0]), "trt": lambda f: in_onnxruntime(f, False),
+                 "litert": lambda f: in_litert(f, order)}[engine]
+        platform = {"onnxruntime": "onnxruntime", "openvino": "openvino_int8", "trt": "trt_int8", "litert": "tflite_int8"}[engine]
         files = {"qwb": attempt(lambda: open_(qwb_file(name, n, platform)))}
         untuned = nsr(files["qwb"], unseen, wanted) if a.tune and files["qwb"] else None
         if untuned is not None: files["qwb"] = attempt(lambda: open_(qwb_file(name, n, platform, True)))
-        if engine == "openvino":
-            def peer():
+        if engine in ("trt", "litert"):
+            if files["qwb"]:
+                own = [*([f"{untuned:.2g}"] if a.tune else []), f"{nsr(files['qwb'], unseen, wanted):.2g}"]
+                rows.append([name, engine, *["-"] * (3 if a.runs else 0), *own, "-", "-"])
+                print(rows[-1], file=sys.stderr, flush=True)
+            continue
+        def peer(fast):
+            if engine == "openvino":
                 m = core.read_model(n.model)
                 if m.is_dynamic(): m.reshape(list(calibration[0].shape))
-                return in_openvino(quiet(nncf.quantize, m, nncf.Dataset(calibration)), calibration[0])
-        else:
-            def peer():
-                onnx.save(quiet(nncf.quantize, onnx.load(model), nncf.Dataset([{onnx.load(model).graph.input[0].name: x} for x in calibration])), place.path("nncf.onnx"))
-                return in_onnxruntime(place.path("nncf.onnx"))
-        files["NNCF"] = attempt(peer)
-        files["ORT"] = attempt(lambda: open_(ort_quantizer(name, model, calibration)))
+                return in_openvino(quiet(nncf.quantize, m, nncf.Dataset(calibration), fast_bias_correction=fast), calibration[0])
+            m, file = onnx.load(model), place.path(f"nncf.{fast}.onnx")
+            onnx.save(quiet(nncf.quantize, m, nncf.Dataset([{m.graph.input[0].name: x} for x in calibration]), fast_bias_correction=fast), file)
+            return in_onnxruntime(file)
+        files["NNCF"] = best(peer, [True, False], unseen, wanted)
+        files["ORT"] = best(lambda method: open_(ort_quantizer(name, model, calibration, method)), ["MinMax", "Percentile"], unseen, wanted)
         files["float"] = open_(n.model)
         have = [k for k in files if files[k]]
         if "qwb" not in have: continue
