@@ -4,6 +4,7 @@ package file_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,18 +16,18 @@ import (
 	"qwb/internal/file"
 )
 
-// fileMemory is what /proc says the process has of files in its memory, in kB.
-func fileMemory(t *testing.T) (kB int) {
+// fileMemory is what /proc says the process has of files in its memory, in kB, those of a file system in memory included.
+func fileMemory(t *testing.T) (all int) {
 	b, err := os.ReadFile("/proc/self/status")
 	require.NoError(t, err)
 	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "RssFile:"); ok {
-			for _, c := range strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")) {
-				kB = 10*kB + int(c-'0')
-			}
+		var kB int
+		if n, _ := fmt.Sscanf(line, "RssFile: %d", &kB); n == 0 {
+			_, _ = fmt.Sscanf(line, "RssShmem: %d", &kB)
 		}
+		all += kB
 	}
-	return kB
+	return all
 }
 
 // What is read of trimmed mappings leaves the process's memory by itself and reads the same afterwards; without Trim it stays.

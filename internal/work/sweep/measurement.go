@@ -69,15 +69,22 @@ func (s *Sweeping) measureOn(ctx context.Context) error {
 			s.Options.Memory, parts...); err != nil {
 			return s.Network.Named("sweep", err)
 		}
-		s.mismatches = s.evaluator.Mismatches()
+		s.bench = benchOf(s.evaluator)
 	}
-	if mismatches, err := shard.Unit(run, "mismatches", run.Mine(0), func() (bool, error) { return s.mismatches, nil }); err != nil {
-		return err
-	} else if run.IsMerge() {
-		s.mismatches = mismatches
+	bench, err := shard.Unit(run, "bench", run.Mine(0), func() (bench, error) { return s.bench, nil })
+	if err == nil && run.IsMerge() {
+		s.bench = bench
 	}
-	return nil
+	return err
 }
+
+// bench is what the judge knows before anything is judged.
+type bench struct {
+	Mismatches bool            // no output is float
+	Blocks     analysis.Blocks // of the samples
+}
+
+func benchOf(e *analysis.Evaluator) bench { return bench{e.Mismatches(), e.Blocks()} }
 
 // observe is ObserveHalf of a run that may have parts: each of them fits scales on the same statistics, which the first one keeps; the last
 // one observes the held-out samples, for the plan that is written.
@@ -132,7 +139,7 @@ func (s *Sweeping) measureOnKept(ctx context.Context) error {
 		return s.Network.Named("sweep", err)
 	}
 	s.evaluator, s.r.HeldOutKind, s.r.Samples, s.r.HeldOut = kept.Evaluator, HeldOutKept, s.Fit.Samples(), len(s.Fit.Kept())
-	s.mismatches = s.evaluator.Mismatches()
+	s.bench = benchOf(s.evaluator)
 	return nil
 }
 

@@ -27,7 +27,7 @@ func (s *Sweeping) rank() *Result {
 			candidates[i].Wrong = append(candidates[i].Wrong, wrong)
 		}
 	}
-	of := s.evaluator.Blocks()
+	of := s.bench.Blocks
 	places, best := analysis.Rank(candidates, of)
 	for i, p := range s.tried {
 		row := Row{Platform: p.Target.Name, Observer: p.Observer, Granularity: p.Granularity, Dispatcher: p.Dispatcher, Format: p.Format,
@@ -44,7 +44,7 @@ func (s *Sweeping) rank() *Result {
 		}
 		s.r.Rows = append(s.r.Rows, row)
 	}
-	s.chosen, s.r.Mismatches = &s.tried[best], s.mismatches
+	s.chosen, s.r.Mismatches = &s.tried[best], s.bench.Mismatches
 	s.r.Command = s.chosen.command(s.Model, s.Plan, s.flags())
 	first := s.r.Rows[best]
 	slices.SortStableFunc(s.r.Rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NSR.NSR, b.NSR.NSR)) })

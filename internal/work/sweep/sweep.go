@@ -89,8 +89,7 @@ type Sweeping struct {
 	costs     []*analysis.Cost
 	device    *analysis.Device
 	chosen    *Point
-	// mismatches says that no output is float.
-	mismatches bool
+	bench     bench
 }
 
 // Calibration are the options of calibrate that are those of the sweep.
