@@ -227,10 +227,7 @@ func Eval(ctx context.Context, g *graph.Graph, samples exec.Iterator, cfg Accura
 		return nil, err
 	}
 	quantized := cfg.Simulator != nil || cfg.Integer != nil
-	places := make([]placeOf, len(answers))
-	for i := range answers {
-		places[i] = answers[i].place
-	}
+	places := placesOf(answers, func(a answer) placeOf { return a.place })
 	all.blocks = blocksIn(places)
 	r := score(metrics, answers, quantized, all.blocks)
 	if cfg.Metrics != nil {

@@ -46,11 +46,16 @@ func NewBlocks(steps []int) Blocks {
 
 // BlocksOf are the blocks of samples, some of which are steps.
 func BlocksOf(samples []*exec.Sample) Blocks {
-	places := make([]placeOf, len(samples))
-	for i, s := range samples {
-		places[i] = placeIn(s)
+	return blocksIn(placesOf(samples, placeIn))
+}
+
+// placesOf are the places of what was found out about each sample.
+func placesOf[T any](list []T, place func(T) placeOf) []placeOf {
+	places := make([]placeOf, len(list))
+	for i, x := range list {
+		places[i] = place(x)
 	}
-	return blocksIn(places)
+	return places
 }
 
 func blocksIn(places []placeOf) Blocks {

@@ -441,10 +441,7 @@ func classOf(out []*tensor.Tensor) int {
 func (c *comparer) collect(results []*compared) *Runs {
 	r := &Runs{Centred: c.centred, Mismatches: c.networks[c.entrants[0].Float].judge.Mismatches(),
 		At: c.networks[c.entrants[0].Float].judge.inPlace(), Apart: make([][]float64, len(Pairs(len(c.entrants))))}
-	places := make([]placeOf, len(results))
-	for i, s := range results {
-		places[i] = s.place
-	}
+	places := placesOf(results, func(s *compared) placeOf { return s.place })
 	r.Blocks = blocksIn(places)
 	floats := map[*graph.Graph]*Answered{}
 	for k := range c.entrants {

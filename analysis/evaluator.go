@@ -66,11 +66,10 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 	if err != nil {
 		return nil, err
 	}
-	places := make([]placeOf, len(runs))
-	for i, r := range runs {
-		e.float, e.seen, places[i] = append(e.float, r.Verdict), append(e.seen, r.sample), r.place
+	for _, r := range runs {
+		e.float, e.seen = append(e.float, r.Verdict), append(e.seen, r.sample)
 	}
-	e.blocks = blocksIn(places)
+	e.blocks = blocksIn(placesOf(runs, func(r run) placeOf { return r.place }))
 	e.weights = e.judge.weigh(&all)
 	if e.samples = samples; rec.room >= 0 {
 		e.samples = func() exec.Iterator { return &exec.InMemory{Samples: rec.seen} }

@@ -13,10 +13,7 @@ import (
 
 // report averages the samples' results, in their order.
 func (a *analyzer) report(results []*sampleResult) (*Report, error) {
-	places := make([]placeOf, len(results))
-	for i, s := range results {
-		places[i] = s.place
-	}
+	places := placesOf(results, func(s *sampleResult) placeOf { return s.place })
 	a.blocks = blocksIn(places)
 	a.tally.blocks = a.blocks
 	r := &Report{Samples: len(results), Forwards: a.extra / float64(len(results))}

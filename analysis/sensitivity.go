@@ -442,11 +442,7 @@ func channelsAt(g *graph.Graph, v graph.ValueID) int {
 
 // rows averages the samples.
 func (s *sensitivities) rows(results []ofSample) [][]Sensitivity {
-	places := make([]placeOf, len(results))
-	for i, r := range results {
-		places[i] = r.place
-	}
-	blocks := blocksIn(places)
+	blocks := blocksIn(placesOf(results, func(r ofSample) placeOf { return r.place }))
 	out := make([][]Sensitivity, len(s.list))
 	for k, a := range s.list {
 		for i := range a.groups {

@@ -240,7 +240,7 @@ func (w *walk) consume(ctx context.Context, r *exec.Runner, s *state, kept []*te
 	float *tensor.Tensor) (nsr float64, err error) {
 	input, output, wants := h.Input, h.Output, h.Wants
 	all := *h
-	all.Wants = func(graph.ValueID) bool { return true }
+	all.Wants = everything
 	all.Input = func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
 		if !wants(n.Inputs[i]) {
 			return t, nil

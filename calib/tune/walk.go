@@ -200,7 +200,7 @@ func (w *walk) look(ctx context.Context, r *exec.Runner, s *state) (*sight, erro
 // float runs the float lane of a sample up to and including a layer.
 func (w *walk) float(ctx context.Context, r *exec.Runner, s *state, l layer, t *sight) error {
 	rec := recorder{walk: w, lane: &s.float}
-	h := &exec.Hooks{Wants: func(graph.ValueID) bool { return true },
+	h := &exec.Hooks{Wants: everything,
 		Input: func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
 			if w.input && n.ID == l.node && i == 0 && w.own(n) {
 				t.xf = lasting(x, s.float.kept[l.input])
@@ -228,7 +228,7 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 	rec := recorder{walk: w, lane: &s.quantized}
 	h := *w.hooks()
 	input, output, wants := h.Input, h.Output, h.Wants
-	h.Wants = func(graph.ValueID) bool { return true }
+	h.Wants = everything
 	h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
 		var err error
 		if wants(n.Inputs[i]) {
