@@ -54,11 +54,24 @@ var activations = map[string]rule{
 		th := t.op("Tanh", t.op("Softplus", x))
 		return t.mul(dy, t.op("Add", th, t.mul(t.mul(x, t.op("Sigmoid", x)), t.oneMinus(t.mul(th, th)))))
 	}),
-	"Swish": unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID {
-		alpha := float64(t.n.AttrFloat("alpha", 1))
-		s := t.op("Sigmoid", t.scale(x, alpha))
-		return t.mul(dy, t.op("Add", s, t.mul(t.scale(y, alpha), t.oneMinus(s))))
+	"Swish": unary(swish),
+	"Shrink": unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID {
+		return t.where(t.op("Greater", t.op("Abs", x), t.scalar(float64(t.n.AttrFloat("lambd", 0.5)))), dy, t.scalar(0))
 	}),
+	"com.microsoft::QuickGelu": unary(swish),
+	"com.microsoft::Gelu":      unary(gelu),
+	"com.microsoft::BiasGelu":  biasedGelu(false),
+	"com.microsoft::FastGelu":  biasedGelu(true),
+}
+
+func swish(t *tape, x, y, dy graph.ValueID) graph.ValueID {
+	alpha := float64(t.n.Alpha())
+	return t.mul(dy, t.swishSlope(t.op("Sigmoid", t.scale(x, alpha)), y, alpha))
+}
+
+// swishSlope is the slope of y = x s with s the sigmoid of alpha x.
+func (t *tape) swishSlope(s, y graph.ValueID, alpha float64) graph.ValueID {
+	return t.op("Add", s, t.mul(t.scale(y, alpha), t.oneMinus(s)))
 }
 
 func (t *tape) oneMinus(x graph.ValueID) graph.ValueID { return t.op("Sub", t.scalar(1), x) }
@@ -73,15 +86,34 @@ func exponential(of func(n *graph.Node) (slope, factor, addend float64)) rule {
 }
 
 func gelu(t *tape, x, _, dy graph.ValueID) graph.ValueID {
+	return t.mul(dy, t.geluSlope(x, t.n.TanhGelu()))
+}
+
+// biasedGelu is the rule of a Gelu of the sum of x and, where it is there, a bias along the last axis.
+func biasedGelu(tanh bool) rule {
+	return func(t *tape, dy []graph.ValueID) []graph.ValueID {
+		x := t.x(0)
+		if t.x(1) != graph.NoValue {
+			x = t.op("Add", x, t.x(1))
+		}
+		list := t.only(0, t.mul(dy[0], t.geluSlope(x, tanh)))
+		if t.wants(1) {
+			list[1] = t.back(list[0], 1)
+		}
+		return list
+	}
+}
+
+func (t *tape) geluSlope(x graph.ValueID, tanh bool) graph.ValueID {
 	square := t.mul(x, x)
-	if !t.n.TanhGelu() { // P(x) + x p(x), of the standard normal distribution
+	if !tanh { // P(x) + x p(x), of the standard normal distribution
 		p := t.scale(t.op("Exp", t.scale(square, -0.5)), 1/math.Sqrt(2*math.Pi))
 		whole := t.scale(t.op("Add", t.op("Erf", t.scale(x, math.Sqrt2/2)), t.scalar(1)), 0.5)
-		return t.mul(dy, t.op("Add", whole, t.mul(x, p)))
+		return t.op("Add", whole, t.mul(x, p))
 	}
 	const c, cubic = 0.044715, 0.7978845608028654 // sqrt(2/pi)
 	th := t.op("Tanh", t.scale(t.mul(x, t.op("Add", t.scale(square, c), t.scalar(1))), cubic))
 	slope := t.scale(t.op("Add", t.scale(square, 3*c), t.scalar(1)), cubic)
 	inner := t.mul(t.mul(x, t.oneMinus(t.mul(th, th))), slope)
-	return t.mul(dy, t.scale(t.op("Add", t.op("Add", th, t.scalar(1)), inner), 0.5))
+	return t.scale(t.op("Add", t.op("Add", th, t.scalar(1)), inner), 0.5)
 }

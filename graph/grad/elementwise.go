@@ -2,7 +2,6 @@ package grad
 
 import (
 	"fmt"
-	"math"
 
 	"qwb/graph"
 )
@@ -35,6 +34,21 @@ var elementwise = map[string]rule{
 		less := t.op("Sub", t.x(1), t.scalar(1))
 		return t.mul(dy, t.mul(t.x(1), t.op("Pow", t.x(0), less)))
 	}),
+	"Mod": broadcasting(func(t *tape, i int, dy graph.ValueID) graph.ValueID {
+		if i == 1 { // how often b is taken away stays
+			return t.mul(dy, t.op("Div", t.op("Sub", t.y(), t.x(0)), t.x(1)))
+		}
+		return dy
+	}),
+	"SwiGLU": broadcasting(func(t *tape, i int, dy graph.ValueID) graph.ValueID {
+		alpha := float64(t.n.Alpha())
+		s := t.op("Sigmoid", t.scale(t.x(0), alpha))
+		swish := t.mul(t.x(0), s)
+		if i == 1 {
+			return t.mul(dy, swish)
+		}
+		return t.mul(t.mul(dy, t.x(1)), t.swishSlope(s, swish, alpha))
+	}),
 	"Max": extremum,
 	"Min": extremum,
 	"Where": func(t *tape, dy []graph.ValueID) []graph.ValueID {
@@ -48,40 +62,19 @@ var elementwise = map[string]rule{
 		return list
 	},
 
-	"Neg":        unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.op("Neg", dy) }),
-	"Abs":        unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.mul(dy, t.op("Sign", x)) }),
-	"Exp":        unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.mul(dy, y) }),
-	"Log":        unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.op("Div", dy, x) }),
-	"Sqrt":       unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.scale(t.op("Div", dy, y), 0.5) }),
-	"Reciprocal": unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.op("Neg", t.mul(dy, t.mul(y, y))) }),
-	"Sin":        unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.mul(dy, t.op("Cos", x)) }),
-	"Cos":        unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return t.op("Neg", t.mul(dy, t.op("Sin", x))) }),
-	"Erf": unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID {
-		return t.mul(dy, t.scale(t.op("Exp", t.op("Neg", t.mul(x, x))), 2/math.Sqrt(math.Pi)))
-	}),
-	"Identity":       unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return dy }),
-	"Dropout":        unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return dy }),
-	"Round":          unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return dy }),
-	"Floor":          none,
-	"Ceil":           none,
-	"Sign":           none,
-	"Shape":          none,
-	"Equal":          none,
-	"Greater":        none,
-	"Less":           none,
-	"ArgMax":         none,
-	"GreaterOrEqual": none,
-	"LessOrEqual":    none,
-	"Cast": func(t *tape, dy []graph.ValueID) []graph.ValueID {
-		if from := t.G.Value(t.x(0)).DType; from != t.dtype {
-			t.fail(fmt.Errorf("the gradient would have to pass from %s to %s", t.dtype, from))
-		}
-		return []graph.ValueID{dy[0]}
-	},
+	"Identity": unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return dy }),
+	"Dropout":  unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return dy }),
+	"Round":    unary(func(t *tape, x, y, dy graph.ValueID) graph.ValueID { return dy }),
+	"Cast":     unary(cast),
+	"CastLike": unary(cast),
 }
 
-// none is the rule of what is constant almost everywhere.
-func none(t *tape, _ []graph.ValueID) []graph.ValueID { return t.only(0, graph.NoValue) }
+func cast(t *tape, x, _, dy graph.ValueID) graph.ValueID {
+	if from := t.G.Value(x).DType; from != t.dtype {
+		t.fail(fmt.Errorf("the gradient would have to pass from %s to %s", t.dtype, from))
+	}
+	return dy
+}
 
 // unary is the rule of a function of one tensor; parameters that follow it have no gradient.
 func unary(f func(t *tape, x, y, dy graph.ValueID) graph.ValueID) rule {

@@ -18,9 +18,18 @@ import (
 type rule func(t *tape, dy []graph.ValueID) []graph.ValueID
 
 // families have an entry for every operator that can be differentiated.
-var families = []map[string]rule{elementwise, activations, products, windows, pools, norms, reductions, movers}
+var families = []map[string]rule{elementwise, functions, activations, products, attentions, windows, pools, norms, reductions, movers,
+	scatters, constants}
 
-// find returns the rule of an operator, nil if there is none.
+// key is the name of an operator in families and without: that of ONNX alone, another domain's with the domain before it.
+func key(domain, op string) string {
+	if n := (graph.Node{Domain: domain}); n.IsONNX() {
+		return op
+	}
+	return domain + "::" + op
+}
+
+// find returns the rule of an operator, by its key, nil if there is none.
 func find(op string) rule {
 	for _, f := range families {
 		if r := f[op]; r != nil {
@@ -47,8 +56,8 @@ func Operators() []string {
 //
 // Shapes of g have to be inferred and static, tensors float32 or float64, and the opset at least 11. Round passes its gradient (the
 // straight-through estimator, Bengio et al. 2013), Floor, Ceil, Sign and comparisons pass none; where Max or a pool sees equal values the
-// first has all of it; Relu has none at 0, and Clip passes where it changes nothing. An operator on the way without a rule is an error that
-// names it.
+// first has all of it, ReduceMax and ReduceMin share it; Relu has none at 0, and Clip passes where it changes nothing. An operator on the
+// way without a rule is an error that names it, and says why there is none.
 func Add(g *graph.Graph, seeds map[graph.ValueID]graph.ValueID, wrt []graph.ValueID) ([]graph.ValueID, error) {
 	order, err := g.Order()
 	if err != nil {
@@ -104,9 +113,14 @@ func (t *tape) node(id graph.NodeID) error {
 	if !seeded || !slices.ContainsFunc(t.n.Inputs, func(v graph.ValueID) bool { return t.asked[v] }) {
 		return nil
 	}
-	r := find(t.n.Op)
-	if r == nil || !t.n.IsONNX() {
-		return fmt.Errorf("grad: %s %q: there is no rule for its gradient", t.n.Op, t.n.Name)
+	op := key(t.n.Domain, t.n.Op)
+	r := find(op)
+	if r == nil {
+		why := without[op]
+		if why == "" {
+			why = "it is unknown"
+		}
+		return fmt.Errorf("grad: %s %q: there is no rule for its gradient: %s", t.n.Op, t.n.Name, why)
 	}
 	for i, v := range t.n.Inputs {
 		if v != graph.NoValue && t.G.Value(v).DType.IsFloat() {

@@ -109,11 +109,59 @@ var cases = []struct{ name, text string }{
 	{"resize, linear", "const s: i64[4] = [1,2,5,3]; input x: T[1,2,3,4]; y = Resize(x, _, _, s) {mode=\"linear\"}"},
 	{"resize, cubic", "const s: i64[4] = [1,2,5,4]; input x: T[1,2,3,4]; y = Resize(x, _, _, s) {mode=\"cubic\"}"},
 
+	{"mod", "const k: T[3] = [0.7,0.9,1.1]; input a: T[2,3], b: T[3]; c = Abs(b); d = Add(c, k); y = Mod(a, d) {fmod=1}"},
+	{"more functions", "input a: T[7]; const k: T[] = [0.5]; const one: T[] = [1.0]; s = Tanh(a); t = Mul(s, k); b = Tan(t); c = Asin(t); " +
+		"d = Acos(t); e = Atan(a); f = Sinh(t); g = Cosh(t); h = Asinh(a); i = Exp(a); j = Add(i, one); l = Acosh(j); m = Atanh(t); " +
+		"y = Sum(b, c, d, e, f, g, h, l, m)"},
+	{"shrink", "input a: T[20]; y = Shrink(a) {lambd=0.4, bias=0.1}"},
+	{"swiglu", "opset 28; input a: T[2,5], b: T[2,5]; y = SwiGLU(a, b) {alpha=1.3}"},
+	{"gelu of ONNX Runtime", contrib + "; y = com.microsoft::Gelu(a)"},
+	{"quick gelu", contrib + "; y = com.microsoft::QuickGelu(a)"},
+	{"bias gelu", contrib + ", b: f32[4]; y = com.microsoft::BiasGelu(a, b)"},
+	{"fast gelu", contrib + ", b: f32[4]; y = com.microsoft::FastGelu(a, b)"},
+	{"einsum", "input a: T[2,3,4], b: T[2,4,5], c: T[5]; y = Einsum(a, b, c) {equation=\"bij,bjk,k->ki\"}"},
+	{"einsum, implicit and repeated", "input a: T[3,3,2], b: T[3,4]; y = Einsum(a, b) {equation=\"iij,ik\"}"},
+	{"einsum, dots", "input a: T[2,1,3,4], b: T[5,4]; y = Einsum(a, b) {equation=\"...ij,...j->...i\"}"},
+	{"einsum, a sum", "input a: T[2,3]; y = Einsum(a) {equation=\"ij->j\"}"},
+	{"attention of ONNX", "opset 23; input q: T[2,3,4,5], k: T[2,3,6,5], v: T[2,3,6,2]; y = Attention(q, k, v)"},
+	{"attention, all of it", "opset 23; input q: T[2,3,24], k: T[2,4,12], v: T[2,4,8], m: T[4,3,6], pk: T[2,2,2,6], pv: T[2,2,2,4]; " +
+		"y = Attention(q, k, v, m, pk, pv) {q_num_heads=4, kv_num_heads=2, is_causal=1, softcap=1.5, scale=0.7}"},
+	{"attention, some unseen", "opset 23; const m: bool[3,4] = [1,0,1,1,0,0,0,0,1,1,1,0]; input q: T[1,2,3,5], k: T[1,1,4,5], " +
+		"v: T[1,1,4,5]; y = Attention(q, k, v, m)"},
+	{"rotary embedding", "opset 23; input x: T[1,2,3,4]; const c: T[1,3,2] = uniform(low=0.1,high=1.0); " +
+		"const s: T[1,3,2] = normal(seed=3); y = RotaryEmbedding(x, c, s)"},
+	{"group norm", "opset 21; input x: T[2,4,3,2], s: T[4], b: T[4]; y = GroupNormalization(x, s, b) {num_groups=2}"},
+	{"group norm of old", "opset 18; input x: T[2,4,3], s: T[2], b: T[2]; y = GroupNormalization(x, s, b) {num_groups=2}"},
+	{"simplified layer norm", "input x: f32[2,3,4], s: f32[4]; y = SimplifiedLayerNormalization(x, s)"},
+	{"mean and variance norm", "input x: T[2,3,4,2]; y = MeanVarianceNormalization(x)"},
+	{"lp norms", "input x: T[2,3,4]; a = LpNormalization(x) {axis=1, p=1}; b = LpNormalization(x); y = Add(a, b)"},
+	{"lrn", "input x: T[2,5,3]; y = LRN(x) {size=4, alpha=0.9, bias=1.5}"},
+	{"lp pools", "input x: T[2,3,5,6]; a = LpPool(x) {kernel_shape=[3,2], strides=[2,2], pads=[1,0,1,1], p=3}; b = GlobalLpPool(x); " +
+		"y = Mul(a, b)"},
+	{"reductions", "const a: i64[1] = [1]; input x: T[2,3,4]; b = ReduceSumSquare(x) {axes=[1]}; c = ReduceL1(x) {axes=[1]}; " +
+		"d = ReduceL2(x) {axes=[1]}; e = ReduceLogSum(b) {axes=[2]}; f = ReduceLogSumExp(x) {axes=[1]}; g = ReduceMax(x) {axes=[1]}; " +
+		"h = ReduceMin(x) {axes=[1]}; i = ReduceProd(x) {axes=[1]}; y = Sum(b, c, d, e, f, g, h, i)"},
+	{"product with a zero", "const z: T[2,3] = [0.0,1.0,1.0,0.0,0.0,1.0]; input a: T[2,3]; x = Mul(a, z); " +
+		"y = ReduceProd(x) {axes=[1], keepdims=0}"},
+	{"cumulative sum", "const i: i64[] = [1]; input x: T[2,3,4]; y = CumSum(x, i) {exclusive=1}"},
+	{"cumulative sum, reversed", "const i: i64[] = [-1]; input x: T[2,3]; y = CumSum(x, i) {reverse=1}"},
+	{"triangle", "const k: i64[] = [1]; input x: T[2,3,4]; y = Trilu(x, k) {upper=0}"},
+	{"reversed sequences", "const n: i64[2] = [2,3]; input x: T[3,2,2]; y = ReverseSequence(x, n)"},
+	{"crop and pad", "opset 18; const s: i64[3] = [2,7,4]; input x: T[5,2,4]; y = CenterCropPad(x, s)"},
+	{"gather elements", "opset 18; const i: i64[2,3] = [0,-1,0,1,1,0]; input x: T[2,3]; y = GatherElements(x, i) {axis=0}"},
+	{"gather nd", "opset 18; const i: i64[3,1] = [1,0,1]; input x: T[2,3]; y = GatherND(x, i)"},
+	{"scatter elements", "opset 18; const i: i64[1,3] = [1,0,1]; input x: T[2,3], u: T[1,3]; y = ScatterElements(x, i, u)"},
+	{"scatter nd", "opset 18; const i: i64[2,1] = [2,0]; input x: T[3,2], u: T[2,2]; a = ScatterND(x, i, u); " +
+		"y = ScatterND(a, i, u) {reduction=\"add\"}"},
+	{"top", "const k: i64[1] = [2]; input x: T[3,5]; y, i = TopK(x, k); j = Identity(i)"},
 	{"a residual block", "input x: T[2,3,5,5], w: T[3,3,3,3], v: T[3,3,3,3]; a = Conv(x, w) {pads=[1,1,1,1]}; b = Relu(a); " +
 		"c = Conv(b, v) {pads=[1,1,1,1]}; d = Add(c, x); y = Relu(d)"},
 	{"attention", "input x: T[2,3,4], q: T[4,4], k: T[4,4], v: T[4,4]; a = MatMul(x, q); b = MatMul(x, k); c = MatMul(x, v); " +
 		"t = Transpose(b) {perm=[0,2,1]}; s = MatMul(a, t); p = Softmax(s); y = MatMul(p, c)"},
 }
+
+// contrib begins a case of an operator that computes in float32 alone.
+const contrib = "opset com.microsoft 1; opset 17; input a: f32[3,4]"
 
 // differentiated is a case with its gradients: an output y, and one for each input of floats.
 type differentiated struct {
@@ -190,11 +238,15 @@ func (d *differentiated) loss(t *testing.T) (sum float64) {
 	return sum
 }
 
-// TestGradientsAreDifferences holds every element of every gradient, in float64, to the difference of the loss on its two sides.
+// TestGradientsAreDifferences holds every element of every gradient, in float64 where the operator has it, to the difference of the loss on
+// its two sides.
 func TestGradientsAreDifferences(t *testing.T) {
-	const h = 1e-6
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
+			h, near := 1e-6, 1e-6
+			if !strings.Contains(c.text, ": T[") {
+				h, near = 3e-3, 1e-3
+			}
 			d := differentiate(t, c.text, "f64")
 			gradients := d.run(t)[1:]
 			for k, name := range d.inputs {
@@ -208,7 +260,7 @@ func TestGradientsAreDifferences(t *testing.T) {
 					below := d.loss(t)
 					set(x, i, v)
 					want := (above - below) / (2 * h)
-					require.InDelta(t, want, at(g, i), 1e-6*(1+math.Abs(want)), "%s[%d]", name, i)
+					require.InDelta(t, want, at(g, i), near*(1+math.Abs(want)), "%s[%d]", name, i)
 				}
 			}
 		})
@@ -235,13 +287,23 @@ func TestGradientsInFloat32(t *testing.T) {
 	}
 }
 
-// TestEveryRuleIsHeld: each operator with a gradient that is not none stands in a case.
-func TestEveryRuleIsHeld(t *testing.T) {
-	constant := []string{"ArgMax", "Cast", "Ceil", "Dropout", "Equal", "Floor", "GreaterOrEqual", "Less", "LessOrEqual", "Round", "Shape",
-		"Sign"}
+// TestEveryOperatorHasARuleOrAReason: each operator of the graph package has a rule, which a case holds, or says why it has none.
+func TestEveryOperatorHasARuleOrAReason(t *testing.T) {
+	passing := []string{"Cast", "CastLike", "Dropout", "Round"} // held by tests of their own, or pass what arrives
+	known := map[string]bool{}
+	for _, s := range graph.Ops() {
+		op := key(s.Domain, s.Name)
+		known[op] = true
+		_, no := without[op]
+		require.NotEqual(t, find(op) != nil, no, "%s: a rule %v, a reason %v", op, find(op) != nil, no)
+	}
+	for op := range without {
+		require.True(t, known[op], op)
+	}
 	for _, op := range Operators() {
+		require.True(t, known[op], op)
 		held := slices.ContainsFunc(cases, func(c struct{ name, text string }) bool { return strings.Contains(c.text, "= "+op+"(") })
-		require.True(t, held || slices.Contains(constant, op), op)
+		require.True(t, held || op == "TopK" || constants[op] != nil || slices.Contains(passing, op), op)
 	}
 }
 
@@ -264,7 +326,8 @@ func TestTiesGoToTheFirst(t *testing.T) {
 
 func TestWhatHasNoGradient(t *testing.T) {
 	for text, want := range map[string]string{
-		"input x: f32[3]; y = CumSum(x, i); const i: i64[] = [0]; output y":   `grad: CumSum "y": there is no rule for its gradient`,
+		"input x: f32[3,3]; y = Det(x); output y":                             `grad: Det "y": there is no rule for its gradient: no block`,
+		"input x: f32[3,3]; y = Loop(x); output y: f32[1]":                    `grad: Loop "y": there is no rule for its gradient: it is control`,
 		"input x: f32[N,3]; y = Relu(x); output y":                            `grad: Relu "y": the shape [N,3] of input 0 is not known`,
 		"input x: f32[3], w: f32[3,2]; y = MatMul(x, w); output y":            `grad: MatMul "y": a product of a vector, shapes [3] and [3 2]`,
 		"opset 9; input x: f32[3]; y = Relu(x); output y":                     "grad: opset 9, at least 11 is needed",

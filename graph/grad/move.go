@@ -9,30 +9,6 @@ import (
 	"qwb/graph/tensor"
 )
 
-// reductions sum over axes.
-var reductions = map[string]rule{
-	"ReduceSum":  unary(func(t *tape, x, _, dy graph.ValueID) graph.ValueID { return t.repeated(x, dy, false) }),
-	"ReduceMean": unary(func(t *tape, x, _, dy graph.ValueID) graph.ValueID { return t.repeated(x, dy, true) }),
-}
-
-// repeated brings what arrives at a reduction back to all that was summed; mean: divided by their number.
-func (t *tape) repeated(x, dy graph.ValueID, mean bool) graph.ValueID {
-	shape := t.shape(x)
-	kept, n := slices.Clone(shape), 1
-	axes, err := graph.ReduceAxes(&t.n, len(shape), graph.Int64s(t.list("axes", 1)))
-	if err != nil {
-		t.fail(err)
-	}
-	for _, a := range axes {
-		n *= shape[a]
-		kept[a] = 1
-	}
-	if mean {
-		dy = t.scale(dy, 1/float64(n))
-	}
-	return t.op("Expand", t.reshape(dy, kept), t.integers(shape...))
-}
-
 // list is an attribute of integers or, from some opset on, a constant input; nil where both are absent.
 func (t *tape) list(attr string, input int) []int {
 	var out []int
@@ -102,7 +78,36 @@ var movers = map[string]rule{
 		}
 		return t.reshape(t.transpose(v, 0, 3, 5, 1, 2, 4), s)
 	}),
-	"Resize": unary(resize),
+	"Resize":          unary(resize),
+	"Trilu":           unary(func(t *tape, x, _, dy graph.ValueID) graph.ValueID { return t.again(dy) }),
+	"ReverseSequence": unary(func(t *tape, x, _, dy graph.ValueID) graph.ValueID { return t.again(dy) }),
+	"CenterCropPad":   unary(centerCropPad),
+	"RotaryEmbedding": unary(func(t *tape, x, _, dy graph.ValueID) graph.ValueID { // turned back
+		in := slices.Clone(t.n.Inputs)
+		in[0], in[2] = dy, t.op("Neg", in[2])
+		return t.with("RotaryEmbedding", t.n.Attrs, in...)
+	}),
+}
+
+// again is the operator itself of something in place of its first input.
+func (t *tape) again(x graph.ValueID) graph.ValueID {
+	return t.with(t.n.Op, t.n.Attrs, append([]graph.ValueID{x}, t.n.Inputs[1:]...)...)
+}
+
+func centerCropPad(t *tape, x, y, dy graph.ValueID) graph.ValueID {
+	index := map[int][]int{}
+	for axis, to := range t.shape(y) {
+		from := t.shape(x)[axis]
+		crop, before := max(from-to, 0)/2, max(to-from, 0)/2
+		for k := range to {
+			at := k - before + crop
+			if at >= from {
+				at = -1
+			}
+			index[axis] = append(index[axis], max(at, -1))
+		}
+	}
+	return t.indexed(x, dy, index)
 }
 
 func reshaped(t *tape, x, _, dy graph.ValueID) graph.ValueID { return t.reshape(dy, t.shape(x)) }

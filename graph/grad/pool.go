@@ -2,6 +2,7 @@ package grad
 
 import (
 	"math"
+	"slices"
 
 	"qwb/graph"
 )
@@ -10,6 +11,10 @@ import (
 var pools = map[string]rule{
 	"AveragePool": averagePool,
 	"MaxPool":     maxPool,
+	"LpPool":      lpPool,
+	"GlobalLpPool": unary(func(t *tape, _, _, dy graph.ValueID) graph.ValueID {
+		return t.norm(func(d graph.ValueID) graph.ValueID { return d }, dy)
+	}),
 	"GlobalAveragePool": unary(func(t *tape, x, _, dy graph.ValueID) graph.ValueID {
 		n := 1
 		for _, d := range t.shape(x)[2:] {
@@ -60,18 +65,35 @@ func averagePool(t *tape, dy []graph.ValueID) []graph.ValueID {
 		}
 		share = next
 	}
-	c := t.shape(t.x(0))[1]
-	geo.Group = c
-	taps := 1
+	arrived := t.mul(dy[0], t.constant(append([]int{1, 1}, geo.Out...), share))
+	return []graph.ValueID{t.spreadOnes(arrived, geo)}
+}
+
+// spreadOnes gives what arrives at a window to all that it reads.
+func (t *tape) spreadOnes(dy graph.ValueID, geo *graph.Geometry) graph.ValueID {
+	c, taps := t.shape(t.x(0))[1], 1
 	for _, k := range geo.Kernel {
 		taps *= k
 	}
-	ones := make([]float64, c*taps)
-	for i := range ones {
-		ones[i] = 1
+	geo.Group = c
+	return t.spread(dy, t.constant(append([]int{c, 1}, geo.Kernel...), slices.Repeat([]float64{1}, c*taps)), geo)
+}
+
+func lpPool(t *tape, dy []graph.ValueID) []graph.ValueID {
+	geo, err := graph.PoolGeometry(&t.n, t.G.Value(t.x(0)).Shape)
+	if err != nil {
+		t.fail(err)
+		return nil
 	}
-	arrived := t.mul(dy[0], t.constant(append([]int{1, 1}, geo.Out...), share))
-	return []graph.ValueID{t.spread(arrived, t.constant(append([]int{c, 1}, geo.Kernel...), ones), geo)}
+	return t.only(0, t.norm(func(d graph.ValueID) graph.ValueID { return t.spreadOnes(d, geo) }, dy[0]))
+}
+
+// norm differentiates y = (sum |x|^p)^(1/p); spread gives what arrives at a sum to all that it adds. Where y is 0 there is none.
+func (t *tape) norm(spread func(d graph.ValueID) graph.ValueID, dy graph.ValueID) graph.ValueID {
+	x, y, p := t.x(0), t.y(), float64(t.n.AttrInt("p", 2))
+	zero := t.scalar(0)
+	arrived := t.where(t.op("Equal", y, zero), zero, t.mul(dy, t.op("Pow", y, t.scalar(1-p))))
+	return t.mul(spread(arrived), t.mul(t.op("Sign", x), t.op("Pow", t.op("Abs", x), t.scalar(p-1))))
 }
 
 // maxPool gives what arrives at a window to the first of its elements that is the largest.

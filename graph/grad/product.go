@@ -8,7 +8,7 @@ import (
 )
 
 // products are products of matrices: of Y = A B the gradients are dY B' and A' dY.
-var products = map[string]rule{"MatMul": matmul, "Gemm": gemm}
+var products = map[string]rule{"MatMul": matmul, "Gemm": gemm, "Einsum": einsum}
 
 func matmul(t *tape, dy []graph.ValueID) []graph.ValueID {
 	a, b, y := t.shape(t.x(0)), t.shape(t.x(1)), t.shape(t.y())
