@@ -8,6 +8,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/plain"
 	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/passes"
@@ -206,8 +207,9 @@ func (r *renderer) tiny() {
 		}
 	}
 	if least != nil {
-		r.warn(least, float64(smallest), "%d scales in %d tensors are below %g, the smallest (%.2g) here: such channels hold next to nothing, "+
-			"but engines that compute scales in half floats turn them into 0 or infinity", scales, tensors, limit, smallest)
+		r.warn(least, float64(smallest), "%s in %s below %g, the smallest (%.2g) here: such channels hold next to nothing, but engines that "+
+			"compute scales in half floats turn them into 0 or infinity",
+			plain.Count(scales, "scale"), plain.Count(tensors, "tensor"), limit, smallest)
 	}
 }
 

@@ -24,6 +24,14 @@ func small(x float64) string {
 	return extreme(x, 1)
 }
 
+// part is a part of an error. What is left of rounded sums below 0 is none; what makes up for other parts is further below.
+func part(x float64) string {
+	if x < 0 && x > -1e-6 {
+		x = 0
+	}
+	return small(x)
+}
+
 // extreme formats 0, NaN, infinity and what needs an exponent.
 func extreme(x float64, decimals int) string {
 	switch {

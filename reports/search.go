@@ -20,7 +20,7 @@ func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, point
 			"NSR", "MACs")
 		for _, l := range WorstFirst(ranking) {
 			x := l.Judged()
-			t.row(places(l.Places()), shorten(l.Node, 48), WithError(x.NSR, x.NSRError), count(l.MACs))
+			t.row(places(l.Places(), len(ranking)), shorten(l.Node, 48), WithError(x.NSR, x.NSRError), count(l.MACs))
 		}
 		t.end()
 	}
@@ -49,13 +49,16 @@ func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, point
 	return t.err
 }
 
-// places writes the ranks that an operator may have; nothing where nobody ranked.
-func places(r [2]int) string {
+// places writes the ranks that an operator may have among so many; nothing where nobody ranked, "open" where they say nothing: more than four,
+// and more than half of all.
+func places(r [2]int, among int) string {
 	switch {
 	case r[0] == 0:
 		return ""
 	case r[0] == r[1]:
 		return fmt.Sprint(r[0])
+	case r[1]-r[0] >= 4 && 2*(r[1]-r[0]+1) > among:
+		return "open"
 	}
 	return fmt.Sprintf("%d-%d", r[0], r[1])
 }

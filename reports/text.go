@@ -211,10 +211,10 @@ func layerTable(t *tables, layers []analysis.LayerError, name string) {
 		if i >= t.limit {
 			rest += x.NSR
 		}
-		cells := []string{places(l.Places()), shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), cosine(l.Cosine), small(l.Local),
-			small(l.Clip), small(l.Round)}
+		cells := []string{places(l.Places(), len(layers)), shorten(l.Node, 48), l.Op, WithError(x.NSR, x.NSRError), cosine(l.Cosine),
+			small(l.Local), part(l.Clip), part(l.Round)}
 		if split {
-			cells = append(cells, small(*l.Weight), small(*l.Activation))
+			cells = append(cells, part(*l.Weight), part(*l.Activation))
 		}
 		t.row(append(cells, count(l.MACs))...)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"qwb/analysis"
 	"qwb/graph"
@@ -69,6 +70,20 @@ func EstimateOf(was, is *Plan, selector string, r *analysis.Report, stale bool) 
 func (p *Plan) cost() (share, bytes float64, err error) {
 	c, err := analysis.CostOf(p.Graph, p.Set, nil)
 	return c.Integer(), float64(c.TotalBytes()), err
+}
+
+// Said gives an estimate the command line that puts its decision into the plan; said are the words after those of the command and the plan.
+// Where r is of the plan as it is, and its advice ran that line on samples, what it found counts more than what is added up.
+func (e *Estimate) Said(command, said string, r *analysis.Report) {
+	if e.Command = command; r == nil || e.Stale {
+		return
+	}
+	for _, a := range r.Advice {
+		if a.Predicted != nil && strings.HasPrefix(a.Command, "qwb set ") && strings.HasSuffix(a.Command, " "+said) {
+			n := analysis.NewNSR(analysis.Estimate{Mean: *a.Predicted, Error: math.NaN()})
+			e.After, e.Basis = &n, "the whole network was run with it for the advice, on at most 8 calibration samples"
+		}
+	}
 }
 
 // sums are what the errors of operators alone add up to.

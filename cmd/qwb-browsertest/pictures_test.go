@@ -70,7 +70,7 @@ func picturesOfTheDemo(t *testing.T) {
 	p.show(`[...document.querySelectorAll(".result .headline")].filter(visible).pop()`)
 	p.draw("workbench-sweep")
 	p.view("Pareto")
-	p.choose("input[type=number]", "Value", "0.02")
+	p.choose("input[type=number]", "Value", "17")
 	p.click(".part button", "Search$")
 	p.until(`/Plans that were tried/.test(text()) && all("svg.scatter circle, .chart svg").length > 1`)
 	p.show(`[...document.querySelectorAll(".result .headline")].filter(visible).pop()`)

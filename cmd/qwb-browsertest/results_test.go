@@ -75,7 +75,7 @@ func TestResultsOfEveryView(t *testing.T) {
 	p.looked("sweep")
 
 	p.view("Pareto")
-	p.choose("input[type=number]", "Value", "0.01")
+	p.choose("input[type=number]", "Value", "20")
 	p.click(".part button", "Search$")
 	p.until(`/Plans that were tried/.test(text()) && all("svg.scatter").length > 0`)
 	p.looked("pareto")

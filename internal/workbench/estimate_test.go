@@ -2,6 +2,9 @@ package workbench_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -158,4 +161,25 @@ func TestThumbnails(t *testing.T) {
 		assert.NotNil(t, x.Label)
 		assert.Less(t, x.Lo, x.Hi)
 	}
+}
+
+// TestAnAdviceAndItsEstimateAreOneNumber: what the advice of an analysis ran is not estimated beside it.
+func TestAnAdviceAndItsEstimateAreOneNumber(t *testing.T) {
+	p := planned(t)
+	p.job("calibrate", `{"platform": "trt_int8", "data": ["data"], "per_tensor": true, "observer": "minmax"}`, nil)
+	var r analysis.Report
+	p.job("analyze", `{"samples": 16}`, &r)
+	at := slices.IndexFunc(r.Advice, func(a analysis.Advice) bool {
+		return a.Predicted != nil && strings.HasPrefix(a.Command, "qwb set ")
+	})
+	require.GreaterOrEqual(t, at, 0)
+	words := strings.Fields(strings.ReplaceAll(r.Advice[at].Command, "'", ""))[3:]
+	ask, err := json.Marshal(map[string]any{"select": words[0], "properties": words[1:]})
+	require.NoError(t, err)
+	var e tensors.Estimate
+	p.call("estimate", string(ask), &e)
+	assert.Equal(t, r.Advice[at].Command, e.Command)
+	assert.Equal(t, *r.Advice[at].Predicted, e.After.NSR)
+	assert.Equal(t, *r.Advice[at].Before, e.Before.NSR)
+	assert.Contains(t, e.Basis, "the whole network was run with it")
 }

@@ -7,6 +7,7 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/analysis/tensors"
+	"qwb/internal/plain"
 	"qwb/quantizer/tqc"
 )
 
@@ -92,6 +93,7 @@ func (b *Bench) estimate(ctx context.Context, q struct {
 	if err != nil {
 		return nil, err
 	}
-	e.Command = command(append([]string{"set", p.Plan, sel}, q.Properties...)...)
+	said := append([]string{sel}, q.Properties...)
+	e.Said(command(append([]string{"set", p.Plan}, said...)...), plain.Shell(said...), r)
 	return e, nil
 }

@@ -1,7 +1,7 @@
 // Colours of the network: what a colour may stand for (colourings), and the scales.
 // Sequential colours are viridis and pale towards the background, so that what is harmless is quiet; diverging ones go from blue to
 // orange; classes have the colours of Okabe and Ito. All three are told apart by colour-blind people, and by lightness alone.
-import { count, number, percent, small, sqnr, withError } from "./format.js";
+import { count, number, partSQNR, percent, small, sqnr, withError } from "./format.js";
 
 const viridis = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
 const divergingLight = ["#1b5fa8", "#6ba6d6", "#cfe2f1", "#f4f4f2", "#fbdcb4", "#ee9e3c", "#ad5606"];
@@ -26,18 +26,20 @@ export const colourings = [
     brief: (row) => sqnr(row.local), needs: "qwb analyze --layerwise" },
   { key: "cause", label: "Clipping or rounding", scale: "diverging", fold: "far", unit: "", low: "rounding", high: "clipping",
     doc: "Which step makes the local error: values cut off at the threshold (clipping), or values between two levels (rounding).",
-    value: (row) => shareOf(row.clip, row.round), text: (row) => `clip ${small(row.clip)}, round ${small(row.round)}`,
-    brief: (row) => row.clip > row.round ? `clip ${small(row.clip)}` : `round ${small(row.round)}`, needs: "qwb analyze --layerwise" },
+    value: (row) => shareOf(row.clip, row.round), text: (row) => `clip ${partSQNR(row.clip)}, round ${partSQNR(row.round)}`,
+    brief: (row) => row.clip > row.round ? `clip ${partSQNR(row.clip)}` : `round ${partSQNR(row.round)}`,
+    needs: "qwb analyze --layerwise" },
   { key: "part", label: "Weight or activation", scale: "diverging", fold: "far", unit: "", low: "activation", high: "weight",
     doc: "Which part makes the local error: the quantized weights, or the quantized activations.",
-    value: (row) => shareOf(row.weight, row.activation), text: (row) => `weight ${small(row.weight)}, activation ${small(row.activation)}`,
-    brief: (row) => row.weight > row.activation ? `w. ${small(row.weight)}` : `act. ${small(row.activation)}`,
+    value: (row) => shareOf(row.weight, row.activation),
+    text: (row) => `weight ${partSQNR(row.weight)}, activation ${partSQNR(row.activation)}`,
+    brief: (row) => row.weight > row.activation ? `w. ${partSQNR(row.weight)}` : `act. ${partSQNR(row.activation)}`,
     needs: "qwb analyze --layerwise --split" },
-  { key: "meanShift", label: "Mean shift", scale: "log", fold: "max", unit: "NSR at the operator's own output",
+  { key: "meanShift", label: "Mean shift", scale: "log", fold: "max", unit: "SQNR at the operator's own output, dB", tick: inDecibels,
     doc: "The part of the local error that is one constant per channel; a corrected bias (qwb tune --method bias) removes it.",
     value: (row) => row.meanShift,
-    text: (row) => `NSR ${small(row.meanShift)}${row.local > 0 ? `, ${percent(row.meanShift / row.local)} of the local error` : ""}`,
-    brief: (row) => small(row.meanShift), needs: "qwb analyze --layerwise --split" },
+    text: (row) => `${partSQNR(row.meanShift)}${row.local > 0 ? `, ${percent(row.meanShift / row.local)} of the local error` : ""}`,
+    brief: (row) => partSQNR(row.meanShift), needs: "qwb analyze --layerwise --split" },
   { key: "domain", label: "Where it runs", scale: "class", fold: "mode", unit: "",
     doc: "Whether the operator runs on integers, in floating point, or computes shapes and indices only.",
     value: (row) => row.domain || null, text: (row) => row.domain, needs: "a plan: qwb calibrate" },

@@ -1,9 +1,15 @@
 // The columns of tables of operators: what each figure is, in a line.
 import { el } from "./dom.js";
-import { bareSQNR, cosine, count, exact, known, number, ofNoise, percent, small, withError } from "./format.js";
+import { barePart, bareSQNR, cosine, count, exact, known, number, ofNoise, percent, rankDoc, rankText, small,
+  withError } from "./format.js";
 
 const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", value: (row) => row[key], show: (row) => number(row[key]),
   ...more });
+
+// ofLocal is a column for a part of the error at the operator's own output.
+const ofLocal = (key, label, doc, more) =>
+  figure(key, label + ", dB", doc, { show: (row) => (known(row[key]) ? barePart(row[key]) : null),
+    exact: (row) => (known(row[key]) ? ofNoise(row[key]) : "not measured"), ...more });
 
 // inDecibels is an NSR as a signal-to-noise ratio, its error small behind it.
 function inDecibels(nsr, error) {
@@ -39,40 +45,29 @@ export function operatorColumns(rows) {
       hidden: true,
     }),
     { key: "rank", label: "rank",
-      doc: "The places that the operator may have by NSR on other samples: where ranges overlap, these samples cannot tell which is worse.",
-      kind: "number", value: (row) => row.rank && row.rank[0],
-      show: (row) => row.rank && (row.rank[0] === row.rank[1] ? String(row.rank[0]) : row.rank[0] + "–" + row.rank[1]),
-      exact: (row) => (row.rank ? row.rank[0] === row.rank[1] ? "rank " + row.rank[0] + ", also on other samples"
-        : "on other samples it may have rank " + row.rank[0] + " to " + row.rank[1] : "not measured"), width: 5 },
-    figure("local", "local",
-      "NSR at the operator's own output, from float inputs. No error bar is measured. The bar is its size, in parts: clipping striped, rounding plain.",
-      { show: (row) => (known(row.local) ? small(row.local) : null), width: 9.5,
+      doc:
+        "The places that the operator may have by its error alone on other samples: where they overlap, these samples cannot tell which is worse. Open: they leave it more than half of all places.",
+      kind: "number", value: (row) => row.rank && row.rank[0], show: (row) => row.rank && rankText(row.rank, row.rankAmong),
+      exact: (row) => (row.rank ? rankDoc(row.rank, row.rankAmong) : "not measured"), width: 5 },
+    ofLocal("local", "local",
+      "SQNR at the operator's own output, from float inputs. No error bar is measured. The bar is the error's size, in parts: clipping striped, rounding plain.",
+      { width: 9.5,
         bar: (row) => (row.local > 0 ? [{ class: "clip", share: row.clip / farthest }, { class: "round", share: row.round / farthest }]
           : null) }),
-    figure("clip", "clip",
-      "The part of the local error that comes from values outside of the range. A negative part makes up for some of the other.", {
-      show: (row) => (known(row.clip) ? small(row.clip) : null),
-    }),
-    figure("round", "round", "The part of the local error that comes from rounding to the grid of levels.", {
-      show: (row) => (known(row.round) ? small(row.round) : null),
-    }),
-    figure("weight", "weights", "The part of the local error that comes from quantizing weights.", {
-      show: (row) => (known(row.weight) ? small(row.weight) : null),
-      hidden: !split,
-    }),
-    figure("activation", "activations", "The part of the local error that comes from quantizing activations.", {
-      show: (row) => (known(row.activation) ? small(row.activation) : null),
-      hidden: !split,
-    }),
+    ofLocal("clip", "clip",
+      "The part of the local error that comes from values outside of the range: the SQNR with it alone. A part below 0 makes up for some of the other."),
+    ofLocal("round", "round", "The part of the local error that comes from rounding to the grid of levels: the SQNR with it alone."),
+    ofLocal("weight", "weights", "The part of the local error that comes from quantizing weights.", { hidden: !split }),
+    ofLocal("activation", "activations", "The part of the local error that comes from quantizing activations.", { hidden: !split }),
     figure("accumulated", "accumulated, dB",
       "SQNR at this operator's output with the whole network quantized, ± its standard error: what has piled up on the way here.", {
       show: (row) => inDecibels(row.accumulated, row.accumulatedError),
       exact: (row) => (known(row.accumulated) ? ofNoise(row.accumulated, row.accumulatedError) : "not measured"),
       width: 9.5,
     }),
-    figure("meanShift", "mean shift",
-      "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction (qwb tune --method bias) takes it away.",
-      { show: (row) => (known(row.meanShift) ? small(row.meanShift) : null), hidden: !some("meanShift") }),
+    ofLocal("meanShift", "mean shift",
+      "The part of the local error that rounding the weights makes by moving the means of channels. Bias correction (qwb tune --method bias) takes it away.",
+      { hidden: !some("meanShift") }),
     figure("gain", "gain", "By how much the NSR of the outputs is expected to fall by what is advised for this operator.", {
       show: (row) => (known(row.gain) ? small(row.gain) : null),
       hidden: true,

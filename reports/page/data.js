@@ -50,6 +50,7 @@ export function rowsOf(view) {
       nsrError: orNull(judged.nsr_error),
       sqnr: orNull(judged.sqnr_db),
       rank: layer.centred_ranks || layer.ranks || null,
+      rankAmong: layers.size,
       local: orNull(layer.local),
       clip: orNull(layer.clip),
       round: orNull(layer.round),

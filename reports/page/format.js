@@ -76,6 +76,16 @@ export function sqnr(nsr, error) {
   return value + (spread && " ± " + spread) + (nsr > 0 ? " dB" : "");
 }
 
+// barePart is a part of the error of a tensor, an NSR, in decibels without the unit: what the SQNR were with this part alone. A part that
+// makes up for others is below 0; what is left of a rounded sum is none.
+export function barePart(nsr) {
+  if (!known(nsr)) return "–";
+  return nsr > 0 ? tenths(-10 * Math.log10(nsr)) : nsr < -1e-6 ? "< 0" : "none";
+}
+
+// part is the same with its unit.
+export const partSQNR = (nsr) => barePart(nsr) + (nsr > 0 ? " dB" : "");
+
 // gained is what a change of an NSR is worth in decibels of SQNR, "+2.3 ± 0.4 dB": above 0 is better. change is after minus before, error
 // its standard error. Where nothing is left of one of the two, it is the NSR that is written.
 export function gained(before, change, error) {
@@ -85,6 +95,24 @@ export function gained(before, change, error) {
   const value = tenths(-10 * Math.log10(after / before));
   return (value === "-0.0" ? "0.0" : value > 0 ? "+" + value : value)
     + (known(error) && error > 0 ? " ± " + tenths(10 / Math.LN10 * error / after) : "") + " dB";
+}
+
+// undecided says of ranks [from, to] among so many that they say nothing: more than four places, and more than half of all.
+const undecided = ([from, to], among) => to - from >= 4 && 2 * (to - from + 1) > among;
+
+// rankText is where an operator may stand on other samples.
+export function rankText(rank, among) {
+  if (!rank) return "";
+  const [from, to] = rank;
+  return from === to ? String(from) : undecided(rank, among) ? "open" : from + "–" + to;
+}
+
+// rankDoc says the same in a sentence.
+export function rankDoc(rank, among) {
+  const [from, to] = rank;
+  if (from === to) return "rank " + from + ", also on other samples";
+  return (undecided(rank, among) ? "these samples do not decide it: " : "") + "on other samples it may have rank " + from + " to "
+    + to;
 }
 
 // ofNoise says behind a figure in decibels what it is of, with all digits: "NSR 0.013 ± 0.0061".

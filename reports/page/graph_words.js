@@ -1,7 +1,7 @@
 // What the drawn network says in words: on boxes, under the pointer, and to screen readers.
 import { foldValues, textOfFold } from "./colours.js";
 import { el } from "./dom.js";
-import { bytes, count, plural } from "./format.js";
+import { bytes, count, plural, rankDoc } from "./format.js";
 import { marks } from "./graph_paint.js";
 
 // makeWords speaks about the picture, index, rows and colouring that get gives.
@@ -67,9 +67,7 @@ export function makeWords(get) {
       lines.push(fusedInto(n), c.value(row) != null && `${c.label}: ${c.text(row)}`);
       if (row.rank) {
         lines.push(
-          `rank by NSR alone: ${
-            row.rank[0] === row.rank[1] ? row.rank[0] : `${row.rank[0]} to ${row.rank[1]}, which the samples cannot tell apart`
-          }`
+          rankDoc(row.rank, row.rankAmong)
         );
       }
       if (row.stale) lines.push("measured before the last change");

@@ -32,9 +32,9 @@ export function heatFigure(h, what) {
     bytes
       ? el("figure", { "aria-label": `${what}, ${name}` }, paint(h.columns, h.rows, bytes, colours, `${what}, ${name}: ${note}`),
         el("figcaption", {}, el("b", {}, name), ` ${note}`)) : "";
-  const scale = `${number(h.lo)} to ${number(h.hi)}`;
+  const scale = `colours from ${number(h.lo)} to ${number(h.hi)}`, same = "same colours";
   return el("div", { class: h.what === "row" && h.rows > 4 ? "heats pictures" : "heats" }, one("float", h.float, sequential, scale),
-    one("simulated", h.sim, sequential, scale), one("integers", h.int8, sequential, scale),
+    one("simulated", h.sim, sequential, same), one("integers", h.int8, sequential, same),
     one(`${last} less float`, h.difference, diverging, h.most ? `±${small(h.most)}` : "no difference"));
 }
 

@@ -110,6 +110,7 @@ interface Task<K extends keyof Core.Jobs> {
   cost?(done: Core.Job[]): string;
   fold?: boolean;
   result?: boolean;
+  most?: number;
 }
 
 // How a job stands, as a view shows it (job_state.js).

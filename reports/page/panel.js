@@ -3,7 +3,7 @@
 import { adviceCard } from "./advice_cards.js";
 import { adviceFor, byName, levelsOf } from "./data.js";
 import { commandLine, el, replace, termed } from "./dom.js";
-import { count, exact, known, number, ofNoise, percent, small, sqnr } from "./format.js";
+import { count, exact, known, number, ofNoise, partSQNR, percent, rankDoc, rankText, sqnr } from "./format.js";
 import { drawChannels, drawHistogram } from "./histogram.js";
 
 // What the states of a tensor mean. Names are those of PPQ, as plans have them.
@@ -64,22 +64,24 @@ export function drawPanel(host, { view, row, rows, selection, tools = [], pictur
       "SQNR of the outputs (signal-to-noise ratio, as at the top) with only this operator quantized, ± its standard error. Larger is better.",
       r.nsr, sqnr(r.nsr, r.nsrError), ofNoise(r.nsr, r.nsrError));
     if (r.rank) {
-      put("rank", "The places that the operator may have by NSR on other samples.", r.rank[0],
-        r.rank[0] === r.rank[1] ? String(r.rank[0]) : r.rank[0] + " to " + r.rank[1]);
+      put("rank", "The places that the operator may have by its error alone on other samples; open where these leave it more than half.",
+        r.rank[0], rankText(r.rank, r.rankAmong), rankDoc(r.rank, r.rankAmong));
     }
     put("accumulated", "SQNR at this operator's output with the whole network quantized.", r.accumulated,
       sqnr(r.accumulated, r.accumulatedError), ofNoise(r.accumulated, r.accumulatedError));
-    put("local",
-      "NSR at the operator's own output, from float inputs: the sum of clip and round. Its size is relative to that output, not to the network's; no error bar is measured.",
-      r.local, small(r.local));
-    put("clip", "The part of the local error from values outside of the range. A negative part makes up for some of the other.", r.clip,
-      small(r.clip));
-    put("round", "The part of the local error from rounding to the grid of levels.", r.round, small(r.round));
-    put("weights", "The part of the local error from quantizing weights.", r.weight, small(r.weight));
-    put("activations", "The part of the local error from quantizing activations.", r.activation, small(r.activation));
-    put("mean shift",
-      "NSR at the operator's own output that rounding its weights makes by moving the means of channels. Bias correction takes it away.",
-      r.meanShift, small(r.meanShift));
+    const local = (word, doc, nsr) => put(word, doc, nsr, partSQNR(nsr), ofNoise(nsr));
+    local("local",
+      "SQNR at the operator's own output, from float inputs: clip and round together. It is relative to that output, not to the network's; no error bar is measured.",
+      r.local);
+    local("clip",
+      "The part of the local error from values outside of the range: the SQNR with it alone. A part below 0 makes up for some of the other.",
+      r.clip);
+    local("round", "The part of the local error from rounding to the grid of levels: the SQNR with it alone.", r.round);
+    local("weights", "The part of the local error from quantizing weights.", r.weight);
+    local("activations", "The part of the local error from quantizing activations.", r.activation);
+    local("mean shift",
+      "The part of the local error that rounding the weights makes by moving the means of channels. Bias correction takes it away.",
+      r.meanShift);
     if (r.channels && r.deadChannels) {
       put("constant channels", "Channels that do not change over all samples.", r.deadChannels, r.deadChannels + " of " + r.channels);
     }

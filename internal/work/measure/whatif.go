@@ -62,7 +62,8 @@ func WhatIf(ctx context.Context, j *open.Job, o WhatIfOptions) (*tensors.WhatIf,
 	if r.Estimate, err = tensors.EstimateOf(before, after, o.Select, report, stale); err != nil {
 		return nil, err
 	}
-	r.Estimate.Command = "qwb " + plain.Shell(append([]string{"set", j.Plan, o.Select}, words...)...)
+	said := append([]string{o.Select}, words...)
+	r.Estimate.Said("qwb "+plain.Shell(append([]string{"set", j.Plan}, said...)...), plain.Shell(said...), report)
 	r.Tensors = tensors.Changes(before, after, r.Estimate.Changed, o.Histograms)
 	if o.Measure {
 		r.Measured, err = measureBoth(ctx, j, next, o)

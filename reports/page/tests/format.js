@@ -1,5 +1,5 @@
-import { bareSQNR, bytes, count, decibels, duration, gained, insignificant, noise, number, percent, plural, points, problemText, shorten,
-  small, sqnr, withError } from "../format.js";
+import { barePart, bareSQNR, bytes, count, decibels, duration, gained, insignificant, noise, number, percent, plural, points, problemText,
+  rankDoc, rankText, shorten, small, sqnr, withError } from "../format.js";
 import { equal, test } from "./unit.js";
 
 // The same figures as the command line are held to it by testdata/figures.json; these are what only the page writes, and the borders.
@@ -30,6 +30,15 @@ test("an error is written in decibels, its own error from the same figures", () 
     "-3.0 dB",
     "–",
   ]);
+});
+
+test("a part of an error may be none, or make up for another", () => {
+  equal([0.01, 0, -1.1e-9, -0.01, null].map(barePart), ["20.0", "none", "none", "< 0", "–"]);
+});
+
+test("a rank that samples leave open is no range of ranks", () => {
+  equal([rankText([1, 1], 119), rankText([2, 7], 119), rankText([1, 119], 119), rankText([1, 4], 4)], ["1", "2–7", "open", "1–4"]);
+  equal(rankDoc([1, 119], 119), "these samples do not decide it: on other samples it may have rank 1 to 119");
 });
 
 test("a unit that is named once is not written again", () => {

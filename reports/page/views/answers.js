@@ -60,9 +60,9 @@ export const metricForm = (app) =>
 // answersPart is the part of the view; more is the form of the metric, where it stands elsewhere already.
 /** @param {App} app @param {ReturnType<typeof metricForm>} [more] */
 export function answersPart(app, more) {
-  const own = more ? "" : (more = metricForm(app)).node, result = el("div", { class: "result" });
-  const form = dataForm(app, { own: "look at", samples: 12, note: "Empty: the data of the plan." });
-  const run = task(app, { label: "Show answers side by side", kind: "answers",
+  const most = 12, own = more ? "" : (more = metricForm(app)).node, result = el("div", { class: "result" });
+  const form = dataForm(app, { own: "look at", samples: most, note: "Empty: the data of the plan." });
+  const run = task(app, { label: "Show answers side by side", kind: "answers", most,
     options: () => ({ ...dataOptions(form.read()), ...more.read() }), into: result, fold: true, show: (r) => showAnswers(result, app, r) });
   return part("Answers side by side",
     "Boxes, texts, maps of classes, or the outputs as colours: float, simulated and on integers. The metric's own reading of the outputs decides which; without labels float is what is right.",

@@ -1,6 +1,6 @@
 // Deciding something about one or many operators: what, the estimated effect at once, the command line, and a button that does it.
 import { commandLine, el, replace, unique } from "../dom.js";
-import { bytes, ofNoise, percent, plural, sqnr } from "../format.js";
+import { bytes, ofNoise, percent, sqnr } from "../format.js";
 
 // What can be decided of operators. values(state) are choices; hand is the first text of a value written by
 // hand; offers, which schemes of the target there are to choose from.
@@ -123,17 +123,15 @@ export function effectOf(e) {
   /** @param {Core.NSR} f */
   const nsr = (f) => el("b", { title: ofNoise(f.nsr, f.nsr_error) }, sqnr(f.nsr, f.nsr_error));
   const taken = e.taken_along;
+  // change is a figure before and after, as far as one can see it.
+  const change = (what, { before, after }, show) => show(before) === show(after) ? "" : `; ${what} ${show(before)} → ${show(after)}`;
   return [
     el("p", null, el("abbr", { title: `Not measured: ${e.basis}` }, "Estimated"), " SQNR of the outputs: ",
       e.before ? [nsr(e.before), " → ", e.after ? nsr(e.after) : "not known"] : "not known before the plan is measured",
       e.stale && " (from figures before the last change)",
-      el("span", { class: "soft" },
-        `; MACs on integers ${percent(e.macs_int8.before)} → ${percent(e.macs_int8.after)}; constants ${bytes(e.bytes.before)} → ${
-          bytes(e.bytes.after)
-        }`, taken.length > 0
-        && `; taken along, because it is computed together: ${taken.slice(0, 4).join(", ")}${
-          taken.length > 4 ? ` and ${plural(taken.length - 4, "more", "more")}` : ""
-        }`)),
+      el("span", { class: "soft" }, change("MACs on integers", e.macs_int8, percent), change("constants", e.bytes, bytes), taken.length > 0
+        && el("span", { title: `computed together with it: ${taken.join(", ")}` }, "; takes along ", el("bdi", null, taken[0]),
+          taken.length > 1 && ` and ${taken.length - 1} more`))),
     commandLine(e.command),
   ];
 }

@@ -73,19 +73,20 @@ export const inspectorView = {
       if (slots.length === 0) {
         replace(tensors, el("p", { class: "soft" }, "This operator is computed in float: none of its tensors has a range."));
       } else {
-        const at = el("div"), first = slots.includes(slotKind) ? slotKind : slots[0];
+        const at = el("div"), of = el("bdi", { class: "soft" }), first = slots.includes(slotKind) ? slotKind : slots[0];
         const pick = (slot) => {
           slotKind = slot;
           for (const b of buttons) b.setAttribute("aria-pressed", String(b.dataset.slot === slot));
+          of.textContent = tensorAt(slot, row);
           if (range) range.close();
           range = rangeTool(at, app, `${row.name}:${slot}`);
         };
         const buttons = slots.map((slot) =>
-          el("button", { type: "button", data: { slot }, title: `The range of ${row.name}:${slot}`, onclick: () => pick(slot) },
-            slotName(slot, row))
+          el("button", { type: "button", data: { slot }, title: `The range of ${row.name}:${slot}, ${tensorAt(slot, row)}`, onclick: () =>
+            pick(slot) }, slotName(slot))
         );
-        replace(tensors, el("h3", null, "Range"), el("div", { class: "actions", role: "group", "aria-label": "Which tensor" }, buttons),
-          at);
+        replace(tensors, el("h3", null, "Range ", of),
+          el("div", { class: "actions", role: "group", "aria-label": "Which tensor" }, buttons), at);
         pick(first);
       }
       if (about.weights) {
@@ -97,9 +98,10 @@ export const inspectorView = {
   },
 };
 
-// slotName is an input or output in words, with the name of its tensor.
-function slotName(slot, row) {
-  const m = /^(in|out)(\d+)$/.exec(slot), tensor = row.tensors.find((t) => t.at === slot);
-  const words = m ? `${m[1] === "in" ? "input" : "output"}${m[2] === "0" ? "" : ` ${Number(m[2]) + 1}`}` : slot;
-  return tensor ? `${words}: ${tensor.name}` : words;
+// slotName is an input or output in words, tensorAt the name of its tensor.
+function slotName(slot) {
+  const m = /^(in|out)(\d+)$/.exec(slot);
+  return m ? `${m[1] === "in" ? "input" : "output"}${m[2] === "0" ? "" : ` ${Number(m[2]) + 1}`}` : slot;
 }
+
+const tensorAt = (slot, row) => (row.tensors.find((t) => t.at === slot) || { name: "" }).name;

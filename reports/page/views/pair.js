@@ -1,6 +1,6 @@
 // One tensor in two plans: values, ranges and levels of both over one axis, and the same as a table.
 import { el, svg } from "../dom.js";
-import { decibels, exact, known, number, percent, plural, problemText, small } from "../format.js";
+import { exact, number, ofNoise, partSQNR, percent, plural, problemText, sqnr } from "../format.js";
 import { outline, ticks } from "../histogram.js";
 import { message, showOperator } from "./parts.js";
 
@@ -142,19 +142,24 @@ function figures(sides) {
     ["zero point", "the integer that stands for 0", (t) => String(t.zero_point), ready],
     [
       "clip",
-      "part of the error from values outside of the range, as NSR of this tensor",
-      (t) => small(t.clip),
+      "part of the error from values outside of the range: the SQNR with it alone",
+      (t) => partSQNR(t.clip),
       ready,
-      (t) => exact(t.clip),
+      (t) => ofNoise(t.clip),
     ],
-    ["round", "part of the error from rounding, as NSR of this tensor", (t) => small(t.round), ready, (t) => exact(t.round)],
-    ["NSR", "noise-to-signal ratio of this tensor: clip and round together", (t) => small(t.nsr), ready, (t) => exact(t.nsr)],
-    ["SQNR", "the same in decibels; larger is better", (t) => decibels(t.sqnr_db), (t) => ready(t) && known(t.sqnr_db)],
+    ["round", "part of the error from rounding: the SQNR with it alone", (t) => partSQNR(t.round), ready, (t) => ofNoise(t.round)],
+    [
+      "SQNR",
+      "signal-to-noise ratio of this tensor, clip and round together; larger is better",
+      (t) => sqnr(t.nsr),
+      ready,
+      (t) => ofNoise(t.nsr),
+    ],
     ["levels used", "share of the levels that some value falls on", (t) => percent(t.levels_used), ready],
   ];
   return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The tensor in both plans" },
     el("table", { class: "results" },
-      el("caption", {}, "The tensor in both plans; clip, round and NSR are of this tensor alone, from the statistics"),
+      el("caption", {}, "The tensor in both plans; clip, round and SQNR are of this tensor alone, from the statistics"),
       el("thead", {},
         el("tr", {}, el("th", { scope: "col", class: "name" }, "figure"),
           sides.map((s) => el("th", { scope: "col", title: s.file }, s.name)))),

@@ -239,9 +239,10 @@ export function tiles(list) {
     ));
 }
 
-// warningList shows warnings, which are texts or objects with one.
-export function warningList(list) {
-  return list && list.length ? list.map((w) => el("p", { class: "warn" }, w.text || String(w))) : [];
+// warningList shows warnings, which are texts or objects with one, but that there are fewer samples than a form filled in by itself.
+export function warningList(list, most = 0) {
+  const texts = (list || []).map((w) => w.text || String(w)), own = `--samples ${most}: the data have only`;
+  return texts.filter((text) => !text.startsWith(own)).map((text) => el("p", { class: "warn" }, text));
 }
 
 // field is the row of a form for an option of a job, as the core has it; own is what only this page knows of it.
@@ -302,7 +303,7 @@ export function dataForm(app, { empty = "those of the plan", open = false, ...ch
     const v = form.read(), list = linesOf(v.data).map(baseName);
     said.textContent = visible([
       list.length ? list.join(", ") : empty,
-      v.samples && `${v.samples} of them`,
+      v.samples && `at most ${v.samples}`,
       v.labels && `labels ${baseName(v.labels)}${v.label_offset ? ` moved by ${v.label_offset}` : ""}`,
     ].filter(Boolean).join(", "));
   };

@@ -1,7 +1,7 @@
 // The range of one tensor: its histogram with handles to drag, what clipping and rounding come to while one drags, and what every observer
 // would choose. All of it is computed from the statistics beside the plan, without data.
 import { commandLine, el, replace } from "../dom.js";
-import { decibels, exact, known, number, ofNoise, percent, small, sqnr } from "../format.js";
+import { barePart, decibels, exact, known, number, ofNoise, partSQNR, percent, small, sqnr } from "../format.js";
 import { drawHistogram, observerMark } from "../histogram.js";
 
 // rangeTool draws into host what there is to say about a slot, "node:in0".
@@ -27,11 +27,11 @@ export function rangeTool(host, app, slot) {
     if (gone) return;
     at = { lo: tensor.lo, hi: tensor.hi };
     replace(host, picture, tried, choices);
-    drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 190, keyed: false,
+    drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 150, keyed: false,
       ...(tensor.drag ? { onDrag: drag } : {}) });
     replace(tried,
-      el("p", { class: "soft" },
-        tensor.drag ? "Drag a handle, or focus it and use the arrow keys (Shift: larger steps). Nothing changes until Use."
+      el("p", { class: "soft", title: tensor.drag ? "Shift makes larger steps. Nothing changes until Use." : null },
+        tensor.drag ? "Drag a handle, or focus it and use the arrow keys."
           : `This range cannot be dragged${tensor.why ? `: ${tensor.why}` : ""}.`), tensor.root && tensor.root !== tensor.slot
       && el("p", { class: "soft" }, `Its scale is that of ${tensor.root}: what is decided here is decided there.`));
     drawObservers();
@@ -77,14 +77,14 @@ export function rangeTool(host, app, slot) {
     drawing.setGrid(gridOf(after));
     drawing.setNote([
       `${decibels(after.sqnr_db)}, was ${decibels(before.sqnr_db)}`,
-      `clip ${small(after.clip)}`,
-      `round ${small(after.round)}`,
+      `clip ${partSQNR(after.clip)}`,
+      `round ${partSQNR(after.round)}`,
       `NSR ${small(after.nsr)}`,
     ]);
     /** @param {string} label @param {string} doc @param {keyof Core.Figures | ""} key @param {(e: Core.Figures) => any} f */
-    const line = (label, doc, key, f) =>
+    const line = (label, doc, key, f, title = exact) =>
       el("tr", null, el("th", { scope: "row", title: doc }, label), [before, after].map((e) =>
-        el("td", { title: key && known(e[key]) ? exact(e[key]) : null }, f(e))
+        el("td", { title: key && known(e[key]) ? title(e[key]) : null }, f(e))
       ));
     replace(tried,
       el("p", { class: "actions" },
@@ -98,10 +98,11 @@ export function rangeTool(host, app, slot) {
           line("range", "The smallest and the largest value that can be represented", "", (e) => `${number(e.lo)} to ${number(e.hi)}`),
           line("scale", "Distance between two levels", "scale", (e) => number(e.scale)),
           line("zero point", "The integer that stands for 0", "zero_point", (e) => String(e.zero_point)),
-          line("clip", "Part of the error from values outside of the range, as NSR of this tensor", "clip", (e) => small(e.clip)),
-          line("round", "Part of the error from rounding to the grid, as NSR of this tensor", "round", (e) => small(e.round)),
-          line("NSR", "Noise-to-signal ratio of this tensor: clip and round together", "nsr", (e) => el("b", null, small(e.nsr))),
-          line("SQNR", "The same as a signal-to-noise ratio in decibels; larger is better", "sqnr_db", (e) => decibels(e.sqnr_db)),
+          line("clip", "Part of the error from values outside of the range: the SQNR with it alone", "clip", (e) => partSQNR(e.clip),
+            ofNoise),
+          line("round", "Part of the error from rounding to the grid: the SQNR with it alone", "round", (e) => partSQNR(e.round), ofNoise),
+          line("SQNR", "Signal-to-noise ratio of this tensor, clip and round together; larger is better", "nsr",
+            (e) => el("b", null, sqnr(e.nsr)), ofNoise),
           line("levels used",
             "Share of the levels that some value falls on. With a symmetric scale, values that are never negative leave half of them unused",
             "levels_used", (e) => percent(e.levels_used)))), r.shared && r.shared.length > 0
@@ -135,8 +136,8 @@ export function rangeTool(host, app, slot) {
               el("tr", { class: o.used ? "used" : null }, el("th", { scope: "row", title: app.state.observers.find((x) =>
                 x.name === o.name
               )?.doc }, observerMark((tensor.observers || []).indexOf(o), o.used), " ", o.name, o.used && " ✓"),
-                el("td", { title: `clip ${exact(o.clip)}, round ${exact(o.round)}` }, `${number(o.lo)} to ${number(o.hi)}`,
-                  el("small", null, `clip ${small(o.clip)}, round ${small(o.round)}`)),
+                el("td", { title: `clip: ${ofNoise(o.clip)}; round: ${ofNoise(o.round)}` }, `${number(o.lo)} to ${number(o.hi)}`,
+                  el("small", null, `clip ${barePart(o.clip)}, round ${partSQNR(o.round)}`)),
                 el("td", { title: ofNoise(o.nsr) }, o.nsr === best ? el("b", null, sqnr(o.nsr)) : sqnr(o.nsr)),
                 el("td", { class: "actions" }, tensor.drag && !o.used && [
                   el("button", { type: "button", title: `Show above what ${o.name} does to this tensor`, onclick: () => {

@@ -43,24 +43,32 @@ const searchData = (app, empty) =>
   dataForm(app, { fit: "search", empty,
     note: "Not those that accuracy is measured on in the end. Half of them choose, the other half (held out) judges." });
 
+// What a budget may be on: the option, its value at first, and what the option takes of that.
+const goals = {
+  nsr: { label: "SQNR of the outputs at least, in dB", option: "max_nsr", first: 20,
+    of: (db) => Number((10 ** (-db / 10)).toPrecision(3)) },
+  drop: { label: "top-1 drop at most, in pp (needs labels)", option: "max_drop", first: 1, of: (pp) => pp },
+  cosine: { label: "cosine at least", option: "min_cosine", first: 0.99, of: (x) => x },
+};
+
 /** @param {HTMLElement} host @param {App} app */
 function drawPareto(host, app) {
   const front = el("div", { class: "result" }), data = searchData(app, "those of the plan");
   const search = drawForm(app, [
-    { name: "goal", label: "Budget", type: "select", value: "nsr", options: [
-      { name: "nsr", label: "NSR of the outputs at most (0.01: SQNR 20 dB)" },
-      { name: "drop", label: "top-1 drop at most, in pp (needs labels)" },
-      { name: "cosine", label: "cosine at least" },
-    ] },
-    { name: "limit", label: "Value", type: "number", step: "any", min: 0, value: 0.01 },
+    { name: "goal", label: "Budget", type: "select", value: "nsr",
+      options: Object.entries(goals).map(([name, { label }]) => ({ name, label })),
+      changed: (goal) => search.set("limit", goals[goal].first) },
+    { name: "limit", memory: "search budget", label: "Value", type: "number", step: "any", min: 0, value: goals.nsr.first },
+    { name: "force", memory: "unproven", label: "Decide without proof", type: "check",
+      doc: "Takes the best set that was found, even where held-out samples do not confirm it." },
   ]);
   host.replaceChildren(
     part("Keep the most sensitive operators in FP32",
       "Sends operators to FP32 one after the other, the most sensitive first, until the budget is met, and confirms the result on held-out samples.",
       data.node, search.node, task(app, { label: "Search", fold: true, kind: "dispatch", only: "--auto", options: () => {
-        const { goal, limit } = search.read();
+        const { goal, limit, force } = search.read();
         if (limit === undefined) throw new Error("give the budget a value");
-        return { ...dataOptions(data.read()), auto: true, [{ nsr: "max_nsr", drop: "max_drop", cosine: "min_cosine" }[goal]]: limit };
+        return { ...dataOptions(data.read()), auto: true, [goals[goal].option]: goals[goal].of(limit), ...(force ? { force } : {}) };
       }, show: (r) => showSearch(front, app, r) }), front)
   );
   return steady(app, () => drawPareto(host, app));
@@ -202,8 +210,9 @@ function showSearch(front, app, r) {
     }
   };
   if (!points.length) { // refused before anything was measured
-    front.replaceChildren(el("p", { class: "headline open" }, said),
-      r.needed ? el("p", { class: "hint" }, `About ${plural(r.needed, "sample")} would decide this.`) : "");
+    front.replaceChildren(el("p", { class: "headline open" }, said.replace(/ \(--force[^)]*\)/, "")),
+      el("p", { class: "hint" }, r.needed ? `About ${plural(r.needed, "sample")} would decide this. ` : "",
+        "Change the options, Decide without proof: searches all the same."));
     return;
   }
   const chart = el("div", { class: "chart" });

@@ -35,10 +35,13 @@ function watch(app, kind, only, node, changed) {
 // task is a button that runs a job and shows its result: label, kind, options() or null to refuse with a reason by throwing, show(result).
 // only tells apart jobs of one kind by what their command has. While it runs the line beside it has the progress. The newest result of this
 // kind is shown at once, so that leaving the view loses nothing. into is where show draws what is true of one state of the plan only: it
-// says so once that is another one. fold: the form of the part folds into a button when there is a result. cost(jobs) says what the job
-// will cost, by jobs of this model that are done.
+// says so once that is another one. most is the number of samples that the form fills in. fold: the form of the part folds into a button
+// when there is a result. cost(jobs) says what the job will cost, by jobs of this model that are done.
 /** @template {keyof Core.Jobs} K @param {App} app @param {Task<K>} choices */
-export function task(app, { label, kind, only = "", doc, options, show, into, fold = false, result = true, cost = lastTime(kind) }) {
+export function task(
+  app,
+  { label, kind, only = "", doc, options, show, into, fold = false, result = true, cost = lastTime(kind), most = 0 },
+) {
   const bar = el("progress", { hidden: true, "aria-label": `progress: ${label}` }),
     status = el("span", { class: "status", role: "status" });
   const stop = el("button", { type: "button", hidden: true,
@@ -59,7 +62,7 @@ export function task(app, { label, kind, only = "", doc, options, show, into, fo
     } else bar.removeAttribute("value");
     message(status, now.text, now.bad);
     old.hidden = !now.old;
-    if (news && state.job === news) line.replaceChildren(commandLine(news.command), ...warningList(news.warnings));
+    if (news && state.job === news) line.replaceChildren(commandLine(news.command), ...warningList(news.warnings, most));
     if (news && news.state === "done" && !state.mine) latest(); // another tab or the demo started it
   });
 
@@ -106,7 +109,7 @@ export function task(app, { label, kind, only = "", doc, options, show, into, fo
   async function latest() {
     const found = result && await newest(app, kind, only);
     if (!found || said(job.state()).working) return;
-    line.replaceChildren(commandLine(found.job.command), ...warningList(found.job.warnings));
+    line.replaceChildren(commandLine(found.job.command), ...warningList(found.job.warnings, most));
     job.to({ type: "found", job: found.job });
     draw(found.result);
   }

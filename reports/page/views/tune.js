@@ -30,7 +30,7 @@ function drawTune(host, app) {
     note:
       "About half of the samples are held out: they judge and are never fitted on. Empty: the data that the plan was calibrated on. Not those that accuracy is measured on." });
   const result = el("div", { class: "result" });
-  const start = task(app, { label: "Tune", fold: true, kind: "tune",
+  const start = task(app, { label: "Tune", fold: true, kind: "tune", most: 64,
     doc: "The model file is not changed; the new values lie in a file beside the plan, and undo takes the step back.", options: () => {
       const values = { ...dataOptions(data.read()), ...form.read() };
       if (!values.method) throw new Error("choose a method, or auto");

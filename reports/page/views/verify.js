@@ -18,7 +18,7 @@ function drawVerify(host, app) {
   const result = el("div", { class: "result" });
   const form = drawForm(app, fields(app, "verify"));
   const data = dataForm(app, { labels: false, samples: 8, own: "verify", note: "Empty: the data of the plan." });
-  const run = task(app, { label: "Verify", fold: true, kind: "verify", options: () => {
+  const run = task(app, { label: "Verify", fold: true, kind: "verify", most: 8, options: () => {
     const { against, ...rest } = { ...form.read(), ...dataOptions(data.read()) };
     return against ? { ...rest, against: [against] } : rest;
   }, into: result, show: (r) => showVerified(result, app, r) });

@@ -1,6 +1,6 @@
 // The weights of an operator, channel by channel: their range, which integers they fall on, and what rounding them costs.
 import { el, replace, svg } from "../dom.js";
-import { known, number, plural, small } from "../format.js";
+import { barePart, known, number, ofNoise, plural } from "../format.js";
 import { drawChannels } from "../histogram.js";
 import { newSelection } from "../selection.js";
 import { drawTable } from "../table.js";
@@ -8,15 +8,17 @@ import { drawTable } from "../table.js";
 const figure = (key, label, doc, show) => ({ key, label, doc, kind: "number", value: (row) => row[key],
   show: (row) => (known(row[key]) ? show(row[key]) : null), width: 6 });
 
+const noise = (key, label, doc) => ({ ...figure(key, label, doc, barePart), exact: (row) => ofNoise(row[key]) });
+
 const columns = () => [
   { key: "name", label: "channel", doc: "Output channel, counted from 0", kind: "number", value: (row) => row.channel,
     show: (row) => `${row.channel}${row.dead ? " dead" : ""}`, width: 6 },
-  figure("nsr", "NSR", "Noise-to-signal ratio of the channel's weights: what quantizing costs them", small),
+  noise("nsr", "SQNR", "Signal-to-noise ratio of the channel's weights, in decibels: what quantizing leaves of them"),
   figure("min", "min", "Smallest weight", number),
   figure("max", "max", "Largest weight", number),
   figure("scale", "scale", "Distance between two levels", number),
-  figure("clip", "clip", "The part of the error from weights outside of the range", small),
-  figure("round", "round", "The part of the error from rounding", small),
+  noise("clip", "clip", "The part of the error from weights outside of the range, in decibels"),
+  noise("round", "round", "The part of the error from rounding, in decibels"),
 ];
 
 // drawWeights draws weights as the method node has them.
