@@ -70,6 +70,9 @@ const (
 	// What distill lowers: the squared error of outputs, or of class scores the divergence of probabilities.
 	LossSquared = tune.SquaredLoss
 	LossClasses = tune.ClassLoss
+	// What block and distill move numbers by.
+	OptimizerAdam = tune.Adam
+	OptimizerSign = tune.SignSGD
 	// CompareLayers is on how many samples compare measures the error at every operator unless told otherwise.
 	CompareLayers = compare.CompareLayers
 	// DoctorTrial is on how many labelled samples doctor tries preprocessings and label offsets unless told otherwise.

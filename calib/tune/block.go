@@ -21,7 +21,8 @@ import (
 // 2022).
 var Block = Method{Name: "block",
 	Doc:     "learns weight rounding block by block, by gradients (AdaRound, BRECQ, QDrop); takes long, in auto where the error stays large",
-	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: blockwise}
+	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: blockwise,
+	Cost: costOfBlocks}
 
 // maxBlock is how many operators a block may have. Beyond it there is no one tensor for a long way, and what is learnt together is too much
 // for the samples that there are.
@@ -184,6 +185,11 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, k := range list {
+		if worst[k] {
+			p.ahead += b.lessonWork(k, p.fitting)
+		}
+	}
 	bar := analysis.Trials(len(worst))
 	for i, k := range list {
 		l := &Layer{Node: k.name(b.Graph), Tried: []Step{}}
@@ -199,6 +205,9 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 			return nil, fmt.Errorf("the block of %s: %w", l.Node, err)
 		}
 		p.leave(k)
+		if worst[k] {
+			p.ahead -= b.lessonWork(k, p.fitting)
+		}
 		if report.Layers = append(report.Layers, *l); i < len(done) {
 			continue
 		}
@@ -210,12 +219,36 @@ func blockwise(ctx context.Context, b *Bench) (*Report, error) {
 	return report, nil
 }
 
+// costOfBlocks is that of the blocks with the most work, where some are learnt: which is not known before.
+func costOfBlocks(b *Bench) (float64, error) {
+	list, err := b.blocks()
+	if err != nil {
+		return 0, err
+	}
+	var works []float64
+	for _, k := range list {
+		if len(k.layers) <= maxBlock {
+			works = append(works, b.lessonWork(k, len(b.Fit)))
+		}
+	}
+	slices.SortFunc(works, func(a, b float64) int { return cmp.Compare(b, a) })
+	if b.Blocks > 0 {
+		works = works[:min(b.Blocks, len(works))]
+	}
+	sum := 0.0
+	for _, w := range works {
+		sum += w
+	}
+	return sum, nil
+}
+
 // passage takes all samples from block to block, in a float lane and in a quantized one.
 type passage struct {
 	*Bench
 	session *exec.Session
 	list    []*traveller
-	fitting int // the first so many fit, the others are held out
+	fitting int     // the first so many fit, the others are held out
+	ahead   float64 // the work of learning what is not learnt yet, with all steps; see Bench.lessonWork
 }
 
 // traveller is a sample on its way; its lanes keep what it has at the places where blocks meet, not quantized: the next block's scale
@@ -424,7 +457,11 @@ func (p *passage) run(ctx context.Context, k *block, list []*traveller, float bo
 	if err != nil {
 		return err
 	}
-	p.forwards(float64(len(list)) / float64(max(len(p.list), 1)))
+	lanes := 1.0
+	if float {
+		lanes = 2
+	}
+	p.forwards(lanes * float64(len(list)) * p.shareOf(k))
 	return each(ctx, p.session, p.Threads, len(list), func(r *exec.Runner, i int) (err error) {
 		t := list[i]
 		if float {

@@ -203,7 +203,7 @@ func (w *lessonWriter) made(v graph.ValueID) tqc.SlotID {
 func (w *lessonWriter) constant(id, own graph.NodeID, i int, s tqc.SlotID, c *tensor.Tensor) {
 	for at, l := range w.k.layers {
 		if l.node == own && i == graph.WeightInput {
-			soft, err := newSoft(w.p.Reference.Const(w.p.Reference.Node(own).Inputs[i]), c, w.p.Set, s)
+			soft, err := newSoft(w.p.Reference.Const(w.p.Reference.Node(own).Inputs[i]), c, w.p.Set, s, w.p.Optimizer)
 			if err != nil {
 				w.fail(err)
 				return
@@ -266,7 +266,7 @@ func (w *lessonWriter) scale(root tqc.SlotID, grid qmath.Grid) graph.ValueID {
 	name := fmt.Sprint(fedScale, len(w.scales))
 	w.known[root] = w.fed(name, tensor.Float32, graph.Static())
 	w.scales = append(w.scales, &lsq{root: root, first: grid.Scale, zero: w.p.Set.Params(root).ZeroPoint,
-		power: w.p.Set.Slot(root).Config.Policy.Has(tqc.PowerOf2), log: make([]float32, 1), adam: newAdam(1)})
+		power: w.p.Set.Slot(root).Config.Policy.Has(tqc.PowerOf2), log: make([]float32, 1), mover: newMover(w.p.Optimizer, 1)})
 	w.moved = append(w.moved, w.known[root])
 	return w.known[root]
 }

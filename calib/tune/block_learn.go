@@ -20,7 +20,7 @@ import (
 // regularization is a mean over the weights: both are about 1, whatever the network, so that one weight serves all.
 const (
 	DefaultSteps  = 1000
-	learningRate  = 0.05  // of the variables of rounding, by Adam
+	learningRate  = 0.05  // of the variables of rounding; it falls to 0 where steps go by signs
 	wholeRate     = 0.03  // the same where the whole network is learnt; it falls to 0
 	tunedRate     = 0.003 // and of weights that were tuned before
 	biasRate      = 0.01  // of biases, in their units; it falls to 0
@@ -30,6 +30,7 @@ const (
 	scalePath     = 0.1 // how far the logarithm of a scale may go; its rate falls to 0
 	powerPath     = 2   // the same of a power of two, which has to go to the next
 	regularWeight = 60
+	looks         = 10   // how often what is learnt is rounded and looked at, from the middle of the steps on
 	settling      = 0.15 // the share of steps at the end in which weights are rounded and biases go on
 	stretchHigh   = 1.1  // the rectified sigmoid, Louizos et al. 2018: a sigmoid from -0.1 to 1.1 that is cut to [0, 1]
 	stretchLow    = -0.1
@@ -45,19 +46,19 @@ type soft struct {
 	lower, scale []float32 // lower in steps from zero; it and its upper neighbour are on the grid
 	v            []float32
 	tuned        bool
-	adam
+	mover
 }
 
 // newSoft begins where the weight is, or at the end of the grid that is nearest. Where now, a weight that was tuned, is on another step
 // than the nearest it begins half way to that, so that rounded it is what it was.
-func newSoft(w, now *tensor.Tensor, set *tqc.Set, slot tqc.SlotID) (*soft, error) {
+func newSoft(w, now *tensor.Tensor, set *tqc.Set, slot tqc.SlotID, by string) (*soft, error) {
 	w, now = w.ToRowMajor(), now.ToRowMajor()
 	parts, err := tqc.PartsOf(w, &set.Slot(slot).Config)
 	if err != nil {
 		return nil, err
 	}
 	n := w.Len()
-	s := &soft{shape: w.Shape, lower: make([]float32, n), scale: make([]float32, n), v: make([]float32, n), adam: newAdam(n)}
+	s := &soft{shape: w.Shape, lower: make([]float32, n), scale: make([]float32, n), v: make([]float32, n), mover: newMover(by, n)}
 	s.tuned = !slices.Equal(w.F32(), now.F32())
 	for i, x := range w.F32() {
 		grid := set.Grid(slot, parts.Of(i))
@@ -80,21 +81,36 @@ func newSoft(w, now *tensor.Tensor, set *tqc.Set, slot tqc.SlotID) (*soft, error
 	return s, nil
 }
 
-// adam moves numbers against their gradients (Kingma and Ba 2015, algorithm 1).
-type adam struct {
+// Optimizers of learning: Adam (Kingma and Ba 2015, algorithm 1), and signed SGD, which takes each step by the sign of the gradient
+// (Bernstein et al. 2018, "signSGD", algorithm 1).
+const (
+	Adam    = "adam"
+	SignSGD = "sign"
+)
+
+// mover moves numbers against their gradients: by their signs where it has no moments.
+type mover struct {
 	first, second []float32
 	one, two      float64 // what the moments of this step are divided by, since they began at 0
 }
 
-func newAdam(n int) adam { return adam{first: make([]float32, n), second: make([]float32, n)} }
+func newMover(by string, n int) mover {
+	if by == SignSGD {
+		return mover{}
+	}
+	return mover{first: make([]float32, n), second: make([]float32, n)}
+}
 
 // begin is for step n, counted from 1.
-func (a *adam) begin(n int) {
+func (a *mover) begin(n int) {
 	a.one, a.two = 1-elementary.Pow(adamFirst, float64(n)), 1-elementary.Pow(adamSecond, float64(n))
 }
 
 // move is what is taken off number i in this step, as a share of the learning rate.
-func (a *adam) move(i int, g float64) float64 {
+func (a *mover) move(i int, g float64) float64 {
+	if a.first == nil {
+		return float64(cmp.Compare(g, 0))
+	}
 	a.first[i] = float32(adamFirst*float64(a.first[i]) + (1-adamFirst)*g)
 	a.second[i] = float32(adamSecond*float64(a.second[i]) + (1-adamSecond)*g*g)
 	return float64(a.first[i]) / a.one / (math.Sqrt(float64(a.second[i])/a.two) + adamLeast)
@@ -104,7 +120,7 @@ func (a *adam) move(i int, g float64) float64 {
 type shift struct {
 	shape       []int
 	value, unit []float32
-	adam
+	mover
 }
 
 // bias begins with the bias as it is. A channel's unit is what errors of half a step in its weights would come to, if signs are as chance
@@ -112,7 +128,8 @@ type shift struct {
 func (w *lessonWriter) bias(own graph.NodeID, s *soft) *shift {
 	n := w.p.Graph.Node(own)
 	t := w.p.Graph.Const(n.Inputs[graph.BiasInput])
-	b := &shift{shape: t.Shape, value: slices.Clone(t.F32()), unit: make([]float32, t.Len()), adam: newAdam(t.Len())}
+	b := &shift{shape: t.Shape, value: slices.Clone(t.F32()), unit: make([]float32, t.Len()),
+		mover: newMover(w.p.Optimizer, t.Len())}
 	reach := float32(1)
 	if x := w.p.Set.Input(own, graph.DataInput); x != tqc.NoSlot && w.p.Set.Params(x).Ready() {
 		grid := w.p.Set.Grid(x, 0)
@@ -148,7 +165,7 @@ type lsq struct {
 	zero  []int32
 	power bool
 	log   []float32 // one number
-	adam
+	mover
 }
 
 func (s *lsq) scale() float32 {
@@ -248,7 +265,7 @@ func (l *lesson) learn(ctx context.Context) (*learnt, error) {
 		soft = int(float64(steps) * (1 - settling))
 	}
 	for {
-		if done := found.Step; done == steps || done > soft/2 && done%max(steps/10, 1) == 0 {
+		if done := found.Step; done == steps || done > soft/2 && done%max(steps/looks, 1) == 0 {
 			e, err := l.error(ctx, r, feeds, samples)
 			if err != nil {
 				return nil, err
@@ -276,7 +293,7 @@ func (l *lesson) learn(ctx context.Context) (*learnt, error) {
 			return nil, err
 		}
 	}
-	l.p.Spend(float64(3*steps*l.batch) * l.macs())
+	l.p.forwards(passesOf(steps, l.batch, len(samples)) * l.p.shareOf(l.k))
 	l.restore(found.Best)
 	return l.rounded(), l.p.learning(nil)
 }
@@ -315,6 +332,8 @@ func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) 
 // rate is the learning rate of a weight; left is how much of the rates is left that fall.
 func (l *lesson) rate(s *soft, left float64) float64 {
 	switch {
+	case !l.k.all && s.first == nil:
+		return learningRate * left
 	case !l.k.all:
 		return learningRate
 	case s.tuned:
@@ -323,20 +342,30 @@ func (l *lesson) rate(s *soft, left float64) float64 {
 	return wholeRate * left
 }
 
-// affordable is how many steps the block takes: those asked for, or, one at least, what is left of the budget.
+// affordable is how many steps the block takes: those asked for, or, one at least, as many as what is left of the budget reaches for, with
+// all blocks that follow.
 func (l *lesson) affordable() int {
 	n := cmp.Or(l.p.BlockSteps, DefaultSteps)
-	if w := l.p.Work; w != nil && w.Limit > 0 {
-		n = max(1, int(min(float64(n), (w.Limit-w.Spent)*l.p.Bench.macs()/max(float64(3*l.batch)*l.macs(), 1))))
+	if w := l.p.Work; w != nil && w.Limit > 0 && w.Limit-w.Spent < l.p.ahead {
+		looked := passesOf(0, 0, l.p.fitting)
+		n = max(1, int(((w.Limit-w.Spent)/l.p.ahead*passesOf(n, l.batch, l.p.fitting)-looked)/passesOf(1, l.batch, 0)))
 	}
 	return n
 }
 
-// macs are the multiplications of the block's operators on one sample.
-func (l *lesson) macs() (sum float64) {
-	for _, one := range l.k.layers {
-		n, _ := l.p.Reference.MACsAtLeast(one.node)
-		sum += float64(n)
+// lessonWork is the work of learning a block with all steps asked for.
+func (b *Bench) lessonWork(k *block, samples int) float64 {
+	return passesOf(cmp.Or(b.BlockSteps, DefaultSteps), min(lessonBatch, samples), samples) * b.shareOf(k)
+}
+
+// passesOf is how often a block is run for so many steps on batches, and to look at all samples now and then: gradients take twice what a
+// forward does.
+func passesOf(steps, batch, samples int) float64 { return 3 * float64(steps*batch+(looks/2+1)*samples) }
+
+// shareOf is the part of a forward that a block is.
+func (b *Bench) shareOf(k *block) (sum float64) {
+	for _, l := range k.layers {
+		sum += b.share(l.node)
 	}
 	return sum
 }

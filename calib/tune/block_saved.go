@@ -23,18 +23,18 @@ type Lesson struct {
 // numbers are all that moves.
 func (l *lesson) numbers() [][]float32 {
 	var list [][]float32
-	of := func(value []float32, a *adam) { list = append(list, value, a.first, a.second) }
+	of := func(value []float32, a *mover) { list = append(list, value, a.first, a.second) }
 	for i, s := range l.weights {
-		of(s.v, &s.adam)
+		of(s.v, &s.mover)
 		if b := l.biases[i]; b != nil {
-			of(b.value, &b.adam)
+			of(b.value, &b.mover)
 		}
 	}
 	for _, b := range l.norms {
-		of(b.value, &b.adam)
+		of(b.value, &b.mover)
 	}
 	for _, s := range l.scales {
-		of(s.log, &s.adam)
+		of(s.log, &s.mover)
 	}
 	return list
 }

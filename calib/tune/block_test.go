@@ -248,7 +248,7 @@ func TestASoftWeightBeginsWhereTheWeightIs(t *testing.T) {
 	nearest, err := quantized(b.Set, l.weight, w)
 	require.NoError(t, err)
 	hard := tensor.New(tensor.Float32, w.Shape...)
-	s, err := newSoft(w, w, b.Set, l.weight)
+	s, err := newSoft(w, w, b.Set, l.weight, Adam)
 	require.NoError(t, err)
 	s.weight(hard.F32(), true)
 	require.Equal(t, nearest.F32(), hard.F32())
@@ -265,7 +265,7 @@ func TestASoftWeightBeginsWhereTheWeightIs(t *testing.T) {
 			tuned.F32()[i] += s.scale[i]
 		}
 	}
-	s, err = newSoft(w, tuned, b.Set, l.weight)
+	s, err = newSoft(w, tuned, b.Set, l.weight, Adam)
 	require.NoError(t, err)
 	s.weight(hard.F32(), true)
 	require.InDeltaSlice(t, tuned.F32(), hard.F32(), 1e-6)

@@ -15,7 +15,14 @@ import (
 // Distill learns a network as one block: the float network is the teacher, and no labels are needed (self-distillation).
 var Distill = Method{Name: "distill",
 	Doc:     "learns rounding, biases, norms and scales of the whole network, from the float network's outputs; takes long, in auto as block",
-	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: distill}
+	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: distill,
+	Cost: func(b *Bench) (float64, error) {
+		k, err := b.whole()
+		if err != nil || k == nil {
+			return 0, err
+		}
+		return b.lessonWork(k, len(b.Fit)), nil
+	}}
 
 // distill is blockwise with the whole network as the one block. What is met is each output of floats, or the class scores that its Softmax
 // reads.
@@ -36,6 +43,7 @@ func distill(ctx context.Context, b *Bench) (*Report, error) {
 	b.ready()
 	p, err := b.passage([]*block{k})
 	if err == nil {
+		p.ahead = b.lessonWork(k, p.fitting)
 		err = p.pass(ctx, k, &l, analysis.Trials(1), true)
 	}
 	if err != nil {
@@ -113,7 +121,7 @@ func (w *lessonWriter) normalizations() {
 				continue
 			}
 			b := &norm{node: own, input: i, shift: shift{shape: t.Shape, value: slices.Clone(t.F32()), unit: make([]float32, t.Len()),
-				adam: newAdam(t.Len())}}
+				mover: newMover(w.p.Optimizer, t.Len())}}
 			mean := 0.0
 			for _, x := range scale.F32() {
 				mean += math.Abs(float64(x)) / float64(scale.Len())

@@ -180,6 +180,53 @@ func TestDistillKeepsToTheBudget(t *testing.T) {
 	}
 }
 
+// Signed SGD moves every number by its rate, whatever the size of the gradient; it learns too, and threads change no number.
+func TestSignedSGD(t *testing.T) {
+	m := newMover(SignSGD, 3)
+	m.begin(1)
+	require.Equal(t, []float64{1, -1, 0}, []float64{m.move(0, 1e-9), m.move(1, -7), m.move(2, 0)})
+	for _, method := range []*Method{&Block, &Distill} {
+		var first *Bench
+		for _, threads := range []int{1, 2} {
+			b, _ := benchOf(t, fewBitTarget(), 24, 24)
+			b.BlockSteps, b.Threads, b.Optimizer = 40, threads, SignSGD
+			reports, err := b.Tune(context.Background(), method)
+			require.NoError(t, err)
+			require.True(t, reports[0].Confirmed, "%s: %s", method.Name, reports[0].Note)
+			if first == nil {
+				first = b
+				continue
+			}
+			for _, v := range b.Graph.Values() {
+				require.Equal(t, first.Graph.Const(v), b.Graph.Const(v), b.Graph.Value(v).Name)
+			}
+			require.Equal(t, first.Chosen, b.Chosen)
+		}
+	}
+}
+
+// What a method takes is said before it begins, and it does not begin where less than a tenth of that is left.
+func TestWhatLearningTakesIsSaidBefore(t *testing.T) {
+	for _, m := range []*Method{&Block, &Distill} {
+		for _, limit := range []float64{0, 60} {
+			b, _ := benchOf(t, fewBitTarget(), 20, 8)
+			said := ""
+			b.BlockSteps, b.Force, b.Work, b.Say = 4, true, &Work{Limit: limit}, func(text string) { said += text }
+			cost, err := m.Cost(b)
+			require.NoError(t, err)
+			reports, err := b.Tune(context.Background(), m)
+			require.NoError(t, err)
+			if limit == 0 {
+				require.InDelta(t, cost, b.Work.Spent, 0.3*cost) // beside it the samples are taken through, and judged
+				require.Contains(t, said, m.Name+" takes about")
+			} else {
+				require.Contains(t, reports[0].Note, "not tried: it takes about")
+				require.Empty(t, said)
+			}
+		}
+	}
+}
+
 // A step takes as many samples as there is memory for.
 func TestDistillKeepsToTheMemory(t *testing.T) {
 	b, _ := benchOf(t, &target.TRTInt8, 24, 24)

@@ -25,13 +25,16 @@ type Method struct {
 	// on another reference that computes the same.
 	Run func(ctx context.Context, b *Bench) (*Report, error)
 
+	// Cost, if not nil, is about how many forwards it takes, where that is much: people are told before it begins, and where a tenth of it is
+	// more than what is left to spend it does not begin.
+	Cost func(b *Bench) (float64, error)
+
 	// Then, if not nil, does what belongs to the method and has to wait until weights and biases are settled.
 	Then func(ctx context.Context, b *Bench) (*Report, error)
 
 	above float64     // in auto: it is tried only where those before leave an error above this
 	stage []*Proposer // of a stage of auto: all that are swept at once
 	alone []*Method   // what is tried where that is taken back
-
 }
 
 // Sweeps is about how many times a method goes over all operators, to tell what is left: a change of structure is tried several times, each
@@ -121,13 +124,23 @@ func Learners() (list []*Method) {
 		l := *m
 		l.above = autoAbove
 		l.Run = func(ctx context.Context, b *Bench) (*Report, error) {
-			defer func(steps, blocks int) { b.BlockSteps, b.Blocks = steps, blocks }(b.BlockSteps, b.Blocks)
-			b.BlockSteps, b.Blocks = cmp.Or(b.BlockSteps, autoSteps), cmp.Or(b.Blocks, autoBlocks)
+			defer b.asAuto()()
 			return m.Run(ctx, b)
+		}
+		l.Cost = func(b *Bench) (float64, error) {
+			defer b.asAuto()()
+			return m.Cost(b)
 		}
 		list = append(list, &l)
 	}
 	return list
+}
+
+// asAuto has steps and blocks be those of auto unless told otherwise, until the function is called that it returns.
+func (b *Bench) asAuto() (end func()) {
+	steps, blocks := b.BlockSteps, b.Blocks
+	b.BlockSteps, b.Blocks = cmp.Or(steps, autoSteps), cmp.Or(blocks, autoBlocks)
+	return func() { b.BlockSteps, b.Blocks = steps, blocks }
 }
 
 // needed is the list without what is only to be tried above an error that is met; tried are those that were.

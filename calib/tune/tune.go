@@ -65,6 +65,8 @@ type Bench struct {
 	Memory int64
 	// Loss is what distill lowers, SquaredLoss or ClassLoss; empty: SquaredLoss.
 	Loss string
+	// Optimizer is what block and distill move numbers by, Adam or SignSGD; empty: Adam.
+	Optimizer string
 	// BlockSteps is how many steps block takes at each block, and distill in all, 0 for DefaultSteps.
 	BlockSteps int
 	// Blocks is how many blocks it learns, those behind which the error has grown most; 0 for all.
@@ -197,7 +199,10 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 		var after analysis.Losses
 		var r *Report
 		why := ""
-		if len(list) > 1 && b.Resume == nil {
+		if b.Resume == nil {
+			why, err = b.unaffordable(m)
+		}
+		if len(list) > 1 && b.Resume == nil && why == "" && err == nil {
 			why, err = b.hopeless(ctx, m, now)
 		}
 		switch {

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"fmt"
 	"time"
 
 	"qwb/graph"
@@ -15,6 +16,8 @@ type Work struct {
 	Time  time.Duration
 	Clock func() func() time.Duration // starts a stopwatch
 	Spent float64
+
+	each time.Duration // what a forward takes, where a clock has said; for people alone
 }
 
 // over reports whether everything is spent.
@@ -22,9 +25,34 @@ func (w *Work) over() bool { return w != nil && w.Limit > 0 && w.Spent >= w.Limi
 
 // measure turns the time into a limit: n forwards took so long.
 func (w *Work) measure(n int, took time.Duration) {
+	w.each = took / time.Duration(n)
 	if w.Limit == 0 && w.Time > 0 && took > 0 {
 		w.Limit = max(1, float64(int64(float64(n)*w.Time.Seconds()/took.Seconds())))
 	}
+}
+
+// unaffordable says why a method is not begun: it takes so much that what is left would not reach for a tenth. "" where it does; then
+// people are told what is to come.
+func (b *Bench) unaffordable(m *Method) (string, error) {
+	if m.Cost == nil {
+		return "", nil
+	}
+	cost, err := m.Cost(b)
+	if err != nil || cost == 0 {
+		return "", err
+	}
+	if b.turns != nil {
+		cost *= float64(len(b.turns) + 1)
+	}
+	w, took := b.Work, ""
+	if w.each > 0 {
+		took = fmt.Sprintf(", %s", (time.Duration(cost) * w.each).Round(time.Second))
+	}
+	if left := w.Limit - w.Spent; w.Limit > 0 && left < cost/10 {
+		return fmt.Sprintf("not tried: it takes about %.3g forward passes%s; %.3g are left of the budget", cost, took, left), nil
+	}
+	b.say("%s takes about %.3g forward passes%s", m.Name, cost, took)
+	return "", nil
 }
 
 // Spend counts work of a proposer beside the trials of what it proposes: multiplications with an addition each.

@@ -7,14 +7,15 @@ A plan is calibrated, then tuned by `gptq`, by `block`, and by both, each from t
 other samples. Plans that are in DIR are not made again, so that a run can be killed and repeated. Seconds are those of the processor, of
 tune alone. Needs numpy.
 """
-import argparse, json, os, re, resource, subprocess, sys
+import argparse, json, os, re, resource, sys, time
 from networks import Workplace, table
 
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--cache", required=True); ap.add_argument("--only", default="resnet8")
-ap.add_argument("--columns", default="w4a8,w4a4,w3a8,pow2"); ap.add_argument("--methods", default="gptq;block;gptq,block")
+ap.add_argument("--columns", default="w4a8,w4a4,w3a8,pow2"); ap.add_argument("--methods", default="gptq;block;gptq,block;distill;gptq,distill")
 ap.add_argument("--steps", type=int, default=400); ap.add_argument("--eval", type=int, default=500)
 ap.add_argument("--calibration", type=int, default=104); ap.add_argument("--tune", type=int, default=200)
+ap.add_argument("--threads", type=int, default=2)
 ap.add_argument("--flags", default="", help="more flags of tune")
 a = ap.parse_args()
 os.makedirs(a.cache, exist_ok=True)
@@ -51,12 +52,12 @@ def plans(name, net, column):
         if not os.path.exists(report):
             for end in (".plan.json", ".stats"):
                 with open(place.path(first.replace(".plan.json", end)), "rb") as f, open(place.path(stem + end), "wb") as g: g.write(f.read())
-            before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-            t = json.loads(place.call("tune", plan, "--method", methods, "--steps", str(a.steps), "--samples", str(a.tune), "--json", *(a.flags.split() if "distill" in methods or "--loss" not in a.flags else [])))
-            t["user"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+            before, start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.monotonic()
+            t = json.loads(place.call("tune", plan, "--method", methods, "--steps", str(a.steps), "--samples", str(a.tune), "--threads", str(a.threads), "--json", *(a.flags.split() if "distill" in methods or "--loss" not in a.flags else [])))
+            t["user"], t["wall"] = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, time.monotonic() - start
             with open(report, "w") as f: json.dump(t, f)
         with open(report) as f: rows[methods] = (plan, json.load(f))
-        print(stem, f"{rows[methods][1]['user']:.0f} s", file=sys.stderr, flush=True)
+        print(stem, f"{rows[methods][1]['user']:.0f} s, {rows[methods][1].get('wall', 0):.0f} s by the clock", file=sys.stderr, flush=True)
     return rows
 
 

@@ -186,6 +186,9 @@ func (o *Tune) Table(*qwb.Catalog) Table {
 			{Name: "loss", See: "tuning.md#distill", At: &o.Loss, Default: qwb.LossSquared, Job: true,
 				Values: fixed(qwb.LossSquared, qwb.LossClasses),
 				Help:   "what method distill lowers: the squared error of the outputs, or of class scores the divergence of probabilities"},
+			{Name: "optimizer", See: "tuning.md#block", At: &o.Optimizer, Default: qwb.OptimizerAdam, Job: true,
+				Values: fixed(qwb.OptimizerAdam, qwb.OptimizerSign),
+				Help:   "of methods block and distill: Adam, or signed SGD"},
 			{Name: "force", At: &o.Force, Job: true, Field: &Field{Label: "Also keep what held-out samples do not confirm"},
 				Help: "also keep changes that held-out samples do not confirm"},
 			{Name: "gram", See: "tuning.md#gram-statistics", At: &o.Gram,
@@ -213,8 +216,6 @@ func (o *Tune) Check() error {
 		return qwb.Usagef("--max-bytes %g: give a percentage, 0 or more", *o.MaxBytes)
 	case o.Steps < 0:
 		return qwb.Usagef("--steps %d: give a number above 0", o.Steps)
-	case o.Loss != "" && o.Loss != qwb.LossSquared && o.Loss != qwb.LossClasses:
-		return qwb.Usagef("--loss %s: %s or %s", o.Loss, qwb.LossSquared, qwb.LossClasses)
 	case o.Loss == qwb.LossClasses && !slices.Contains(o.Methods, "distill"):
 		return qwb.Usagef("--loss %s is for method distill", o.Loss)
 	case o.Blocks < 0:
@@ -222,5 +223,5 @@ func (o *Tune) Check() error {
 	case !part && o.Out != "":
 		return qwb.Usagef("-o needs --shard; without it tune writes its file beside the plan")
 	}
-	return nil
+	return o.Learning()
 }

@@ -34,11 +34,13 @@ type Tuning struct {
 	Force     bool   `json:"force,omitempty"`      // keep what held-out samples do not confirm
 	AllowFP32 bool   `json:"allow_fp32,omitempty"` // also try what moves work to FP32
 	// MaxWork and MaxBytes are percentages that the tuned network may cost more than the model; nil: the default of qwb tune.
-	MaxWork  *float64 `json:"max_work,omitempty"`
-	MaxBytes *float64 `json:"max_bytes,omitempty"`
-	Steps    int      `json:"steps,omitempty"`   // of method block; 0: the default of qwb tune
-	Blocks   int      `json:"blocks,omitempty"`  // of method block, how many; 0: all
-	Profile  string   `json:"profile,omitempty"` // arithmetic to reduce the error for
+	MaxWork   *float64 `json:"max_work,omitempty"`
+	MaxBytes  *float64 `json:"max_bytes,omitempty"`
+	Steps     int      `json:"steps,omitempty"`     // of method block; 0: the default of qwb tune
+	Blocks    int      `json:"blocks,omitempty"`    // of method block, how many; 0: all
+	Loss      string   `json:"loss,omitempty"`      // of method distill; "": the default of qwb tune
+	Optimizer string   `json:"optimizer,omitempty"` // of methods block and distill; "": the default of qwb tune
+	Profile   string   `json:"profile,omitempty"`   // arithmetic to reduce the error for
 }
 
 // Gate is a step that measures the plan and fails where it misses a limit. Limits are upper ones but for MinCosine.

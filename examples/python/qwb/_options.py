@@ -195,6 +195,7 @@ OPTIONS = {
         "max_work": ("float64", "how many PERCENT more multiply-accumulates than the model the tuned network may have (default 5)"),
         "mem": ("string", "memory for stored activations, for example 512M or 4G"),
         "method": ("stringSlice", "auto, or method names separated by commas (default: auto)"),
+        "optimizer": ("string", "of methods block and distill: Adam, or signed SGD"),
         "output": ("string", "file for the Gram statistics of --shard"),
         "preprocess": ("string", "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"),
         "profile": ("string", "arithmetic profile to reduce the error for (default: the target's, if its integers differ from the simulation): tflite2, tflite1, litert, tvm-upward, tvm-nearest, tvm-a64, ort, onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt"),

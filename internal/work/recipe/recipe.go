@@ -2,6 +2,7 @@
 package recipe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -132,7 +133,7 @@ func checkStep(j *open.Job, s *Step) error {
 func (s *Step) TuneOptions() (tune.Options, error) {
 	t := s.Tune
 	o := tune.Options{Methods: t.Method, Budget: t.Budget, Force: t.Force, AllowFP32: t.AllowFP32, MaxWork: t.MaxWork, MaxBytes: t.MaxBytes,
-		Steps: t.Steps, Blocks: t.Blocks, Profile: t.Profile, Data: open.DataOptions{Samples: t.Samples}}
+		Steps: t.Steps, Blocks: t.Blocks, Loss: t.Loss, Optimizer: t.Optimizer, Profile: t.Profile, Data: open.DataOptions{Samples: t.Samples}}
 	_, err := tune.Methods(t.Method)
 	if err == nil {
 		work, budget := tune.ParseBudget(t.Budget)
@@ -140,7 +141,7 @@ func (s *Step) TuneOptions() (tune.Options, error) {
 			err = fmt.Errorf("budget %s: a time is other work on each machine; give forward passes: 5000forwards", t.Budget)
 		}
 	}
-	if err != nil {
+	if err = cmp.Or(err, o.Learning()); err != nil {
 		return o, s.Fail("tune", err)
 	}
 	return o, nil

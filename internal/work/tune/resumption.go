@@ -40,8 +40,8 @@ type savedHeader struct {
 // tuningKey is the SHA-256 of everything that the outcome of a tuning depends on, the plan's bytes in front.
 func (t *tuning) key(methods []*tune.Method, o Options) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n%v\n%v\n%d\n%d\n%s\n", t.Catalog.Version, t.Planned.Sum, o.Force, o.AllowFP32, o.Budget, o.Profile,
-		room(o.MaxWork), room(o.MaxBytes), o.Steps, o.Blocks, o.Loss)
+	fmt.Fprintf(h, "%s\n%s\n%v\n%v\n%s\n%s\n%v\n%v\n%d\n%d\n%s\n%s\n", t.Catalog.Version, t.Planned.Sum,
+		o.Force, o.AllowFP32, o.Budget, o.Profile, room(o.MaxWork), room(o.MaxBytes), o.Steps, o.Blocks, o.Loss, o.Optimizer)
 	fmt.Fprintln(h, o.Methods)
 	for _, m := range methods {
 		fmt.Fprintln(h, m.Name)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"qwb/calib/tune"
 	"qwb/internal/work/planning"
 	"qwb/quantizer/decision"
 )
@@ -11,8 +12,7 @@ import (
 // Params are those of a decision by tune: what to do it again with, but for data that were named. nil for the defaults.
 func (o *Options) Params(r *Result) (json.RawMessage, error) {
 	p := decision.Tuning{Force: o.Force, AllowFP32: o.AllowFP32, MaxWork: o.MaxWork, MaxBytes: o.MaxBytes, Steps: o.Steps,
-		Blocks:  o.Blocks,
-		Profile: o.Profile}
+		Blocks: o.Blocks, Loss: unusual(o.Loss, tune.SquaredLoss), Optimizer: unusual(o.Optimizer, tune.Adam), Profile: o.Profile}
 	if len(o.Data.Paths) == 0 {
 		p.Samples = o.Data.Samples
 	}
@@ -28,6 +28,14 @@ func (o *Options) Params(r *Result) (json.RawMessage, error) {
 		return nil, err
 	}
 	return b, nil
+}
+
+// unusual is what an option says, "" where that is what holds anyway.
+func unusual(value, usual string) string {
+	if value == usual {
+		return ""
+	}
+	return value
 }
 
 func tuneEvidence(r *Result) *planning.TuneEvidence {

@@ -36,6 +36,7 @@ type Options struct {
 	Steps             int    // of method block, for each block; 0 is tune.DefaultSteps
 	Blocks            int    // how many blocks method block learns, the worst; 0 is all
 	Loss              string // of method distill: tune.SquaredLoss or ClassLoss; empty is the first
+	Optimizer         string // of methods block and distill: tune.Adam or SignSGD; empty is the first
 	Budget            string // how much to do: a time, "10m", or work, "5000 forwards"; empty: no end
 	// Profile is the arithmetic of the integers that are to get better. Empty: the simulation is, unless the integers of the platform's
 	// profile do otherwise.
@@ -234,8 +235,24 @@ func (r *Result) judge(t *tuning, before, after analysis.Losses) {
 	r.Confirmed = confirmed
 }
 
+// Learning checks the names of what methods learn by.
+func (o *Options) Learning() error {
+	for _, name := range []struct {
+		flag, is string
+		of       [2]string
+	}{{"loss", o.Loss, [2]string{tune.SquaredLoss, tune.ClassLoss}}, {"optimizer", o.Optimizer, [2]string{tune.Adam, tune.SignSGD}}} {
+		if name.is != "" && !slices.Contains(name.of[:], name.is) {
+			return fault.Usagef("--%s %s: %s", name.flag, name.is, strings.Join(name.of[:], " or "))
+		}
+	}
+	return nil
+}
+
 // asked are the methods and the work that the options ask for.
 func asked(j *open.Job, o Options) ([]*tune.Method, *tune.Work, error) {
+	if err := o.Learning(); err != nil {
+		return nil, nil, err
+	}
 	methods, err := Methods(o.Methods)
 	if err != nil {
 		return nil, nil, err
