@@ -241,8 +241,8 @@ func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult
 	err = planning.Located(ctx, j, err, o.Data, o.Threads)
 	journal.Record(j, "compare", r, err, compare.Figures)
 	for i, name := range o.Runs {
-		if err == nil && strings.HasSuffix(name, PlanSuffix) && name != j.Plan {
-			journal.RecordAt(j, name, "compare", &r.Runs[i], journal.On(j, o.Data, compare.RunFigures))
+		if err == nil && strings.HasSuffix(name, PlanSuffix) {
+			journal.RecordAt(j, name, "compare", r, journal.On(j, o.Data, compare.RunFigures(i)))
 		}
 	}
 	return r, j.Warnings, err

@@ -239,7 +239,7 @@ func verdict(j *open.Job, v *reports.View, r *analysis.Report) *reports.Verdict 
 			v.Search = f.Search
 		}
 		switch {
-		case o.Command == "eval" && f.N > 0 && f.Mode != "fp32":
+		case (o.Command == "eval" || o.Command == "compare") && f.N > 0 && f.Mode != "fp32":
 			out.Scored, out.Profile, out.Flips, out.Drop, out.DropError = f.N, f.Profile, f.Flips, f.Drop, f.DropError
 			out.Metric, out.Percent, out.Float, out.Quantized = f.Metric, f.Percent, f.Float, f.Value
 			if f.Top1 != nil {

@@ -49,8 +49,8 @@ func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, point
 	return t.err
 }
 
-// places writes the ranks that an operator may have among so many; nothing where nobody ranked, "open" where they say nothing: more than four,
-// and more than half of all.
+// places writes the ranks that an operator may have among so many; nothing where nobody ranked, "open" where they say nothing: more than
+// four, and more than half of all.
 func places(r [2]int, among int) string {
 	switch {
 	case r[0] == 0:

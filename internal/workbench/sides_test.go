@@ -15,6 +15,7 @@ import (
 	"qwb/graph/onnx"
 	"qwb/internal/demo"
 	"qwb/internal/workbench"
+	"qwb/reports"
 )
 
 // A tensor of two plans is what each of them says of it alone, over one axis that has room for both.
@@ -135,4 +136,24 @@ func TestUnlikeNetworksAreNotComparedByOperator(t *testing.T) {
 	assert.Contains(t, r.Pairs[0].Different, "too different to be compared operator by operator: 1 of ")
 	assert.Empty(t, r.Pairs[0].Layers)
 	assert.Nil(t, r.Pairs[0].Settings)
+}
+
+// TestWhatACompareMeasuredIsKnown: the accuracy of the plan that is open, which a comparison has measured, is not to be measured again.
+func TestWhatACompareMeasuredIsKnown(t *testing.T) {
+	p := planned(t)
+	text, _ := p.store.Read("glyphs.plan.json")
+	p.store.Write("other.plan.json", text)
+	ask := `{"runs": ["glyphs.plan.json", "other.plan.json"], "data": ["data"], "layers": 0%s}`
+	var c qwb.CompareResult
+	var v reports.View
+	p.job("compare", fmt.Sprintf(ask, ""), &c)
+	p.call("view", `{"brief": true}`, &v)
+	assert.Empty(t, v.Verdict.Metric, "what agrees with float is no accuracy")
+	p.job("compare", fmt.Sprintf(ask, `, "labels": "labels.tsv"`), &c)
+	p.call("view", `{"brief": true}`, &v)
+	assert.Equal(t, "top-1", v.Verdict.Metric)
+	assert.Equal(t, c.Samples, v.Verdict.Scored)
+	assert.Equal(t, c.Runs[0].Score, v.Verdict.Quantized)
+	assert.Equal(t, c.Runs[0].Float, v.Verdict.Float)
+	assert.Equal(t, c.Runs[0].Drop, v.Verdict.Drop)
 }

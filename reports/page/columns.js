@@ -6,9 +6,9 @@ import { barePart, bareSQNR, cosine, count, exact, known, number, ofNoise, perce
 const figure = (key, label, doc, more) => ({ key, label, doc, kind: "number", value: (row) => row[key], show: (row) => number(row[key]),
   ...more });
 
-// ofLocal is a column for a part of the error at the operator's own output.
+// ofLocal is a column for a part of the error at the operator's own output, in decibels.
 const ofLocal = (key, label, doc, more) =>
-  figure(key, label + ", dB", doc, { show: (row) => (known(row[key]) ? barePart(row[key]) : null),
+  figure(key, label, doc, { show: (row) => (known(row[key]) ? barePart(row[key]) : null),
     exact: (row) => (known(row[key]) ? ofNoise(row[key]) : "not measured"), ...more });
 
 // inDecibels is an NSR as a signal-to-noise ratio, its error small behind it.
@@ -49,7 +49,7 @@ export function operatorColumns(rows) {
         "The places that the operator may have by its error alone on other samples: where they overlap, these samples cannot tell which is worse. Open: they leave it more than half of all places.",
       kind: "number", value: (row) => row.rank && row.rank[0], show: (row) => row.rank && rankText(row.rank, row.rankAmong),
       exact: (row) => (row.rank ? rankDoc(row.rank, row.rankAmong) : "not measured"), width: 5 },
-    ofLocal("local", "local",
+    ofLocal("local", "local, dB",
       "SQNR at the operator's own output, from float inputs. No error bar is measured. The bar is the error's size, in parts: clipping striped, rounding plain.",
       { width: 9.5,
         bar: (row) => (row.local > 0 ? [{ class: "clip", share: row.clip / farthest }, { class: "round", share: row.round / farthest }]

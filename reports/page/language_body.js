@@ -1,6 +1,6 @@
 // What quantizing each matrix of a language model alone does.
 import { el } from "./dom.js";
-import { cosine, count, exact, number, percent, plural, small, withError } from "./format.js";
+import { bareSQNR, cosine, count, exact, number, ofNoise, percent, plural, withError } from "./format.js";
 import { newSelection } from "./selection.js";
 import { drawTable } from "./table.js";
 import { showHeat } from "./views/language.js";
@@ -24,7 +24,7 @@ export function drawLanguageReport(main, r) {
     el("p", { class: "soft" },
       "Each matrix is quantized alone; the rest stays float. All figures compare the predicted distributions with those of the float model, token by token; errors are standard errors over sequences. KL: Kullback-Leibler divergence, NLL: negative log-likelihood."),
     heat, el("h2", null, "Matrices"), table);
-  showHeat(heat, r);
+  showHeat(heat, r, false); // the table below has all of them
   /**
    * @param {keyof Core.MatrixDamage} key @param {string} label @param {string} doc @param {(row: Core.MatrixDamage) => string} show
    * @param {number} [width]
@@ -36,7 +36,8 @@ export function drawLanguageReport(main, r) {
       figure("kl", "KL", "Nats per token, ± standard error.", (row) => withError(row.kl, row.kl_error), 13),
       figure("nll_change", "NLL change", "Nats per token, ± standard error.", (row) => withError(row.nll_change, row.nll_change_error), 13),
       figure("flip_rate", "flips", "Share of tokens whose most likely next token changes.", (row) => percent(row.flip_rate)),
-      figure("nsr", "NSR", "Noise-to-signal ratio of the logits.", (row) => small(row.nsr)),
+      { ...figure("nsr", "SQNR, dB", "Signal-to-noise ratio of the logits.", (row) => bareSQNR(row.nsr)[0]),
+        exact: (row) => ofNoise(row.nsr) },
       figure("cosine", "cosine", "Of the angle between the logits.", (row) => cosine(row.cosine)),
       figure("mse", "MSE", "Mean squared error of the logits.", (row) => number(row.mse)),
       figure("parameters", "weights", "How many weights.", (row) => count(row.parameters)),

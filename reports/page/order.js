@@ -23,7 +23,8 @@ export function namedAt(rows, gap) {
   return chosen.sort((a, b) => a - b);
 }
 
-// drawOrder draws rows of {name, bar, dot} on a logarithmic scale into host; the axis has the names that fit. A click calls pick(name).
+// drawOrder draws rows of {name, bar, dot, error} on a logarithmic scale into host; error is the standard error of the dot. The axis has
+// the names that fit. A click calls pick(name).
 export function drawOrder(host, rows, { pick }) {
   const height = 268, left = 66, top = 10, bottom = height - 102;
   const { low, high, y } = orderScale(rows.flatMap((r) => [r.bar, r.dot]), top, bottom);
@@ -62,6 +63,9 @@ export function drawOrder(host, rows, { pick }) {
         svg("g", { onclick: () => pick(r.name), title: title(r) },
           svg("rect", { class: "grip", x: x(i), width: step, y: top, height: bottom - top }),
           svg("rect", { class: "column", x: x(i), width: wide, y: y(r.bar), height: bottom - y(r.bar) }))
+      ), rows.map((r, i) =>
+        r.dot > 0 && r.error > 0
+        && svg("line", { class: "reach", x1: x(i) + wide / 2, x2: x(i) + wide / 2, y1: y(r.dot - 2 * r.error), y2: y(r.dot + 2 * r.error) })
       ),
       rows.map((r, i) =>
         r.dot > 0 && svg("circle", { class: "alone", cx: x(i) + wide / 2, cy: y(r.dot), r: Math.max(1.2, Math.min(3, step / 3)) })
@@ -72,8 +76,8 @@ export function drawOrder(host, rows, { pick }) {
           svg("text", { class: "tick end", x: at, y: bottom + 12, transform: `rotate(-42 ${at} ${bottom + 12})` },
             shorten(rows[i].name, Math.max(6, Math.min(16, Math.floor(at / 5))))),
         ];
-      }),
-      svg("text", { class: "tick mid", x: (left + width) / 2, y: height - 4 },
-        "operators, from input to output; SQNR in dB, " + [bars && "bars: up to here", dots && "dots: alone"].filter(Boolean).join(", ")));
+      }), svg("text", { class: "tick mid", x: (left + width) / 2, y: height - 4 }, "operators, from input to output; SQNR in dB, "
+        + [bars && "bars: up to here", dots && (rows.some((r) => r.error > 0) ? "dots: alone, with two standard errors" : "dots: alone")]
+          .filter(Boolean).join(", ")));
   }
 }

@@ -66,7 +66,7 @@ export function drawReport(main, view, selection) {
       ? "Where the error enters, and where later operators average it out. A click selects the operator."
       : "How much each operator makes alone. What piles up on the way comes with qwb analyze --graphwise. A click selects the operator.",
       (host) =>
-        drawOrder(host, order.map((row) => ({ name: row.name, bar: row.accumulated, dot: row.nsr })), {
+        drawOrder(host, order.map((row) => ({ name: row.name, bar: row.accumulated, dot: row.nsr, error: row.nsrError })), {
           pick: (name) => selection.set(name, "order"),
         }));
   }

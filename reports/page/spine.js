@@ -17,14 +17,14 @@ export const steps = [
   { key: "prove", label: "Prove", views: ["samples", "compare", "verify", "runs", "history"],
     jobs: ["eval", "flips", "compare", "verify", "sample-layers"],
     state: (app) =>
-      !scored(app) && !app.state.verification ? "empty" : scored(app) && app.state.verification && !stale(app) ? "done"
-        : "stale" },
+      !scored(app) && !app.state.verification ? "empty" : stale(app) ? "stale" : scored(app) && app.state.verification ? "done" : "part" },
   { key: "ship", label: "Ship", views: ["export"], jobs: ["export"], state: (app) => app.exported() ? "done" : "empty" },
   { key: "other", label: "From a file", views: ["report"], jobs: [], state: () => "done" },
 ];
 
 const states = { done: { sign: "✓", word: "done" }, stale: { sign: "!", word: "not of the plan as it is" },
-  empty: { sign: "○", word: "not yet" }, running: { sign: "…", word: "running" } };
+  part: { sign: "◐", word: "accuracy or the integers are still to be looked at" }, empty: { sign: "○", word: "not yet" },
+  running: { sign: "…", word: "running" } };
 
 // makeSpine is the row of steps: {node, update()}. views are all that there are; usable(view), whether one can be shown; current(), the key
 // of the one that is; show(key) goes to it.

@@ -51,7 +51,10 @@ const offline = { bad: true,
 function standing(app, text) {
   const { state, view } = app, quietly = (job) => job.catch(() => {}); // the line itself says what went wrong
   if (!state.model) return { text: "Nothing is open yet.", label: "Open a model", act: () => app.go("open") };
-  if (state.language) return { text: "" };
+  if (state.language) {
+    return app.exported() ? { text: "Exported." }
+      : { text: "The file stays as it is: see what fewer bits cost.", label: "Export …", act: () => app.go("export"), quiet: true };
+  }
   if (!state.exists) {
     return { text: "This model has no plan yet.", label: "Choose samples and target", act: () => app.go("data"),
       doc: "Samples and a target make a plan." };

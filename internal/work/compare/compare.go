@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"qwb/analysis"
@@ -378,17 +379,40 @@ func (c *Contest) settings(ctx context.Context, pairs []analysis.PairOfRuns) err
 	return nil
 }
 
-var (
-	Figures = func(r *Result) json.RawMessage {
-		var lines []string
-		for i := range r.Pairs[:min(3, len(r.Pairs))] {
-			p := &r.Pairs[i]
-			lines = append(lines, fmt.Sprintf("%s and %s: NSR by %.3g, significant: %v", p.A, p.B, p.NSRChange, p.Significant))
-		}
-		return journal.Object(struct {
-			Samples int      `json:"samples"`
-			Pairs   []string `json:"pairs"`
-		}{r.Samples, lines})
+// Figures are what is kept of a result beside the plan that is open.
+var Figures = func(r *Result) json.RawMessage {
+	var lines []string
+	for i := range r.Pairs[:min(3, len(r.Pairs))] {
+		p := &r.Pairs[i]
+		lines = append(lines, fmt.Sprintf("%s and %s: NSR by %.3g, significant: %v", p.A, p.B, p.NSRChange, p.Significant))
 	}
-	RunFigures = journal.Picked[analysis.RunFigures]("score float drop drop_error flips nsr nsr_error")
-)
+	return journal.Object(struct {
+		Samples int      `json:"samples"`
+		Pairs   []string `json:"pairs"`
+	}{r.Samples, lines})
+}
+
+// RunFigures are what is kept of run i of a result beside its own plan: where labels judged it, its score is as that of eval.
+func RunFigures(i int) func(*Result) json.RawMessage {
+	return func(r *Result) json.RawMessage {
+		x := &r.Runs[i]
+		f := struct {
+			N       int      `json:"n,omitempty"`
+			Metric  string   `json:"metric,omitempty"`
+			Percent bool     `json:"percent,omitempty"`
+			Value   *float64 `json:"value,omitempty"`
+		}{}
+		if x.Score != nil && !r.Agreement {
+			f.N, f.Metric, f.Percent, f.Value = r.Samples, r.Metric, r.Percent, x.Score
+			if n, is := strings.CutPrefix(f.Metric, "top"); is {
+				f.Metric = "top-" + n
+			}
+		}
+		picked := journal.Picked[analysis.RunFigures]("float drop drop_error flips nsr nsr_error")(x)
+		if rest := picked[1:]; f.N > 0 && len(rest) > 1 {
+			b := journal.Object(f)
+			return slices.Concat(b[:len(b)-1], []byte(","), rest)
+		}
+		return picked
+	}
+}

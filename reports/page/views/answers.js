@@ -46,6 +46,10 @@ function marked(text, other) {
   ];
 }
 
+// silent says of a sample that float has no signal at the outputs: what differs there is a share of nothing.
+/** @param {Core.SampleAnswer} item */
+const silent = (item) => !(item.nsr > 0) && item.outputs.some((h) => h.most > 0);
+
 // scoreText is a score of the metric.
 const scoreText = (r, v) => (!known(v) ? "–" : r.percent ? percent(v) : number(v));
 
@@ -78,12 +82,14 @@ function showAnswers(host, app, r) {
     value,
     how,
   ) => (known(value) ? { label: `${r.metric}, ${how}`, value: scoreText(r, value), title: `${value}; ${of}` } : null);
-  const show = () => cards.replaceChildren(...r.items.map((item, i) => card(app, r, kind, item, pictures[item.sample], opened[i])));
+  const order = r.items.map((item, i) => ({ item, i })).sort((a, b) => Number(silent(a.item)) - Number(silent(b.item))),
+    without = r.items.filter(silent).length;
+  const show = () => cards.replaceChildren(...order.map(({ item, i }) => card(app, r, kind, item, pictures[item.sample], opened[i])));
   host.replaceChildren(
     el("p", { class: "headline open" },
       `${kind.said} of ${plural(r.samples, "sample")}, the worst first${r.metric ? `: ${r.metric}, ${of}` : ""}.${
-        r.profile ? "" : " The plan has no integer program: only float and simulation."
-      }`),
+        without ? ` ${plural(without, "sample has", "samples have")} no signal in float, last.` : ""
+      }${r.profile ? "" : " The plan has no integer program: only float and simulation."}`),
     tiles([figure(r.scores.float, "float"), figure(r.scores.sim, "simulated"), figure(r.scores.int8, "on integers")]),
     cards
   );
@@ -108,10 +114,11 @@ function card(app, r, kind, item, picture, where) {
   const alone = r.kind === "text" || r.kind === "numbers";
   const heats = item.outputs.map((h) =>
     el("div", {}, el("h4", {}, "Output ", el("bdi", {}, h.name)), heatFigure(h, `output ${h.name} of ${item.sample}`),
-      worstRows(h, r.kind === "map" && h.what === "channel" ? (c) => className(app, c) : undefined))
+      silent(item) ? "" : worstRows(h, r.kind === "map" && h.what === "channel" ? (c) => className(app, c) : undefined))
   );
   return el("li", { class: "sample wide" }, alone && picture ? thumbnail(picture, `${item.sample} as the network sees it`) : "",
-    el("div", {}, el("p", { class: "name", title: item.sample }, el("bdi", {}, item.sample), " ", item.nsr > 0
+    el("div", {}, el("p", { class: "name", title: item.sample }, el("bdi", {}, item.sample), " ", silent(item)
+      && el("span", { class: "hint" }, "no signal in float"), item.nsr > 0
       && el("span", { class: "hint", title: `signal-to-noise ratio of this sample's outputs; ${ofNoise(item.nsr)}` }, sqnr(item.nsr),
         item.worst_slice ? [" of ", el("bdi", {}, item.worst_slice)] : "")),
       el("div", { class: "answercells" }, column("float", item.float, item.scores.float), column("simulated", item.sim, item.scores.sim),

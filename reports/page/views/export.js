@@ -1,7 +1,7 @@
 // Export: the file for the engine, verified before it gets its name, to be downloaded.
 import { judging } from "../context.js";
 import { commandLine, download, el } from "../dom.js";
-import { bytes, percent, plural, problemText } from "../format.js";
+import { bytes, percent, plural, problemText, small } from "../format.js";
 import { shell } from "../panel.js";
 import { drawForm, fields, grid, message, part, steady } from "./parts.js";
 import { task } from "./task.js";
@@ -138,6 +138,7 @@ function backText(b) {
 /** @param {App} app */
 function afterwards(app) {
   const box = el("div", { class: "result" }), plan = app.state.plan || "MODEL.plan.json", judge = judging(app);
+  const { nsr = 0.05, nsr_error = 0 } = (app.view && app.view.verdict) || {}, limit = small(nsr + 2 * (nsr_error || 0)); // without labels
   const text = (name, get) =>
     el("button", { type: "button", onclick: async () => {
       try {
@@ -156,9 +157,9 @@ function afterwards(app) {
       [
         "qwb gate",
         plan.split("/").pop(),
-        "--max-drop 1",
+        judge.labels ? "--max-drop 1" : `--max-nsr ${limit}`,
         ...(judge.data || ["DATA"]).map((d) => `--data ${shell(d)}`),
-        `--labels ${shell(judge.labels || "LABELS")}`,
+        judge.labels ? `--labels ${shell(judge.labels)}` : "",
         judge.label_offset ? `--label-offset ${judge.label_offset}` : "",
         judge.metric ? `--metric ${judge.metric}` : "",
         "--junit gate.xml",

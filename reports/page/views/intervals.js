@@ -27,8 +27,9 @@ function intervals(rows, width, { label, band, noise }) {
   const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "intervals", role: "img",
     "aria-label": `${label}: ${rows.length} values with error bars of two standard errors; the table has the numbers` });
   if (band) {
+    const [from, to] = [x(band.from), x(band.to)].sort((a, b) => a - b);
     picture.append(
-      svg("rect", { class: "band", x: x(band.from), y: top, width: Math.max(x(band.to) - x(band.from), 2), height: rows.length * step },
+      svg("rect", { class: "band", x: from, y: top, width: Math.max(to - from, 2), height: rows.length * step },
         svg("title", {}, band.label))
     );
   }
@@ -64,10 +65,10 @@ function pictureWidth(host) {
 
 const shortEnd = (text, n) => (text.length > n ? `${text.slice(0, n - 1)}…` : text);
 
-// ticksOf are round positions on an axis, in steps of 1, 2 or 5.
+// ticksOf are round positions on an axis, in steps of 1, 2 or 5: two at least.
 function ticksOf(min, max, most) {
   const list = [], raw = (max - min || 1) / most, unit = 10 ** Math.floor(Math.log10(raw)),
     step = unit * [1, 2, 5, 10].find((m) => m * unit >= raw);
   for (let i = Math.ceil(min / step); i * step <= max; i++) list.push(Number((i * step).toPrecision(12)));
-  return list;
+  return list.length > 1 || most > 8 ? list : ticksOf(min, max, 2 * most);
 }

@@ -1,6 +1,6 @@
 // Language models: which matrices suffer from few bits, how much text is lost, and two continuations side by side.
 import { colourScale, inkOn } from "../colours.js";
-import { el } from "../dom.js";
+import { el, replace } from "../dom.js";
 import { count, duration, known, number, percent, plural, small, withError } from "../format.js";
 import { drawForm, field, grid, part, steady, tiles } from "./parts.js";
 import { lastTime, task } from "./task.js";
@@ -155,9 +155,9 @@ async function showStored(host, app) {
 
 // showHeat draws layers x matrices, coloured by KL on a logarithmic scale.
 /** @param {HTMLElement} host @param {Core.Layers} r */
-export function showHeat(host, r) {
+export function showHeat(host, r, listed = true) {
   const worst = [...r.layerwise].sort((a, b) => b.kl - a.kl)[0];
-  host.replaceChildren(
+  replace(host,
     el("p", { class: "headline open" },
       `All matrices together: KL ${
         withError(r.whole.kl, r.whole.kl_error)
@@ -167,16 +167,15 @@ export function showHeat(host, r) {
         `${m.node}: KL ${withError(m.kl, m.kl_error)} nats per token, NLL change ${withError(m.nll_change, m.nll_change_error)}, ${
           percent(m.flip_rate)
         } of the most likely tokens change, ${count(m.parameters)} weights.` }),
-    grid({ caption: "Matrices, the worst first", rows: r.layerwise, limit: 15, columns: [
+    listed && grid({ caption: "Matrices, the worst first", rows: r.layerwise, limit: 15, columns: [
       { label: "matrix", cell: (m) => m.node, sort: (m) => m.node },
       { label: "KL", number: true, cell: (m) => withError(m.kl, m.kl_error), title: (m) => String(m.kl), sort: (m) => m.kl },
-      { label: "NLL change", doc: "change of the mean negative log-likelihood per token", number: true,
-        cell: (m) => withError(m.nll_change, m.nll_change_error), title: (m) => String(m.nll_change), sort: (m) => m.nll_change },
-      { label: "tokens that change", number: true, cell: (m) => percent(m.flip_rate), title: (m) => String(m.flips),
-        sort: (m) => m.flip_rate },
+      { label: "NLL change", doc: "change of the mean negative log-likelihood per token", number: true, cell: (m) =>
+        withError(m.nll_change, m.nll_change_error), title: (m) => String(m.nll_change), sort: (m) => m.nll_change },
+      { label: "tokens that change", number: true, cell: (m) => percent(m.flip_rate), title: (m) => String(m.flips), sort: (m) =>
+        m.flip_rate },
       { label: "weights", number: true, cell: (m) => count(m.parameters), title: (m) => String(m.parameters), sort: (m) => m.parameters },
-    ] })
-  );
+    ] }));
 }
 
 /** @param {HTMLElement} host @param {Core.LanguageResult} r */

@@ -7,7 +7,8 @@ import { drawHistogram, observerMark } from "../histogram.js";
 // rangeTool draws into host what there is to say about a slot, "node:in0".
 /** @param {HTMLElement} host @param {App} app @param {string} slot */
 export function rangeTool(host, app, slot) {
-  const picture = el("div", { class: "tensor" }), tried = el("div", { class: "tried", role: "status" }), choices = el("div");
+  const picture = el("div", { class: "tensor" }), tried = el("div", { class: "tried", role: "status" }), choices = el("div"),
+    figures = el("div"); // the note at the handle has those that matter: the table of all stands last
   /** @type {Core.Tensor} */
   let tensor = null;
   let drawing = null, at = null, wanted = null, busy = false, gone = false;
@@ -26,7 +27,8 @@ export function rangeTool(host, app, slot) {
     }
     if (gone) return;
     at = { lo: tensor.lo, hi: tensor.hi };
-    replace(host, picture, tried, choices);
+    replace(host, picture, tried, choices, figures);
+    replace(figures);
     drawing = drawHistogram(picture, { ...tensor, grid: null }, { grid: gridOf(tensor), height: 150, keyed: false,
       ...(tensor.drag ? { onDrag: drag } : {}) });
     replace(tried,
@@ -91,7 +93,8 @@ export function rangeTool(host, app, slot) {
         el("button", { type: "button", class: "primary", title: "Put this range into the plan. Undo takes it back.",
           onclick: (e) => use(e, r.select, r.properties) }, "Use"),
         el("button", { type: "button", title: "Back to the range of the plan", onclick: load }, "Reset"),
-        el("span", { class: "soft" }, "of this tensor alone")),
+        el("span", { class: "soft" }, "of this tensor alone")));
+    replace(figures,
       el("table", { class: "beforeafter" }, el("caption", { class: "unseen" }, "This tensor in the plan, and as tried"),
         el("thead", null, el("tr", null, el("td"), el("th", { scope: "col" }, "in the plan"), el("th", { scope: "col" }, "tried"))),
         el("tbody", null,
@@ -127,7 +130,7 @@ export function rangeTool(host, app, slot) {
       el("div", { class: "scroll" },
         el("table", { class: "observers" }, el("caption", null, "What every observer would choose"), el("thead", null, el("tr", null, [
           ["observer", "The method that chooses the range"],
-          ["range", "Below it the parts of the error: from values outside of the range (clip), and from rounding (round)"],
+          ["range", "Below it the parts of the error in decibels: from values outside of the range (clip), and from rounding (round)"],
           ["SQNR", "Signal-to-noise ratio of this tensor, from both together; larger is better"],
           ["", ""],
         ].map(([label, doc]) => el("th", { scope: "col", title: doc }, label)))),
@@ -137,7 +140,7 @@ export function rangeTool(host, app, slot) {
                 x.name === o.name
               )?.doc }, observerMark((tensor.observers || []).indexOf(o), o.used), " ", o.name, o.used && " ✓"),
                 el("td", { title: `clip: ${ofNoise(o.clip)}; round: ${ofNoise(o.round)}` }, `${number(o.lo)} to ${number(o.hi)}`,
-                  el("small", null, `clip ${barePart(o.clip)}, round ${partSQNR(o.round)}`)),
+                  el("small", null, `clip ${barePart(o.clip)}, round ${barePart(o.round)}`)),
                 el("td", { title: ofNoise(o.nsr) }, o.nsr === best ? el("b", null, sqnr(o.nsr)) : sqnr(o.nsr)),
                 el("td", { class: "actions" }, tensor.drag && !o.used && [
                   el("button", { type: "button", title: `Show above what ${o.name} does to this tensor`, onclick: () => {

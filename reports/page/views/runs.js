@@ -48,7 +48,7 @@ function show(body, said, app, runs) {
       app.run("compare", { ...defaults(app, "compare"), ...judging(app), runs: [a, b] }).catch(() => {}); // the view says what went wrong
     } }, "Compare the two ticked");
   const error = (r) => figure(r, "analyze", "nsr"), spread = (r) => figure(r, "analyze", "nsr_error");
-  const of = (r, key) => figure(r, "eval", key);
+  const of = (r, key) => figure(r, figure(r, "eval", "n") === undefined ? "compare" : "eval", key);
   const score = (r) =>
     known(of(r, "top1")) ? { name: "top-1", percent: true, value: of(r, "top1") / (of(r, "n") || of(r, "samples")) }
       : known(of(r, "value")) ? { name: of(r, "metric"), percent: of(r, "percent"), value: of(r, "value") } : null;
@@ -78,14 +78,8 @@ function show(body, said, app, runs) {
         { label: "plan", cell: (r) => el("span", { class: r.current ? "" : "soft" }, tick(r), " ", name(r)), sort: name,
           title: (r) => `${r.plan}; measured by ${Object.keys(r.figures).join(", ") || "nothing yet"}` },
         { label: "use", cell: use },
-        { label: "written", cell: (r) => (r.changed
-          ? new Date(r.changed).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }) : ""),
-          sort: (r) => r.changed },
-        { label: "what", doc: "target, observer, and how many commands decided something after the calibration",
-          cell: (r) => [r.platform, r.observer, r.steps ? plural(r.steps, "decision") : ""].filter(Boolean).join(", "),
-          sort: (r) => r.platform + r.observer },
         { label: metrics.length === 1 ? metrics[0] : metrics.length ? "score" : "top-1",
-          doc: "of the last qwb eval of this state, and how much worse than float", number: true, cell: (r) =>
+          doc: "of the last qwb eval of this state, or compare, and how much worse than float", number: true, cell: (r) =>
             score(r) && [
               metrics.length > 1 ? `${score(r).name} ` : "",
               inScore(r, score(r).value, percent),
@@ -99,6 +93,12 @@ function show(body, said, app, runs) {
         { label: "on integers", doc: "share of the multiply-accumulates", number: true, cell: (r) => known(work(r)) && percent(work(r)),
           title: (r) => exact(work(r)), sort: (r) => work(r) ?? -1 },
         { label: "verdict", cell: (r) => verdictOf(r, error(r), spread(r)) },
+        { label: "written", cell: (r) => (r.changed
+          ? new Date(r.changed).toLocaleString(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }) : ""),
+          sort: (r) => r.changed },
+        { label: "what", doc: "target, observer, and how many commands decided something after the calibration",
+          cell: (r) => [r.platform, r.observer, r.steps ? plural(r.steps, "decision") : ""].filter(Boolean).join(", "),
+          sort: (r) => r.platform + r.observer },
       ] }));
   if (chart.isConnected) {
     drawIntervals(chart, runs.filter((r) =>

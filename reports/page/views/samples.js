@@ -38,9 +38,10 @@ const changedTo = (f) => f.int8 || f.sim;
 /** @param {HTMLElement} host @param {App} app */
 function drawSamples(host, app) {
   const result = el("div", { class: "result" });
-  const form = dataForm(app, { open: !judging(app).labels,
-    note: "Empty: the data of the plan. Samples that no range was fitted on tell more." });
-  const classes = scoresClasses(app), metric = classes ? undefined : metricForm(app);
+  const classes = scoresClasses(app),
+    form = dataForm(app, { open: classes && !judging(app).labels,
+      note: "Empty: the data of the plan. Samples that no range was fitted on tell more." });
+  const metric = classes ? undefined : metricForm(app);
   const judged = () => ({ ...dataOptions(form.read()), ...(metric ? metric.read() : {}) });
   const run = task(app, { label: "Find changed predictions", kind: "flips", options: () => dataOptions(form.read()), into: result,
     show: (r) => showFlips(result, app, r) });

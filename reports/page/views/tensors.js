@@ -29,11 +29,12 @@ export const tensorsView = {
   key: "tensors",
   label: "Tensors",
   doc: "Ranges and moments of every tensor, measured on the samples of the analysis.",
-  /** @param {HTMLElement} host @param {Pick<App, "view" | "rows" | "selection">} app */
+  /** @param {HTMLElement} host @param {Pick<App, "view" | "rows" | "selection"> & Partial<Pick<App, "run">>} app */
   draw(host, app) {
     const list = statisticsOf(app.view), own = Boolean(app.view.report && (app.view.report.statistical || []).length);
     if (!list.length) {
-      replace(host, el("p", { class: "empty" }, "No statistics are known. They come with: qwb analyze --statistical"));
+      replace(host, el("p", { class: "empty" }, "No statistics are known. They come with: qwb analyze --statistical"), app.run
+        && el("p", { class: "actions" }, el("button", { type: "button", class: "primary", onclick: () => app.run("analyze") }, "Measure")));
       return;
     }
     const rows = list.map((s) => ({ ...s, name: s.tensor, op: s.kind })), selection = newSelection(), table = el("div"),
