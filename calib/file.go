@@ -217,7 +217,10 @@ func Load(path string) (*Stats, error) {
 
 // Read reads statistics of the given size. What was changed in any way is ErrDamaged; a later version is an error that says
 // so. Memory is bounded by the size and by observers.MaxMemory per tensor.
-func Read(r io.ReaderAt, size int64) (*Stats, error) {
+func Read(r io.ReaderAt, size int64) (*Stats, error) { return ReadIn(nil, r, size) }
+
+// ReadIn is Read where bins of a graph with a store lie in files of it: such statistics are not to be used when the store is released.
+func ReadIn(store graph.Store, r io.ReaderAt, size int64) (*Stats, error) {
 	head := make([]byte, len(fileMagic)+1)
 	if size > math.MaxInt32 {
 		return nil, fmt.Errorf("a file of %d bytes is larger than statistics can be (%d)", size, math.MaxInt32)
@@ -243,7 +246,7 @@ func Read(r io.ReaderAt, size int64) (*Stats, error) {
 	if sum := sha256.Sum256(body); !bytes.Equal(sum[:], all[len(body):]) {
 		return nil, ErrDamaged
 	}
-	d := &reader{b: body[len(head):]}
+	d := &reader{b: body[len(head):], room: roomIn(store)}
 	s := d.stats()
 	if version > 1 && d.err == nil {
 		d.sections(s)
@@ -256,8 +259,9 @@ func Read(r io.ReaderAt, size int64) (*Stats, error) {
 
 // reader takes a file apart. After an error everything it returns is zero.
 type reader struct {
-	b   []byte
-	err error
+	b    []byte
+	err  error
+	room observers.Room
 }
 
 func (d *reader) fail() { d.err, d.b = ErrDamaged, nil }
@@ -308,7 +312,7 @@ func (d *reader) stats() *Stats {
 			d.fail()
 		}
 		last = name
-		t := newTensor(observers.New())
+		t := newTensor(observers.NewIn(d.room))
 		for half := range t.Halves {
 			t.Halves[half] = observers.Extent{Min: d.float(), Max: d.float()}
 		}

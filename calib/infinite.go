@@ -81,9 +81,7 @@ func (s *Stats) mayBeInfinite(g *graph.Graph) func(v graph.ValueID) bool {
 			return false
 		}
 		if t := g.Const(v); t != nil {
-			if g.Store != nil {
-				defer g.Store.Forget(t)
-			}
+			defer g.Forget(v)
 			return slices.ContainsFunc(t.F32(), func(x float32) bool { return math.IsInf(float64(x), 0) })
 		}
 		d := g.Value(v).DType

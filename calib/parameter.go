@@ -16,9 +16,7 @@ import (
 // asked for; automatic choice is for activations and means minmax here.
 func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 	t := r.g.Const(sl.Value)
-	if r.g.Store != nil {
-		defer r.g.Store.Forget(t)
-	}
+	defer r.g.Forget(sl.Value)
 	if r.cfg.Frozen != nil {
 		f := r.cfg.Frozen(sl)
 		if f.Params.Ready() {

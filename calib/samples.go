@@ -105,7 +105,8 @@ func (k *tracker) addSample(x observers.Extent) {
 
 // resume goes on from what was seen earlier.
 func (k *tracker) resume(t *Tensor) {
-	k.seen = t.clone()
+	k.seen = newTensor(k.make())
+	k.seen.merge(t)
 	if old := k.seen.State.Samples(); old != nil {
 		k.samples = *old
 	} else {

@@ -58,8 +58,6 @@ func newTensor(st *observers.State) *Tensor {
 	return &Tensor{st, [2]observers.Extent{observers.NoExtent, observers.NoExtent}}
 }
 
-func (t *Tensor) clone() *Tensor { return &Tensor{t.State.Clone(), t.Halves} }
-
 func (t *Tensor) merge(o *Tensor) {
 	t.State.Merge(o.State)
 	for i := range t.Halves {

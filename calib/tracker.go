@@ -43,7 +43,8 @@ type rowAxis struct {
 // Sums are kept of what weighted operators read unless minMaxOnly is set.
 // only may be nil: all are observed.
 func newTrackers(g *graph.Graph, only func(name string) bool, minMaxOnly, pairs bool) []*tracker {
-	state := observers.New
+	room := roomIn(g.Store)
+	state := func() *observers.State { return observers.NewIn(room) }
 	if minMaxOnly {
 		state = observers.NewMinMax
 	}

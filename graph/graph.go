@@ -269,7 +269,7 @@ type Store interface {
 	Holds(t *tensor.Tensor) bool
 	// Forget says that a tensor is not read for a while.
 	Forget(t *tensor.Tensor)
-	// Keep returns a tensor with the elements of t that lies in a file, t itself where that cannot be.
+	// Keep returns a tensor with the elements of t that lies in a file, t itself where that cannot be. It may be written to.
 	Keep(t *tensor.Tensor) *tensor.Tensor
 }
 
@@ -279,6 +279,13 @@ func (g *Graph) stored(t *tensor.Tensor) *tensor.Tensor {
 		return t
 	}
 	return g.Store.Keep(t)
+}
+
+// Forget says of a value that is a constant that it is not read for a while; see Store.
+func (g *Graph) Forget(v ValueID) {
+	if t := g.Const(v); t != nil && g.Store != nil {
+		g.Store.Forget(t)
+	}
 }
 
 // Const returns the tensor of v if v is a constant, else nil. NoValue gives nil.

@@ -99,6 +99,9 @@ func (st *State) UnmarshalBinary(data []byte) error {
 		return fmt.Errorf("observer state has version %d; only %d is known", version, encodingVersion)
 	}
 	n := New()
+	if st.hist != nil {
+		n = NewIn(st.hist.room)
+	}
 	n.extent = d.extent()
 	if flags&flagExtremes != 0 {
 		n.dropBins()
@@ -107,7 +110,7 @@ func (st *State) UnmarshalBinary(data []byte) error {
 			return errEncoding
 		}
 	} else {
-		n.hist = d.histogram()
+		n.hist = d.histogram(n.hist.empty())
 	}
 	switch flags &^ (flagRows | flagExtremes) {
 	case 0:
@@ -131,7 +134,7 @@ func (st *State) UnmarshalBinary(data []byte) error {
 		return errEncoding
 	}
 	if flags&flagRows != 0 {
-		n.rows = &rows{ties: d.uint(), second: d.histogram(), gap: d.histogram()}
+		n.rows = &rows{ties: d.uint(), second: d.histogram(n.hist.empty()), gap: d.histogram(n.hist.empty())}
 		if d.err == nil && !n.rows.possible() {
 			return errEncoding
 		}
@@ -207,8 +210,7 @@ func (d *decoder) extent() Extent {
 
 func isNegativeZero(v float32) bool { return math.Float32bits(v) == 1<<31 }
 
-func (d *decoder) histogram() *histogram {
-	h := newHistogram()
+func (d *decoder) histogram(h *histogram) *histogram {
 	h.nan, h.inf[1], h.inf[0] = d.uint(), d.uint(), d.uint()
 	zeros, top := d.uint(), d.uint()
 	if d.err != nil || top > finiteTop {

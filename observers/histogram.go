@@ -31,11 +31,18 @@ type histogram struct {
 	deep   bool // keeps deepOctaves apart
 	nan    uint64
 	inf    [2]uint64 // positive, negative
+	room   Room      // where counts lie, nil for memory
 }
+
+// Room gives place for n counters, all zero, which stays where it is as long as it is used. It may be called from several goroutines.
+type Room func(n int) []uint32
 
 const carryUnit = 1 << 31
 
 func newHistogram() *histogram { return new(histogram) }
+
+// empty returns a histogram that has seen nothing and lies where h does.
+func (h *histogram) empty() *histogram { return &histogram{room: h.room} }
 
 // at returns the count of counter i, which may lie in a part of the table that is not there.
 func (h *histogram) at(i int) uint64 {
@@ -102,7 +109,7 @@ func (h *histogram) shallow() *histogram {
 	if !h.deep {
 		return h
 	}
-	s := newHistogram()
+	s := h.empty()
 	s.merge(h)
 	return s
 }
@@ -116,10 +123,21 @@ func (h *histogram) reserve(i int) {
 	if i >= n {
 		n += h.span()
 	}
-	h.counts = append(make([]uint32, 0, n), h.counts...)[:n]
+	if n > cap(h.counts) {
+		h.counts = append(h.place(n), h.counts...)
+	}
+	h.counts = h.counts[:n]
 	if h.carry != nil {
 		h.carry = append(make([]uint32, 0, n), h.carry...)[:n]
 	}
+}
+
+// place returns an empty table that can grow to n counters without moving, and to those of both signs where that takes no memory.
+func (h *histogram) place(n int) []uint32 {
+	if h.room == nil {
+		return make([]uint32, 0, n)
+	}
+	return h.room(kernels.BinZeros + 2*h.span())[:0]
 }
 
 // expect prepares for n more increments, n below carryUnit.

@@ -90,7 +90,7 @@ func exponent(x Extent) int { return int(math.Float32bits(max(-x.Min, x.Max))>>2
 // bounded returns what the state of y is if it follows from that of x.
 func (l *Limited) bounded() *State {
 	x := l.x
-	y := &State{hist: newHistogram(), extent: l.limit(x.extent), channels: x.channels, low: slices.Clone(x.low), high: slices.Clone(x.high),
+	y := &State{hist: x.hist.empty(), extent: l.limit(x.extent), channels: x.channels, low: slices.Clone(x.low), high: slices.Clone(x.high),
 		extremesOnly: x.extremesOnly, finite: x.finite}
 	for c := range y.low {
 		y.setRange(c, l.limit(y.rangeOf(c)))

@@ -251,7 +251,7 @@ func (st *State) ObserveRows(t *tensor.Tensor, axis int) error {
 		return nil
 	}
 	if st.rows == nil {
-		st.rows = newRows()
+		st.rows = newRows(st.hist)
 	}
 	outer, n, inner := t.Blocks(axis)
 	if n < 2 {

@@ -11,7 +11,7 @@ type rows struct {
 	ties   uint64
 }
 
-func newRows() *rows { return &rows{second: newHistogram(), gap: newHistogram()} }
+func newRows(like *histogram) *rows { return &rows{second: like.empty(), gap: like.empty()} }
 
 func (r *rows) add(first, second float32) {
 	if first == second {

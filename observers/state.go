@@ -61,7 +61,10 @@ type State struct {
 }
 
 // New returns a state that has seen nothing.
-func New() *State { return &State{hist: newHistogram(), extent: NoExtent} }
+func New() *State { return NewIn(nil) }
+
+// NewIn is New with the place for counters, which is most of what a state takes. nil is memory.
+func NewIn(room Room) *State { return &State{hist: &histogram{room: room}, extent: NoExtent} }
 
 // NewMinMax returns an empty state that keeps the extremes of the tensor and of its channels and counts nothing. That is much
 // faster, but only the method MinMax can use it.
@@ -163,7 +166,7 @@ func (st *State) Merge(o *State) {
 	}
 	if o.rows != nil && !st.extremesOnly {
 		if st.rows == nil {
-			st.rows = newRows()
+			st.rows = newRows(st.hist)
 		}
 		st.rows.merge(o.rows)
 	}

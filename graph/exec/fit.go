@@ -17,20 +17,21 @@ type Work struct {
 }
 
 // Demand is what a command takes beside the process, measured on networks whose tensors, weights and operators grow: multiples of the
-// constants of the network, of what is alive in its run at a time and of all tensors of a run, and bytes for each tensor
-// of floats that operators make. Largest, where it is not 0, is for work that can make what it needs of constants in files when
-// it needs it: multiples of the largest constant in place of Weights.
+// constants of the network, of what is alive in its run at a time and of all tensors of a run, and bytes for each tensor of floats that
+// operators make. Largest, where it is not 0, is for work that can make what it needs of constants when it needs it, and keep histograms in
+// files: multiples of the largest constant in place of Weights, and Stored, where it is not 0, in place of Tensor.
 type Demand struct {
 	Weights, Live, All float64
 	Tensor             int64
 	Largest            float64
+	Stored             int64
 }
 
 // What commands take: the weights as they are in the file, quantized, as codes, each also as packed for the kernels; runs with what their
 // memory grew through; tensors of a run that wait to be compared; histograms, and the plan.
 var (
 	Running     = Demand{Weights: 3.5, Live: 4, All: 0.3, Tensor: 32 << 10}
-	Observing   = Demand{Weights: 4.5, Live: 4, Tensor: 448 << 10, Largest: 16}
+	Observing   = Demand{Weights: 4.5, Live: 4, Tensor: 448 << 10, Largest: 16, Stored: 64 << 10}
 	Evaluating  = Demand{Weights: 6, Live: 4, All: 0.3, Tensor: 96 << 10, Largest: 16}
 	Sweeping    = Demand{Weights: 10, Live: 8, All: 1.6, Tensor: 640 << 10}
 	Tuning      = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
@@ -148,11 +149,11 @@ func FitConstants(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
-// Stream makes a graph forget what is made of its constants where the work of the context would otherwise take more than half of its
-// memory for that, and can do without (Demand.Largest). store makes what graph.Graph.Store becomes.
+// Stream makes a graph forget what is made of its constants, and keeps histograms in files, where the work of the context would otherwise
+// take more than half of its memory for the two, and can do without (Demand.Largest). store makes what graph.Graph.Store becomes.
 func Stream(ctx context.Context, g *graph.Graph, store func() graph.Store) {
 	d, _ := ctx.Value(demandKey{}).(Demand)
-	if most := MemoryOf(ctx); most > 0 && d.Largest > 0 && weightBytes(d, g) > most/2 {
+	if most := MemoryOf(ctx); most > 0 && d.Largest > 0 && weightBytes(d, g)+d.Tensor*int64(g.NumNodes()) > most/2 {
 		g.Store = store()
 	}
 }
@@ -173,6 +174,14 @@ func weightBytes(d Demand, g *graph.Graph) int64 {
 		}
 	}
 	return int64(min(slack*(times*float64(bytes)+float64(held)), 1<<60))
+}
+
+// tensorBytes is what work takes for each tensor of floats.
+func tensorBytes(d Demand, g *graph.Graph) int64 {
+	if g.Store != nil && d.Stored > 0 {
+		return d.Stored
+	}
+	return d.Tensor
 }
 
 // FitSample refuses a sample for which so many bytes are held while it is read, by themselves too many for a bound of so many in all; 0 is
@@ -205,7 +214,7 @@ func Fit(ctx context.Context, g *graph.Graph, feeds map[string]*tensor.Tensor, w
 	for _, t := range feeds {
 		w.Extra += samplesAhead * storageBytes(t.DType, tensor.Count(t.Shape))
 	}
-	rest := processBytes + weightBytes(d, g) + tensors*d.Tensor + int64(w.Outputs)*outputs + w.Extra
+	rest := processBytes + weightBytes(d, g) + tensors*tensorBytes(d, g) + int64(w.Outputs)*outputs + w.Extra
 	if most == 0 {
 		most = usual + rest
 		one = 2*live + outputCopies*outputs

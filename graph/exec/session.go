@@ -255,13 +255,8 @@ func (s *Session) fold() error {
 
 // forget says of the constants that a step has read that they are not read for a while.
 func (s *sessionState) forget(st *step) {
-	if s.g.Store == nil {
-		return
-	}
 	for _, v := range st.node.Inputs {
-		if v != graph.NoValue && s.g.Const(v) != nil {
-			s.g.Store.Forget(s.g.Const(v))
-		}
+		s.g.Forget(v)
 	}
 }
 

@@ -29,6 +29,7 @@ func mergeConstants(c *Context) error {
 	groups := map[string][]graph.ValueID{}
 	for _, v := range list {
 		key := fingerprint(g.Const(v))
+		g.Forget(v)
 		kept, found := graph.NoValue, false
 		for _, other := range groups[key] {
 			if tensor.Equal(g.Const(other), g.Const(v)) {

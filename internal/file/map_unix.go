@@ -21,7 +21,8 @@ func mapSize(f *os.File, size int) (*Mapping, error) {
 	return &Mapping{data, true, func() error { return syscall.Munmap(data) }}, nil
 }
 
-// spill maps a file without a name that holds a copy of b. It is written, not stored through the mapping, so that it takes no memory.
+// spill maps a file without a name that holds a copy of b, for reading and writing. The copy is written, not stored through the mapping, so
+// that it takes no memory.
 func spill(b []byte) (*Mapping, error) {
 	f, err := os.CreateTemp("", "qwb-spill-*")
 	if err != nil {
@@ -34,9 +35,9 @@ func spill(b []byte) (*Mapping, error) {
 	if _, err := f.Write(b); err != nil {
 		return nil, err
 	}
-	m, err := mapSize(f, len(b))
-	if err == nil && !m.mapped {
-		return nil, errors.ErrUnsupported
+	data, err := syscall.Mmap(int(f.Fd()), 0, len(b), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	return &Mapping{data, true, func() error { return syscall.Munmap(data) }}, nil
 }

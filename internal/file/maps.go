@@ -38,7 +38,7 @@ func (m *Maps) Forget(part []byte) {
 }
 
 // Spill returns a copy of b that lies in a file of the system's folder for temporary ones. The file has no name, so that it is gone with
-// the process, however that ends. Where that cannot be, nil is returned.
+// the process, however that ends; the copy may be written to. Where that cannot be, nil is returned.
 func (m *Maps) Spill(b []byte) []byte {
 	one, err := spill(b)
 	if err != nil {

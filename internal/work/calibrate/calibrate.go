@@ -370,7 +370,7 @@ func observe(ctx context.Context, j *open.Job, m *open.Model, o Options, res *Re
 		cfg.Device, cfg.Check = dev, new(calib.Check)
 	}
 	for _, name := range []string{file, planning.BesideFile(file)} {
-		old, _, err := planning.ReadStats(j, name)
+		old, _, err := planning.ReadStats(j, name, m.Loaded.Store)
 		if err != nil || old.Model != cfg.Model || old.Preprocess != cfg.Preprocess || !slices.Equal(old.Sources, cfg.Sources) ||
 			old.Seed != cfg.Seed {
 			continue

@@ -69,7 +69,7 @@ func infiniteInFloat(j *open.Job, file string, names []string) bool {
 	if file == j.Plan {
 		name = j.StatsFile()
 	}
-	stats, _, err := ReadStats(j, name)
+	stats, _, err := ReadStats(j, name, nil)
 	return err == nil && Infinite(stats, names)
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"qwb/calib"
+	"qwb/graph"
 	"qwb/internal/kind"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
@@ -33,8 +34,9 @@ func (e *partialError) Error() string {
 		"repeat the command that was interrupted, with its --data, and it goes on from there", e.file, e.done, e.of)
 }
 
-// ReadStats reads statistics, those of an interrupted run too: of is then how many samples there would have been, else 0.
-func ReadStats(j *open.Job, name string) (stats *calib.Stats, of int, err error) {
+// ReadStats reads statistics of a network, those of an interrupted run too: of is then how many samples there would have been, else 0.
+// in is where the constants of the network lie, if not in memory; the statistics may then be used until it is closed.
+func ReadStats(j *open.Job, name string, in graph.Store) (stats *calib.Stats, of int, err error) {
 	r, size, end, err := store.ReadAt(j.Files(), name)
 	if err != nil {
 		return nil, 0, err
@@ -56,7 +58,7 @@ func ReadStats(j *open.Job, name string) (stats *calib.Stats, of int, err error)
 		at := int64(len(partMagic) + length)
 		r, size, of = io.NewSectionReader(r, at, size-at), size-at, int(total)
 	}
-	if stats, err = calib.Read(r, size); err != nil {
+	if stats, err = calib.ReadIn(in, r, size); err != nil {
 		return nil, 0, &fault.FileError{File: name, Err: err}
 	}
 	return stats, of, nil
@@ -118,7 +120,7 @@ func LoadStats(j *open.Job, name string, m *open.Model) (*calib.Stats, error) {
 	if err := j.Check(name, "a file of statistics", kind.Statistics); err != nil {
 		return nil, err
 	}
-	stats, of, err := ReadStats(j, name)
+	stats, of, err := ReadStats(j, name, m.Loaded.Store)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,33 @@
+package calib
+
+import (
+	"sync"
+
+	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/observers"
+)
+
+// roomChunk is how many counters a file has place for: those of two dozen tensors.
+const roomChunk = 1 << 20
+
+// roomIn gives place for counters in files of a store, nil where there is none: bins of thousands of tensors take more memory than the
+// weights that they are read beside.
+func roomIn(store graph.Store) observers.Room {
+	if store == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	var free []uint32
+	return func(n int) []uint32 {
+		mu.Lock()
+		defer mu.Unlock()
+		if n > len(free) {
+			size := max(n, roomChunk)
+			free = store.Keep(&tensor.Tensor{DType: tensor.Uint32, Shape: []int{size}, Data: make([]uint32, size)}).Data.([]uint32)
+		}
+		table := free[:n:n]
+		free = free[n:]
+		return table
+	}
+}
