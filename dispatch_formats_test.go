@@ -210,11 +210,25 @@ func TestDispatchInAllFormats(t *testing.T) {
 		o := DispatchOptions{Formats: []string{"fp32", "fp16", "int16", "int4", "e4m3", "weights=int4-sym-g3"}, Costing: Costing{What: what},
 			DeviceFile: "device.yaml",
 			Budget:     &Budget{Name: "nsr", At: at}, Data: DataOptions{Paths: []string{"more"}}, Threads: 1}
+		if what == "bytes" {
+			o.Rank = RankGradient
+		}
 		r, _, err := p.Dispatch(ctx, o)
 		require.NoError(t, err)
 		require.True(t, r.Claimed, what)
 		require.NotEmpty(t, r.Decisions, what)
 		require.NotNil(t, r.Cost.After.Seconds)
+		require.NotEmpty(t, r.Units, what)
+		for _, u := range r.Units {
+			nsr := map[string]float64{}
+			for _, f := range u.Formats {
+				nsr[f.Format] = f.NSR
+			}
+			require.Zero(t, nsr["fp32"], u.Unit)
+			if less, ok := nsr["int4"]; ok {
+				require.Greater(t, less, nsr["int16"], "%s: %s", what, u.Unit)
+			}
+		}
 		t.Log(what, r.Decisions, r.Cost.After, r.HeldOut.Value, r.Evaluations)
 		derivesAgain(t, p)
 		_, _, err = p.Undo(ctx, 1)

@@ -232,14 +232,16 @@ func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 	base := c.Planned.Plan.Decisions
 	asked := map[string]int{}
 	for _, what := range []Costing{{What: "macs"}, {What: "bytes"}, {What: "time", Device: device}} {
-		units, err := m.Measured(ctx, base, what, func(_ context.Context, format string,
-			out *planning.Derived) (map[graph.NodeID][]float64, error) {
-			asked[format]++
-			losses := map[graph.NodeID][]float64{}
-			for i, id := range computing(c) {
-				losses[id] = []float64{float64(i + 1), 0}
+		units, err := m.Measured(ctx, base, what, func(_ context.Context, list []search.Candidate) (by []map[graph.NodeID][]float64, _ error) {
+			for _, one := range list {
+				asked[one.Format]++
+				losses := map[graph.NodeID][]float64{}
+				for i, id := range computing(c) {
+					losses[id] = []float64{float64(i + 1), 0}
+				}
+				by = append(by, losses)
 			}
-			return losses, nil
+			return by, nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, "left and 1 more", units[1].Name)

@@ -54,7 +54,8 @@ func (s *Sensitivity) Layer(g *graph.Graph, parts int) LayerError {
 // matrix of the NSR. Errors of different channels are taken to be uncorrelated; those within one are not: rounding weights moves all of a
 // channel. Signs are drawn from the place of the sample; of class scores their mean is taken off, as a Softmax does not see it.
 //
-// Of cfg Threads, Memory, Parts and Progress are used; of Parts only which outputs there are. An operator without a rule for its gradient,
+// Of cfg Threads, Memory, Parts, Deal and Progress are used; of Parts only which outputs there are. In a part of a run samples are those of
+// the part, and the error is shard.ErrDone. An operator without a rule for its gradient,
 // between what is quantized and an output, is an error that names it; so are an empty data set and values that are not finite.
 func Sensitivities(ctx context.Context, g *graph.Graph, list []*sim.Simulator, samples exec.Iterator, cfg Config) ([][]Sensitivity, error) {
 	s := &sensitivities{graphs: map[string]*gradientGraph{}}
@@ -123,7 +124,7 @@ func (s *sensitivities) run(ctx context.Context, samples exec.Iterator) ([][]Sen
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("sensitivity: %w", err)
 	}
-	c := collector[ofSample]{stage: "sensitivity", threads: all.cfg.Threads, progress: all.cfg.Progress,
+	c := collector[ofSample]{stage: "sensitivity", threads: all.cfg.Threads, progress: all.cfg.Progress, deal: all.cfg.Deal,
 		worker: func() func(context.Context, int, *exec.Sample) (ofSample, error) {
 			w := s.newWorker()
 			return func(ctx context.Context, i int, x *exec.Sample) (r ofSample, err error) {
@@ -133,7 +134,10 @@ func (s *sensitivities) run(ctx context.Context, samples exec.Iterator) ([][]Sen
 			}
 		}}
 	results, err := c.run(ctx, samples)
-	return s.rows(results), err
+	if err != nil {
+		return nil, err
+	}
+	return s.rows(results), nil
 }
 
 // fit refuses what does not fit into memory, and lets as many samples run at a time as do.

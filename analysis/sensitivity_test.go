@@ -142,16 +142,17 @@ func TestSensitivitiesRefuse(t *testing.T) {
 	ctx := context.Background()
 	data := samplesOf(2, 1, 4, 4, 4)
 	text := `graph hard
-opset 13
+opset 16
 input x: f32[1,4,4,4]
 const w: f32[4,4,1,1] = normal(seed=1, std=0.3)
 c = Conv(x, w) "c"
-y = LpPool(c) {kernel_shape=[2,2]} "pool"
+const at: f32[1,2,2,2] = uniform(seed=2, low=-1, high=1)
+y = GridSample(c, at) "samples"
 output y
 `
 	g, q := configured(t, text, everywhere(), data, 1)
 	_, err := Sensitivities(ctx, g, []*sim.Simulator{q}, data, Config{})
-	require.ErrorContains(t, err, `LpPool "pool": there is no rule for its gradient`)
+	require.ErrorContains(t, err, `GridSample "samples": there is no rule for its gradient`)
 	g, q = configured(t, smoothNet, everywhere(), samplesOf(1, 1, 3, 6, 6), 1)
 	_, err = Sensitivities(ctx, g, []*sim.Simulator{q}, &exec.InMemory{}, Config{})
 	require.ErrorContains(t, err, "sensitivity: the data set is empty")

@@ -49,6 +49,13 @@ export function operatorColumns(rows) {
         "The places that the operator may have by its error alone on other samples: where they overlap, these samples cannot tell which is worse. Open: they leave it more than half of all places.",
       kind: "number", value: (row) => row.rank && row.rank[0], show: (row) => row.rank && rankText(row.rank, row.rankAmong),
       exact: (row) => (row.rank ? rankDoc(row.rank, row.rankAmong) : "not measured"), width: 5 },
+    figure("estimate", "estimated, dB",
+      "What SQNR alone is by an estimate from gradients (qwb analyze --sensitivity), ± its standard error.", {
+      show: (row) => inDecibels(row.estimate, row.estimateError),
+      exact: (row) => (known(row.estimate) ? ofNoise(row.estimate, row.estimateError) : "not estimated"),
+      width: 10,
+      hidden: !some("estimate"),
+    }),
     ofLocal("local", "local, dB",
       "SQNR at the operator's own output, from float inputs. No error bar is measured. The bar is the error's size, in parts: clipping striped, rounding plain.",
       { width: 9.5,

@@ -14,7 +14,8 @@ export function rowsOf(view) {
   /** @template T @param {T[] | undefined} list @param {string} key @returns {Map<string, T>} */
   const by = (list, key = "node") => new Map((list || []).map((x) => [x[key], x]));
   const layers = by(report.layerwise), accumulated = by(report.graphwise), settings = by(report.settings), extra = by(view.nodes);
-  const statistics = by(statisticsOf(view), "tensor"), losses = by(report.explained && report.explained.layers);
+  const statistics = by(statisticsOf(view), "tensor"), losses = by(report.explained && report.explained.layers),
+    estimates = by(report.sensitivity && report.sensitivity.rows);
   /** @type {(Partial<Core.TopologyNode> & { name: string })[]} */
   let nodes = view.picture && view.picture.nodes;
   if (!nodes) {
@@ -51,6 +52,8 @@ export function rowsOf(view) {
       sqnr: orNull(judged.sqnr_db),
       rank: layer.centred_ranks || layer.ranks || null,
       rankAmong: layers.size,
+      estimate: estimates.has(node.name) ? estimates.get(node.name).nsr : null,
+      estimateError: estimates.has(node.name) ? orNull(estimates.get(node.name).nsr_error) : null,
       local: orNull(layer.local),
       clip: orNull(layer.clip),
       round: orNull(layer.round),

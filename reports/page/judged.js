@@ -36,6 +36,17 @@ export function estimated(report) {
       + " without products whose error is small.");
 }
 
+// agreed says how far estimates from gradients order the operators as measuring does; null without both.
+/** @param {Partial<Core.Report>} report */
+export function agreed(report) {
+  const s = report.sensitivity;
+  return s && known(s.spearman) && known(s.kendall)
+    ? el("p", { class: "soft" },
+      "Rank correlation of the estimates from gradients with what was measured: Spearman " + s.spearman.toFixed(3)
+        + ", Kendall " + s.kendall.toFixed(3) + ".")
+    : null;
+}
+
 // slicesOf lists the parts that count, or say that they do not: the verdict's are first, the worst at the top.
 /** @param {Partial<Core.Report>} report @returns {Partial<Core.SliceError>[]} */
 export function slicesOf(report) {

@@ -7,7 +7,7 @@ import { drawDecisions } from "./decisions.js";
 import { download, el } from "./dom.js";
 import { plural } from "./format.js";
 import { drawGraph } from "./graph.js";
-import { drawSlices, estimated, headlineList, slicesOf } from "./judged.js";
+import { agreed, drawSlices, estimated, headlineList, slicesOf } from "./judged.js";
 import { drawLosses } from "./losses.js";
 import { drawOrder } from "./order.js";
 import { drawPanel } from "./panel.js";
@@ -53,7 +53,7 @@ export function drawReport(main, view, selection) {
         drawGraph(network, { picture: view.picture, rows, selection, colouring: (report.layerwise || []).length ? "nsr" : "format",
           title: "Network of " + view.model });
       }
-      left.append(table, ...[estimated(report)].filter(Boolean));
+      left.append(table, ...[estimated(report), agreed(report)].filter(Boolean));
       drawTable(table, { rows: list, columns: operatorColumns(list), selection,
         sort: { key: (report.layerwise || []).length ? "nsr" : "index", down: (report.layerwise || []).length > 0 }, label: "Operators" });
       const worst = list.reduce((m, row) => ((row.nsr || 0) > (m ? m.nsr || 0 : -1) ? row : m), null);

@@ -693,6 +693,12 @@ declare namespace Core {
     data: DataOptions;
   }
 
+  interface FormatError {
+    format: string;
+    nsr: number;
+    cost: number;
+  }
+
   interface FormatInfo {
     name: string;
     doc: string;
@@ -1509,6 +1515,7 @@ declare namespace Core {
     seconds?: number;
     interrupted?: boolean;
     layerwise?: LayerError[];
+    units?: UnitErrors[];
   }
 
   interface Sensitivity {
@@ -2016,6 +2023,11 @@ declare namespace Core {
   interface Undone {
     decisions: Decision[];
     runs?: Outcome[];
+  }
+
+  interface UnitErrors {
+    unit: string;
+    formats: FormatError[];
   }
 
   interface Unsupported {

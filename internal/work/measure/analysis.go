@@ -3,6 +3,7 @@ package measure
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -74,13 +75,16 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	o.Progress = tick
 	split := o.Split
 	o.Split = o.Split || o.Layerwise // advice is about it
-	if (o.Explain || o.Sensitivity) && shard.In(ctx) != nil {
-		return nil, fault.Usagef("analyze --explain and --sensitivity are not done in parts: they take runs of their own")
+	if o.Explain && shard.In(ctx) != nil {
+		return nil, fault.Usagef("analyze --explain is not done in parts: it takes runs of its own")
 	}
 	it, deal := samples.Dealt(ctx, set, o.Layerwise)
 	o.Deal, o.Own = deal, func() exec.Iterator { return it }
 	r, err := analysis.Analyze(ctx, p.Reference, q, set.Iterator(), o.Config)
 	finish()
+	if errors.Is(err, shard.ErrDone) && o.Sensitivity {
+		_, err = sensitivity(ctx, j, p, q, set, o.Config) // of this part too
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +143,9 @@ func sensitivity(ctx context.Context, j *open.Job, p *planning.Planned, q *sim.S
 	defer finish()
 	cfg.Progress = tick
 	elapsed := j.Stopwatch()
-	rows, err := analysis.Sensitivities(ctx, p.Reference, []*sim.Simulator{q}, set.Iterator(), cfg)
+	it, deal := samples.Dealt(ctx, set, false)
+	cfg.Deal = deal
+	rows, err := analysis.Sensitivities(ctx, p.Reference, []*sim.Simulator{q}, it, cfg)
 	if err != nil {
 		return nil, err
 	}

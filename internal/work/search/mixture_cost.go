@@ -13,11 +13,19 @@ import (
 	"qwb/quantizer/target"
 )
 
-// Measured are the units with errors and costs for the solver. analyze returns the losses of every operator, by output and part, when it
-// alone has the format that it has in a derived plan. What a unit costs is what its operators cost, and in float the conversions at its
-// borders.
+// Candidate is a plan in which every unit that can has a format; the first of a list is the plan as it is, without one.
+type Candidate struct {
+	Format string
+	Out    *planning.Derived
+
+	choice []int
+}
+
+// Measured are the units with errors and costs for the solver. analyze returns, by candidate, the losses of every operator, by output and
+// part, when it alone has the format that it has there; it is not asked about float32. What a unit costs is what its operators cost, and in
+// float the conversions at its borders.
 func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what Costing,
-	analyze func(ctx context.Context, format string, out *planning.Derived) (map[graph.NodeID][]float64, error)) ([]assign.Unit, error) {
+	analyze func(ctx context.Context, list []Candidate) ([]map[graph.NodeID][]float64, error)) ([]assign.Unit, error) {
 	units := make([]assign.Unit, len(m.Units))
 	for i, u := range m.Units {
 		units[i] = assign.Unit{Name: m.Start.Graph.Node(u.Nodes[0]).Name, Options: make([]assign.Option, len(u.Options))}
@@ -28,37 +36,30 @@ func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what C
 			units[i].Options[k].Name = o.Format
 		}
 	}
-	fill := func(choice []int, first bool, format string, out *planning.Derived) error {
-		var losses map[graph.NodeID][]float64
-		if format != string(decision.FP32) {
-			var err error
-			if losses, err = analyze(ctx, format, out); err != nil {
-				return err
-			}
-		}
-		costs, err := analysis.NodeCosts(out.Graph, out.Set, what.Device)
-		if err != nil {
-			return err
-		}
-		for i, u := range m.Units {
-			if k := choice[i]; k > 0 || first {
-				o := &units[i].Options[k]
-				for _, id := range u.Nodes {
-					o.Parts = added(o.Parts, losses[id])
-					for _, member := range m.Start.Set.Together(id, m.Bound.Order) {
-						o.Cost += what.node(costs[member])
-					}
-					if u.Options[k].Each[0].Domain != "" {
-						o.Cost += what.Conversions(m.D.Target, m.Elements(id))
-					}
-				}
-			}
-		}
-		return nil
-	}
-	if err := fill(make([]int, len(m.Units)), true, "", m.Start); err != nil {
+	list, err := m.candidates(ctx, base, units)
+	if err != nil {
 		return nil, err
 	}
+	asked := slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return c.Format == string(decision.FP32) })
+	losses, err := analyze(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		var of map[graph.NodeID][]float64
+		if k := slices.IndexFunc(asked, func(a Candidate) bool { return a.Out == c.Out }); k >= 0 {
+			of = losses[k]
+		}
+		if err := m.fill(units, &c, what, of); err != nil {
+			return nil, err
+		}
+	}
+	return units, nil
+}
+
+// candidates derives the plans of all formats. One that cannot be exported is left out, and so is its option of each unit.
+func (m *Mixture) candidates(ctx context.Context, base []decision.Decision, units []assign.Unit) ([]Candidate, error) {
+	list := []Candidate{{Out: m.Start, choice: make([]int, len(m.Units))}}
 	for _, f := range m.formats {
 		choice, some := m.all(f.name)
 		if !some {
@@ -74,7 +75,7 @@ func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what C
 		if m.refuse != nil {
 			if err := m.refuse(out); err != nil {
 				m.note("format %s is left out: %v", f.name, err)
-				for i, k := range choice {
+				for i, k := range choice { // options behind it, of later formats, move up
 					if k > 0 {
 						m.Units[i].Options, units[i].Options = slices.Delete(m.Units[i].Options, k, k+1), slices.Delete(units[i].Options, k, k+1)
 					}
@@ -82,11 +83,34 @@ func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what C
 				continue
 			}
 		}
-		if err := fill(choice, false, f.name, out); err != nil {
-			return nil, err
+		list = append(list, Candidate{f.name, out, choice})
+	}
+	return list, nil
+}
+
+// fill gives the options that a candidate chooses their errors and costs.
+func (m *Mixture) fill(units []assign.Unit, c *Candidate, what Costing, losses map[graph.NodeID][]float64) error {
+	costs, err := analysis.NodeCosts(c.Out.Graph, c.Out.Set, what.Device)
+	if err != nil {
+		return err
+	}
+	for i, u := range m.Units {
+		k := c.choice[i]
+		if k == 0 && c.Format != "" {
+			continue
+		}
+		o := &units[i].Options[k]
+		for _, id := range u.Nodes {
+			o.Parts = added(o.Parts, losses[id])
+			for _, member := range m.Start.Set.Together(id, m.Bound.Order) {
+				o.Cost += what.node(costs[member])
+			}
+			if u.Options[k].Each[0].Domain != "" {
+				o.Cost += what.Conversions(m.D.Target, m.Elements(id))
+			}
 		}
 	}
-	return units, nil
+	return nil
 }
 
 // added adds a list to another; nil is one of zeros.

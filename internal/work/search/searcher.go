@@ -45,10 +45,12 @@ type Found struct {
 
 	Stopped bool `json:"interrupted"`
 	// Ranking has the operators as layerwise analysis of some fitting samples found them, in graph order.
-	Ranking []analysis.LayerError  `json:"layerwise,omitempty"`
-	Search  *analysis.SearchResult `json:"-"`
-	Budget  *Budget                `json:"-"`
-	Limit   func() string          `json:"-"` // says what the cost may be, where the budget is on that; else nil
+	Ranking []analysis.LayerError `json:"layerwise,omitempty"`
+	// Units has, of a search in several formats, what each part of the network makes of the outputs when it alone has a format.
+	Units  []UnitErrors           `json:"units,omitempty"`
+	Search *analysis.SearchResult `json:"-"`
+	Budget *Budget                `json:"-"`
+	Limit  func() string          `json:"-"` // says what the cost may be, where the budget is on that; else nil
 }
 
 // searcher connects analysis.Search with the graph, its statistics and the data.
@@ -137,6 +139,7 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	s.tick = tick
 	choice, err := s.run(ctx, found, result)
 	finish()
+	found.Units = s.unitErrors()
 	found.Stopped = err != nil && ctx.Err() != nil
 	result.Evaluations, found.Seconds = s.count, elapsed()
 	if found.Search != nil {

@@ -1,7 +1,9 @@
 package search
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"qwb/analysis"
@@ -57,6 +59,19 @@ func (f *Found) Lines(r *Result) []string {
 	if len(f.Along) > 0 {
 		add("  FP32 too, since the target computes them on integers only with others, or they are not worth their Q/DQ: %s",
 			strings.Join(f.Along, ", "))
+	}
+	if len(f.Units) > 0 {
+		add("  NSR of the outputs with one operator alone in each format (--json has all of %d):", len(f.Units))
+		worst := slices.SortedStableFunc(slices.Values(f.Units), func(a, b UnitErrors) int {
+			return cmp.Compare(b.Formats[0].NSR, a.Formats[0].NSR)
+		})
+		for _, u := range worst[:min(10, len(worst))] {
+			var words []string
+			for _, o := range u.Formats {
+				words = append(words, fmt.Sprintf("%s %.3g", o.Format, o.NSR))
+			}
+			add("    %s: %s", u.Unit, strings.Join(words, ", "))
+		}
 	}
 	if f.Apply != "" {
 		add("  to take it all the same: %s", f.Apply)
