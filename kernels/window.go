@@ -9,7 +9,9 @@ type window struct {
 
 	panel []float32 // depthwise: weights
 	ep    Epilogue
-	in    padded // depthwise: the input, if every window lies inside; else it is padded line by line
+	in    padded    // depthwise: the input, if every window lies inside; else it is padded line by line
+	segs  []segment // depthwise: where in reads what a window takes, if that is not s
+	out   places    // depthwise: where outputs lie, in positions
 
 	start      float32 // pools: what a window begins with
 	average    bool    // divide by the number of positions
@@ -29,7 +31,11 @@ const (
 // depthwise computes a depthwise convolution.
 func depthwise(par Parallel, j *job, p window, scratch *[]float32) {
 	s := &p.s
+	if p.out.pos == 0 {
+		p.out = places{image: s.OutD * s.OutH * s.OutW, plane: s.OutH * s.OutW, line: s.OutW, pos: 1}
+	}
 	switch {
+	case p.in.data != nil:
 	case inside(*s) && s.M == s.C:
 		p.in = padded{p.src, s.D, s.H, s.W, s.C}
 	case s.D*s.KD*s.OutD > 1 || s.PadFront != 0:
@@ -55,7 +61,7 @@ func (p *window) depthwise(i int, w *worker) {
 	panels, nr := (s.M+p.row.NR-1)/p.row.NR, p.row.NR
 	first := part(panels, p.colPieces, c) * nr // channel
 	t.cols = min(s.M, part(panels, p.colPieces, c+1)*nr) - first
-	t.ldd, t.panel = p.ldd, p.panel[first*s.KD*s.KH*s.KW:]
+	t.ldd, t.panel = p.ldd*p.out.pos, p.panel[first*s.KD*s.KH*s.KW:]
 	if p.ep.Bias != nil {
 		t.bias = p.ep.Bias[first:]
 	}
@@ -65,8 +71,10 @@ func (p *window) depthwise(i int, w *worker) {
 	}
 	if p.in.data != nil {
 		t.lda = s.StrideW * p.in.c
-		w.segs = taps(w.segs[:0], *s, p.in, 1, false)
-		t.segs = w.segs
+		if t.segs = p.segs; t.segs == nil {
+			w.segs = taps(w.segs[:0], *s, p.in, 1, false)
+			t.segs = w.segs
+		}
 		for line := part(lines, p.pieces, i); line < part(lines, p.pieces, i+1); line++ {
 			y, z := line%s.OutH, line/s.OutH
 			p.line(t, p.in.data[p.in.at(z/s.OutD, z%s.OutD*s.StrideD, y*s.StrideH, 0)+first:], line, first)
@@ -103,10 +111,12 @@ func (p *window) depthwise(i int, w *worker) {
 func (p *window) line(t *tile, a []float32, line, channel int) {
 	s := &p.s
 	tiles := (s.OutW + p.row.MR - 1) / p.row.MR
+	y, z := line%s.OutH, line/s.OutH
+	at := p.out.at(z/s.OutD, z%s.OutD, y, 0)
 	for i := range tiles {
 		first := part(s.OutW, tiles, i)
 		t.rows = part(s.OutW, tiles, i+1) - first
-		t.a, t.dst = a[first*t.lda:], p.dst[(line*s.OutW+first)*p.ldd+channel:]
+		t.a, t.dst = a[first*t.lda:], p.dst[(at+first*p.out.pos)*p.ldd+channel:]
 		p.row.tile(t)
 	}
 }

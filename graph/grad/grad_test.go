@@ -60,6 +60,7 @@ var cases = []struct{ name, text string }{
 	{"conv, some read by none", "input x: T[1,2,8,8], w: T[3,2,3,3]; y = Conv(x, w) {strides=[3,3]}"},
 	{"conv, groups", "input x: T[2,4,5,5], w: T[6,2,3,3]; y = Conv(x, w) {group=2, pads=[1,1,1,1]}"},
 	{"conv, depthwise", "input x: T[2,4,6,5], w: T[4,1,3,3]; y = Conv(x, w) {group=4, strides=[2,2], auto_pad=\"SAME_UPPER\"}"},
+	{"conv, depthwise, some read by none", "input x: T[2,3,8,9], w: T[3,1,3,2]; y = Conv(x, w) {group=3, strides=[3,4], dilations=[1,2]}"},
 	{"conv, two of a channel", "input x: T[2,3,6,5], w: T[6,1,3,3]; y = Conv(x, w) {group=3}"},
 	{"conv, pointwise", "input x: T[2,3,4,4], w: T[5,3,1,1], b: T[5]; y = Conv(x, w, b)"},
 	{"conv, one axis", "input x: T[2,3,9], w: T[4,3,4]; y = Conv(x, w) {pads=[2,1]}"},

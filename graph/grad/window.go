@@ -135,6 +135,9 @@ func (t *tape) taps(x graph.ValueID, geo *graph.Geometry, fill float64) []graph.
 // weight is the gradient of the weight of windows over x whose outputs are, or receive, y: [channels of y, channels of x / group, taps].
 func (t *tape) weight(y, x graph.ValueID, geo *graph.Geometry, yShape, xShape []int) graph.ValueID {
 	n, m, c, group := yShape[0], yShape[1], xShape[1], geo.Group
+	if m == group && c == group {
+		return t.depthwiseWeight(y, x, geo, n, c)
+	}
 	places := n
 	for _, o := range geo.Out {
 		places *= o
@@ -151,15 +154,34 @@ func (t *tape) weight(y, x graph.ValueID, geo *graph.Geometry, yShape, xShape []
 	}
 	y = t.channelsFirst(y, len(yShape))
 	shape := t.shape(t.x(1))
-	switch {
-	case m == group && c == group: // depthwise
-		return t.reshape(t.total(t.mul(t.reshape(y, []int{m, 1, places}), read), 2), shape)
-	case group == 1: // the longer matrix in front: it is read where it lies, the other one is packed
+	if group == 1 { // the longer matrix in front: it is read where it lies, the other one is packed
 		d := t.with("Gemm", []graph.Attr{graph.Int("transB", 1)}, t.reshape(read, []int{c * taps, places}), t.reshape(y, []int{m, places}))
 		return t.reshape(t.transpose(d, 1, 0), shape)
 	}
 	y = t.reshape(y, []int{group, m / group, places})
 	return t.reshape(t.op("MatMul", y, t.swapped(t.reshape(read, []int{group, c / group * taps, places}), 3)), shape)
+}
+
+// depthwiseWeight is weight of a channel each: the depthwise convolution of x by y, each channel of each sample apart, with strides and
+// dilations exchanged; summed over samples.
+func (t *tape) depthwiseWeight(y, x graph.ValueID, geo *graph.Geometry, n, c int) graph.ValueID {
+	of := *geo
+	of.Group, of.Stride, of.Dilation = n*c, geo.Dilation, geo.Stride
+	var ends, from, axes, ones []int
+	more := false // windows behind the kernel
+	for d := range geo.In {
+		e := end(geo, d)
+		ends, more = append(ends, max(e, 0)), more || e < 0
+		from, axes, ones = append(from, 0), append(axes, d+2), append(ones, 1)
+	}
+	dw := t.with("Conv", geometry(&of, ends), t.reshape(x, append([]int{1, n * c}, geo.In...)), t.reshape(y, append([]int{n * c, 1}, geo.Out...)))
+	if more {
+		dw = t.slice(dw, from, geo.Kernel, axes, ones)
+	}
+	if n > 1 {
+		dw = t.total(t.reshape(dw, append([]int{n, c}, geo.Kernel...)), 0)
+	}
+	return t.reshape(dw, t.shape(t.x(1)))
 }
 
 // channelsFirst exchanges samples and channels.

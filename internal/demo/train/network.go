@@ -148,8 +148,8 @@ func newTrainer(net *network) (*trainer, error) {
 }
 
 // pass computes the loss of a batch, how many scores are right, and the gradients of the parameters; the running statistics follow the
-// batch's at rate momentum.
-func (t *trainer) pass(images *tensor.Tensor, labels []int, momentum float32) (loss float64, correct int, gradients []*tensor.Tensor, err error) {
+// batch's at a rate.
+func (t *trainer) pass(images *tensor.Tensor, labels []int, rate float32) (loss float64, correct int, gradients []*tensor.Tensor, err error) {
 	clear(t.classes.F32())
 	for i, label := range labels {
 		t.classes.F32()[i*t.classes.Shape[1]+label] = 1
@@ -166,7 +166,7 @@ func (t *trainer) pass(images *tensor.Tensor, labels []int, momentum float32) (l
 		s := t.net.of(name, 0)
 		for k, to := range [2][]float32{s.mean, s.variance} {
 			for c, v := range out[2+2*i+k].F32() {
-				to[c] += momentum * (v - to[c])
+				to[c] += rate * (v - to[c])
 			}
 		}
 	}
