@@ -50,29 +50,47 @@ func CompareFloat(ctx context.Context, a, b *graph.Graph, samples []calib.Kept) 
 			if other, ok := a.Lookup(b.Value(v).Name); ok && a.Const(other) == nil {
 				x = va[other]
 			}
-			same, e := compareTensors(x, y)
-			if !same && !b.IsInput(v) {
+			if !b.IsInput(v) && !sameTensors(x, y) {
 				changed[b.Value(v).Name] = true
 			}
 			if b.IsOutput(v) {
-				nsr = max(nsr, e)
+				nsr = max(nsr, errorOf(x, y))
 			}
 		}
 	}
 	return nsr, changed, nil
 }
 
-// compareTensors says whether y is x up to rounding, and its error relative to the power of x. x may be nil.
-func compareTensors(x, y *tensor.Tensor) (same bool, nsr float64) {
-	if x == nil || x.DType != y.DType || x.Len() != y.Len() || !slices.Equal(x.Shape, y.Shape) {
-		return false, math.Inf(1)
+// sameTensors says whether y is x up to rounding. x may be nil. Nothing is copied where both lie in memory alike.
+func sameTensors(x, y *tensor.Tensor) bool {
+	if !alike(x, y) {
+		return false
 	}
-	var noise, signal, most, worst float64
+	if x.Layout != y.Layout {
+		x, y = x.ToRowMajor(), y.ToRowMajor()
+	}
+	var most, worst float64
+	ys := y.F32()
+	for i, v := range x.F32() {
+		most, worst = max(most, math.Abs(float64(v))), max(worst, math.Abs(float64(ys[i])-float64(v)))
+	}
+	return worst <= sameValue*most
+}
+
+// errorOf is the error of y relative to the power of x, infinite where there is no x like it.
+func errorOf(x, y *tensor.Tensor) float64 {
+	if !alike(x, y) {
+		return math.Inf(1)
+	}
+	var noise, signal float64
 	ys := y.ToRowMajor().F32()
 	for i, v := range x.ToRowMajor().F32() {
 		d := float64(ys[i]) - float64(v)
 		noise, signal = noise+float64(d*d), signal+float64(float64(v)*float64(v))
-		most, worst = max(most, math.Abs(float64(v))), max(worst, math.Abs(d))
 	}
-	return worst <= sameValue*most, noise / (signal + 1e-7)
+	return noise / (signal + 1e-7)
+}
+
+func alike(x, y *tensor.Tensor) bool {
+	return x != nil && x.DType == y.DType && x.Len() == y.Len() && slices.Equal(x.Shape, y.Shape)
 }
