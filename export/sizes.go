@@ -13,7 +13,8 @@ import (
 var (
 	Batch = Option{Name: "batch", Kind: Whole, Min: 1, Optional: true,
 		Doc: "samples per run, if the model leaves its first axis open and --size does not give it; 1 where neither does"}
-	OpenSizes = Option{Name: "size", Kind: Sizes, Min: 1, Doc: "sizes of dimensions that the model leaves open, for example H=96,W=96"}
+	OpenSizes = Option{Name: "size", Kind: Sizes, Min: 1, Doc: "sizes of dimensions that the model leaves open, for example H=96,W=96; " +
+		"those of the first sample where none is given"}
 )
 
 // BoundSizes returns the sizes of the dimensions that the model of in leaves open, by their symbol: those of OpenSizes, and for the first

@@ -187,6 +187,22 @@ func TestExportWithoutIntegers(t *testing.T) {
 	}
 }
 
+// A format of fixed sizes has those of the data where the model leaves height and width open and none are given, and says so.
+func TestExportTakesOpenSizesFromTheData(t *testing.T) {
+	inFolder(t)
+	saveModel(t, "m.onnx", "graph open\nopset 17\ninput x: f32[N,3,H,W]\nconst w: f32[4,3,3,3] = normal(seed=1)\n"+
+		"y = Conv(x, w) {pads=[1, 1, 1, 1]} \"conv\"\noutput y\n")
+	saveInputs(t, "data", 100, 4, 1, 3, 8, 6)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "tflite_int8")
+	const said = "the sizes of the first sample where the model leaves them open: H=8,W=6"
+	require.Contains(t, done(t, "export", "-o", "a.tflite").stderr, said)
+	require.NotContains(t, done(t, "export", "--size", "H=8,W=6", "-o", "b.tflite").stderr, said)
+	require.Equal(t, read(t, "b.tflite"), read(t, "a.tflite"))
+	fails(t, exitCheck, `"x" is f32\[1,3,9,9\], got f32\[1,3,8,6\]; nothing was written`, "export", "--size", "H=9,W=9", "-o", "c.tflite")
+	require.NoError(t, os.RemoveAll("data"))
+	fails(t, exitFailed, `needs sizes for all of its dimensions \(--size\)`, "export", "--unverified", "-o", "d.tflite")
+}
+
 // A file may take pictures as bytes; a plan of other data than pictures says why it has none.
 func TestExportWithPicturesAsInputs(t *testing.T) {
 	inFolder(t)

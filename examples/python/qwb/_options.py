@@ -270,7 +270,7 @@ OPTIONS = {
         "profile": ("string", "for c, image, vectors, patterns, tflite, espdl: arithmetic profile (default: the target's) (tflite2, tflite1, litert, tvm-upward, tvm-nearest, tvm-a64, ort, onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt)"),
         "ranges": ("string", "for nxp: tensors that get a range: those that are computed, or constants too (activations, all)"),
         "samples": ("int", "samples of the plan's data to verify on (default: 8)"),
-        "size": ("NAME=SIZE,...", "for c, image, tflite: sizes of dimensions that the model leaves open, for example H=96,W=96"),
+        "size": ("NAME=SIZE,...", "for c, image, tflite: sizes of dimensions that the model leaves open, for example H=96,W=96; those of the first sample where none is given"),
         "threads": ("int", "number of threads (0: one per core); results do not depend on it"),
         "tokenizer": ("string", "tokenizer.json, tokenizer.model or tokenizer.bin, for formats that contain one (default: the one in the folder of the checkpoint), or none"),
         "trt_version": ("int", "for trt-cache: version of TensorRT in the header: 8601 is 8.6.1, 100300 is 10.3.0; a builder calibrates again where it is another"),

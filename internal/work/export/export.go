@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,7 +130,7 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err := outFile(j, f, inputs, r.File, &o); err != nil {
 		return nil, err
 	}
-	in, err := PlanInput(j, p, f, o)
+	in, err := planInput(j, p, f, o)
 	if err != nil {
 		return nil, err
 	}
@@ -291,6 +292,30 @@ func narrowFloat(g *graph.Graph, set *tqc.Set, half bool) []tqc.Warning {
 		}
 	}
 	return list
+}
+
+// planInput is PlanInput; sizes that the model leaves open, that the format wants and that nobody gave are those of the first sample.
+func planInput(j *open.Job, p *planning.Planned, f *export.Format, o Options) (*export.Input, error) {
+	in, err := PlanInput(j, p, f, o)
+	if err != nil || o.Options[export.OpenSizes.Name] != "" || len(openSizes(f, p.Graph)) == 0 {
+		return in, err
+	}
+	sample, err := in.Sample()
+	if err != nil {
+		return in, nil // the format says which sizes it wants
+	}
+	sizes := sizesOf(f, p.Graph, sample)
+	if len(sizes) == 0 {
+		return in, nil
+	}
+	j.Warn("the file has the sizes of the first sample where the model leaves them open: %s (--size names others)",
+		sizes[export.OpenSizes.Name])
+	o.Options = maps.Clone(o.Options)
+	if o.Options == nil {
+		o.Options = sizes
+	}
+	maps.Copy(o.Options, sizes)
+	return PlanInput(j, p, f, o)
 }
 
 // PlanInput is what a format of a plan gets, but for the program and what verification adds.

@@ -73,20 +73,41 @@ func usual(j *open.Job, t *target.Target) *export.Format {
 	return f
 }
 
-// sizesOf are the options of a format with the sizes that a sample has where the model leaves them open, the batch excepted.
-func sizesOf(f *export.Format, g *graph.Graph, sample map[string]*tensor.Tensor) map[string]string {
-	var list []string
+// openAxis is an axis of an input behind the batch whose size a model leaves open.
+type openAxis struct {
+	input  *graph.Value
+	axis   int
+	symbol string
+}
+
+// openSizes lists what a file of a format needs sizes for.
+func openSizes(f *export.Format, g *graph.Graph) []openAxis {
+	if !slices.ContainsFunc(f.AllOptions(), func(o export.Option) bool { return o.Name == export.OpenSizes.Name }) {
+		return nil
+	}
+	var list []openAxis
 	for _, v := range g.Inputs {
 		for i, d := range g.Value(v).Shape {
-			if x := sample[g.Value(v).Name]; i > 0 && !d.Known() && d.Symbol != "" && x != nil && i < len(x.Shape) {
-				list = append(list, fmt.Sprintf("%s=%d", d.Symbol, x.Shape[i]))
+			if i > 0 && !d.Known() && d.Symbol != "" {
+				list = append(list, openAxis{g.Value(v), i, d.Symbol})
 			}
 		}
 	}
-	slices.Sort(list)
-	if !slices.ContainsFunc(f.AllOptions(), func(o export.Option) bool { return o.Name == export.OpenSizes.Name }) || len(list) == 0 {
+	return list
+}
+
+// sizesOf are the options of a format with the sizes that a sample has where the model leaves them open, the batch excepted; nil for none.
+func sizesOf(f *export.Format, g *graph.Graph, sample map[string]*tensor.Tensor) map[string]string {
+	var list []string
+	for _, a := range openSizes(f, g) {
+		if x := sample[a.input.Name]; x != nil && a.axis < len(x.Shape) {
+			list = append(list, fmt.Sprintf("%s=%d", a.symbol, x.Shape[a.axis]))
+		}
+	}
+	if len(list) == 0 {
 		return nil
 	}
+	slices.Sort(list)
 	return map[string]string{export.OpenSizes.Name: strings.Join(slices.Compact(list), ",")}
 }
 
