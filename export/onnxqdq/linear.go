@@ -2,6 +2,8 @@ package onnxqdq
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,8 +17,10 @@ import (
 // Add, which engines fuse. With one of integers it is written as a Gemm of matrices between two Reshapes of codes: ONNX Runtime makes an
 // integer Gemm of it (QGemm), where behind a MatMul the bias would be added in float.
 
-// rowsNode and backNode end the names of the two Reshapes.
+// rowsNode and backNode end the names of the two Reshapes, before the number that makes a name unlike one that is there.
 const rowsNode, backNode = "_rows", "_back"
+
+var unnumbered = regexp.MustCompile(`_[0-9]+$`)
 
 // linears writes the Gemms with integer biases as matrices.
 func (b *builder) linears() error {
@@ -77,7 +81,7 @@ func (b *builder) asMatrix(id graph.NodeID, dq *graph.Node, rows map[graph.Value
 	}
 	if err == nil {
 		b.matrices[result] = matrix
-		_, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(name + backNode), Op: "Reshape", Inputs: []graph.ValueID{matrix, shape},
+		_, err = b.g.AddNode(graph.Node{Name: name + backNode, Op: "Reshape", Inputs: []graph.ValueID{matrix, shape},
 			Outputs: []graph.ValueID{result}})
 	}
 	return err
@@ -133,7 +137,7 @@ func (b *builder) rows(id graph.NodeID, dq *graph.Node) (graph.ValueID, error) {
 	}
 	if !made {
 		shape := b.g.AddConst(name+rowsNode+"_shape", tensor.FromI64([]int64{-1, last.N}, 2))
-		if _, err = b.g.AddNode(graph.Node{Name: b.g.FreshName(name + rowsNode), Op: "Reshape", Inputs: []graph.ValueID{inputs[0], shape},
+		if _, err = b.g.AddNode(graph.Node{Name: name + rowsNode, Op: "Reshape", Inputs: []graph.ValueID{inputs[0], shape},
 			Outputs: []graph.ValueID{matrix}}); err != nil {
 			return flat, err
 		}
@@ -276,7 +280,7 @@ func reader(g *graph.Graph, n *graph.Node) graph.NodeID {
 // flattened reports whether the codes of a Gemm come from a Reshape that makes rows of all axes but the last.
 func flattened(g *graph.Graph, n *graph.Node) bool {
 	p := g.Producer(g.Node(reader(g, n)).Inputs[0])
-	if p == graph.NoNode || !is(g.Node(p), "Reshape") || !strings.HasSuffix(g.Node(p).Name, rowsNode) {
+	if p == graph.NoNode || !is(g.Node(p), "Reshape") || !strings.HasSuffix(unnumbered.ReplaceAllString(g.Node(p).Name, ""), rowsNode) {
 		return false
 	}
 	shape, x := g.Const(g.Node(p).Input(1)), g.Value(g.Node(p).Inputs[0]).Shape
@@ -286,10 +290,16 @@ func flattened(g *graph.Graph, n *graph.Node) bool {
 
 // unflattened is the Reshape behind a Gemm, nil where there is none.
 func unflattened(g *graph.Graph, n *graph.Node) *graph.Node {
-	if id, ok := g.LookupNode(n.Name + backNode); ok && is(g.Node(id), "Reshape") {
-		return g.Node(id)
+	var last *graph.Node
+	for i, name := 1, n.Name+backNode; ; i, name = i+1, fmt.Sprintf("%s%s_%d", n.Name, backNode, i) {
+		id, ok := g.LookupNode(name)
+		if !ok {
+			return last
+		}
+		if is(g.Node(id), "Reshape") {
+			last = g.Node(id)
+		}
 	}
-	return nil
 }
 
 // restores reports whether a Reshape leaves the axes of its data as they are, once the one in front of the Gemm is taken out.

@@ -62,6 +62,13 @@ func TestRowsOfUnknownLength(t *testing.T) {
 	}
 }
 
+// Names of the Reshapes that are taken get a number, and are known again.
+func TestLinearLayersBesideTheirNames(t *testing.T) {
+	f := onnxqdq.Format()
+	text := strings.NewReplacer("x", "up", `"res"`, `"down_back"`, `"relu"`, `"up_rows"`).Replace(lowertest.Networks["linear"])
+	exporttest.Equal(t, &f, exporttest.Input(t, &f, text, "onnxruntime", nil))
+}
+
 func TestDamagedLinearLayersAreFound(t *testing.T) {
 	f := onnxqdq.Format()
 	shape := func(dims ...int64) func(*tensor.Tensor) *tensor.Tensor {
