@@ -49,7 +49,7 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 	}
 	s.mix.note = s.Note
 	s.mix.refuse = s.Exportable
-	s.units, err = s.mix.Measured(ctx, s.base, s.o.Costing, func(ctx context.Context, asked []Candidate) ([]map[graph.NodeID][]float64, error) {
+	losses := func(ctx context.Context, asked []Candidate) ([]map[graph.NodeID][]float64, error) {
 		more, err := s.layerwise(ctx, asked[1:]...)
 		if err != nil {
 			return nil, err
@@ -63,7 +63,8 @@ func (s *searcher) rank(ctx context.Context) (ranking []analysis.LayerError, err
 			}
 		}
 		return by, nil
-	})
+	}
+	s.units, err = s.mix.Measured(ctx, s.base, s.o.Costing, losses)
 	return ranking, err
 }
 
