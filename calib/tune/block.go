@@ -514,7 +514,7 @@ func (p *passage) through(ctx context.Context, r *exec.Runner, k *block, kept []
 		for _, v := range p.Reference.Inputs {
 			feeds[p.Reference.Value(v).Name] = kept[v]
 		}
-		_, err = r.Run(ctx, feeds, &h)
+		_, err = r.RunAll(ctx, feeds, &h, nothing)
 	} else {
 		exit := p.Reference.Producer(k.exit())
 		_, _, err = r.Resume(ctx, kept, exit, &h, func(id graph.NodeID) bool { return id == exit })
