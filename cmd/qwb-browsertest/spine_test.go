@@ -56,9 +56,9 @@ func TestOneDataContext(t *testing.T) {
 	p.choose("input[type=number]", "How many samples", "24")
 	for range 2 {
 		p.view("Compare")
-		p.until(`one(".datafold summary", "Samples: data, 24 of them, labels labels.tsv")`)
+		p.until(`one(".datafold summary", "Samples: data, at most 24, labels labels.tsv")`)
 		p.view("Tune") // which fits something: never on these only because they judge
-		p.until(`one(".datafold summary", "Samples: those that the plan was calibrated on, 64 of them")`)
+		p.until(`one(".datafold summary", "Samples: those that the plan was calibrated on, at most 64")`)
 		p.js(`setTimeout(() => location.reload()), true`, nil)
 		p.until(`!document.querySelector("nav.tabs")`)
 	}

@@ -160,6 +160,13 @@ func TestThumbnails(t *testing.T) {
 		assert.Len(t, pixels, 3*x.Width*x.Height)
 		assert.NotNil(t, x.Label)
 		assert.Less(t, x.Lo, x.Hi)
+		bright := 0
+		for _, v := range pixels {
+			if v >= 128 {
+				bright++
+			}
+		}
+		assert.GreaterOrEqual(t, 100*bright, len(pixels), "%s is dark", x.Name)
 	}
 }
 

@@ -250,8 +250,8 @@ func (r *Thumbnails) add(list []int, set, shown *data.Set, input string) error {
 		t.Lo, t.Hi, t.Mean = span(fed.Feeds[input])
 		lo, hi := 0.0, 255.0
 		if !set.Pictures() {
-			lo, hi = t.Lo, t.Hi
-			r.Note = "shown from the least to the largest number"
+			lo, hi = most(seen.Feeds[input], t.Lo, t.Hi)
+			r.Note = "shown from the least to the largest number, but for the hundredth part at either end"
 		}
 		if !t.draw(seen.Feeds[input], lo, hi, r.side) {
 			r.Note = "the first input is no picture: there is nothing to show"
@@ -288,6 +288,19 @@ func words(p plan.Preprocess) string {
 		return "pixels as they are"
 	}
 	return strings.Join(list, ", ")
+}
+
+// most is the range of nearly all numbers: a few far out leave a picture dark. Where that is none, it is lo to hi.
+func most(t *tensor.Tensor, lo, hi float64) (from, to float64) {
+	if t == nil || t.DType != tensor.Float32 || t.Len() == 0 {
+		return lo, hi
+	}
+	x := slices.Sorted(slices.Values(t.F32()))
+	n := len(x) / 100
+	if from, to = float64(x[n]), float64(x[len(x)-1-n]); !(to > from) {
+		return lo, hi
+	}
+	return from, to
 }
 
 func span(t *tensor.Tensor) (lo, hi, mean float64) {
