@@ -102,6 +102,7 @@ func TestClicksOfFiveJobs(t *testing.T) {
 	command(t, dir, "calibrate", model, "--data", args[3], "--preprocess", "imagenet-inception", "--platform", "trt_int8", "--observer", "kl",
 		"--samples", "16", "-o", "kl.plan.json")
 	h = &hand{tab: open(t, serve(t, dir, append(args, plan)...).url, look{1440, 900, false})}
+	h.patience = running
 	h.press(`one(".stateline button", "Measure")`)
 	h.until(isMeasured)
 	h.press(`one("header .verdict", /look at depthwise_conv_2d_1/)`)

@@ -80,6 +80,10 @@ func run(dir, release string) error {
 // parts are what a page needs beside its modules: the core, compressed, Go's script that starts it, and the result of the demo.
 type parts struct{ core, goScript, result []byte }
 
+// written are packages that read, write and decide, and compute little: their calls are not inlined, which saves a twelfth of the core.
+var written = []string{"qwb/export/...", "qwb/internal/...", "qwb/graph/onnx", "qwb/graph/passes", "qwb/graph/tflite/...", "qwb/graph/pnnx",
+	"qwb/quantizer/qdq", "github.com/goccy/go-yaml/..."}
+
 // build compiles the core and compresses it. What is compressed here is sent as it is: no host needs to be told to do it.
 func build(release string) ([]byte, error) {
 	file, err := os.CreateTemp("", "qwb-*.wasm")
@@ -94,7 +98,11 @@ func build(release string) ([]byte, error) {
 	if release != "" {
 		link += " -X main.version=" + release
 	}
-	c := exec.Command("go", "build", "-trimpath", "-ldflags="+link, "-o", file.Name(), "qwb/cmd/qwb-page/wasm")
+	args := []string{"build", "-trimpath", "-ldflags=" + link, "-o", file.Name()}
+	for _, p := range written {
+		args = append(args, "-gcflags="+p+"=-l")
+	}
+	c := exec.Command("go", append(args, "qwb/cmd/qwb-page/wasm")...)
 	c.Env, c.Stderr = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0"), os.Stderr
 	if err := c.Run(); err != nil {
 		return nil, fmt.Errorf("go build: %w", err)
