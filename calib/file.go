@@ -80,35 +80,45 @@ func (s *Stats) sections() (list []section, err error) {
 }
 
 func (s *Stats) write(w io.Writer, sections []section) error {
-	b, err := s.appendRanges(append([]byte(fileMagic), fileVersion))
-	if err != nil {
+	h := sha256.New()
+	out := &limitedWriter{w: io.MultiWriter(h, w), left: math.MaxInt32 - sha256.Size}
+	if err := s.writeRanges(out, append([]byte(fileMagic), fileVersion)); err != nil {
 		return err
 	}
-	tail := binary.AppendUvarint(nil, uint64(len(sections)))
+	if _, err := out.Write(binary.AppendUvarint(nil, uint64(len(sections)))); err != nil {
+		return err
+	}
 	for _, x := range sections {
 		sum := sha256.Sum256(x.content)
-		tail = append(appendBlob(appendBlob(tail, x.name), x.content), sum[:]...)
-	}
-	if len(b)+len(tail) > math.MaxInt32-sha256.Size {
-		return fmt.Errorf("statistics of %d bytes are larger than their file may be (%d)", len(b)+len(tail), math.MaxInt32)
-	}
-	h := sha256.New()
-	for _, part := range [][]byte{b, tail} { // not joined: they are large
-		h.Write(part)
-		if _, err := w.Write(part); err != nil {
-			return err
+		for _, part := range [][]byte{binary.AppendUvarint(appendBlob(nil, x.name), uint64(len(x.content))), x.content, sum[:]} {
+			if _, err := out.Write(part); err != nil {
+				return err
+			}
 		}
 	}
-	_, err = w.Write(h.Sum(nil))
+	_, err := w.Write(h.Sum(nil))
 	return err
+}
+
+// limitedWriter fails beyond so many bytes.
+type limitedWriter struct {
+	w    io.Writer
+	left int
+}
+
+func (l *limitedWriter) Write(b []byte) (int, error) {
+	if l.left -= len(b); l.left < 0 {
+		return 0, fmt.Errorf("statistics are larger than their file may be (%d bytes)", math.MaxInt32)
+	}
+	return l.w.Write(b)
 }
 
 // RangeHash is the SHA-256, in hexadecimal, of what scales are made of: everything but the sections, so that a section that is added
 // changes no plan.
 func (s *Stats) RangeHash() (string, error) {
-	b, err := s.appendRanges(nil)
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), err
+	h := sha256.New()
+	err := s.writeRanges(h, nil)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 func (s *Stats) sumsSection() ([]byte, error) {
@@ -123,8 +133,8 @@ func (s *Stats) sumsSection() ([]byte, error) {
 	return b, nil
 }
 
-// appendRanges adds what version 1 of the file holds.
-func (s *Stats) appendRanges(b []byte) ([]byte, error) {
+// writeRanges writes b and what version 1 of the file holds, tensor by tensor: all of them may take as much memory as they have.
+func (s *Stats) writeRanges(w io.Writer, b []byte) error {
 	b = appendBlob(b, s.Model)
 	b = appendBlob(b, s.Preprocess)
 	sources := union(s.Sources, nil) // whoever set them need not have sorted them
@@ -141,7 +151,7 @@ func (s *Stats) appendRanges(b []byte) ([]byte, error) {
 	for _, k := range s.kept {
 		var err error
 		if b, err = k.append(b); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(s.tensors)))
@@ -154,11 +164,15 @@ func (s *Stats) appendRanges(b []byte) ([]byte, error) {
 		}
 		state, err := t.State.MarshalBinary()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		b = appendBlob(b, state)
+		if _, err := w.Write(appendBlob(b, state)); err != nil {
+			return err
+		}
+		b = b[:0]
 	}
-	return b, nil
+	_, err := w.Write(b) // where there are no tensors
+	return err
 }
 
 func appendBlob[T string | []byte](b []byte, v T) []byte {

@@ -181,10 +181,10 @@ func TestSumsMergeAndResume(t *testing.T) {
 // version1 is a file as qwb wrote it before it kept sums.
 func version1(t *testing.T, s *Stats) []byte {
 	t.Helper()
-	b, err := s.appendRanges(append([]byte(fileMagic), 1))
-	require.NoError(t, err)
-	sum := sha256.Sum256(b)
-	return append(b, sum[:]...)
+	var b bytes.Buffer
+	require.NoError(t, s.writeRanges(&b, append([]byte(fileMagic), 1)))
+	sum := sha256.Sum256(b.Bytes())
+	return append(b.Bytes(), sum[:]...)
 }
 
 func TestVersion1IsReadAndSaysWhatItLacks(t *testing.T) {

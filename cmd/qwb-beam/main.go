@@ -23,7 +23,7 @@ const usage = `qwb-beam [BEAM FLAGS] -shards N -out FILE COMMAND MODEL|PLAN OPTI
 func main() {
 	shards := flag.Int("shards", 16, "parts that the run is cut into")
 	workers := flag.Int("workers", 1, "branches of the pipeline that may run at once: for runners that do not share a branch out, as prism")
-	out := flag.String("out", "", "`FILE` of the result: a path or, in programs built with -tags gcs or s3, an address of a bucket")
+	out := flag.String("out", "", "`FILE` of the result: a path or, an address of a bucket: gs://, in programs built with -tags s3 s3:// too")
 	open := flag.Bool("open-ports", false, "let prism listen on all interfaces where it cannot be kept to loopback")
 	flag.Usage = func() { fmt.Fprint(flag.CommandLine.Output(), usage); flag.PrintDefaults() }
 	flag.Parse()

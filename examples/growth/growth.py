@@ -116,6 +116,36 @@ def by_operators():
         row(name, f"{a:.3f}", f"{b:.6f}", ", ".join(map(str, ends(points, a, b, power))) or "none", *[f"{t:.2f}" for _, t in points])
 
 
+def by_parameters():
+    try:
+        import numpy  # noqa: F401
+        import onnx  # noqa: F401
+    except ImportError:
+        return
+    print("\n## Parameters\n\nA chain of products by 1024 x 1024 weights with Tanh (weights.py), 2 samples. t = a + b p for p Mi parameters; peak "
+          "memory m = a + b p in MB; bytes are those of what is written.\n")
+    sizes = [4, 8, 16, 32, 64]  # MiB, a quarter of that in Mi parameters
+    row("command", "a", "b", "off by more than 20 % at", "MB: a", "b", "off at", "bytes written", *[f"p = {s // 4}" for s in sizes])
+    row(*["---"] * (8 + len(sizes)))
+    here = os.path.dirname(os.path.abspath(__file__))
+    for s in sizes:
+        subprocess.run([sys.executable, f"{here}/weights.py", "onnx", str(s), f"p{s}"], check=True)
+    for name, args, out in (("calibrate", ["calibrate", "{}/m.onnx", "--data", "{}/data", "--platform", "trt_int8", "-o", "{}/m.plan.json"],
+                             ["m.plan.json", "m.stats"]),
+                            ("eval --mode int8", ["eval", "{}/m.plan.json", "--mode", "int8", "--data", "{}/data"], []),
+                            ("analyze", ["analyze", "{}/m.plan.json", "--data", "{}/data"], []),
+                            ("verify", ["verify", "{}/m.plan.json", "--data", "{}/data"], []),
+                            ("export", ["export", "{}/m.plan.json", "-o", "{}/out.onnx"], ["out.onnx", "out.onnx.data"]),
+                            ("tune --method bias", ["tune", "{}/m.plan.json", "--method", "bias", "--data", "{}/data"], ["m.plan.json"])):
+        costs = [run(*[a.replace("{}", f"p{s}") for a in args], "--threads", "1", times=1) for s in sizes]
+        written = sum(os.path.getsize(f"p{sizes[-1]}/{f}") for f in out if os.path.exists(f"p{sizes[-1]}/{f}"))
+        fits = []
+        for points in ([(s / 4, c[k]) for s, c in zip(sizes, costs)] for k in (0, 1)):
+            a, b = fit(points)
+            fits += [f"{a:.3g}", f"{b:.3g}", ", ".join(f"{n:g}" for n in ends(points, a, b)) or "none"]
+        row(name, *fits, written, *[f"{t:.2f} s, {m:.0f} MB" for t, m in costs])
+
+
 def by_parts(data):
     total = 64 * UNIT
     print(f"\n## Parts\n\n{total} samples in N parts. Slowest part and merge in processor seconds; speed-up is one run over slowest part and merge, "
@@ -153,6 +183,7 @@ def main():
         os.chdir(folder)
         by_samples(model, data, pre)
         by_operators()
+        by_parameters()
         by_parts(data)
 
 

@@ -4,8 +4,8 @@
     memory.py FOLDER [MEBIBYTES ...] > memory.md       default: 256 1024 4096
 
 Models are made by weights.py from a seed and removed again; FOLDER has to be on a disk with twice the largest free. Each command runs with
---mem 256M in a cgroup of 256 MiB (versions 1 and 2; where none can be made, the table says so), its temporary files in FOLDER. At the first
-size it is run once more without either, and what it wrote compared. Needs numpy and onnx.
+--mem 256M in a cgroup of 256 MiB (versions 1 and 2; where none can be made, the table says so), its temporary files in FOLDER. Sizes
+up to that are run once more without either, and what was written is compared. Needs numpy and onnx.
 """
 import hashlib
 import json
@@ -125,7 +125,7 @@ def main():
                 place = f"{folder}/{kind}{size}"
                 os.makedirs(place, exist_ok=True)
                 os.chdir(place)
-                measure(kind, size, limit, size == sizes[0])
+                measure(kind, size, limit, size <= MIB)
                 os.chdir(folder)
                 shutil.rmtree(place)
     finally:

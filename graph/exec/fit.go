@@ -2,6 +2,8 @@ package exec
 
 import (
 	"context"
+	"math"
+	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -49,6 +51,7 @@ type bound struct {
 	bytes  int64
 	mu     sync.Mutex
 	widest map[string][]int // by input
+	files  sync.Once
 }
 
 // WithMemory returns a context under which work may take so many bytes in all: the process, the weights and what is made of them,
@@ -127,6 +130,7 @@ const (
 	outputCopies = 4        // of the float graph and of the quantized one, as they were computed and as they were handed out
 	samplesAhead = 4        // read before their turn, or kept for a second one
 	slack        = 1.1      // for the collector, which must not work all the time
+	filePages    = 56 << 20 // of files, beside the program's, before they are given back
 )
 
 func demandOf(ctx context.Context) Demand {
@@ -150,11 +154,17 @@ func FitConstants(ctx context.Context, g *graph.Graph) error {
 }
 
 // Stream makes a graph forget what is made of its constants, and keeps histograms in files, where the work of the context would otherwise
-// take more than half of its memory for the two, and can do without (Demand.Largest). store makes what graph.Graph.Store becomes.
+// take more than half of its memory for the two, and can do without (Demand.Largest). The collector's limit then
+// leaves room for their pages. store makes what graph.Graph.Store becomes.
 func Stream(ctx context.Context, g *graph.Graph, store func() graph.Store) {
 	d, _ := ctx.Value(demandKey{}).(Demand)
 	if most := MemoryOf(ctx); most > 0 && d.Largest > 0 && weightBytes(d, g)+d.Tensor*int64(g.NumNodes()) > most/2 {
 		g.Store = store()
+		ctx.Value(memoryKey{}).(*bound).files.Do(func() { // whoever set the bound has set the collector's, and ends it
+			if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
+				debug.SetMemoryLimit(max(limit-filePages, leastMemory/2))
+			}
+		})
 	}
 }
 
