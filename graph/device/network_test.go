@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/graph/grad"
 	"qwb/graph/onnx"
 	"qwb/graph/tensor"
 	"qwb/internal/cudatest"
@@ -89,4 +90,35 @@ func TestNetworks(t *testing.T) {
 			cudatest.Each(t, run)
 		})
 	}
+}
+
+// What package grad writes of a dense and a depthwise convolution, a transposed one and a product: weights that are computed, a kernel as
+// large as the image, transposed depthwise ones.
+func TestGradients(t *testing.T) {
+	g, err := graph.Parse(`
+input x: f32[2,4,7,6]
+input w: f32[6,4,1,1]
+input d: f32[6,1,3,3]
+input u: f32[6,1,2,2]
+input v: f32[6,5]
+a = Conv(x, w)
+b = Conv(a, d) {group=6, pads=[1,1,1,1], strides=[2,1], dilations=[1,2]}
+c = ConvTranspose(b, u) {group=6, strides=[2,2]}
+p = Transpose(c) {perm=[0,2,3,1]}
+y = MatMul(p, v)
+output y`)
+	require.NoError(t, err)
+	require.Empty(t, graph.InferShapes(g))
+	shape, _ := g.Value(g.Outputs[0]).Shape.Ints()
+	seed := g.AddConst("seed", graphtest.Uniform(9, -1, 1, shape...))
+	list, err := grad.Add(g, map[graph.ValueID]graph.ValueID{g.Outputs[0]: seed}, g.Inputs)
+	require.NoError(t, err)
+	g.Outputs = append(g.Outputs, list...)
+	require.Empty(t, graph.InferShapes(g))
+	feeds := map[string]*tensor.Tensor{}
+	for i, v := range g.Inputs {
+		s, _ := g.Value(v).Shape.Ints()
+		feeds[g.Value(v).Name] = graphtest.Uniform(uint64(i), -1, 1, s...)
+	}
+	cudatest.Each(t, func(t *testing.T, d *cuda.Device) { assert.Empty(t, both(t, d, g, feeds).OnHost()) })
 }

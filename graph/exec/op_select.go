@@ -81,16 +81,27 @@ func chooseFloats(c *call, br broadcast, out []float32, cond []bool, a, b []floa
 	s0, s1, s2 := br.rowStep(0), br.rowStep(1), br.rowStep(2)
 	br.rows(c.parallel, 2, func(at, n int, from []int) {
 		i, j, k := from[0], from[1], from[2]
-		for p := range out[at : at+n] {
-			take := uint32(0)
-			if cond[i] {
-				take = 1
+		dst := out[at : at+n]
+		if s0 == 1 && s1 == 1 && s2 == 0 { // a gradient, or nothing
+			x, y := a[j:j+n], math.Float32bits(b[k])
+			for p, take := range cond[i : i+n] {
+				dst[p] = pick(take, math.Float32bits(x[p]), y)
 			}
-			x, y := math.Float32bits(a[j]), math.Float32bits(b[k])
-			out[at+p] = math.Float32frombits(y ^ (x^y)&-take)
+			return
+		}
+		for p := range dst {
+			dst[p] = pick(cond[i], math.Float32bits(a[j]), math.Float32bits(b[k]))
 			i, j, k = i+s0, j+s1, k+s2
 		}
 	})
+}
+
+func pick(first bool, x, y uint32) float32 {
+	take := uint32(0)
+	if first {
+		take = 1
+	}
+	return math.Float32frombits(y ^ (x^y)&-take)
 }
 
 // buildClip limits to [min, max]: attributes before opset 11, optional inputs since. If min is above max the result is max.

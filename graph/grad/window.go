@@ -61,14 +61,13 @@ func convTranspose(t *tape, dy []graph.ValueID) []graph.ValueID {
 	return list
 }
 
-// bias sums over everything but the channels.
+// bias sums over everything but the channels: over places as a pool, which reads them as they lie.
 func (t *tape) bias(dy graph.ValueID) graph.ValueID {
-	y := t.shape(t.y())
-	axes := []int{0}
-	for d := 2; d < len(y); d++ {
-		axes = append(axes, d)
+	y, places := t.shape(t.y()), 1
+	for _, d := range y[2:] {
+		places *= d
 	}
-	return t.reshape(t.total(dy, axes...), y[1:2])
+	return t.reshape(t.total(t.scale(t.op("GlobalAveragePool", dy), float64(places)), 0), y[1:2])
 }
 
 // end is how much padding the windows read behind the input; negative where some of the input is read by none.

@@ -48,8 +48,8 @@ func (k Kernel) Takes(r kernels.Row) bool { return r.Op == k.Op && (r.ISA != "go
 
 // Kernels lists the cases. To add one, add a line to the list of its family.
 func Kernels() []Kernel {
-	return slices.Concat(productKernels(), poolKernels(), elementwiseKernels(), mathKernels(), observeKernels(), integerKernels(),
-		codesKernels(), groupsKernels(), gramKernels())
+	return slices.Concat(productKernels(), gradientKernels(), poolKernels(), elementwiseKernels(), mathKernels(), observeKernels(),
+		integerKernels(), codesKernels(), groupsKernels(), gramKernels())
 }
 
 // numbers makes n values between -1 and 1.
