@@ -131,7 +131,7 @@ func TestInterruptedStatisticsAreNoStatistics(t *testing.T) {
 		another := *p
 		another.Plan = "n.plan.json"
 		interrupted(t, &another, 2, "m")
-		_, of, err := planning.ReadStats(another.job(), "n.stats")
+		_, of, err := planning.ReadStats(another.job(), "n.stats", nil)
 		require.NoError(t, err)
 		require.Equal(t, 4, of)
 

@@ -217,7 +217,7 @@ func TestRewrittenStatistics(t *testing.T) {
 	other.Write("m.onnx", b.Bytes())
 	q := &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: other, Catalog: p.Catalog}
 	calibrated3(t, q)
-	theirs, _, err := planning.ReadStats(q.job(), "m.stats")
+	theirs, _, err := planning.ReadStats(q.job(), "m.stats", nil)
 	require.NoError(t, err)
 	for _, name := range []string{"c1", "r1", "c2", "a", "r2", "p", "cat", "f"} {
 		a, b := theirs.Tensor(name), d.Stats.Tensor(name)
