@@ -139,8 +139,8 @@ func (c *ConvTransposeF32) phase(par Parallel, j *job, ph *phase, dst []float32,
 		in.data = in.data[in.at(0, d.in, h.in, w.in):]
 		of := ConvShape{N: s.N, OutD: d.count, OutH: h.count, OutW: w.count, C: s.M, M: s.M, KD: len(ph.taps), KH: 1, KW: 1, StrideD: 1,
 			StrideH: 1, StrideW: 1}
-		depthwise(par, j, window{row: c.window, s: of, dst: dst[first*s.M:], ldd: s.M, panel: ph.packed[0], ep: ep, in: in, segs: j.segs, out: out},
-			nil)
+		depthwise(par, j, window{row: c.window, s: of, dst: dst[first*s.M:], ldd: s.M, panel: ph.packed[0], ep: ep, in: in, segs: j.segs,
+			out: out}, nil)
 		return
 	}
 	p := product{row: c.row, ep: ep, dst: dst, ldd: s.M, ldr: s.M, k: len(ph.taps) * cg, n: mg,
