@@ -124,9 +124,7 @@ func (p *Project) Tune(ctx context.Context, o TuneOptions) (*TuneResult, []tqc.W
 
 // Eval counts right answers on labelled data: of the plan, or of the model where the project has no plan.
 func (p *Project) Eval(ctx context.Context, o EvalOptions) (*analysis.Accuracy, []tqc.Warning, error) {
-	if o.Mode == ModeFloat || o.Mode == ModeSim { // a program of integers holds its weights
-		ctx = exec.Doing(ctx, exec.Evaluating)
-	}
+	ctx = exec.Doing(ctx, exec.Evaluating)
 	j := p.job().In(ctx)
 	r, err := measure.Eval(ctx, j, o)
 	err = planning.Located(ctx, j, err, o.Data, o.Threads)

@@ -21,7 +21,7 @@ func damagedWriter(f export.Format) export.Format {
 		if err != nil {
 			return nil, err
 		}
-		m, err := export.ReadModel(out)
+		m, err := export.ReadModel(in, out)
 		if err != nil {
 			return nil, err
 		}

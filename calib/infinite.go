@@ -81,7 +81,7 @@ func (s *Stats) mayBeInfinite(g *graph.Graph) func(v graph.ValueID) bool {
 			return false
 		}
 		if t := g.Const(v); t != nil {
-			defer g.Forget(v)
+			defer g.Forget(t)
 			return slices.ContainsFunc(t.F32(), func(x float32) bool { return math.IsInf(float64(x), 0) })
 		}
 		d := g.Value(v).DType

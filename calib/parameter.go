@@ -16,7 +16,7 @@ import (
 // asked for; automatic choice is for activations and means minmax here.
 func (r *renderer) parameter(ctx context.Context, sl *tqc.Slot) error {
 	t := r.g.Const(sl.Value)
-	defer r.g.Forget(sl.Value)
+	defer r.g.Forget(t)
 	if r.cfg.Frozen != nil {
 		f := r.cfg.Frozen(sl)
 		if f.Params.Ready() {

@@ -73,6 +73,8 @@ type Recovered struct {
 	// Lacks says why the format cannot hold an item, in a few words ("rounded shifts stand in its place"); "": it has to be there. An item
 	// that the file holds is compared all the same. Nil: the format holds everything.
 	Lacks func(*Item) string
+	// Forget is told which elements were compared. It may be nil.
+	Forget func(*tensor.Tensor)
 
 	items map[place]*Item
 	twice []*Item // second items of a place
@@ -198,6 +200,9 @@ func (r *Recovered) Compare(in *Input) (*ReadBack, error) {
 		}
 		if i, n, what := want.differs(held); i >= 0 {
 			b.differ(n, "%s: %s %d: %s", want.At, want.Kind, i, what)
+		}
+		if r.Forget != nil {
+			r.Forget(held.Narrow)
 		}
 		return nil
 	})

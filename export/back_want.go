@@ -209,6 +209,8 @@ func (w *wanted) input(n *graph.Node, i int, v graph.ValueID) error {
 			return err
 		}
 	}
+	defer w.g.Forget(t)
+	defer w.g.Forget(codes)
 	return w.yield(&Item{At: at, Kind: CodesOf(c), Narrow: codes})
 }
 

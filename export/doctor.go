@@ -47,6 +47,7 @@ type DoctorInput struct {
 	Target *target.Target
 	// Integer says of which nodes, by name, the plan wants that they run on integers; nil: no plan is at hand.
 	Integer func(node string) bool
+	streams bool // see Input
 }
 
 // Bytes is the content of the file.
@@ -63,8 +64,7 @@ func (in *DoctorInput) Model() (*onnx.Model, error) {
 
 func (in *DoctorInput) model() (m *onnx.Model, err error) {
 	if in.Path != "" {
-		m, _, err = onnx.Open(in.Path)
-		return m, err
+		return openModel(in.Path, in.streams)
 	}
 	b, err := in.Bytes()
 	if err != nil {
@@ -140,7 +140,7 @@ func (f *Format) Conforms(ctx context.Context, in *Input, out *Output) error {
 	if f.Doctor == nil {
 		return nil
 	}
-	d := &DoctorInput{FS: out.FS(), Name: out.Name(), Path: out.Staged(out.Name()), Target: in.Target}
+	d := &DoctorInput{FS: out.FS(), Name: out.Name(), Path: out.Staged(out.Name()), Target: in.Target, streams: in.streams()}
 	if d.Name == "" {
 		d.Name = "."
 	}

@@ -84,12 +84,12 @@ func WriteModel(m *onnx.Model, in *Input, out *Output) error {
 	return nil
 }
 
-// ReadModel reads back what WriteModel wrote. It has to be closed.
-func ReadModel(out *Output) (*onnx.Model, error) {
+// ReadModel reads back what WriteModel wrote, from a mapped file where that is what the input does. It has to be closed.
+func ReadModel(in *Input, out *Output) (*onnx.Model, error) {
 	var back *onnx.Model
 	var err error
 	if path := out.Staged(out.Name()); path != "" {
-		back, _, err = onnx.Open(path)
+		back, err = openModel(path, in.streams())
 	} else {
 		b := out.Bytes(out.Name())
 		back, _, err = onnx.Read(bytes.NewReader(b), int64(len(b)), out)
@@ -99,6 +99,22 @@ func ReadModel(out *Output) (*onnx.Model, error) {
 	}
 	back.Graph = onnx.Linears(back.Graph)
 	return back, nil
+}
+
+// streams reports whether the weights do not fit into the memory for work: those of what is read back do not either.
+func (in *Input) streams() bool { return in.Model != nil && in.Model.Graph.Store != nil }
+
+// openModel opens an ONNX file, and says that its weights do not fit into the memory for work.
+func openModel(path string, streams bool) (*onnx.Model, error) {
+	if !streams {
+		m, _, err := onnx.Open(path)
+		return m, err
+	}
+	m, _, err := onnx.Map(path)
+	if err == nil {
+		m.Graph.Store = m.Store()
+	}
+	return m, err
 }
 
 // WeightBytes is the size of all constants of a graph.

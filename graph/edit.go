@@ -36,7 +36,7 @@ func (g *Graph) OwnConst(id NodeID, input int, t *tensor.Tensor) {
 
 // AddConst adds a constant under name, or under a fresh name derived from it where it is taken.
 func (g *Graph) AddConst(name string, t *tensor.Tensor) ValueID {
-	id, _ := g.AddValue(Value{Name: g.FreshName(name), Const: g.stored(t)})
+	id, _ := g.AddValue(Value{Name: g.FreshName(name), Const: g.Stored(t)})
 	return id
 }
 
@@ -179,7 +179,7 @@ func (g *Graph) Rename(v ValueID, name string) error {
 
 // SetConst gives a value without producer a constant; the type of the value follows.
 func (g *Graph) SetConst(v ValueID, t *tensor.Tensor) {
-	val, t := &g.values[v], g.stored(t)
+	val, t := &g.values[v], g.Stored(t)
 	val.Const, val.DType, val.Shape = t, t.DType, Static(t.Shape...)
 }
 

@@ -273,17 +273,17 @@ type Store interface {
 	Keep(t *tensor.Tensor) *tensor.Tensor
 }
 
-// stored is a constant as the graph has it: large ones where its store keeps them.
-func (g *Graph) stored(t *tensor.Tensor) *tensor.Tensor {
+// Stored is a constant as the graph has it: large ones where its store keeps them.
+func (g *Graph) Stored(t *tensor.Tensor) *tensor.Tensor {
 	if t == nil || g.Keeps(t) || g.Store.Holds(t) {
 		return t
 	}
 	return g.Store.Keep(t)
 }
 
-// Forget says of a value that is a constant that it is not read for a while; see Store.
-func (g *Graph) Forget(v ValueID) {
-	if t := g.Const(v); t != nil && g.Store != nil {
+// Forget says that a constant is not read for a while; see Store.
+func (g *Graph) Forget(t *tensor.Tensor) {
+	if g.Store != nil && t != nil {
 		g.Store.Forget(t)
 	}
 }

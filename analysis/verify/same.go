@@ -323,7 +323,7 @@ func (w *writer) step(r *reading, s *lower.Step) {
 	w.number(uint64(len(s.Inputs)))
 	switch op := s.Op.(type) {
 	case *lower.Linear:
-		w.linear(op, r.p.Graph.Node(s.Node), r.known)
+		w.linear(op, r.p.Graph, r.p.Graph.Node(s.Node), r.known)
 	case *lower.Average:
 		one := *op
 		if op.Axes == nil {
@@ -345,7 +345,7 @@ func (w *writer) step(r *reading, s *lower.Step) {
 }
 
 // linear writes a sum of products. A matrix of weights may lie either way, a bias of zeros is none, and limits are those of real numbers.
-func (w *writer) linear(op *lower.Linear, n *graph.Node, known *constants) {
+func (w *writer) linear(op *lower.Linear, g *graph.Graph, n *graph.Node, known *constants) {
 	one := *op
 	if op.Real == nil && op.Func == nil {
 		one.Lo, one.Hi = 0, 0
@@ -355,12 +355,13 @@ func (w *writer) linear(op *lower.Linear, n *graph.Node, known *constants) {
 	}
 	if op.Weights != nil {
 		weights, codes := *op.Weights, op.Weights.Codes.ToRowMajor()
+		defer g.Forget(op.Weights.Codes)
 		if either := len(codes.Shape) == 2 && !n.Gemm().TransA; !either {
 			w.attributes(n)
 		} else if one.Kind = ""; weights.Axis == 1 { // output channels first
 			whole := tensor.Tensor{DType: codes.DType, Shape: append([]int{1}, codes.Shape...), Data: codes.Data}
 			shape := []int{codes.Shape[1], codes.Shape[0]}
-			codes, weights.Axis = &tensor.Tensor{DType: codes.DType, Shape: shape, Data: whole.ToChannelsLast().Data}, 0
+			codes, weights.Axis = g.Stored(&tensor.Tensor{DType: codes.DType, Shape: shape, Data: whole.ToChannelsLast().Data}), 0
 		}
 		one.Weights, weights.Codes = &weights, nil
 		w.number(uint64(known.number(codes)))

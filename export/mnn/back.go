@@ -25,7 +25,7 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	if err := json.Unmarshal(text, &p); err != nil {
 		return nil, fmt.Errorf("%s: %w", out.Name()+Suffix, err)
 	}
-	m, err := export.ReadModel(out)
+	m, err := export.ReadModel(in, out)
 	if err != nil {
 		return nil, err
 	}

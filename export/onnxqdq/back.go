@@ -16,14 +16,14 @@ import (
 // Back reads a model that was written and says what it holds, for ONNX in both forms. It looks at nothing but the nodes of the file: what
 // they are called tells which node of the plan they are.
 func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	m, err := export.ReadModel(out)
+	m, err := export.ReadModel(in, out)
 	if err != nil {
 		return nil, err
 	}
 	graph.InferShapes(m.Graph)
 	m.Graph = joined(m.Graph)
 	r := &recoverer{g: m.Graph, plan: in.Model.Graph, set: in.Set, chains: map[graph.ValueID]*chain{}}
-	r.held = &export.Recovered{Wants: r.wants, Lacks: r.lacks}
+	r.held = &export.Recovered{Wants: r.wants, Lacks: r.lacks, Forget: r.g.Forget}
 	if in.Pixels != nil {
 		r.pixels(in.Pixels)
 	}
@@ -180,6 +180,7 @@ func (r *recoverer) input(node string, i int, c *chain) error {
 		if codes, err = tqc.QuantizeTo(d, c.constant, q.config(), &tqc.Params{Scale: q.scale, ZeroPoint: q.zero}); err != nil {
 			return err
 		}
+		codes = r.g.Stored(codes)
 	}
 	kind := export.Codes
 	if q.dtype == tensor.Int32 {

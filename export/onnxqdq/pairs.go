@@ -140,6 +140,7 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 		return dq, b.book(slot, dq)
 	}
 	codes, err := tqc.QuantizeTo(d, w, &s.Config, b.set.Params(slot))
+	b.g.Forget(w)
 	if err != nil {
 		return graph.NoValue, err
 	}

@@ -40,7 +40,7 @@ type Encoding struct {
 // says why the file beside it with the ending ext does not hold numbers of some kind of an encoding; "": it does.
 func Back(in *export.Input, out *export.Output, files []File,
 	lacks func(e *Encoding, ext string, kind export.ItemKind) string) (*export.Readback, error) {
-	m, err := export.ReadModel(out)
+	m, err := export.ReadModel(in, out)
 	if err != nil {
 		return nil, err
 	}

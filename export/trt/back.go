@@ -98,7 +98,7 @@ func (k *kind) parameters(in *export.Input, out *export.Output, r *export.Readba
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	m, err := export.ReadModel(out)
+	m, err := export.ReadModel(in, out)
 	if err != nil {
 		return err
 	}

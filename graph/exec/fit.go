@@ -38,8 +38,8 @@ var (
 	Sweeping    = Demand{Weights: 10, Live: 8, All: 1.6, Tensor: 640 << 10}
 	Tuning      = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
 	Dispatching = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
-	Analyzing   = Demand{Weights: 8, Live: 6, All: 1.2, Tensor: 512 << 10}
-	Verifying   = Demand{Weights: 8, Live: 4, All: 1.6, Tensor: 128 << 10}
+	Analyzing   = Demand{Weights: 8, Live: 6, All: 1.2, Tensor: 512 << 10, Largest: 16}
+	Verifying   = Demand{Weights: 8, Live: 4, All: 1.6, Tensor: 128 << 10, Largest: 16}
 )
 
 type memoryKey struct{}

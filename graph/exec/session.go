@@ -256,7 +256,7 @@ func (s *Session) fold() error {
 // forget says of the constants that a step has read that they are not read for a while.
 func (s *sessionState) forget(st *step) {
 	for _, v := range st.node.Inputs {
-		s.g.Forget(v)
+		s.g.Forget(s.g.Const(v))
 	}
 }
 

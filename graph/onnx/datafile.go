@@ -3,6 +3,7 @@ package onnx
 import (
 	"io"
 
+	"qwb/graph"
 	"qwb/graph/tensor"
 )
 
@@ -16,12 +17,14 @@ const (
 // dataFile collects the elements of large initializers that go to a file beside the model. A nil dataFile takes none.
 type dataFile struct {
 	location string
+	graph    *graph.Graph
 	parts    []dataPart
 	size     int64
 }
 
 type dataPart struct {
 	offset int64
+	t      *tensor.Tensor
 	body   []byte
 }
 
@@ -40,7 +43,7 @@ func (d *dataFile) tensor(name string, t *tensor.Tensor) (*rope, error) {
 		return nil, err
 	}
 	offset := (d.size + dataAlign - 1) / dataAlign * dataAlign
-	d.parts = append(d.parts, dataPart{offset, body})
+	d.parts = append(d.parts, dataPart{offset, t, body})
 	d.size = offset + int64(len(body))
 	return encodeExternal(name, t, d.location, offset, int64(len(body))), nil
 }
@@ -57,6 +60,7 @@ func (d *dataFile) WriteTo(w io.Writer) (int64, error) {
 				return n, err
 			}
 		}
+		d.graph.Forget(p.t)
 	}
 	return n, nil
 }

@@ -13,19 +13,27 @@ import (
 // ones are mapped into memory where the system can do that, and must not be changed before Close. An error names the file and the place in
 // it; a file that is damaged, cut off or not ONNX is one.
 func Open(path string) (*Model, []graph.Warning, error) {
-	m, warnings, err := open(path)
+	return open(path, 0)
+}
+
+// Map is Open that maps small files too.
+func Map(path string) (*Model, []graph.Warning, error) { return open(path, 1<<62) }
+
+func open(path string, held int64) (*Model, []graph.Warning, error) {
+	m, warnings, err := openBeside(path, held)
 	if err != nil {
 		return nil, nil, &graph.FileError{Stage: "load", File: path, Err: err}
 	}
 	return m, warnings, nil
 }
 
-func open(path string) (*Model, []graph.Warning, error) {
-	data, err := load(path)
+// openBeside opens a file beside which so many bytes are in memory.
+func openBeside(path string, held int64) (*Model, []graph.Warning, error) {
+	data, err := load(path, held)
 	if err != nil {
 		return nil, nil, err
 	}
-	dir := &folder{path: filepath.Dir(path), files: map[string][]byte{}, held: int64(len(data.Bytes)), maps: []*file.Mapping{data}}
+	dir := &folder{path: filepath.Dir(path), files: map[string][]byte{}, held: held + int64(len(data.Bytes)), maps: []*file.Mapping{data}}
 	m, warnings, err := parse(data.Bytes, dir)
 	if err != nil {
 		for _, m := range dir.maps {
@@ -39,13 +47,13 @@ func open(path string) (*Model, []graph.Warning, error) {
 }
 
 // load reads or maps a file.
-func load(path string) (*file.Mapping, error) {
+func load(path string, held int64) (*file.Mapping, error) {
 	f, err := file.OpenRead(path)
 	if err != nil {
 		return nil, file.Plain(err)
 	}
 	defer f.Close()
-	return file.Load(f, 0)
+	return file.Load(f, held)
 }
 
 // folder resolves external data to files in a model's folder.

@@ -149,7 +149,7 @@ func (m *Model) split(name string, h *header, old *original, o SaveOptions, add 
 		limit = defaultExternalAbove
 	}
 	if r.size > limit {
-		sink := &dataFile{location: name + ".data"}
+		sink := &dataFile{location: name + ".data", graph: m.Graph}
 		if r, err = m.encode(h, old, sink); err != nil {
 			return err
 		}

@@ -29,10 +29,13 @@ func mergeConstants(c *Context) error {
 	groups := map[string][]graph.ValueID{}
 	for _, v := range list {
 		key := fingerprint(g.Const(v))
-		g.Forget(v)
+		g.Forget(g.Const(v))
 		kept, found := graph.NoValue, false
 		for _, other := range groups[key] {
-			if tensor.Equal(g.Const(other), g.Const(v)) {
+			same := tensor.Equal(g.Const(other), g.Const(v))
+			g.Forget(g.Const(other))
+			g.Forget(g.Const(v))
+			if same {
 				kept, found = other, true
 				break
 			}

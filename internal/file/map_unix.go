@@ -18,6 +18,7 @@ func mapSize(f *os.File, size int) (*Mapping, error) {
 	if err != nil {
 		return read(f, size) // a file system without mappings
 	}
+	smallPages(data)
 	return &Mapping{data, true, func() error { return syscall.Munmap(data) }}, nil
 }
 

@@ -28,12 +28,15 @@ func (m *Maps) Holds(part []byte) bool {
 	return slices.ContainsFunc(m.list, func(one *Mapping) bool { return one.offset(part) >= 0 })
 }
 
-// Forget is Mapping.Forget of the mapping that has the part.
+// Forget is Mapping.Forget of the mapping that has the part. Between Trim and Release it looks at the pages of all.
 func (m *Maps) Forget(part []byte) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	for _, one := range m.list {
 		one.Forget(part)
+	}
+	if m.stop != nil {
+		m.trim()
 	}
 }
 
@@ -73,16 +76,17 @@ func (m *Maps) Trim() {
 				return
 			case <-tick.C:
 			}
-			if residentFiles() > trimFrom {
-				m.forgetAll()
-			}
+			m.mu.RLock()
+			m.trim()
+			m.mu.RUnlock()
 		}
 	}()
 }
 
-func (m *Maps) forgetAll() {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
+func (m *Maps) trim() {
+	if residentFiles() <= trimFrom {
+		return
+	}
 	for _, one := range m.list {
 		one.Forget(one.Bytes)
 	}

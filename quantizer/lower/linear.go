@@ -149,8 +149,13 @@ func (l *linear) factors() (err error) {
 		if l.n.Conv().Transposed {
 			group = l.n.Conv().Group
 		}
-		l.op.Weights, err = newWeights(right, l.codes[l.n.Inputs[1]], &slot.Config, p, axis, group, l.x.DType().Bits())
-		return l.g.ErrorAt(stage, id, err)
+		if l.op.Weights, err = newWeights(right, l.codes[l.n.Inputs[1]], &slot.Config, p, axis, group, l.x.DType().Bits()); err != nil {
+			return l.g.ErrorAt(stage, id, err)
+		}
+		l.op.Weights.Codes = l.g.Stored(l.op.Weights.Codes)
+		l.g.Forget(l.op.Weights.Codes)
+		l.g.Forget(right)
+		return nil
 	}
 	if graph.Slides(l.n.Op) {
 		return l.fail(id, "the weights are not a constant of known rank")

@@ -16,8 +16,9 @@ var Reference = Backend{Name: "reference", New: newReference, Own: kernels.Own()
 // reference is the engine of the reference backend: one kernel per step, one tensor per value.
 type reference struct {
 	program *lower.Program
-	kernels []Kernel
-	lastUse []int // by tensor: the last step that reads it
+	threads int
+	kernels []Kernel // nil of steps whose weights are read when they run
+	lastUse []int    // by tensor: the last step that reads it
 	odd     sim.Odd
 }
 
@@ -50,14 +51,16 @@ func (k Kernel) Run(ctx context.Context, p *lower.Program, s *lower.Step, in []*
 }
 
 func newReference(p *lower.Program, threads int) (Engine, error) {
-	r := &reference{program: p, kernels: make([]Kernel, len(p.Steps)), lastUse: make([]int, len(p.Tensors))}
+	r := &reference{program: p, threads: threads, kernels: make([]Kernel, len(p.Steps)), lastUse: make([]int, len(p.Tensors))}
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		k, err := NewKernel(p, s, threads)
-		if err != nil {
-			return nil, StepError(p, s, err)
+		if !p.Streams(s) {
+			k, err := NewKernel(p, s, threads)
+			if err != nil {
+				return nil, StepError(p, s, err)
+			}
+			r.kernels[i] = k
 		}
-		r.kernels[i] = k
 		for _, id := range s.Inputs {
 			r.lastUse[id] = i
 		}
@@ -197,5 +200,13 @@ func (r *reference) RunStep(ctx context.Context, id lower.StepID, in []*tensor.T
 	if QuantizesInfinite(s, in) {
 		r.odd.Add(r.program.Tensors[s.Inputs[0]].Name)
 	}
-	return r.kernels[id].Run(ctx, r.program, s, in)
+	k := r.kernels[id]
+	if k == nil {
+		defer r.program.Forget(s)
+		var err error
+		if k, err = NewKernel(r.program, s, r.threads); err != nil {
+			return nil, StepError(r.program, s, err)
+		}
+	}
+	return k.Run(ctx, r.program, s, in)
 }

@@ -236,11 +236,19 @@ func (r *reader) constant(n *graph.Node, v graph.ValueID, q *grid) (link, error)
 		return link{}, r.g.ErrorAt(stage, n.ID, err)
 	}
 	c := q.code(codes)
-	f := r.g.AddConst(bare(r.g.Value(v).Name), c.numbers)
+	f := r.coded(bare(r.g.Value(v).Name), c)
 	r.constants[v] = append(r.constants[v], f)
-	r.q.codes[f] = c
 	r.q.Codes++
 	return link{f, []*grid{q}}, nil
+}
+
+// coded adds the float form of integers.
+func (r *reader) coded(name string, c *code) graph.ValueID {
+	f := r.g.AddConst(name, c.numbers)
+	c.codes, c.numbers = r.g.Stored(c.codes), r.g.Const(f)
+	r.q.codes[f] = c
+	r.g.Forget(c.codes)
+	return f
 }
 
 // bare returns the name of a tensor, given what exporters call its integers.

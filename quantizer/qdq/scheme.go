@@ -84,7 +84,7 @@ func (c *configurer) weights(v graph.ValueID, q *grid, cfg *tqc.Config) (*tensor
 	}
 	codes, err := tqc.QuantizeTo(q.dtype, c.g.Const(v), cfg, &tqc.Params{Scale: q.scale, ZeroPoint: q.zero})
 	if _, sole := c.g.SoleUse(v); err == nil && sole {
-		c.codes[v] = codes
+		c.codes[v] = c.g.Stored(codes)
 	}
 	return codes, err
 }

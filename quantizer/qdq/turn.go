@@ -60,9 +60,7 @@ func (r *reader) turn(id graph.NodeID) (link, error) {
 	}
 	list, to := permute(c.codes.Integers(), shape, perm)
 	turned := q.code(&tensor.Tensor{DType: tensor.Int32, Shape: to, Data: list})
-	f := r.g.AddConst(r.g.Value(v).Name+"_turned", turned.numbers)
-	r.q.codes[f] = turned
-	r.links[v] = link{f, []*grid{&q}}
+	r.links[v] = link{r.coded(r.g.Value(v).Name+"_turned", turned), []*grid{&q}}
 	return r.links[v], nil
 }
 

@@ -51,7 +51,7 @@ func write(_ context.Context, in *export.Input, out *export.Output) (warnings []
 }
 
 func back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
-	m, err := export.ReadModel(out)
+	m, err := export.ReadModel(in, out)
 	if err != nil {
 		return nil, err
 	}

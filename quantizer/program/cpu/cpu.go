@@ -66,6 +66,12 @@ type step struct {
 	crossing *crossings // computes it and steps around it in place of kernel; may be nil
 }
 
+// make prepares the kernel.
+func (s *step) make() (err error) {
+	s.kernel, s.own, err = kernelRows.Make(s.engine, s.Step)
+	return s.engine.fail(s, err)
+}
+
 // kernel computes one step. It fills s.out, or returns errSlow where these inputs are for the reference.
 type kernel interface {
 	run(ctx context.Context, s *step, m *memory) error
@@ -87,12 +93,13 @@ func newEngine(p *lower.Program, threads int, t *kernels.Table) (program.Engine,
 		}
 	}
 	for i := range p.Steps {
-		s := &p.Steps[i]
-		k, own, err := kernelRows.Make(e, s)
-		if err != nil {
-			return nil, program.StepError(p, s, err)
+		s := &step{Step: &p.Steps[i], engine: e, in: make([]*value, len(p.Steps[i].Inputs)), out: make([]*value, len(p.Steps[i].Outputs))}
+		if !p.Streams(s.Step) {
+			if err := s.make(); err != nil {
+				return nil, err
+			}
 		}
-		e.steps[i] = &step{Step: s, engine: e, kernel: k, own: own, in: make([]*value, len(s.Inputs)), out: make([]*value, len(s.Outputs))}
+		e.steps[i] = s
 	}
 	if err := e.joinFunctions(); err != nil {
 		return nil, err
@@ -196,6 +203,16 @@ func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory)
 	}()
 	for _, v := range s.in {
 		m.use(v)
+	}
+	if e.program.Streams(s.Step) {
+		if err := s.make(); err != nil {
+			return err
+		}
+		kernel = s.kernel
+		defer func() {
+			s.kernel, s.slow = nil, nil
+			e.program.Forget(s.Step)
+		}()
 	}
 	clear(s.out)
 	err = errSlow
