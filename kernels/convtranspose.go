@@ -95,7 +95,8 @@ func (c *ConvTransposeF32) Run(par Parallel, dst, src []float32, s ConvShape, sc
 	back := [3]int{(s.KD - 1) * s.DilD / s.StrideD, (s.KH - 1) * s.DilH / s.StrideH, (s.KW - 1) * s.DilW / s.StrideW}
 	in := j.padded(par, src, ConvShape{N: s.N, D: s.D, H: s.H, W: s.W, C: s.C, KD: back[0] + 1, KH: back[1] + 1, KW: back[2] + 1,
 		StrideD: 1, StrideH: 1, StrideW: 1, DilD: 1, DilH: 1, DilW: 1, PadFront: back[0], PadTop: back[1], PadLeft: back[2],
-		OutD: (s.OutD-1+s.PadFront)/s.StrideD + 1, OutH: (s.OutH-1+s.PadTop)/s.StrideH + 1, OutW: (s.OutW-1+s.PadLeft)/s.StrideW + 1}, scratch, c.repeat())
+		OutD: (s.OutD-1+s.PadFront)/s.StrideD + 1, OutH: (s.OutH-1+s.PadTop)/s.StrideH + 1,
+		OutW: (s.OutW-1+s.PadLeft)/s.StrideW + 1}, scratch, c.repeat())
 	sums := ep
 	sums.Done = nil // the rows of a phase do not lie together
 	for i := range c.phases {

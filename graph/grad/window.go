@@ -173,7 +173,8 @@ func (t *tape) depthwiseWeight(y, x graph.ValueID, geo *graph.Geometry, n, c int
 		ends, more = append(ends, max(e, 0)), more || e < 0
 		from, axes, ones = append(from, 0), append(axes, d+2), append(ones, 1)
 	}
-	dw := t.with("Conv", geometry(&of, ends), t.reshape(x, append([]int{1, n * c}, geo.In...)), t.reshape(y, append([]int{n * c, 1}, geo.Out...)))
+	x, y = t.reshape(x, append([]int{1, n * c}, geo.In...)), t.reshape(y, append([]int{n * c, 1}, geo.Out...))
+	dw := t.with("Conv", geometry(&of, ends), x, y)
 	if more {
 		dw = t.slice(dw, from, geo.Kernel, axes, ones)
 	}

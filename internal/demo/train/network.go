@@ -149,7 +149,8 @@ func newTrainer(net *network) (*trainer, error) {
 
 // pass computes the loss of a batch, how many scores are right, and the gradients of the parameters; the running statistics follow the
 // batch's at a rate.
-func (t *trainer) pass(images *tensor.Tensor, labels []int, rate float32) (loss float64, correct int, gradients []*tensor.Tensor, err error) {
+func (t *trainer) pass(images *tensor.Tensor, labels []int, rate float32) (loss float64, correct int, gradients []*tensor.Tensor,
+	err error) {
 	clear(t.classes.F32())
 	for i, label := range labels {
 		t.classes.F32()[i*t.classes.Shape[1]+label] = 1
