@@ -9,7 +9,7 @@ import (
 	"qwb/internal/graphtest"
 )
 
-// OpenVINO's two conditions about small products, each with what is next to it.
+// OpenVINO's conditions about small products, each with what is next to it.
 func TestConditionsOfOpenVINO(t *testing.T) {
 	for text, want := range map[string]bool{
 		"input x: f32[4,1]\nconst w: f32[1,8] = normal(1)\ny = MatMul(x, w) \"n\"\noutput y":                                false,
@@ -19,6 +19,10 @@ func TestConditionsOfOpenVINO(t *testing.T) {
 		"input x: f32[1,1,6,6]\nconst w: f32[3,1,3,3] = normal(1)\ny = Conv(x, w) {dilations=[1,2]} \"n\"\noutput y":        true,
 		"input x: f32[1,1,6,5]\nconst w: f32[3,1,3,3] = normal(1)\ny = Conv(x, w) {dilations=[2,2]} \"n\"\noutput y":        true,
 		"input x: f32[1,2,6,4]\nconst w: f32[6,1,3,3] = normal(1)\ny = Conv(x, w) {group=2, strides=[1,2]} \"n\"\noutput y": false,
+		"input x: f32[N,3,1]\nconst w: f32[6,1,3] = normal(1)\ny = Conv(x, w) {group=3, pads=[0,2]} \"n\"\noutput y":        false,
+		"input x: f32[N,2,16]\nconst w: f32[4,1,2] = normal(1)\ny = Conv(x, w) {group=2} \"n\"\noutput y":                   false,
+		"input x: f32[N,3,16]\nconst w: f32[6,1,2] = normal(1)\ny = Conv(x, w) {group=3} \"n\"\noutput y":                   true,
+		"input x: f32[N,3,4]\nconst w: f32[3,1,2] = normal(1)\ny = Conv(x, w) {group=3} \"n\"\noutput y":                    true,
 	} {
 		g := graphtest.Parse(t, text)
 		graph.InferShapes(g)
@@ -26,7 +30,7 @@ func TestConditionsOfOpenVINO(t *testing.T) {
 		n := g.Node(id)
 		holds := SeveralTerms.Holds
 		if n.Op == "Conv" {
-			holds = NotOneColumn.Holds
+			holds = func(g *graph.Graph, n *graph.Node) bool { return NotOneColumn.Holds(g, n) && NotTiny.Holds(g, n) }
 		}
 		require.Equal(t, want, holds(g, n), text)
 	}
