@@ -175,7 +175,7 @@ func (r *runner) inspectStep(ctx context.Context, s *lower.Step, list []*inspect
 	each := max(r.threads/workers, 1)
 	var kernel program.Kernel
 	c := &computer{ctx: ctx, threads: each, step: &prepared{}}
-	defer r.program.Forget(s)
+	defer program.Forget(r.program, s)
 	op := r.operations[s.ID]
 	err := inParallel(r.threads, 2, func(i int) (err error) { // what is made of the weights, once for each side
 		if i == 0 {

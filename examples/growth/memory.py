@@ -22,7 +22,7 @@ DATA = ["--data", "data"]
 NETWORK = (
     ("calibrate", ["calibrate", "m.onnx", *DATA, "--platform", "trt_int8", "-o", "m.plan.json"], ["m.plan.json", "m.stats"]),
     ("eval --mode sim", ["eval", "m.plan.json", *DATA, "--mode", "sim", "--json"], []),
-    ("analyze", ["analyze", "m.plan.json", *DATA, "--json"], []),
+    ("analyze", ["analyze", "m.plan.json", "--layerwise", *DATA, "--json"], []),
     ("verify", ["verify", "m.plan.json", *DATA, "--json"], []),
     ("export", ["export", "m.plan.json", "-o", "out.onnx"], ["out.onnx"]),
     ("tune --method bias", ["tune", "m.plan.json", *DATA, "--method", "bias"], ["m.plan.json"]),

@@ -80,21 +80,6 @@ func (s *Step) Graph() *graph.Graph {
 	return nil
 }
 
-// Streams reports whether a step multiplies by weights that are read when it runs, since they do not fit into the memory for work: what
-// is made of them is dropped behind it.
-func (p *Program) Streams(s *Step) bool {
-	l, ok := s.Op.(*Linear)
-	return ok && l.Weights != nil && !p.Graph.Keeps(l.Weights.Codes)
-}
-
-// Forget says of the weights of a step that they are not read for a while.
-func (p *Program) Forget(s *Step) {
-	if p.Streams(s) {
-		p.Graph.Forget(s.Op.(*Linear).Weights.Codes)
-		p.Graph.Forget(p.Graph.Const(p.Graph.Node(s.Node).Inputs[graph.WeightInput]))
-	}
-}
-
 // Op is what a step computes: one of the types of this package that are named in its documentation. It is plain data.
 type Op interface {
 	// Name is the kind of step: Conv, Requantize, Island, ...

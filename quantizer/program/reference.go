@@ -54,7 +54,7 @@ func newReference(p *lower.Program, threads int) (Engine, error) {
 	r := &reference{program: p, threads: threads, kernels: make([]Kernel, len(p.Steps)), lastUse: make([]int, len(p.Tensors))}
 	for i := range p.Steps {
 		s := &p.Steps[i]
-		if !p.Streams(s) {
+		if !Streams(p, s) {
 			k, err := NewKernel(p, s, threads)
 			if err != nil {
 				return nil, StepError(p, s, err)
@@ -202,7 +202,7 @@ func (r *reference) RunStep(ctx context.Context, id lower.StepID, in []*tensor.T
 	}
 	k := r.kernels[id]
 	if k == nil {
-		defer r.program.Forget(s)
+		defer Forget(r.program, s)
 		var err error
 		if k, err = NewKernel(r.program, s, r.threads); err != nil {
 			return nil, StepError(r.program, s, err)

@@ -94,7 +94,7 @@ func newEngine(p *lower.Program, threads int, t *kernels.Table) (program.Engine,
 	}
 	for i := range p.Steps {
 		s := &step{Step: &p.Steps[i], engine: e, in: make([]*value, len(p.Steps[i].Inputs)), out: make([]*value, len(p.Steps[i].Outputs))}
-		if !p.Streams(s.Step) {
+		if !program.Streams(p, s.Step) {
 			if err := s.make(); err != nil {
 				return nil, err
 			}
@@ -204,14 +204,14 @@ func (e *engine) compute(ctx context.Context, s *step, kernel kernel, m *memory)
 	for _, v := range s.in {
 		m.use(v)
 	}
-	if e.program.Streams(s.Step) {
+	if program.Streams(e.program, s.Step) {
 		if err := s.make(); err != nil {
 			return err
 		}
 		kernel = s.kernel
 		defer func() {
 			s.kernel, s.slow = nil, nil
-			e.program.Forget(s.Step)
+			program.Forget(e.program, s.Step)
 		}()
 	}
 	clear(s.out)
