@@ -29,7 +29,7 @@ var reductions = map[string]rule{
 		is := r.op("Equal", r.x, zero)
 		zeros := r.total(r.where(is, one, zero), r.axes...)
 		filled := r.where(is, one, r.x)
-		rest := r.op("Div", r.again(filled), filled)
+		rest := r.op("Div", r.keeping(filled), filled)
 		return r.mul(r.dy, r.where(r.op("Equal", r.op("Sub", zeros, r.where(is, one, zero)), zero), rest, zero))
 	}),
 	"ReduceMax": reduced(shared),
@@ -64,8 +64,8 @@ func reduced(f func(r *reduction) graph.ValueID) rule {
 	})
 }
 
-// again is the reduction of something in place of x, its axes kept.
-func (r *reduction) again(x graph.ValueID) graph.ValueID {
+// keeping is the reduction of something in place of x, its axes kept.
+func (r *reduction) keeping(x graph.ValueID) graph.ValueID {
 	attrs := []graph.Attr{graph.Int("keepdims", 1)}
 	in := append([]graph.ValueID{x}, r.n.Inputs[1:]...)
 	for _, a := range r.n.Attrs {

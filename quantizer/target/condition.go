@@ -182,7 +182,7 @@ var (
 	NotOneColumn = Condition{"not-one-column", "steps along its width to one column, with several outputs per channel",
 		func(g *graph.Graph, n *graph.Node) bool {
 			w, y, steps := g.Value(n.Inputs[1]).Shape, g.Value(n.Outputs[0]).Shape, n.AttrInts("strides")
-			if len(w) != 4 || len(y) != 4 || w[1].N != 1 || w[0].N == int64(n.Conv().Group) || w[3].N == 1 || y[3].N != 1 {
+			if len(w) != 4 || len(y) != 4 || !severalEach(w, n) || w[3].N == 1 || y[3].N != 1 {
 				return true
 			}
 			wide := func(list []int64) bool { return len(list) == 2 && list[0] == 1 && list[1] != 1 }
@@ -193,29 +193,19 @@ var (
 	SeveralSlices = Condition{"several-slices", "pads its only slice, with several outputs per channel",
 		func(g *graph.Graph, n *graph.Node) bool {
 			x, w := g.Value(n.Inputs[0]).Shape, g.Value(n.Inputs[1]).Shape
-			return len(x) != 5 || len(w) != 5 || w[1].N != 1 || w[0].N == int64(n.Conv().Group) || w[2].N == 1 ||
-				x[2].Known() && x[2].N != 1
+			return len(x) != 5 || len(w) != 5 || !severalEach(w, n) || w[2].N == 1 || x[2].Known() && x[2].N != 1
 		}}
 	// NotTiny holds for a convolution, but for one in groups, with several outputs per channel, that reads and makes few numbers of a sample:
 	// OpenVINO 2026.4 computes other numbers then on integers, NSR 0.02 to 40, up to 92 numbers as far as was seen.
 	NotTiny = Condition{"not-tiny", "reads and makes 128 numbers or fewer, with several outputs per channel",
 		func(g *graph.Graph, n *graph.Node) bool {
-			w, group := g.Value(n.Inputs[1]).Shape, int64(n.Conv().Group)
-			if len(w) < 3 || group == 1 || w[1].N != 1 || w[0].N == group {
+			w, x, y := g.Value(n.Inputs[1]).Shape, g.Value(n.Inputs[0]).Shape, g.Value(n.Outputs[0]).Shape
+			if len(w) < 3 || len(x) != len(w) || len(y) != len(w) || n.Conv().Group == 1 || !severalEach(w, n) {
 				return true
 			}
-			few := int64(128)
-			for _, v := range []graph.ValueID{n.Inputs[0], n.Outputs[0]} {
-				count := int64(1)
-				for _, d := range g.Value(v).Shape[min(1, len(g.Value(v).Shape)):] {
-					if !d.Known() {
-						return true
-					}
-					count *= d.N
-				}
-				few -= count
-			}
-			return few < 0
+			in, known := x[1:].Ints()
+			out, made := y[1:].Ints()
+			return !known || !made || tensor.Count(in)+tensor.Count(out) > 128
 		}}
 	// SeveralTerms holds for a product of matrices whose sums have more than one term, as far as is known. OpenVINO 2026.4 takes those of one
 	// for something else on integers, NSR 0.1, and may end the process (docs/engines.md).
@@ -258,6 +248,11 @@ var (
 			return true
 		}}
 )
+
+// severalEach reports whether a convolution with weights of shape w makes several outputs of each channel.
+func severalEach(w graph.Shape, n *graph.Node) bool {
+	return w[1].N == 1 && w[0].N != int64(n.Conv().Group)
+}
 
 // shrinks reports whether a Resize has an axis that is shorter behind it, as far as is known.
 func shrinks(g *graph.Graph, n *graph.Node) bool {

@@ -310,11 +310,10 @@ func planInput(j *open.Job, p *planning.Planned, f *export.Format, o Options) (*
 	}
 	j.Warn("the file has the sizes of the first sample where the model leaves them open: %s (--size names others)",
 		sizes[export.OpenSizes.Name])
-	o.Options = maps.Clone(o.Options)
-	if o.Options == nil {
-		o.Options = sizes
-	}
-	maps.Copy(o.Options, sizes)
+	options := map[string]string{}
+	maps.Copy(options, o.Options)
+	maps.Copy(options, sizes)
+	o.Options = options
 	return PlanInput(j, p, f, o)
 }
 
