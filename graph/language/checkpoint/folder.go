@@ -83,6 +83,9 @@ func readFolder(m *Model, folder string) error {
 			m.warn("engines round %s of this checkpoint too; here they are floats", what)
 		}
 	}
+	if h.Text != nil {
+		arrays = m.textArrays(arrays)
+	}
 	slices.SortStableFunc(m.files, func(a, b source) int { return cmp.Compare(a.name, b.name) })
 	if h.Tied == nil && !slices.ContainsFunc(arrays, func(a SafeArray) bool { return hfNames.fixed[a.Name] == Classifier }) {
 		m.Tied = true
@@ -203,6 +206,29 @@ func (m *Model) readShards(folder string) ([]SafeArray, error) {
 		return nil, fmt.Errorf("%s: total_size is %.0f, the tensors have %d bytes", indexFile, *x.total, total)
 	}
 	return all, nil
+}
+
+// textArrays are the arrays of the part of a model of images and text that text alone needs, under the names of a model of text.
+func (m *Model) textArrays(arrays []SafeArray) []SafeArray {
+	var text []SafeArray
+	for _, a := range arrays {
+		name, ok := strings.CutPrefix(a.Name, "language_model.")
+		if !ok {
+			name, ok = strings.CutPrefix(a.Name, "model.language_model.")
+			name = "model." + name
+		}
+		if a.Name == "lm_head.weight" {
+			name, ok = a.Name, true
+		}
+		if ok {
+			a.Name = name
+			text = append(text, a)
+		}
+	}
+	if n := len(arrays) - len(text); n > 0 {
+		m.warn("%d tensors of the part for images are not used", n)
+	}
+	return text
 }
 
 var safeTypes = map[string]Type{"F32": F32, "F16": F16, "BF16": BF16}
