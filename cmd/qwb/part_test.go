@@ -28,7 +28,7 @@ var sharded = map[string]string{
 	"analyze":           "analyze m.plan.json --data data --split",
 	"analyze layerwise": "analyze m.plan.json --data data --layerwise --samples 2",
 	"analyze ranges":    "analyze m.plan.json --data data --layerwise --statistical --graphwise --split --samples 3",
-	"analyze gradients": "analyze m.plan.json --data data --layerwise --sensitivity --samples 5",
+	"analyze gradients": "analyze m.plan.json --data data --layerwise --sensitivity --formats fp16 --samples 5",
 	"analyze graphwise": "analyze m.plan.json --data data --graphwise",
 	"verify":            "verify m.plan.json --data data --samples 9",
 	"verify reference":  "verify m.plan.json --backend reference --data synthetic:4",
