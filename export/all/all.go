@@ -16,6 +16,7 @@ import (
 	"qwb/export/language/llama2c"
 	"qwb/export/language/mllm"
 	"qwb/export/language/nbits"
+	"qwb/export/language/transformers"
 	"qwb/export/mnn"
 	"qwb/export/ncnn"
 	"qwb/export/nxp"
@@ -38,8 +39,9 @@ func Formats() []export.Format {
 	list = append(list, sidecar.Formats()...)
 	list = append(list, graphjson.Format())
 	list = append(list, espdl.Format(), nxp.Format())
-	return append(list,
+	list = append(list,
 		nbits.Format(),
 		llama2c.Q80().Export(), llama2c.V0().Export(), llama2c.V1().Export(),
 		kuiper.Format().Export(), gguf.Format().Export(), mllm.Format().Export(), inferllm.Format().Export())
+	return append(list, transformers.Formats()...)
 }

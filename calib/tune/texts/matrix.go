@@ -19,8 +19,9 @@ type matrix struct {
 	encoding weights.Encoding
 	rule     qmath.GroupRule
 	values   []float32
-	negative []bool // by group
-	empty    []bool // by group: its scale is 0
+	affine   *qmath.AffineRule // of codes with zero points; nil: code 0 stands for 0
+	negative []bool            // by group
+	empty    []bool            // by group: its scale is 0
 	codes    []int32
 }
 
@@ -64,6 +65,10 @@ func (m *matrix) weights() []float32 { return m.values }
 
 func newMatrix(t *checkpoint.Tensor, e weights.Encoding, bits, threads int) *matrix {
 	m := &matrix{of: t, encoding: e, values: t.All(), rule: e.Rule(bits)}
+	if e.Type == checkpoint.Packed && e.Scheme.Zeros {
+		rule := e.Affine()
+		m.affine = &rule
+	}
 	groups := t.Cols / m.rule.Size
 	m.W, m.K, m.Threads = make([]float64, t.Len()), t.Cols, threads
 	for i, v := range m.values {
@@ -87,6 +92,10 @@ func (m *matrix) ranges(importance []float64) {
 	exec.Parallel(m.Threads).Run(m.Rows(), func(r int) {
 		for g := range groups {
 			at := r*groups + g
+			if m.affine != nil {
+				m.Grids.List[at], m.empty[at] = m.spanned(m.values[at*size:][:size], importance[g*size:][:size])
+				continue
+			}
 			scale := m.encoding.Stored(m.rule.Weighted(m.values[at*size:][:size], importance[g*size:][:size]))
 			grid := qmath.Grid{Scale: qmath.Abs32(scale), QMin: m.rule.Least(), QMax: m.rule.Max, Rounding: qmath.HalfEven}
 			if m.negative[at] = scale < 0; m.negative[at] {
@@ -100,8 +109,28 @@ func (m *matrix) ranges(importance []float64) {
 	})
 }
 
+// spanned is the grid of a group with a zero point.
+func (m *matrix) spanned(x []float32, importance []float64) (grid qmath.Grid, empty bool) {
+	scale, zero := m.affine.Weighted(x, importance)
+	grid = qmath.Grid{Scale: scale, ZeroPoint: zero, QMax: m.affine.Max, Rounding: qmath.HalfEven}
+	if scale == 0 {
+		grid.Scale, empty = 1, true
+	}
+	return grid, empty
+}
+
 func (m *matrix) plain() []float64 {
 	out := make([]float64, len(m.W))
+	if m.affine != nil {
+		for at := 0; at < len(out); at += m.rule.Size {
+			x := m.values[at:][:m.rule.Size]
+			scale, zero := m.affine.Factors(x)
+			for i, v := range x {
+				out[at+i] = float64(m.affine.Code(v, scale, zero)-zero) * float64(scale)
+			}
+		}
+		return out
+	}
 	codes, scales := make([]int8, len(m.W)), make([]float32, len(m.Grids.List))
 	m.rule.Quantize(codes, scales, m.values)
 	for i, q := range codes {
@@ -144,6 +173,18 @@ func loss(t target, got []float64) float64 {
 
 func (m *matrix) tensor() *checkpoint.Tensor {
 	codes := m.codes
+	if m.affine != nil {
+		l := checkpoint.NewLevels(m.encoding.Scheme, m.of.Rows, m.of.Cols, m.rule.Size, m.encoding.Scale)
+		for g, grid := range m.Grids.List {
+			if l.Scales[g], l.Zeros[g] = grid.Scale, uint8(grid.ZeroPoint); m.empty[g] {
+				l.Scales[g] = 0
+			}
+		}
+		for i, q := range codes {
+			l.Codes[i] = uint8(q)
+		}
+		return checkpoint.NewPacked(m.of.Part, m.of.Name, l)
+	}
 	q, scales := make([]int8, len(codes)), make([]float32, len(m.Grids.List))
 	for g, grid := range m.Grids.List {
 		sign := int32(1)
@@ -156,6 +197,14 @@ func (m *matrix) tensor() *checkpoint.Tensor {
 		for i := g * m.rule.Size; i < (g+1)*m.rule.Size; i++ {
 			q[i] = int8(sign * codes[i])
 		}
+	}
+	if m.encoding.Type == checkpoint.Packed {
+		l := checkpoint.NewLevels(m.encoding.Scheme, m.of.Rows, m.of.Cols, m.rule.Size, m.encoding.Scale)
+		l.Scales = scales
+		for i, v := range q {
+			l.Codes[i] = uint8(int(v) + l.Scheme.Middle())
+		}
+		return checkpoint.NewPacked(m.of.Part, m.of.Name, l)
 	}
 	data := m.encoding.Pack(nil, q, scales)
 	var apart []byte

@@ -25,7 +25,7 @@ func add(c *Comparison, d Comparison) {
 // less on one side, cuts it off. The first difference is an error that names the tensor.
 func (f *File) Compare(ctx context.Context, back *checkpoint.Model, r Run) (Comparison, error) {
 	var all Comparison
-	if err := sameShape(&f.Config, &back.Config); err != nil {
+	if err := SameShape(&f.Config, &back.Config); err != nil {
 		return all, fmt.Errorf("export: the written file is read as another model: %w", err)
 	}
 	err := f.each(ctx, r, func(p *piece) error {
@@ -52,8 +52,8 @@ func (f *File) Compare(ctx context.Context, back *checkpoint.Model, r Run) (Comp
 	return all, err
 }
 
-// sameShape compares all but the ids of tokens, which not every format holds.
-func sameShape(want, got *checkpoint.Config) error {
+// SameShape compares all but the ids of tokens, which not every format holds.
+func SameShape(want, got *checkpoint.Config) error {
 	type shape struct {
 		Family                                                       checkpoint.Family
 		Dim, Hidden, Layers, Heads, KVHeads, HeadDim, Vocab, Context int
@@ -107,6 +107,9 @@ func (p *piece) compare(t *checkpoint.Tensor) error {
 	if !e.Quantized() {
 		return p.compareFloats(read)
 	}
+	if e.Type == checkpoint.Packed {
+		return p.compareLevels(read)
+	}
 	if e.Type.Form() != nil {
 		return p.compareBlocks(read, t.Raw(p.from, len(p.x)))
 	}
@@ -122,8 +125,11 @@ func (p *piece) compare(t *checkpoint.Tensor) error {
 func (p *piece) compareFloats(read []float32) error {
 	for i, v := range read {
 		want := p.x[i]
-		if p.item.Encoding.Type == checkpoint.F16 {
+		switch p.item.Encoding.Type {
+		case checkpoint.F16:
 			want = qmath.FP16.Round(want)
+		case checkpoint.BF16:
+			want = qmath.FromBrain(qmath.BrainBits(want))
 		}
 		if math.Float32bits(v) != math.Float32bits(want) {
 			return p.at(i, fmt.Errorf("is %g, not %g", v, want))

@@ -12,9 +12,11 @@ import (
 
 // Encoding is how the elements of a tensor are written.
 type Encoding struct {
-	Type   checkpoint.Type // any but BF16
-	Group  int             // elements that share a scale, of Groups
-	Search bool            // scales with the smallest squared error
+	Type   checkpoint.Type
+	Group  int                // elements that share a scale, of Groups
+	Search bool               // scales with the smallest squared error
+	Scheme *checkpoint.Scheme // of Packed
+	Scale  string             // of Packed: how scales are stored
 }
 
 // Float is float32.
@@ -35,7 +37,7 @@ func (e Encoding) Size(n int) int64 {
 // group is how many elements are one block, or share a scale; 1 for floats.
 func (e Encoding) group() int {
 	switch {
-	case e.Type == checkpoint.Groups:
+	case e.Type == checkpoint.Groups || e.Type == checkpoint.Packed:
 		return e.Group
 	case e.Type.Form() != nil:
 		return e.Type.Form().Elements
@@ -46,7 +48,9 @@ func (e Encoding) group() int {
 }
 
 func (e Encoding) groupRule() qmath.GroupRule {
-	return qmath.GroupRule{Size: e.Group, Max: qmath.GroupMax, Rounding: qmath.HalfEven, Search: e.Search}
+	r := e.Rule(8)
+	r.Search = e.Search
+	return r
 }
 
 func (e Encoding) blockRule() qmath.BlockRule {
@@ -65,7 +69,19 @@ func (e Encoding) quantize(codes []int8, scales, x []float32) bool {
 	if e.Type == checkpoint.Groups {
 		return e.groupRule().Quantize(codes, scales, x)
 	}
-	rule, ok := e.blockRule(), true
+	ok := true
+	if e.Type == checkpoint.Packed {
+		rule := e.groupRule()
+		ok = rule.Quantize(codes, scales, x)
+		for g, s := range scales {
+			at := g * e.Group
+			scales[g] = e.Stored(s)
+			rule.Codes(codes[at:at+e.Group], x[at:at+e.Group], scales[g])
+			ok = ok && scales[g]-scales[g] == 0
+		}
+		return ok
+	}
+	rule := e.blockRule()
 	for g := range scales {
 		at := g * qmath.BlockSize
 		var fine bool
@@ -85,6 +101,12 @@ func (e Encoding) floats(b []byte, x []float32) ([]byte, bool) {
 			b = binary.LittleEndian.AppendUint16(b, h)
 			continue
 		}
+		if e.Type == checkpoint.BF16 {
+			h := qmath.BrainBits(v)
+			ok = ok && h&0x7f80 != 0x7f80
+			b = binary.LittleEndian.AppendUint16(b, h)
+			continue
+		}
 		ok = ok && v-v == 0
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
 	}
@@ -94,7 +116,11 @@ func (e Encoding) floats(b []byte, x []float32) ([]byte, bool) {
 // Rule is how codes in its groups are made by somebody else than quantize: bits counts for Groups alone.
 func (e Encoding) Rule(bits int) qmath.GroupRule {
 	r := qmath.GroupRule{Size: e.group(), Max: qmath.GroupMax, Rounding: qmath.HalfEven}
-	if e.Type != checkpoint.Groups {
+	switch e.Type {
+	case checkpoint.Groups:
+	case checkpoint.Packed:
+		bits = e.Scheme.Bits
+	default:
 		bits = e.blockRule().Bits
 	}
 	if bits == 4 {
@@ -105,10 +131,21 @@ func (e Encoding) Rule(bits int) qmath.GroupRule {
 
 // Stored is a scale as it is read again.
 func (e Encoding) Stored(scale float32) float32 {
-	if e.Type == checkpoint.Groups {
+	switch {
+	case e.Type == checkpoint.Groups || e.Type == checkpoint.Packed && e.Scheme.Scales == "F32":
 		return scale
+	case e.Type == checkpoint.Packed:
+		return e.scales()(scale)
 	}
 	return e.blockRule().Scale.Stored(scale)
+}
+
+// scales is what rounds a scale: to bfloat16 where it is stored so, or else to half precision, which engines may compute with.
+func (e Encoding) scales() func(float32) float32 {
+	if e.Scale == "BF16" {
+		return func(s float32) float32 { return qmath.FromBrain(qmath.BrainBits(s)) }
+	}
+	return qmath.FP16.Round
 }
 
 // Pack appends codes and, where they stand together, their scales.
@@ -151,6 +188,9 @@ func (e Encoding) Name() string {
 	name := e.Type.String()
 	if e.Type == checkpoint.Groups {
 		name = fmt.Sprintf("int8 in groups of %d", e.Group)
+	}
+	if e.Type == checkpoint.Packed {
+		name = fmt.Sprintf("%s in groups of %d", e.Scheme.Name, e.Group)
 	}
 	if e.Search {
 		name += ", searched scales"

@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -68,6 +69,9 @@ func (f Format) Export() export.Format {
 	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
 		From:    export.Checkpoint,
 		Options: []export.Option{Group, Fallback, Method, Judge, Fit, Imatrix, ImatrixOut}, Tokens: f.Tokenizer}
+	if f.Folder != "" {
+		out.Ext = ""
+	}
 	if len(f.Matrices) > 0 {
 		out.Options = append(out.Options, Matrices(f.Matrices...))
 	}
@@ -122,6 +126,9 @@ func (f Format) groups(in *export.Input) (size, bits int, err error) {
 				return 0, 0, fmt.Errorf("export: --%s %s: not for blocks of %s, whose scales are no groups of codes", Method.Name, Judged,
 					it.Encoding.Type)
 			}
+			if s := it.Encoding.Scheme; s != nil {
+				return it.Encoding.group(), s.Bits, nil
+			}
 			return it.Encoding.group(), it.Encoding.blockRule().Bits, nil
 		}
 	}
@@ -135,9 +142,12 @@ func (f Format) write(ctx context.Context, in *export.Input, out *export.Output)
 	}
 	done, end := in.Progress("weights written", int(file.Elements()))
 	defer end()
-	err = out.Write(out.Name(), func(w io.Writer) error {
+	err = out.Write(cmp.Or(f.Folder, out.Name()), func(w io.Writer) error {
 		return file.Write(ctx, w, Run{Threads: in.Threads, Progress: func(n int64) { done(int(n)) }})
 	})
+	if err == nil && f.Beside != nil {
+		err = f.Beside(file, out)
+	}
 	if err == nil && f.Shape {
 		err = file.writeShape(out)
 	}
@@ -163,7 +173,11 @@ func (f Format) back(ctx context.Context, in *export.Input, out *export.Output) 
 	if err != nil {
 		return nil, err
 	}
-	m, err := f.Open(out.Staged(out.Name()), &file.Config)
+	at := out.Staged(out.Name())
+	if f.Folder != "" {
+		at = out.Folder()
+	}
+	m, err := f.Open(at, &file.Config)
 	if err != nil {
 		return nil, fmt.Errorf("export: what was written cannot be read: %w", err)
 	}

@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"qwb/export"
 	"qwb/graph/language/checkpoint"
 	"qwb/quantizer/tqc"
 )
@@ -21,6 +22,9 @@ type Format struct {
 	Tokenizer bool
 	// Shape says that the format holds less than the model's shape: a config.json is written beside the file.
 	Shape bool
+	// Folder is the name of the file where the format is a folder, "" of others. Beside writes what else is in it.
+	Folder string
+	Beside func(f *File, out *export.Output) error
 	// Layout says what the file of a model consists of, or why the format cannot hold the model.
 	Layout func(m *checkpoint.Model, o Options) (*File, error)
 	// Open reads a file that was written, for the comparison. want is its layout's Config: what the format does not hold is taken
@@ -54,6 +58,8 @@ type File struct {
 	Warnings []tqc.Warning
 	// Unlike says why the engine computes something else from this file than the file says; empty: nothing is known that would.
 	Unlike string
+	// State is what Layout leaves for Beside.
+	State any
 }
 
 // Item is some bytes, or a tensor.
@@ -64,6 +70,8 @@ type Item struct {
 	Encoding Encoding
 	// Row says which row of the source (of a vector: which element) a row of the file is; nil: the same.
 	Row func(row int) int
+	// Global is what the scales of a matrix of NVFP4 are multiplied with before they are stored.
+	Global float32
 }
 
 // Add appends bytes.
@@ -85,8 +93,15 @@ func (f *File) Size() int64 {
 
 // Size is how many bytes the item takes.
 func (it *Item) Size() int64 {
-	if it.Tensor == nil {
+	switch {
+	case it.Tensor == nil:
 		return int64(len(it.Bytes))
+	case it.Encoding.Type == checkpoint.Packed:
+		n := 0
+		for _, a := range it.Arrays("") {
+			n += a.Size()
+		}
+		return int64(n)
 	}
 	return it.Encoding.Size(it.Tensor.Len())
 }

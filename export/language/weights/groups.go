@@ -1,6 +1,7 @@
 package weights
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -32,7 +33,8 @@ const FallbackDoc = "where groups do not divide the rows of a matrix: error, ign
 
 // Sizing says which groups are wanted, and what can be done with those that do not divide the rows of a matrix.
 type Sizing struct {
-	Asked    int    // 0: DefaultGroup, halved without a Fallback until it divides every row
+	Asked    int    // 0: Default, halved without a Fallback until it divides every row
+	Default  int    // 0: DefaultGroup
 	Fallback string // of Fallbacks; empty: Straddle where that is possible, else an error
 	Straddle bool   // groups may go on from one row to the next: a warning
 	Floats   bool   // single matrices may stay float
@@ -46,7 +48,7 @@ func Groups(c *checkpoint.Config, s Sizing) (size int, warnings []tqc.Warning, e
 	}
 	adjust := s.Fallback == FallbackAdjust || s.Fallback == "" && size == 0
 	if size == 0 {
-		size = DefaultGroup
+		size = cmp.Or(s.Default, DefaultGroup)
 	}
 	cut := cutRow(c, size)
 	if cut == nil {

@@ -1,6 +1,10 @@
 package weights
 
-import "fmt"
+import (
+	"fmt"
+
+	"qwb/graph/language/checkpoint"
+)
 
 // chunkElements is about how many elements are quantized as one piece of work.
 const chunkElements = 1 << 18
@@ -10,11 +14,22 @@ const superBlock = 256
 
 // chunk is how many elements of the item are one piece of work: whole groups of the file and whole blocks of the source.
 func (it *Item) chunk() int {
+	if it.Encoding.Type == checkpoint.Packed {
+		return it.Tensor.Len()
+	}
 	whole := it.Encoding.group()
 	for whole%superBlock != 0 {
 		whole *= 2
 	}
 	return max(1, chunkElements/whole) * whole
+}
+
+// Arrays are the arrays of a matrix that a Scheme stores, without their bytes.
+func (it *Item) Arrays(module string) []checkpoint.SafeArray {
+	t, e := it.Tensor, it.Encoding
+	l := checkpoint.Levels{Scheme: e.Scheme, Rows: t.Rows, Cols: t.Cols, Group: e.Group, Height: max(e.Scheme.Height, 1),
+		Scale: e.Scale}
+	return l.Arrays(module)
 }
 
 // read converts elements of the file's order, the first being element from.
@@ -43,6 +58,9 @@ func (it *Item) keeps() bool {
 	t, e := it.Tensor, it.Encoding
 	if t.Floats() || t.Type != e.Type || it.Row != nil && t.Cols%e.group() != 0 {
 		return false
+	}
+	if e.Type == checkpoint.Packed {
+		return t.Levels() != nil && t.Levels().Scheme == e.Scheme && t.Levels().Group == e.Group
 	}
 	return e.Type.Form() != nil || t.GroupSize() == e.group()
 }

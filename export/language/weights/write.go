@@ -68,6 +68,13 @@ func encodePiece(p *piece) error {
 		}
 		return nil
 	}
+	if it.Encoding.Type == checkpoint.Packed {
+		l, err := it.levels(p.x)
+		if err == nil {
+			p.out = l.Bytes(p.out[:0])
+		}
+		return err
+	}
 	if it.Encoding.Type.Form() != nil {
 		out, err := it.blocks(p.out[:0], p.x, p.from)
 		p.out = out
@@ -100,7 +107,7 @@ func (p *piece) last() bool { return p.from+len(p.x) == p.item.Tensor.Len() }
 func (p *piece) cut(it *Item, from, n int) {
 	p.item, p.from, p.err = it, from, nil
 	p.x = resize(p.x, n)
-	if it.Encoding.Quantized() && it.Encoding.Type.Form() == nil {
+	if it.Encoding.Quantized() && it.Encoding.Type.Form() == nil && it.Encoding.Type != checkpoint.Packed {
 		p.codes, p.scales = resize(p.codes, n), resize(p.scales, n/it.Encoding.group())
 	}
 }

@@ -142,7 +142,11 @@ func (t *Tensor) readPacked(dst []float32, from int) {
 	for len(dst) > 0 {
 		row, col := from/t.Cols, from%t.Cols
 		n := min(len(dst), t.Cols-col)
-		t.packing.read(dst[:n], row, col)
+		if t.levels != nil {
+			t.levels.read(dst[:n], row, col)
+		} else {
+			t.packing.read(dst[:n], row, col)
+		}
 		dst, from = dst[n:], from+n
 	}
 }
@@ -155,4 +159,14 @@ func checkIndex(index []byte, groups int) error {
 		}
 	}
 	return nil
+}
+
+// rising reports whether an index says what groups of neighbours are without one.
+func rising(index []byte, group int) bool {
+	for i := 0; i < len(index); i += 4 {
+		if int(binary.LittleEndian.Uint32(index[i:])) != i/4/group {
+			return false
+		}
+	}
+	return true
 }

@@ -343,8 +343,11 @@ func (p *packing) setGroups(q *hfQuantization, a *SafeArray, blocks []int, rows,
 	if index.DType != "I32" || len(index.Data) != 4*cols {
 		return fmt.Errorf("%s is %s%v for %d columns", index.Name, index.DType, index.Shape, cols)
 	}
+	if err := checkIndex(index.Data, along); err != nil || rising(index.Data, p.group) {
+		return err
+	}
 	p.index = index.Data
-	return checkIndex(index.Data, along)
+	return nil
 }
 
 // sizes are the groups of columns that a configuration has, and the heights of blocks.

@@ -12,10 +12,33 @@ import (
 // their order), padded with spaces to a multiple of 8 bytes, and the bytes of the arrays one after the other. Equal contents are equal
 // bytes. Names must differ and every array must have as many bytes as its type and shape say.
 func (s *Safetensors) Write(w io.Writer) error {
+	for _, a := range s.Arrays {
+		if a.Size() != len(a.Data) {
+			return fmt.Errorf("safetensors: tensor %q (%s %d) has %d bytes", a.Name, a.DType, a.Shape, len(a.Data))
+		}
+	}
+	h, err := s.Header()
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(h); err != nil {
+		return err
+	}
+	for _, a := range s.Arrays {
+		if _, err := w.Write(a.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Header is what stands in front of the bytes of the arrays, which it does not need.
+func (s *Safetensors) Header() ([]byte, error) {
 	var h bytes.Buffer
+	h.Write(make([]byte, 8))
 	h.WriteByte('{')
 	put := func(name string, v any) error {
-		if h.Len() > 1 {
+		if h.Len() > 9 {
 			h.WriteByte(',')
 		}
 		for i, x := range []any{name, v} {
@@ -31,22 +54,16 @@ func (s *Safetensors) Write(w io.Writer) error {
 	}
 	if len(s.Metadata) > 0 {
 		if err := put("__metadata__", s.Metadata); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	at, seen := 0, map[string]bool{"__metadata__": true}
 	for _, a := range s.Arrays {
-		elements := 1
-		for _, d := range a.Shape {
-			elements *= d
-		}
-		switch bits, known := safeBits[a.DType]; {
+		switch _, known := safeBits[a.DType]; {
 		case seen[a.Name]:
-			return fmt.Errorf("safetensors: the name %q occurs twice", a.Name)
+			return nil, fmt.Errorf("safetensors: the name %q occurs twice", a.Name)
 		case !known:
-			return fmt.Errorf("safetensors: tensor %q has the unknown type %q", a.Name, a.DType)
-		case elements*bits != 8*len(a.Data):
-			return fmt.Errorf("safetensors: tensor %q (%s %d) has %d bytes", a.Name, a.DType, a.Shape, len(a.Data))
+			return nil, fmt.Errorf("safetensors: tensor %q has the unknown type %q", a.Name, a.DType)
 		}
 		seen[a.Name] = true
 		shape := append([]int{}, a.Shape...)
@@ -54,25 +71,15 @@ func (s *Safetensors) Write(w io.Writer) error {
 			DType   string `json:"dtype"`
 			Shape   []int  `json:"shape"`
 			Offsets [2]int `json:"data_offsets"`
-		}{a.DType, shape, [2]int{at, at + len(a.Data)}}); err != nil {
-			return err
+		}{a.DType, shape, [2]int{at, at + a.Size()}}); err != nil {
+			return nil, err
 		}
-		at += len(a.Data)
+		at += a.Size()
 	}
 	h.WriteByte('}')
 	for h.Len()%8 != 0 {
 		h.WriteByte(' ')
 	}
-	if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(h.Len()))); err != nil {
-		return err
-	}
-	if _, err := w.Write(h.Bytes()); err != nil {
-		return err
-	}
-	for _, a := range s.Arrays {
-		if _, err := w.Write(a.Data); err != nil {
-			return err
-		}
-	}
-	return nil
+	binary.LittleEndian.PutUint64(h.Bytes(), uint64(h.Len()-8))
+	return h.Bytes(), nil
 }

@@ -71,7 +71,8 @@ type Tensor struct {
 	data   []byte
 	scales []byte // of type Groups
 
-	packing *packing // of type Packed
+	packing *packing // of type Packed, in a file
+	levels  *Levels  // of type Packed, made in this process
 }
 
 // Storage says in words how the elements are stored.
@@ -80,6 +81,9 @@ func (t *Tensor) Storage() string {
 	case Groups:
 		return fmt.Sprintf("%s of %d", t.Type, t.Group)
 	case Packed:
+		if t.levels != nil {
+			return fmt.Sprintf("%s in groups of %d", t.levels.Scheme.Name, t.levels.Group)
+		}
 		return t.packing.String()
 	}
 	return t.Type.String()
@@ -90,7 +94,14 @@ func (t *Tensor) Len() int { return t.Rows * t.Cols }
 
 // Stored is how many bytes of the file hold the tensor, scales included.
 func (t *Tensor) Stored() int {
-	if t.Type == Packed {
+	switch {
+	case t.levels != nil:
+		n := 0
+		for _, a := range t.levels.Arrays("") {
+			n += a.Size()
+		}
+		return n
+	case t.Type == Packed:
 		return t.packing.stored
 	}
 	return t.Type.bytes(t.Len()) + len(t.scales)

@@ -82,7 +82,7 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 		}
 	}
 	if r.File = o.Out; r.File == "" {
-		r.File = store.BaseName(filepath.Clean(j.Model)) + f.Ext
+		r.File = store.BaseName(filepath.Clean(j.Model)) + suffix(f, "")
 	}
 	if j.SameFile(r.File, j.Model) {
 		return nil, fmt.Errorf("export: %s is the input checkpoint: name another file with -o", r.File)
@@ -248,6 +248,9 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 		}
 		if had, twice := encodings[it.Tensor.Part]; twice && had != it.Encoding {
 			return fmt.Errorf("export: format %s writes %s in two forms, which cannot be fitted", f.Name, it.Tensor.Part)
+		}
+		if s := it.Encoding.Scheme; s != nil && s.Number != nil {
+			return fault.Usagef("--method %s is for integers, which %s are not", method, s.Name)
 		}
 		encodings[it.Tensor.Part] = it.Encoding
 	}
