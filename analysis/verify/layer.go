@@ -54,7 +54,7 @@ var derivations = []derivation{
 	of((*layer).deriveQuantize), of((*layer).deriveDequantize), of((*layer).deriveConcat), of((*layer).deriveSelect),
 	of((*layer).deriveAverage),
 	of((*layer).deriveSoftmax), of((*layer).deriveTable), of((*layer).deriveMaxPool), of((*layer).deriveMove), of((*layer).deriveIsland),
-	of((*layer).deriveSimulated), of((*layer).derivePRelu), of((*layer).deriveRunTime),
+	of((*layer).deriveSimulated), of((*layer).derivePRelu), of((*layer).deriveRunTime), of((*layer).deriveLayerNorm),
 }
 
 // of makes a row of a method for one type of operation.

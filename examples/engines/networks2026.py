@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Networks as they are exported in 2026, in their engines: error, share on integers and time of qwb's files beside those of the peers.
 
-  networks2026.py QWB DATA WORK [--only NAME,...] [--engines onnxruntime,openvino,trt,tflite] [--runs N] [--peers] [--table]
+  networks2026.py QWB DATA WORK [--only NAME,...] [--engines onnxruntime,openvino,trt,tflite] [--runs N] [--peers] [--border-cost N] [--table]
 
 QWB is the built binary, DATA a folder with models/ and data/ as the tests use it (QWB_TESTDATA). WORK keeps networks, files and results: what is
 there is not made again, and --table prints all of it. Needs: pip install torch==2.15.0 torchvision==0.29.2 transformers==5.24.0 timm==1.0.31
@@ -10,7 +10,7 @@ immutabledict, and with --no-deps ai-edge-quantizer==0.10.0.
 
 structures2026.py makes the networks: true structures, small widths, random weights, both exporters of torch; data of DATA go through them. NSR: of the
 outputs of the file in the engine, against the float model in ONNX Runtime, the mean over 8 samples that nobody calibrated on, the worst of the outputs.
-The file for TensorRT is computed by ONNX Runtime without optimizations, as no TensorRT is at hand. Share: multiply-accumulates on integers, as
+The files for TensorRT and for a chip with tables and no float (lut: pow2_int8_lut) are computed by ONNX Runtime without optimizations, as neither is at hand. Share: multiply-accumulates on integers, as
 `qwb calibrate` states it; where the engine does another share (shares.py), that stands behind it in parentheses. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
 Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
 transformer where the network is one, and LiteRT's quantizer (static_wi8_ai8, dynamic_wi8_afp32) on the float .tflite that qwb writes. All
@@ -25,13 +25,14 @@ import shares
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("work"); ap.add_argument("--only", default="")
 ap.add_argument("--engines", default="onnxruntime,openvino,trt,tflite"); ap.add_argument("--runs", type=int, default=20)
+ap.add_argument("--border-cost", default="")
 ap.add_argument("--peers", action="store_true"); ap.add_argument("--table", action="store_true")
 a = ap.parse_args()
 a.data = os.path.abspath(a.data)
 place = Workplace(a.qwb, a.data, a.work)
 logging.disable(logging.WARNING)
 ort.set_default_logger_severity(4)
-PLATFORM = {"onnxruntime": "onnxruntime", "openvino": "openvino_int8", "trt": "trt_int8", "tflite": "tflite_int8"}
+PLATFORM = {"onnxruntime": "onnxruntime", "openvino": "openvino_int8", "trt": "trt_int8", "tflite": "tflite_int8", "lut": "pow2_int8_lut"}
 CONVOLUTIONAL = {"convnext2", "mobilenet4", "yolo8", "yolo11", "yolo8_old", "efficientvit", "kws", "ocr"}
 CALIBRATION, UNSEEN = 24, 8
 
@@ -197,7 +198,8 @@ def measure(name, model, engine):
     plan, file = f"{name}.{engine}.plan.json", place.path(f"{name}.{engine}." + ("tflite" if engine == "tflite" else "onnx"))
     def made():
         if os.path.exists(place.path(plan)): os.remove(place.path(plan))
-        row["share"] = place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", PLATFORM[engine], "-o", plan).get("integer_share", 0)
+        row["share"] = place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", PLATFORM[engine], "-o", plan,
+                                  *(["--border-cost", a.border_cost] if a.border_cost else [])).get("integer_share", 0)
         place.json("export", plan, "--platform", PLATFORM[engine], "-o", file)
         return open_(engine, file)
     files = {"qwb": attempt(made, log)}
@@ -205,7 +207,7 @@ def measure(name, model, engine):
         row["nsr"], row["output"] = error(files["qwb"], unseen, wanted)
         if engine in shares.OF: row["engine"] = attempt(lambda: shares.OF[engine](file, unseen[0]).part, log)
     else: row["refused"] = log[-1]
-    if a.peers and engine != "trt":
+    if a.peers and engine not in ("trt", "lut"):
         for k, make in peers(name, model, samples("calibration"))[engine].items():
             made = attempt(make, log)
             files[k] = made and attempt(lambda: open_(engine, made), log)
@@ -213,7 +215,7 @@ def measure(name, model, engine):
             if not found: files[k] = None
             row[k] = found[0] if found else log[-1]
             if found: row.setdefault("shares", {})[k] = attempt(lambda: shares.OF[engine](made, unseen[0]).part, log)
-    if a.runs and engine != "trt" and files["qwb"]:
+    if a.runs and engine not in ("trt", "lut") and files["qwb"]:
         files["float"] = attempt(lambda: open_(engine, float_tflite(name, model) if engine == "tflite" else model), log)
         have = [k for k in files if files[k]]
         t = dict(zip(have, turns([files[k] for k in have], unseen[0], a.runs)))
@@ -222,7 +224,7 @@ def measure(name, model, engine):
 
 
 def open_(engine, file):
-    return {"onnxruntime": in_onnxruntime, "trt": lambda f: in_onnxruntime(f, False), "openvino": in_openvino, "tflite": in_litert}[engine](file)
+    return {"onnxruntime": in_onnxruntime, "trt": lambda f: in_onnxruntime(f, False), "lut": lambda f: in_onnxruntime(f, False), "openvino": in_openvino, "tflite": in_litert}[engine](file)
 
 
 def save(name, part, samples):
@@ -308,7 +310,7 @@ OTHERS = ("qwb, dynamic", "NNCF", "static", "dynamic")
 def tables():
     all_ = results()
     order = [n for n in networks_named() if n in all_]
-    head = ["network", *(f"{e}: {w}" for e in ("ORT", "OpenVINO", "TensorRT*", "LiteRT") for w in ("share", "NSR"))]
+    head = ["network", *(f"{e}: {w}" for e in ("ORT", "OpenVINO", "TensorRT*", "LiteRT", "Tables*") for w in ("share", "NSR"))]
     table(head, [[n, *(c for e in PLATFORM for c in cells(all_[n].get(e)))] for n in order])
     print("Beside the peers (NSR, the share on integers in the engine, and the time of qwb's file by that of the other; of LiteRT the peer is its own quantizer):\n")
     rows, behind = [], []

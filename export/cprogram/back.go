@@ -101,7 +101,7 @@ func (h *Held) item(f *Found, names map[string]string) *export.Item {
 		it.Kind = realBiases
 	case linear != nil && what == "zero point of the right factor":
 		it.Kind = export.ZeroPoints
-	case linear != nil && (what == string(leftsBegin) || what == string(rightsBegin)):
+	case linear != nil && (what == string(leftsBegin) || what == string(rightsBegin)), what == string(gains), what == string(offsets):
 		it.Kind = export.ItemKind(what)
 	case table != nil && table.Lines != nil && what == plain(table.Function+" by lines"):
 		it.Kind = lines

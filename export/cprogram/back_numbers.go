@@ -16,6 +16,8 @@ const (
 	lines    export.ItemKind = "codes of lines"
 	terms    export.ItemKind = "exponentials"
 	uncalled export.ItemKind = "code"
+	gains    export.ItemKind = "gains"
+	offsets  export.ItemKind = "offsets"
 
 	leftsBegin  export.ItemKind = "where the left matrices begin"
 	rightsBegin export.ItemKind = "where the right matrices begin"
@@ -404,6 +406,14 @@ func numbersOf(p *lower.Program, s *lower.Step) ([]*export.Item, error) {
 		if it, err = t.softmax(op); it != nil {
 			list = append(list, it)
 		}
+	case *lower.LayerNorm:
+		m := &op.Norm
+		t.zeroed("how", m.Y)
+		t.add("how.epsilon", m.Epsilon)
+		t.add("how.least", m.X.QMin)
+		t.add("how.fraction", m.Fraction)
+		t.add("how.shift", m.Shift)
+		list = append(list, &export.Item{At: at, Kind: gains, Ints: m.Gain}, &export.Item{At: at, Kind: offsets, Wide: m.Offset})
 	case *lower.MaxPool:
 		x, _ := p.Tensors[s.Inputs[0]].Shape.Ints()
 		t.add("lowest", op.Lowest)

@@ -185,6 +185,19 @@ func (w *writer) softmax(s *lower.Step, op *lower.Softmax) error {
 	return nil
 }
 
+func (w *writer) layerNorm(s *lower.Step, op *lower.LayerNorm) error {
+	x, y, m := s.Inputs[0], s.Outputs[0], &op.Norm
+	r := roundingName(m.Rounding)
+	if err := w.kernels.need("norm_codes", r, w.typ(x), w.typ(y)); err != nil {
+		return err
+	}
+	gain := integers(w, "int32_t", string(gains), 4, m.Gain)
+	w.line("static const struct norm_codes_%s how = {%s, %s, INT64_C(%d), %d, %d, %d, %d, %d, %d};", r, gain,
+		integers(w, "int64_t", string(offsets), 8, m.Offset), m.Epsilon, m.X.QMin, m.Fraction, m.Shift, m.Y.ZeroPoint, m.Y.QMin, m.Y.QMax)
+	w.call("norm_codes_%s_%s_%s(&how, %s, %d, %d, %s)", r, w.typ(x), w.typ(y), w.use(w.read(x)), w.count(x)/m.N, m.N, w.use(w.write(y)))
+	return nil
+}
+
 // bit is a flag in C.
 func bit(b bool) int {
 	if b {

@@ -165,7 +165,7 @@ var forms = lower.Rows[*writer, struct{}]{
 	lower.Writes((*writer).linear), lower.Writes((*writer).sum), lower.Writes((*writer).product), lower.Writes((*writer).choose),
 	lower.Writes((*writer).concat), lower.Writes((*writer).requantize), lower.Writes((*writer).clamp), lower.Writes((*writer).table),
 	lower.Writes((*writer).quantize), lower.Writes((*writer).dequantize), lower.Writes((*writer).softmax), lower.Writes((*writer).maxPool),
-	lower.Writes((*writer).average), lower.Writes((*writer).move), lower.Writes((*writer).island),
+	lower.Writes((*writer).average), lower.Writes((*writer).move), lower.Writes((*writer).island), lower.Writes((*writer).layerNorm),
 }
 
 // needed says which steps the outputs depend on. Inputs that only say a shape do not count: shapes are known. A step that makes what the

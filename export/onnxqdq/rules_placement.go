@@ -15,7 +15,7 @@ var inputsRule = rule{Name: "inputs", Doc: "an operator that runs on integers ha
 		integer := func(id graph.NodeID) bool { return c.role(c.g.Node(id)) != nil }
 		c.each(func(n *graph.Node) {
 			op := c.role(n)
-			if op == nil || op.Role != target.Weighted && c.t.Placement.Outputs() && !c.touched(n) {
+			if op == nil || op.Role != target.Weighted && c.t.Placement.Outputs() && !c.touched(n) || c.t.Tables > 0 && c.ofOneTensor(n) {
 				return
 			}
 			for _, i := range c.quantizedInputs(n, op, residuals, integer) {
@@ -52,6 +52,31 @@ func (c *checker) touched(n *graph.Node) bool {
 		}
 	}
 	return false
+}
+
+// ofOneTensor reports whether a node computes elements from those at the same place of one dequantized tensor, as parts of tables do.
+func (c *checker) ofOneTensor(n *graph.Node) bool {
+	seen, sources := map[graph.ValueID]bool{}, 0
+	for stack := []*graph.Node{n}; len(stack) > 0; {
+		at := stack[len(stack)-1]
+		if stack = stack[:len(stack)-1]; !c.g.Pointwise(at.ID) {
+			return false
+		}
+		for i, v := range at.Inputs {
+			p := c.producer(at, i)
+			switch {
+			case v == graph.NoValue || c.g.Const(v) != nil || seen[v]:
+			case p == nil:
+				return false
+			case is(p, dequantizeLinear):
+				sources++
+			default:
+				stack = append(stack, p)
+			}
+			seen[v] = true
+		}
+	}
+	return sources == 1
 }
 
 // quantizedInputs lists the inputs of an integer operator that must be dequantized ones. The bias has rules of its own.

@@ -80,7 +80,7 @@ func conservative(s *State) { s.Forward(s.floatInput) }
 // floatInput says which number that a node reads is float, "" if none is. Operators with weights bring their inputs to integers
 // themselves.
 func (s *State) floatInput(id graph.NodeID) string {
-	if s.Weighted(id) {
+	if s.Weighted(id) || s.Target.Float == target.FloatAbsent {
 		return ""
 	}
 	g := s.Graph

@@ -35,7 +35,8 @@ s: f32[1,3,4,4] = Softplus(c) "soft"
 r: f32[1,3,4,4] = Round(s) "round"
 y: f32[1,2,4,4] = Conv(r, v) "next"
 output y
-`, `lower: onnxruntime has no float, which 2 nodes need: "soft" (Softplus), "round" (Round)`},
+`, `lower: onnxruntime has no float, which 2 nodes need: "soft" (Softplus): Softplus stays float on onnxruntime; ` +
+			`"round" (Round): Round stays float on onnxruntime`},
 	} {
 		g, set, _ := lowertest.Configured(t, c.text, "onnxruntime")
 		p, err := lower.Compile(g, set, &absent, pr)

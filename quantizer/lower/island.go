@@ -25,33 +25,36 @@ func (o *Island) describe() string {
 	return operators(o.Graph)
 }
 
-// namedNodes is how many nodes an error names.
-const namedNodes = 8
+// namedReasons is how many operators an error names, each with the reason why it is float.
+const namedReasons = 8
 
-// needFloat refuses islands of numbers on targets that have no float, and names their nodes.
+// needFloat refuses islands of numbers on targets that have no float, and says for every operator among them why it needs float.
 func (c *compiler) needFloat() error {
 	if c.program.Float != target.FloatAbsent {
 		return nil
 	}
-	var names []string
-	count := 0
+	var reasons []string
+	count, of := 0, map[string]int{}
 	for _, u := range c.units {
 		for _, id := range u.nodes {
 			if !u.float || c.set.Domains[id] == tqc.DomainSOI {
 				continue
 			}
-			if count++; count <= namedNodes {
-				names = append(names, fmt.Sprintf("%q (%s)", c.g.Node(id).Name, c.g.Node(id).Op))
+			count++
+			n := c.g.Node(id)
+			_, why, _ := strings.Cut(c.set.Why[id], ": ")
+			if of[n.Op]++; of[n.Op] == 1 {
+				reasons = append(reasons, fmt.Sprintf("%q (%s): %s", n.Name, n.Op, why))
 			}
 		}
 	}
 	if count == 0 {
 		return nil
 	}
-	if count > namedNodes {
-		names = append(names, "...")
+	if len(reasons) > namedReasons {
+		reasons = append(reasons[:namedReasons], "...")
 	}
-	return fmt.Errorf("%s: %s has no float, which %d nodes need: %s", stage, c.program.Target, count, strings.Join(names, ", "))
+	return fmt.Errorf("%s: %s has no float, which %d nodes need: %s", stage, c.program.Target, count, strings.Join(reasons, "; "))
 }
 
 // operators lists the operators of a graph, in the order of execution.

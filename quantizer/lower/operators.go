@@ -34,6 +34,7 @@ var table = []operator{
 	{(*Clamp)(nil), &clampFamily, "limits of codes"},
 	{(*Table)(nil), &tableFamily, "any function of single codes, and any elementwise operator of one tensor and constants"},
 	{(*Softmax)(nil), &softmaxFamily, "along an axis"},
+	{(*LayerNorm)(nil), &layerNormFamily, "of rows of constant size, with constant scales and biases"},
 	{(*Select)(nil), &selectFamily, "one of two tensors, as a condition says"},
 	{(*PRelu)(nil), &preluFamily, "codes below the zero point times a slope"},
 	{(*RunTime)(nil), &recurrentFamily, "products whose factors get their scales when the program runs (Gemm, MatMul), and LSTM of such"},

@@ -111,3 +111,43 @@ static void softmax_$F_$X_$Y(const struct softmax_$F *s, const @X *x, size_t out
             }
         }
 }
+
+//! square_root_64
+/* integer part of the root of v, bit by bit */
+static int64_t square_root_64(uint64_t v) {
+    uint64_t root = 0;
+    for (uint64_t bit = UINT64_C(1) << 62; bit > 0; bit >>= 2) {
+        int fits = v >= root + bit;
+        v -= fits ? root + bit : 0;
+        root = (root >> 1) + (fits ? bit : 0);
+    }
+    return (int64_t)root;
+}
+
+//! norm_codes R X Y | quotient:$R round_shift:$R square_root_64 limit
+/* normalization of rows of n codes; gain and offset have shift - 16 and shift fractional bits, the radicand has fraction */
+struct norm_codes_$R {
+    const int32_t *gain;
+    const int64_t *offset;
+    int64_t epsilon;
+    int32_t least, fraction, shift, zero, lo, hi;
+};
+
+static void norm_codes_$R_$X_$Y(const struct norm_codes_$R *s, const @X *x, size_t rows, int64_t n, @Y *y) {
+    for (; rows > 0; rows--, x += n, y += n) {
+        int64_t sum = 0, squares = 0, v, root;
+        int32_t left = 0;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t d = x[i] - s->least;
+            sum += d, squares += d * d;
+        }
+        v = (n * squares - sum * sum) * (INT64_C(1) << s->fraction) + s->epsilon;
+        while (v != 0 && left < 31 && v * (INT64_C(1) << (2 * left)) < INT64_C(1) << 60)
+            left++;
+        root = square_root_64((uint64_t)v << (2 * left));
+        for (int64_t i = 0; i < n; i++) {
+            int64_t u = quotient_$R(n * ((int64_t)x[i] - s->least) - sum, left + s->fraction / 2 + 16, root > 0 ? root : 1);
+            y[i] = (@Y)limit(round_shift_$R(u * s->gain[i] + s->offset[i], s->shift) + s->zero, s->lo, s->hi);
+        }
+    }
+}
