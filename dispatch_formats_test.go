@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -234,4 +235,36 @@ func TestDispatchInAllFormats(t *testing.T) {
 		_, _, err = p.Undo(ctx, 1)
 		require.NoError(t, err)
 	}
+}
+
+// An operator in a format is estimated as where it alone has that format; what is measured has nearly the same order.
+func TestAnalyzeEstimatesInFormats(t *testing.T) {
+	ctx := context.Background()
+	p := searchable(t, "formats.yaml", 8)
+	o := AnalyzeOptions{Sensitivity: true, Formats: []string{"fp32", "weights=int4-sym-channel", "int16", "e4m3"},
+		Data: DataOptions{Paths: []string{"more"}}, Config: analysis.Config{Layerwise: true, Outputs: true}}
+	r, _, err := p.Analyze(ctx, o)
+	require.NoError(t, err)
+	require.Len(t, r.Sensitivity.Formats, 3)
+	require.Greater(t, *r.Sensitivity.AllFormats.Spearman, 0.9)
+	for _, f := range r.Sensitivity.Formats {
+		require.NotEmpty(t, f.Rows, f.Format)
+		require.Equal(t, len(f.Rows) > 2, f.Spearman != nil, f.Format)
+	}
+	of := func(rows []analysis.Sensitivity) float64 {
+		at := slices.IndexFunc(rows, func(s analysis.Sensitivity) bool { return s.Node == "mix" })
+		return rows[at].NSR.NSR
+	}
+	narrow := of(r.Sensitivity.Formats[0].Rows)
+	require.Greater(t, narrow, 10*of(r.Sensitivity.Rows))
+	_, _, err = p.Set(ctx, "mix", []string{"weights=int4-sym-channel"}, 1)
+	require.NoError(t, err)
+	o.Formats, o.Layerwise = nil, false
+	r, _, err = p.Analyze(ctx, o)
+	require.NoError(t, err)
+	require.Equal(t, narrow, of(r.Sensitivity.Rows))
+	require.Nil(t, r.Sensitivity.AllFormats)
+	o.Formats = []string{"half"}
+	_, _, err = p.Analyze(ctx, o)
+	require.ErrorAs(t, err, new(UsageError))
 }

@@ -20,8 +20,8 @@ import (
 	"qwb/quantizer/program/cpu"
 )
 
-// Weights that do not fit into the memory for work change nothing: integers, verification and the exported file are the same as where they
-// do.
+// Weights that do not fit into the memory for work change nothing: integers, verification, the exported file and tuned values are the same
+// as where they do.
 func TestStreamedWeights(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var text strings.Builder
@@ -45,7 +45,7 @@ func TestStreamedWeights(t *testing.T) {
 	layerwise := AnalyzeOptions{Data: data}
 	layerwise.Layerwise = true
 	whole, small := t.Context(), exec.WithMemory(t.Context(), 8<<20)
-	for _, d := range []exec.Demand{exec.Evaluating, exec.Verifying, exec.Analyzing} {
+	for _, d := range []exec.Demand{exec.Evaluating, exec.Verifying, exec.Analyzing, exec.Tuning} {
 		streams := false
 		exec.Stream(exec.Doing(small, d), m.Graph, func() graph.Store { streams = true; return nil })
 		require.True(t, streams)
@@ -78,7 +78,14 @@ func TestStreamedWeights(t *testing.T) {
 			}
 			plan, err := os.ReadFile("m.plan.json")
 			require.NoError(t, err)
-			return append(list, string(plan))
+			list = append(list, string(plan))
+			r, _, err := p.Tune(ctx, TuneOptions{Methods: []string{"bias", "range", "gptq"}, Data: data, Force: true, Threads: 2})
+			require.NoError(t, err)
+			tuned, err := os.ReadFile(r.Overlay)
+			require.NoError(t, err)
+			plan, err = os.ReadFile("m.plan.json")
+			require.NoError(t, err)
+			return append(list, string(tuned), string(plan))
 		}
 		want, got := outcome(whole, "a.onnx"), outcome(small, "b.onnx")
 		for i := range want {

@@ -35,6 +35,8 @@ type Config struct {
 	Thresholds func(v graph.ValueID) []Threshold
 	// Progress is called after each sample with the number done; it may be nil.
 	Progress func(done int)
+	// Stage names the run in errors and among the units of a part; empty: analyze.
+	Stage string
 	// Deal is, of a part of a run, which samples it has, and Own gives them. The samples of Analyze are all in any case, of which a part runs
 	// the first one too: what a row makes of its error is found on it.
 	Deal shard.Deal
@@ -62,6 +64,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 	if err != nil {
 		return nil, err
 	}
+	cfg.Stage = cmp.Or(cfg.Stage, "analyze")
 	a := &analyzer{cfg: cfg, sim: q, given: given, g: g, session: session, order: order, work: newWork(g), judge: judge}
 	if a.groups, err = groupsOf(g, q); err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func Analyze(ctx context.Context, g *graph.Graph, q *sim.Simulator, samples exec
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("analyze: %w", err)
+		return nil, fmt.Errorf("%s: %w", a.cfg.Stage, err)
 	}
 	results, err := a.collect(ctx, samples, keep)
 	if err != nil {
@@ -122,13 +125,13 @@ func (a *analyzer) collect(ctx context.Context, samples exec.Iterator, keep []bo
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("analyze: %w", err)
+			return nil, fmt.Errorf("%s: %w", a.cfg.Stage, err)
 		}
 		a.probed = append(a.probed, s)
 	}
 	own, err := a.ownBehindFirst(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("analyze: %w", err)
+		return nil, fmt.Errorf("%s: %w", a.cfg.Stage, err)
 	}
 	results, err := a.begin(ctx, keep)
 	if err != nil || len(a.probed) < 2 {
@@ -181,7 +184,7 @@ func (a *analyzer) begin(ctx context.Context, keep []bool) (results []*sampleRes
 		results, err = do()
 		a.states = map[graph.ValueID]*tensorState{}
 	} else {
-		results, err = shard.Unit(deal.Run, "analyze, sample 0", mine, do)
+		results, err = shard.Unit(deal.Run, a.cfg.Stage+", sample 0", mine, do)
 	}
 	if err == nil {
 		a.add(0, &results[0])
@@ -193,7 +196,7 @@ func (a *analyzer) begin(ctx context.Context, keep []bool) (results []*sampleRes
 func (a *analyzer) pass(ctx context.Context, samples exec.Iterator, keep []bool, before int,
 	then func(int, **sampleResult)) ([]*sampleResult, error) {
 	var workers []*worker
-	c := collector[*sampleResult]{stage: "analyze", threads: a.cfg.Threads, from: before, then: then, join: a.join, deal: a.cfg.Deal,
+	c := collector[*sampleResult]{stage: a.cfg.Stage, threads: a.cfg.Threads, from: before, then: then, join: a.join, deal: a.cfg.Deal,
 		worker: func() func(context.Context, int, *exec.Sample) (*sampleResult, error) {
 			w := a.newWorker(keep)
 			workers = append(workers, w)

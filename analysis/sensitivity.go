@@ -468,28 +468,85 @@ func (s *sensitivities) rows(results []ofSample) [][]Sensitivity {
 // SensitivityTable is what Sensitivities found, with what it agrees with.
 type SensitivityTable struct {
 	Rows []Sensitivity `json:"rows"`
-	// Spearman and Kendall are the rank correlations (rho, and tau-b, with ties) with the rows of layerwise analysis; nil without those.
-	Spearman *float64 `json:"spearman,omitempty"`
-	Kendall  *float64 `json:"kendall,omitempty"`
-	Seconds  float64  `json:"seconds"`
+	RankAgreement
+	Formats []SensitivityInFormat `json:"formats,omitempty"`
+	// AllFormats compares the rows of the plan and of all formats together: what a search in several formats puts in order.
+	AllFormats *RankAgreement `json:"all_formats,omitempty"`
+	Seconds    float64        `json:"seconds"`
 }
 
-// Compare adds the rank correlations with rows of layerwise analysis, of the operators that are in both: three at least.
+// SensitivityInFormat has a row for each operator that a format changes, with every operator that can in that format.
+type SensitivityInFormat struct {
+	Format string        `json:"format"`
+	Rows   []Sensitivity `json:"rows"`
+	RankAgreement
+	Layerwise []LayerError `json:"-"` // of layerwise analysis, nil without
+}
+
+// RankAgreement has the rank correlations (rho, and tau-b, with ties) of estimates with the rows of layerwise analysis; nil without those,
+// and of fewer than three.
+type RankAgreement struct {
+	Spearman *float64 `json:"spearman,omitempty"`
+	Kendall  *float64 `json:"kendall,omitempty"`
+}
+
+// NamedAgreement is a rank correlation with what it is of: empty for the plan, else ", in FORMAT" and the like.
+type NamedAgreement struct {
+	Of string
+	RankAgreement
+}
+
+// Agreements are the rank correlations that are known: of the plan, of each format, and of all of them together.
+func (t *SensitivityTable) Agreements() (list []NamedAgreement) {
+	all := []NamedAgreement{{"", t.RankAgreement}}
+	for _, f := range t.Formats {
+		all = append(all, NamedAgreement{", in " + f.Format, f.RankAgreement})
+	}
+	if t.AllFormats != nil {
+		all = append(all, NamedAgreement{", of all formats together", *t.AllFormats})
+	}
+	for _, a := range all {
+		if a.Spearman != nil && a.Kendall != nil {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// Compare adds the rank correlations with rows of layerwise analysis of the plan and of the formats, of the operators that are in both.
 func (t *SensitivityTable) Compare(layers []LayerError) {
+	x, y := paired(t.Rows, layers)
+	t.RankAgreement = agreement(x, y)
+	for i := range t.Formats {
+		f := &t.Formats[i]
+		more, exact := paired(f.Rows, f.Layerwise)
+		f.RankAgreement = agreement(more, exact)
+		x, y = append(x, more...), append(y, exact...)
+	}
+	if all := agreement(x, y); len(t.Formats) > 0 && all.Spearman != nil {
+		t.AllFormats = &all
+	}
+}
+
+// paired are estimates and what layerwise analysis measured of the same operators.
+func paired(rows []Sensitivity, layers []LayerError) (x, y []float64) {
 	at := map[string]float64{}
 	for i := range layers {
 		at[layers[i].Node] = layers[i].Judged().NSR
 	}
-	var x, y []float64
-	for i := range t.Rows {
-		if exact, ok := at[t.Rows[i].Node]; ok {
-			x, y = append(x, t.Rows[i].NSR.NSR), append(y, exact)
+	for i := range rows {
+		if exact, ok := at[rows[i].Node]; ok {
+			x, y = append(x, rows[i].NSR.NSR), append(y, exact)
 		}
 	}
-	if len(x) < 3 {
-		return
+	return x, y
+}
+
+func agreement(x, y []float64) (a RankAgreement) {
+	if len(x) >= 3 {
+		a.Spearman, a.Kendall = figure(task.RankCorrelation(x, y)), figure(concordance(x, y))
 	}
-	t.Spearman, t.Kendall = figure(task.RankCorrelation(x, y)), figure(concordance(x, y))
+	return a
 }
 
 // concordance is Kendall's tau-b of two lists of the same length without NaN; NaN where one is constant.

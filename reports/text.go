@@ -226,20 +226,35 @@ func layerTable(t *tables, layers []analysis.LayerError, name string) {
 	}
 }
 
-// sensitivityTable lists the operators by what gradients say, the worst first.
+// sensitivityTable lists the operators by what gradients say, the worst first, also in other formats.
 func sensitivityTable(t *tables, s *analysis.SensitivityTable) {
-	t.begin("Sensitivity: NSR of the outputs with one operator quantized alone, estimated from gradients, worst first",
-		"node", "op", "NSR alone")
+	columns := []string{"node", "op", "NSR alone"}
+	in := make([]map[string]analysis.NSR, len(s.Formats)) // by operator
+	for k, f := range s.Formats {
+		columns, in[k] = append(columns, "in "+f.Format), map[string]analysis.NSR{}
+		for _, x := range f.Rows {
+			in[k][x.Node] = x.NSR
+		}
+	}
+	t.begin("Sensitivity: NSR of the outputs with one operator quantized alone, estimated from gradients, worst first", columns...)
 	rows := slices.Clone(s.Rows)
 	slices.SortStableFunc(rows, func(a, b analysis.Sensitivity) int { return cmp.Compare(b.NSR.NSR, a.NSR.NSR) })
 	for _, x := range rows {
-		t.row(shorten(x.Node, 48), x.Op, WithError(x.NSR.NSR, x.NSRError))
+		cells := []string{shorten(x.Node, 48), x.Op, WithError(x.NSR.NSR, x.NSRError)}
+		for _, of := range in {
+			cell := "-" // the operator cannot have it
+			if y, ok := of[x.Node]; ok {
+				cell = WithError(y.NSR, y.NSRError)
+			}
+			cells = append(cells, cell)
+		}
+		t.row(cells...)
 	}
 	t.end()
-	if s.Spearman != nil && s.Kendall != nil {
-		t.printf("Rank correlation of the estimate with the layerwise NSR: Spearman %.3f, Kendall %.3f; it took %.2f s.\n\n",
-			*s.Spearman, *s.Kendall, s.Seconds)
+	for _, a := range s.Agreements() {
+		t.printf("Rank correlation of the estimate with the layerwise NSR%s: Spearman %.3f, Kendall %.3f.\n", a.Of, *a.Spearman, *a.Kendall)
 	}
+	t.printf("The estimates took %.2f s.\n\n", s.Seconds)
 }
 
 // estimated is how many rows were not run on all samples, and on how many samples at most.

@@ -293,17 +293,9 @@ const minFit = 16
 func (b *Bench) fitting(list []*block) ([]*exec.Sample, error) {
 	var most int64 = 1
 	for _, k := range list {
-		var bytes int64
-		for _, v := range slices.Concat(k.inputs, k.exits) {
-			n := int64(4)
-			for _, d := range b.Reference.Value(v).Shape {
-				n *= max(d.N, 1)
-			}
-			bytes += n
-		}
-		most = max(most, 3*bytes)
+		most = max(most, 3*bytesOf(b.Reference, slices.Concat(k.inputs, k.exits)))
 	}
-	room := int(b.memory()/most) - len(b.Held)
+	room := int(b.memory()/2/most) - len(b.Held) // half is for learning
 	switch {
 	case room >= len(b.Fit):
 		return b.Fit, nil

@@ -53,7 +53,7 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	}
 	l := &lesson{p: p, k: k, batch: 1, shapes: map[string][]int{}}
 	if open, err := graph.OpenBatch(g); err == nil && open != g {
-		g, l.batch = open, min(lessonBatch, p.fitting, max(1, int(p.memory()/runBytes(g))))
+		g, l.batch = open, min(lessonBatch, p.fitting, max(1, int(p.memory()/2/runBytes(g))))
 	}
 	for _, v := range g.Inputs {
 		s := slices.Clone(g.Value(v).Shape)
@@ -66,7 +66,11 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	if errs := graph.InferShapes(g); len(errs) > 0 {
 		return nil, errs[0]
 	}
-	w := &lessonWriter{lesson: l, NodeWriter: graph.NodeWriter{G: g, Name: "block"}, known: map[tqc.SlotID]graph.ValueID{}}
+	q, err := p.Simulate(p.Graph, p.Set, p.shared)
+	if err != nil {
+		return nil, err
+	}
+	w := &lessonWriter{lesson: l, NodeWriter: graph.NodeWriter{G: g, Name: "block"}, known: map[tqc.SlotID]graph.ValueID{}, simulated: q.Set()}
 	w.quantize()
 	if k.all {
 		w.normalizations()
@@ -79,19 +83,25 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	return l, err
 }
 
-// runBytes is about what a step takes for one sample: every float tensor of g, quantized in four operators, with a mask, a gradient
+// runBytes is about what a step takes for one sample: every tensor of g, quantized in four operators, with a mask, a gradient
 // and what that is made of.
 func runBytes(g *graph.Graph) int64 {
 	const copies = 10
-	sum := int64(1)
+	sum := bytesOf(g, g.Inputs)
 	for _, id := range g.Nodes() {
-		for _, v := range g.Node(id).Outputs {
-			n := int64(4 * copies)
-			for _, d := range g.Value(v).Shape {
-				n *= max(d.N, 1)
-			}
-			sum += n
+		sum += bytesOf(g, g.Node(id).Outputs)
+	}
+	return max(copies*sum, 1)
+}
+
+// bytesOf is the size of float tensors; dimensions that are not known count as 1.
+func bytesOf(g *graph.Graph, list []graph.ValueID) (sum int64) {
+	for _, v := range list {
+		n := int64(4)
+		for _, d := range g.Value(v).Shape {
+			n *= max(d.N, 1)
 		}
+		sum += n
 	}
 	return sum
 }
@@ -104,6 +114,8 @@ type lessonWriter struct {
 	known map[tqc.SlotID]graph.ValueID // the scales of activations, by root
 	moved []graph.ValueID              // those of them that are learnt
 	rest  []graph.ValueID              // what normalizations have, of which gradients are wanted too
+
+	simulated *tqc.Set // it says how activations are rounded
 }
 
 func (w *lessonWriter) fail(err error) {
@@ -247,7 +259,13 @@ func (w *lessonWriter) activation(v graph.ValueID, s tqc.SlotID) graph.ValueID {
 	of := func(op string, in ...graph.ValueID) graph.ValueID { return w.op(op, tensor.Float32, shape, in...) }
 	scale := w.scale(set.Root(s), grid)
 	low, high := w.scalar(float32(grid.QMin-grid.ZeroPoint)), w.scalar(float32(grid.QMax-grid.ZeroPoint))
-	q := of("Mul", of("Clip", of("Round", of("Div", v, scale)), low, high), scale)
+	q := of("Div", v, scale)
+	steps := of("Round", q)
+	if w.simulated.Slot(s).Config.Rounding == qmath.Down { // rounding passes gradients on, Floor does not
+		above := w.op("Greater", tensor.Bool, shape, steps, q)
+		steps = of("Sub", steps, of("Where", above, w.scalar(1), w.scalar(0)))
+	}
+	q = of("Mul", of("Clip", steps, low, high), scale)
 	name := fmt.Sprint(fedMask, len(w.masks))
 	w.masks = append(w.masks, name)
 	w.shapes[name], _ = shape.Ints()

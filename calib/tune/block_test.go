@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,8 +13,10 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/internal/longtest"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 func TestBlockLowersTheErrorOfUnseenSamples(t *testing.T) {
@@ -30,17 +33,76 @@ func TestBlockLowersTheErrorOfUnseenSamples(t *testing.T) {
 	}
 }
 
-func TestBlockIsTheSameForAnyThreads(t *testing.T) {
-	run := func(threads int) *Bench {
-		b, _ := bench(t, &target.ONNXRuntime, 20, 8)
-		b.BlockSteps, b.Force, b.Threads = 30, true, threads
-		_, err := b.Tune(context.Background(), &Block)
-		require.NoError(t, err)
-		return b
+// learntBytes is all that tuning leaves.
+func learntBytes(t *testing.T, b *Bench, reports []*Report, added map[string]bool) string {
+	o, err := b.Overlay(b.Set, added).Encode()
+	require.NoError(t, err)
+	text, err := json.Marshal([]any{reports, b.Chosen, b.Work.Spent})
+	require.NoError(t, err)
+	return string(o) + string(text)
+}
+
+func TestLearningIsTheSameForAnyThreads(t *testing.T) {
+	for _, m := range []*Method{&Block, &Distill} {
+		for _, optimizer := range []string{Adam, SignSGD} {
+			var first string
+			for _, threads := range []int{1, 2} {
+				b, added := benchOf(t, fewBitTarget(), 16, 8)
+				b.BlockSteps, b.Force, b.Threads, b.Optimizer = 6, true, threads, optimizer
+				reports, err := b.Tune(context.Background(), m)
+				require.NoError(t, err)
+				require.Positive(t, reports[0].Kept)
+				got := learntBytes(t, b, reports, added)
+				require.Equal(t, cmp.Or(first, got), got, "%s, %s, %d threads", m.Name, optimizer, threads)
+				first = got
+			}
+		}
 	}
-	one, two := run(1), run(3)
-	for _, v := range one.Graph.Values() {
-		require.Equal(t, one.Graph.Const(v), two.Graph.Const(v), one.Graph.Value(v).Name)
+}
+
+// What the samples hold where blocks meet, and what a step holds, take at most the memory; fewer samples are learnt on, and with too little
+// memory for a few it is an error.
+func TestBlockKeepsToTheMemory(t *testing.T) {
+	for _, memory := range []int64{8 << 20, 3 << 20, 1 << 16} {
+		b, _ := bench(t, &target.ONNXRuntime, 40, 8)
+		said := 0
+		b.Memory, b.Say = memory, func(string) { said++ }
+		b.ready()
+		list, err := b.blocks()
+		require.NoError(t, err)
+		p, err := b.passage(list)
+		if memory == 1<<16 {
+			require.ErrorContains(t, err, "more than --mem allows")
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, memory == 3<<20, said == 1)
+		require.Equal(t, memory == 3<<20, p.fitting < 40)
+		for _, k := range list {
+			require.NoError(t, p.run(context.Background(), k, p.list, true))
+			held := map[*tensor.Tensor]int64{}
+			for _, s := range p.list {
+				for _, x := range slices.Concat(s.float.kept, s.quantized.kept, s.yf, s.yq) {
+					if x != nil {
+						held[x] = int64(4 * x.Len())
+					}
+				}
+			}
+			samples, step := int64(0), int64(0)
+			for _, n := range held {
+				samples += n
+			}
+			l, err := p.lesson(k)
+			require.NoError(t, err)
+			for _, v := range l.session.Graph().Values() {
+				if shape, ok := l.session.Graph().Value(v).Shape.Ints(); ok {
+					step += int64(4 * tensor.Count(shape))
+				}
+			}
+			require.LessOrEqual(t, samples, memory/2)
+			require.LessOrEqual(t, step, memory/2)
+			p.leave(k)
+		}
 	}
 }
 
@@ -115,16 +177,14 @@ func TestGradientsOfScalesAreLSQs(t *testing.T) {
 
 // Interrupted after a block and taken up again, it ends in the same bytes, and has done the same work.
 func TestInterruptedBlockEndsInTheSameBytes(t *testing.T) {
-	for _, blocks := range []int{0, 2} {
-		interruptedBlocks(t, blocks)
-	}
+	interruptedBlocks(t, 0, Adam)
+	interruptedBlocks(t, 2, SignSGD)
 }
 
-func interruptedBlocks(t *testing.T, blocks int) {
+func interruptedBlocks(t *testing.T, blocks int, optimizer string) {
 	start := func() (*Bench, map[string]bool) {
 		b, added := benchOf(t, fewBitTarget(), 20, 8)
-		b.BlockSteps, b.Blocks, b.Force = 20, blocks, true
-		b.Work = &Work{}
+		b.BlockSteps, b.Blocks, b.Force, b.Optimizer = 20, blocks, true, optimizer
 		return b, added
 	}
 	finish := func(b *Bench, added map[string]bool) string {
@@ -136,21 +196,12 @@ func interruptedBlocks(t *testing.T, blocks int) {
 			tried += len(l.Tried)
 		}
 		require.Equal(t, cmp.Or(blocks, 3), tried)
-		o, err := b.Overlay(b.Set, added).Encode()
-		require.NoError(t, err)
-		text, err := json.Marshal([]any{reports, b.Chosen, b.Work.Spent})
-		require.NoError(t, err)
-		return string(o) + string(text)
+		return learntBytes(t, b, reports, added)
 	}
 	b, added := start()
 	want := finish(b, added)
 	require.NotEmpty(t, b.Chosen)
-	for stop, step := range map[int]int{0: 7, 1: 0, 2: 19} { // behind so many blocks, or in the next one
-		if blocks == 2 {
-			if step = 0; stop == 0 {
-				continue
-			}
-		}
+	for stop, step := range map[int]int{0: 7, 1: 0, 2: 19} { // behind so many blocks, or in the next one, of some in the first that is learnt
 		b, _ := start()
 		ctx, cancel := context.WithCancel(context.Background())
 		var place *Saved
@@ -158,7 +209,11 @@ func interruptedBlocks(t *testing.T, blocks int) {
 			if ctx.Err() == nil {
 				place = file(t, state())
 			}
-			if len(place.Layers) == stop && (step == 0 && stop > 0 || place.Lesson != nil && place.Lesson.Step == step) {
+			here := len(place.Layers) == stop
+			if step > 0 {
+				here = (here || blocks > 0) && place.Lesson != nil && place.Lesson.Step == step
+			}
+			if here {
 				cancel()
 			}
 			return nil
@@ -199,6 +254,41 @@ func TestIntegersDecideAboutBlocks(t *testing.T) {
 	}
 }
 
+// roundsDown has a bench simulate activations that are rounded as a shift does.
+func roundsDown(b *Bench) {
+	simulate := b.Simulate
+	b.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
+		return simulate(g, set.Rounded(qmath.Down), shared)
+	}
+}
+
+// Simulated as the integers round, a block learns what is right for them: they get much better, beside what is learnt for a simulation that
+// rounds to nearest.
+func TestBlocksLearnTheRoundingOfIntegers(t *testing.T) {
+	platform := target.Pow2
+	var after []float64
+	for _, same := range []bool{false, true} {
+		b, _ := benchOf(t, &platform, 24, 24)
+		if same {
+			roundsDown(b)
+			simulated, err := b.Losses(context.Background())
+			require.NoError(t, err)
+			runs(t, b, &platform, "pow2-floor")
+			run, err := b.Losses(context.Background())
+			require.NoError(t, err)
+			require.InEpsilon(t, run.Estimate().Mean, simulated.Estimate().Mean, 1e-3)
+		}
+		runs(t, b, &platform, "pow2-floor")
+		b.BlockSteps = 60
+		reports, err := b.Tune(context.Background(), &Block)
+		require.NoError(t, err)
+		t.Logf("%v: %g to %g, kept %d", same, reports[0].Before.NSR, reports[0].After.NSR, reports[0].Kept)
+		require.True(t, reports[0].Confirmed)
+		after = append(after, b.End.Estimate().Mean)
+	}
+	require.Less(t, after[1], after[0]/4)
+}
+
 func TestBlocksBeginAndEndWithOneTensor(t *testing.T) {
 	b, _ := bench(t, &target.TRTInt8, 1, 1)
 	list, err := b.blocks()
@@ -214,9 +304,12 @@ func TestBlocksBeginAndEndWithOneTensor(t *testing.T) {
 // TestALessonIsTheSimulation: what is learnt on computes, with weights rounded to nearest and everything quantized, what the simulation
 // does.
 func TestALessonIsTheSimulation(t *testing.T) {
-	for _, platform := range []*target.Target{&target.TRTInt8, &target.ONNXRuntime} {
+	for _, platform := range []*target.Target{&target.TRTInt8, &target.ONNXRuntime, &target.Pow2} {
 		b, _ := bench(t, platform, 16, 8)
 		b.shared = new(sim.Constants)
+		if platform == &target.Pow2 {
+			roundsDown(b)
+		}
 		list, err := b.blocks()
 		require.NoError(t, err)
 		p, err := b.passage(list)

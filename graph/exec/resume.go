@@ -115,6 +115,7 @@ func (re *resumption) compute(i int, dirty bool) error {
 	if err := re.step(re.ctx, i, re.hooks); err != nil {
 		return err
 	}
+	re.s.forget(st)
 	re.ran = append(re.ran, st.node.ID)
 	if !dirty { // out of order: what it computed stays
 		re.late = append(re.late, st.reads...)

@@ -27,6 +27,8 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 				Help: "with --layerwise: split the error at the operator's own output into weights and activations"},
 			{Name: "sensitivity", See: "reports.md#where-to-look-first", At: &o.Sensitivity, For: Networks, Job: true,
 				Help: "estimate of --layerwise from gradients: one backward pass for each sample"},
+			{Name: "formats", See: "reports.md#where-to-look-first", At: (*Commas)(&o.Formats), For: Networks, Job: true,
+				Help: "with --sensitivity: also estimate every operator in these formats (int4, int16, fp16, ..., as dispatch has them)"},
 			{Name: "explain", See: "verify.md", At: &o.Explain, For: Networks, Job: true, Help: "causes of the error of the integer program"},
 			{Name: "peers", At: &o.Peers, For: Networks, Job: true,
 				Help: "with --statistical: also the ranges that other tools would choose by their defaults (docs/peers.md)"},
@@ -52,8 +54,11 @@ func (o *Analyze) Check() error {
 		o.Graphwise, o.Layerwise, o.Statistical = true, true, true
 	}
 	o.Outputs = o.Graphwise || o.Layerwise || o.Sensitivity || o.Explain
-	if o.Nodes != "" && !o.Graphwise {
+	switch {
+	case o.Nodes != "" && !o.Graphwise:
 		return qwb.Usagef("--model-explorer needs --graphwise")
+	case len(o.Formats) > 0 && !o.Sensitivity:
+		return qwb.Usagef("--formats needs --sensitivity")
 	}
 	return nil
 }

@@ -56,6 +56,7 @@ func (c *Constants) find(k constantKey) *constant {
 func (h *hooks) constant(id tqc.SlotID, t *tensor.Tensor) (*tensor.Tensor, error) {
 	s, kind := h.s, int(h.mode)
 	if !s.g.Keeps(t) {
+		defer s.g.Forget(t)
 		return h.replaced(id, t)
 	}
 	if h.actions[id] == island {

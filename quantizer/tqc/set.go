@@ -287,3 +287,14 @@ func (s *Set) Clone() *Set {
 	c.root = append([]SlotID(nil), s.root...)
 	return &c // inputs, outs and the params' slices are never written to in place
 }
+
+// Rounded is a clone in which what is no parameter is rounded by r.
+func (s *Set) Rounded(r qmath.Rounding) *Set {
+	c := s.Clone()
+	for i := range c.slots {
+		if !c.slots[i].Weight {
+			c.slots[i].Config.Rounding = r
+		}
+	}
+	return c
+}

@@ -21,7 +21,8 @@ function inDecibels(nsr, error) {
 // operatorColumns are fresh each time: a table hides and shows its own.
 export function operatorColumns(rows) {
   const largest = (key) => rows.reduce((m, row) => Math.max(m, row[key] || 0), 0), most = largest("nsr"), farthest = largest("local"),
-    split = rows.some((row) => known(row.weight)), narrow = innerWidth < 600, some = (key) => rows.some((row) => known(row[key]));
+    split = rows.some((row) => known(row.weight)), narrow = innerWidth < 600, some = (key) => rows.some((row) => known(row[key])),
+    formats = [...new Set(rows.flatMap((row) => [...row.inFormats.keys()]))];
   return [
     { key: "index", label: "#", doc: "Place in the graph's order.", kind: "number", value: (row) => row.index + 1,
       show: (row) => String(row.index + 1), width: 3.6, hidden: narrow },
@@ -56,6 +57,17 @@ export function operatorColumns(rows) {
       width: 10,
       hidden: !some("estimate"),
     }),
+    ...formats.map((format) =>
+      figure("in " + format, "in " + format + ", dB", "The same estimate with the operator in " + format + ".", {
+        value: (row) => row.inFormats.get(format)?.nsr,
+        show: (row) => inDecibels(row.inFormats.get(format)?.nsr, row.inFormats.get(format)?.nsr_error),
+        exact: (row) => {
+          const x = row.inFormats.get(format);
+          return x ? ofNoise(x.nsr, x.nsr_error) : "not a format of this operator";
+        },
+        width: 10,
+      })
+    ),
     ofLocal("local", "local, dB",
       "SQNR at the operator's own output, from float inputs. No error bar is measured. The bar is the error's size, in parts: clipping striped, rounding plain.",
       { width: 9.5,

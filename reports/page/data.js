@@ -15,7 +15,8 @@ export function rowsOf(view) {
   const by = (list, key = "node") => new Map((list || []).map((x) => [x[key], x]));
   const layers = by(report.layerwise), accumulated = by(report.graphwise), settings = by(report.settings), extra = by(view.nodes);
   const statistics = by(statisticsOf(view), "tensor"), losses = by(report.explained && report.explained.layers),
-    estimates = by(report.sensitivity && report.sensitivity.rows);
+    estimates = by(report.sensitivity && report.sensitivity.rows),
+    formats = ((report.sensitivity && report.sensitivity.formats) || []).map((f) => ({ format: f.format, rows: by(f.rows) }));
   /** @type {(Partial<Core.TopologyNode> & { name: string })[]} */
   let nodes = view.picture && view.picture.nodes;
   if (!nodes) {
@@ -54,6 +55,7 @@ export function rowsOf(view) {
       rankAmong: layers.size,
       estimate: estimates.has(node.name) ? estimates.get(node.name).nsr : null,
       estimateError: estimates.has(node.name) ? orNull(estimates.get(node.name).nsr_error) : null,
+      inFormats: new Map(formats.filter((f) => f.rows.has(node.name)).map((f) => [f.format, f.rows.get(node.name)])),
       local: orNull(layer.local),
       clip: orNull(layer.clip),
       round: orNull(layer.round),

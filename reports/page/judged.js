@@ -40,10 +40,16 @@ export function estimated(report) {
 /** @param {Partial<Core.Report>} report */
 export function agreed(report) {
   const s = report.sensitivity;
-  return s && known(s.spearman) && known(s.kendall)
-    ? el("p", { class: "soft" },
-      "Rank correlation of the estimates from gradients with what was measured: Spearman " + s.spearman.toFixed(3)
-        + ", Kendall " + s.kendall.toFixed(3) + ".")
+  if (!s) return null;
+  const all = [
+    { of: "", at: /** @type {Partial<Core.RankAgreement>} */ (s) },
+    ...(s.formats || []).map((f) => ({ of: " in " + f.format, at: f })),
+    { of: " in all formats together", at: s.all_formats || {} },
+  ];
+  const list = all.filter(({ at }) => known(at.spearman) && known(at.kendall))
+    .map(({ of, at }) => "Spearman " + at.spearman.toFixed(3) + ", Kendall " + at.kendall.toFixed(3) + of);
+  return list.length
+    ? el("p", { class: "soft" }, "Rank correlation of the estimates from gradients with what was measured: " + list.join("; ") + ".")
     : null;
 }
 

@@ -37,7 +37,7 @@ declare namespace Core {
     "open": { options: { file?: string }; result: OpenedFile };
     "trial": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; trial?: number }; result: Result };
     "calibrate": { options: { platform?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observer?: string; reduce_range?: boolean; per_tensor?: boolean; dispatcher?: string; border_cost?: number; recipe?: string[]; from?: string; mask?: string; fresh?: boolean; batch?: number; minmax_only?: boolean; model?: string }; result: CalibrateResult };
-    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; sensitivity?: boolean; explain?: boolean; peers?: boolean; try?: boolean; cause?: string }; result: Report };
+    "analyze": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; graphwise?: boolean; layerwise?: boolean; statistical?: boolean; split?: boolean; sensitivity?: boolean; formats?: string; explain?: boolean; peers?: boolean; try?: boolean; cause?: string }; result: Report };
     "dispatch": { options: { fp32?: string[]; reset?: boolean; auto?: boolean; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; max_nsr?: number; max_plain_nsr?: number; min_cosine?: number; max_drop?: number; max_work?: number; force?: boolean; formats?: string; rank?: string; minimize?: string; device?: string; max_macs?: string; max_bytes?: string; max_time?: string }; result: SearchResult };
     "sweep": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; observers?: string[]; platforms?: string[]; granularity?: string[]; dispatchers?: string[]; formats?: string[]; peers?: boolean; device?: string; fresh?: boolean; force?: boolean; batch?: number }; result: SweepResult };
     "tune": { options: { method?: string[]; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; budget?: string; profile?: string; allow_fp32?: boolean; max_work?: number; max_bytes?: number; steps?: number; blocks?: number; loss?: string; optimizer?: string; force?: boolean }; result: TuneResult };
@@ -1292,6 +1292,11 @@ declare namespace Core {
     why?: string;
   }
 
+  interface RankAgreement {
+    spearman?: number | null;
+    kendall?: number | null;
+  }
+
   interface ReadBack {
     compared: number;
     different: number;
@@ -1526,10 +1531,19 @@ declare namespace Core {
     sqnr_db: number | null;
   }
 
+  interface SensitivityInFormat {
+    format: string;
+    rows: Sensitivity[];
+    spearman?: number | null;
+    kendall?: number | null;
+  }
+
   interface SensitivityTable {
     rows: Sensitivity[];
     spearman?: number | null;
     kendall?: number | null;
+    formats?: SensitivityInFormat[];
+    all_formats?: RankAgreement | null;
     seconds: number;
   }
 

@@ -123,6 +123,7 @@ OPTIONS = {
         "data": ("stringArray", "PATH of samples: folder of images, npy, npz, CIFAR or MNIST file, raw bins, test_data_set folder, text (language models: one sample per line), or synthetic:N for N random samples; may be repeated"),
         "explain": ("bool", "causes of the error of the integer program"),
         "fit": ("string", "text file for --method importance and gptq, one sequence per line, that weights are fitted to"),
+        "formats": ("string", "with --sensitivity: also estimate every operator in these formats (int4, int16, fp16, ..., as dispatch has them)"),
         "graphwise": ("bool", "accumulated error at every operator of the quantized graph"),
         "group_fallback": ("string", "where groups do not divide the rows of a matrix: error, ignore (it stays float) or adjust (halve the groups) (default: they go on into the next row)"),
         "group_size": ("int", "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides every row)"),

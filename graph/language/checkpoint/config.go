@@ -86,6 +86,9 @@ func (c *Config) Validate() error {
 	if c.Windows != nil && len(c.Windows) != c.Layers {
 		return fmt.Errorf("windows of %d layers, there are %d", len(c.Windows), c.Layers)
 	}
+	if t := c.LocalTheta; !(t >= 0) || math.IsInf(t, 0) {
+		return fmt.Errorf("the base of rotary embedding in windows is %g", t)
+	}
 	for l, w := range c.Windows {
 		if w < 0 {
 			return fmt.Errorf("the window of layer %d is %d", l, w)

@@ -14,6 +14,7 @@ const (
 	Granite Family = "granite" // factors of embedding, attention, residuals and logits
 	Gemma   Family = "gemma"   // gains of norms are stored less one, the embedding is scaled, GELU
 	Gemma2  Family = "gemma2"  // and norms behind both parts, limits of scores and logits, windows in every other layer
+	Gemma3  Family = "gemma3"  // and norms of heads in place of the limits, two bases of rotary embedding
 )
 
 // Switches are what models differ in beside numbers. The zero value is Llama's.
@@ -34,6 +35,8 @@ type Switches struct {
 	// ScoreCap and LogitCap, if not 0, limit scaled products of queries and keys, and logits: x becomes cap * tanh(x/cap).
 	ScoreCap float32 `json:"score_cap,omitempty"`
 	LogitCap float32 `json:"logit_cap,omitempty"`
+	// LocalTheta, if not 0, is the base of rotary embedding in layers with a window, where frequencies are not scaled.
+	LocalTheta float64 `json:"local_theta,omitempty"`
 	// Windows, if not nil, is for each layer how many positions attention sees, its own being the last; 0: all.
 	Windows []int `json:"windows,omitempty"`
 }
@@ -41,7 +44,7 @@ type Switches struct {
 // Plain reports whether there is nothing but perhaps biases of query, key and value: what other programs' simple formats hold.
 func (s *Switches) Plain() bool {
 	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.AttentionScale == 0 && s.ResidualScale == 0 &&
-		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.Windows == nil
+		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.Windows == nil
 }
 
 // Biased reports whether query, key and value have biases.
@@ -66,18 +69,25 @@ type hfFamily struct {
 	begin        int // the id that begins a text where the file says nothing; -1: the one that ends it
 	window       bool
 	switches     Switches
+	defaults     string // config.json with what a file may leave out and the columns do not have
 }
 
 var hfFamilies = []hfFamily{
-	{"LlamaForCausalLM", "llama", Llama, "silu", 1e-6, 0, 1, false, Switches{}},
-	{"MistralForCausalLM", "mistral", Mistral, "silu", 1e-6, 0, 1, true, Switches{}},
-	{"Qwen2ForCausalLM", "qwen2", Qwen2, "silu", 1e-6, 0, -1, true, Switches{}},
-	{"Qwen3ForCausalLM", "qwen3", Qwen3, "silu", 1e-6, 128, -1, true, Switches{HeadNorm: true}},
-	{"Phi3ForCausalLM", "phi3", Phi3, "silu", 1e-5, 0, 1, true, Switches{}},
-	{"GraniteForCausalLM", "granite", Granite, "silu", 1e-6, 0, 1, false, Switches{}},
-	{"GemmaForCausalLM", "gemma", Gemma, "gelu_pytorch_tanh", 1e-6, 256, 2, false, Switches{UnitNorm: true, GELU: true, EmbedScale: 1}},
+	{"LlamaForCausalLM", "llama", Llama, "silu", 1e-6, 0, 1, false, Switches{}, ""},
+	{"MistralForCausalLM", "mistral", Mistral, "silu", 1e-6, 0, 1, true, Switches{}, ""},
+	{"Qwen2ForCausalLM", "qwen2", Qwen2, "silu", 1e-6, 0, -1, true, Switches{}, ""},
+	{"Qwen3ForCausalLM", "qwen3", Qwen3, "silu", 1e-6, 128, -1, true, Switches{HeadNorm: true}, ""},
+	{"Phi3ForCausalLM", "phi3", Phi3, "silu", 1e-5, 0, 1, true, Switches{}, ""},
+	{"GraniteForCausalLM", "granite", Granite, "silu", 1e-6, 0, 1, false, Switches{}, ""},
+	{"GemmaForCausalLM", "gemma", Gemma, "gelu_pytorch_tanh", 1e-6, 256, 2, false, Switches{UnitNorm: true, GELU: true, EmbedScale: 1}, ""},
 	{"Gemma2ForCausalLM", "gemma2", Gemma2, "gelu_pytorch_tanh", 1e-6, 256, 2, true,
-		Switches{UnitNorm: true, GELU: true, EmbedScale: 1, AfterNorm: true}},
+		Switches{UnitNorm: true, GELU: true, EmbedScale: 1, AfterNorm: true},
+		`{"sliding_window_pattern": 2, "query_pre_attn_scalar": 256, "attn_logit_softcapping": 50, "final_logit_softcapping": 30}`},
+	{"Gemma3ForCausalLM", "gemma3_text", Gemma3, "gelu_pytorch_tanh", 1e-6, 256, 2, true,
+		Switches{UnitNorm: true, GELU: true, EmbedScale: 1, AfterNorm: true, HeadNorm: true},
+		`{"sliding_window_pattern": 6, "query_pre_attn_scalar": 256, "rope_theta": 1e6, "rope_local_base_freq": 1e4, "num_attention_heads": 8,
+		"num_key_value_heads": 4, "vocab_size": 262208, "max_position_embeddings": 131072, "sliding_window": 4096, "eos_token_id": 1,
+		"hidden_activation": "gelu_pytorch_tanh"}`},
 }
 
 // apply sets what follows from the numbers of a model.

@@ -20,6 +20,8 @@ const (
 	configFile = "config.json"
 	singleFile = "model.safetensors"
 	indexFile  = "model.safetensors.index.json"
+	torchFile  = "pytorch_model.bin"
+	torchIndex = "pytorch_model.bin.index.json"
 )
 
 func isFolder(path string) bool {
@@ -37,10 +39,15 @@ func folderOf(path string) (string, bool) {
 		return path, true
 	}
 	name, folder := filepath.Base(path), filepath.Dir(path)
-	if name == configFile || name == indexFile || strings.HasSuffix(name, ".safetensors") {
+	if name == configFile || name == indexFile || name == torchIndex || strings.HasSuffix(name, ".safetensors") || isTorch(name) {
 		return folder, isFolder(folder)
 	}
 	return "", false
+}
+
+// isTorch reports whether a file of a folder is one of torch.save: pytorch_model.bin, pytorch_model-00001-of-00002.bin.
+func isTorch(name string) bool {
+	return strings.HasPrefix(name, "pytorch_model") && strings.HasSuffix(name, ".bin")
 }
 
 // readFolder reads a checkpoint as Hugging Face lays it out.
@@ -67,12 +74,13 @@ func readFolder(m *Model, folder string) error {
 	case exists(singleFile):
 		arrays, err = m.readShard(folder, singleFile)
 	case exists(indexFile):
-		arrays, err = m.readShards(folder)
+		arrays, err = m.readShards(folder, indexFile)
+	case exists(torchFile):
+		arrays, err = m.readShard(folder, torchFile)
+	case exists(torchIndex):
+		arrays, err = m.readShards(folder, torchIndex)
 	default:
-		err = fmt.Errorf("there is neither %s nor %s", singleFile, indexFile)
-		if exists("pytorch_model.bin") || exists("pytorch_model.bin.index.json") {
-			err = fmt.Errorf("%w: pytorch_model.bin is not read; save the model as safetensors", err)
-		}
+		err = fmt.Errorf("there is none of %s, %s, %s and %s", singleFile, indexFile, torchFile, torchIndex)
 	}
 	if err != nil {
 		return err
@@ -82,6 +90,9 @@ func readFolder(m *Model, folder string) error {
 		if what := q.rounds(arrays); what != "" {
 			m.warn("engines round %s of this checkpoint too; here they are floats", what)
 		}
+	}
+	if h.Text != nil {
+		arrays = m.textArrays(arrays)
 	}
 	slices.SortStableFunc(m.files, func(a, b source) int { return cmp.Compare(a.name, b.name) })
 	if h.Tied == nil && !slices.ContainsFunc(arrays, func(a SafeArray) bool { return hfNames.fixed[a.Name] == Classifier }) {
@@ -114,11 +125,18 @@ func (m *Model) readShard(folder, name string) ([]SafeArray, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s, err := ParseSafetensors(b)
+	var arrays []SafeArray
+	if isTorch(name) {
+		arrays, err = ParseTorch(b)
+	} else if s, bad := ParseSafetensors(b); bad != nil {
+		err = bad
+	} else {
+		arrays = s.Arrays
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return s.Arrays, nil
+	return arrays, nil
 }
 
 // safeIndex says which tensor lies in which file.
@@ -163,15 +181,16 @@ func parseSafeIndex(b []byte) (*safeIndex, error) {
 	return x, err
 }
 
-// readShards reads the files of an index. What index and files say must agree.
-func (m *Model) readShards(folder string) ([]SafeArray, error) {
-	b, err := m.mapFile(filepath.Join(folder, indexFile), indexFile)
+// readShards reads the files of an index. What index and files say must agree; how many bytes all tensors have is
+// said of safetensors alone, as torch counts shared ones once.
+func (m *Model) readShards(folder, index string) ([]SafeArray, error) {
+	b, err := m.mapFile(filepath.Join(folder, index), index)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", indexFile, err)
+		return nil, fmt.Errorf("%s: %w", index, err)
 	}
 	x, err := parseSafeIndex(b)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", indexFile, err)
+		return nil, fmt.Errorf("%s: %w", index, err)
 	}
 	var all []SafeArray
 	total := 0
@@ -197,12 +216,35 @@ func (m *Model) readShards(folder string) ([]SafeArray, error) {
 	}
 	if len(missing) > 0 {
 		name := slices.Min(missing)
-		return nil, fmt.Errorf("%s: tensor %q is not in %s", indexFile, name, x.file[name])
+		return nil, fmt.Errorf("%s: tensor %q is not in %s", index, name, x.file[name])
 	}
-	if x.total != nil && *x.total != float64(total) {
-		return nil, fmt.Errorf("%s: total_size is %.0f, the tensors have %d bytes", indexFile, *x.total, total)
+	if x.total != nil && index == indexFile && *x.total != float64(total) {
+		return nil, fmt.Errorf("%s: total_size is %.0f, the tensors have %d bytes", index, *x.total, total)
 	}
 	return all, nil
+}
+
+// textArrays are the arrays of the part of a model of images and text that text alone needs, under the names of a model of text.
+func (m *Model) textArrays(arrays []SafeArray) []SafeArray {
+	var text []SafeArray
+	for _, a := range arrays {
+		name, ok := strings.CutPrefix(a.Name, "language_model.")
+		if !ok {
+			name, ok = strings.CutPrefix(a.Name, "model.language_model.")
+			name = "model." + name
+		}
+		if a.Name == "lm_head.weight" {
+			name, ok = a.Name, true
+		}
+		if ok {
+			a.Name = name
+			text = append(text, a)
+		}
+	}
+	if n := len(arrays) - len(text); n > 0 {
+		m.warn("%d tensors of the part for images are not used", n)
+	}
+	return text
 }
 
 var safeTypes = map[string]Type{"F32": F32, "F16": F16, "BF16": BF16}

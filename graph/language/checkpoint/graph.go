@@ -37,10 +37,10 @@ type grapher struct {
 	g   *graph.Graph
 	err error
 
-	shape       graph.ValueID // of a vector per token: batch, sequence, -1
-	positions   graph.ValueID // int64[batch,sequence]
-	cosine      graph.ValueID
-	sine        graph.ValueID
+	shape       graph.ValueID         // of a vector per token: batch, sequence, -1
+	positions   graph.ValueID         // int64[batch,sequence]
+	turns       [2]graph.ValueID      // cosines and sines
+	local       [2]graph.ValueID      // those of layers with a window, where they are others
 	position    graph.ValueID         // int64[sequence]
 	masks       map[int]graph.ValueID // of windows, by their sizes: bool[sequence,sequence]
 	tokensFirst graph.ValueID         // shape [-1, n] of vectors one after the other: 0, -1 of what has three dimensions
@@ -76,6 +76,15 @@ func (b *grapher) prepare(ids graph.ValueID) {
 	b.positions = b.node("positions", "Expand", positions, size)
 	b.position, b.masks = positions, map[int]graph.ValueID{}
 
+	b.turns = b.tables("rotary", c)
+	if b.local = b.turns; c.LocalTheta != 0 {
+		b.local = b.tables("rotary.local", c.Local())
+	}
+	b.tokensFirst = b.ints("attention.shape", -1, int64(c.QueryDim()))
+}
+
+// tables are cosines and sines of all positions.
+func (b *grapher) tables(name string, c *Config) [2]graph.ValueID {
 	freqs := c.Frequencies()
 	half := len(freqs)
 	cos, sin := make([]float32, c.Context*half), make([]float32, c.Context*half)
@@ -85,9 +94,8 @@ func (b *grapher) prepare(ids graph.ValueID) {
 			cos[p*half+i], sin[p*half+i] = float32(x), float32(y)
 		}
 	}
-	b.cosine = b.g.AddConst("rotary.cosine", tensor.FromF32(cos, c.Context, half))
-	b.sine = b.g.AddConst("rotary.sine", tensor.FromF32(sin, c.Context, half))
-	b.tokensFirst = b.ints("attention.shape", -1, int64(c.QueryDim()))
+	return [2]graph.ValueID{b.g.AddConst(name+".cosine", tensor.FromF32(cos, c.Context, half)),
+		b.g.AddConst(name+".sine", tensor.FromF32(sin, c.Context, half))}
 }
 
 func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
@@ -95,8 +103,8 @@ func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
 	at := func(r Role) Part { return Part{r, l} }
 	name := func(s string) string { return fmt.Sprintf("layers.%d.%s", l, s) }
 	n := b.norm(x, at(AttentionNorm))
-	q := b.rotate(b.heads(b.product(n, at(Query), QueryBias), at(QueryNorm), c.QueryDim()), name("query"), c.Heads)
-	k := b.rotate(b.heads(b.product(n, at(Key), KeyBias), at(KeyNorm), c.KVDim()), name("key"), c.KVHeads)
+	q := b.rotate(b.heads(b.product(n, at(Query), QueryBias), at(QueryNorm), c.QueryDim()), at(Query), c.Heads)
+	k := b.rotate(b.heads(b.product(n, at(Key), KeyBias), at(KeyNorm), c.KVDim()), at(Key), c.KVHeads)
 	v := b.node(name("value.batch"), "Reshape", b.product(n, at(Value), ValueBias), b.shape)
 	attrs := []graph.Attr{graph.Int("is_causal", 1), graph.Int("q_num_heads", int64(c.Heads)), graph.Int("kv_num_heads", int64(c.KVHeads))}
 	if c.AttentionScale != 0 {
@@ -174,14 +182,17 @@ func (b *grapher) mask(window int) []graph.ValueID {
 }
 
 // rotate gives queries or keys the dimensions of a batch and turns their pairs.
-func (b *grapher) rotate(x graph.ValueID, name string, heads int) graph.ValueID {
-	interleaved := int64(0)
+func (b *grapher) rotate(x graph.ValueID, p Part, heads int) graph.ValueID {
+	interleaved, turns, name := int64(0), b.turns, partName(p)
+	if b.m.Window(p.Layer) > 0 {
+		turns = b.local
+	}
 	if b.m.Pairing == Interleaved {
 		interleaved = 1
 	}
 	x = b.node(name+".batch", "Reshape", x, b.shape)
 	return b.with(graph.Int("interleaved", interleaved), graph.Int("num_heads", int64(heads))).
-		node(name+".rotary", "RotaryEmbedding", x, b.cosine, b.sine, b.positions)
+		node(name+".rotary", "RotaryEmbedding", x, turns[0], turns[1], b.positions)
 }
 
 func (b *grapher) norm(x graph.ValueID, p Part) graph.ValueID {

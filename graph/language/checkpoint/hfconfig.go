@@ -27,6 +27,7 @@ type hfConfig struct {
 
 	NormEps        *float64 `json:"rms_norm_eps"`
 	RopeTheta      *float64 `json:"rope_theta"`
+	RopeLocal      *float64 `json:"rope_local_base_freq"`
 	RopeScaling    *hfRope  `json:"rope_scaling"`
 	RopeParameters *hfRope  `json:"rope_parameters"` // newer files: in place of rope_theta and rope_scaling
 	PartialRotary  *float64 `json:"partial_rotary_factor"`
@@ -39,7 +40,9 @@ type hfConfig struct {
 	UseSliding    bool     `json:"use_sliding_window"`
 	Sliding       *int     `json:"sliding_window"`
 	MaxWindow     *int     `json:"max_window_layers"`
+	Pattern       int      `json:"sliding_window_pattern"` // every so manieth layer has no window; 0: all have one
 	LayerTypes    []string `json:"layer_types"`
+	Bidirectional bool     `json:"use_bidirectional_attention"`
 
 	// Of Granite.
 	EmbeddingFactor *float64 `json:"embedding_multiplier"`
@@ -47,10 +50,13 @@ type hfConfig struct {
 	ResidualFactor  *float64 `json:"residual_multiplier"`
 	LogitDivisor    *float64 `json:"logits_scaling"`
 
-	// Of Gemma 2.
+	// Of Gemma 2 and 3.
 	QueryScalar *float64        `json:"query_pre_attn_scalar"`
 	ScoreCap    json.RawMessage `json:"attn_logit_softcapping"` // null is none
 	LogitCap    json.RawMessage `json:"final_logit_softcapping"`
+
+	// Text is the configuration of the part of a model of images and text that is read.
+	Text *json.RawMessage `json:"text_config"`
 
 	UseMRope     bool            `json:"use_mrope"`
 	Quantization json.RawMessage `json:"quantization_config"`
@@ -73,15 +79,14 @@ type hfRope struct {
 	MScaleAll       *float64 `json:"mscale_all_dim"`
 	Truncate        *bool    `json:"truncate"`
 	Partial         *float64 `json:"partial_rotary_factor"`
+	// Of Gemma 3: one of each kind of layers.
+	Full  *hfRope `json:"full_attention"`
+	Local *hfRope `json:"sliding_attention"`
 }
 
 // parseHFConfig turns config.json into a shape, and returns what else the file says.
 func parseHFConfig(b []byte) (c Config, h *hfConfig, err error) {
-	h = &hfConfig{}
-	if err := json.Unmarshal(b, h); err != nil {
-		return c, nil, err
-	}
-	f, err := h.family()
+	h, f, err := decodeHFConfig(b)
 	if err != nil {
 		return c, nil, err
 	}
@@ -99,16 +104,16 @@ func parseHFConfig(b []byte) (c Config, h *hfConfig, err error) {
 		}
 	}
 	c.NormEps = float32(valueOr(h.NormEps, f.eps))
+	f.switches.apply(&c)
 	if err := h.rope(&c); err != nil {
 		return c, nil, err
 	}
-	f.switches.apply(&c)
 	if c.Family == Granite {
 		if err := h.factors(&c); err != nil {
 			return c, nil, err
 		}
 	}
-	if c.Family == Gemma2 {
+	if h.QueryScalar != nil && c.AfterNorm {
 		if err := h.caps(&c); err != nil {
 			return c, nil, err
 		}
@@ -124,6 +129,45 @@ func parseHFConfig(b []byte) (c Config, h *hfConfig, err error) {
 	}
 	c.Tied = valueOr(h.Tied, false)
 	return c, h, h.ends(f, &c)
+}
+
+// imageModels are architectures whose part for text is a model of hfFamilies.
+var imageModels = []string{"Gemma3ForConditionalGeneration"}
+
+// decodeHFConfig reads config.json, of a model of images and text the part for text, over the defaults of its family.
+func decodeHFConfig(b []byte) (h *hfConfig, f *hfFamily, err error) {
+	whole := &hfConfig{}
+	if err := json.Unmarshal(b, whole); err != nil {
+		return nil, nil, err
+	}
+	h = whole
+	image := whole.Text != nil && slices.ContainsFunc(whole.Architectures, func(a string) bool { return slices.Contains(imageModels, a) })
+	if image {
+		h, b = &hfConfig{}, *whole.Text
+		if err := json.Unmarshal(b, h); err != nil {
+			return nil, nil, fmt.Errorf("text_config: %w", err)
+		}
+		h.Architectures = nil
+	}
+	if f, err = h.family(); err != nil {
+		return nil, nil, err
+	}
+	h = &hfConfig{}
+	err = errors.Join(json.Unmarshal([]byte(cmp.Or(f.defaults, "{}")), h), json.Unmarshal(b, h))
+	h.Text = nil
+	if image {
+		h.Text, h.Quantization, h.Tied = whole.Text, whole.Quantization, cmp.Or(whole.Tied, h.Tied)
+		h.BOS, h.EOS = either(whole.BOS, h.BOS), either(whole.EOS, h.EOS)
+	}
+	return h, f, err
+}
+
+// either is a, or b where a is not there.
+func either(a, b json.RawMessage) json.RawMessage {
+	if len(a) > 0 {
+		return a
+	}
+	return b
 }
 
 func valueOr[T any](p *T, otherwise T) T {
@@ -155,7 +199,6 @@ func (h *hfConfig) family() (*hfFamily, error) {
 
 // strangers are what known architectures have that is not computed here.
 var strangers = map[string]string{
-	"Gemma3ForCausalLM":     "two bases of rotary embedding",
 	"MixtralForCausalLM":    "experts",
 	"Qwen2MoeForCausalLM":   "experts",
 	"Qwen3MoeForCausalLM":   "experts",
@@ -177,7 +220,7 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 	if act == "swish" {
 		act = "silu"
 	}
-	if h.Activation != nil && (f.family == Gemma || f.family == Gemma2) {
+	if h.Activation != nil && f.act != "silu" {
 		act = *h.Activation
 	}
 	partial := h.PartialRotary
@@ -191,6 +234,8 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 		return errors.New("mlp_bias: biases of the feed-forward part are not supported")
 	case h.AttentionBias && f.family != Llama && f.family != Qwen2 && f.family != Qwen3 && f.family != Granite:
 		return fmt.Errorf("attention_bias: biases of the attention of %s are not supported", f.architecture)
+	case h.Bidirectional:
+		return errors.New("use_bidirectional_attention: attention to later tokens is not supported")
 	case h.UseMRope:
 		return errors.New("use_mrope: rotary embedding in several dimensions is not supported")
 	case valueOr(partial, 1) != 1:
@@ -218,38 +263,36 @@ func (h *hfConfig) factors(c *Config) error {
 	return nil
 }
 
-// caps reads the limits of Gemma 2.
+// caps reads what Gemma 2 and 3 do with scores and logits.
 func (h *hfConfig) caps(c *Config) error {
-	scalar := valueOr(h.QueryScalar, 256)
+	scalar := *h.QueryScalar
 	c.AttentionScale = float32(1 / math.Sqrt(scalar))
 	if !(scalar > 0) || scalar > 1e30 {
 		return fmt.Errorf("query_pre_attn_scalar is %g", scalar)
 	}
 	for _, l := range []struct {
-		to        *float32
-		name      string
-		raw       json.RawMessage
-		otherwise float64
-	}{{&c.ScoreCap, "attn_logit_softcapping", h.ScoreCap, 50}, {&c.LogitCap, "final_logit_softcapping", h.LogitCap, 30}} {
-		v := l.otherwise
-		switch {
-		case string(l.raw) == "null":
-			v = 0
-		case len(l.raw) > 0:
-			if err := json.Unmarshal(l.raw, &v); err != nil || !(v > 0) || v > 1e30 {
-				return fmt.Errorf("%s is %s", l.name, l.raw)
-			}
+		to   *float32
+		name string
+		raw  json.RawMessage
+	}{{&c.ScoreCap, "attn_logit_softcapping", h.ScoreCap}, {&c.LogitCap, "final_logit_softcapping", h.LogitCap}} {
+		if len(l.raw) == 0 || string(l.raw) == "null" {
+			continue
+		}
+		var v float64
+		if err := json.Unmarshal(l.raw, &v); err != nil || !(v > 0) || v > 1e30 {
+			return fmt.Errorf("%s is %s", l.name, l.raw)
 		}
 		*l.to = float32(v)
 	}
 	return nil
 }
 
-// windows reads which layers see a window of positions. One that is as long as the context changes nothing.
+// windows reads which layers see a window of positions. One that is as long as the context changes nothing, unless such layers have a base
+// of rotary embedding of their own.
 func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 	w := valueOr(h.Sliding, 0)
 	qwen := f.family == Qwen2 || f.family == Qwen3
-	if !f.window || w <= 0 || w >= c.Context || qwen && !h.UseSliding {
+	if !f.window || w <= 0 || w >= c.Context && c.LocalTheta == 0 || qwen && !h.UseSliding {
 		return nil
 	}
 	if h.LayerTypes != nil && len(h.LayerTypes) != c.Layers {
@@ -265,7 +308,7 @@ func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 			kind = h.LayerTypes[l]
 		} else if qwen && l < valueOr(h.MaxWindow, 0) {
 			kind = "full_attention"
-		} else if f.family == Gemma2 && l%2 == 1 {
+		} else if h.Pattern > 0 && (l+1)%h.Pattern == 0 {
 			kind = "full_attention"
 		}
 		switch kind {
@@ -284,7 +327,20 @@ func (h *hfConfig) rope(c *Config) error {
 	r := h.RopeScaling
 	if h.RopeParameters != nil {
 		r = h.RopeParameters
+		if r.Full != nil {
+			r = r.Full
+		}
 		c.RopeTheta = valueOr(r.Theta, c.RopeTheta)
+	}
+	if h.RopeLocal != nil && c.Family == Gemma3 {
+		c.LocalTheta = *h.RopeLocal
+		if h.RopeParameters != nil && h.RopeParameters.Local != nil {
+			local := h.RopeParameters.Local
+			c.LocalTheta = valueOr(local.Theta, c.LocalTheta)
+			if kind := cmp.Or(local.Type, local.OldType, "default"); kind != "default" {
+				return fmt.Errorf("rope_parameters of sliding_attention have the type %q; only default is supported", kind)
+			}
+		}
 	}
 	if r == nil {
 		return nil

@@ -79,6 +79,15 @@ func (c *Config) Frequencies() []float64 {
 	return out
 }
 
+// Local is the shape with the rotary embedding of layers with a window.
+func (c *Config) Local() *Config {
+	local := *c
+	if c.LocalTheta != 0 {
+		local.RopeTheta, local.Scaling = c.LocalTheta, nil
+	}
+	return &local
+}
+
 // Turns returns cosine and sine of the angle of a pair at a position, given its frequency, times what the scaling multiplies them by.
 func (c *Config) Turns(position int, frequency float64) (cos, sin float64) {
 	sin, cos = math.Sincos(float64(position) * frequency)

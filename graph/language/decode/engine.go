@@ -41,6 +41,7 @@ type Engine struct {
 	finalNorm  []float32
 	classifier *linear
 	rotary     *rotary
+	local      *rotary // of layers with a window
 	s          scratch
 	cache      CacheType
 	device     DeviceModel // nil on the processor
@@ -67,6 +68,9 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 	}
 	e := &Engine{Config: m.Config, table: kernels.Select(cpu.Detect()), par: exec.Parallel(threads(o.Threads)), sums: o.Sums,
 		rotary: newRotary(&m.Config), cache: o.Cache}
+	if e.local = e.rotary; m.LocalTheta != 0 {
+		e.local = newRotary(m.Local())
+	}
 	if err := o.Cache.Check(&m.Config); err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", m.Path, err)
 	}

@@ -19,9 +19,9 @@ import (
 func TestFamilies(t *testing.T) {
 	list, err := os.ReadDir("testdata/families")
 	require.NoError(t, err)
-	require.Len(t, list, 11)
+	require.Len(t, list, 13)
 	windows := map[string][]int{"mistral": {5, 5}, "mistral-wide": {17, 17}, "qwen2-window": {0, 4}, "qwen3-biases": {6, 0}, "phi3": {7, 7},
-		"gemma2": {5, 0}}
+		"gemma2": {5, 0}, "gemma3": {5, 0, 5}, "gemma3-images": {4096, 4096}}
 	for _, entry := range list {
 		t.Run(entry.Name(), func(t *testing.T) {
 			folder := "testdata/families/" + entry.Name()
@@ -35,6 +35,11 @@ func TestFamilies(t *testing.T) {
 			m, err := checkpoint.Open(folder)
 			require.NoError(t, err)
 			defer m.Close()
+			if entry.Name() == "gemma3-images" {
+				require.Len(t, m.Warnings, 1)
+				assert.Contains(t, m.Warnings[0].Text, "34 tensors of the part for images")
+				m.Warnings = nil
+			}
 			assert.Empty(t, m.Warnings)
 			assert.Equal(t, windows[entry.Name()], m.Windows)
 			most := 0.0
@@ -62,6 +67,28 @@ func TestFamilies(t *testing.T) {
 			same(one)
 		})
 	}
+}
+
+// TestOlderNamesOfGemma3: files of transformers 4 say the same in other words, and leave out what they have in common.
+func TestOlderNamesOfGemma3(t *testing.T) {
+	m, err := checkpoint.Open("testdata/families/gemma3-images")
+	require.NoError(t, err)
+	want := m.Config
+	require.NoError(t, m.Close())
+	folder := t.TempDir()
+	b, err := os.ReadFile("testdata/families/gemma3-images/model.safetensors")
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(folder+"/model.safetensors", b, 0o600))
+	require.NoError(t, os.WriteFile(folder+"/config.json", []byte(`{"architectures": ["Gemma3ForConditionalGeneration"], "text_config": {
+		"model_type": "gemma3_text", "head_dim": 6, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
+		"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64, "vocab_size": 40}, "bos_token_id": 1,
+		"eos_token_id": [2]}`), 0o600))
+	m, err = checkpoint.Open(folder)
+	require.NoError(t, err)
+	defer m.Close()
+	assert.Equal(t, want, m.Config)
+	assert.InDelta(t, 1e6, m.RopeTheta, 0)
+	assert.InDelta(t, 1e4, m.LocalTheta, 0)
 }
 
 // TestFamiliesOnADevice: what it does not compute is refused before anything is sent there.

@@ -56,6 +56,7 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 		reach = max(reach, q.Cache.length+len(q.Tokens))
 	}
 	e.rotary.reach(reach)
+	e.local.reach(reach)
 	for l := range e.layers {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -97,9 +98,13 @@ func (e *Engine) attend(l *layer, index, n int) {
 	addRows(v, l.valueBias)
 	e.normalizeEach(q, l.queryNorm)
 	e.normalizeEach(k, l.keyNorm)
+	rotary := e.rotary
+	if c.Window(index) > 0 {
+		rotary = e.local
+	}
 	for i, p := range s.at {
-		e.rotary.turn(q[i*c.QueryDim():][:c.QueryDim()], p.position)
-		e.rotary.turn(k[i*c.KVDim():][:c.KVDim()], p.position)
+		rotary.turn(q[i*c.QueryDim():][:c.QueryDim()], p.position)
+		rotary.turn(k[i*c.KVDim():][:c.KVDim()], p.position)
 		for h := range c.KVHeads {
 			at := i*c.KVDim() + h*c.HeadDim
 			p.cache.put(index, h, p.position, k[at:][:c.HeadDim], v[at:][:c.HeadDim])

@@ -71,6 +71,7 @@ func (v *visit) load(i int) int {
 		at[t] = place{cache, t}
 	}
 	v.engine.rotary.reach(n)
+	v.engine.local.reach(n)
 	return n
 }
 

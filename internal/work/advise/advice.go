@@ -18,8 +18,10 @@ import (
 	"qwb/internal/work/measure"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
+	"qwb/internal/work/search"
 	worktune "qwb/internal/work/tune"
 	"qwb/observers"
+	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
 )
 
@@ -38,10 +40,42 @@ type Adviser struct {
 
 // Analyze measures the error of the plan's simulation and says what helps.
 func Analyze(ctx context.Context, j *open.Job, o measure.AnalyzeOptions) (*analysis.Report, error) {
-	return measure.Analyze(ctx, j, o, func(ctx context.Context, p *planning.Planned, set *data.Set, r *analysis.Report,
-		o measure.AnalyzeOptions) error {
-		return advice(ctx, j, p, set, r, o)
-	})
+	return measure.Analyze(ctx, j, o, measure.More{
+		Advice: func(ctx context.Context, p *planning.Planned, set *data.Set, r *analysis.Report, o measure.AnalyzeOptions) error {
+			return advice(ctx, j, p, set, r, o)
+		},
+		Formats: func(ctx context.Context, p *planning.Planned, q *sim.Simulator, o measure.AnalyzeOptions) ([]measure.InFormat, error) {
+			return inFormats(ctx, &planning.Change{Job: j, Planned: p}, q, o)
+		}})
+}
+
+// inFormats derives the plan c, whose simulator is q, in other formats.
+func inFormats(ctx context.Context, c *planning.Change, q *sim.Simulator, o measure.AnalyzeOptions) (list []measure.InFormat, err error) {
+	if err := c.Open(ctx, o.Threads); err != nil {
+		return nil, err
+	}
+	var nodes []graph.NodeID
+	for _, g := range q.Groups() {
+		if g.Output != graph.NoValue {
+			nodes = append(nodes, g.Nodes[0])
+		}
+	}
+	plans, err := search.InFormats(ctx, c, nodes, o.Formats)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range plans {
+		f := measure.InFormat{Format: p.Format}
+		tuned, _ := c.Planned.TunedGraph(p.Out.Set)
+		if f.Simulator, err = c.Planned.SimulatorOf(tuned, p.Out.Set, nil); err != nil {
+			return nil, err
+		}
+		for _, id := range p.Nodes {
+			f.Nodes = append(f.Nodes, c.Planned.Graph.Node(id).Name)
+		}
+		list = append(list, f)
+	}
+	return list, nil
 }
 
 // advice fills in the advice of a report, whose layers have Weight and Activation. Cures are tried in the simulation, on the samples that

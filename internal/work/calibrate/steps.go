@@ -212,7 +212,7 @@ func gate(ctx context.Context, j *open.Job, o Options, s *recipe.Step, res *Resu
 		a := measure.AnalyzeOptions{Data: data}
 		a.Data.Labels = ""
 		a.Outputs, a.Threads, a.Memory = true, o.Threads, o.Memory
-		r, err := measure.Analyze(ctx, j, a, nil)
+		r, err := measure.Analyze(ctx, j, a, measure.More{})
 		if err != nil {
 			return s.Fail("gate", err)
 		}

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,8 +31,10 @@ import (
 type AnalyzeOptions struct {
 	Data    open.DataOptions
 	Explain bool // what the loss of the integers is made of
-	// Sensitivity estimates the rows of Layerwise from gradients.
+	// Sensitivity estimates the rows of Layerwise from gradients, also with every operator that can in each of Formats (those of
+	// search.Options), and there with Layerwise what is estimated.
 	Sensitivity bool
+	Formats     []string
 	Peers       bool     // with Statistical: the ranges that other tools would choose too (observers.Peers)
 	Try         bool     // with Layerwise: measure what each cure does
 	Trials      int      // of how many cures at most, 0 for 12; the others keep their predictions
@@ -39,9 +42,16 @@ type AnalyzeOptions struct {
 	analysis.Config
 }
 
-// Analyze measures the error of the plan's simulation. advice, which may be nil, adds to a report whose layers have Weight and Activation.
-func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(context.Context, *planning.Planned, *data.Set,
-	*analysis.Report, AnalyzeOptions) error) (*analysis.Report, error) {
+// More is what an analysis has of packages above this one; each may be nil.
+type More struct {
+	// Advice adds to a report whose layers have Weight and Activation.
+	Advice func(context.Context, *planning.Planned, *data.Set, *analysis.Report, AnalyzeOptions) error
+	// Formats derives the plans of AnalyzeOptions.Formats.
+	Formats func(context.Context, *planning.Planned, *sim.Simulator, AnalyzeOptions) ([]InFormat, error)
+}
+
+// Analyze measures the error of the plan's simulation.
+func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, more More) (*analysis.Report, error) {
 	elapsed := j.Stopwatch()
 	p, err := planning.OpenPlan(j, j.Plan)
 	if err != nil {
@@ -82,17 +92,14 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	o.Deal, o.Own = deal, func() exec.Iterator { return it }
 	r, err := analysis.Analyze(ctx, p.Reference, q, set.Iterator(), o.Config)
 	finish()
-	if errors.Is(err, shard.ErrDone) && o.Sensitivity {
-		_, err = sensitivity(ctx, j, p, q, set, o.Config) // of this part too
+	if err == nil || errors.Is(err, shard.ErrDone) {
+		err = cmp.Or(runsOfTheirOwn(ctx, j, p, q, set, o, more, r), err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := runsOfTheirOwn(ctx, j, p, q, set, o, r); err != nil {
-		return nil, err
-	}
-	if o.Layerwise && advice != nil {
-		if err := advice(ctx, p, set, r, o); err != nil {
+	if o.Layerwise && more.Advice != nil {
+		if err := more.Advice(ctx, p, set, r, o); err != nil {
 			return nil, err
 		}
 	}
@@ -121,35 +128,26 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, advice func(con
 	return r, nil
 }
 
-// runsOfTheirOwn adds to a report what does not come of the passes of the analysis.
-func runsOfTheirOwn(ctx context.Context, j *open.Job, p *planning.Planned, q *sim.Simulator, set *data.Set, o AnalyzeOptions,
-	r *analysis.Report) (err error) {
+// runsOfTheirOwn adds to a report, which is nil in a part of a run, what does not come of the passes of the analysis.
+func runsOfTheirOwn(ctx context.Context, j *open.Job, p *planning.Planned, q *sim.Simulator, set *data.Set, o AnalyzeOptions, more More,
+	r *analysis.Report) error {
 	if o.Sensitivity {
-		if r.Sensitivity, err = sensitivity(ctx, j, p, q, set, o.Config); err != nil {
+		s := &sensitivities{Job: j, planned: p, set: set, o: o}
+		table, err := s.run(ctx, q, more)
+		if err != nil {
 			return err
 		}
-		r.Sensitivity.Compare(r.Layerwise)
+		table.Compare(r.Layerwise)
+		r.Sensitivity = table
 	}
 	if o.Explain {
-		r.Explained, err = explain(ctx, j, p, set, o)
+		explained, err := explain(ctx, j, p, set, o)
+		if err != nil {
+			return err
+		}
+		r.Explained = explained
 	}
-	return err
-}
-
-// sensitivity estimates the rows of layerwise analysis from gradients.
-func sensitivity(ctx context.Context, j *open.Job, p *planning.Planned, q *sim.Simulator, set *data.Set,
-	cfg analysis.Config) (*analysis.SensitivityTable, error) {
-	tick, finish := j.Progress("sensitivity", set.Len())
-	defer finish()
-	cfg.Progress = tick
-	elapsed := j.Stopwatch()
-	it, deal := samples.Dealt(ctx, set, false)
-	cfg.Deal = deal
-	rows, err := analysis.Sensitivities(ctx, p.Reference, []*sim.Simulator{q}, it, cfg)
-	if err != nil {
-		return nil, err
-	}
-	return &analysis.SensitivityTable{Rows: rows[0], Seconds: elapsed()}, nil
+	return nil
 }
 
 // explain splits the loss of the plan's integer program, under the platform's profile.

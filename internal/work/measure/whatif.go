@@ -86,7 +86,7 @@ func measureBoth(ctx context.Context, j *open.Job, next *open.Job, o WhatIfOptio
 	next.Events = j.Events
 	m := &tensors.Measured{}
 	for i, x := range []*open.Job{j, next} {
-		r, err := Analyze(ctx, x, AnalyzeOptions{Data: o.Data, Config: analysis.Config{Outputs: true, Threads: o.Threads}}, nil)
+		r, err := Analyze(ctx, x, AnalyzeOptions{Data: o.Data, Config: analysis.Config{Outputs: true, Threads: o.Threads}}, More{})
 		if err != nil {
 			return nil, err
 		}

@@ -26,6 +26,10 @@ type Candidate struct {
 // float the conversions at its borders.
 func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what Costing,
 	analyze func(ctx context.Context, list []Candidate) ([]map[graph.NodeID][]float64, error)) ([]assign.Unit, error) {
+	list, err := m.candidates(ctx, base)
+	if err != nil {
+		return nil, err
+	}
 	units := make([]assign.Unit, len(m.Units))
 	for i, u := range m.Units {
 		units[i] = assign.Unit{Name: m.Start.Graph.Node(u.Nodes[0]).Name, Options: make([]assign.Option, len(u.Options))}
@@ -35,10 +39,6 @@ func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what C
 		for k, o := range u.Options {
 			units[i].Options[k].Name = o.Format
 		}
-	}
-	list, err := m.candidates(ctx, base, units)
-	if err != nil {
-		return nil, err
 	}
 	asked := slices.DeleteFunc(slices.Clone(list), func(c Candidate) bool { return c.Format == string(decision.FP32) })
 	losses, err := analyze(ctx, asked)
@@ -58,7 +58,7 @@ func (m *Mixture) Measured(ctx context.Context, base []decision.Decision, what C
 }
 
 // candidates derives the plans of all formats. One that cannot be exported is left out, and so is its option of each unit.
-func (m *Mixture) candidates(ctx context.Context, base []decision.Decision, units []assign.Unit) ([]Candidate, error) {
+func (m *Mixture) candidates(ctx context.Context, base []decision.Decision) ([]Candidate, error) {
 	list := []Candidate{{Out: m.Start, choice: make([]int, len(m.Units))}}
 	for _, f := range m.formats {
 		choice, some := m.all(f.name)
@@ -77,7 +77,7 @@ func (m *Mixture) candidates(ctx context.Context, base []decision.Decision, unit
 				m.note("format %s is left out: %v", f.name, err)
 				for i, k := range choice { // options behind it, of later formats, move up
 					if k > 0 {
-						m.Units[i].Options, units[i].Options = slices.Delete(m.Units[i].Options, k, k+1), slices.Delete(units[i].Options, k, k+1)
+						m.Units[i].Options = slices.Delete(m.Units[i].Options, k, k+1)
 					}
 				}
 				continue

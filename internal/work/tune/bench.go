@@ -19,6 +19,7 @@ import (
 	"qwb/internal/work/planning"
 	"qwb/internal/work/samples"
 	"qwb/internal/work/store"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/overlay"
 	"qwb/quantizer/plan"
@@ -36,6 +37,7 @@ type tuning struct {
 	grams    *calib.GramFile           // to fit on; nil: data
 	observed map[string]*observedSteps // by the hash of the steps
 	recent   []string                  // keys of observed, in the order in which they came
+	rounding qmath.Rounding            // of activations, by what judges
 }
 
 // Tuning makes everything ready: the samples, and a reference with a bias at every operator that could have one.
@@ -91,6 +93,9 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 	}
 	b.Set, b.Ranges = out.Set, t.ranges(stats, out.Table)
 	b.Simulate = func(g *graph.Graph, set *tqc.Set, shared *sim.Constants) (*sim.Simulator, error) {
+		if t.rounding != qmath.HalfEven {
+			set = set.Rounded(t.rounding)
+		}
 		return sim.New(g, set, sim.Options{Constants: shared, Runs: reference})
 	}
 	if t.Planned.Plan.Imported == nil {

@@ -19,7 +19,8 @@ import (
 const Simulated = "simulation"
 
 // objective says what tuning judges by. The simulation stands for the integers where both come to the same errors on the held-out samples;
-// where they differ, by more than 1 % and more than two standard errors, or where a profile is asked for, the integers are run.
+// where they differ, by more than 1 % and more than two standard errors, or where a profile is asked for, the integers are run. Those of
+// powers of two differ in how they round alone, and what is tried is simulated with that.
 func (t *tuning) objective(ctx context.Context, o Options) (string, error) {
 	profile, err := t.Planned.ProfileNamed(o.Profile)
 	if err != nil {
@@ -27,7 +28,7 @@ func (t *tuning) objective(ctx context.Context, o Options) (string, error) {
 	}
 	integers, err := Integers(t.Planned, profile, o.Threads)
 	if o.Profile != "" {
-		t.Bench.Integers = integers
+		t.by(profile, integers)
 		return profile.Name, err
 	}
 	if err != nil || len(t.Bench.Held) == 0 {
@@ -51,8 +52,15 @@ func (t *tuning) objective(ctx context.Context, o Options) (string, error) {
 	}
 	t.Note("judged by the integers of profile %s: their error is %.2g, the simulation's is %.2g", profile.Name, run.Estimate().Mean,
 		sim.Estimate().Mean)
-	t.Bench.Integers = integers
+	t.by(profile, integers)
 	return profile.Name, nil
+}
+
+// by has integers of a profile judge.
+func (t *tuning) by(profile qmath.Profile, integers func(*graph.Graph, *tqc.Set) (analysis.Forward, error)) {
+	if t.Bench.Integers = integers; profile.Family == qmath.PowerOfTwo && !profile.Own {
+		t.rounding = profile.Rounding
+	}
 }
 
 // Integers returns what makes the program of a graph under a profile run; what has no integer form in it is simulated.

@@ -27,6 +27,13 @@ models = {
     "gemma": (T.GemmaForCausalLM, T.GemmaConfig(**small, head_dim=6, hidden_act="gelu_pytorch_tanh")),
     "gemma2": (T.Gemma2ForCausalLM, T.Gemma2Config(**small, head_dim=6, query_pre_attn_scalar=9, sliding_window=5,
                                                    attn_logit_softcapping=2.0, final_logit_softcapping=3.0)),
+    "gemma3": (T.Gemma3ForCausalLM, T.Gemma3TextConfig(**(small | dict(num_hidden_layers=3)), head_dim=6, query_pre_attn_scalar=9,
+        sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"], final_logit_softcapping=3.0,
+        rope_parameters=dict(full_attention=dict(rope_type="linear", factor=4.0, rope_theta=1e6),
+                             sliding_attention=dict(rope_type="default", rope_theta=100.0)))),
+    "gemma3-images": (T.Gemma3ForConditionalGeneration, T.Gemma3Config(attn_implementation="eager", text_config={
+        k: v for k, v in small.items() if k not in ("pad_token_id", "attn_implementation")} | dict(head_dim=6, pad_token_id=0),
+        vision_config=dict(hidden_size=4, intermediate_size=4, num_hidden_layers=1, num_attention_heads=1, image_size=28, patch_size=14))),
 }
 ids = [(7 * i * i + 3 * i + 1) % 40 for i in range(40)]
 for name, (kind, config) in models.items():
