@@ -65,7 +65,7 @@ func (r *StoredMatrices) importance(b *Bench, parts []checkpoint.Part) {
 		}
 		for i := 0; err == nil && i < len(parts); i++ {
 			var energies []float64
-			if energies, err = m.Means(checkpoint.GGUFName(parts[i]), r.Matrices[i].Cols); energies != nil {
+			if energies, err = m.Means(parts[i], r.Matrices[i].Cols); energies != nil {
 				energy, focus := concentration(energies)
 				r.Matrices[i].Energy, r.Matrices[i].Focus = &energy, &focus
 				r.Imatrix = name
@@ -107,7 +107,7 @@ func (b *Bench) matrices(context.Context, struct{}) (*StoredMatrices, error) {
 	r := &StoredMatrices{Matrices: []StoredMatrix{}}
 	var parts []checkpoint.Part
 	for _, t := range m.Tensors() {
-		if t.Role.Vector() {
+		if t.Role.Float() {
 			continue
 		}
 		s := StoredMatrix{Node: t.Part.String(), Op: t.Role.String(), Layer: t.Layer, Name: t.Name, Rows: t.Rows, Cols: t.Cols,

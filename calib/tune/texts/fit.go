@@ -37,6 +37,9 @@ type Config struct {
 	Round    bool
 	Threads  int // never changes a result
 	Progress func(done int)
+	// Unseen, if not nil, is told the matrices of experts that no token of the texts was given to: they get the scales with the least squared
+	// error and the nearest codes.
+	Unseen func(parts []checkpoint.Part)
 }
 
 // Loss is the squared error of what a matrix gives, as a part of the square of what it gives, over all texts.
@@ -90,14 +93,19 @@ func (f *fitter) inputs(_ []checkpoint.Part, x []float32, _ int) error {
 
 // matrices fits matrices that have read f.rows.
 func (f *fitter) matrices(parts []checkpoint.Part) error {
-	first := f.Model.Tensor(parts[0].Role, parts[0].Layer)
-	h, err := f.moments(first.Cols)
-	f.rows = f.rows[:0]
-	if err != nil {
-		return fmt.Errorf("%s: %w", first.Part, err)
+	first := f.Model.Of(parts[0])
+	var h []float64
+	if len(f.rows) > 0 {
+		var err error
+		if h, err = f.moments(first.Cols); err != nil {
+			return fmt.Errorf("%s: %w", first.Part, err)
+		}
+	} else if f.Unseen != nil {
+		f.Unseen(parts)
 	}
+	f.rows = f.rows[:0]
 	for _, p := range parts {
-		if err := f.matrix(f.Model.Tensor(p.Role, p.Layer), h); err != nil {
+		if err := f.matrix(f.Model.Of(p), h); err != nil {
 			return err
 		}
 	}

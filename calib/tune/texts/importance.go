@@ -3,6 +3,7 @@ package texts
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"qwb/export/language/weights"
 	"qwb/graph/language/checkpoint"
@@ -28,11 +29,20 @@ func Importance(ctx context.Context, e *decode.Engine, texts [][]int) (*checkpoi
 		},
 		Ready: func(parts []checkpoint.Part) error {
 			for _, p := range parts {
-				entry := checkpoint.InputSquares{Name: checkpoint.GGUFName(p), Sums: make([]float32, len(sums)), Counts: []float32{float32(rows)}}
-				for i, v := range sums {
-					entry.Sums[i] = float32(v)
+				if rows == 0 {
+					_, cols := e.Shape(p.Role)
+					sums = make([]float64, cols)
 				}
-				m.Entries = append(m.Entries, entry)
+				i := slices.IndexFunc(m.Entries, func(x checkpoint.InputSquares) bool { return x.Name == checkpoint.GGUFName(p) })
+				if i < 0 {
+					i = len(m.Entries)
+					m.Entries = append(m.Entries, checkpoint.InputSquares{Name: checkpoint.GGUFName(p)})
+				}
+				entry := &m.Entries[i] // of all experts
+				entry.Counts = append(entry.Counts, float32(rows))
+				for _, v := range sums {
+					entry.Sums = append(entry.Sums, float32(v))
+				}
 			}
 			rows = 0
 			return nil
@@ -58,7 +68,7 @@ func Weigh(ctx context.Context, m *checkpoint.Model, imatrix *checkpoint.Importa
 		if err := t.Finite(); err != nil {
 			return nil, nil, err
 		}
-		importance, err := imatrix.Means(checkpoint.GGUFName(t.Part), t.Cols)
+		importance, err := imatrix.Means(t.Part, t.Cols)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", t.Part, err)
 		}

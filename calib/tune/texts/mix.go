@@ -13,7 +13,7 @@ import (
 func RelativeErrors(ctx context.Context, m *checkpoint.Model, imatrix *checkpoint.Importance, t checkpoint.Type,
 	threads int) (lost map[checkpoint.Part]float64, tensors map[checkpoint.Part]*checkpoint.Tensor, err error) {
 	tensors, _, err = Weigh(ctx, m, imatrix, func(x *checkpoint.Tensor) weights.Encoding {
-		if x.Role.Vector() || x.Cols%t.BlockElements() != 0 {
+		if x.Role.Float() || x.Cols%t.BlockElements() != 0 {
 			return weights.Float
 		}
 		return weights.Encoding{Type: t}
@@ -23,8 +23,8 @@ func RelativeErrors(ctx context.Context, m *checkpoint.Model, imatrix *checkpoin
 	}
 	lost = map[checkpoint.Part]float64{}
 	for part, q := range tensors {
-		x := m.Tensor(part.Role, part.Layer)
-		energy, err := imatrix.Means(checkpoint.GGUFName(part), x.Cols)
+		x := m.Of(part)
+		energy, err := imatrix.Means(part, x.Cols)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -114,7 +114,7 @@ func most(m *checkpoint.Model, form form, types map[checkpoint.Part]checkpoint.T
 	elements, largest := map[checkpoint.Type]int{}, 0
 	for _, p := range m.Parts() {
 		if t, ok := types[p]; ok {
-			elements[t] += m.Tensor(p.Role, p.Layer).Len()
+			elements[t] += m.Of(p).Len()
 		}
 	}
 	for _, f := range forms {

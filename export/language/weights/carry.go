@@ -62,7 +62,7 @@ func (f *File) Put(role checkpoint.Role, layer int, e Encoding) {
 func (f *File) Item(role checkpoint.Role, layer int, e Encoding) Item {
 	t := f.Source.Tensor(role, layer)
 	it := Item{Tensor: t, Part: checkpoint.Part{Role: role, Layer: layer}, Encoding: e}
-	if role.Vector() {
+	if role.Float() {
 		it.Encoding = Float
 	}
 	switch role {

@@ -32,7 +32,7 @@ func (f *File) Compare(ctx context.Context, back *checkpoint.Model, r Run) (Comp
 		if p.item.Tensor == nil {
 			return nil
 		}
-		return p.compare(back.Tensor(p.item.Part.Role, p.item.Part.Layer))
+		return p.compare(back.Of(p.item.Part))
 	}, func(p *piece) error {
 		if p.item.Tensor == nil {
 			return nil
@@ -42,7 +42,7 @@ func (f *File) Compare(ctx context.Context, back *checkpoint.Model, r Run) (Comp
 		if p.last() {
 			all.Tensors++
 			f.Source.Forget(p.item.Tensor)
-			back.Forget(back.Tensor(p.item.Part.Role, p.item.Part.Layer))
+			back.Forget(back.Of(p.item.Part))
 		}
 		return nil
 	})

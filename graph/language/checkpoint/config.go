@@ -86,6 +86,9 @@ func (c *Config) Validate() error {
 	if c.Windows != nil && len(c.Windows) != c.Layers {
 		return fmt.Errorf("windows of %d layers, there are %d", len(c.Windows), c.Layers)
 	}
+	if err := c.validateExperts(); err != nil {
+		return err
+	}
 	if t := c.LocalTheta; !(t >= 0) || math.IsInf(t, 0) {
 		return fmt.Errorf("the base of rotary embedding in windows is %g", t)
 	}
@@ -98,6 +101,25 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("the embedding is multiplied with %g", s)
 	}
 	return c.Scaling.validate(c.HeadDim / 2)
+}
+
+// validateExperts reports what about experts cannot be.
+func (c *Config) validateExperts() error {
+	if c.Experts == 0 && c.ExpertsUsed == 0 {
+		return nil
+	}
+	if c.Experts < 0 || c.Experts*c.Layers > 1<<20 || c.ExpertsUsed < 1 || c.ExpertsUsed > c.Experts {
+		return fmt.Errorf("%d of %d experts in %d layers", c.ExpertsUsed, c.Experts, c.Layers)
+	}
+	if c.ExpertHidden < 1 || c.SharedHidden < 0 || max(c.ExpertHidden, c.SharedHidden) > maxDim {
+		return fmt.Errorf("experts of %d elements, one for all tokens of %d", c.ExpertHidden, c.SharedHidden)
+	}
+	for i, l := range c.Dense {
+		if l < 0 || l >= c.Layers || i > 0 && l <= c.Dense[i-1] {
+			return fmt.Errorf("layers without experts are %d", c.Dense)
+		}
+	}
+	return nil
 }
 
 // QueryDim is how many elements the queries of a token have: those of all heads.

@@ -1,20 +1,26 @@
 package checkpoint
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Family names an architecture of which the tensors and the configuration have their own names. What it computes is in Switches.
 type Family string
 
 const (
-	Llama   Family = "llama"
-	Mistral Family = "mistral" // attention sees a window of positions
-	Qwen2   Family = "qwen2"   // query, key and value have biases
-	Qwen3   Family = "qwen3"   // heads of queries and keys are normalized
-	Phi3    Family = "phi3"    // matrices that read the same vector are one
-	Granite Family = "granite" // factors of embedding, attention, residuals and logits
-	Gemma   Family = "gemma"   // gains of norms are stored less one, the embedding is scaled, GELU
-	Gemma2  Family = "gemma2"  // and norms behind both parts, limits of scores and logits, windows in every other layer
-	Gemma3  Family = "gemma3"  // and norms of heads in place of the limits, two bases of rotary embedding
+	Llama    Family = "llama"
+	Mistral  Family = "mistral"  // attention sees a window of positions
+	Qwen2    Family = "qwen2"    // query, key and value have biases
+	Qwen3    Family = "qwen3"    // heads of queries and keys are normalized
+	Phi3     Family = "phi3"     // matrices that read the same vector are one
+	Granite  Family = "granite"  // factors of embedding, attention, residuals and logits
+	Gemma    Family = "gemma"    // gains of norms are stored less one, the embedding is scaled, GELU
+	Gemma2   Family = "gemma2"   // and norms behind both parts, limits of scores and logits, windows in every other layer
+	Mixtral  Family = "mixtral"  // experts
+	Qwen2MoE Family = "qwen2moe" // experts beside one for all tokens
+	Qwen3MoE Family = "qwen3moe" // experts
+	Gemma3   Family = "gemma3"   // and norms of heads in place of the limits, two bases of rotary embedding
 )
 
 // Switches are what models differ in beside numbers. The zero value is Llama's.
@@ -35,6 +41,15 @@ type Switches struct {
 	// ScoreCap and LogitCap, if not 0, limit scaled products of queries and keys, and logits: x becomes cap * tanh(x/cap).
 	ScoreCap float32 `json:"score_cap,omitempty"`
 	LogitCap float32 `json:"logit_cap,omitempty"`
+	// Experts, if not 0, are how many feed-forward parts a layer has, of ExpertHidden elements; each token goes through ExpertsUsed of them,
+	// those that the softmax of the router's product prefers, which is what they are weighted with, with NormTopK made 1 together. Dense
+	// are the layers without. SharedHidden, if not 0, is the width of one for all tokens, weighted with a sigmoid.
+	Experts      int   `json:"experts,omitempty"`
+	ExpertsUsed  int   `json:"experts_used,omitempty"`
+	ExpertHidden int   `json:"expert_hidden,omitempty"`
+	NormTopK     bool  `json:"norm_top_k,omitempty"`
+	SharedHidden int   `json:"shared_hidden,omitempty"`
+	Dense        []int `json:"dense,omitempty"`
 	// LocalTheta, if not 0, is the base of rotary embedding in layers with a window, where frequencies are not scaled.
 	LocalTheta float64 `json:"local_theta,omitempty"`
 	// Windows, if not nil, is for each layer how many positions attention sees, its own being the last; 0: all.
@@ -44,11 +59,14 @@ type Switches struct {
 // Plain reports whether there is nothing but perhaps biases of query, key and value: what other programs' simple formats hold.
 func (s *Switches) Plain() bool {
 	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.AttentionScale == 0 && s.ResidualScale == 0 &&
-		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.Windows == nil
+		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.Experts == 0 && s.Windows == nil
 }
 
 // Biased reports whether query, key and value have biases.
 func (c *Config) Biased() bool { return c.Bias || c.Family == Qwen2 }
+
+// Routed reports whether a layer has experts.
+func (c *Config) Routed(layer int) bool { return c.Experts > 0 && !slices.Contains(c.Dense, layer) }
 
 // Window is how many positions attention sees in a layer, its own being the last; 0: all.
 func (c *Config) Window(layer int) int {
@@ -77,6 +95,12 @@ var hfFamilies = []hfFamily{
 	{"MistralForCausalLM", "mistral", Mistral, "silu", 1e-6, 0, 1, true, Switches{}, ""},
 	{"Qwen2ForCausalLM", "qwen2", Qwen2, "silu", 1e-6, 0, -1, true, Switches{}, ""},
 	{"Qwen3ForCausalLM", "qwen3", Qwen3, "silu", 1e-6, 128, -1, true, Switches{HeadNorm: true}, ""},
+	{"MixtralForCausalLM", "mixtral", Mixtral, "silu", 1e-5, 0, 1, true, Switches{NormTopK: true},
+		`{"rope_theta": 1e6, "num_local_experts": 8, "num_experts_per_tok": 2, "num_key_value_heads": 8}`},
+	{"Qwen2MoeForCausalLM", "qwen2_moe", Qwen2MoE, "silu", 1e-6, 0, -1, true, Switches{Bias: true},
+		`{"num_experts": 60, "num_experts_per_tok": 4, "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632}`},
+	{"Qwen3MoeForCausalLM", "qwen3_moe", Qwen3MoE, "silu", 1e-6, 0, -1, true, Switches{HeadNorm: true},
+		`{"num_local_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}`},
 	{"Phi3ForCausalLM", "phi3", Phi3, "silu", 1e-5, 0, 1, true, Switches{}, ""},
 	{"GraniteForCausalLM", "granite", Granite, "silu", 1e-6, 0, 1, false, Switches{}, ""},
 	{"GemmaForCausalLM", "gemma", Gemma, "gelu_pytorch_tanh", 1e-6, 256, 2, false, Switches{UnitNorm: true, GELU: true, EmbedScale: 1}, ""},

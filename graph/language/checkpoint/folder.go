@@ -273,6 +273,8 @@ func (m *Model) addArrays(arrays []SafeArray, q *hfQuantization) error {
 			t.Rows, t.Cols = m.Shape(p.Role)
 		case len(a.Shape) == 1 && p.Role.Vector():
 			t.Cols = a.Shape[0]
+		case len(a.Shape) == 2 && a.Shape[0] == 1 && p.Role == SharedRouter:
+			t.Cols = a.Shape[1]
 		case len(a.Shape) == 2 && !p.Role.Vector():
 			t.Rows, t.Cols = a.Shape[0], a.Shape[1]
 		default:

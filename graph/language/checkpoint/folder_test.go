@@ -143,8 +143,12 @@ func TestBadConfigurations(t *testing.T) {
 		want string
 		set  map[string]any
 	}{
-		{`unknown architecture MixtralForCausalLM (model_type "llama"), which differs by experts; known are LlamaForCausalLM, Mistral`,
-			map[string]any{"architectures": []string{"MixtralForCausalLM"}}},
+		{`unknown architecture OPTForCausalLM (model_type "llama"), which differs by learned positions and LayerNorm; known are Llama`,
+			map[string]any{"architectures": []string{"OPTForCausalLM"}}},
+		{"2 of 0 experts", map[string]any{"architectures": []string{"MixtralForCausalLM"}, "num_local_experts": 0, "num_experts_per_tok": 2}},
+		{"9 of 8 experts", map[string]any{"architectures": []string{"MixtralForCausalLM"}, "num_experts_per_tok": 9}},
+		{"is not part of a mixtral model", map[string]any{"architectures": []string{"MixtralForCausalLM"}}},
+		{"experts of -1 elements", map[string]any{"architectures": []string{"Qwen3MoeForCausalLM"}, "moe_intermediate_size": -1}},
 		{`unknown architecture  (model_type "gpt2")`, map[string]any{"architectures": nil, "model_type": "gpt2"}},
 		{`hidden_act is "gelu"`, map[string]any{"hidden_act": "gelu"}},
 		{"mlp_bias", map[string]any{"mlp_bias": true}},

@@ -21,7 +21,7 @@ var ggufFamilies = map[string]struct {
 }{
 	"llama": {Llama, Interleaved},
 	"qwen2": {Qwen2, Halves},
-	"qwen3": {Qwen3, Halves},
+	"qwen3": {Qwen3, Halves}, "qwen2moe": {Qwen2MoE, Halves}, "qwen3moe": {Qwen3MoE, Halves},
 }
 
 func readGGUF(m *Model, b []byte) error {
@@ -101,6 +101,9 @@ func (m *Model) addGGUF(t *ggufTensor) error {
 			name)
 	}
 	out := &Tensor{Part: p, Name: t.name, Rows: 1, Type: kind, data: t.data}
+	if parts := ggufNames.parts(&m.Config, t.name); parts != nil {
+		return m.addExperts(t, out, parts)
+	}
 	switch {
 	case len(t.dims) == 1 && p.Role.Vector():
 		out.Cols = t.dims[0]
@@ -110,6 +113,24 @@ func (m *Model) addGGUF(t *ggufTensor) error {
 		return fmt.Errorf("tensor %q (%s) has the dimensions %v", t.name, p, t.dims)
 	}
 	return m.add(out)
+}
+
+// addExperts cuts a tensor into the matrices of the experts.
+func (m *Model) addExperts(t *ggufTensor, all *Tensor, parts []Part) error {
+	rows, cols := m.Shape(parts[0].Role)
+	size := all.Type.bytes(rows * cols)
+	if !slices.Equal(t.dims, []int{cols, rows, len(parts)}) || cols%all.Type.block() != 0 || len(t.data) != size*len(parts) {
+		return fmt.Errorf("tensor %q (%s) has the dimensions %v; %d experts have [%d %d] each", t.name, parts[0].Role, t.dims, len(parts), cols,
+			rows)
+	}
+	for i, p := range parts {
+		one := *all
+		one.Part, one.Rows, one.Cols, one.data = p, rows, cols, t.data[i*size:(i+1)*size]
+		if err := m.add(&one); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ggufKeys reads metadata. The first error stays.
@@ -176,7 +197,7 @@ func ggufConfig(meta map[string]any, tensors []ggufTensor) (Config, error) {
 	arch := k.text("general.architecture")
 	f, ok := ggufFamilies[arch]
 	if !ok {
-		return Config{}, fmt.Errorf("unknown architecture %q; llama, qwen2 and qwen3 are known", arch)
+		return Config{}, fmt.Errorf("unknown architecture %q; llama, qwen2, qwen3, qwen2moe and qwen3moe are known", arch)
 	}
 	c := Config{
 		Family: f.family, Pairing: f.pairing, Tied: true,
@@ -193,7 +214,8 @@ func ggufConfig(meta map[string]any, tensors []ggufTensor) (Config, error) {
 	if _, ok := meta["tokenizer.ggml.bos_token_id"]; !ok && c.Family != Llama && len(c.EOS) > 0 {
 		c.BOS = c.EOS[0] // nothing begins a text of Qwen; what separates texts stands there
 	}
-	c.HeadNorm = c.Family == Qwen3
+	k.experts(arch, &c)
+	c.HeadNorm = c.Family == Qwen3 || c.Family == Qwen3MoE
 	c.KVHeads = k.number(arch+".attention.head_count_kv", c.Heads)
 	if c.Heads > 0 {
 		c.HeadDim = k.number(arch+".attention.key_length", c.Dim/c.Heads)
@@ -225,6 +247,21 @@ func ggufConfig(meta map[string]any, tensors []ggufTensor) (Config, error) {
 	return c, k.err
 }
 
+// experts reads the mixture of a model that has one. A llama with experts is a Mixtral.
+func (k *ggufKeys) experts(arch string, c *Config) {
+	if c.Experts = k.number(arch+".expert_count", 0); c.Experts == 0 {
+		return
+	}
+	if c.Family == Llama {
+		c.Family = Mixtral
+	}
+	c.ExpertsUsed = k.number(arch+".expert_used_count", -1)
+	c.ExpertHidden = k.number(arch+".expert_feed_forward_length", c.Hidden)
+	if c.NormTopK = c.Family != Qwen2MoE; !c.NormTopK {
+		c.SharedHidden = k.number(arch+".expert_shared_feed_forward_length", c.Hidden)
+	}
+}
+
 // unsupported reports what would change the numbers and is not computed, and what contradicts itself.
 func (k *ggufKeys) unsupported(arch string, c *Config) error {
 	if v := k.number("tokenizer.ggml.bos_token_id", 0); v >= c.Vocab {
@@ -234,7 +271,7 @@ func (k *ggufKeys) unsupported(arch string, c *Config) error {
 		key  string
 		want int
 	}{
-		{".vocab_size", c.Vocab}, {".attention.value_length", c.HeadDim}, {".rope.dimension_count", c.HeadDim}, {".expert_count", 0},
+		{".vocab_size", c.Vocab}, {".attention.value_length", c.HeadDim}, {".rope.dimension_count", c.HeadDim},
 	} {
 		if v := k.number(arch+same.key, same.want); v != same.want && k.err == nil {
 			return fmt.Errorf("%s%s is %d, not %d: that is not supported", arch, same.key, v, same.want)

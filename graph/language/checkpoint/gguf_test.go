@@ -202,7 +202,7 @@ func TestGGUFConfigurations(t *testing.T) {
 		{"epsilon of the norms is NaN", map[string]any{"llama.attention.layer_norm_rms_epsilon": nil}, nil},
 		{"llama.vocab_size is 49, not 48", map[string]any{"llama.vocab_size": uint32(49)}, nil},
 		{"llama.rope.dimension_count is 4", map[string]any{"llama.rope.dimension_count": uint32(4)}, nil},
-		{"llama.expert_count is 8", map[string]any{"llama.expert_count": uint32(8)}, nil},
+		{"have no llama.expert_used_count", map[string]any{"llama.expert_count": uint32(8)}, nil},
 		{`scaling.type "longrope"`, map[string]any{"llama.rope.scaling.type": "longrope"}, nil},
 		{"split into 3 files: name the first one, NAME-00001-of-00003.gguf", map[string]any{"split.count": uint32(3)}, nil},
 		{"bos_token_id 48 is outside", map[string]any{"tokenizer.ggml.bos_token_id": uint32(48)}, nil},

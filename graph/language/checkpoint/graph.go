@@ -54,13 +54,13 @@ func (b *grapher) build() {
 	b.g.Inputs = []graph.ValueID{ids}
 	b.prepare(ids)
 	flat := b.node("tokens", "Reshape", ids, b.ints("tokens.shape", -1))
-	x := b.node("embedding", "Gather", b.weight(Part{Embedding, -1}), flat)
+	x := b.node("embedding", "Gather", b.weight(Part{Role: Embedding, Layer: -1}), flat)
 	x = b.scaled(x, "embedding", b.m.EmbedScale)
 	for l := range b.m.Layers {
 		x = b.layer(x, l)
 	}
-	x = b.norm(x, Part{FinalNorm, -1})
-	x = b.scaled(b.product(x, Part{Classifier, -1}, numRoles), "logits", b.m.LogitScale)
+	x = b.norm(x, Part{Role: FinalNorm, Layer: -1})
+	x = b.scaled(b.product(x, Part{Role: Classifier, Layer: -1}, numRoles), "logits", b.m.LogitScale)
 	x = b.capped(x, b.m.LogitCap)
 	out := b.named(Logits, "logits.reshape", "Reshape", x, b.shape)
 	b.g.Outputs = []graph.ValueID{out}
@@ -100,7 +100,7 @@ func (b *grapher) tables(name string, c *Config) [2]graph.ValueID {
 
 func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
 	c := &b.m.Config
-	at := func(r Role) Part { return Part{r, l} }
+	at := func(r Role) Part { return Part{Role: r, Layer: l} }
 	name := func(s string) string { return fmt.Sprintf("layers.%d.%s", l, s) }
 	n := b.norm(x, at(AttentionNorm))
 	q := b.rotate(b.heads(b.product(n, at(Query), QueryBias), at(QueryNorm), c.QueryDim()), at(Query), c.Heads)
@@ -120,10 +120,81 @@ func (b *grapher) layer(x graph.ValueID, l int) graph.ValueID {
 	x = b.node(name("attention.add"), "Add", x, b.scaled(a, name("attention"), c.ResidualScale))
 
 	n = b.norm(x, at(FeedNorm))
-	gate, up := b.product(n, at(Gate), numRoles), b.product(n, at(Up), numRoles)
-	h := b.node(name("hidden"), "Mul", b.activate(gate, name), up)
-	h = b.after(b.product(h, at(Down), numRoles), at(AfterFeed))
+	var h graph.ValueID
+	if c.Routed(l) {
+		h = b.experts(n, l)
+	} else {
+		h = b.feed(n, at(Gate), at(Up), at(Down))
+	}
+	h = b.after(h, at(AfterFeed))
 	return b.node(name("feed.add"), "Add", x, b.scaled(h, name("feed"), c.ResidualScale))
+}
+
+// feed is a feed-forward part of three matrices.
+func (b *grapher) feed(x graph.ValueID, gate, up, down Part) graph.ValueID {
+	name := func(s string) string {
+		if down.Role == Down {
+			return fmt.Sprintf("layers.%d.%s", down.Layer, s)
+		}
+		return partName(down) + "." + s
+	}
+	g, u := b.product(x, gate, numRoles), b.product(x, up, numRoles)
+	return b.product(b.node(name("hidden"), "Mul", b.activate(g, name), u), down, numRoles)
+}
+
+// experts computes all experts of a layer for all tokens, and adds them by the weights of the router, 0 for those that it does not choose.
+func (b *grapher) experts(x graph.ValueID, l int) graph.ValueID {
+	c := &b.m.Config
+	name := func(s string) string { return fmt.Sprintf("layers.%d.%s", l, s) }
+	p := b.with(graph.Int("axis", -1)).node(name("router.softmax"), "Softmax", b.router(x, Part{Role: Router, Layer: l}))
+	chosen, which := b.value(graph.Value{Name: name("router.chosen"), DType: tensor.Undefined}),
+		b.value(graph.Value{Name: name("router.which"), DType: tensor.Undefined})
+	if b.err == nil {
+		_, b.err = b.g.AddNode(graph.Node{Name: name("router.top"), Op: "TopK", Inputs: []graph.ValueID{p, b.ints(name("router.used"),
+			int64(c.ExpertsUsed))}, Outputs: []graph.ValueID{chosen, which}})
+	}
+	if c.NormTopK {
+		chosen = b.node(name("router.norm"), "Div", chosen, b.node(name("router.sum"), "ReduceSum", chosen, b.ints(name("router.axis"), 1)))
+	}
+	weights := b.with(graph.Int("axis", 1)).node(name("router.weights"), "ScatterElements", b.node(name("router.zeros"), "Sub", p, p), which,
+		chosen)
+	sum := graph.NoValue
+	for e := range c.Experts {
+		down := Part{ExpertDown, l, e}
+		y := b.feed(x, Part{ExpertGate, l, e}, Part{ExpertUp, l, e}, down)
+		share := b.with(graph.Int("axis", 1)).node(partName(down)+".weight.of", "Gather", weights, b.ints(partName(down)+".number", int64(e)))
+		if y = b.node(partName(down)+".weighted", "Mul", y, share); e > 0 {
+			y = b.node(partName(down)+".add", "Add", sum, y)
+		}
+		sum = y
+	}
+	if c.SharedHidden == 0 {
+		return sum
+	}
+	y := b.feed(x, Part{Role: SharedGate, Layer: l}, Part{Role: SharedUp, Layer: l}, Part{Role: SharedDown, Layer: l})
+	router := Part{Role: SharedRouter, Layer: l}
+	share := b.node(partName(router), "Mul", x, b.weight(router))
+	share = b.node(partName(router)+".sum", "ReduceSum", share, b.ints(partName(router)+".axis", 1))
+	share = b.node(partName(router)+".sigmoid", "Sigmoid", share)
+	return b.node(name("shared.add"), "Add", sum, b.node(name("shared.weighted"), "Mul", y, share))
+}
+
+// router multiplies with the matrix that chooses experts: no Gemm, which may become a product of codes.
+func (b *grapher) router(x graph.ValueID, p Part) graph.ValueID {
+	t := b.m.Of(p)
+	if b.err == nil {
+		b.err = t.Finite()
+	}
+	if b.err != nil {
+		return graph.NoValue
+	}
+	w := make([]float32, 0, t.Len())
+	for rows, c := t.All(), 0; c < t.Cols; c++ {
+		for r := range t.Rows {
+			w = append(w, rows[r*t.Cols+c])
+		}
+	}
+	return b.node(partName(p), "MatMul", x, b.g.AddConst(partName(p)+".weight", tensor.FromF32(w, t.Cols, t.Rows)))
 }
 
 // after normalizes what a part adds to the residual stream, where the model does.
@@ -203,7 +274,7 @@ func (b *grapher) norm(x graph.ValueID, p Part) graph.ValueID {
 func (b *grapher) product(x graph.ValueID, p Part, bias Role) graph.ValueID {
 	inputs := []graph.ValueID{x, b.weight(p)}
 	if b.m.Tensor(bias, p.Layer) != nil {
-		inputs = append(inputs, b.weight(Part{bias, p.Layer}))
+		inputs = append(inputs, b.weight(Part{Role: bias, Layer: p.Layer}))
 	}
 	return b.with(graph.Int("transB", 1)).node(partName(p), "Gemm", inputs...)
 }
@@ -214,12 +285,15 @@ func partName(p Part) string {
 	if p.Layer < 0 {
 		return name
 	}
+	if p.Role.ofExpert() {
+		return fmt.Sprintf("layers.%d.%s.%d", p.Layer, name, p.Expert)
+	}
 	return fmt.Sprintf("layers.%d.%s", p.Layer, name)
 }
 
 // weight returns the constant of a part. The classifier of a tied model is the embedding.
 func (b *grapher) weight(p Part) graph.ValueID {
-	t := b.m.Tensor(p.Role, p.Layer)
+	t := b.m.Of(p)
 	if b.err != nil {
 		return graph.NoValue
 	}

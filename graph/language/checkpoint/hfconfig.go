@@ -50,6 +50,17 @@ type hfConfig struct {
 	ResidualFactor  *float64 `json:"residual_multiplier"`
 	LogitDivisor    *float64 `json:"logits_scaling"`
 
+	// Of mixtures of experts. Both names of their number are used.
+	Experts      *int  `json:"num_experts"`
+	LocalExperts *int  `json:"num_local_experts"`
+	ExpertsUsed  int   `json:"num_experts_per_tok"`
+	ExpertSize   *int  `json:"moe_intermediate_size"`
+	SharedSize   int   `json:"shared_expert_intermediate_size"`
+	NormTopK     bool  `json:"norm_topk_prob"`
+	SparseStep   *int  `json:"decoder_sparse_step"`
+	DenseLayers  []int `json:"mlp_only_layers"`
+	QKVBias      *bool `json:"qkv_bias"`
+
 	// Of Gemma 2 and 3.
 	QueryScalar *float64        `json:"query_pre_attn_scalar"`
 	ScoreCap    json.RawMessage `json:"attn_logit_softcapping"` // null is none
@@ -121,7 +132,8 @@ func parseHFConfig(b []byte) (c Config, h *hfConfig, err error) {
 	if err := h.windows(f, &c); err != nil {
 		return c, nil, err
 	}
-	if h.AttentionBias && (c.Family == Llama || c.Family == Qwen3 || c.Family == Granite) {
+	h.experts(&c)
+	if h.AttentionBias && slices.Contains(biased, c.Family) {
 		c.Bias, c.OutputBias = true, true
 	}
 	if err := c.Validate(); err != nil {
@@ -199,9 +211,6 @@ func (h *hfConfig) family() (*hfFamily, error) {
 
 // strangers are what known architectures have that is not computed here.
 var strangers = map[string]string{
-	"MixtralForCausalLM":    "experts",
-	"Qwen2MoeForCausalLM":   "experts",
-	"Qwen3MoeForCausalLM":   "experts",
 	"Olmo2ForCausalLM":      "norms behind attention and feed-forward part, and norms of all heads together",
 	"SmolLM3ForCausalLM":    "layers without rotary embedding",
 	"PhiForCausalLM":        "parallel parts, and rotary embedding of a part of each head",
@@ -213,6 +222,9 @@ var strangers = map[string]string{
 	"Starcoder2ForCausalLM": "LayerNorm and a feed-forward part of two matrices",
 	"CohereForCausalLM":     "parallel parts and LayerNorm",
 }
+
+// biased are the families of which attention_bias gives biases to all matrices of attention.
+var biased = []Family{Llama, Qwen3, Qwen3MoE, Granite}
 
 // unsupported reports what would change the numbers and is not computed.
 func (h *hfConfig) unsupported(f *hfFamily) error {
@@ -232,7 +244,7 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 		return fmt.Errorf("the activation hidden_act is %q; only %s is known of %s", act, f.act, f.architecture)
 	case h.MLPBias:
 		return errors.New("mlp_bias: biases of the feed-forward part are not supported")
-	case h.AttentionBias && f.family != Llama && f.family != Qwen2 && f.family != Qwen3 && f.family != Granite:
+	case h.AttentionBias && f.family != Qwen2 && !slices.Contains(biased, f.family):
 		return fmt.Errorf("attention_bias: biases of the attention of %s are not supported", f.architecture)
 	case h.Bidirectional:
 		return errors.New("use_bidirectional_attention: attention to later tokens is not supported")
@@ -242,6 +254,30 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 		return fmt.Errorf("partial_rotary_factor %g: rotary embedding of a part of each head is not supported", *partial)
 	}
 	return nil
+}
+
+// experts reads the mixture of a family that has one.
+func (h *hfConfig) experts(c *Config) {
+	if !slices.Contains([]Family{Mixtral, Qwen2MoE, Qwen3MoE}, c.Family) || c.Layers > 1<<12 {
+		return // Validate says so
+	}
+	c.Experts, c.ExpertsUsed = valueOr(h.LocalExperts, valueOr(h.Experts, 0)), h.ExpertsUsed
+	if h.Experts != nil && c.Family == Qwen3MoE {
+		c.Experts = *h.Experts
+	}
+	c.ExpertHidden, c.NormTopK = valueOr(h.ExpertSize, c.Hidden), c.NormTopK || h.NormTopK
+	if c.Family == Mixtral {
+		c.ExpertHidden = c.Hidden
+		return
+	}
+	if c.Family == Qwen2MoE {
+		c.SharedHidden, c.Bias = h.SharedSize, valueOr(h.QKVBias, true)
+	}
+	for l := range c.Layers {
+		if slices.Contains(h.DenseLayers, l) || (l+1)%max(valueOr(h.SparseStep, 1), 1) != 0 {
+			c.Dense = append(c.Dense, l)
+		}
+	}
 }
 
 // factors reads those of Granite.
@@ -291,7 +327,7 @@ func (h *hfConfig) caps(c *Config) error {
 // of rotary embedding of their own.
 func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 	w := valueOr(h.Sliding, 0)
-	qwen := f.family == Qwen2 || f.family == Qwen3
+	qwen := strings.HasPrefix(f.modelType, "qwen")
 	if !f.window || w <= 0 || w >= c.Context && c.LocalTheta == 0 || qwen && !h.UseSliding {
 		return nil
 	}
@@ -306,7 +342,9 @@ func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 		kind := "sliding_attention"
 		if h.LayerTypes != nil {
 			kind = h.LayerTypes[l]
-		} else if qwen && l < valueOr(h.MaxWindow, 0) {
+		} else if f.family == Qwen2MoE {
+			return errors.New("use_sliding_window without layer_types is not supported")
+		} else if (f.family == Qwen2 || f.family == Qwen3) && l < valueOr(h.MaxWindow, 0) {
 			kind = "full_attention"
 		} else if h.Pattern > 0 && (l+1)%h.Pattern == 0 {
 			kind = "full_attention"

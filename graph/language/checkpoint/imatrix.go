@@ -35,22 +35,24 @@ const (
 	mostEntries   = 1 << 20
 )
 
-// Means are the mean squares of the k inputs of a tensor; nil where the matrix has nothing of it. An error says that it does not fit.
-func (m *Importance) Means(name string, k int) ([]float64, error) {
+// Means are the mean squares of the k inputs of a part; nil where the matrix has nothing of it. An error says that it does not fit.
+func (m *Importance) Means(p Part, k int) ([]float64, error) {
+	name := GGUFName(p)
 	at, ok := slices.BinarySearchFunc(m.Entries, name, func(e InputSquares, name string) int { return cmp.Compare(e.Name, name) })
 	if !ok {
 		return nil, nil
 	}
 	e := m.Entries[at]
-	if len(e.Sums) != k || len(e.Counts) != 1 {
-		return nil, fmt.Errorf("importance of %d inputs of %d matrices for %q, which has one of %d", len(e.Sums), len(e.Counts), name, k)
+	if len(e.Sums) != k*len(e.Counts) || p.Expert >= len(e.Counts) || len(e.Counts) > 1 && !p.Role.ofExpert() {
+		return nil, fmt.Errorf("importance of %d inputs of %d matrices for %q, which has %d of each", len(e.Sums), len(e.Counts), name, k)
 	}
-	if e.Counts[0] == 0 {
+	count := e.Counts[p.Expert]
+	if count == 0 {
 		return nil, nil
 	}
 	out := make([]float64, k)
-	for i, v := range e.Sums {
-		out[i] = float64(v) / float64(e.Counts[0])
+	for i, v := range e.Sums[p.Expert*k:][:k] {
+		out[i] = float64(v) / float64(count)
 	}
 	return out, nil
 }

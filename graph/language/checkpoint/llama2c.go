@@ -156,13 +156,13 @@ func (r *llama2cReader) take(n int) []byte {
 	return b
 }
 
-func (r *llama2cReader) one(role Role) { r.tensor(Part{role, -1}) }
+func (r *llama2cReader) one(role Role) { r.tensor(Part{Role: role, Layer: -1}) }
 
 // layers reads roles one after the other, each for all layers.
 func (r *llama2cReader) layers(roles ...Role) {
 	for _, role := range roles {
 		for l := range r.m.Layers {
-			r.tensor(Part{role, l})
+			r.tensor(Part{Role: role, Layer: l})
 		}
 	}
 }

@@ -42,12 +42,17 @@ type source struct {
 // Folder reports whether the model is a folder as Hugging Face lays it out, in which other files belong to it too.
 func (m *Model) Folder() bool { return m.Format == folderFormat }
 
-// Tensor returns a part of the model; of a tied model the classifier is the embedding.
+// Tensor is Of for parts that are not an expert's.
 func (m *Model) Tensor(r Role, layer int) *Tensor {
-	if r == Classifier && m.Tied {
-		r = Embedding
+	return m.Of(Part{Role: r, Layer: layer})
+}
+
+// Of returns a part of the model; of a tied model the classifier is the embedding.
+func (m *Model) Of(p Part) *Tensor {
+	if p.Role == Classifier && m.Tied {
+		p.Role = Embedding
 	}
-	return m.tensors[Part{r, layer}]
+	return m.tensors[p]
 }
 
 // Tensors returns all parts in the order of computation.

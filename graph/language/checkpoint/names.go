@@ -11,6 +11,10 @@ type naming struct {
 	layer string // in front of a layer's number
 	fixed map[string]Role
 	inner map[string]Role // behind the number and a dot
+	// expert stands in front of the number of an expert, which is # in inner.
+	expert string
+	// other are names that a family has instead.
+	other map[Family]map[string]Role
 	// after are those of models with norms behind both parts, where they are others.
 	after map[string]Role
 	// joined are matrices that stand one below the other in one tensor.
@@ -28,7 +32,14 @@ var hfNames = naming{
 		"self_attn.q_proj.bias": QueryBias, "self_attn.k_proj.bias": KeyBias, "self_attn.v_proj.bias": ValueBias,
 		"self_attn.o_proj.bias": OutputBias, "self_attn.q_norm.weight": QueryNorm, "self_attn.k_norm.weight": KeyNorm,
 		"mlp.gate_proj.weight": Gate, "mlp.up_proj.weight": Up, "mlp.down_proj.weight": Down,
+		"mlp.gate.weight": Router, "mlp.experts.#.gate_proj.weight": ExpertGate, "mlp.experts.#.up_proj.weight": ExpertUp,
+		"mlp.experts.#.down_proj.weight": ExpertDown, "mlp.shared_expert_gate.weight": SharedRouter,
+		"mlp.shared_expert.gate_proj.weight": SharedGate, "mlp.shared_expert.up_proj.weight": SharedUp,
+		"mlp.shared_expert.down_proj.weight": SharedDown,
 	},
+	expert: ".experts.",
+	other: map[Family]map[string]Role{Mixtral: {"block_sparse_moe.gate.weight": Router, "block_sparse_moe.experts.#.w1.weight": ExpertGate,
+		"block_sparse_moe.experts.#.w3.weight": ExpertUp, "block_sparse_moe.experts.#.w2.weight": ExpertDown}},
 	after: map[string]Role{"post_attention_layernorm.weight": AfterAttention, "pre_feedforward_layernorm.weight": FeedNorm,
 		"post_feedforward_layernorm.weight": AfterFeed},
 	joined:  map[string][]Role{"self_attn.qkv_proj.weight": {Query, Key, Value}, "mlp.gate_up_proj.weight": {Gate, Up}},
@@ -44,6 +55,9 @@ var ggufNames = naming{
 		"attn_q.bias": QueryBias, "attn_k.bias": KeyBias, "attn_v.bias": ValueBias,
 		"attn_output.bias": OutputBias, "attn_q_norm.weight": QueryNorm, "attn_k_norm.weight": KeyNorm,
 		"ffn_gate.weight": Gate, "ffn_up.weight": Up, "ffn_down.weight": Down,
+		"ffn_gate_inp.weight": Router, "ffn_gate_exps.weight": ExpertGate, "ffn_up_exps.weight": ExpertUp, "ffn_down_exps.weight": ExpertDown,
+		"ffn_gate_inp_shexp.weight": SharedRouter, "ffn_gate_shexp.weight": SharedGate, "ffn_up_shexp.weight": SharedUp,
+		"ffn_down_shexp.weight": SharedDown,
 	},
 	ignored: []string{"attn_rot_embd"},
 }
@@ -62,7 +76,7 @@ func (n *naming) of(p Part) string {
 	}
 	for name, role := range in {
 		if role == p.Role {
-			return prefix + name
+			return prefix + strings.Replace(name, "#", strconv.Itoa(p.Expert), 1)
 		}
 	}
 	return ""
@@ -72,7 +86,7 @@ func (n *naming) of(p Part) string {
 // an error; others are not known (ok false): the caller may leave them out.
 func (n *naming) find(c *Config, name string) (p Part, ok bool, err error) {
 	if role, known := n.fixed[name]; known {
-		return Part{role, -1}, true, nil
+		return Part{Role: role, Layer: -1}, true, nil
 	}
 	rest, inLayer := strings.CutPrefix(name, n.layer)
 	number, inner, _ := strings.Cut(rest, ".")
@@ -88,18 +102,36 @@ func (n *naming) find(c *Config, name string) (p Part, ok bool, err error) {
 			return p, false, nil
 		}
 	}
+	expert := 0
+	if inner, expert, err = n.expertOf(inner); err != nil || expert >= max(c.Experts, 1) {
+		return p, false, fmt.Errorf("tensor %q is of no expert of %d", name, c.Experts)
+	}
 	role, known := n.inner[inner]
+	if other, is := n.other[c.Family][inner]; is {
+		role, known = other, true
+	}
 	if other, is := n.after[inner]; is && c.AfterNorm {
 		role, known = other, true
 	}
 	if known {
-		for _, r := range c.layerRoles() {
+		for _, r := range c.layerRoles(int(layer)) {
 			if r == role {
-				return Part{role, int(layer)}, true, nil
+				return Part{role, int(layer), expert}, true, nil
 			}
 		}
 	}
 	return p, false, fmt.Errorf("tensor %q is not part of a %s model as it is known here", name, c.Family)
+}
+
+// expertOf replaces the number of an expert in a name by #.
+func (n *naming) expertOf(inner string) (name string, expert int, err error) {
+	before, after, ok := strings.Cut(inner, n.expert)
+	if n.expert == "" || !ok {
+		return inner, 0, nil
+	}
+	number, rest, _ := strings.Cut(after, ".")
+	e, err := strconv.ParseUint(number, 10, 31)
+	return before + n.expert + "#." + rest, int(e), err
 }
 
 // parts are those of a tensor that holds several, nil of one that does not.
@@ -107,12 +139,19 @@ func (n *naming) parts(c *Config, name string) []Part {
 	rest, inLayer := strings.CutPrefix(name, n.layer)
 	number, inner, _ := strings.Cut(rest, ".")
 	layer, bad := strconv.ParseUint(number, 10, 31)
-	if !inLayer || bad != nil || int(layer) >= c.Layers || c.Family != Phi3 {
+	if !inLayer || bad != nil || int(layer) >= c.Layers {
 		return nil
 	}
 	var list []Part
-	for _, r := range n.joined[inner] {
-		list = append(list, Part{r, int(layer)})
+	if c.Family == Phi3 {
+		for _, r := range n.joined[inner] {
+			list = append(list, Part{Role: r, Layer: int(layer)})
+		}
+	}
+	if r := n.inner[inner]; n.expert == "" && r.ofExpert() && c.Routed(int(layer)) {
+		for e := range c.Experts {
+			list = append(list, Part{r, int(layer), e})
+		}
 	}
 	return list
 }

@@ -29,6 +29,14 @@ const (
 	OutputBias                 // Dim
 	AfterAttention             // Dim, a norm
 	AfterFeed                  // Dim, a norm
+	Router                     // Experts x Dim
+	ExpertGate                 // ExpertHidden x Dim, of each expert
+	ExpertUp                   // ExpertHidden x Dim
+	ExpertDown                 // Dim x ExpertHidden
+	SharedRouter               // Dim
+	SharedGate                 // SharedHidden x Dim
+	SharedUp                   // SharedHidden x Dim
+	SharedDown                 // Dim x SharedHidden
 	numRoles
 )
 
@@ -36,6 +44,8 @@ var roleNames = [numRoles]string{
 	"embedding", "attention norm", "query", "query bias", "key", "key bias", "value", "value bias", "output",
 	"feed-forward norm", "gate", "up", "down", "final norm", "classifier",
 	"query norm", "key norm", "output bias", "norm after attention", "norm after feed-forward",
+	"router", "expert gate", "expert up", "expert down", "router of shared expert", "gate of shared expert", "up of shared expert",
+	"down of shared expert",
 }
 
 func (r Role) String() string {
@@ -49,28 +59,39 @@ func (r Role) String() string {
 type Part struct {
 	Role  Role
 	Layer int // from 0; -1 for what is not part of a layer
+	// Expert is whose it is, from 0; 0 also for what is no expert's.
+	Expert int
 }
 
 func (p Part) String() string {
 	if p.Layer < 0 {
 		return p.Role.String()
 	}
+	if p.Role.ofExpert() {
+		return fmt.Sprintf("%s %d of layer %d", p.Role, p.Expert, p.Layer)
+	}
 	return fmt.Sprintf("%s of layer %d", p.Role, p.Layer)
 }
 
-// Vector reports whether the role is a vector (a norm or a bias): those are never quantized.
+func (r Role) ofExpert() bool { return r >= ExpertGate && r <= ExpertDown }
+
+// Float reports whether the role is never quantized: it is a vector or the router of experts.
+func (r Role) Float() bool { return r.Vector() || r == Router }
+
+// Vector reports whether the role is a vector (a norm or a bias).
 func (r Role) Vector() bool {
 	switch r {
-	case AttentionNorm, FeedNorm, FinalNorm, QueryBias, KeyBias, ValueBias, QueryNorm, KeyNorm, OutputBias, AfterAttention, AfterFeed:
+	case AttentionNorm, FeedNorm, FinalNorm, QueryBias, KeyBias, ValueBias, QueryNorm, KeyNorm, OutputBias, AfterAttention, AfterFeed,
+		SharedRouter:
 		return true
 	}
 	return false
 }
 
-// layerRoles are the roles within a layer in the order of computation.
-func (c *Config) layerRoles() []Role {
+// layerRoles are the roles within a layer in the order of computation; those of experts stand once.
+func (c *Config) layerRoles(layer int) []Role {
 	all := []Role{AttentionNorm, Query, QueryBias, QueryNorm, Key, KeyBias, KeyNorm, Value, ValueBias, Output, OutputBias, AfterAttention,
-		FeedNorm, Gate, Up, Down, AfterFeed}
+		FeedNorm, Gate, Up, Down, Router, ExpertGate, ExpertUp, ExpertDown, SharedRouter, SharedGate, SharedUp, SharedDown, AfterFeed}
 	return slices.DeleteFunc(all, func(r Role) bool {
 		switch r {
 		case QueryBias, KeyBias, ValueBias:
@@ -81,6 +102,12 @@ func (c *Config) layerRoles() []Role {
 			return !c.OutputBias
 		case AfterAttention, AfterFeed:
 			return !c.AfterNorm
+		case Gate, Up, Down:
+			return c.Routed(layer)
+		case Router, ExpertGate, ExpertUp, ExpertDown:
+			return !c.Routed(layer)
+		case SharedRouter, SharedGate, SharedUp, SharedDown:
+			return !c.Routed(layer) || c.SharedHidden == 0
 		}
 		return false
 	})
@@ -88,15 +115,22 @@ func (c *Config) layerRoles() []Role {
 
 // Parts lists everything a model of this shape consists of, in the order of computation.
 func (c *Config) Parts() []Part {
-	parts := []Part{{Embedding, -1}}
+	parts := []Part{{Role: Embedding, Layer: -1}}
 	for l := range c.Layers {
-		for _, r := range c.layerRoles() {
-			parts = append(parts, Part{r, l})
+		for _, r := range c.layerRoles(l) {
+			switch {
+			case !r.ofExpert():
+				parts = append(parts, Part{Role: r, Layer: l})
+			case r == ExpertGate:
+				for e := range c.Experts {
+					parts = append(parts, Part{ExpertGate, l, e}, Part{ExpertUp, l, e}, Part{ExpertDown, l, e})
+				}
+			}
 		}
 	}
-	parts = append(parts, Part{FinalNorm, -1})
+	parts = append(parts, Part{Role: FinalNorm, Layer: -1})
 	if !c.Tied {
-		parts = append(parts, Part{Classifier, -1})
+		parts = append(parts, Part{Role: Classifier, Layer: -1})
 	}
 	return parts
 }
@@ -122,6 +156,16 @@ func (c *Config) Shape(r Role) (rows, cols int) {
 		return 1, c.KVDim()
 	case QueryNorm, KeyNorm:
 		return 1, c.HeadDim
+	case Router:
+		return c.Experts, c.Dim
+	case ExpertGate, ExpertUp:
+		return c.ExpertHidden, c.Dim
+	case ExpertDown:
+		return c.Dim, c.ExpertHidden
+	case SharedGate, SharedUp:
+		return c.SharedHidden, c.Dim
+	case SharedDown:
+		return c.Dim, c.SharedHidden
 	}
 	return 1, c.Dim
 }

@@ -55,8 +55,15 @@ type layer struct {
 	queryBias, keyBias, valueBias []float32
 	outputBias                    []float32
 	queryNorm, keyNorm            []float32 // of every head
-	gate, up, down                *linear
+	mlp                                     // nil where there are experts
+	router                        *linear
+	experts                       []mlp
+	sharedRouter                  []float32
+	shared                        mlp // for all tokens; nil: none
 }
+
+// mlp is a feed-forward part.
+type mlp struct{ gate, up, down *linear }
 
 // New packs the weights of a model. The model must stay open as long as the engine is used. Matrices are copied once: those in groups
 // as codes of their bits and scales, with up to 15 rows of padding, those of floats as float32. The embedding stays in the
@@ -96,7 +103,14 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 			key: p.matrix(checkpoint.Key, l), keyBias: p.vector(checkpoint.KeyBias, l),
 			value: p.matrix(checkpoint.Value, l), valueBias: p.vector(checkpoint.ValueBias, l),
 			output: p.matrix(checkpoint.Output, l), outputBias: p.vector(checkpoint.OutputBias, l),
-			gate: p.matrix(checkpoint.Gate, l), up: p.matrix(checkpoint.Up, l), down: p.matrix(checkpoint.Down, l),
+			mlp:    mlp{p.matrix(checkpoint.Gate, l), p.matrix(checkpoint.Up, l), p.matrix(checkpoint.Down, l)},
+			router: p.matrix(checkpoint.Router, l), sharedRouter: p.vector(checkpoint.SharedRouter, l),
+			shared: mlp{p.matrix(checkpoint.SharedGate, l), p.matrix(checkpoint.SharedUp, l), p.matrix(checkpoint.SharedDown, l)},
+		}
+		if m.Routed(l) {
+			for x := range m.Experts {
+				e.layers[l].experts = append(e.layers[l].experts, p.expert(l, x))
+			}
 		}
 	}
 	e.finalNorm = p.norm(checkpoint.FinalNorm, -1)
@@ -125,11 +139,15 @@ func (e *Engine) TokenBytes() int64 {
 	n := 4 * int64(e.Dim) * int64(2*e.Layers+2)
 	matrices := []*linear{e.classifier}
 	for _, l := range e.layers {
-		matrices = append(matrices, l.query, l.key, l.value, l.output, l.gate, l.up, l.down)
+		matrices = append(matrices, l.query, l.key, l.value, l.output, l.gate, l.up, l.down, l.router, l.shared.gate, l.shared.up, l.shared.down)
+		for _, x := range l.experts[:min(e.ExpertsUsed, len(l.experts))] {
+			matrices = append(matrices, x.gate, x.up, x.down)
+		}
 		n += 4 * int64(len(l.queryBias)+len(l.keyBias)+len(l.valueBias)+len(l.afterAttention)+len(l.afterFeed))
 	}
 	for _, m := range matrices {
 		switch {
+		case m == nil:
 		case m.remote != nil:
 			n += int64(m.remote.Bytes())
 		case m.groups != nil:

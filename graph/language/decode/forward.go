@@ -16,6 +16,7 @@ type scratch struct {
 	attended     rows
 	gate, up     []float32
 	hidden       rows
+	routing      routing
 	last, logits []float32
 	final        rows
 	attention    attention
@@ -134,16 +135,26 @@ func (e *Engine) normalizeEach(x, scale []float32) {
 func (e *Engine) feed(l *layer, n int) {
 	s, c := &e.s, &e.Config
 	e.normalize(&s.norm, s.x, l.feedNorm, n)
-	gate, up := grow(&s.gate, n*c.Hidden), grow(&s.up, n*c.Hidden)
-	e.multiply(&s.norm, n, output{l.gate, gate}, output{l.up, up})
-	if c.GELU {
+	if l.router != nil {
+		e.mix(l, n)
+	} else {
+		e.between(&l.mlp, &s.norm, n)
+		e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
+	}
+	e.join(l.afterFeed)
+}
+
+// between computes what the last matrix of a feed-forward part reads, s.hidden.
+func (e *Engine) between(m *mlp, x *rows, n int) {
+	s, width := &e.s, m.gate.rows
+	gate, up := grow(&s.gate, n*width), grow(&s.up, n*width)
+	e.multiply(x, n, output{m.gate, gate}, output{m.up, up})
+	if e.GELU {
 		e.table.GeluTanh(gate, gate)
 	} else {
 		e.table.Swish(gate, gate, 1)
 	}
-	e.table.Mul(s.hidden.reset(n, c.Hidden), gate, up)
-	e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
-	e.join(l.afterFeed)
+	e.table.Mul(s.hidden.reset(n, width), gate, up)
 }
 
 // scale multiplies with a factor; 0 is none.

@@ -24,7 +24,7 @@ func (e *Engine) Replace(ctx context.Context, m *checkpoint.Model, part checkpoi
 	classifier, embed := e.classifier, e.embed
 	switch at := e.matrix(part); {
 	case at != nil:
-		old, packed := *at, p.matrix(part.Role, part.Layer)
+		old, packed := *at, p.of(part)
 		*at, restore = packed, func() { *at = old }
 	case part.Role == checkpoint.Embedding || part.Role == checkpoint.Classifier:
 		restore = func() { e.classifier, e.embed = classifier, embed }
@@ -51,7 +51,17 @@ func (e *Engine) matrix(p checkpoint.Part) **linear {
 		return nil
 	}
 	l := &e.layers[p.Layer]
+	feed := &l.mlp
+	if p.Expert < len(l.experts) {
+		feed = &l.experts[p.Expert]
+	}
 	switch p.Role {
+	case checkpoint.SharedGate:
+		return &l.shared.gate
+	case checkpoint.SharedUp:
+		return &l.shared.up
+	case checkpoint.SharedDown:
+		return &l.shared.down
 	case checkpoint.Query:
 		return &l.query
 	case checkpoint.Key:
@@ -60,12 +70,12 @@ func (e *Engine) matrix(p checkpoint.Part) **linear {
 		return &l.value
 	case checkpoint.Output:
 		return &l.output
-	case checkpoint.Gate:
-		return &l.gate
-	case checkpoint.Up:
-		return &l.up
-	case checkpoint.Down:
-		return &l.down
+	case checkpoint.Gate, checkpoint.ExpertGate:
+		return &feed.gate
+	case checkpoint.Up, checkpoint.ExpertUp:
+		return &feed.up
+	case checkpoint.Down, checkpoint.ExpertDown:
+		return &feed.down
 	}
 	return nil
 }

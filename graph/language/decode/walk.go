@@ -3,6 +3,7 @@ package decode
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"qwb/graph/language/checkpoint"
 )
@@ -13,7 +14,8 @@ type Walker struct {
 	// Inputs is shown rows of activations that matrices are about to be multiplied with, cols elements each, text by text. They are the
 	// caller's until it returns.
 	Inputs func(parts []checkpoint.Part, x []float32, cols int) error
-	// Ready is called once all texts have shown what the matrices read. It may replace them (Engine.Replace).
+	// Ready is called once all texts have shown what the matrices read, also where an expert was given nothing. It may replace them
+	// (Engine.Replace).
 	Ready func(parts []checkpoint.Part) error
 }
 
@@ -42,8 +44,12 @@ func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) error {
 		v.stage(l, layer.attentionNorm, nil, checkpoint.Query, checkpoint.Key, checkpoint.Value)
 		v.stage(l, nil, func(n int) { e.attend(layer, l, n) }, checkpoint.Output)
 		v.advance(func(n int) { e.attend(layer, l, n) })
-		v.stage(l, layer.feedNorm, nil, checkpoint.Gate, checkpoint.Up)
-		v.stage(l, nil, func(n int) { e.feed(layer, n) }, checkpoint.Down)
+		if layer.router != nil {
+			v.experts(l, layer)
+		} else {
+			v.stage(l, layer.feedNorm, nil, checkpoint.Gate, checkpoint.Up)
+			v.stage(l, nil, func(n int) { e.feed(layer, n) }, checkpoint.Down)
+		}
 		v.advance(func(n int) { e.feed(layer, n) })
 	}
 	v.stage(-1, e.finalNorm, nil, checkpoint.Classifier)
@@ -82,14 +88,7 @@ func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...c
 	for i, r := range roles {
 		parts[i] = checkpoint.Part{Role: r, Layer: layer}
 	}
-	for i := range v.texts {
-		if v.err == nil {
-			v.err = v.ctx.Err()
-		}
-		if v.err != nil {
-			return
-		}
-		n := v.load(i)
+	v.each(func(_, n int) error {
 		x := &e.s.norm
 		switch {
 		case compute == nil:
@@ -101,15 +100,61 @@ func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...c
 			x = &e.s.hidden
 			compute(n)
 		}
-		v.err = v.Inputs(parts, x.x, x.cols)
+		return v.Inputs(parts, x.x, x.cols)
+	})
+	v.ready(parts...)
+}
+
+// experts goes through those of a layer, one after the other, each with the rows that the router gives it: perhaps none of any text.
+func (v *visit) experts(l int, layer *layer) {
+	e := v.engine
+	lists := make([][][]int, len(v.texts))
+	v.each(func(i, n int) error {
+		e.normalize(&e.s.norm, e.s.x, layer.feedNorm, n)
+		for _, list := range e.route(layer, n) {
+			lists[i] = append(lists[i], slices.Clone(list.rows))
+		}
+		return nil
+	})
+	for x := range layer.experts {
+		at := func(r checkpoint.Role) checkpoint.Part { return checkpoint.Part{Role: r, Layer: l, Expert: x} }
+		given := func(show func(x *rows, n int) error) {
+			v.each(func(i, n int) error {
+				if len(lists[i][x]) == 0 {
+					return nil
+				}
+				e.normalize(&e.s.norm, e.s.x, layer.feedNorm, n)
+				return show(e.gather(lists[i][x]), len(lists[i][x]))
+			})
+		}
+		first := []checkpoint.Part{at(checkpoint.ExpertGate), at(checkpoint.ExpertUp)}
+		given(func(x *rows, _ int) error { return v.Inputs(first, x.x, x.cols) })
+		v.ready(first...)
+		last := at(checkpoint.ExpertDown)
+		given(func(in *rows, n int) error {
+			e.between(&layer.experts[x], in, n)
+			return v.Inputs([]checkpoint.Part{last}, e.s.hidden.x, e.s.hidden.cols)
+		})
+		v.ready(last)
 	}
+	if layer.shared.gate != nil {
+		v.stage(l, layer.feedNorm, nil, checkpoint.SharedGate, checkpoint.SharedUp)
+		v.stage(l, nil, func(n int) {
+			e.normalize(&e.s.norm, e.s.x, layer.feedNorm, n)
+			e.between(&layer.shared, &e.s.norm, n)
+		}, checkpoint.SharedDown)
+	}
+}
+
+// ready says that the texts have shown what matrices read.
+func (v *visit) ready(parts ...checkpoint.Part) {
 	if v.err == nil {
 		v.err = v.Ready(parts)
 	}
 }
 
-// advance replaces the streams by what compute makes of them.
-func (v *visit) advance(compute func(n int)) {
+// each loads one text after the other.
+func (v *visit) each(do func(i, n int) error) {
 	for i := range v.texts {
 		if v.err == nil {
 			v.err = v.ctx.Err()
@@ -117,7 +162,15 @@ func (v *visit) advance(compute func(n int)) {
 		if v.err != nil {
 			return
 		}
-		compute(v.load(i))
-		copy(v.streams[i], v.engine.s.x)
+		v.err = do(i, v.load(i))
 	}
+}
+
+// advance replaces the streams by what compute makes of them.
+func (v *visit) advance(compute func(n int)) {
+	v.each(func(i, n int) error {
+		compute(n)
+		copy(v.streams[i], v.engine.s.x)
+		return nil
+	})
 }

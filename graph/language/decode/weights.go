@@ -33,7 +33,7 @@ type Weights struct {
 
 // Quantizes reports whether the elements of a matrix become codes in groups.
 func (w *Weights) Quantizes(t *checkpoint.Tensor) bool {
-	return w.Group > 0 && t.Floats() && !(w.Whole && t.Cols%w.Group != 0)
+	return w.Group > 0 && t.Floats() && !t.Role.Float() && !(w.Whole && t.Cols%w.Group != 0)
 }
 
 // Roles is a set of roles: bit r is role r.
@@ -147,8 +147,8 @@ type packer struct {
 }
 
 // part returns a tensor, nil where there is none or an error.
-func (p *packer) part(r checkpoint.Role, layer int) *checkpoint.Tensor {
-	t := p.model.Tensor(r, layer)
+func (p *packer) part(part checkpoint.Part) *checkpoint.Tensor {
+	t := p.model.Of(part)
 	if t == nil || p.err != nil {
 		return nil
 	}
@@ -167,7 +167,7 @@ func (p *packer) floats(t *checkpoint.Tensor) []float32 {
 }
 
 func (p *packer) vector(r checkpoint.Role, layer int) []float32 {
-	if t := p.part(r, layer); t != nil {
+	if t := p.part(checkpoint.Part{Role: r, Layer: layer}); t != nil {
 		return p.floats(t)
 	}
 	return nil
@@ -185,7 +185,12 @@ func (p *packer) norm(r checkpoint.Role, layer int) []float32 {
 }
 
 func (p *packer) matrix(r checkpoint.Role, layer int) *linear {
-	t := p.part(r, layer)
+	return p.of(checkpoint.Part{Role: r, Layer: layer})
+}
+
+// of packs a matrix; nil where there is none or an error.
+func (p *packer) of(part checkpoint.Part) *linear {
+	t := p.part(part)
 	if t == nil {
 		return nil
 	}
@@ -248,7 +253,7 @@ func (p *packer) broken(c *codes) {
 
 // ends returns the matrix at the end of the model, and what gives the vector of a token at its beginning.
 func (p *packer) ends() (*linear, func(dst []float32, id int)) {
-	t := p.part(checkpoint.Embedding, -1)
+	t := p.part(checkpoint.Part{Role: checkpoint.Embedding, Layer: -1})
 	classifier := p.matrix(checkpoint.Classifier, -1)
 	if t == nil || classifier == nil {
 		return nil, nil
@@ -268,7 +273,7 @@ func (p *packer) ends() (*linear, func(dst []float32, id int)) {
 
 // deviceEnds is ends on a device: it sets the classifier and returns the embedding, codes where it is quantized, else floats.
 func (p *packer) deviceEnds() (m DeviceMatrix) {
-	t := p.part(checkpoint.Embedding, -1)
+	t := p.part(checkpoint.Part{Role: checkpoint.Embedding, Layer: -1})
 	classifier := p.matrix(checkpoint.Classifier, -1)
 	if t == nil || classifier == nil || p.err != nil {
 		return nil

@@ -218,7 +218,7 @@ func (f *form) describe() string {
 func matricesOf(m *checkpoint.Model) []*checkpoint.Tensor {
 	var out []*checkpoint.Tensor
 	for _, t := range m.Tensors() {
-		if !t.Role.Vector() {
+		if !t.Role.Float() {
 			out = append(out, t)
 		}
 	}

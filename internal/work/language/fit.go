@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 
 	"qwb/calib/tune/texts"
 	"qwb/export/language/weights"
@@ -42,11 +43,20 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 		}
 	}
 	tick, finish := j.Progress("matrices fitted", matrices)
+	var unseen []string
 	tensors, losses, err := texts.Fit(ctx, texts.Config{Model: l.Model, Engine: engine, Encoding: o.Encoding, Bits: o.Bits, Texts: ids,
-		Round: o.Round, Threads: max(o.Threads, 1), Progress: tick})
+		Round: o.Round, Threads: max(o.Threads, 1), Progress: tick,
+		Unseen: func(parts []checkpoint.Part) {
+			for _, p := range parts {
+				unseen = append(unseen, p.String())
+			}
+		}})
 	finish()
 	if err != nil {
 		return nil, &fault.FileError{File: l.Path, Err: err}
+	}
+	if len(unseen) > 0 {
+		j.Note("no token of %s came to %s: their weights count alike", o.Text, strings.Join(unseen, ", "))
 	}
 	var before, after float64
 	for _, x := range losses {

@@ -124,7 +124,7 @@ func (m *mix) damage(ctx context.Context, j *open.Job, e *decode.Engine, probed 
 func (m *mix) choose(ctx context.Context, j *open.Job) (map[checkpoint.Part]checkpoint.Type, error) {
 	weights, fixed := 0, 0.0
 	for _, t := range m.model.Tensors() {
-		if weights += t.Len(); t.Role.Vector() {
+		if weights += t.Len(); t.Role.Float() {
 			fixed += float64(checkpoint.F32.Bytes(t.Len()))
 		} else if !slices.Contains(m.parts, t.Part) {
 			fixed += float64(checkpoint.F16.Bytes(t.Len()))
@@ -135,7 +135,7 @@ func (m *mix) choose(ctx context.Context, j *open.Job) (map[checkpoint.Part]chec
 	least := fixed
 	for i, p := range m.parts {
 		units[i].Name = p.String()
-		t := m.model.Tensor(p.Role, p.Layer)
+		t := m.model.Of(p)
 		add := func(kind checkpoint.Type, lost float64) {
 			types[i] = append(types[i], kind)
 			units[i].Options = append(units[i].Options, assign.Option{Name: kind.String(), Error: m.factor[p] * lost,
