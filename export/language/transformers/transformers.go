@@ -58,6 +58,9 @@ func (w method) layout(m *checkpoint.Model, o weights.Options) (*weights.File, e
 	}
 	f := &weights.File{Source: m, Config: m.Config}
 	f.Config.Pairing = checkpoint.Halves
+	if m.Experts > 0 {
+		return nil, fmt.Errorf("export: %s: mixtures of experts are not written", w.name)
+	}
 	group, err := w.groups(f, scheme, &o)
 	if err != nil {
 		return nil, err

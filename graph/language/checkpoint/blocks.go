@@ -184,3 +184,41 @@ func (t Type) ParseBlock(x *qmath.Block, b []byte) { blockTypes[t].unpack(x, b) 
 
 // Raw are the bytes of n elements, the first being element from; both are whole blocks.
 func (t *Tensor) Raw(from, n int) []byte { return t.data[t.Type.bytes(from):][:t.Type.bytes(n)] }
+
+// floatBlock is a type of blocks of floats of four bits (E2M1), the low halves of bytes in front of the high ones. It is read, and not
+// written.
+type floatBlock struct {
+	elements, bytes int
+	head            int // bytes of scales, each of as many elements
+	scale           func(b byte) float32
+}
+
+// floatBlocks are those of ggml-common.h. NVFP4 has no sign in its scales: 0x7f, which E4M3 takes for NaN, is 0.
+var floatBlocks = map[Type]*floatBlock{
+	MXFP4: {32, 17, 1, qmath.DecodeE8M0},
+	NVFP4: {64, 36, 4, func(b byte) float32 {
+		if b &= 0x7f; b == 0x7f {
+			return 0
+		}
+		return qmath.E4M3FN.Decode(uint16(b))
+	}},
+}
+
+// fourBits are the floats of four bits; ggml's 0 has no sign.
+var fourBits = valuesOf(4, func(code int) float32 {
+	if code == 8 {
+		return 0
+	}
+	return qmath.E2M1.Decode(uint16(code))
+})
+
+func (k *floatBlock) read(dst []float32, b []byte) {
+	n := k.elements / k.head
+	for g, s := range b[:k.head] {
+		scale := k.scale(s)
+		for i, c := range b[k.head+g*n/2:][:n/2] {
+			dst[g*n+i] = fourBits[c&15] * scale
+			dst[g*n+n/2+i] = fourBits[c>>4] * scale
+		}
+	}
+}

@@ -26,7 +26,7 @@ func TestBlocks(t *testing.T) {
 		Blocks, Floats string
 	}
 	require.NoError(t, json.Unmarshal(b, &list))
-	require.Len(t, list, 10)
+	require.Len(t, list, 12)
 	for name, c := range list {
 		blocks, err := base64.StdEncoding.DecodeString(c.Blocks)
 		require.NoError(t, err)

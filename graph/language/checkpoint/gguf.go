@@ -344,8 +344,8 @@ func ggufBytes(t *ggufTensor, kind Type) (uint64, error) {
 
 // ggufTypes are the types of tensors that are read.
 var ggufTypes = map[uint32]Type{0: F32, 1: F16, 2: GGQ4, 3: GGQ41, 6: GGQ50, 7: GGQ51, 8: GGQ8, 10: Q2K, 11: Q3K, 12: Q4K, 13: Q5K, 14: Q6K,
-	20: IQ4NL, 23: IQ4XS, 30: BF16}
+	20: IQ4NL, 23: IQ4XS, 30: BF16, 39: MXFP4, 40: NVFP4}
 
 // ggufNamesOfTypes name those that are not, for messages.
 var ggufNamesOfTypes = map[uint32]string{9: "Q8_1", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 21: "IQ3_S",
-	22: "IQ2_S", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4", 40: "NVFP4"}
+	22: "IQ2_S", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0"}

@@ -97,8 +97,8 @@ func (m *Model) addGGUF(t *ggufTensor) error {
 		if name == "" {
 			name = fmt.Sprintf("number %d", t.kind)
 		}
-		return fmt.Errorf("tensor %q (%s) has the type %s; F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL and IQ4_XS are read", t.name, p,
-			name)
+		return fmt.Errorf("tensor %q (%s) has the type %s; F32, F16, BF16, Q4_0 to Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS, MXFP4 and NVFP4 are read",
+			t.name, p, name)
 	}
 	out := &Tensor{Part: p, Name: t.name, Rows: 1, Type: kind, data: t.data}
 	if parts := ggufNames.parts(&m.Config, t.name); parts != nil {

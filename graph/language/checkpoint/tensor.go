@@ -33,11 +33,15 @@ const (
 	IQ4NL
 	IQ4XS
 
+	// Types of floatBlocks.
+	MXFP4
+	NVFP4
+
 	Packed // codes, scales and zero points as other tools write them to safetensors: see packing
 )
 
 var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0", "Q8_0 with float32 scales",
-	"Q4_0 with float32 scales", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "packed codes"}
+	"Q4_0 with float32 scales", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4", "packed codes"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
@@ -54,6 +58,8 @@ func (t Type) block() int {
 	switch {
 	case t.Form() != nil:
 		return t.Form().Elements
+	case floatBlocks[t] != nil:
+		return floatBlocks[t].elements
 	case t > Groups && t < Packed:
 		return block
 	}
@@ -123,6 +129,9 @@ func (t Type) bytes(n int) int {
 	case WideQ4:
 		return n / block * 20
 	}
+	if k := floatBlocks[t]; k != nil {
+		return n / k.elements * k.bytes
+	}
 	if k := blockTypes[t]; k != nil {
 		return n / k.form.Elements * k.bytes
 	}
@@ -181,6 +190,11 @@ func (t *Tensor) Read(dst []float32, from int) {
 			for j, q := range codes {
 				dst[i+j] = float32(q) * d
 			}
+		}
+	case MXFP4, NVFP4:
+		k := floatBlocks[t.Type]
+		for i := 0; i+k.elements <= len(dst); i, b = i+k.elements, b[k.bytes:] {
+			k.read(dst[i:][:k.elements], b)
 		}
 	default:
 		k := blockTypes[t.Type]

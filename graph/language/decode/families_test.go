@@ -19,7 +19,7 @@ import (
 func TestFamilies(t *testing.T) {
 	list, err := os.ReadDir("testdata/families")
 	require.NoError(t, err)
-	require.Len(t, list, 16)
+	require.Len(t, list, 19)
 	windows := map[string][]int{"mistral": {5, 5}, "mistral-wide": {17, 17}, "qwen2-window": {0, 4}, "qwen3-biases": {6, 0}, "phi3": {7, 7},
 		"gemma2": {5, 0}, "gemma3": {5, 0, 5}, "mixtral": {9, 9}, "qwen3moe": {7, 7, 7}, "gemma3-images": {4096, 4096}}
 	for _, entry := range list {
@@ -66,6 +66,24 @@ func TestFamilies(t *testing.T) {
 			}
 			assert.Equal(t, engineLogits(t, m, want.IDs), one)
 		})
+	}
+}
+
+// TestExpertsOfGGUF: files of llama.cpp's layout (testdata/make_experts.py), which runs them, give the logits of transformers too.
+func TestExpertsOfGGUF(t *testing.T) {
+	for _, name := range []string{"experts-mixtral", "experts-qwen2", "experts-qwen3"} {
+		b, err := os.ReadFile("testdata/families/" + name + "/expected.json")
+		require.NoError(t, err)
+		var want struct {
+			IDs    []int
+			Logits []float32
+		}
+		require.NoError(t, json.Unmarshal(b, &want))
+		m, err := checkpoint.Open("testdata/gguf/" + name + ".gguf")
+		require.NoError(t, err)
+		assert.Empty(t, m.Warnings)
+		assert.InDeltaSlice(t, want.Logits, engineLogits(t, m, want.IDs), 4e-4, name)
+		require.NoError(t, m.Close())
 	}
 }
 

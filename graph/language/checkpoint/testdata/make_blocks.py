@@ -14,4 +14,10 @@ for name, (size, *halves) in types.items():
         b[:, at:at + 2] = (r.standard_normal(3) * 0.05).astype("<f2").view(np.uint8).reshape(3, 2)
     x = quants.dequantize(b.reshape(1, -1), T[name])
     out[name] = dict(number=int(T[name]), blocks=base64.b64encode(b.tobytes()).decode(), floats=base64.b64encode(x.astype("<f4").tobytes()).decode())
+# Blocks without numbers in half precision; ggml takes their scales for what they are without signs.
+for name, size, scales in ("MXFP4", 17, 1), ("NVFP4", 36, 4):
+    b = r.integers(0, 256, (3, size), dtype=np.uint8)
+    b[:, :scales] = r.integers(1, 126, (3, scales)) if scales > 1 else [[0], [1], [140]]
+    x = quants.dequantize(b.reshape(1, -1), T[name])
+    out[name] = dict(number=int(T[name]), blocks=base64.b64encode(b.tobytes()).decode(), floats=base64.b64encode(x.astype("<f4").tobytes()).decode())
 json.dump(out, open("blocks.json", "w"), indent=0)

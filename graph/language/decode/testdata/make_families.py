@@ -33,6 +33,12 @@ models = {
     "qwen3moe": (T.Qwen3MoeForCausalLM, T.Qwen3MoeConfig(**(small | dict(num_hidden_layers=3)), head_dim=6, num_experts=6,
         num_experts_per_tok=2, moe_intermediate_size=8, norm_topk_prob=True, decoder_sparse_step=2, use_sliding_window=True,
         sliding_window=7, attention_bias=True)),
+    # Those that GGUF holds too (make_experts.py): all layers have experts, none has a window.
+    "experts-mixtral": (T.MixtralForCausalLM, T.MixtralConfig(**small, num_local_experts=3, num_experts_per_tok=2)),
+    "experts-qwen2": (T.Qwen2MoeForCausalLM, T.Qwen2MoeConfig(**small, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=8,
+        shared_expert_intermediate_size=12)),
+    "experts-qwen3": (T.Qwen3MoeForCausalLM, T.Qwen3MoeConfig(**small, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=8,
+        norm_topk_prob=True)),
     "gemma3": (T.Gemma3ForCausalLM, T.Gemma3TextConfig(**(small | dict(num_hidden_layers=3)), head_dim=6, query_pre_attn_scalar=9,
         sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"], final_logit_softcapping=3.0,
         rope_parameters=dict(full_attention=dict(rope_type="linear", factor=4.0, rope_theta=1e6),
