@@ -55,8 +55,8 @@ func (s *Sensitivity) Layer(g *graph.Graph, parts int) LayerError {
 // channel. Signs are drawn from the place of the sample; of class scores their mean is taken off, as a Softmax does not see it.
 //
 // Of cfg Threads, Memory, Parts, Deal and Progress are used; of Parts only which outputs there are. In a part of a run samples are those of
-// the part, and the error is shard.ErrDone. An operator without a rule for its gradient,
-// between what is quantized and an output, is an error that names it; so are an empty data set and values that are not finite.
+// the part, and the error is shard.ErrDone. An operator without a rule for its gradient, between what is quantized and an output, is an
+// error that names it; so are an empty data set and values that are not finite.
 func Sensitivities(ctx context.Context, g *graph.Graph, list []*sim.Simulator, samples exec.Iterator, cfg Config) ([][]Sensitivity, error) {
 	s := &sensitivities{graphs: map[string]*gradientGraph{}}
 	judge := NewJudge(g, cfg.Parts...)

@@ -295,7 +295,7 @@ func (b *Bench) fitting(list []*block) ([]*exec.Sample, error) {
 	for _, k := range list {
 		most = max(most, 3*bytesOf(b.Reference, slices.Concat(k.inputs, k.exits)))
 	}
-	room := int(b.memory()/2/most) - len(b.Held) // half is for learning
+	room := int(b.memory()/most) - len(b.Held)
 	switch {
 	case room >= len(b.Fit):
 		return b.Fit, nil

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -52,8 +53,10 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 		g.Value(v).Shape = graph.Static(first.float.kept[k.inputs[i]].Shape...)
 	}
 	l := &lesson{p: p, k: k, batch: 1, shapes: map[string][]int{}}
-	if open, err := graph.OpenBatch(g); err == nil && open != g {
-		g, l.batch = open, min(lessonBatch, p.fitting, max(1, int(p.memory()/2/runBytes(g))))
+	if n := min(lessonBatch, p.fitting, int(cmp.Or(p.StepMemory, p.memory())/runBytes(g))); n > 1 {
+		if open, err := graph.OpenBatch(g); err == nil && open != g {
+			g, l.batch = open, n
+		}
 	}
 	for _, v := range g.Inputs {
 		s := slices.Clone(g.Value(v).Shape)

@@ -60,24 +60,24 @@ func TestLearningIsTheSameForAnyThreads(t *testing.T) {
 	}
 }
 
-// What the samples hold where blocks meet, and what a step holds, take at most the memory; fewer samples are learnt on, and with too little
-// memory for a few it is an error.
+// What the samples hold where blocks meet takes at most the memory, and so does what a step holds; fewer samples are learnt on, and with
+// too little memory for a few it is an error.
 func TestBlockKeepsToTheMemory(t *testing.T) {
-	for _, memory := range []int64{8 << 20, 3 << 20, 1 << 16} {
+	for _, memory := range []int64{4 << 20, 3 << 19, 1 << 15} {
 		b, _ := bench(t, &target.ONNXRuntime, 40, 8)
 		said := 0
-		b.Memory, b.Say = memory, func(string) { said++ }
+		b.Memory, b.StepMemory, b.Say = memory, memory/4, func(string) { said++ }
 		b.ready()
 		list, err := b.blocks()
 		require.NoError(t, err)
 		p, err := b.passage(list)
-		if memory == 1<<16 {
+		if memory == 1<<15 {
 			require.ErrorContains(t, err, "more than --mem allows")
 			continue
 		}
 		require.NoError(t, err)
-		require.Equal(t, memory == 3<<20, said == 1)
-		require.Equal(t, memory == 3<<20, p.fitting < 40)
+		require.Equal(t, memory == 3<<19, said == 1)
+		require.Equal(t, memory == 3<<19, p.fitting < 40)
 		for _, k := range list {
 			require.NoError(t, p.run(context.Background(), k, p.list, true))
 			held := map[*tensor.Tensor]int64{}
@@ -99,8 +99,8 @@ func TestBlockKeepsToTheMemory(t *testing.T) {
 					step += int64(4 * tensor.Count(shape))
 				}
 			}
-			require.LessOrEqual(t, samples, memory/2)
-			require.LessOrEqual(t, step, memory/2)
+			require.LessOrEqual(t, samples, memory)
+			require.True(t, step <= memory/4 || l.batch == 1)
 			p.leave(k)
 		}
 	}

@@ -63,6 +63,8 @@ type Bench struct {
 	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it, but for block
 	// and distill, which fit on fewer samples where they do not fit.
 	Memory int64
+	// StepMemory is how many bytes a step of block and distill may take beside that, which bounds its batch; 0 for as many.
+	StepMemory int64
 	// Loss is what distill lowers, SquaredLoss or ClassLoss; empty: SquaredLoss.
 	Loss string
 	// Optimizer is what block and distill move numbers by, Adam or SignSGD; empty: Adam.

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Holds `qwb tune --method block` to AdaRound over a block (BRECQ, with QDrop's mixed inputs) written in PyTorch, on three blocks.
 
-  brecq.py QWB DATA [--steps N] [--turns N]        needs torch, onnx, onnxruntime, numpy
+  brecq.py QWB DATA [--steps N] [--turns N] [--threads N]        needs torch, onnx, onnxruntime, numpy
 
 Each block is cut out of its network, with weights of 4 bits and activations of 8, and what enters it comes from the float network. Both get the
 same samples, the scales of qwb's plan, batches of 16 and the same recipe: rectified sigmoid, a fifth of the steps without regularization, Adam at
-0.05, biases learnt, rounded weights at the end. Printed are the NSR of the block's output on samples that neither has seen, and the processor's
-milliseconds a step on one thread: of PyTorch by the clock around the steps, of qwb by the difference of two runs, in turns.
+0.05, biases learnt, rounded weights at the end. Printed are the NSR of the block's output on samples that neither has seen, and milliseconds a
+step, of the processor and by the clock: of PyTorch around the steps, of qwb by the difference of two runs, in turns.
 """
 import argparse, json, os, re, resource, subprocess, sys, tempfile, time
 
@@ -24,20 +24,20 @@ BLOCKS = [  # network, samples, preprocessing, entry, exit
 ]
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("--steps", type=int, default=300); ap.add_argument("--turns", type=int, default=3)
-ap.add_argument("--samples", type=int, default=104); ap.add_argument("--only", type=int, default=-1)
+ap.add_argument("--samples", type=int, default=104); ap.add_argument("--only", type=int, default=-1); ap.add_argument("--threads", type=int, default=1)
 a = ap.parse_args()
 a.qwb = os.path.abspath(a.qwb)
-torch.set_num_threads(1)
+torch.set_num_threads(a.threads)
 torch.manual_seed(1)
 onnxruntime.set_default_logger_severity(3)
 
 
 def qwb(*args):
-    """Runs qwb and returns what it prints and the processor's seconds."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    """Runs qwb and returns what it prints, and the seconds of the processor and of the clock."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime, time.perf_counter()
     p = subprocess.run([a.qwb, *map(str, args)], capture_output=True, text=True)
     if p.returncode: sys.exit(f"qwb {' '.join(map(str, args))}: {p.stderr[-400:]}")
-    return p.stdout, resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    return p.stdout, np.array([resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before[0], time.perf_counter() - before[1]])
 
 
 def platform(folder):
@@ -136,7 +136,7 @@ class Block:
 
 
 def learn(k, x, steps):
-    """Learns the rounding; the processor's seconds of the steps."""
+    """Learns the rounding; the seconds of the steps, of the processor and of the clock."""
     with torch.no_grad():
         target = k.run(x, "float")
         unit = ((k.run(x, "hard", end=False) - target) ** 2).sum() / len(x)
@@ -146,7 +146,7 @@ def learn(k, x, steps):
     shift = [torch.zeros_like(b).requires_grad_() for *_, b, _ in k.weights.values()]  # in units, so that one rate serves all channels
     first = [b.detach().clone() for *_, b, _ in k.weights.values()]
     biases = torch.optim.Adam(shift, lr=0.01)
-    last, start = int(steps * 0.85), time.process_time()
+    last, start = int(steps * 0.85), np.array([time.process_time(), time.perf_counter()])
     for n in range(1, steps + 1):
         at = n / last
         for i, (name, (lower, s, v, _, unit_b)) in enumerate(k.weights.items()): k.weights[name] = lower, s, v, first[i] + shift[i] * unit_b, unit_b
@@ -168,7 +168,7 @@ def learn(k, x, steps):
                     k.weights[name] = lower, s, v, first[i] + shift[i] * unit_b, unit_b
                 e = float(((k.run(x, "hard", end=False) - target) ** 2).sum())
             if e < best[0]: best = e, {name: (lower, s, v.detach().clone(), b.detach().clone(), u) for name, (lower, s, v, b, u) in k.weights.items()}
-    took = time.process_time() - start
+    took = np.array([time.process_time(), time.perf_counter()]) - start
     if best[1]: k.weights = best[1]
     return took
 
@@ -186,7 +186,7 @@ def outputs(folder, plan, name):
 
 
 def main():
-    print("| block | before | qwb | PyTorch | qwb, ms a step | PyTorch, ms a step |\n|" + " --- |" * 6)
+    print("| block | before | qwb | PyTorch | qwb, ms a step | PyTorch, ms a step | qwb, by the clock | PyTorch, by the clock |\n|" + " --- |" * 8)
     for i, (model, *rest) in enumerate(BLOCKS):
         if a.only not in (-1, i): continue
         with tempfile.TemporaryDirectory() as folder:
@@ -204,13 +204,14 @@ def main():
                 took = []
                 for steps in (a.steps // 3, a.steps):
                     with open(plan, "wb") as f: f.write(calibrated)
-                    took.append(qwb("tune", plan, "--method", "block", "--steps", steps, "--samples", 64, "--force", "--threads", 1)[1])
+                    took.append(qwb("tune", plan, "--method", "block", "--steps", steps, "--samples", 64, "--force", "--threads", a.threads)[1])
                 ours.append((took[1] - took[0]) / (a.steps - a.steps // 3))
             with torch.no_grad(): peer = nsr([y.flatten() for y in k.run(unseen, "hard")], flat)
             own = nsr(outputs(folder, plan, "after"), flat)
             text = lambda e: f"{e[0]:.3g} ± {e[1]:.1g}"
-            times = lambda list: f"{1000 * np.median(list):.1f} ({1000 * min(list):.1f} to {1000 * max(list):.1f})"
-            print(f"| {os.path.basename(model)}, {rest[2]} to {rest[3]} | {text(before)} | {text(own)} | {text(peer)} | {times(ours)} | {times(theirs)} |", flush=True)
+            times = [f"{1000 * np.median(x[:, by]):.1f} ({1000 * min(x[:, by]):.1f} to {1000 * max(x[:, by]):.1f})" for by in (0, 1)
+                     for x in (np.array(ours), np.array(theirs))]
+            print(f"| {os.path.basename(model)}, {rest[2]} to {rest[3]} | {text(before)} | {text(own)} | {text(peer)} | {' | '.join(times)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -267,10 +267,7 @@ func (t *tape) transpose(x graph.ValueID, perm ...int) graph.ValueID {
 
 // swapped has the last two axes of a tensor of some rank exchanged.
 func (t *tape) swapped(x graph.ValueID, rank int) graph.ValueID {
-	perm := make([]int, rank)
-	for i := range perm {
-		perm[i] = i
-	}
+	perm := upTo(0, rank)
 	perm[rank-1], perm[rank-2] = rank-2, rank-1
 	return t.transpose(x, perm...)
 }
@@ -288,14 +285,11 @@ func (t *tape) along(x graph.ValueID, rank, axis int, matrix [][]float64) graph.
 		flat = append(flat, row...)
 	}
 	m := t.constant([]int{len(matrix), len(matrix[0])}, flat)
-	perm := make([]int, rank)
-	for i := range perm {
-		perm[i] = i
-	}
-	perm[axis], perm[rank-1] = rank-1, axis
 	if axis == rank-1 {
 		return t.op("MatMul", x, m)
 	}
+	perm := upTo(0, rank)
+	perm[axis], perm[rank-1] = rank-1, axis
 	return t.transpose(t.op("MatMul", t.transpose(x, perm...), m), perm...)
 }
 

@@ -131,12 +131,7 @@ func split(t *tape, dy []graph.ValueID) []graph.ValueID {
 	parts := slices.Clone(dy)
 	for i, d := range parts {
 		if d == graph.NoValue {
-			shape := t.shape(t.n.Outputs[i])
-			n := 1
-			for _, s := range shape {
-				n *= s
-			}
-			parts[i] = t.constant(shape, make([]float64, n))
+			parts[i] = t.zeros(t.shape(t.n.Outputs[i]))
 		}
 	}
 	return t.only(0, t.with("Concat", []graph.Attr{graph.Int("axis", int64(axis))}, parts...))

@@ -77,7 +77,7 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 	}
 	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: exec.MemoryFor(ctx, t.o.Memory), Force: t.o.Force,
 		BlockSteps: t.o.Steps, Blocks: t.o.Blocks, Loss: t.o.Loss, Optimizer: t.o.Optimizer,
-		Say: func(text string) { t.Note("%s", text) }}
+		StepMemory: exec.MemoryOf(ctx) / 8, Say: func(text string) { t.Note("%s", text) }}
 	var err error
 	if b.Parts, err = samples.Slices(t.Job, t.o.Data.Slices, reference); err != nil {
 		return nil, err
