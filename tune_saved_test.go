@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"qwb/graph/tensor"
 	worktune "qwb/internal/work/tune"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
@@ -76,7 +77,7 @@ func interruptedTuning(t *testing.T, platform, method string, operators int, o T
 	other := o
 	other.Methods = []string{"bias"}
 	part := read(t, "m.tuning")
-	saved, _, err := worktune.DecodeTuning(part)
+	saved, _, err := worktune.DecodeTuning(part, func(t *tensor.Tensor) *tensor.Tensor { return t })
 	require.NoError(t, err)
 	require.Len(t, saved.Layers, operators)
 	heard = &listener{}

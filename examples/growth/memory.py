@@ -25,7 +25,8 @@ NETWORK = (
     ("analyze", ["analyze", "m.plan.json", "--layerwise", *DATA, "--json"], []),
     ("verify", ["verify", "m.plan.json", *DATA, "--json"], []),
     ("export", ["export", "m.plan.json", "-o", "out.onnx"], ["out.onnx"]),
-    ("tune --method bias", ["tune", "m.plan.json", *DATA, "--method", "bias"], ["m.plan.json"]),
+    ("tune --method bias", ["tune", "m.plan.json", *DATA, "--method", "bias", "--force"], ["m.plan.json"]),
+    ("tune --method gptq", ["tune", "m.plan.json", *DATA, "--method", "gptq", "--force"], ["m.plan.json"]),
 )
 CHECKPOINT = (
     ("export --format q80", ["export", ".", "--format", "q80", "-o", "out.bin"], ["out.bin"]),

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -40,45 +41,53 @@ const (
 	zeroArray  = ".zero_point"
 )
 
-// Encode returns the file form, a safetensors file: equal overlays are equal bytes.
+// Encode returns the file form, see Write.
 func (o *Overlay) Encode() ([]byte, error) {
+	var b bytes.Buffer
+	err := o.Write(&b)
+	return b.Bytes(), err
+}
+
+// Write writes the file form, a safetensors file: equal overlays are equal bytes. It takes no memory for values.
+func (o *Overlay) Write(w io.Writer) error {
 	s := &checkpoint.Safetensors{Metadata: map[string]string{"format": format, "version": version}}
 	sorted := Overlay{Entries: slices.Clone(o.Entries)}
 	sorted.sort()
 	for _, e := range sorted.Entries {
 		n, err := json.Marshal(note{e.Node, e.Input, e.Base, e.Added, e.For, e.Scheme})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		s.Metadata["entry "+e.At()] = string(n)
 		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At(), DType: "F32", Shape: e.Value.Shape,
-			Data: floatBytes(e.Value.ToRowMajor().F32())})
+			Floats: e.Value.ToRowMajor().F32()})
 		if len(e.Scale) == 0 {
 			continue
 		}
 		if len(e.Scale) != len(e.ZeroPoint) {
-			return nil, fmt.Errorf("overlay: %s: %d scales and %d zero points", e.At(), len(e.Scale), len(e.ZeroPoint))
+			return fmt.Errorf("overlay: %s: %d scales and %d zero points", e.At(), len(e.Scale), len(e.ZeroPoint))
 		}
 		var b []byte
 		for _, z := range e.ZeroPoint {
 			b = binary.LittleEndian.AppendUint32(b, uint32(z))
 		}
 		s.Arrays = append(s.Arrays, checkpoint.SafeArray{Name: e.At() + scaleArray, DType: "F32", Shape: []int{len(e.Scale)},
-			Data: floatBytes(e.Scale)},
+			Floats: e.Scale},
 			checkpoint.SafeArray{Name: e.At() + zeroArray, DType: "I32", Shape: []int{len(e.Scale)}, Data: b})
 	}
 	if err := encodeSteps(s, o.Steps); err != nil {
-		return nil, err
+		return err
 	}
-	var b bytes.Buffer
-	if err := s.Write(&b); err != nil {
-		return nil, err
-	}
-	return b.Bytes(), nil
+	return s.Write(w)
 }
 
 // Parse reads the file form. Values that are not finite are an error.
 func Parse(b []byte) (*Overlay, error) {
+	return ParseKept(b, func(t *tensor.Tensor) *tensor.Tensor { return t })
+}
+
+// ParseKept is Parse where keep says which tensor with the same elements a value becomes.
+func ParseKept(b []byte, keep func(*tensor.Tensor) *tensor.Tensor) (*Overlay, error) {
 	s, err := checkpoint.ParseSafetensors(b)
 	if err != nil {
 		return nil, fmt.Errorf("overlay: %w", err)
@@ -107,6 +116,7 @@ func Parse(b []byte) (*Overlay, error) {
 		if err != nil {
 			return nil, fmt.Errorf("overlay: tensor %q: %w", a.Name, err)
 		}
+		e.Value = keep(e.Value)
 		o.Entries = append(o.Entries, *e)
 	}
 	o.sort()

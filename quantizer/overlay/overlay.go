@@ -89,8 +89,12 @@ func TensorHash(t *tensor.Tensor) string {
 	for _, d := range t.Shape {
 		b = binary.LittleEndian.AppendUint64(b, uint64(d))
 	}
-	for _, x := range t.ToRowMajor().F32() {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	for part := range slices.Chunk(t.ToRowMajor().F32(), 16<<10) {
+		for _, x := range part {
+			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+		}
+		h.Write(b)
+		b = b[:0]
 	}
 	h.Write(b)
 	return hex.EncodeToString(h.Sum(nil))

@@ -23,14 +23,16 @@ func apply(table *kernels.Table, dst, src *tensor.Tensor, cfg *tqc.Config, p *tq
 		return applyAtRunTime(table, dst, src, cfg, p, mode)
 	}
 	d, s := dst.F32(), src.F32()
-	return runs(src, cfg, p, func(lo, hi int, c qmath.Codec) bool {
-		if mode == Quantize && cfg.BeyondFloat() { // float32 division would lose the low bits of the code
+	if mode == Quantize && cfg.BeyondFloat() { // float32 division would lose the low bits of the code
+		return runs(src, cfg, p, func(lo, hi int, c qmath.Codec) bool {
 			for i := lo; i < hi; i++ {
 				d[i] = c.Dequantize(p.Code(cfg, i, s[i], c))
 			}
 			return true
-		}
-		slice(table, d[lo:hi], s[lo:hi], c, mode)
+		})
+	}
+	return spans(d, src, cfg, p, func(d, s []float32, c qmath.Codec) bool {
+		slice(table, d, s, c, mode)
 		return true
 	})
 }
@@ -44,14 +46,14 @@ func (s *Simulator) Clips(id tqc.SlotID, t *tensor.Tensor) (clips bool, err erro
 	if s.set.Slot(id).State() == tqc.FP32 {
 		return false, nil
 	}
-	x, meter := t.F32(), s.table.NewMeter()
-	err = runs(t, &s.set.Slot(id).Config, s.set.Params(id), func(from, to int, c qmath.Codec) bool {
+	meter := s.table.NewMeter()
+	err = spans(nil, t, &s.set.Slot(id).Config, s.set.Params(id), func(_, x []float32, c qmath.Codec) bool {
 		lo, hi := c.Limits()
-		if least, most, finite := meter.MinMax(x[from:to]); finite {
+		if least, most, finite := meter.MinMax(x); finite {
 			clips = least < lo || most > hi
 			return !clips
 		}
-		for _, v := range x[from:to] {
+		for _, v := range x {
 			if v < lo || v > hi {
 				clips = true
 				return false
@@ -85,6 +87,53 @@ func (s *Simulator) Clipped(id tqc.SlotID, t *tensor.Tensor) (float64, error) {
 		return lost, err
 	}
 	return lost / signal, err
+}
+
+// Rows and columns of the tiles of spans: a line of the processor's cache is so many columns.
+const tileRows, tileColumns = 128, 16
+
+// spans calls f, until it returns false, with elements of t that share a scale, and with where what becomes of them belongs; d is as long
+// as t, or nil where nothing does. Where neighbours have scales of their own (a matrix with one for each column) it turns tiles, since a
+// call for each element takes many times as long.
+func spans(d []float32, t *tensor.Tensor, cfg *tqc.Config, p *tqc.Params, f func(d, s []float32, c qmath.Codec) bool) error {
+	s := t.F32()
+	parts, err := tqc.PartsOf(t, cfg)
+	n := parts.Columns()
+	if err != nil || n == 0 || len(s) < 8*n || len(p.Scale) != n { // few rows; errors are those of runs
+		return runs(t, cfg, p, func(lo, hi int, c qmath.Codec) bool {
+			if d == nil {
+				return f(nil, s[lo:hi], c)
+			}
+			return f(d[lo:hi], s[lo:hi], c)
+		})
+	}
+	var tile [tileRows * tileColumns]float32
+	for left := 0; left < n; left += tileColumns {
+		width := min(tileColumns, n-left)
+		var codecs [tileColumns]qmath.Codec
+		for c := range width {
+			codecs[c] = p.Codec(cfg, left+c)
+		}
+		for top := left; top < len(s); top += tileRows * n {
+			height := min(tileRows, (len(s)-top+n-1)/n)
+			for r := range height {
+				for c, v := range s[top+r*n:][:width] {
+					tile[c*tileRows+r] = v
+				}
+			}
+			for c := range width {
+				if x := tile[c*tileRows:][:height]; !f(x, x, codecs[c]) {
+					return nil
+				}
+			}
+			for r := 0; r < height && d != nil; r++ {
+				for c := range d[top+r*n:][:width] {
+					d[top+r*n+c] = tile[c*tileRows+r]
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // runs is tqc.Runs with the stage in its errors.

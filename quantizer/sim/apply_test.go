@@ -38,6 +38,31 @@ func TestApplyAlongAnAxisInBothLayouts(t *testing.T) {
 		"along axis 4 of f32[2,3,4,5]")
 }
 
+// A matrix with a scale for each column, which is turned in tiles that do not divide it.
+func TestApplyToColumns(t *testing.T) {
+	const rows, columns = 300, 19
+	x := graphtest.Normal(4, rows, columns)
+	cfg := tqc.Config{Policy: tqc.Asymmetric | tqc.PerChannel | tqc.Linear, Format: qmath.Format{Bits: 8, QMax: 255}, Axis: 1}
+	p := tqc.Params{Scale: make([]float32, columns), ZeroPoint: make([]int32, columns)}
+	for i := range columns {
+		p.Scale[i], p.ZeroPoint[i] = 0.001*float32(i+1), int32(90+i)
+	}
+	for _, mode := range []sim.Mode{sim.Quantize, sim.Clip} {
+		want := x.Clone()
+		for i, v := range x.F32() {
+			lo, hi := p.Codec(&cfg, i%columns).Limits()
+			if want.F32()[i] = min(max(v, lo), hi); mode == sim.Quantize {
+				want.F32()[i] = p.Grid(&cfg, i%columns).Fake(v)
+			}
+		}
+		got := tensor.New(tensor.Float32, rows, columns)
+		require.NoError(t, sim.Apply(got, x, &cfg, &p, mode))
+		require.True(t, tensor.Equal(want, got))
+	}
+	p.Scale = p.Scale[1:]
+	require.ErrorContains(t, sim.Apply(x, x, &cfg, &p, sim.Quantize), "18 scales along axis 1 of f32[300,19], which has 19")
+}
+
 func TestApplyPerGroup(t *testing.T) {
 	x := graphtest.Normal(4, 5, 2) // groups of 2 along axis 0: rows 0-1, 2-3, 4
 	cfg := tqc.Config{Policy: tqc.Symmetric | tqc.PerGroup | tqc.Linear, Format: qmath.Format{Bits: 4, QMin: -8, QMax: 7}, GroupSize: 2}

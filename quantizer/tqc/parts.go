@@ -43,6 +43,14 @@ func (p Parts) Count() int {
 	return p.n
 }
 
+// Columns is, where every element has another scale than its neighbours, after how many the scales begin anew; else 0.
+func (p Parts) Columns() int {
+	if p.grouped || p.inner != 1 || p.n < 2 {
+		return 0
+	}
+	return p.n
+}
+
 // Each calls f with the bounds of every run of elements of part i, in memory order.
 func (p Parts) Each(i int, f func(from, to int)) {
 	if !p.grouped {

@@ -23,6 +23,8 @@ type SafeArray struct {
 	DType string // as the file writes it: "F32", "BF16", "I64", ...
 	Shape []int
 	Data  []byte // a part of the file
+	// Floats, if not nil, take the place of Data in an F32 array that is to be written: they need not be in memory as bytes too.
+	Floats []float32
 
 	codes  string                // what the file calls it, where Name is that of the matrix of floats that it stands for
 	beside map[string]*SafeArray // what else it takes for that, by the ends of names

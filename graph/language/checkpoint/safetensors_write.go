@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 )
 
 // Write writes the arrays as a safetensors file: the length of the header, the header (metadata first, keys in order, then the arrays in
@@ -13,8 +15,8 @@ import (
 // bytes. Names must differ and every array must have as many bytes as its type and shape say.
 func (s *Safetensors) Write(w io.Writer) error {
 	for _, a := range s.Arrays {
-		if a.Size() != len(a.Data) {
-			return fmt.Errorf("safetensors: tensor %q (%s %d) has %d bytes", a.Name, a.DType, a.Shape, len(a.Data))
+		if has := len(a.Data) + 4*len(a.Floats); a.Size() != has {
+			return fmt.Errorf("safetensors: tensor %q (%s %d) has %d bytes", a.Name, a.DType, a.Shape, has)
 		}
 	}
 	h, err := s.Header()
@@ -27,6 +29,16 @@ func (s *Safetensors) Write(w io.Writer) error {
 	for _, a := range s.Arrays {
 		if _, err := w.Write(a.Data); err != nil {
 			return err
+		}
+		var b []byte
+		for part := range slices.Chunk(a.Floats, 16<<10) {
+			b = b[:0]
+			for _, x := range part {
+				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+			}
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -113,7 +113,7 @@ func nextPlan(j *open.Job, m *open.Model, before *plan.Plan, stats *calib.Stats,
 	var lost error // tuned values that are gone or changed: no history can go on from them
 	if file := planning.TunedFile(j.Plan, before); file != nil && o.From == "" {
 		var o *overlay.Overlay
-		if o, lost = planning.ReadOverlay(j, j.Plan, file); lost == nil {
+		if o, lost = planning.ReadOverlay(j, j.Plan, file, m.Graph); lost == nil {
 			_, lost = o.Reference(m.Graph)
 		}
 		if lost == nil {

@@ -181,7 +181,7 @@ func TunedBy(j *open.Job, d *Derivation, planFile string, p *plan.Plan, normal *
 		d.tuned(normal, nil)
 		return nil
 	}
-	o, err := ReadOverlay(j, planFile, is)
+	o, err := ReadOverlay(j, planFile, is, normal)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,18 @@
 package planning
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
+	"qwb/internal/file"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/internal/work/store"
@@ -31,10 +36,27 @@ func Lost(err error) bool {
 	return errors.As(err, &l)
 }
 
-// ReadOverlay reads the file that a plan names, which must be the one that it was written with.
-func ReadOverlay(j *open.Job, planFile string, f *plan.File) (*overlay.Overlay, error) {
+// Mapped gives the bytes of a file until end is called, with what else becomes of values in it: where g has its constants in files the
+// file is mapped, and a value gets into a file of the graph's, so that neither takes memory.
+func Mapped(j *open.Job, name string, limit int64, g *graph.Graph) (b []byte, keep func(*tensor.Tensor) *tensor.Tensor, end func(), err error) {
+	if path, ok := j.Files().Path(name); ok && g.Store != nil {
+		if m, err := file.OpenMapping(path); err == nil && int64(len(m.Bytes)) <= limit {
+			keep = func(t *tensor.Tensor) *tensor.Tensor {
+				defer m.Forget(m.Bytes)
+				return g.Stored(t)
+			}
+			return m.Bytes, keep, func() { _ = m.Release() }, nil // nothing was written to it
+		}
+	}
+	b, err = store.ReadFile(j.Files(), name, limit)
+	return b, g.Stored, func() {}, err
+}
+
+// ReadOverlay reads the file that a plan names, which must be the one that it was written with, for a graph.
+func ReadOverlay(j *open.Job, planFile string, f *plan.File, g *graph.Graph) (*overlay.Overlay, error) {
 	name := plan.Resolve(planFile, f.Path)
-	b, err := store.ReadFile(j.Files(), name, MaxOverlay)
+	b, keep, end, err := Mapped(j, name, MaxOverlay, g)
+	defer end()
 	switch {
 	case err != nil && store.Missing(err):
 		return nil, lostTuned{fmt.Errorf("%s: the tuned values are gone: there is no %s: restore the file, run qwb plan undo, "+
@@ -46,7 +68,7 @@ func ReadOverlay(j *open.Job, planFile string, f *plan.File) (*overlay.Overlay, 
 		return nil, lostTuned{fmt.Errorf("%s: the tuned values were changed: %s (SHA-256 %.12s..., the plan says %.12s...); restore the file, "+
 			"run qwb plan undo, or qwb calibrate again, which keeps the other decisions", planFile, name, have, f.SHA256)}
 	}
-	o, err := overlay.Parse(b)
+	o, err := overlay.ParseKept(b, keep)
 	if err != nil {
 		return nil, &fault.FileError{File: name, Err: err}
 	}
@@ -147,29 +169,33 @@ func filesBeside(s store.Store, planFile string, belongs func(planFile, name str
 	return list, nil
 }
 
-// stageHashed writes b to a file named by its hash. A file that is there already has the same content, and stage is nil, or it is an error:
+// stageHashed writes to a file named by its hash. A file that is there already has the same content, and stage is nil, or it is an error:
 // what another plan may name is never overwritten. what is its content, for the error.
-func stageHashed(j *open.Job, name, hash, what string, b []byte, limit int64) (stage func(store.Stage) error, err error) {
-	old, err := store.ReadFile(j.Files(), name, limit)
-	switch {
-	case err == nil && overlay.Hash(old) == hash:
-		return nil, nil
-	case err == nil || !store.Missing(err):
+func stageHashed(j *open.Job, name, hash, what string, write func(io.Writer) error, limit int64) (stage func(store.Stage) error, err error) {
+	old, err := j.Files().Open(name)
+	if err == nil {
+		defer old.Close()
+		h := sha256.New()
+		if _, err = io.Copy(h, io.LimitReader(old, limit+1)); err == nil && hex.EncodeToString(h.Sum(nil)) == hash {
+			return nil, nil
+		}
+	}
+	if err == nil || !store.Missing(err) {
 		return nil, fmt.Errorf("%s holds other %s, whose hash begins alike; remove it if no plan needs it", name, what)
 	}
-	return func(s store.Stage) error { return s.Add(name, store.BytesOf(b)) }, nil
+	return func(s store.Stage) error { return s.Add(name, write) }, nil
 }
 
 // StageOverlay writes tuned values beside a plan and says how the plan names them. See stageHashed.
 func StageOverlay(j *open.Job, planFile string, o *overlay.Overlay) (*plan.File, func(store.Stage) error, error) {
-	b, err := o.Encode()
-	if err != nil {
+	h := sha256.New()
+	if err := o.Write(h); err != nil {
 		return nil, nil, err
 	}
-	hash := overlay.Hash(b)
+	hash := hex.EncodeToString(h.Sum(nil))
 	name := overlay.FileName(planFile, hash)
 	file := &plan.File{Path: plan.Relative(planFile, name), SHA256: hash}
-	stage, err := stageHashed(j, name, hash, "tuned values", b, MaxOverlay)
+	stage, err := stageHashed(j, name, hash, "tuned values", o.Write, MaxOverlay)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -99,7 +99,7 @@ func openPlanModel(j *open.Job, file string, p *plan.Plan) (*open.Model, error) 
 // apply makes the plan's set. Nonsense is said as such; what makes sense but was edited is said with how to decide it.
 func apply(j *open.Job, p *Planned) (err error) {
 	if tuned := TunedFile(p.File, p.Plan); tuned != nil {
-		if p.Overlay, err = ReadOverlay(j, p.File, tuned); err != nil {
+		if p.Overlay, err = ReadOverlay(j, p.File, tuned, p.Graph); err != nil {
 			return err
 		}
 		normal := p.Graph

@@ -76,7 +76,8 @@ func StageStats(j *open.Job, planFile string, s *calib.Stats) (name string, stag
 		return "", nil, err
 	}
 	hash := overlay.Hash(b.Bytes())
-	if stage, err = stageHashed(j, overlay.StatisticsName(planFile, hash), hash, "statistics", b.Bytes(), maxStats); err != nil {
+	name = overlay.StatisticsName(planFile, hash)
+	if stage, err = stageHashed(j, name, hash, "statistics", store.BytesOf(b.Bytes()), maxStats); err != nil {
 		return "", nil, err
 	}
 	return "sha256:" + hash, stage, nil

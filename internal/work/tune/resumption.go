@@ -11,16 +11,18 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"qwb/calib/tune"
+	"qwb/graph/tensor"
 	"qwb/internal/work/planning"
 	"qwb/internal/work/store"
 	"qwb/quantizer/overlay"
 )
 
-// tuningEvery is how often, at most, an unfinished tuning is written down.
+// tuningEvery is how often, at most, an unfinished tuning is written down; large ones take a twentieth of the time.
 const tuningEvery = 5 * time.Second
 
 // tuningFile is where an unfinished tuning of a plan stands: PLAN.tuning.
@@ -65,10 +67,11 @@ func (t *tuning) resumable(methods []*tune.Method, o Options) error {
 	if _, ok := t.Files().Path(name); !ok {
 		return nil // nothing but the operating system's files outlives a process
 	}
-	b, err := store.ReadFile(t.Files(), name, 2*planning.MaxOverlay)
+	b, keep, end, err := planning.Mapped(t.Job, name, 2*planning.MaxOverlay, t.Bench.Reference)
+	defer end()
 	switch {
 	case err == nil:
-		saved, other, err := DecodeTuning(b)
+		saved, other, err := DecodeTuning(b, keep)
 		switch {
 		case err != nil:
 			t.Note("%s cannot be read and will be replaced: %v", name, err)
@@ -82,20 +85,18 @@ func (t *tuning) resumable(methods []*tune.Method, o Options) error {
 		return fmt.Errorf("tune: %w", err)
 	}
 	passed := t.Clock()
-	var written time.Duration
+	var written, took time.Duration
 	t.Bench.Save = func(last bool, state func() *tune.Saved) error {
-		if !last && passed()-written < tuningEvery {
+		begin := passed()
+		if !last && begin-written < max(tuningEvery, 20*took) {
 			return nil
 		}
 		now := state()
-		b, err := encodeTuning(key, now)
-		if err != nil {
+		if _, err := store.WriteFile(t.Files(), name, func(w io.Writer) error { return writeTuning(w, key, now) }); err != nil {
 			return fmt.Errorf("tune: %w", err)
 		}
-		if _, err := store.WriteFile(t.Files(), name, store.BytesOf(b)); err != nil {
-			return fmt.Errorf("tune: %w", err)
-		}
-		if written = passed(); last {
+		written = passed()
+		if took = written - begin; last {
 			t.Note("interrupted after %d methods and %d operators of the next. %s keeps them; run the same command to continue", len(now.Reports),
 				len(now.Layers), name)
 		}
@@ -116,36 +117,53 @@ func (t *tuning) finished() error {
 	return nil
 }
 
-func encodeTuning(key string, s *tune.Saved) ([]byte, error) {
-	var values []byte
+// writeTuning writes the magic, the header as one line of JSON, then each overlay behind its length (uint64, little-endian), and what is
+// being learnt.
+func writeTuning(w io.Writer, key string, s *tune.Saved) error {
+	h := sha256.New()
+	if err := writeValues(h, s); err != nil {
+		return err
+	}
+	head, err := json.Marshal(savedHeader{key, hex.EncodeToString(h.Sum(nil)), s})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(append(append([]byte(tuningMagic), head...), '\n')); err != nil {
+		return err
+	}
+	return writeValues(w, s)
+}
+
+func writeValues(w io.Writer, s *tune.Saved) error {
 	list := []*overlay.Overlay{s.Begin, s.Now}
 	for i := range s.Turns {
 		list = append(list, s.Turns[i].Begin)
 	}
 	for _, o := range list {
-		b, err := o.Encode()
-		if err != nil {
-			return nil, err
+		n := &counted{w: io.Discard}
+		if err := o.Write(n); err != nil {
+			return err
 		}
-		values = append(binary.LittleEndian.AppendUint64(values, uint64(len(b))), b...)
-	}
-	if s.Lesson != nil {
-		for _, x := range s.Lesson.Values {
-			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(x))
+		if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(n.n))); err != nil {
+			return err
 		}
-		for _, x := range s.Lesson.Best {
-			values = binary.LittleEndian.AppendUint32(values, math.Float32bits(x))
+		if err := o.Write(w); err != nil {
+			return err
 		}
 	}
-	head, err := json.Marshal(savedHeader{key, store.Sum(values), s})
-	if err != nil {
-		return nil, err
+	if s.Lesson == nil {
+		return nil
 	}
-	return append(append(append([]byte(tuningMagic), head...), '\n'), values...), nil
+	var values []byte
+	for _, x := range slices.Concat(s.Lesson.Values, s.Lesson.Best) {
+		values = binary.LittleEndian.AppendUint32(values, math.Float32bits(x))
+	}
+	_, err := w.Write(values)
+	return err
 }
 
-// DecodeTuning reads what encodeTuning wrote.
-func DecodeTuning(b []byte) (s *tune.Saved, key string, err error) {
+// DecodeTuning reads what writeTuning wrote; keep is that of overlay.ParseKept.
+func DecodeTuning(b []byte, keep func(*tensor.Tensor) *tensor.Tensor) (s *tune.Saved, key string, err error) {
 	rest, ok := bytes.CutPrefix(b, []byte(tuningMagic))
 	head, values, ok2 := bytes.Cut(rest, []byte("\n"))
 	if !ok || !ok2 {
@@ -167,7 +185,7 @@ func DecodeTuning(b []byte) (s *tune.Saved, key string, err error) {
 			return nil, "", io.ErrUnexpectedEOF
 		}
 		n := binary.LittleEndian.Uint64(values)
-		if *o, err = overlay.Parse(values[8 : 8+n]); err != nil {
+		if *o, err = overlay.ParseKept(values[8:8+n], keep); err != nil {
 			return nil, "", err
 		}
 		values = values[8+n:]
