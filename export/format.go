@@ -144,6 +144,15 @@ type Comparison struct {
 	// LargestError is the largest distance of a weight from that of the source, in steps of its group: 0.5 and a little where it was
 	// rounded to the nearest.
 	LargestError float64 `json:"largest_error"`
+	// Of a source that is quantized: Equal tensors are read as the same floats, bit for bit; Lost are those that were quantized once more.
+	Equal int           `json:"equal_tensors,omitempty"`
+	Lost  []TensorError `json:"requantized,omitempty"`
+}
+
+// TensorError is the error of a tensor: the root of the squares of differences over that of the squares.
+type TensorError struct {
+	Part  string  `json:"part"`
+	Error float64 `json:"error"`
 }
 
 // Readback is a file as its reader sees it.

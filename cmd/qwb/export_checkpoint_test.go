@@ -74,9 +74,11 @@ func TestCheckpointsAreExported(t *testing.T) {
 	// A GGUF file brings its tokens along, into another one too.
 	done(t, "export", "m.gguf.gguf", "--format", "gguf", "-o", "again.gguf")
 	assert.True(t, bytes.Equal(read(t, "m.gguf.gguf"), read(t, "again.gguf")))
-	r := done(t, "export", "m.gguf.gguf", "--format", "q80", "--unverified")
-	assert.Contains(t, r.stderr, "the weights were quantized before")
-	assert.NotContains(t, r.stderr, "verified")
+	assert.Contains(t, done(t, "export", "m.gguf.gguf", "--format", "q80").stderr, "tensors are those of the source, bit for bit")
+	fails(t, exitFailed, "is stored as Q8_0, which Q4_0 does not hold: row 0: integers from", "export", "m.gguf.gguf", "--format", "mllm",
+		"--weights", "q4_0")
+	assert.Contains(t, done(t, "export", "m.gguf.gguf", "--format", "mllm", "--weights", "q4_0", "--requantize", "yes").stderr,
+		"query of layer 0: quantized once more, error 0.0")
 	require.NoError(t, os.Remove("tokenizer.bin"))
 	assert.Contains(t, done(t, "export", "m.bin", "--format", "gguf").stderr, "the file has no tokenizer")
 }

@@ -3,7 +3,7 @@ difference of log-probabilities, and 200 greedy tokens.
 
     python checkpoints.py QWB TOKENIZER.bin TEXT NAME=PATH... > measured/checkpoints.md
 
-NAME is that of a row. A PATH that is a folder is opened by transformers with compressed-tensors or by gptqmodel, in float32, .gguf by
+NAME is that of a row. A PATH that is a folder is opened by transformers with compressed-tensors in float32, or by gptqmodel in half precision (it has no other), .gguf by
 llama.cpp, .onnx by ONNX Runtime, .bin by RUNQ, the program that the environment variable of that name has (text alone).
 
 qwb writes the log-probabilities of its first 4 chunks of 128 tokens as llama-perplexity does, in 65535 steps of at most 16: differences are
@@ -13,7 +13,7 @@ import json, os, struct, subprocess, sys, tempfile
 import numpy as np
 
 QWB, TOKENIZER, TEXT = sys.argv[1:4]
-PROMPT, CONTEXT, CHUNKS, TOKENS = "Once upon a time", 128, 4, 200
+PROMPT, CONTEXT, CHUNKS, TOKENS = "Once upon a time", 128, 4, int(os.environ.get("TOKENS", 200))
 
 
 def qwb(*args):
@@ -65,12 +65,25 @@ def folder(path):
         model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, quantization_config=how).eval()
     else:
         import gptqmodel
-        model = gptqmodel.GPTQModel.load(path, backend=gptqmodel.BACKEND[KERNEL[method]], device="cpu", dtype=torch.float32)
+        path = with_tokenizer(path)
+        model = gptqmodel.GPTQModel.load(path, backend=gptqmodel.BACKEND[KERNEL[method]], device="cpu", dtype=torch.float16)
 
     def logits(ids):
         with torch.no_grad():
             return model(torch.tensor([ids])).logits[0].float().numpy()
     return logits
+
+
+def with_tokenizer(path):
+    """The folder with some tokenizer, without which gptqmodel opens none; ids are given here."""
+    import tokenizers
+    d = tempfile.mkdtemp()
+    for name in os.listdir(path):
+        os.symlink(os.path.abspath(os.path.join(path, name)), os.path.join(d, name))
+    tokenizers.Tokenizer(tokenizers.models.WordLevel({"<s>": 0, "</s>": 1}, "<s>")).save(d + "/tokenizer.json")
+    json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "eos_token": "</s>"},
+              open(d + "/tokenizer_config.json", "w"))
+    return d
 
 
 KERNEL = {"gptq": "GPTQ_TORCH", "awq": "AWQ_TORCH"}
@@ -105,10 +118,10 @@ def greedy(logits, ids):
     for _ in range(TOKENS - len(ids)):
         last = logits(out)[-1]
         best = np.sort(last)[-2:]
+        if last.argmax() in (1, 2):
+            break
         out.append(int(last.argmax()))
         gaps.append(best[1] - best[0])
-        if out[-1] in (1, 2):
-            break
     return out, gaps
 
 

@@ -270,6 +270,7 @@ OPTIONS = {
         "prefix": ("string", "for c: what the names begin with that other files can see"),
         "profile": ("string", "for c, image, vectors, patterns, tflite, espdl: arithmetic profile (default: the target's) (tflite2, tflite1, litert, tvm-upward, tvm-nearest, tvm-a64, ort, onnx-ref, rndnu, ncnn, mnn, pow2, pow2-floor, pow2-half-away, pow2-half-even, avx2-saturating, onnx, trt)"),
         "ranges": ("string", "for nxp: tensors that get a range: those that are computed, or constants too (activations, all)"),
+        "requantize": ("string", "quantize once more what is quantized already and the format does not hold without loss; the error of each tensor is told (no, yes)"),
         "samples": ("int", "samples of the plan's data to verify on (default: 8)"),
         "size": ("NAME=SIZE,...", "for c, image, tflite: sizes of dimensions that the model leaves open, for example H=96,W=96; those of the first sample where none is given"),
         "threads": ("int", "number of threads (0: one per core); results do not depend on it"),

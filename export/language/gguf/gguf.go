@@ -105,7 +105,6 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 		f.Warn("the file has no tokenizer: llama.cpp does not load it without one", 0)
 	}
 	assemble(f, meta, tensors)
-	f.Requantized()
 	return f, nil
 }
 

@@ -67,7 +67,6 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 		f.Add(entry(&f.Config, it))
 		f.Items = append(f.Items, it)
 	}
-	f.Requantized()
 	return f, limits.CheckSize(f, "InferLLM")
 }
 

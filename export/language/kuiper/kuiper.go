@@ -45,7 +45,7 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if flag != "" {
 		f.Warn("the file is for a KuiperLLama that was compiled with "+flag+" (rotary embedding of base 500000 in halves)", 0)
 	}
-	group, warnings, err := weights.Groups(&m.Config, weights.Sizing{Asked: o.Group, Fallback: o.Fallback})
+	group, warnings, err := weights.Groups(&m.Config, weights.Sizing{Asked: o.Group, Default: o.Usual, Fallback: o.Fallback})
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,6 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	f.Put(checkpoint.Embedding, -1, weights.Float)
 	f.PutLayers(weights.Float, checkpoint.AttentionNorm, checkpoint.FeedNorm)
 	f.Put(checkpoint.FinalNorm, -1, weights.Float)
-	f.Requantized()
 	return f, nil
 }
 

@@ -21,7 +21,7 @@ func layout2(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	group, warnings, err := weights.Groups(&m.Config, weights.Sizing{Asked: o.Group, Fallback: o.Fallback, Straddle: true})
+	group, warnings, err := weights.Groups(&m.Config, weights.Sizing{Asked: o.Group, Default: o.Usual, Fallback: o.Fallback, Straddle: true})
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +32,5 @@ func layout2(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	f.Warnings = append(f.Warnings, warnings...)
 	f.Add(header(&m.Config, 2, group))
 	body(f, weights.Encoding{Type: checkpoint.Groups, Group: group, Search: o.Search})
-	f.Requantized()
 	return f, nil
 }

@@ -67,7 +67,6 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	}
 	index(f, items)
 	f.Items = append(f.Items, items...)
-	f.Requantized()
 	return f, nil
 }
 

@@ -2,6 +2,7 @@ package nbits
 
 import (
 	"context"
+	"fmt"
 
 	"qwb/export"
 	"qwb/export/language/weights"
@@ -14,6 +15,7 @@ import (
 func Format() export.Format {
 	return export.Format{Name: "onnx", Doc: "ONNX with MatMulNBits, for ONNX Runtime", Ext: ".onnx", From: export.Checkpoint,
 		Options: []export.Option{weights.Group, weights.Fallback, weights.Method, weights.Judge, weights.Matrices("int8", "int4"),
+			weights.Requantize,
 			export.ExternalAbove},
 		Groups: groups, Write: write, Back: back}
 }
@@ -35,11 +37,16 @@ func groups(in *export.Input) (size, bits int, err error) {
 }
 
 func write(_ context.Context, in *export.Input, out *export.Output) (warnings []tqc.Warning, err error) {
+	stored := in.Checkpoint.Tensor(checkpoint.Output, 0)
+	if !stored.Floats() && in.Options.Text(weights.Requantize.Name) != "yes" {
+		return nil, fmt.Errorf("export: matrices are stored as %s, whose codes are not kept in MatMulNBits; --%s yes quantizes once more",
+			stored.Storage(), weights.Requantize.Name)
+	}
 	source, err := checkpoint.Graph(in.Checkpoint)
 	if err != nil {
 		return nil, err
 	}
-	if !in.Checkpoint.Tensor(checkpoint.Output, 0).Floats() {
+	if !stored.Floats() {
 		warnings = append(warnings, tqc.Warning{Text: "the weights were quantized before: their error adds to that of MatMulNBits"})
 	}
 	m, err := Build(source, options(in))

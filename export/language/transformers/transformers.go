@@ -145,7 +145,7 @@ func (w method) groups(f *weights.File, s *checkpoint.Scheme, o *weights.Options
 	}
 	inner := *c // the embedding stays float
 	inner.Vocab = inner.Dim
-	group, warnings, err := weights.Groups(&inner, weights.Sizing{Asked: o.Group, Default: w.group, Fallback: o.Fallback})
+	group, warnings, err := weights.Groups(&inner, weights.Sizing{Asked: o.Group, Default: cmp.Or(o.Usual, w.group), Fallback: o.Fallback})
 	f.Warnings = append(f.Warnings, warnings...)
 	return group, err
 }

@@ -96,7 +96,7 @@ func TestFolderIsCopied(t *testing.T) {
 
 	folder := filepath.Join(t.TempDir(), "to")
 	format := Formats()[0]
-	in := &export.Input{Checkpoint: m, Options: export.Values{}, Threads: 1,
+	in := &export.Input{Checkpoint: m, Options: export.Values{weights.Requantize.Name: "yes"}, Threads: 1,
 		Progress: func(string, int) (func(int), func()) { return func(int) {}, func() {} }}
 	out := format.NewOutput(folder, nil)
 	defer out.Discard()

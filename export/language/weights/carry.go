@@ -93,14 +93,3 @@ func paired(from, to checkpoint.Pairing, d int) func(row int) int {
 	}
 	return func(row int) int { return row/d*d + row%d%half*2 + row%d/half }
 }
-
-// Requantized warns where weights that are stored as integers become other integers.
-func (f *File) Requantized() {
-	for i := range f.Items {
-		it := &f.Items[i]
-		if it.Tensor != nil && !it.Tensor.Floats() && it.Encoding.Quantized() && !it.keeps() {
-			f.Warn("the weights were quantized before: their error adds to that of "+it.Encoding.Name(), 0)
-			return
-		}
-	}
-}

@@ -28,6 +28,7 @@ func (f *File) Compare(ctx context.Context, back *checkpoint.Model, r Run) (Comp
 	if err := SameShape(&f.Config, &back.Config); err != nil {
 		return all, fmt.Errorf("export: the written file is read as another model: %w", err)
 	}
+	var off, squares float64
 	err := f.each(ctx, r, func(p *piece) error {
 		if p.item.Tensor == nil {
 			return nil
@@ -38,9 +39,17 @@ func (f *File) Compare(ctx context.Context, back *checkpoint.Model, r Run) (Comp
 			return nil
 		}
 		add(&all, p.found)
+		off, squares = off+p.off, squares+p.all
 		r.report(all.Weights)
 		if p.last() {
 			all.Tensors++
+			switch {
+			case p.item.again:
+				all.Lost = append(all.Lost, export.TensorError{Part: p.item.Part.String(), Error: math.Sqrt(off / max(squares, 1e-300))})
+			case p.item.carried || p.item.keeps():
+				all.Equal++
+			}
+			off, squares = 0, 0
 			f.Source.Forget(p.item.Tensor)
 			back.Forget(back.Of(p.item.Part))
 		}
@@ -104,6 +113,13 @@ func (p *piece) compare(t *checkpoint.Tensor) error {
 	}
 	read := make([]float32, len(p.x))
 	t.Read(read, p.from)
+	switch {
+	case p.item.carried:
+		p.found.Codes = int64(len(p.x))
+		return p.compareFloats(read)
+	case p.item.again:
+		p.lost(read)
+	}
 	if !e.Quantized() {
 		return p.compareFloats(read)
 	}
@@ -195,7 +211,7 @@ func (e Encoding) bound(code int8, scale float32) float64 {
 	}
 	if e.Type == checkpoint.GGQ8 || e.Type == checkpoint.GGQ4 {
 		// Codes were chosen for the scale before it was rounded to half precision.
-		return step*(steps+math.Abs(float64(code))*0x1p-10) + 128*0x1p-25
+		return step*(steps+(math.Abs(float64(code))+1)*0x1p-10) + 128*0x1p-25
 	}
 	return step*steps + tiny
 }

@@ -29,6 +29,8 @@ var (
 	// Bits is for formats whose matrices may have different types.
 	Bits = export.Option{Name: "bpw", Kind: export.Text,
 		Doc: "bits per weight of the file's tensors, at most: each matrix gets the type that keeps the model nearest to float on --fit"}
+	Requantize = export.Option{Name: "requantize", Kind: export.Choice, Choices: []string{"no", "yes"},
+		Doc: "quantize once more what is quantized already and the format does not hold without loss; the error of each tensor is told"}
 	Judge = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
 )
 
@@ -68,7 +70,7 @@ func Matrices(forms ...string) export.Option {
 func (f Format) Export() export.Format {
 	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
 		From:    export.Checkpoint,
-		Options: []export.Option{Group, Fallback, Method, Judge, Fit, Imatrix, ImatrixOut}, Tokens: f.Tokenizer}
+		Options: []export.Option{Group, Fallback, Method, Judge, Fit, Imatrix, ImatrixOut, Requantize}, Tokens: f.Tokenizer}
 	if f.Folder != "" {
 		out.Ext = ""
 	}
@@ -96,13 +98,26 @@ func (f Format) layout(in *export.Input) (*File, error) {
 	}
 	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Fallback: in.Options.Text(Fallback.Name),
 		Matrices: in.Options.Text("weights"), Search: Searches(in.Options.Text(Method.Name)), Tokenizer: in.Tokens,
-		Types: in.Types})
+		Types: in.Types, Usual: usual(in.Checkpoint)})
 	if err != nil {
+		return nil, err
+	}
+	if err := file.Convert(in.Options.Text(Requantize.Name) == "yes"); err != nil {
 		return nil, err
 	}
 	in.State, file.Types = file, f.Types
 	file.search(in)
 	return file, nil
+}
+
+// usual is the smallest group of a source's integers; 0 where there are none.
+func usual(m *checkpoint.Model) (size int) {
+	for _, t := range m.Tensors() {
+		if n := t.Step(); n > 0 && (size == 0 || n < size) {
+			size = n
+		}
+	}
+	return size
 }
 
 // search leaves the search for scales to the matrices that were judged to gain by it.

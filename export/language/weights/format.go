@@ -36,6 +36,8 @@ type Format struct {
 type Options struct {
 	// Group is how many neighbours share a scale where the format leaves that open; 0: Groups's choice.
 	Group int
+	// Usual is the group where none is asked for, of a source that has integers with scales; 0: the format's.
+	Usual int
 	// Fallback is one of Fallbacks; empty: what the format itself does.
 	Fallback string
 	// Matrices is one of Format.Matrices; empty: the first.
@@ -72,6 +74,9 @@ type Item struct {
 	Row func(row int) int
 	// Global is what the scales of a matrix of NVFP4 are multiplied with before they are stored.
 	Global float32
+
+	carried bool // the integers of the source are written
+	again   bool // the source is quantized, and is once more
 }
 
 // Add appends bytes.

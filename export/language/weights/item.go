@@ -87,6 +87,9 @@ func (it *Item) quantized(codes []int8, scales, x []float32, from int) error {
 		it.codes(codes, scales, from)
 		return nil
 	}
+	if it.carried {
+		return it.carriedCodes(codes, scales, from)
+	}
 	if !it.Encoding.quantize(codes, scales, x) {
 		return it.unfit()
 	}

@@ -20,6 +20,9 @@ func (it *Item) levels(x []float32) (*checkpoint.Levels, error) {
 	if it.keeps() {
 		return it.Tensor.Levels().Rowed(it.Row), nil
 	}
+	if it.carried {
+		return it.carriedLevels()
+	}
 	e, t := it.Encoding, it.Tensor
 	l := checkpoint.NewLevels(e.Scheme, t.Rows, t.Cols, e.Group, e.Scale)
 	switch {

@@ -96,6 +96,8 @@ type piece struct {
 	scales []float32 // of whole groups
 	out    []byte
 	found  Comparison // by comparePiece
+	// Squares of errors and of elements, where weights are quantized once more.
+	off, all float64
 
 	err  error
 	done chan struct{}
@@ -106,6 +108,7 @@ func (p *piece) last() bool { return p.from+len(p.x) == p.item.Tensor.Len() }
 // cut makes the piece n elements of an item.
 func (p *piece) cut(it *Item, from, n int) {
 	p.item, p.from, p.err = it, from, nil
+	p.off, p.all = 0, 0
 	p.x = resize(p.x, n)
 	if it.Encoding.Quantized() && it.Encoding.Type.Form() == nil && it.Encoding.Type != checkpoint.Packed {
 		p.codes, p.scales = resize(p.codes, n), resize(p.scales, n/it.Encoding.group())

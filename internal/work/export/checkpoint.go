@@ -335,6 +335,12 @@ func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *expor
 		j.Note("the file reads back as written, but its engine computes something else: see the warning above")
 		return nil
 	}
+	for _, t := range v.Weights.Lost {
+		j.Note("%s: quantized once more, error %.3g", t.Part, t.Error)
+	}
+	if v.Weights.Equal > 0 && !weights.Fitted(in.Options.Text(weights.Method.Name)) {
+		j.Note("%d tensors are those of the source, bit for bit", v.Weights.Equal)
+	}
 	v.Verdict = analysis.VerdictEqual
 	j.Note("verified: %d weights and %d codes compared, largest error %.3g steps; %s", v.Weights.Weights, v.Weights.Codes,
 		v.Weights.LargestError, what)
