@@ -32,6 +32,12 @@ type BPE struct {
 	stripFirst bool // the space in front of a text is not part of it
 	begin      int  // id that begins a text
 
+	// Of Unigram and WordPiece:
+	cut     func(word string) []int // in place of merges; nil: merges
+	prefix  string                  // of pieces that go on a word
+	spaced  bool                    // a space stands in front of other pieces, but not of a text
+	cleanup bool                    // and not in front of punctuation
+
 	around [2]int // ids that a template puts in front of a text and behind it, -1 for none; Encode does not
 }
 
@@ -106,6 +112,9 @@ func newBPE(v bpeVocabulary, n []normalizer) (*BPE, error) {
 
 // complete checks that every text has ids.
 func (t *BPE) complete() error {
+	if t.cut != nil {
+		return nil
+	}
 	if t.byteLevel {
 		for _, r := range byteRunes {
 			if _, ok := t.ids[string(r)]; !ok && t.unknown < 0 {
@@ -166,6 +175,9 @@ func (t *BPE) normalize(text string) string {
 
 // word joins the characters of a word.
 func (t *BPE) word(w string) []int {
+	if t.cut != nil {
+		return t.cut(w)
+	}
 	if id, ok := t.ids[w]; ok && t.whole {
 		return []int{id}
 	}
@@ -211,6 +223,17 @@ func (t *BPE) Piece(before, id int) string {
 	}
 	p := t.pieces[id]
 	switch {
+	case t.spaced:
+		first := before < 0 || before == t.begin
+		if on, ok := strings.CutPrefix(p, t.prefix); ok && !first {
+			return on
+		} else if !first {
+			p = " " + p
+		}
+		if t.cleanup {
+			p = tidy.Replace(p)
+		}
+		return p
 	case t.literal[id]:
 		return p
 	case t.byteLevel:

@@ -48,6 +48,9 @@ func (g *GGUFTokens) transcribe(t Tokenizer, m *checkpoint.Model, path string) (
 	case *SentencePiece:
 		g.Metadata = t.GGUFMetadata(append(slices.Clone(m.EOS), -1)[0])
 	case *BPE:
+		if t.cut != nil {
+			return errors.New("tokenizers by Unigram and WordPiece are not written to GGUF")
+		}
 		if t.byteLevel {
 			g.Metadata, err = t.ggufWords()
 			if len(t.normalizer) > 0 {

@@ -57,8 +57,12 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		Prepend     string
 		Pattern     textPattern
 		Content     string
-		Left        bool `json:"strip_left"`
-		Right       bool `json:"strip_right"`
+		Left        bool  `json:"strip_left"`
+		Right       bool  `json:"strip_right"`
+		Clean       bool  `json:"clean_text"`
+		Chinese     bool  `json:"handle_chinese_chars"`
+		Accents     *bool `json:"strip_accents"`
+		Lower       bool  `json:"lowercase"`
 	}
 	if err := json.Unmarshal(raw, &n); err != nil {
 		return nil, fmt.Errorf("normalizer: %w", err)
@@ -90,8 +94,14 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 			w.each(s, func(string) { out.WriteString(n.Content) }, func(gap string) { out.WriteString(gap) })
 			return out.String()
 		})
+	case "BertNormalizer":
+		accents := n.Lower
+		if n.Accents != nil {
+			accents = *n.Accents
+		}
+		return []normalizer{bertNormalizer(n.Clean, n.Chinese, accents, n.Lower)}, nil
 	case "Lowercase":
-		return one("lower case", strings.ToLower)
+		return one("lower case", lowerCase)
 	case "Strip":
 		return one("strips", func(s string) string {
 			if n.Left {

@@ -65,6 +65,8 @@ func parsePreTokenizer(raw json.RawMessage) (list []splitter, byteLevel bool, er
 	case "ByteLevel":
 		list, err = byteLevelSplitters(p.PrefixSpace == nil || *p.PrefixSpace, p.UseRegex == nil || *p.UseRegex)
 		return list, true, err
+	case "BertPreTokenizer":
+		list = []splitter{bertWords}
 	case "Split":
 		list, err = p.split()
 	case "Digits":

@@ -21,6 +21,8 @@ type tokenizerJSON struct {
 		Unknown      *string `json:"unk_token"`
 		Prefix       *string `json:"continuing_subword_prefix"`
 		Suffix       *string `json:"end_of_word_suffix"`
+		UnknownID    *int    `json:"unk_id"`
+		MaxChars     int     `json:"max_input_chars_per_word"`
 		FuseUnknown  bool    `json:"fuse_unk"`
 		ByteFallback bool    `json:"byte_fallback"`
 		IgnoreMerges bool    `json:"ignore_merges"`
@@ -50,8 +52,8 @@ func (m *bpeMerge) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// ParseTokenizerJSON reads a tokenizer.json with byte-pair encoding: on bytes, as GPT-2, Qwen2 and Llama 3 have it, or on characters
-// with U+2581 for spaces, as Llama 2 has it. begin is the id that begins a text. What it does not know is an error.
+// ParseTokenizerJSON reads a tokenizer.json: byte-pair encoding, on bytes, as GPT-2, Qwen2 and Llama 3 have it, or on characters
+// with U+2581 for spaces, as Llama 2 has it; Unigram; or WordPiece. begin is the id that begins a text. What it does not know is an error.
 func ParseTokenizerJSON(b []byte, begin int) (*BPE, error) {
 	var f tokenizerJSON
 	if err := json.Unmarshal(b, &f); err != nil {
@@ -59,16 +61,25 @@ func ParseTokenizerJSON(b []byte, begin int) (*BPE, error) {
 	}
 	m := &f.Model
 	switch {
-	case m.Type != "BPE" && (m.Type != "" || m.Merges == nil):
-		return nil, fmt.Errorf("a model of type %q; byte-pair encoding (BPE) is read", m.Type)
+	case m.Type != "BPE" && m.Type != "Unigram" && m.Type != "WordPiece" && (m.Type != "" || m.Merges == nil):
+		return nil, fmt.Errorf("a model of type %q; BPE, Unigram and WordPiece are read", m.Type)
+	case m.Type == "WordPiece" && m.Prefix == nil:
+		return nil, errors.New("there is no continuing_subword_prefix")
 	case m.Dropout != nil && *m.Dropout != 0:
 		return nil, errors.New("merges that are left out by chance (dropout) are not supported")
-	case m.Prefix != nil && *m.Prefix != "", m.Suffix != nil && *m.Suffix != "":
+	case m.Prefix != nil && *m.Prefix != "" && m.Type != "WordPiece", m.Suffix != nil && *m.Suffix != "":
 		return nil, errors.New("continuing_subword_prefix and end_of_word_suffix are not supported")
 	}
 	v := bpeVocabulary{added: f.Added}
-	if err := json.Unmarshal(m.Vocab, &v.ids); err != nil {
-		return nil, fmt.Errorf("vocab: %w", err)
+	var scores []float64
+	var err error
+	if m.Type == "Unigram" {
+		v.ids, scores, err = parseUnigram(m.Vocab)
+	} else if err = json.Unmarshal(m.Vocab, &v.ids); err != nil {
+		err = fmt.Errorf("vocab: %w", err)
+	}
+	if err != nil {
+		return nil, err
 	}
 	for _, merge := range m.Merges {
 		v.merges = append(v.merges, merge)
@@ -91,6 +102,11 @@ func ParseTokenizerJSON(b []byte, begin int) (*BPE, error) {
 			return nil, fmt.Errorf("unk_token %q is no token", *m.Unknown)
 		}
 		t.unknown = id
+	}
+	if m.Type == "Unigram" || m.Type == "WordPiece" {
+		if err := t.segmenter(&f, scores); err != nil {
+			return nil, err
+		}
 	}
 	if t.splitter, t.byteLevel, err = parsePreTokenizer(f.PreTokenizer); err != nil {
 		return nil, err
@@ -121,6 +137,7 @@ func (t *BPE) parseDecoder(raw json.RawMessage) error {
 		Stop     int
 		Prepend  string `json:"prepend_scheme"`
 		Prefix   *bool  `json:"add_prefix_space"`
+		Cleanup  bool
 	}
 	if err := json.Unmarshal(raw, &d); err != nil {
 		return fmt.Errorf("decoder: %w", err)
@@ -133,6 +150,8 @@ func (t *BPE) parseDecoder(raw json.RawMessage) error {
 			}
 		}
 	case d.Type == "ByteLevel" && t.byteLevel, d.Type == "ByteFallback", d.Type == "Fuse":
+	case d.Type == "WordPiece" && t.prefix != "":
+		t.spaced, t.cleanup = true, d.Cleanup
 	case d.Type == "Replace" && d.Pattern.String != nil && *d.Pattern.String == metaspace && d.Content == " ":
 		t.metaspace = true
 	case d.Type == "Metaspace":

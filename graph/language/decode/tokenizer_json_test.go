@@ -28,7 +28,7 @@ func TestTokenizersOfHuggingFace(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(b, &expected))
-	require.Len(t, expected, 6)
+	require.Len(t, expected, 9)
 	for name, want := range expected {
 		b, err := os.ReadFile("testdata/tokenizer-" + name + ".json")
 		require.NoError(t, err)
@@ -61,6 +61,26 @@ func TestMergesAreScores(t *testing.T) {
 			assert.Equal(t, s.Encode(line), ids, "%q", line)
 			assert.Equal(t, line, decode.Text(tok, 1, ids))
 		}
+	}
+}
+
+// TestBadSegmenters: what pieces with scores, and pieces of words, have to be.
+func TestBadSegmenters(t *testing.T) {
+	for want, text := range map[string]string{
+		"is no pair of a piece and its score": `{"model": {"type": "Unigram", "vocab": [["a", -1], ["a", -2]], "unk_id": 0}}`,
+		"unk_id 2 is no piece":                `{"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": 2}}`,
+		"unk_id -1 is no piece":               `{"model": {"type": "Unigram", "vocab": [["a", -1]]}}`,
+		"has 600 bytes, more than 512": `{"model": {"type": "Unigram", "vocab": [["` + strings.Repeat("a", 600) +
+			`", -1]], "unk_id": 0}}`,
+		"there is no continuing_subword_prefix": `{"model": {"type": "WordPiece", "vocab": {"a": 0}}}`,
+		"there is no unk_token":                 `{"model": {"type": "WordPiece", "vocab": {"a": 0}, "continuing_subword_prefix": "##"}}`,
+		"max_input_chars_per_word is 9999999": `{"model": {"type": "WordPiece", "vocab": {"a": 0}, "unk_token": "a", ` +
+			`"continuing_subword_prefix": "##", "max_input_chars_per_word": 9999999}}`,
+		`the normalizer "Precompiled" is not supp`: `{"model": {"type": "Unigram", "vocab": [["a", -1]], "unk_id": 0},` +
+			`"normalizer": {"type": "Precompiled"}}`,
+	} {
+		_, err := decode.ParseTokenizerJSON([]byte(text), 0)
+		assert.ErrorContains(t, err, want)
 	}
 }
 
@@ -122,7 +142,7 @@ func TestBadTokenizerJSON(t *testing.T) {
 	b, err := os.ReadFile("testdata/tokenizer-llama3.json")
 	require.NoError(t, err)
 	for _, c := range []struct{ want, old, new string }{
-		{`type "Unigram"`, `"type":"BPE"`, `"type":"Unigram"`},
+		{`type "WordLevel"`, `"type":"BPE"`, `"type":"WordLevel"`},
 		{"dropout", `"dropout":null`, `"dropout":0.1`},
 		{"end_of_word_suffix", `"end_of_word_suffix":null`, `"end_of_word_suffix":"</w>"`},
 		{`normalizer "Precompiled" is not supported`, `"normalizer":null`, `"normalizer":{"type":"Precompiled"}`},
@@ -149,7 +169,7 @@ func TestBadTokenizerJSON(t *testing.T) {
 }
 
 func FuzzTokenizerJSON(f *testing.F) {
-	for _, name := range []string{"gpt2", "llama2", "qwen2"} {
+	for _, name := range []string{"gpt2", "llama2", "qwen2", "wordpiece", "unigram-bytes"} {
 		b, err := os.ReadFile("testdata/tokenizer-" + name + ".json")
 		require.NoError(f, err)
 		f.Add(b, "Once upon a time 12 <|end|>")

@@ -1,10 +1,12 @@
 """Trains small tokenizers of the kinds that qwb reads and writes them with what they make of some texts: the expected values of
 tokenizer_json_test.go. Needs the package tokenizers of Hugging Face (0.23.3 was used) and a text to train on:
 
-    python make_tokenizers.py tinystories_valid_head.txt
+    python make_tokenizers.py tinystories_valid_head.txt [COUNT]
+
+COUNT random texts of many scripts come on top.
 """
 
-import json, os, sys
+import json, os, random, sys
 from tokenizers import Tokenizer, AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 GPT2 = r"""'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
@@ -37,6 +39,26 @@ TEXTS = [
     "word<mask> after",
     "word   <mask>   after",
 ]
+
+
+BLOCKS = [(0x20, 0x7e), (0xa0, 0x24f), (0x300, 0x36f), (0x370, 0x3ff), (0x400, 0x4ff), (0x5d0, 0x5ea), (0x620, 0x64a), (0x900, 0x97f),
+          (0xe01, 0xe3a), (0x1e00, 0x1eff), (0x3041, 0x30ff), (0x4e00, 0x4fff), (0xac00, 0xad00), (0x1f600, 0x1f64f), (0x2000, 0x206f),
+          (0x2581, 0x2581), (0x20, 0x20), (0, 0x1f), (0xff01, 0xff60)]
+
+
+def random_text(words):
+    out = ""
+    for _ in range(random.randint(1, 9)):
+        if random.random() < 0.5:
+            out += random.choice(words)
+        elif random.random() < 0.2:
+            out += random.choice(["<|begin|>", "<mask>", "<unk>", "[UNK]", "  ", "\n", "\t", "<0x41>", "don't", "##ing"])
+        else:
+            low, high = random.choice(BLOCKS)
+            out += "".join(chr(random.randint(low, high)) for _ in range(random.randint(1, 4)))
+        if random.random() < 0.6:
+            out += " " * random.choice([1, 1, 1, 2, 3])
+    return out
 
 
 def train(tok, corpus, size, alphabet):
@@ -92,10 +114,33 @@ def kinds(corpus):
         yield name, t
 
 
+    t = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    t.normalizer, t.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
+    t.decoder = decoders.WordPiece()
+    t.train_from_iterator(corpus, trainers.WordPieceTrainer(vocab_size=300, special_tokens=["[UNK]", "<|begin|>"], show_progress=False))
+    yield "wordpiece", t
+    for name, fallback in ("unigram", False), ("unigram-bytes", True):
+        t = Tokenizer(models.Unigram())
+        t.normalizer = normalizers.NFKC()
+        t.pre_tokenizer, t.decoder = pre_tokenizers.Metaspace(), decoders.Metaspace()
+        t.train_from_iterator(corpus, trainers.UnigramTrainer(vocab_size=250, special_tokens=["<unk>", "<|begin|>"], unk_token="<unk>",
+                                                              show_progress=False))
+        if fallback:
+            d = json.loads(t.to_str())
+            d["model"]["vocab"] += [[f"<0x{b:02X}>", -20.0] for b in range(256)]
+            d["model"]["byte_fallback"] = True
+            d["decoder"] = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, d["decoder"]]}
+            t = Tokenizer.from_str(json.dumps(d))
+        yield name, t
+
+
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
     corpus = open(sys.argv[1], encoding="utf-8").read()[:200000].split("\n")
     expected = {}
+    random.seed(7)
+    words = [w for line in corpus for w in line.split()]
+    TEXTS.extend(random_text(words) for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 0))
     for name, tok in kinds(corpus):
         tok.save(os.path.join(here, f"tokenizer-{name}.json"), pretty=False)
         tok = Tokenizer.from_file(os.path.join(here, f"tokenizer-{name}.json"))
