@@ -69,9 +69,9 @@ func (t *Tensor) integer(r, c int) (code int16, scale float32) {
 	if p.zeros != nil {
 		zero = p.values[(p.zeros.at(group, r)+p.below)&(len(p.values)-1)]
 	}
-	at := p.codes.at(r, c)
+	run, at := r, c
 	if p.across {
-		at = p.codes.at(c, r)
+		run, at = c, r
 	}
-	return int16(p.values[at] - zero), p.scales.at(r/p.row*p.stride + group*p.step)
+	return int16(p.values[p.codes.at(run, at)] - zero), p.scales.at(r/p.row*p.stride + group*p.step)
 }

@@ -42,6 +42,15 @@ func TestLevelsAreStoredAsOthersDo(t *testing.T) {
 				if x.Type != Packed {
 					continue
 				}
+				if n := x.Step(); n > 0 {
+					codes, scales := make([]int16, x.Len()), make([]float32, x.Len()/n)
+					x.Integers(codes, scales, 0)
+					for i, v := range x.All() {
+						require.Equal(t, v, float32(codes[i])*scales[i/n], "%s[%d]", x.Name, i)
+					}
+				} else {
+					require.NotNil(t, scheme.Number, "integers are read as such")
+				}
 				l := apart(x, &scheme)
 				data := l.Bytes(nil)
 				for _, a := range l.Arrays(strings.TrimSuffix(x.Name, ".weight")) {
