@@ -74,3 +74,20 @@ func TestCellsOnIntegers(t *testing.T) {
 		}
 	}
 }
+
+// Operators of run time came with opset 11, and axes of DequantizeLinear with 13: parts of older graphs are raised.
+func TestCellsOnIntegersOfAnOldOpset(t *testing.T) {
+	tg := atRunTime(qmath.IntegerFormat(8, true), target.ONNXRuntime.Activation.Policy)
+	tg.Ops = slices.Clone(tg.Ops)
+	for i := range tg.Ops {
+		tg.Ops[i].Asked = false
+	}
+	l := prepared(t, "opset 10\n"+cells, tg)
+	pr, err := qmath.ProfileNamed(tg.Profile)
+	require.NoError(t, err)
+	l.p, err = lower.Compile(l.g, l.set, tg, pr)
+	require.NoError(t, err)
+	v := l.verify(t, program.Reference)
+	require.Empty(t, v.Static.Faults)
+	require.Equal(t, analysis.VerdictEqual, v.Verdict, "%+v", v.First)
+}

@@ -74,6 +74,9 @@ func emitRecurrent(c *compiler, u *unit) error {
 		}
 	}
 	part, err := graph.Extract(g, inputs, append(results, codes))
+	if err == nil {
+		err = atLeast(part, false)
+	}
 	if err != nil {
 		return c.fail(id, "%w", err)
 	}

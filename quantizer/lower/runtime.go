@@ -125,8 +125,8 @@ func emitRunTime(c *compiler, u *unit) error {
 		return c.fail(id, "%w", err)
 	}
 	part, err := graph.Extract(g, inputs, []graph.ValueID{y, codes})
-	if err == nil && op.Rows && part.Opset("") < opsetOfRows {
-		_, err = passes.RaiseOpset(part, opsetOfRows)
+	if err == nil {
+		err = atLeast(part, op.Rows)
 	}
 	if err != nil {
 		return c.fail(id, "%w", err)
@@ -156,8 +156,18 @@ func emitRunTime(c *compiler, u *unit) error {
 	return nil
 }
 
-// opsetOfRows is the first whose QuantizeLinear has blocks.
-const opsetOfRows = 21
+// atLeast raises a part of an older graph to the first opset whose DequantizeLinear has an axis, or, for scales per row, whose QuantizeLinear
+// has blocks.
+func atLeast(part *graph.Graph, rows bool) (err error) {
+	opset := int64(13)
+	if rows {
+		opset = 21
+	}
+	if part.Opset("") < opset {
+		_, err = passes.RaiseOpset(part, opset)
+	}
+	return err
+}
 
 // realInputs lists the tensors that a unit reads from outside, once each, as real numbers.
 func (c *compiler) realInputs(u *unit) (values []graph.ValueID, ids []TensorID, err error) {
