@@ -94,8 +94,8 @@ func squareRoot(v uint64) int64 {
 	return int64(root)
 }
 
-// Deviation returns the deviation of Row. u is at most sqrt(N-1); its root is cut off below 2^-30, the radicand, at least N-1 where u is not
-// 0, and u itself are rounded.
+// Deviation returns the deviation of Row. u is at most sqrt(N-1); its root is cut off below 2^-30; the radicand, at least N-1 where u is
+// not 0, and u itself are rounded.
 func (o LayerNorm) Deviation() float64 {
 	gain, most := 0.0, math.Sqrt(float64(o.N))
 	for _, g := range o.Gain {

@@ -37,7 +37,12 @@ func (s *State) leaveEnds() {
 		}
 		read[id] = s.reads(id, func(u graph.NodeID) bool { return s.Integer(u) && (read[u] || !hands(u)) })
 		op := s.Ops[id]
-		free := op.FloatEnd || op.FloatNorm && s.normalized(id)
+		free := op.FloatEnd
+		if !free && op.FloatNorm && s.normalized(id) {
+			// The next sum of the residuals may end a chain on integers: it rounds what it reads of this one, once.
+			free = true
+			read[id] = s.reads(id, func(u graph.NodeID) bool { return s.Integer(u) && !s.Ops[u].FloatNorm && (read[u] || !hands(u)) })
+		}
 		if !read[id] && op.Role == target.Arithmetic && free && !s.marks[id].forced {
 			leave(id)
 		}

@@ -156,8 +156,8 @@ func emitRunTime(c *compiler, u *unit) error {
 	return nil
 }
 
-// atLeast raises a part of an older graph to the first opset whose DequantizeLinear has an axis, or, for scales per row, whose QuantizeLinear
-// has blocks.
+// atLeast raises a part of an older graph to the first opset whose DequantizeLinear has an axis, or, for scales per row, whose
+// QuantizeLinear has blocks.
 func atLeast(part *graph.Graph, rows bool) (err error) {
 	opset := int64(13)
 	if rows {
