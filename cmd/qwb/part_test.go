@@ -106,7 +106,8 @@ func merge(t testing.TB, names []string, more ...string) (result, map[string]str
 	return r, leftBehind(t)
 }
 
-// whole is what a command line without parts gives, merged what its parts give: what is printed with the files that are left, or statistics.
+// whole is what a command line without parts gives, merged what its parts give: what is printed with the files that are left, or
+// statistics.
 func whole(t testing.TB, line string) (string, map[string]string) {
 	t.Helper()
 	switch {

@@ -136,7 +136,7 @@ def by_parameters():
                             ("analyze", ["analyze", "{}/m.plan.json", "--data", "{}/data"], []),
                             ("verify", ["verify", "{}/m.plan.json", "--data", "{}/data"], []),
                             ("export", ["export", "{}/m.plan.json", "-o", "{}/out.onnx"], ["out.onnx", "out.onnx.data"]),
-                            ("tune --method bias", ["tune", "{}/m.plan.json", "--method", "bias", "--data", "{}/data"], ["m.plan.json"])):
+                            ("tune --method bias", ["tune", "{}/m.plan.json", "--method", "bias", "--force", "--data", "{}/data"], ["m.plan.json"])):
         costs = [run(*[a.replace("{}", f"p{s}") for a in args], "--threads", "1", times=1) for s in sizes]
         written = sum(os.path.getsize(f"p{sizes[-1]}/{f}") for f in out if os.path.exists(f"p{sizes[-1]}/{f}"))
         fits = []

@@ -153,6 +153,15 @@ func FitConstants(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
+// FitHistograms refuses, within work that keeps histograms in files (Demand.Stored), what has those of all tensors in memory.
+func FitHistograms(ctx context.Context, g *graph.Graph) error {
+	d, most := demandOf(ctx), MemoryOf(ctx)
+	if need := processBytes + weightBytes(d, g) + d.Tensor*int64(g.NumNodes()); g.Store != nil && need > max(most, leastMemory) {
+		return &MemoryError{Bytes: need, Budget: most, Run: true}
+	}
+	return nil
+}
+
 // Stream makes a graph forget what is made of its constants, and keeps histograms in files, where the work of the context would otherwise
 // take more than half of its memory for the two, and can do without (Demand.Largest). The collector's limit then
 // leaves room for their pages. store makes what graph.Graph.Store becomes.

@@ -86,6 +86,10 @@ func advice(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Set
 		j.Detail("no advice: the plan is of version 1, or what was tuned does not fit it")
 		return nil
 	}
+	if err := exec.FitHistograms(ctx, p.Graph); err != nil {
+		j.Note("no advice: %v", err)
+		return nil
+	}
 	a := &Adviser{Change: &planning.Change{Job: j, Planned: p}, o: o, Cures: map[string]*advise.Cure{}, Predicted: map[string]float64{}}
 	if err := a.Open(ctx, o.Threads); err != nil {
 		if ctx.Err() != nil {

@@ -38,7 +38,8 @@ func Lost(err error) bool {
 
 // Mapped gives the bytes of a file until end is called, with what else becomes of values in it: where g has its constants in files the
 // file is mapped, and a value gets into a file of the graph's, so that neither takes memory.
-func Mapped(j *open.Job, name string, limit int64, g *graph.Graph) (b []byte, keep func(*tensor.Tensor) *tensor.Tensor, end func(), err error) {
+func Mapped(j *open.Job, name string, limit int64, g *graph.Graph) (b []byte, keep func(*tensor.Tensor) *tensor.Tensor, end func(),
+	err error) {
 	if path, ok := j.Files().Path(name); ok && g.Store != nil {
 		if m, err := file.OpenMapping(path); err == nil && int64(len(m.Bytes)) <= limit {
 			keep = func(t *tensor.Tensor) *tensor.Tensor {
@@ -171,7 +172,8 @@ func filesBeside(s store.Store, planFile string, belongs func(planFile, name str
 
 // stageHashed writes to a file named by its hash. A file that is there already has the same content, and stage is nil, or it is an error:
 // what another plan may name is never overwritten. what is its content, for the error.
-func stageHashed(j *open.Job, name, hash, what string, write func(io.Writer) error, limit int64) (stage func(store.Stage) error, err error) {
+func stageHashed(j *open.Job, name, hash, what string, write func(io.Writer) error, limit int64) (stage func(store.Stage) error,
+	err error) {
 	old, err := j.Files().Open(name)
 	if err == nil {
 		defer old.Close()
