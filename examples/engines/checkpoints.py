@@ -3,7 +3,7 @@ difference of log-probabilities, and 200 greedy tokens.
 
     python checkpoints.py QWB TOKENIZER.bin TEXT NAME=PATH... > measured/checkpoints.md
 
-NAME is that of a row. A PATH that is a folder is opened by transformers with compressed-tensors in float32, or by gptqmodel in half precision (it has no other), .gguf by
+NAME is that of a row. A PATH that is a folder is opened by transformers with compressed-tensors in float32, or by gptqmodel, whose own weights of each matrix are then multiplied in float32, .gguf by
 llama.cpp, .onnx by ONNX Runtime, .bin by RUNQ, the program that the environment variable of that name has (text alone).
 
 qwb writes the log-probabilities of its first 4 chunks of 128 tokens as llama-perplexity does, in 65535 steps of at most 16: differences are
@@ -66,7 +66,15 @@ def folder(path):
     else:
         import gptqmodel
         path = with_tokenizer(path)
-        model = gptqmodel.GPTQModel.load(path, backend=gptqmodel.BACKEND[KERNEL[method]], device="cpu", dtype=torch.float16)
+        model = gptqmodel.GPTQModel.load(path, backend=gptqmodel.BACKEND[KERNEL[method]], device="cpu", dtype=torch.float16).model
+        for name, m in list(model.named_modules()):
+            if hasattr(m, "dequantize_weight"):
+                m.scales = m.scales.float()
+                linear = torch.nn.Linear(m.in_features, m.out_features, bias=False)
+                linear.weight = torch.nn.Parameter(m.dequantize_weight().T.float().contiguous())
+                parent, _, last = name.rpartition(".")
+                setattr(model.get_submodule(parent), last, linear)
+        model = model.float().eval()
 
     def logits(ids):
         with torch.no_grad():

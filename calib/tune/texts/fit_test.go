@@ -48,7 +48,9 @@ func fitted(t *testing.T, c checkpoint.Config, e weights.Encoding, bits, threads
 // searched scales alone.
 func TestFit(t *testing.T) {
 	for _, e := range []weights.Encoding{{Type: checkpoint.Groups, Group: 16}, {Type: checkpoint.GGQ4}, {Type: checkpoint.GGQ8},
-		{Type: checkpoint.GGQ41}, {Type: checkpoint.GGQ50}, {Type: checkpoint.IQ4NL}} {
+		{Type: checkpoint.GGQ41}, {Type: checkpoint.GGQ50}, {Type: checkpoint.IQ4NL},
+		{Type: checkpoint.Packed, Group: 16, Scheme: &checkpoint.Schemes[0], Scale: "F16"},
+		{Type: checkpoint.Packed, Group: 16, Scheme: &checkpoint.Schemes[1], Scale: "F16"}} {
 		for _, tied := range []bool{false, true} {
 			c := small
 			c.Tied = tied
