@@ -126,9 +126,24 @@ def ort_calibrate(model, folder, threads):
         t = time.perf_counter()
         c.collect_data(Reader()); c.compute_data()
         seconds = time.perf_counter() - t
+    print(json.dumps({"seconds": seconds, "rss": peak_memory()}), file=out)
+
+
+def nncf_bias(model, folder, correction):
+    """nncf.quantize with fast or accurate bias correction; in a process of its own, whose memory counts. Prints JSON."""
+    out, sys.stdout = sys.stdout, sys.stderr
+    import nncf, numpy as np, openvino as ov
+    m = ov.Core().read_model(model)
+    files = [os.path.join(folder, f) for f in sorted(os.listdir(folder))]
+    m.reshape({m.inputs[0]: np.load(files[0]).shape})
+    t = time.perf_counter()
+    nncf.quantize(m, nncf.Dataset(files, np.load), subset_size=len(files), fast_bias_correction=correction == "fast")
+    print(json.dumps({"seconds": time.perf_counter() - t, "rss": peak_memory()}), file=out)
+
+
+def peak_memory():
     with open("/proc/self/status") as f:
-        rss = next(int(l.split()[1]) * 1024 for l in f if l.startswith("VmHWM:"))
-    print(json.dumps({"seconds": seconds, "rss": rss}), file=out)
+        return next(int(l.split()[1]) * 1024 for l in f if l.startswith("VmHWM:"))
 
 
 # ---- parties: what is measured in a round. A party is called, and gives an object of numbers.
@@ -378,6 +393,18 @@ def export_verify(name):
             **command("verify", "verify", "SIDE.verify.plan.json", prepare=copy_plan(p, "verify"))}
 
 
+def tune(name):
+    """The default method of tune, on 128 samples, in turn with NNCF's two bias corrections and onnxruntime's calibration on the same."""
+    def nncf(correction):
+        return answer(sys.executable, __file__, "--nncf", model(name), samples(name, 128), correction)
+
+    def onnxruntime():
+        return answer(sys.executable, __file__, "--calibrate", model(name), samples(name, 128), 2)
+    return {**command("tune", "tune", "SIDE.tune.plan.json", "--data", samples(name, 128), prepare=copy_plan(plan(name, count=32), "tune"), ok=(0, 3)),
+            ("NNCF, fast bias correction", "tune"): lambda: nncf("fast"), ("NNCF, accurate bias correction", "tune"): lambda: nncf("accurate"),
+            ("onnxruntime.quantization, percentile", "tune"): onnxruntime}
+
+
 def layerwise(name):
     def party(binary):
         r = answer(binary, "bench", "layerwise", plan(name), "--data", samples(name, 8), "--samples", 4, "--threads", 1, "--rounds", 1 if name in CONVOLUTIONS else 3, "--span", "50ms",
@@ -478,6 +505,9 @@ for name in CONVOLUTIONS + ("ocr_rec", "ocr_det", "kws_dequant_fp32"):
         tiny = name in TINY
         line(f"{what} {name}" + (", s" if tiny else ""), f"export and verify {name}", lambda n=name: export_verify(n), what, over=None if tiny else "calibrate", reach=1 if tiny else 2)
         if name == "resnet50": line(f"{what} {name}, MB", f"export and verify {name}", lambda n=name: export_verify(n), what, "rss", None, 1000, unit="MB")
+for name, reach in (("mobilenetv2", 40), ("ocr_rec", 120), ("resnet50", 180)):
+    line(f"tune {name}, s", f"tune {name}", lambda n=name: tune(n), "tune", reach=reach)
+    line(f"tune {name}, MB", f"tune {name}", lambda n=name: tune(n), "tune", "rss", None, 2048, unit="MB")
 line("dispatch --auto --max-nsr mobilenet_v1, s of CPU", "dispatch mobilenet_v1", dispatch_nsr, "dispatch", "cpu", reach=28)
 for name in ("pretrainedResnet", "resnet_large"):
     line(f"dispatch --auto --max-drop {name}, s of CPU", f"dispatch {name}", lambda n=name: dispatch_drop(n), "dispatch", "cpu")
@@ -591,6 +621,7 @@ def judge(name, group):
     else:
         ratios = {s: figures(l, rounds, s) for s in ("before", "now")}
         row["peer"] = "" if l.over in (None, PEAK) else f"own {l.over}"
+        if l.over is None: row["peers"] = {o: statistics.median(x) for o in others if (x := figures(l, rounds, o))}
         if l.over == PEAK:
             row["peers"] = {o: statistics.median(figures(l, rounds, o)) for o in others}
             row["reach"] = max(row["peers"].values(), default=None)
@@ -713,6 +744,8 @@ if __name__ == "__main__":
         serve(*sys.argv[2:5], int(sys.argv[5])); sys.exit()
     if sys.argv[1:2] == ["--calibrate"]:
         ort_calibrate(*sys.argv[2:4], int(sys.argv[4])); sys.exit()
+    if sys.argv[1:2] == ["--nncf"]:
+        nncf_bias(*sys.argv[2:5]); sys.exit()
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("qwb", nargs="?"); ap.add_argument("models", nargs="?"); ap.add_argument("data", nargs="?")
     ap.add_argument("--before", help="an older qwb, measured in the same rounds")
