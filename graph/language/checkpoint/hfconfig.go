@@ -40,7 +40,7 @@ type hfConfig struct {
 	UseSliding    bool     `json:"use_sliding_window"`
 	Sliding       *int     `json:"sliding_window"`
 	MaxWindow     *int     `json:"max_window_layers"`
-	Pattern       int      `json:"sliding_window_pattern"` // every so manieth layer has no window; 0: all have one
+	Pattern       int      `json:"sliding_window_pattern"` // the last of as many layers has no window; 0: all have one
 	LayerTypes    []string `json:"layer_types"`
 	Bidirectional bool     `json:"use_bidirectional_attention"`
 

@@ -41,7 +41,8 @@ const (
 )
 
 var typeNames = []string{"float32", "float16", "bfloat16", "int8 in groups", "Q8_0", "Q4_0", "Q8_0 with float32 scales",
-	"Q4_0 with float32 scales", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4", "packed codes"}
+	"Q4_0 with float32 scales", "Q4_1", "Q5_0", "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4", "NVFP4",
+	"packed codes"}
 
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
