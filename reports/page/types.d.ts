@@ -363,6 +363,8 @@ declare namespace Core {
     weights: number;
     codes: number;
     largest_error: number;
+    equal_tensors?: number;
+    requantized?: TensorError[];
   }
 
   interface Confused {
@@ -1831,6 +1833,11 @@ declare namespace Core {
     bound: number;
     distance: number;
     histogram?: StepCount[];
+  }
+
+  interface TensorError {
+    part: string;
+    error: number;
   }
 
   interface TensorPair {

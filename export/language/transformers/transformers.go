@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"qwb/export"
@@ -75,7 +77,7 @@ func (w method) layout(m *checkpoint.Model, o weights.Options) (*weights.File, e
 	f.Add(nil)
 	for _, p := range f.Config.Parts() {
 		e := weights.Encoding{Type: kept(m.Tensor(p.Role, p.Layer))}
-		if quantized(p.Role) {
+		if slices.Contains(matrices, p.Role) {
 			e = weights.Encoding{Type: checkpoint.Packed, Group: group, Search: o.Search, Scheme: scheme,
 				Scale: cmp.Or(scheme.Scales, floatNames[kept(m.Tensor(checkpoint.Embedding, -1))])}
 			if _, cols := f.Config.Shape(p.Role); group < 0 {
@@ -154,15 +156,6 @@ func (w method) groups(f *weights.File, s *checkpoint.Scheme, o *weights.Options
 var matrices = []checkpoint.Role{checkpoint.Query, checkpoint.Key, checkpoint.Value, checkpoint.Output, checkpoint.Gate, checkpoint.Up,
 	checkpoint.Down}
 
-func quantized(r checkpoint.Role) bool {
-	for _, q := range matrices {
-		if r == q {
-			return true
-		}
-	}
-	return false
-}
-
 // kept is the type of floats that a tensor is stored in: its own, or float32 where it is quantized.
 func kept(t *checkpoint.Tensor) checkpoint.Type {
 	if t != nil && t.Floats() {
@@ -220,16 +213,13 @@ func globals(f *weights.File, s *checkpoint.Scheme) {
 					most = max(most, qmath.Abs32(v))
 				}
 			}
+			global := float32(1)
+			if most > 0 {
+				global = 6 * 448 / most
+			}
 			for i := range f.Items {
-				if it := &f.Items[i]; it.Tensor != nil && it.Part.Layer == l {
-					for _, r := range roles {
-						if it.Part.Role == r {
-							it.Global = 1
-							if most > 0 {
-								it.Global = 6 * 448 / most
-							}
-						}
-					}
+				if it := &f.Items[i]; it.Tensor != nil && it.Part.Layer == l && slices.Contains(roles, it.Part.Role) {
+					it.Global = global
 				}
 			}
 		}
@@ -243,9 +233,15 @@ func beside(f *weights.File, out *export.Output) error {
 	}
 	home, copied := f.Source.Home(), false
 	for _, name := range checkpoint.FolderFiles {
+		if home == "" {
+			break
+		}
 		b, release, err := file.Open(filepath.Join(home, name))
-		if home == "" || err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
+		}
+		if err != nil {
+			return err
 		}
 		err = out.Write(name, func(w io.Writer) error { _, err := w.Write(b); return err })
 		if err := errors.Join(err, release()); err != nil {

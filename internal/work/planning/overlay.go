@@ -41,12 +41,16 @@ func Lost(err error) bool {
 func Mapped(j *open.Job, name string, limit int64, g *graph.Graph) (b []byte, keep func(*tensor.Tensor) *tensor.Tensor, end func(),
 	err error) {
 	if path, ok := j.Files().Path(name); ok && g.Store != nil {
-		if m, err := file.OpenMapping(path); err == nil && int64(len(m.Bytes)) <= limit {
-			keep = func(t *tensor.Tensor) *tensor.Tensor {
-				defer m.Forget(m.Bytes)
-				return g.Stored(t)
+		if m, err := file.OpenMapping(path); err == nil {
+			end = func() { _ = m.Release() } // nothing was written to it
+			if int64(len(m.Bytes)) <= limit {
+				keep = func(t *tensor.Tensor) *tensor.Tensor {
+					defer m.Forget(m.Bytes)
+					return g.Stored(t)
+				}
+				return m.Bytes, keep, end, nil
 			}
-			return m.Bytes, keep, func() { _ = m.Release() }, nil // nothing was written to it
+			end()
 		}
 	}
 	b, err = store.ReadFile(j.Files(), name, limit)
