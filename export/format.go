@@ -228,6 +228,9 @@ func ForPlatform(formats []Format, platform, name string) (*Format, error) {
 	if name == "" {
 		return nil, fmt.Errorf("no format holds %s", of)
 	}
+	if _, err := ForCheckpoint(formats, name); err == nil {
+		return nil, fmt.Errorf("format %q is of checkpoints, not of %s", name, of)
+	}
 	return nil, fmt.Errorf("unknown format %q of %s: one of %s", name, of, strings.Join(known, ", "))
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -67,8 +68,10 @@ its name.
 					return err
 				}
 				project.Plan = plan
-				if err := e.checkPlanFlags(&o.ExportOptions); err != nil {
-					return err
+				if _, err := os.Stat(plan); err == nil { // whoever opens a plan that is not there says so
+					if err := e.checkPlanFlags(&o.ExportOptions); err != nil {
+						return err
+					}
 				}
 			}
 			r, _, err := project.Export(c.Context(), o.ExportOptions)
