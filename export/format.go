@@ -229,7 +229,7 @@ func ForPlatform(formats []Format, platform, name string) (*Format, error) {
 		return nil, fmt.Errorf("no format holds %s", of)
 	}
 	if _, err := ForCheckpoint(formats, name); err == nil {
-		return nil, fmt.Errorf("format %q is of checkpoints, not of %s", name, of)
+		return nil, fmt.Errorf("format %q is of checkpoints, not of %s: one of %s", name, of, strings.Join(known, ", "))
 	}
 	return nil, fmt.Errorf("unknown format %q of %s: one of %s", name, of, strings.Join(known, ", "))
 }

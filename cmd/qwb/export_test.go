@@ -105,8 +105,10 @@ func TestOptionsOfOtherFormats(t *testing.T) {
 	fails(t, exitUsage, "--batch is not for format onnx of a plan, only --external-above, --doc-string, --half", "export", "--platform",
 		"trt_int8", "--batch", "2")
 	fails(t, exitUsage, "--method is not for format c of a program", "export", "--format", "c", "--method", "range")
-	fails(t, exitUsage, `unknown format "gguf" of plans for trt_int8: one of onnx, qoperator, c, image, vectors, patterns`, "export",
-		"--platform", "trt_int8", "--format", "gguf")
+	fails(t, exitUsage, `format "gguf" is of checkpoints, not of plans for trt_int8: one of onnx, qoperator, c, image, vectors, patterns`,
+		"export", "--platform", "trt_int8", "--format", "gguf")
+	fails(t, exitUsage, `unknown format "pb" of plans for trt_int8: one of onnx`, "export", "--platform", "trt_int8", "--format", "pb")
+	fails(t, exitFailed, "plan: open nothere: no such file", "export", "nothere", "--format", "gguf")
 	fails(t, exitUsage, "--batch 0: at least 1", "export", "--format", "c", "--batch", "0")
 	require.Equal(t, before, tree(t, "."))
 }

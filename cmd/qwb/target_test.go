@@ -144,7 +144,7 @@ func TestThePlatformInTheDocument(t *testing.T) {
 	require.Equal(t, exitCheck, r.code)
 	require.Contains(t, r.stderr, "platform mynpu contradicts itself in 2 points")
 	require.Contains(t, r.stdout, "  biases stay float, and profile mynpu16 adds them")
-	require.Contains(t, r.stdout, `unknown format "q80" of plans for mynpu`)
+	require.Contains(t, r.stdout, `format "q80" is of checkpoints, not of plans for mynpu`)
 	r = invoke("target", "check", "wrong.yaml", "--json")
 	require.Equal(t, exitCheck, r.code)
 	require.Len(t, r.object(t)["contradictions"], 2)
