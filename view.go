@@ -10,6 +10,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/internal/plain"
 	"qwb/internal/work/journal"
@@ -26,7 +27,7 @@ import (
 // View gathers what a page shows of the plan: the report r of an analysis, which may be nil, the network, its cost, the decisions, and what
 // earlier commands found. stale says that r is of another state of the plan. Nothing is measured.
 func (p *Project) View(ctx context.Context, r *analysis.Report, stale bool) (*reports.View, []tqc.Warning, error) {
-	j := p.job().In(ctx)
+	j := p.job().In(exec.Doing(ctx, exec.Analyzing)) // which made r: what it could do without, this can
 	v, err := view(j, r, stale, false)
 	return v, j.Warnings, err
 }

@@ -241,12 +241,13 @@ func describe(name, kind, node string, st *observers.State, m moments) TensorSta
 	x := st.Extent()
 	s := TensorStatistics{Tensor: name, Kind: kind, Node: node, Count: int64(st.Count()), Min: float64(x.Min), Max: float64(x.Max),
 		Mean: m.mean, Std: m.std(), Skewness: m.skewness(), Kurtosis: m.kurtosis(), Zeros: float64(st.Zeros()) / float64(st.Count())}
-	for c, r := range st.Channels() {
-		if r.Min == r.Max && st.Count() > uint64(len(st.Channels())) { // one element per channel, as in a bias, says nothing
+	channels := st.Channels()
+	for c, r := range channels {
+		if r.Min == r.Max && st.Count() > uint64(len(channels)) { // one element per channel, as in a bias, says nothing
 			s.Dead = append(s.Dead, c)
 		}
 	}
-	s.Channels = len(st.Channels())
+	s.Channels = len(channels)
 	if s.Max > s.Min {
 		s.Histogram = equalBins(st, s.Min, s.Max)
 	}

@@ -32,12 +32,16 @@ func dead(f *Facts) []Finding {
 				continue
 			}
 			st := f.Value(v)
-			if st == nil || len(st.Channels()) < 4 {
+			if st == nil {
+				continue
+			}
+			list := st.Channels()
+			if len(list) < 4 {
 				continue
 			}
 			n, of := 0, 0
-			for i, c := range st.Channels() {
-				if len(cut[v]) == len(st.Channels()) && cut[v][i] {
+			for i, c := range list {
+				if len(cut[v]) == len(list) && cut[v][i] {
 					continue
 				}
 				if of++; c.Min == c.Max {
