@@ -39,12 +39,13 @@ func (l *layer) deriveLayerNorm(op *lower.LayerNorm) (operation, error) {
 		n *= int(d.N)
 	}
 	o := &layerNorm{layer: l, got: op, scale: make([]float32, n), bias: make([]float32, n)}
-	for i := range n {
-		o.scale[i] = 1
-		for k, list := range [][]float32{o.scale, o.bias} {
-			if t := l.g.Const(l.node.Input(k + 1)); t != nil {
-				list[i] = t.ToRowMajor().F32()[i%t.Len()]
-			}
+	for k, list := range [][]float32{o.scale, o.bias} {
+		from := []float32{float32(1 - k)} // where there is none
+		if t := l.g.Const(l.node.Input(k + 1)); t != nil {
+			from = t.ToRowMajor().F32()
+		}
+		for i := range list {
+			list[i] = from[i%len(from)]
 		}
 	}
 	o.want, err = l.profile.PrepareLayerNorm(x, y, o.scale, o.bias, l.node.Epsilon())

@@ -10,11 +10,15 @@ type AffineRule struct {
 // Factors are the scale and the zero point of a group: those of the span of x and 0. A group of zeros, and one whose scale is stored as
 // 0, has scale 0. x is finite.
 func (r AffineRule) Factors(x []float32) (scale float32, zero int32) {
-	lo, hi := float32(0), float32(0)
+	return r.of(spanOf(x))
+}
+
+// spanOf is the span of x and 0.
+func spanOf(x []float32) (lo, hi float32) {
 	for _, v := range x {
 		lo, hi = min(lo, v), max(hi, v)
 	}
-	return r.of(lo, hi)
+	return lo, hi
 }
 
 func (r AffineRule) of(lo, hi float32) (scale float32, zero int32) {
@@ -30,10 +34,7 @@ const shrinks = 20
 // Weighted are factors under which the sum of importance * squared error is small: those of Factors, or of the spans that are shorter on
 // one side or on both, with the scale that is best for the codes that they give.
 func (r AffineRule) Weighted(x []float32, importance []float64) (scale float32, zero int32) {
-	lo, hi := float32(0), float32(0)
-	for _, v := range x {
-		lo, hi = min(lo, v), max(hi, v)
-	}
+	lo, hi := spanOf(x)
 	if scale, zero = r.of(lo, hi); scale == 0 {
 		return scale, zero
 	}

@@ -201,9 +201,7 @@ func (m *matrix) tensor() *checkpoint.Tensor {
 	if m.encoding.Type == checkpoint.Packed {
 		l := checkpoint.NewLevels(m.encoding.Scheme, m.of.Rows, m.of.Cols, m.rule.Size, m.encoding.Scale)
 		l.Scales = scales
-		for i, v := range q {
-			l.Codes[i] = uint8(int(v) + l.Scheme.Middle())
-		}
+		l.Signed(q)
 		return checkpoint.NewPacked(m.of.Part, m.of.Name, l)
 	}
 	data := m.encoding.Pack(nil, q, scales)

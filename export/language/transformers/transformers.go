@@ -54,7 +54,7 @@ func Formats() []export.Format {
 }
 
 func (w method) layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
-	scheme := w.scheme(o.Matrices)
+	scheme := cmp.Or(checkpoint.SchemeOf(w.name, o.Matrices), checkpoint.SchemeOf(w.name, ""))
 	if o.Search && scheme.Number != nil {
 		return nil, fmt.Errorf("export: --%s %s is for integers, which %s are not", weights.Method.Name, weights.Search, scheme.Name)
 	}
@@ -108,20 +108,6 @@ func (w method) layout(m *checkpoint.Model, o weights.Options) (*weights.File, e
 		f.Warn("engines round the inputs of matrices too, at run time: figures of qwb are of the weights alone", 0)
 	}
 	return f, nil
-}
-
-func (w method) scheme(name string) *checkpoint.Scheme {
-	var first *checkpoint.Scheme
-	for i := range checkpoint.Schemes {
-		s := &checkpoint.Schemes[i]
-		if s.Method == w.name && s.Name == name {
-			return s
-		}
-		if s.Method == w.name && first == nil {
-			first = s
-		}
-	}
-	return first
 }
 
 // groups chooses the columns that share a scale, -1 for all of a row, and refuses shapes that the scheme does not hold.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,20 +20,15 @@ import (
 // write writes a model by a scheme, and returns the layout and the folder read again.
 func write(t *testing.T, m *checkpoint.Model, scheme checkpoint.Scheme, o weights.Options, folder string) (*weights.File, error) {
 	t.Helper()
-	for _, w := range methods {
-		if w.name != scheme.Method {
-			continue
-		}
-		o.Matrices = scheme.Name
-		f, err := w.layout(m, o)
-		if err != nil {
-			return nil, err
-		}
-		require.NoError(t, os.WriteFile(filepath.Join(folder, weightsFile), weightstest.Bytes(t, f), 0o600))
-		require.NoError(t, os.WriteFile(filepath.Join(folder, "config.json"), f.State.([]byte), 0o600))
-		return f, nil
+	w := methods[slices.IndexFunc(methods, func(w method) bool { return w.name == scheme.Method })]
+	o.Matrices = scheme.Name
+	f, err := w.layout(m, o)
+	if err != nil {
+		return nil, err
 	}
-	panic(scheme.Method)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, weightsFile), weightstest.Bytes(t, f), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "config.json"), f.State.([]byte), 0o600))
+	return f, nil
 }
 
 // wide is a shape whose rows are whole blocks of all schemes, and whose columns whole words.
@@ -119,14 +115,7 @@ func TestFolderIsCopied(t *testing.T) {
 
 // TestRefused: what a scheme or config.json cannot hold.
 func TestRefused(t *testing.T) {
-	row := func(method, name string) checkpoint.Scheme {
-		for _, s := range checkpoint.Schemes {
-			if s.Method == method && s.Name == name {
-				return s
-			}
-		}
-		panic(name)
-	}
+	row := func(method, name string) checkpoint.Scheme { return *checkpoint.SchemeOf(method, name) }
 	c := weightstest.Llama() // rows of 96 elements, 32 rows of keys
 	c.Bias = true
 	_, err := write(t, weightstest.Model(t, c, 1), checkpoint.Schemes[0], weights.Options{}, t.TempDir())

@@ -35,14 +35,7 @@ func stored(t *testing.T, m *checkpoint.Model, e weights.Encoding) *checkpoint.M
 // TestConversions: integers are carried where the grid holds them, and are the same floats, also with rows in another order; the rest is
 // refused, or quantized once more with its error.
 func TestConversions(t *testing.T) {
-	scheme := func(name string) *checkpoint.Scheme {
-		for i := range checkpoint.Schemes {
-			if s := &checkpoint.Schemes[i]; s.Method == "gptq" && s.Name == name {
-				return s
-			}
-		}
-		panic(name)
-	}
+	scheme := func(name string) *checkpoint.Scheme { return checkpoint.SchemeOf("gptq", name) }
 	source := weightstest.Model(t, weightstest.Llama(), 5)
 	four := weights.Encoding{Type: checkpoint.Packed, Group: 16, Scheme: scheme("int4_asym"), Scale: "F16"}
 	for _, c := range []struct {

@@ -35,9 +35,7 @@ func (it *Item) levels(x []float32) (*checkpoint.Levels, error) {
 	if !e.quantize(codes, l.Scales, x) {
 		return nil, it.unfit()
 	}
-	for i, q := range codes {
-		l.Codes[i] = uint8(int(q) + e.Scheme.Middle())
-	}
+	l.Signed(codes)
 	return l, nil
 }
 

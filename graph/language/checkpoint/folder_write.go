@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -38,7 +37,7 @@ func FolderConfig(m *Model, c *Config, quantization map[string]any, floats Type)
 	if err := d.Decode(&h); err != nil {
 		return nil, fmt.Errorf("%s: %w", configFile, err)
 	}
-	maps.DeleteFunc(h, func(key string, _ any) bool { return key == "torch_dtype" || key == "dtype" })
+	delete(h, "dtype")
 	h["quantization_config"], h["torch_dtype"] = quantization, floats.String()
 	b, err := json.MarshalIndent(h, "", "  ")
 	return append(b, '\n'), err

@@ -36,6 +36,13 @@ func NewLevels(s *Scheme, rows, cols, group int, scale string) *Levels {
 	return l
 }
 
+// Signed sets codes that are integers around 0.
+func (l *Levels) Signed(codes []int8) {
+	for i, q := range codes {
+		l.Codes[i] = uint8(int(q) + l.Scheme.Middle())
+	}
+}
+
 // across is how many scales stand side by side.
 func (l *Levels) across() int { return (l.Cols + l.Group - 1) / l.Group }
 

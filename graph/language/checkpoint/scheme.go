@@ -50,6 +50,16 @@ var Schemes = []Scheme{
 	{Method: "awq", Name: "int4", Bits: 4, Scales: "F16", layout: awqWords},
 }
 
+// SchemeOf is the scheme of a method with that name, for "" its default; nil where there is none.
+func SchemeOf(method, name string) *Scheme {
+	for i := range Schemes {
+		if s := &Schemes[i]; s.Method == method && (name == "" || s.Name == name) {
+			return s
+		}
+	}
+	return nil
+}
+
 // Middle is the code of 0 where groups have no zero points.
 func (s *Scheme) Middle() int { return 1 << (s.Bits - 1) }
 
