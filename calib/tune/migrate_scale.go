@@ -20,6 +20,14 @@ const (
 	worthScale = 0.3
 )
 
+// start is where factors begin: at a node, or at a copy of it that is made first.
+type start struct {
+	at     string
+	way    *rewrite.Way
+	copied *rewrite.Step // nil: none is needed
+	shifts bool          // its zero can be moved too
+}
+
 // migrated lists the ways on which factors, and where a way allows it a shift, lower what quantizing is predicted to cost its readers.
 //
 // The prediction for one reader: with f_c on its input channels, input step d = (widest range) / levels and weight steps e_o, the squared
@@ -36,10 +44,16 @@ func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ways []*rewrite.Way
+	var ways []start
 	axes, taken := map[graph.ValueID]int{}, map[string]bool{}
 	for _, id := range order {
-		way, _ := rewrite.CanScale(g, id)
+		from := start{at: g.Node(id).Name}
+		if from.way, _ = rewrite.CanScale(g, id); from.way != nil {
+			from.shifts = rewrite.CanShift(g, id)
+		} else if from.copied, from.way, from.shifts = rewrite.CanCopy(g, id); from.way != nil {
+			from.at = rewrite.CopyOf(from.at)
+		}
+		way := from.way
 		if way == nil || len(way.Consumers) == 0 {
 			continue
 		}
@@ -57,7 +71,7 @@ func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 			continue // two ways to the same readers do the same for them
 		}
 		taken[key] = true
-		ways = append(ways, way)
+		ways = append(ways, from)
 	}
 	if len(ways) == 0 {
 		return nil, nil
@@ -67,8 +81,8 @@ func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 		return nil, err
 	}
 	var list []*candidate
-	for _, way := range ways {
-		if c := b.factors(way, seen); c != nil {
+	for _, from := range ways {
+		if c := b.factors(from, seen); c != nil {
 			list = append(list, c)
 		}
 	}
@@ -76,15 +90,14 @@ func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 }
 
 // factors finds the best factors for a way; nil where none are worth it.
-func (b *Bench) factors(way *rewrite.Way, seen map[graph.ValueID]*channelStats) *candidate {
-	p := b.predictor(way, seen)
+func (b *Bench) factors(from start, seen map[graph.ValueID]*channelStats) *candidate {
+	p := b.predictor(from.way, seen)
 	if p == nil {
 		return nil
 	}
-	n := b.Reference.Node(way.At)
-	best := &candidate{node: n.Name, predicted: 1}
+	best := &candidate{node: b.Reference.Node(from.way.At).Name, predicted: 1}
 	for _, shifted := range []bool{false, true} {
-		if shifted && !rewrite.CanShift(b.Reference, way.At) {
+		if shifted && !from.shifts {
 			continue
 		}
 		for _, alpha := range alphas {
@@ -94,12 +107,16 @@ func (b *Bench) factors(way *rewrite.Way, seen map[graph.ValueID]*channelStats) 
 				continue
 			}
 			best.predicted, best.by = e, fmt.Sprintf("%s, alpha %g", rewrite.Scale.Name, alpha)
-			best.steps = best.steps[:0]
+			best.steps = nil
+			if from.copied != nil {
+				best.by = "copy, " + best.by
+				best.steps = append(best.steps, *from.copied)
+			}
 			if shifted {
 				best.by = "shift and " + best.by
-				best.steps = append(best.steps, rewrite.Step{Kind: rewrite.Shift.Name, At: n.Name, Vectors: map[string][]float32{"shift": p.center()}})
+				best.steps = append(best.steps, rewrite.Step{Kind: rewrite.Shift.Name, At: from.at, Vectors: map[string][]float32{"shift": p.center()}})
 			}
-			best.steps = append(best.steps, rewrite.Step{Kind: rewrite.Scale.Name, At: n.Name, Vectors: map[string][]float32{"scale": f}})
+			best.steps = append(best.steps, rewrite.Step{Kind: rewrite.Scale.Name, At: from.at, Vectors: map[string][]float32{"scale": f}})
 		}
 	}
 	if best.predicted > 1-worthScale {

@@ -162,6 +162,26 @@ var products = map[string]string{
 	y = Gemm(r, v, q) "two"`,
 }
 
+// postNorm is that of a network that normalizes behind the sum: the residual branch reads the normalization too.
+const postNorm = `a = MatMul(n, w) "one"
+	r = Relu(a)
+	m = MatMul(r, u) "two"
+	const u: f32[24,16] = normal(seed=7, std=0.3)
+	y = Add(m, n)`
+
+// What the residual branch reads stays; the product reads a copy, which is not counted as moved to float.
+func TestMigrationBesideAResidual(t *testing.T) {
+	g := transformer(t, postNorm)
+	b := rewritable(t, g, &target.OpenVINO, 1, 8, 16)
+	reports, err := b.Tune(context.Background(), &Migrate)
+	require.NoError(t, err)
+	require.True(t, reports[0].Confirmed)
+	require.Less(t, reports[0].After.NSR, 0.5*reports[0].Before.NSR)
+	require.Equal(t, "copy", b.Steps[0].Kind)
+	require.Equal(t, "norm/copy", b.Steps[1].At)
+	sameFunction(t, g, b.Reference, b.Held)
+}
+
 func TestMigrationThroughLayerNormalization(t *testing.T) {
 	for _, platform := range []*target.Target{&target.TRTInt8, &target.ONNXRuntime} {
 		for form, products := range products {

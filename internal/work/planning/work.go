@@ -9,6 +9,7 @@ import (
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/internal/plain"
+	"qwb/quantizer/rewrite"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -20,7 +21,7 @@ func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has [
 	o := analysis.OnIntegers{MACs: all, Before: before, After: after}
 	for _, id := range now.Nodes() {
 		n := now.Node(id)
-		old, there := was.LookupNode(n.Name)
+		old, there := was.LookupNode(strings.TrimSuffix(n.Name, rewrite.CopyOf(""))) // a copy of what is float moves nothing
 		if (after < before || floatNow > float) && has[id].Float() && (!there || !had[old].Float()) {
 			o.Moved = append(o.Moved, n.Name)
 		}
