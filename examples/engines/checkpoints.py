@@ -1,14 +1,17 @@
 """Opens checkpoints that qwb has written in the programs they are for, and writes a table: perplexity of both on the same tokens, the largest
-difference of log-probabilities, and 200 greedy tokens.
+difference of log-probabilities, and greedy tokens.
 
-    python checkpoints.py QWB TOKENIZER.bin TEXT NAME=PATH... > measured/checkpoints.md
+    python checkpoints.py QWB TOKENIZER.bin TEXT NAME=PATH[=ARGUMENTS]... > measured/checkpoints.md
 
-NAME is that of a row. A PATH that is a folder is opened by transformers with compressed-tensors in float32, or by gptqmodel, whose own weights of each matrix are then multiplied in float32, .gguf by
-llama.cpp, .onnx by ONNX Runtime, .bin by RUNQ, the program that the environment variable of that name has (text alone).
+A PATH that is a folder is opened by transformers with compressed-tensors in float32, or by gptqmodel, whose own weights of each matrix are
+then multiplied in float32; .gguf by llama.cpp with a cache of float32; .onnx by ONNX Runtime; .bin by run.c or runq.c of llama2.c, whose
+folder the environment variable LLAMA2C names, compiled with a main of our own that writes logits. ARGUMENTS are what qwb opens instead:
+"q8_0.gguf --mode sim". Of an .onnx they are the checkpoint that it was made of, which gives the tokens; the graph is then run by qwb run.
 
 qwb writes the log-probabilities of its first 4 chunks of 128 tokens as llama-perplexity does, in 65535 steps of at most 16: differences are
-those of tokens above e^-16, up to half a step of 2.4e-4."""
-import json, os, struct, subprocess, sys, tempfile
+those of tokens above e^-16, up to half a step of 2.4e-4. Greedy tokens are those of qwb; the engine is shown all of them at once, and agrees
+up to the first that it would not have chosen."""
+import json, os, shlex, struct, subprocess, sys, tempfile
 
 import numpy as np
 
@@ -20,32 +23,11 @@ def qwb(*args):
     return subprocess.run([QWB, *args], check=True, capture_output=True, text=True).stdout
 
 
-def vocabulary():
-    b, out, at = open(TOKENIZER, "rb").read(), [], 4
-    while at < len(b):
-        n = struct.unpack_from("<i", b, at + 4)[0]
-        out.append(b[at + 8:at + 8 + n])
-        at += 8 + n
-    return out
-
-
-def text_of(ids):
-    pieces = [VOCABULARY[i] for i in ids]
-    return b"".join(bytes([int(p[3:5], 16)]) if p.startswith(b"<0x") else p for p in pieces).decode(errors="replace").lstrip()
-
-
-def prompt_ids(path):
-    with tempfile.TemporaryDirectory() as d:
-        open(d + "/p.txt", "w").write(PROMPT + "\n")
-        qwb("eval", path, "--tokenizer", TOKENIZER, "--text", d + "/p.txt", "--per-token", d + "/p.tsv", *MODE(path))
-        return [1] + [int(l.split("\t")[2]) for l in open(d + "/p.tsv").read().splitlines()[1:]]
-
-
-def recorded(path):
+def recorded(model):
     """Chunks of tokens, and of each the log-probabilities of qwb behind positions from the middle on."""
     with tempfile.TemporaryDirectory() as d:
-        e = json.loads(qwb("eval", path, "--tokenizer", TOKENIZER, "--text", TEXT, "--context", str(CONTEXT), "--chunks", str(CHUNKS),
-                           "--logprobs", d + "/f", "--json", *MODE(path)))
+        e = json.loads(qwb("eval", *model, "--tokenizer", TOKENIZER, "--text", TEXT, "--context", str(CONTEXT), "--chunks", str(CHUNKS),
+                           "--logprobs", d + "/f", "--json"))
         b = open(d + "/f", "rb").read()
     n, v, chunks = struct.unpack_from("<3i", b, 8)
     tokens = np.frombuffer(b, "<i4", n * chunks, 20).reshape(chunks, n).copy()
@@ -53,6 +35,21 @@ def recorded(path):
     rows = np.frombuffer(b[20 + 4 * n * chunks:], "<u2").reshape(chunks, n - 1 - n // 2, -1)
     head = np.ascontiguousarray(rows[..., :4]).view("<f4")
     return tokens, rows[..., 4:4 + v] * head[..., :1] + head[..., 1:], e["perplexity"]
+
+
+def run(path):
+    """Logits of a graph, by qwb."""
+    def logits(ids):
+        with tempfile.TemporaryDirectory() as d:
+            np.save(d + "/x.npy", np.array([ids], np.int64))
+            qwb("run", path, "--input", f"input_ids={d}/x.npy", "--output", d)
+            return np.load(d + "/logits.npy")[0]
+    return logits
+
+
+def log_softmax(x):
+    x = x.astype(np.float64) - x.max(-1, keepdims=True)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
 def folder(path):
@@ -75,11 +72,21 @@ def folder(path):
                 parent, _, last = name.rpartition(".")
                 setattr(model.get_submodule(parent), last, linear)
         model = model.float().eval()
+        floats(model, path)
 
     def logits(ids):
         with torch.no_grad():
             return model(torch.tensor([ids])).logits[0].float().numpy()
     return logits
+
+
+def floats(model, path):
+    """Gives back the precision that gptqmodel takes from what is not quantized."""
+    from safetensors.torch import load_file
+    state = model.state_dict()
+    for name, x in load_file(path + "/model.safetensors").items():
+        if name in state and x.is_floating_point() and x.shape == state[name].shape:
+            state[name].copy_(x)
 
 
 def with_tokenizer(path):
@@ -99,7 +106,7 @@ KERNEL = {"gptq": "GPTQ_TORCH", "awq": "AWQ_TORCH"}
 
 def llama(path):
     import llama_cpp
-    model = llama_cpp.Llama(path, n_ctx=256, logits_all=True, verbose=False, n_threads=1)
+    model = llama_cpp.Llama(path, n_ctx=256, logits_all=True, verbose=False, n_threads=1, type_k=0, type_v=0)
 
     def logits(ids):
         model.reset()
@@ -116,42 +123,61 @@ def ort(path):
     return lambda ids: s.run(None, {s.get_inputs()[0].name: np.array([ids], np.int64)})[0][0]
 
 
-ENGINES = {"": folder, ".gguf": llama, ".onnx": ort}
-# What an engine computes in floats is compared with floats, what it rounds at run time with qwb's integer kernels.
-MODE = lambda path: ["--mode", "sim"] if path.endswith(".gguf") and os.environ.get("QWB_SIM") else []
+MAIN = """#define main its_main
+#include "%s"
+#undef main
+int main(int n, char **v) {
+    Transformer t;
+    build_transformer(&t, v[1]);
+    for (int i = 2; i < n; i++) fwrite(forward(&t, atoi(v[i]), i - 2), 4, t.config.vocab_size, stdout);
+    return 0;
+}
+"""
 
 
-def greedy(logits, ids):
-    out, gaps = list(ids), []
-    for _ in range(TOKENS - len(ids)):
-        last = logits(out)[-1]
-        best = np.sort(last)[-2:]
-        if last.argmax() in (1, 2):
-            break
-        out.append(int(last.argmax()))
-        gaps.append(best[1] - best[0])
-    return out, gaps
+def llama2c(path):
+    d = tempfile.mkdtemp()
+    quantized = open(path, "rb").read(8) == b"24ka\x02\0\0\0"
+    open(d + "/main.c", "w").write(MAIN % os.path.abspath(os.path.join(os.environ["LLAMA2C"], "runq.c" if quantized else "run.c")))
+    subprocess.run(["cc", "-O3", "-march=native", "-o", d + "/main", d + "/main.c", "-lm"], check=True, capture_output=True)
+    return lambda ids: np.frombuffer(subprocess.run([d + "/main", path, *map(str, ids)], check=True, capture_output=True).stdout,
+                                     "<f4").reshape(len(ids), -1)
 
 
-def row(name, path):
+ENGINES = {"": folder, ".gguf": llama, ".onnx": ort, ".bin": llama2c}
+
+
+def greedy(logits, model, graph=None):
+    g = json.loads(qwb("generate", *model, "--tokenizer", TOKENIZER, "--prompt", PROMPT, "--tokens", str(TOKENS), "--temperature", "0",
+                       "--json"))
+    ids, begin = g["ids"], g["prompt"]
+    x = logits(ids[:-1])
+    if graph:
+        same = x.argmax(-1) == graph(ids[:-1]).argmax(-1)
+        return f"{same.sum()} of {len(same)} equal"
+    for t in range(begin - 1, len(ids) - 1):
+        if x[t].argmax() != ids[t + 1]:
+            best = np.sort(x[t])[-2:]
+            return f"{t + 1 - begin} equal, then logits {best[1] - best[0]:.2g} apart"
+    return f"all {len(ids) - begin} equal"
+
+
+def row(name, path, *model):
     logits = ENGINES[os.path.splitext(path)[1] if not os.path.isdir(path) else ""](path)
-    tokens, ours, ppl = recorded(path)
-    nll, far = [], 0
+    model = shlex.split(model[0]) if model else [path]
+    tokens, ours, ppl = recorded(model)
+    nll, mine, far, half = [], [], 0, CONTEXT // 2
+    graph = run(path) if path.endswith(".onnx") else None
     for ids, want in zip(tokens, ours):
-        x = logits([int(i) for i in ids]).astype(np.float64)
-        x -= x.max(-1, keepdims=True)
-        x -= np.log(np.exp(x).sum(-1, keepdims=True))
-        half = CONTEXT // 2
+        x = log_softmax(logits([int(i) for i in ids]))
+        if graph:
+            y = log_softmax(graph(ids))
+            want = y[half:CONTEXT - 1]
+            mine += [-y[t, ids[t + 1]] for t in range(half, CONTEXT - 1)]
         nll += [-x[t, ids[t + 1]] for t in range(half, CONTEXT - 1)]
-        got = x[half:CONTEXT - 1]
-        far = max(far, np.abs(got - want)[want > -15.9].max())
-    text = json.loads(qwb("generate", path, "--tokenizer", TOKENIZER, "--prompt", PROMPT, "--tokens", str(TOKENS), "--temperature", "0",
-                          "--json", *MODE(path)))["text"]
-    out, gaps = greedy(logits, prompt_ids(path))
-    n = len(out) - len(gaps)
-    same = next((i for i in range(len(gaps)) if not text.lstrip().startswith(text_of(out[1:n + i + 1]).rstrip("\ufffd"))), len(gaps))
-    where = f"all {same} equal" if same == len(gaps) else f"{same} equal, then logits {gaps[same]:.2g} apart"
-    print(f"| {name} | {size(path) / 1e6:.1f} | {np.exp(np.mean(nll)):.4f} | {ppl:.4f} | {far:.2g} | {where} |", flush=True)
+        far = max(far, np.abs(x[half:CONTEXT - 1] - want)[want > -15.9].max())
+    ppl = np.exp(np.mean(mine)) if graph else ppl
+    print(f"| {name} | {size(path) / 1e6:.1f} | {np.exp(np.mean(nll)):.4f} | {ppl:.4f} | {far:.2g} | {greedy(logits, model, graph)} |", flush=True)
 
 
 def size(path):
@@ -159,7 +185,6 @@ def size(path):
     return sum(os.path.getsize(f) for f in files)
 
 
-VOCABULARY = vocabulary()
 print("| file | MB | perplexity, engine | perplexity, qwb | largest difference of log-probabilities | greedy tokens |\n|---|---|---|---|---|---|")
 for arg in sys.argv[4:]:
-    row(*arg.split("=", 1))
+    row(*arg.split("=", 2))

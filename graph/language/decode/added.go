@@ -45,16 +45,27 @@ func newAddedTokens(tokens []addedToken) (*addedTokens, error) {
 	return a, nil
 }
 
+// at returns the longest token that a text, which is not empty, begins with.
+func (a *addedTokens) at(s string) (t addedToken, ok bool) {
+	if a == nil {
+		return t, false
+	}
+	i := slices.IndexFunc(a.byFirst[s[0]], func(t addedToken) bool { return strings.HasPrefix(s, t.Content) })
+	if i < 0 {
+		return t, false
+	}
+	return a.byFirst[s[0]][i], true
+}
+
 // each calls token for every token in the text and text for every part between them, in order. A nil receiver finds none.
 func (a *addedTokens) each(s string, token func(id int), text func(part string)) {
 	from := 0
 	for at := 0; a != nil && at < len(s); {
-		i := slices.IndexFunc(a.byFirst[s[at]], func(t addedToken) bool { return strings.HasPrefix(s[at:], t.Content) })
-		if i < 0 {
+		t, ok := a.at(s[at:])
+		if !ok {
 			at++
 			continue
 		}
-		t := a.byFirst[s[at]][i]
 		before := s[from:at]
 		if t.Left {
 			before = strings.TrimRightFunc(before, unicode.IsSpace)

@@ -46,6 +46,12 @@ func TokensForGGUF(path string, m *checkpoint.Model) (*GGUFTokens, error) {
 func (g *GGUFTokens) transcribe(t Tokenizer, m *checkpoint.Model, path string) (err error) {
 	switch t := t.(type) {
 	case *SentencePiece:
+		if t.cut != nil || t.chars != nil {
+			return errors.New("tokenizers of SentencePiece by Unigram, or with a table of characters, are not written to GGUF")
+		}
+		if err := t.complete(); err != nil {
+			return err
+		}
 		g.Metadata = t.GGUFMetadata(append(slices.Clone(m.EOS), -1)[0])
 	case *BPE:
 		if t.cut != nil {

@@ -57,12 +57,13 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		Prepend     string
 		Pattern     textPattern
 		Content     string
-		Left        bool  `json:"strip_left"`
-		Right       bool  `json:"strip_right"`
-		Clean       bool  `json:"clean_text"`
-		Chinese     bool  `json:"handle_chinese_chars"`
-		Accents     *bool `json:"strip_accents"`
-		Lower       bool  `json:"lowercase"`
+		Left        bool   `json:"strip_left"`
+		Right       bool   `json:"strip_right"`
+		Clean       bool   `json:"clean_text"`
+		Chinese     bool   `json:"handle_chinese_chars"`
+		Accents     *bool  `json:"strip_accents"`
+		Lower       bool   `json:"lowercase"`
+		Table       []byte `json:"precompiled_charsmap"`
 	}
 	if err := json.Unmarshal(raw, &n); err != nil {
 		return nil, fmt.Errorf("normalizer: %w", err)
@@ -100,6 +101,14 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 			accents = *n.Accents
 		}
 		return []normalizer{bertNormalizer(n.Clean, n.Chinese, accents, n.Lower)}, nil
+	case "Precompiled":
+		table, err := parseCharsMap(n.Table)
+		if err != nil {
+			return nil, fmt.Errorf("normalizer: %w", err)
+		}
+		return one("SentencePiece's table", table.byCluster)
+	case "StripAccents":
+		return one("no accents", func(s string) string { return without(s, unicode.M) })
 	case "Lowercase":
 		return one("lower case", lowerCase)
 	case "Strip":
@@ -114,6 +123,16 @@ func parseNormalizer(raw json.RawMessage) ([]normalizer, error) {
 		})
 	}
 	return nil, fmt.Errorf("the normalizer %q is not supported", n.Type)
+}
+
+// without leaves out the characters of a class.
+func without(s string, class *unicode.RangeTable) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(class, r) {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }

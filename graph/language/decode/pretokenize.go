@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // splitter cuts words into smaller ones. first says that they begin the text.
@@ -67,6 +68,14 @@ func parsePreTokenizer(raw json.RawMessage) (list []splitter, byteLevel bool, er
 		return list, true, err
 	case "BertPreTokenizer":
 		list = []splitter{bertWords}
+	case "WhitespaceSplit":
+		list = []splitter{{"cuts out white space", func(words []string, _ bool) []string {
+			var out []string
+			for _, w := range words {
+				out = append(out, strings.FieldsFunc(w, unicode.IsSpace)...)
+			}
+			return out
+		}}}
 	case "Split":
 		list, err = p.split()
 	case "Digits":

@@ -3,7 +3,6 @@ package decode
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -44,63 +43,74 @@ func parseUnigram(raw json.RawMessage) (ids map[string]int, scores []float64, er
 	return ids, scores, nil
 }
 
-// unigram returns what cuts a word into the pieces with the largest sum of scores (Kudo, arXiv 1804.10959); of equal ones those whose last
-// piece begins first. Characters that no piece has become their bytes, where there are pieces for them, or together one unknown.
-func (t *BPE) unigram(scores []float64) func(word string) []int {
-	least, longest := math.Inf(1), 0
-	for _, s := range scores {
-		least = min(least, s)
+// lattice are the pieces of a Unigram model with their scores.
+type lattice struct {
+	ids     map[string]int
+	scores  []float64 // by id
+	longest int       // bytes of a piece
+	unknown int       // id of characters that no piece has
+	penalty float64   // its score
+	single  bool      // sums are float32
+	spell   func(ids *[]int, c string) bool
+}
+
+// newLattice puts pieces together; least is the lowest score.
+func newLattice(ids map[string]int, scores []float64, least float64, unknown int, spell func(ids *[]int, c string) bool) *lattice {
+	l := &lattice{ids: ids, scores: scores, unknown: unknown, penalty: least - unknownPenalty, spell: spell}
+	for p := range ids {
+		l.longest = max(l.longest, len(p))
 	}
-	for p := range t.ids {
-		longest = max(longest, len(p))
+	return l
+}
+
+// cut cuts a word into the pieces with the largest sum of scores (Kudo, arXiv 1804.10959); of equal ones those whose last piece begins
+// first. Characters that no piece has become their bytes, where there are pieces for them, or together one unknown.
+func (l *lattice) cut(w string) []int {
+	type node struct {
+		score float64
+		from  int // -1: none leads here
+		id    int
 	}
-	return func(w string) []int {
-		type node struct {
-			score float64
-			from  int // -1: none leads here
-			id    int
-		}
-		best := make([]node, len(w)+1)
-		for i := range best {
-			best[i].from = -1
-		}
-		reach := func(from, to, id int, score float64) {
-			if score += best[from].score; best[to].from < 0 || score > best[to].score {
-				best[to] = node{score, from, id}
-			}
-		}
-		for from, r := range w {
-			size := utf8.RuneLen(r)
-			if r == utf8.RuneError {
-				_, size = utf8.DecodeRuneInString(w[from:])
-			}
-			single := false
-			for n := 1; n <= min(longest, len(w)-from); n++ {
-				if id, ok := t.ids[w[from:from+n]]; ok && id < len(scores) {
-					reach(from, from+n, id, scores[id])
-					single = single || n == size
-				}
-			}
-			if !single {
-				reach(from, from+size, t.unknown, least-unknownPenalty)
-			}
-		}
-		var ids []int
-		for to := len(w); to > 0; {
-			from, id := best[to].from, best[to].id
-			for id == t.unknown && from > 0 && best[from].id == t.unknown {
-				from = best[from].from
-			}
-			var bytes []int
-			if id != t.unknown || !t.spell(&bytes, w[from:to]) {
-				bytes = []int{id}
-			}
-			slices.Reverse(bytes)
-			ids, to = append(ids, bytes...), from
-		}
-		slices.Reverse(ids)
-		return ids
+	best := make([]node, len(w)+1)
+	for i := range best {
+		best[i].from = -1
 	}
+	reach := func(from, to, id int, score float64) {
+		if score += best[from].score; l.single {
+			score = float64(float32(score))
+		}
+		if best[to].from < 0 || score > best[to].score {
+			best[to] = node{score, from, id}
+		}
+	}
+	for from := range w {
+		_, size := utf8.DecodeRuneInString(w[from:])
+		single := false
+		for n := 1; n <= min(l.longest, len(w)-from); n++ {
+			if id, ok := l.ids[w[from:from+n]]; ok && id < len(l.scores) {
+				reach(from, from+n, id, l.scores[id])
+				single = single || n == size
+			}
+		}
+		if !single {
+			reach(from, from+size, l.unknown, l.penalty)
+		}
+	}
+	var ids []int
+	for to := len(w); to > 0; {
+		from, id := best[to].from, best[to].id
+		for id == l.unknown && from > 0 && best[from].id == l.unknown {
+			from = best[from].from
+		}
+		var bytes []int
+		if id != l.unknown || !l.spell(&bytes, w[from:to]) {
+			bytes = []int{id}
+		}
+		slices.Reverse(bytes)
+		ids, to = append(ids, bytes...), from
+	}
+	slices.Reverse(ids)
+	return ids
 }
 
 // wordPiece returns what cuts a word, from its beginning, into the longest pieces there are, those behind the first with a prefix; a word
@@ -141,7 +151,7 @@ func (t *BPE) segmenter(f *tokenizerJSON, scores []float64) error {
 		if t.unknown < 0 || t.unknown >= len(scores) {
 			return fmt.Errorf("unk_id %d is no piece: that is not supported", t.unknown)
 		}
-		t.cut = t.unigram(scores)
+		t.cut = newLattice(t.ids, scores, slices.Min(scores), t.unknown, t.spell).cut
 		return nil
 	}
 	if t.unknown < 0 || m.MaxChars < 0 || m.MaxChars > maxWord {
@@ -169,12 +179,7 @@ func bertNormalizer(clean, chinese, accents, lower bool) normalizer {
 		}
 		s = out.String()
 		if accents {
-			s = strings.Map(func(r rune) rune {
-				if unicode.Is(unicode.Mn, r) {
-					return -1
-				}
-				return r
-			}, norm.NFD.String(s))
+			s = without(norm.NFD.String(s), unicode.Mn)
 		}
 		if lower {
 			s = lowerCase(s)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,8 +25,12 @@ type SentencePiece struct {
 
 	// Of a tokenizer.model:
 	types    []int32 // of the pieces, those of GGUF; nil: those of a tokenizer.bin
-	once     bool    // the space stands in front of all of a text, not of each part between added tokens
-	collapse bool    // several spaces are one, and none stand at the ends
+	user     *addedTokens
+	chars    *charsMap               // rewrites characters; nil: none does
+	cut      func(text string) []int // in place of joining pairs; nil: pairs
+	unknown  int                     // stands for characters without bytes, several in a row
+	once     bool                    // the space stands in front of all of a text, not of each part between added tokens
+	collapse bool                    // several spaces are one, and none stand at the ends
 }
 
 const (
@@ -87,7 +92,13 @@ func (s *SentencePiece) Encode(text string) []int {
 	if s.once {
 		text = s.normalize(text)
 	}
+	if s.cut != nil {
+		return s.cut(text)
+	}
 	s.added.each(text, func(id int) { ids = append(ids, id) }, func(part string) { ids = append(ids, s.encode(part)...) })
+	if s.once {
+		ids = slices.CompactFunc(ids, func(a, b int) bool { return a == s.unknown && b == s.unknown })
+	}
 	return ids
 }
 
@@ -100,10 +111,8 @@ func (s *SentencePiece) encode(text string) []int {
 		_, n := utf8.DecodeRuneInString(text)
 		if id, ok := s.ids[text[:n]]; ok {
 			ids = append(ids, id)
-		} else {
-			for _, b := range []byte(text[:n]) {
-				ids = append(ids, s.bytes[b])
-			}
+		} else if at := len(ids); !s.spell(&ids, text[:n]) {
+			ids = append(ids[:at], s.unknown)
 		}
 		text = text[n:]
 	}
@@ -114,6 +123,17 @@ func (s *SentencePiece) encode(text string) []int {
 		}
 		return id, float64(s.scores[id]), true
 	})
+}
+
+// spell appends the bytes of a character, and reports whether there is a token for each.
+func (s *SentencePiece) spell(ids *[]int, c string) bool {
+	for _, b := range []byte(c) {
+		if s.bytes[b] < 0 {
+			return false
+		}
+		*ids = append(*ids, s.bytes[b])
+	}
+	return true
 }
 
 // Piece returns the text of a token. The space that Encode puts in front of a text is left out after the id that begins one.

@@ -5,13 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // What a tokenizer.model of SentencePiece (its sentencepiece_model.proto) may say of how it was trained.
 var modelTypes = map[uint64]string{1: "unigram", 2: "byte-pair encoding", 3: "words", 4: "characters"}
 
-const bpeModel = 2
+const (
+	unigramModel = 1
+	bpeModel     = 2
+)
 
 // spModel is what is read of a tokenizer.model.
 type spModel struct {
@@ -20,49 +25,80 @@ type spModel struct {
 	types  []int32 // those of GGUF, which took them over
 	kind   uint64  // of modelTypes
 
-	chars    bool // a table rewrites characters (NFKC, for one)
-	prefix   bool // add_dummy_prefix
-	collapse bool // remove_extra_whitespaces
-	escape   bool // escape_whitespaces
-	suffix   bool // treat_whitespace_as_suffix
+	chars    []byte // a table that rewrites characters (NFKC, for one)
+	prefix   bool   // add_dummy_prefix
+	collapse bool   // remove_extra_whitespaces
+	escape   bool   // escape_whitespaces
+	suffix   bool   // treat_whitespace_as_suffix
 }
 
-// ParseSentencePieceModel reads the tokenizer.model of SentencePiece. Byte-pair encoding with tokens for bytes is known, as models of
-// Llama's kind have it; other kinds, and normalizers that rewrite characters, are errors that say so. begin is the id that begins a text.
+// ParseSentencePieceModel reads the tokenizer.model of SentencePiece: byte-pair encoding, as models of Llama's kind have it, or Unigram;
+// words and characters are errors that say so. begin is the id that begins a text.
 func ParseSentencePieceModel(b []byte, begin int) (*SentencePiece, error) {
-	m := spModel{kind: 1, prefix: true, collapse: true, escape: true} // what the format's fields are where they are absent
+	m := spModel{prefix: true, collapse: true, escape: true} // what the format's fields are where they are absent
 	if err := m.read(b); err != nil {
 		return nil, fmt.Errorf("it is no model of SentencePiece: %w", err)
 	}
 	switch {
 	case len(m.pieces) == 0:
 		return nil, errors.New("it is no model of SentencePiece: there are no pieces")
-	case m.kind != bpeModel:
-		return nil, fmt.Errorf("SentencePiece by %s is not supported: byte-pair encoding is", modelTypes[m.kind])
-	case m.chars:
-		return nil, errors.New("its normalizer rewrites characters: that is not supported")
+	case m.kind == 0:
+		return nil, errors.New("it is cut off: nothing says how it was trained")
+	case m.kind != bpeModel && m.kind != unigramModel:
+		return nil, fmt.Errorf("SentencePiece by %s is not supported: byte-pair encoding and unigram are", modelTypes[m.kind])
+	case !slices.Contains(m.types, ggufUnknown):
+		return nil, errors.New("no piece stands for what is unknown")
 	case m.suffix || !m.escape:
 		return nil, errors.New("spaces at the end of words, or that are not escaped, are not supported")
 	}
+	// SentencePiece finds tokens that were defined by users in texts, and no control tokens: before it normalizes, which leaves them as they
+	// are, and after, when they have U+2581 for spaces.
+	var raw, user []addedToken
 	for id, text := range m.pieces {
+		if m.types[id] == ggufUser && text != "" {
+			raw = append(raw, addedToken{ID: id, Content: text})
+		}
 		if strings.Contains(text, " ") {
-			m.types[id] = ggufUnused // no text has a space, but U+2581
+			m.types[id] = ggufUnused // no normalized text has a space
+		} else if m.types[id] == ggufUser && text != "" {
+			user = append(user, addedToken{ID: id, Content: strings.ReplaceAll(text, metaspace, " ")})
 		}
 	}
 	s, err := ggufPieces(m.pieces, m.scores, m.types, begin, m.prefix)
 	if err != nil {
 		return nil, err
 	}
-	// SentencePiece finds tokens that were defined by users in texts, and no control tokens.
-	var user []addedToken
-	for id, kind := range m.types {
-		if kind == ggufUser && s.pieces[id] != "" {
-			user = append(user, addedToken{ID: id, Content: s.pieces[id]})
+	s.types, s.once, s.collapse, s.unknown = m.types, true, m.collapse, slices.Index(m.types, ggufUnknown)
+	if s.user, err = newAddedTokens(raw); err != nil {
+		return nil, err
+	}
+	if s.added, err = newAddedTokens(user); err != nil {
+		return nil, err
+	}
+	if m.kind == unigramModel {
+		s.cut = m.lattice(s).cut
+	}
+	if len(m.chars) > 0 {
+		s.chars, err = parseCharsMap(m.chars)
+	}
+	return s, err
+}
+
+// lattice has the scores of pieces; those that users defined have a tenth for each byte but one (measured of sentencepiece 0.2.3).
+func (m *spModel) lattice(s *SentencePiece) *lattice {
+	least := float32(math.MaxFloat32)
+	scores := make([]float64, len(m.scores))
+	for id, score := range m.scores {
+		switch scores[id] = float64(score); m.types[id] {
+		case ggufNormal:
+			least = min(least, score)
+		case ggufUser:
+			scores[id] = float64(float32(0.1) * float32(len(m.pieces[id])-1))
 		}
 	}
-	s.types, s.once, s.collapse = m.types, true, m.collapse
-	s.added, err = newAddedTokens(user)
-	return s, err
+	l := newLattice(s.ids, scores, float64(least), s.unknown, s.spell)
+	l.single = true
+	return l
 }
 
 // protoFields calls each for every field of a message: v is a number, or data what has a length. Fields of 32 bits come as numbers.
@@ -115,6 +151,7 @@ func (m *spModel) read(b []byte) error {
 		case pieces:
 			return m.piece(data)
 		case trainer:
+			m.kind = unigramModel // what it is where that is absent
 			return protoFields(data, func(field int, v uint64, _ []byte) error {
 				switch field {
 				case 3:
@@ -128,7 +165,7 @@ func (m *spModel) read(b []byte) error {
 			return protoFields(data, func(field int, v uint64, data []byte) error {
 				switch field {
 				case 2:
-					m.chars = len(data) > 0
+					m.chars = data
 				case 3:
 					m.prefix = v != 0
 				case 4:
@@ -163,17 +200,42 @@ func (m *spModel) piece(b []byte) error {
 	return err
 }
 
-// normalize is what SentencePiece does before it cuts a text: U+2581 is a space to it.
+// normalize is what SentencePiece does before it cuts a text: U+2581 is a space to it, what users defined stays as it is, and a byte
+// that is no character becomes U+FFFD.
 func (s *SentencePiece) normalize(text string) string {
-	if s.collapse {
-		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
+	var out strings.Builder
+	space := s.collapse
+	for len(text) > 0 {
+		to, n := s.first(text)
+		for space && strings.HasPrefix(to, " ") {
+			to = to[1:]
+		}
+		if to != "" {
+			if out.Len() == 0 && s.prefix {
+				out.WriteString(metaspace)
+			}
+			out.WriteString(strings.ReplaceAll(to, " ", metaspace))
+			space = s.collapse && strings.HasSuffix(to, " ")
+		}
+		text = text[n:]
 	}
-	if text != "" && s.prefix {
-		text = " " + text
+	text = out.String()
+	for s.collapse && strings.HasSuffix(text, metaspace) {
+		text = strings.TrimSuffix(text, metaspace)
 	}
-	text = strings.ReplaceAll(text, metaspace, " ")
-	if s.collapse {
-		text = strings.TrimRight(text, " ")
+	return strings.ReplaceAll(text, metaspace, " ")
+}
+
+// first is what the first characters of a text become, and how many bytes they are.
+func (s *SentencePiece) first(text string) (to string, n int) {
+	if t, ok := s.user.at(text); ok {
+		return t.Content, len(t.Content)
 	}
-	return text
+	if s.chars != nil {
+		if to, n = s.chars.find(text, true); n > 0 {
+			return to, n
+		}
+	}
+	r, n := utf8.DecodeRuneInString(text)
+	return string(r), n
 }

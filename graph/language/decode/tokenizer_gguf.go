@@ -65,7 +65,11 @@ func GGUFTokenizer(meta map[string]any, begin int) (Tokenizer, error) {
 	switch kind := meta["tokenizer.ggml.model"]; kind {
 	case "llama":
 		scores, _ := meta["tokenizer.ggml.scores"].([]float32)
-		return ggufPieces(tokens, scores, types, begin, meta["tokenizer.ggml.add_space_prefix"] != false)
+		s, err := ggufPieces(tokens, scores, types, begin, meta["tokenizer.ggml.add_space_prefix"] != false)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.complete()
 	case "gpt2":
 		merges, _ := meta["tokenizer.ggml.merges"].([]string)
 		pre, _ := meta["tokenizer.ggml.pre"].(string)
@@ -116,12 +120,17 @@ func ggufPieces(tokens []string, scores []float32, types []int32, begin int, pre
 			s.bytes[b], s.byteOf[id] = id, b
 		}
 	}
-	if b := slices.Index(s.bytes[:], -1); b >= 0 {
-		return nil, fmt.Errorf("there is no token for the byte %s", byteName(b))
-	}
 	var err error
 	s.added, err = newAddedTokens(ggufAdded(tokens, types))
 	return s, err
+}
+
+// complete checks that there is a token for each byte.
+func (s *SentencePiece) complete() error {
+	if b := slices.Index(s.bytes[:], -1); b >= 0 {
+		return fmt.Errorf("there is no token for the byte %s", byteName(b))
+	}
+	return nil
 }
 
 func ggufBPE(tokens, merges []string, types []int32, begin int, pre string) (*BPE, error) {

@@ -29,6 +29,7 @@ type Generated struct {
 	Text   string `json:"text"`   // prompt and continuation
 	Prompt int    `json:"prompt"` // tokens of the prompt, with the one that begins a text
 	Tokens int    `json:"tokens"` // of the continuation, without one that ended it
+	IDs    []int  `json:"ids"`    // those of both
 	// Rate is how many tokens of the continuation came per second after its first one; 0 of fewer than two.
 	Rate          float64 `json:"tokens_per_second"`
 	PromptSeconds float64 `json:"prompt_seconds"` // until the first token of the continuation
@@ -94,7 +95,8 @@ func Generate(ctx context.Context, j *open.Job, o GenerateOptions) (*Generated, 
 	if err != nil {
 		return nil, err
 	}
-	r := &Generated{Text: string(s.text), Prompt: len(prompt), Tokens: len(ids) - len(prompt), PromptSeconds: first, Seconds: elapsed()}
+	r := &Generated{Text: string(s.text), Prompt: len(prompt), Tokens: len(ids) - len(prompt), IDs: ids, PromptSeconds: first,
+		Seconds: elapsed()}
 	if since := r.Seconds - first; r.Tokens > 1 && since > 0 {
 		r.Rate = float64(r.Tokens-1) / since
 	}

@@ -38,12 +38,13 @@ TEXTS = [
     "the the the thethethe The THE",
     "word<mask> after",
     "word   <mask>   after",
+    "\ufb01\u0301 e\u0301\u0302 \uff21\u0301x a\r\nb \u00a0\u0301",
 ]
 
 
 BLOCKS = [(0x20, 0x7e), (0xa0, 0x24f), (0x300, 0x36f), (0x370, 0x3ff), (0x400, 0x4ff), (0x5d0, 0x5ea), (0x620, 0x64a), (0x900, 0x97f),
           (0xe01, 0xe3a), (0x1e00, 0x1eff), (0x3041, 0x30ff), (0x4e00, 0x4fff), (0xac00, 0xad00), (0x1f600, 0x1f64f), (0x2000, 0x206f),
-          (0x2581, 0x2581), (0x20, 0x20), (0, 0x1f), (0xff01, 0xff60)]
+          (0x2581, 0x2581), (0x20, 0x20), (0, 0x1f), (0xff01, 0xff60), (0xfb00, 0xfb06)]
 
 
 def random_text(words):
@@ -132,6 +133,16 @@ def kinds(corpus):
             d["decoder"] = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}, d["decoder"]]}
             t = Tokenizer.from_str(json.dumps(d))
         yield name, t
+    # As transformers makes one of a model of SentencePiece; QWB_SENTENCEPIECE is one with a larger table.
+    from sentencepiece import sentencepiece_model_pb2
+    m = sentencepiece_model_pb2.ModelProto()
+    m.ParseFromString(open(os.environ.get("QWB_SENTENCEPIECE", os.path.dirname(os.path.abspath(__file__)) + "/sentencepiece-unigram-nfkc.model"), "rb").read())
+    t = Tokenizer(models.Unigram([(p.piece, p.score) for p in m.pieces], unk_id=0, byte_fallback=False))
+    t.normalizer = normalizers.Sequence([normalizers.Precompiled(m.normalizer_spec.precompiled_charsmap), normalizers.StripAccents(),
+                                         normalizers.Replace(Regex(" {2,}"), " ")])
+    t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+    t.decoder = decoders.Metaspace()
+    yield "unigram-table", t
 
 
 def main():
