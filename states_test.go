@@ -200,6 +200,32 @@ func TestBudgetOfTheLastStep(t *testing.T) {
 	require.Equal(t, every, some, "states go on from one part of the samples to the next")
 }
 
+// A claim of a search rests on sequences, however many steps they have: eight can confirm nothing, and one recording is cut into blocks.
+func TestSearchOfSequences(t *testing.T) {
+	p := sequences(t)
+	p.calibrated(t, "rolled", 1, "h=h_out")
+	auto := func(folder string, most float64) *DispatchResult {
+		r, _, err := p.Dispatch(context.Background(), DispatchOptions{Budget: &Budget{Name: "nsr", At: most},
+			Data: DataOptions{Paths: []string{folder}}})
+		var refused CheckError
+		if err != nil {
+			require.ErrorAs(t, err, &refused)
+		}
+		return r
+	}
+	r := auto("rolled", 0.5)
+	require.Equal(t, 96, r.Found.Samples)
+	require.Contains(t, r.Found.Refused, "8 step blocks can confirm nothing")
+	require.Equal(t, 12*16, r.Found.Needed, "16 sequences of 12 steps")
+
+	var b bytes.Buffer
+	require.NoError(t, npy.WriteArchive(&b, map[string]*tensor.Tensor{"x": graphtest.Normal(7, 400, 8)}))
+	p.Store.(*Memory).Write("long/0.npz", b.Bytes())
+	r = auto("long", 0.5)
+	require.True(t, r.Found.Claimed, r.Found.Refused)
+	require.Equal(t, 400, r.Found.HeldOut.Samples)
+}
+
 // What a run in integers writes at a step follows from its own state at the step before.
 func TestRunRolls(t *testing.T) {
 	ctx := context.Background()

@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"qwb/graph/exec"
 )
@@ -56,6 +57,25 @@ func placesOf[T any](list []T, place func(T) placeOf) []placeOf {
 		places[i] = place(x)
 	}
 	return places
+}
+
+// JoinBlocks are the blocks of lists of samples behind each other, the i-th of count(i) samples; nil where none has any.
+func JoinBlocks(list []Blocks, count func(i int) int) (all Blocks) {
+	if !slices.ContainsFunc(list, func(b Blocks) bool { return b != nil }) {
+		return nil
+	}
+	first := 0
+	for i, b := range list {
+		for k := range count(i) {
+			at := k
+			if b != nil {
+				at = b[k]
+			}
+			all = append(all, first+at)
+		}
+		first += b.Count(count(i))
+	}
+	return all
 }
 
 func blocksIn(places []placeOf) Blocks {

@@ -37,8 +37,10 @@ type Trial struct {
 	Loss float64
 	// Parts are the losses by output and part, as the units' errors are; nil: Loss is the only one.
 	Parts []float64
-	// Amounts say by how much each sample is worse than in float, in the budget's terms, larger is worse; one list for each output.
+	// Amounts say by how much each sample is worse than in float, in the budget's terms, larger is worse; one list for each output. Of steps
+	// of sequences they are those of Blocks.
 	Amounts [][]float64
+	Samples int // that Amounts tell of
 }
 
 // parts are the losses by part.

@@ -14,7 +14,8 @@ The files for TensorRT and for a chip with tables and no float (lut: pow2_int8_l
 `qwb calibrate` states it; where the engine does another share (shares.py), that stands behind it in parentheses. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
 Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
 transformer where the network is one, and LiteRT's quantizer (static_wi8_ai8, dynamic_wi8_afp32) on the float .tflite that qwb writes. All
-calibrate on the same samples; the share of each file is the engine's. "qwb, dynamic" is --recipe preset:dynamic.
+calibrate on the same samples; the share of each file is the engine's. "qwb, dynamic" is --recipe preset:dynamic, "qwb, tuned" is qwb tune --budget 3m
+behind calibrate: smoothing and corrected biases, which NNCF does by default.
 """
 import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sys, tempfile, zipfile
 import numpy as np, onnx, onnxruntime as ort
@@ -137,6 +138,15 @@ def peers(name, model, samples):
         m = ov.Core().read_model(model)
         names = [next(iter(i.get_names())) for i in m.inputs]
         return quiet(nncf.quantize, m, nncf.Dataset([{n: x[n] for n in names} for x in samples]), **kind)
+    def qwb_tuned(engine):
+        def made():
+            file, plan = place.path(f"{name}.{engine}.tuned.onnx"), f"{name}.{engine}.tuned.plan.json"
+            for old in glob.glob(place.path(f"{name}.{engine}.tuned.*")): os.remove(old)
+            place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", PLATFORM[engine], "-o", plan)
+            place.json("tune", plan, "--budget", "3m")
+            place.json("export", plan, "--platform", PLATFORM[engine], "--unverified", "-o", file)
+            return file
+        return made
     def qwb_dynamic():
         file, plan = place.path(name + ".onnxruntime.dynamic.onnx"), name + ".onnxruntime.dynamic.plan.json"
         if os.path.exists(place.path(plan)): os.remove(place.path(plan))
@@ -153,7 +163,7 @@ def peers(name, model, samples):
             with open(file, "wb") as f: f.write(quiet(q.quantize, found).quantized_model)
             return file
         return made
-    return {"onnxruntime": {"qwb, dynamic": qwb_dynamic, "static": a_static, "dynamic": a_dynamic, "NNCF": nncf_onnx}, "openvino": {"NNCF": nncf_openvino},
+    return {"onnxruntime": {"qwb, tuned": qwb_tuned("onnxruntime"), "qwb, dynamic": qwb_dynamic, "static": a_static, "dynamic": a_dynamic, "NNCF": nncf_onnx}, "openvino": {"qwb, tuned": qwb_tuned("openvino"), "NNCF": nncf_openvino},
             "tflite": {"LiteRT, static": of_litert("static_wi8_ai8"), "LiteRT, dynamic": of_litert("dynamic_wi8_afp32")}}
 
 
@@ -304,7 +314,7 @@ def figure(x): return f"{x:.2g}" if isinstance(x, float) else "-" if x is None e
 def cause(text): return text.split(": ", 1)[-1].replace("qwb: ", "").replace("|", "/")[:160]
 
 
-OTHERS = ("qwb, dynamic", "NNCF", "static", "dynamic")
+OTHERS = ("qwb, tuned", "qwb, dynamic", "NNCF", "static", "dynamic")
 
 
 def tables():
@@ -320,10 +330,10 @@ def tables():
             if "nsr" not in r or "shares" not in r: continue
             t, of = r.get("time", {}), {**r["shares"], "qwb": r.get("engine")}
             cell = lambda k, x: figure(x) + ("" if of.get(k) is None else f" ({100 * of[k]:.0f} %)")
-            names = OTHERS if e != "tflite" else ("-", "-", "LiteRT, static", "LiteRT, dynamic")
-            rows.append([n, e, cell("qwb", r["nsr"]), *(cell(k, r.get(k)) for k in names), *(figure(t.get(k)) for k in ("float", *names[1:]))])
-            behind += [f"{n} ({e}): {k} {cell(k, r[k])}, qwb {cell('qwb', r['nsr'])}" + (f", qwb, dynamic {cell(OTHERS[0], r[OTHERS[0]])}" if OTHERS[0] in r else "")
-                       for k in names[1:] if isinstance(r.get(k), float) and r[k] < r["nsr"] * 0.95]
+            names = OTHERS if e != "tflite" else ("-", "-", "-", "LiteRT, static", "LiteRT, dynamic")
+            rows.append([n, e, cell("qwb", r["nsr"]), *(cell(k, r.get(k)) for k in names), *(figure(t.get(k)) for k in ("float", *names[2:]))])
+            behind += [f"{n} ({e}): {k} {cell(k, r[k])}, qwb {cell('qwb', r['nsr'])}" + "".join(f", {q} {cell(q, r[q])}" for q in OTHERS[:2] if q in r)
+                       for k in names[2:] if isinstance(r.get(k), float) and r[k] < r["nsr"] * 0.95]
     table(["network", "engine", "qwb", *OTHERS, "time by float", "by NNCF", "by static", "by dynamic"], rows)
     print("A peer has the smaller error, by more than a twentieth:\n\n" + "\n".join("- " + x for x in behind))
     print("\nRefused:\n\n" + "\n".join(f"- {n} ({e}): {cause(all_[n][e]['refused'])}" for n in order for e in PLATFORM if "refused" in all_[n].get(e, {})))

@@ -67,9 +67,10 @@ def speech(data):
 
 def waves(data, length, name="input_values"):
     x = speech(data)
-    def make(n, of):
-        pieces = [x[i:i + length] for i in range(0, len(x) - length, length)]
-        pieces = [p for p in pieces if p.std() > 0.01][of::2][:n]
+    def make(n, of):  # calibration hears the first half
+        half = x[of * len(x) // 2:(of + 1) * len(x) // 2]
+        pieces = [p for p in (half[i:i + length] for i in np.linspace(0, len(half) - length, 2 * n).astype(int)) if p.std() > 0.01]
+        pieces = [pieces[i] for i in np.linspace(0, len(pieces) - 1, n).astype(int)]
         return [{name: ((p - p.mean()) / p.std())[None]} for p in pieces]
     return make
 

@@ -88,12 +88,33 @@ func (b *Budget) figure(amount float64) float64 {
 	return amount
 }
 
-// amounts are by how much samples are worse than in float, by output.
-func (b *Budget) amounts(list []half) [][]float64 {
+// amounts are by how much samples are worse than in float, by output, and of how many samples: of steps those of their blocks.
+func (b *Budget) amounts(list []half) (pieces [][]float64, samples int) {
+	out := b.bySample(list)
+	if len(out) == 0 {
+		return nil, 0
+	}
+	var steps []analysis.Blocks
+	all := 0
+	for _, h := range list {
+		steps, all = append(steps, h.side.blocks), all+len(h.side.hashes)
+	}
+	if samples = len(out[0]); samples < all { // of last steps
+		return out, samples
+	}
+	blocks := analysis.JoinBlocks(steps, func(i int) int { return len(list[i].side.hashes) })
+	for k := range out {
+		out[k] = blocks.Of(out[k])
+	}
+	return out, samples
+}
+
+// bySample are the amounts of single samples; where errors of last steps alone count, those of these.
+func (b *Budget) bySample(list []half) [][]float64 {
 	if b.Name == "drop" {
 		var before, after []task.Record
 		for _, h := range list {
-			before, after = append(before, h.float...), append(after, h.run.Records...)
+			before, after = append(before, h.side.float...), append(after, h.run.Records...)
 		}
 		return [][]float64{task.Difference(b.scorer, before, after, b.metric)}
 	}
@@ -122,10 +143,10 @@ func (b *Budget) amounts(list []half) [][]float64 {
 	return out
 }
 
-// half is a run of some samples, with the records of the float run.
+// half is a run of the samples of a side.
 type half struct {
-	float []task.Record
-	run   *analysis.Measured
+	side *sampleSide
+	run  *analysis.Measured
 }
 
 // trial puts runs of different samples together.
@@ -134,7 +155,8 @@ func (b *Budget) trial(list ...half) *analysis.Trial {
 	for _, h := range list {
 		losses = append(losses, h.run.Losses...)
 	}
-	return &analysis.Trial{Loss: losses.Estimate().Mean, Parts: losses.Means(), Amounts: b.amounts(list)}
+	amounts, samples := b.amounts(list)
+	return &analysis.Trial{Loss: losses.Estimate().Mean, Parts: losses.Means(), Amounts: amounts, Samples: samples}
 }
 
 // a puts the article in front of a figure.
@@ -169,14 +191,14 @@ func (b *Budget) said() string {
 // changing is the share of samples whose answer changes that is assumed before anything was measured.
 const changing = 0.02
 
-// tooFew says why so many samples, of which held are held out, cannot confirm the budget whatever they show, and how many would do; nothing
-// if they may. claims: an error is to be below a limit, not as small as a cost allows.
-func (b *Budget) tooFew(goal analysis.Goal, samples, held int, claims bool) (why string, needed int) {
+// tooFew says why so many samples (or what else they are), of which held are held out, cannot confirm the budget whatever they show, and how
+// many would do; nothing if they may. claims: an error is to be below a limit, not as small as a cost allows.
+func (b *Budget) tooFew(goal analysis.Goal, what string, samples, held int, claims bool) (why string, needed int) {
 	if held < analysis.MinHeldOut {
 		if needed = 2 * analysis.MinHeldOut; claims && b.Name != "drop" {
 			needed = analysis.MinHeldOut
 		}
-		why = fmt.Sprintf("%s can confirm nothing: give at least %d that differ", plain.Count(samples, "sample"), needed)
+		why = fmt.Sprintf("%s can confirm nothing: give at least %d that differ", plain.Count(samples, what), needed)
 	}
 	if b.Name != "drop" || !(goal.Limit > 0) {
 		return why, needed
@@ -189,9 +211,9 @@ func (b *Budget) tooFew(goal analysis.Goal, samples, held int, claims bool) (why
 			e := analysis.Estimate{Error: size * math.Sqrt((changing*float64(n)+2)/float64((n+2)*(n+1))), N: n + 2}
 			return e.Upper(risk) <= goal.Limit
 		}))
-		why = fmt.Sprintf("%d samples cannot decide %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. "+
-			"It takes %d samples if nothing changes, about %d if "+
-			"%g %% of the answers do", samples, a(b.said()), best, b.unit(), least, needed, 100*changing)
+		why = fmt.Sprintf("%s cannot decide %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. "+
+			"It takes %d if nothing changes, about %d if "+
+			"%g %% of the answers do", plain.Count(samples, what), a(b.said()), best, b.unit(), least, needed, 100*changing)
 	}
 	return why, needed
 }

@@ -26,11 +26,12 @@ func (s *searcher) integers(ctx context.Context, choice []int, simulated half, f
 	if err == nil {
 		var run *analysis.Measured
 		if run, err = s.held.ev.MeasureOf(ctx, forward, s.budget.scorer); err == nil {
-			h := half{s.held.float, run}
 			shown := s.budget.ofOutputs()
-			a, b := s.goal.Plain(shown.amounts([]half{simulated})), s.goal.Plain(shown.amounts([]half{h}))
+			before, _ := shown.amounts([]half{simulated})
+			after, n := shown.amounts([]half{{s.held, run}})
+			a, b := s.goal.Plain(before), s.goal.Plain(after)
 			d := analysis.Paired(a, b)
-			found.Integers = &analysis.IntegersAdded{Profile: profile.Name, Samples: d.N, Value: s.budget.figure(analysis.NewEstimate(b).Mean),
+			found.Integers = &analysis.IntegersAdded{Profile: profile.Name, Samples: n, Value: s.budget.figure(analysis.NewEstimate(b).Mean),
 				More: d.Mean, Error: analysis.NewSpread(d).NSRError}
 			return nil
 		}

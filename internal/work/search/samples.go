@@ -13,6 +13,9 @@ import (
 // sampleSide are the samples that fit, or those that confirm.
 type sampleSide struct {
 	hashes [][32]byte
+	places []*exec.Sample  // where they stand in their sequences, without their data
+	blocks analysis.Blocks // of them
+	ends   int             // how many are last steps
 	again  func() exec.Iterator
 	ev     *analysis.Evaluator
 	float  []task.Record
@@ -34,7 +37,9 @@ func (s *searcher) read(ctx context.Context) error {
 	if room == 0 {
 		room = 2 << 30
 	}
+	var places []*exec.Sample
 	hashes, err := samples.ReadHashes(ctx, s.set.Iterator(), func(x *exec.Sample) {
+		places = append(places, &exec.Sample{Sequence: x.Sequence, Step: x.Step})
 		for _, t := range x.Feeds {
 			room -= int64(t.DType.Bytes(t.Len()))
 		}
@@ -46,10 +51,12 @@ func (s *searcher) read(ctx context.Context) error {
 		return err
 	}
 	s.halves = exec.NewHalves(hashes)
-	for _, hash := range hashes {
+	for i, hash := range hashes {
 		h := s.side(hash)
-		h.hashes = append(h.hashes, hash)
+		h.hashes, h.places = append(h.hashes, hash), append(h.places, places[i])
 	}
+	s.fit.placed()
+	s.held.placed()
 	kept := room >= 0
 	all := func() exec.Iterator {
 		if kept {
@@ -62,11 +69,38 @@ func (s *searcher) read(ctx context.Context) error {
 			return &samples.Part{Iterator: all(), N: len(h.hashes), Ours: func(x *exec.Sample) bool { return s.side(x.Hash) == h }}
 		}
 	}
-	if s.o.Force && len(s.held.hashes) < analysis.MinHeldOut && !s.crossed() { // nothing can be confirmed: all samples may fit
-		s.fit.hashes, s.fit.again = append(s.fit.hashes, s.held.hashes...), all
+	if s.o.Force && s.pieces(s.held) < analysis.MinHeldOut && !s.crossed() { // nothing can be confirmed: all samples may fit
+		s.fit = &sampleSide{hashes: hashes, places: places, again: all}
+		s.fit.placed()
 		s.held = &sampleSide{}
 	}
 	return nil
+}
+
+// placed finds the blocks and ends of a side.
+func (h *sampleSide) placed() {
+	h.blocks, h.ends = analysis.BlocksOf(h.places), 0
+	for _, x := range h.places {
+		if x.Sequence != nil && x.Step == x.Sequence.Steps-1 {
+			h.ends++
+		}
+	}
+}
+
+// pieces is how many pieces of evidence a side is: its samples, or where they are steps its sequences, or blocks of few of them.
+func (s *searcher) pieces(h *sampleSide) int {
+	if h.ends >= 2 && s.budget.Name != "drop" {
+		return h.ends // see analysis.Evaluator.Measure
+	}
+	return h.blocks.Count(len(h.hashes))
+}
+
+// piece is what messages call a piece of evidence.
+func (s *searcher) piece() string {
+	if s.fit.blocks == nil && s.held.blocks == nil {
+		return "sample"
+	}
+	return "step block"
 }
 
 func (s *searcher) side(hash [32]byte) *sampleSide {
@@ -102,7 +136,7 @@ func (s *searcher) measure(ctx context.Context, h *sampleSide, out *planning.Der
 	}
 	m, err := h.ev.Measure(ctx, q, s.budget.scorer)
 	planning.Met(s.Job, s.Planned, q.Infinite())
-	return half{h.float, m}, err
+	return half{h, m}, err
 }
 
 // seen says which samples the statistics have seen; nil without statistics.

@@ -189,20 +189,21 @@ func (s *searcher) evident(list, step []decision.Decision, found *Found, result 
 
 // run searches, and returns a choice; nil where the plan may stay as it is.
 func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int, error) {
-	samples, held := len(s.fit.hashes)+len(s.held.hashes), len(s.held.hashes)
-	found.Samples = samples
+	samples, held := s.pieces(s.fit)+s.pieces(s.held), s.pieces(s.held)
+	found.Samples = len(s.fit.hashes) + len(s.held.hashes)
 	refuse := func(why string, needed int) error {
 		found.Refused, found.Needed = why, needed
 		return fault.Checkf("dispatch: the budget is not confirmed: %s; the plan is unchanged", why)
 	}
 	if len(s.fit.hashes) == 0 { // one sample repeated: the side hangs on its hash
-		return nil, refuse(fmt.Sprintf("all %d samples are held out, and none is left to fit on; give samples that differ", samples), 0)
+		return nil, refuse(fmt.Sprintf("all %d samples are held out, and none is left to fit on; give samples that differ", found.Samples), 0)
 	}
 	crossed := s.crossed()
 	if crossed {
 		held = samples
 	}
-	why, needed := s.budget.tooFew(s.goal, samples, held, s.o.MaxCost == nil)
+	why, needed := s.budget.tooFew(s.goal, s.piece(), samples, held, s.o.MaxCost == nil)
+	needed = s.inSamples(needed)
 	if why != "" && !s.o.Force {
 		return nil, refuse(why+" (--force decides without)", needed)
 	}
@@ -248,8 +249,8 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 			if found.HeldOut = whole; s.asIs {
 				return nil, s.asIntegers(ctx, found)
 			}
-			return nil, refuse(fmt.Sprintf("as it is the plan has %s on all %d samples, and the %d held-out ones cannot confirm that fewer "+
-				"operators in INT8 do better", a(s.budget.shown(whole)), samples, held), s.needed(all, 1))
+			return nil, refuse(fmt.Sprintf("as it is the plan has %s on all %s, and the %d held-out ones cannot confirm that fewer "+
+				"operators in INT8 do better", a(s.budget.shown(whole)), plain.Count(samples, s.piece()), held), s.needed(all, 1))
 		}
 	}
 	if crossed {
@@ -346,13 +347,18 @@ func (s *searcher) evaluated() {
 // needed is how many samples in all would show that a trial's mean is below the limit, of which one in so many confirms.
 func (s *searcher) needed(t *analysis.Trial, parts int) int {
 	plain, guarded := s.goal.Estimates(t)
-	return rounded(parts * analysis.SamplesToClaim(plain.Mean, guarded.Error*math.Sqrt(float64(guarded.N)), s.goal.Limit))
+	return rounded(s.inSamples(parts * analysis.SamplesToClaim(plain.Mean, guarded.Error*math.Sqrt(float64(guarded.N)), s.goal.Limit)))
+}
+
+// inSamples is how many samples so many pieces of evidence are.
+func (s *searcher) inSamples(pieces int) int {
+	return pieces * (len(s.fit.hashes) + len(s.held.hashes)) / max(s.pieces(s.fit)+s.pieces(s.held), 1)
 }
 
 // shown is a trial as results have it. hashes are those of held-out samples.
 func (s *searcher) shown(t *analysis.Trial, risk float64, hashes [][32]byte) *analysis.BudgetFigure {
 	plain, _ := s.goal.Estimates(t)
-	f := &analysis.BudgetFigure{Samples: plain.N, Value: s.budget.figure(plain.Mean), Error: analysis.NewSpread(plain).NSRError}
+	f := &analysis.BudgetFigure{Samples: t.Samples, Value: s.budget.figure(plain.Mean), Error: analysis.NewSpread(plain).NSRError}
 	if risk > 0 {
 		if upper := s.budget.figure(s.goal.Upper(t, risk)); !math.IsInf(upper, 0) && !math.IsNaN(upper) {
 			f.Upper = &upper

@@ -12,7 +12,7 @@ import (
 // crossed reports whether the halves take turns: where there are few samples, each half is searched on and judges what was found on the
 // other one. A drop of a metric needs so many samples that it is never asked; an error below a cost is not claimed.
 func (s *searcher) crossed() bool {
-	n := len(s.fit.hashes) + len(s.held.hashes)
+	n := s.pieces(s.fit) + s.pieces(s.held)
 	return s.budget.Name != "drop" && s.o.MaxCost == nil && len(s.fit.hashes) > 0 && len(s.held.hashes) > 0 &&
 		n >= analysis.MinHeldOut && n < analysis.CrossedBelow
 }
