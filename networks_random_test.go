@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -39,6 +40,8 @@ type drawnFile struct {
 	Warnings []string `json:"warnings,omitempty"` // of calibrate and export
 	Refused  string   `json:"refused,omitempty"`  // what calibrate or export said instead
 	At       string   `json:"at,omitempty"`
+	// Reach has the largest NSR that codes one step off make of an output, by its name; nil unless it is wanted (QWB_DRAWN_REACH).
+	Reach map[string]float64 `json:"reach,omitempty"`
 }
 
 // networkFormats are the platforms and formats of the random networks.
@@ -70,8 +73,13 @@ func throughDrawn(g *graph.Graph, seed uint64, platform, format string, outputs 
 		}
 		files.Write(fmt.Sprintf("data/%d.npz", i), b.Bytes())
 	}
+	backends := []program.Backend{program.Reference, cpu.Backend}
+	n := nudged{Reach: map[string]float64{}, rng: rand.New(rand.NewPCG(seed, 1))}
+	if outputs && os.Getenv("QWB_DRAWN_REACH") != "" {
+		backends, f.Reach = append(backends, n.Backend()), n.Reach
+	}
 	p := &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: files,
-		Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+		Catalog: Catalog{Version: "0.0.0", Backends: backends, Formats: all.Formats()}}
 	ctx, data := context.Background(), DataOptions{Paths: []string{"data"}, Threads: 1}
 	f.At = "calibrate"
 	_, w, err := p.Calibrate(ctx, CalibrateOptions{Platform: platform, Data: data, BorderCost: new(float64), Threads: 1})
@@ -109,6 +117,15 @@ func throughDrawn(g *graph.Graph, seed uint64, platform, format string, outputs 
 				}
 				samples[fmt.Sprintf("%d.%s.%s", i, name, g.Value(g.Outputs[k]).Name)] = x
 			}
+		}
+	}
+	for i := range feeds {
+		if f.Reach == nil {
+			break
+		}
+		o := RunOptions{Inputs: []string{fmt.Sprintf("data/%d.npz", i)}, Mode: "int8", Backend: "nudged", Output: "run", Threads: 1}
+		if _, _, err := p.Run(ctx, o); err != nil {
+			return f, files, err
 		}
 	}
 	for i, s := range feeds {

@@ -3,10 +3,12 @@ package export
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"qwb/graph"
+	"qwb/graph/tensor"
 )
 
 // Batch and OpenSizes are the options of formats whose files have fixed sizes; BoundSizes reads them.
@@ -55,4 +57,24 @@ func BoundSizes(in *Input) (map[string]int64, error) {
 		return nil, fmt.Errorf("export: --batch %d: the size of the batch is fixed: %s", batch, strings.Join(inputs, ", "))
 	}
 	return sizes, nil
+}
+
+// QuotientScales is an error where a Resize of a tensor of shape x to one of shape y maps coordinates by scales that are not the quotients
+// of the sizes, as files have them that hold the size alone: 7 elements by 0.5 are 3.
+func QuotientScales(g *graph.Graph, n *graph.Node, x, y []int) error {
+	_, at, _ := graph.ResizeInputs(g.Opset(""))
+	if n.Op == "Upsample" {
+		at = 1
+	}
+	c := g.Const(n.Input(at))
+	if c == nil || c.DType != tensor.Float32 || c.Len() == 0 {
+		return nil
+	}
+	_, scales, err := graph.ResizeGeometry(n, x, nil, c.F32(), nil)
+	for a := 0; err == nil && a < len(scales); a++ {
+		if math.Abs(float64(scales[a])*float64(x[a])/float64(y[a])-1) > 1e-6 {
+			return fmt.Errorf("%d elements by %g: the file has the quotient of the sizes, %d/%d", x[a], scales[a], y[a], x[a])
+		}
+	}
+	return err
 }

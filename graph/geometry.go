@@ -42,7 +42,7 @@ func ConvGeometry(n *Node, x, w Shape) (*Geometry, error) {
 // ConvTransposeGeometry returns the window of ConvTranspose for input x [N,C,spatial...] and weight w [C,M/group,kernel...].
 // With output_shape or automatic padding, the pads are computed from the size of the output. If they add up to an odd number,
 // SAME_UPPER puts the odd element at the end, anything else at the beginning (ONNX ConvTranspose-11). The pad at the end is
-// negative where the output is larger than the kernel reaches.
+// negative where output_shape is larger than the kernel reaches.
 func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
 	if err := checkConvRanks(x, w); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func ConvTransposeGeometry(n *Node, x, w Shape) (*Geometry, error) {
 			}
 			geo.Out[i] = int(outShape[i])
 		case auto == "SAME_UPPER" || auto == "SAME_LOWER":
-			geo.Out[i] = geo.In[i] * geo.Stride[i]
+			geo.Out[i] = min(geo.In[i]*geo.Stride[i], full) // ONNX's shape inference and engines add nothing that no input reaches
 		default:
 			if auto == "VALID" {
 				geo.PadBegin[i], geo.PadEnd[i] = 0, 0

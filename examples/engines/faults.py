@@ -223,6 +223,13 @@ def _(m):
     return m.op("Transpose", m.op("ReduceMean", m.input(2, 1, 4, 5), m.const(np.array([2], np.int64)), keepdims=0), perm=[0, 2, 1])
 
 
+@row("ov-gaps", "openvino")
+def _(m):
+    y = m.op("ConvTranspose", m.pair(m.input(1, 4, 5, 8, low=0, high=2), 1 / 128, 0), m.weight(4, 4, 3, 1, axis=1), m.const(np.float32([.3, -.2, .1, .4])),
+             strides=[1, 2])
+    return m.pair(y, 0.03, 88)
+
+
 @row("ov-clip-limits", "openvino")
 def _(m):
     x = m.op("MatMul", m.pair(m.input(2, 15, 8)), m.weight(8, 4, axis=1))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
@@ -374,6 +375,11 @@ func (b *builder) resize(id graph.NodeID, n *graph.Node) error {
 	default:
 		return fmt.Errorf("mode %s, coordinates %s, from %v to %v: ncnn has nearest (asymmetric, floor) and linear (half_pixel, align_corners)",
 			mode, coordinates, from, to)
+	}
+	if align == 0 && from[1]*from[2] > 1 {
+		if err := export.QuotientScales(b.g, n, append([]int{1}, from...), append([]int{1}, to...)); err != nil {
+			return err
+		}
 	}
 	_, err = b.first("Interp", id, n, param{0, typ}, param{3, to[1]}, param{4, to[2]}, param{6, align})
 	return err

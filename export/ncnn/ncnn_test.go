@@ -182,6 +182,8 @@ func TestRefusals(t *testing.T) {
 		{"input x: f32[1,3,4,4]\ny = Softmax(x) {axis=0} \"r\"\noutput y", "along the batch"},
 		{"input x: f32[1,3,4,4]\ny = MaxPool(x) {kernel_shape=[2,2], dilations=[2,2]} \"r\"\noutput y", "without dilation"},
 		{"input x: f32[1,4,4,4]\nconst w: f32[4,2,1,1] = normal(1)\ny = Conv(x, w) {group=2} \"r\"\nz = Relu(y)\noutput z", ""},
+		{"input x: f32[1,3,7,7]\ny = Resize(x, e, s) {mode=\"linear\"} \"r\"\nconst e: f32[0] = []\nconst s: f32[4] = [1,1,0.5,0.5]\noutput y",
+			"7 elements by 0.5"},
 		{"input x: f32[1,3,4,4]\ny = Resize(x, e, s) {mode=\"cubic\"} \"r\"\nconst e: f32[0] = []\nconst s: f32[4] = [1,1,2,2]\noutput y",
 			"mode cubic"},
 		{"input x: f32[1,3,4,4]\nconst e: f32[] = 3\ny = Pow(x, e) \"r\"\noutput y", "exponent 3"},

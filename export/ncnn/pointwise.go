@@ -40,6 +40,9 @@ func activation(typ string, fused int) func(*builder, graph.NodeID, *graph.Node)
 }
 
 func (b *builder) leaky(id graph.NodeID, n *graph.Node) error {
+	if n.Alpha() == 0 {
+		return b.elementwise(id, n, "ReLU", 1, nil)
+	}
 	return b.elementwise(id, n, "ReLU", 2, []float32{n.Alpha()}, param{0, n.Alpha()})
 }
 

@@ -329,6 +329,26 @@ var faults = []fault{
 		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16, 8)
 		s.planted("MatMul", nil, "planted", "x_DequantizeLinear")
 	}, true},
+	{"guard", "openvino_int8", "rows that are joined and then rounded, in front of a product", func(s surgeon) {
+		middle := s.AddConst("middle", &tensor.Tensor{DType: tensor.Int8, Data: []int8{5}})
+		s.planted("Concat", []graph.Attr{graph.Int("axis", 2)}, "x", "x")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16, 8)
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", s.Value(middle).Name)
+		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "middle")
+		s.planted("MatMul", nil, "planted_3", "x_DequantizeLinear")
+	}, true},
+	{"guard", "openvino_int8", "a Pad of the only channel", func(s surgeon) {
+		pads := s.AddConst("pads", tensor.FromI64([]int64{0, 0, 0, 0, 0, 2, 0, 0}, 8))
+		s.planted("Identity", nil, "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 1, 16, 8)
+		s.planted("Pad", nil, "planted", s.Value(pads).Name)
+		s.Value(s.value("planted_1")).Shape = graph.Static(2, 3, 16, 8)
+	}, true},
+	{"guard", "openvino_int8", "a Celu of sums without a bias where a size is open", func(s surgeon) {
+		s.planted("Conv", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 4}, {N: 16}, {N: 16}}
+		s.planted("Celu", []graph.Attr{graph.Float("alpha", 2)}, "planted")
+	}, true},
 	{"guard", "openvino_int8", "a limit of Clip between two integers", func(s surgeon) {
 		lo := s.AddConst("lo", tensor.FromF32([]float32{-0.31234}))
 		s.planted("Clip", nil, "x_DequantizeLinear", s.Value(lo).Name)
@@ -345,6 +365,14 @@ var faults = []fault{
 		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
 		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
 		s.planted("Sub", nil, "planted_3", "scales")
+	}, true},
+	{"guard", "openvino_int8", "a constant for each channel and a rounded product", func(s surgeon) {
+		k := s.AddConst("factors", tensor.FromF32([]float32{1, 2, 3, 4}, 4, 1, 1))
+		s.planted("MatMul", nil, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(1, 4, 16, 16)
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
+		s.planted("Mul", nil, "planted_3", s.Value(k).Name)
 	}, true},
 	{"guard", "openvino_int8", "a convolution beside sizes that are an output", func(s surgeon) {
 		s.planted("Shape", nil, "x_DequantizeLinear")

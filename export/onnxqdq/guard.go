@@ -76,6 +76,16 @@ func (b *builder) guard(x, y graph.ValueID) error {
 	return err
 }
 
+// guarded reports whether a value is what a DQ gives, behind a guard.
+func guarded(g *graph.Graph, v graph.ValueID) bool {
+	p := g.Producer(v)
+	if p == graph.NoNode || !is(g.Node(p), "Max") || len(g.Node(p).Inputs) != 2 || !dequantized(g, g.Node(p).Inputs[0]) {
+		return false
+	}
+	c := g.Const(g.Node(p).Inputs[1])
+	return c != nil && slices.Equal(c.F32(), []float32{-math.MaxFloat32})
+}
+
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add", "Mul", "Div",
@@ -89,8 +99,8 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "rounds channels that a constant multiplied, with an open size"
 	case is(n, quantizeLinear) && sizesOut(g, n):
 		return "rounds a convolution beside sizes that are handed out"
-	case is(n, "Add", "Sub", "Mul", "Div") && oneColumn(g, n):
-		return "puts a constant to a product of one column"
+	case is(n, "Add", "Sub", "Mul", "Div") && otherColumns(g, n):
+		return "puts a constant to a product along other axes than its columns"
 	case is(n, "Transpose") && target.MovesOnes(g, n):
 		return "moves axes of one behind a reduction"
 	case is(n, "Clip") && offGrid(g, n):
@@ -137,9 +147,13 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 	return ""
 }
 
-// shifted reports whether a Pad with 0 has one padded axis, and a pair with a zero point behind it.
+// shifted reports whether a Pad with 0 has one padded axis, and that is the only channel's, or a pair with a zero point is behind it.
 func shifted(g *graph.Graph, n *graph.Node) bool {
-	return !target.SeveralPadded.Holds(g, n) && slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
+	x, y := g.Value(n.Inputs[0]).Shape, g.Value(n.Outputs[0]).Shape
+	if target.SeveralPadded.Holds(g, n) {
+		return false
+	}
+	return len(x) > 1 && x[1].N == 1 && len(y) > 1 && y[1].N != 1 || slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
 		return is(g.Node(u.Node), quantizeLinear) && hasZeroPoint(g, g.Node(u.Node))
 	})
 }
@@ -175,15 +189,15 @@ func joinedShifted(g *graph.Graph, n *graph.Node) bool {
 	return ok
 }
 
-// joinsRows reports whether a Concat of integers along another axis than the last reaches a product of matrices on integers with a zero
-// point: what was joined gets a zero point for each part then, which 2026.4 does not broadcast ("cannot be broadcasted").
+// joinsRows reports whether a Concat along another axis than the last reaches a product of matrices on integers with a zero point, whether
+// it joins integers itself or not: what was joined gets a zero point for each part, which 2026.4 does not broadcast ("cannot be
+// broadcasted").
 func joinsRows(g *graph.Graph, n *graph.Node) bool {
 	rank := len(g.Value(n.Outputs[0]).Shape)
 	axis, ok := graph.Axis(n.Axis(), rank)
-	known := map[graph.ValueID]carried{}
-	return ok && axis != rank-1 &&
-		slices.ContainsFunc(n.Inputs, func(v graph.ValueID) bool { return carries(g, v, known).any || dequantized(g, v) }) &&
-		multiplied(g, n.Outputs[0], true)
+	return ok && axis != rank-1 && multiplied(g, n.Outputs[0], slices.ContainsFunc(n.Inputs, func(v graph.ValueID) bool {
+		return carries(g, v, map[graph.ValueID]carried{}).any || dequantized(g, v)
+	}))
 }
 
 // offGrid reports whether a Clip of what a DQ gives has a limit that is no integer there: 2026.4 clips the integers, at the rounded limit.

@@ -17,17 +17,19 @@ func openScales(g *graph.Graph, q *graph.Node) bool {
 	rank := len(g.Value(q.Inputs[0]).Shape)
 	return slices.ContainsFunc(g.Node(p).Inputs, func(x graph.ValueID) bool {
 		c := constantIn(g, x)
-		if c == nil {
-			return false
-		}
-		at := len(c.Shape) - (rank - 1) // of axis 1 in the constant
-		return rank >= 2 && at >= 0 && at < len(c.Shape) && c.Shape[at] > 1 && c.Len() == c.Shape[at]
+		return rank >= 2 && c != nil && eachChannel(c, rank)
 	})
 }
 
-// oneColumn reports whether a sum or product of a constant with several elements and of what one pair rounded of a product of matrices of
-// one column: 2026.4 takes the last axis for that of the constant and does not open.
-func oneColumn(g *graph.Graph, n *graph.Node) bool {
+// eachChannel reports whether a constant that meets a tensor of so many axes has a number for each element of axis 1.
+func eachChannel(c *tensor.Tensor, rank int) bool {
+	at := len(c.Shape) - (rank - 1)
+	return at >= 0 && at < len(c.Shape) && c.Shape[at] > 1 && c.Len() == c.Shape[at]
+}
+
+// otherColumns reports whether a constant with several elements meets what one pair rounded of a product of matrices, and that has one
+// column, or the constant a number for each channel: 2026.4 takes the last axis for that of the constant and does not open.
+func otherColumns(g *graph.Graph, n *graph.Node) bool {
 	v := n.Input(0)
 	for range 2 {
 		p := g.Producer(v)
@@ -37,11 +39,11 @@ func oneColumn(g *graph.Graph, n *graph.Node) bool {
 		v = g.Node(p).Inputs[0]
 	}
 	p, shape := g.Producer(v), g.Value(v).Shape
-	if p == graph.NoNode || !is(g.Node(p), "MatMul") || len(shape) == 0 || shape[len(shape)-1].N != 1 {
+	if p == graph.NoNode || !is(g.Node(p), "MatMul") || len(shape) == 0 {
 		return false
 	}
 	c := constantIn(g, n.Input(1))
-	return c != nil && c.Len() > 1
+	return c != nil && c.Len() > 1 && (shape[len(shape)-1].N == 1 || len(shape) > 2 && eachChannel(c, len(shape)))
 }
 
 // sizesOut reports whether a convolution's result is rounded where a size is open, and an output of the network is made of sizes: 2026.4

@@ -417,7 +417,31 @@ func (b *builder) program() error {
 			b.refused.Add(fmt.Errorf("%s: output: %w", stage, err))
 		}
 	}
+	b.unchain()
 	return b.refused.Err(stage)
+}
+
+// unchain makes a RESHAPE of another one's output read what that one reads, where others read the output as well: without XNNPACK,
+// LiteRT's memory plan counts the readers of the output alone, and lets an operator behind the second write over what they read.
+func (b *builder) unchain() {
+	readers, source := map[int]int{}, map[int]int{}
+	for i := range b.sub.Operators {
+		for _, t := range b.sub.Operators[i].Inputs {
+			readers[t]++
+		}
+	}
+	for i := range b.sub.Operators {
+		o := &b.sub.Operators[i]
+		if o.Op != "RESHAPE" {
+			continue
+		}
+		if from, chained := source[o.Inputs[0]]; chained && readers[o.Inputs[0]] > 1 {
+			readers[o.Inputs[0]]--
+			readers[from]++
+			o.Inputs = []int{from, o.Inputs[1]}
+		}
+		source[o.Outputs[0]] = o.Inputs[0]
+	}
 }
 
 func isQuantize(s *lower.Step) bool {

@@ -2,9 +2,9 @@ package tflite
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
+	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
@@ -62,30 +62,11 @@ func (b *builder) resize(g *graph.Graph, n *graph.Node, x *value, out []*value) 
 	case mode != "linear" || x.enc != nil:
 		return fmt.Errorf("mode %s of %s has no form in the file", mode, x.typ)
 	}
-	if err := ownScales(g, n, x.shape, y.shape); err != nil {
+	if err := export.QuotientScales(g, n, x.shape, y.shape); err != nil {
 		return err
 	}
 	write(name, corners, half)
 	return nil
-}
-
-// ownScales is an error where a Resize maps coordinates by scales that are not the quotient of the sizes.
-func ownScales(g *graph.Graph, n *graph.Node, x, y []int) error {
-	_, at, _ := graph.ResizeInputs(g.Opset(""))
-	if n.Op == "Upsample" {
-		at = 1
-	}
-	c := g.Const(n.Input(at))
-	if c == nil || c.DType != tensor.Float32 || c.Len() == 0 {
-		return nil
-	}
-	_, scales, err := graph.ResizeGeometry(n, x, nil, c.F32(), nil)
-	for a := 0; err == nil && a < len(scales); a++ {
-		if math.Abs(float64(scales[a])*float64(x[a])/float64(y[a])-1) > 1e-6 {
-			return fmt.Errorf("%d elements by %g: the file has the quotient of the sizes, %d/%d", x[a], scales[a], y[a], x[a])
-		}
-	}
-	return err
 }
 
 // nearestPlaces compares the elements that RESIZE_NEAREST_NEIGHBOR takes with a list.

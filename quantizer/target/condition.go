@@ -19,7 +19,7 @@ type Condition struct {
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk, NotReshaped,
 	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells,
-	CountedFloor, SeveralPadded, NotFromJoined, SeveralSlices, NotTiny}
+	CountedFloor, SeveralPadded, NotFromJoined, SeveralSlices, NotTiny, WithoutGaps}
 
 // The conditions by themselves.
 var (
@@ -207,6 +207,24 @@ var (
 			out, made := y[1:].Ints()
 			return !known || !made || tensor.Count(in)+tensor.Count(out) > 128
 		}}
+	// WithoutGaps holds for a ConvTranspose each element of whose output has products, as far as its kernel, steps and dilations go: OpenVINO
+	// 2026.4 scales the bias otherwise where there are none, NSR 0.005 to 0.3.
+	WithoutGaps = Condition{"without-gaps", "leaves gaps between its steps", func(g *graph.Graph, n *graph.Node) bool {
+		w := g.Value(n.Inputs[1]).Shape
+		for i, stride := range n.AttrInts("strides") {
+			met, dilation := map[int64]bool{}, int64(1)
+			if d := n.AttrInts("dilations"); i < len(d) {
+				dilation = d[i]
+			}
+			for k := int64(0); i+2 < len(w) && k < w[i+2].N; k++ {
+				met[k*dilation%stride] = true
+			}
+			if int64(len(met)) < stride {
+				return false
+			}
+		}
+		return true
+	}}
 	// SeveralTerms holds for a product of matrices whose sums have more than one term, as far as is known. OpenVINO 2026.4 takes those of one
 	// for something else on integers, NSR 0.1, and may end the process (docs/engines.md).
 	SeveralTerms = Condition{"several-terms", "sums products of one element", func(g *graph.Graph, n *graph.Node) bool {

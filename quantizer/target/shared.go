@@ -24,6 +24,9 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	if g.IsOutput(y) {
 		readers++
 	}
+	if slices.ContainsFunc(uses, func(u graph.Use) bool { return takenApart(g.Node(u.Node)) }) {
+		readers++
+	}
 	if readers < 2 || !slices.ContainsFunc(g.Value(y).Shape, func(d graph.Dim) bool { return !d.Known() }) {
 		return false
 	}
@@ -41,4 +44,10 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 		})
 	})
 	return !swish
+}
+
+// takenApart reports whether OpenVINO makes an operator of several that read its input.
+func takenApart(n *graph.Node) bool {
+	return n.IsONNX() && (slices.Contains([]string{"LayerNormalization", "ReduceSumSquare", "MeanVarianceNormalization"}, n.Op) ||
+		n.Op == "Celu" && n.Alpha() != 1)
 }
