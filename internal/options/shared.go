@@ -166,7 +166,7 @@ func Language(o *qwb.LanguageOptions) Table {
 			Values: fixed("8", "4"),
 			Help:   "quantize the weights to this many bits: 8 or 4 (0: 8, if --group-size or --method is given)"},
 		{Name: "method", At: &o.Method, For: Checkpoints, Job: true, Field: &Field{Label: "Scales", Type: "select", Value: weights.Nearest,
-			Choices: []Choice{{weights.Nearest, "from the largest weight of a group"}, {weights.Search, "with the smallest squared error"}}},
+			Choices: []Choice{{weights.Nearest, "from the largest weight of a group"}, {weights.ScaleRange, "with the smallest squared error"}}},
 			Values: scaleMethods,
 			Help:   "how to choose scales: " + weights.MethodDoc + " (default: " + weights.Nearest + ")"},
 		{Name: "judge", At: &o.Judge, For: Checkpoints, Job: true, Help: weights.Judge.Doc},

@@ -13,14 +13,15 @@
 //     order.
 //   - (*Factor).Exact: the best codes of a short row (a depthwise kernel), by enumeration of all that can be better than the best so far.
 //   - Problem.Descend: single codes are moved while that lowers the form.
+//   - Problem.Scales: the scales of groups that are best for codes, by least squares over all groups of a row.
 //   - (*Factor).Shift: where the inputs of the quantized network differ from those of the float network, what makes it good, added to the
 //     weights before they are rounded: GPTAQ (Y. Li et al., "GPTAQ: Efficient Finetuning-Free Quantization for Asymmetric Calibration",
 //     2025), ridge regression of ERQ (Y. Zhong et al., "ERQ: Error Reduction for Post-Training Quantization of Vision Transformers",
 //     2024).
 //
-// Scales are given beforehand, also those of groups ("static groups"), so that the order in which weights are taken leaves no trace in the
-// result. All arithmetic is float64; every number becomes an integer through qmath.Grid. Sums are taken in an order that neither
-// threads nor the cutting into blocks changes.
+// While codes are chosen scales are given, also those of groups ("static groups"), so that the order in which weights are taken leaves no
+// trace in the result. All arithmetic is float64; every number becomes an integer through qmath.Grid. Sums are taken in an order that
+// neither threads nor the cutting into blocks changes.
 //
 // Unstable: it may change without notice.
 package round

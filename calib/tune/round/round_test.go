@@ -354,3 +354,45 @@ func BenchmarkFactor(b *testing.B) {
 	}
 	b.ReportMetric(float64(k)*k*k/3*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOPS")
 }
+
+// TestScalesAreTheBest: moving the scale of any group raises the form of its row.
+func TestScalesAreTheBest(t *testing.T) {
+	const k, groups, damp = 24, 3, 0.02
+	p := sample(7, 4, k, 100, 0.5)
+	p.Grids = Grids{List: make([]qmath.Grid, 4*groups), Row: []int{0, groups, 2 * groups, 3 * groups}, Column: make([]int, k)}
+	for i := range p.Grids.Column {
+		p.Grids.Column[i] = i * groups / k
+	}
+	for i := range p.Grids.List {
+		p.Grids.List[i] = qmath.Grid{Scale: 0.3, QMin: -7, QMax: 7}
+	}
+	codes := p.Nearest()
+	for i := range k / groups {
+		codes[i] = 0 // of the first group
+	}
+	f, err := NewFactor(p.H, k, damp, Falling, 1)
+	require.NoError(t, err)
+	h := damped(p, f)
+	before := make([]float64, 4)
+	for r := range before {
+		before[r] = form(p, h, codes, r)
+	}
+	scales := p.Scales(codes, damp)
+	require.Equal(t, p.Scales(codes, damp), scales)
+	require.Equal(t, float64(p.Grids.List[0].Scale), scales[0], "a group of zeros keeps its scale")
+	at := func(r, group int, scale float64) float64 {
+		p.Grids.List[r*groups+group].Scale = float32(scale)
+		return form(p, h, codes, r)
+	}
+	for g, s := range scales {
+		at(g/groups, g%groups, s)
+	}
+	for g, s := range scales[1:] {
+		r, group := (g+1)/groups, (g+1)%groups
+		best := at(r, group, s)
+		require.LessOrEqual(t, best, before[r])
+		require.Greater(t, at(r, group, s*1.01), best)
+		require.Greater(t, at(r, group, s*0.99), best)
+		at(r, group, s)
+	}
+}

@@ -69,6 +69,35 @@ func (m *blocks) block(from int, importance []float64) {
 	}
 }
 
+// scale changes what the scales of groups are stored by: the one number of a block, else the integers of groups.
+func (m *blocks) scale(scales []float64) {
+	f := m.form
+	for i := range m.Grids.List {
+		b, g := &m.list[i/f.Groups()], i%f.Groups()
+		old, _ := b.Factors(g)
+		if old == 0 {
+			continue
+		}
+		want := float32(scales[i])
+		if f.Table == nil && old < 0 { // its grid is negated
+			want = -want
+		}
+		was := *b
+		if f.Hi == 1 {
+			b.D = qmath.FP16.Round(want)
+		} else {
+			b.Scales[g] = int8(min(max(qmath.HalfEven.Round(float64(want/b.D)), float64(f.Lo)), float64(f.Hi)))
+		}
+		now, _ := b.Factors(g)
+		if now-now != 0 || !(now*old > 0) {
+			*b, now = was, old
+		}
+		if m.Grids.List[i].Scale = now; f.Table == nil {
+			m.Grids.List[i].Scale = qmath.Abs32(now)
+		}
+	}
+}
+
 // take puts codes into the blocks, and returns what they stand for.
 func (m *blocks) take(codes []int32) []float64 {
 	f, out := m.form, make([]float64, len(m.values))

@@ -82,6 +82,56 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestFollow: GPTAQ leaves what the classifier reads nearer to the float model than GPTQ does.
+func TestFollow(t *testing.T) {
+	var errors [2]float64
+	for i, follow := range []bool{false, true} {
+		m := weightstest.Model(t, small, 3)
+		var engines [2]*decode.Engine
+		for k := range engines {
+			var err error
+			if engines[k], err = decode.New(context.Background(), m, decode.Options{Weights: decode.Weights{Float: true}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := Config{Model: m, Engine: engines[0], Bits: 4, Texts: ids(), Round: true, Threads: 2,
+			Encoding: func(t *checkpoint.Tensor) weights.Encoding {
+				if t.Role.Float() || t.Role == checkpoint.Embedding {
+					return weights.Float
+				}
+				return weights.Encoding{Type: checkpoint.Groups, Group: 16}
+			}}
+		if follow {
+			c.Float = engines[1]
+		}
+		if _, _, err := Fit(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		quantized, float := classified(t, engines[0]), classified(t, engines[1])
+		for k, v := range float {
+			d := float64(v) - float64(quantized[k])
+			errors[i] += d * d
+		}
+	}
+	if !(errors[1] < 0.97*errors[0]) {
+		t.Errorf("squared error of what the classifier reads: %g with GPTQ, %g with GPTAQ", errors[0], errors[1])
+	}
+}
+
+// classified is what the classifier is shown.
+func classified(t *testing.T, e *decode.Engine) (last []float32) {
+	t.Helper()
+	if err := e.Walk(context.Background(), ids(), decode.Walker{Inputs: func(parts []checkpoint.Part, x []float32, cols int) error {
+		if parts[0].Role == checkpoint.Classifier {
+			last = append(last, x...)
+		}
+		return nil
+	}, Ready: func([]checkpoint.Part) error { return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	return last
+}
+
 // What the classifier is shown is what Forward multiplies it with.
 func TestWalk(t *testing.T) {
 	m := weightstest.Model(t, small, 3)

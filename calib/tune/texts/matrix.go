@@ -31,6 +31,8 @@ type target interface {
 	weights() []float32
 	// plain is what the format's own rule makes of the weights.
 	plain() []float64
+	// scale gives the grids of the problem other scales, as they can be stored next to those asked for. One that would change its sign stays.
+	scale(scales []float64)
 	// take keeps codes, and returns what they stand for.
 	take(codes []int32) []float64
 	// tensor is the matrix as it is stored, with the codes taken last.
@@ -137,6 +139,22 @@ func (m *matrix) plain() []float64 {
 		out[i] = float64(q) * float64(m.encoding.Stored(scales[i/m.rule.Size]))
 	}
 	return out
+}
+
+func (m *matrix) scale(scales []float64) {
+	for g := range m.Grids.List {
+		if s := m.stored(float32(scales[g])); s > 0 && s-s == 0 && !m.empty[g] {
+			m.Grids.List[g].Scale = s
+		}
+	}
+}
+
+// stored is a scale as it is read again.
+func (m *matrix) stored(scale float32) float32 {
+	if m.affine != nil {
+		return m.affine.Stored(scale)
+	}
+	return m.encoding.Stored(scale)
 }
 
 func (m *matrix) take(codes []int32) []float64 {

@@ -22,7 +22,7 @@ func Format() export.Format {
 
 func options(in *export.Input) Options {
 	o := Options{Bits: 8, Block: int(in.Options.Whole(weights.Group.Name)), Fallback: in.Options.Text(weights.Fallback.Name),
-		Search: weights.Searches(in.Options.Text(weights.Method.Name)), Searches: in.Searches, Parallel: in.Parallel,
+		Search: weights.WayOf(in.Options.Text(weights.Method.Name)).Search, Searches: in.Searches, Parallel: in.Parallel,
 		Producer: in.Producer, Version: in.Version}
 	if in.Options.Text("weights") == "int4" {
 		o.Bits = 4

@@ -56,7 +56,7 @@ func Formats() []export.Format {
 func (w method) layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	scheme := cmp.Or(checkpoint.SchemeOf(w.name, o.Matrices), checkpoint.SchemeOf(w.name, ""))
 	if o.Search && scheme.Number != nil {
-		return nil, fmt.Errorf("export: --%s %s is for integers, which %s are not", weights.Method.Name, weights.Search, scheme.Name)
+		return nil, fmt.Errorf("export: --%s %s is for integers, which %s are not", weights.Method.Name, weights.ScaleRange, scheme.Name)
 	}
 	f := &weights.File{Source: m, Config: m.Config}
 	f.Config.Pairing = checkpoint.Halves

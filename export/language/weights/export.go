@@ -34,33 +34,6 @@ var (
 	Judge = export.Option{Name: "judge", Kind: export.Text, Doc: "text file for --method " + Judged + ", one sequence per line"}
 )
 
-// The choices of Method.
-const (
-	Nearest = "rtn"
-	Search  = "range"
-	Judged  = "rtn,range" // Search for the matrices in which a paired test finds it better
-
-	Importance = "importance" // Search with each weight counting as the energy of its input
-	GPTQ       = "gptq"       // Importance, and codes by GPTQ
-)
-
-// Methods are the choices of Method, the default first.
-var Methods = []string{Nearest, Search, Judged, Importance, GPTQ}
-
-// Searches reports whether a method looks for scales with the least squared error.
-func Searches(method string) bool { return method == Search || method == Judged }
-
-// Fitted reports whether a method needs a text to fit the weights to.
-func Fitted(method string) bool { return method == Importance || method == GPTQ }
-
-// FitDoc says what that text is.
-const FitDoc = "text file for --method " + Importance + " and " + GPTQ + ", one sequence per line, that weights are fitted to"
-
-// MethodDoc says what they are.
-const MethodDoc = Nearest + ": from the largest weight of a group; " + Search + ": smallest squared error; " +
-	Judged + ": range only where a paired test on --judge finds it better; " + Importance + ": error weighted by the inputs on --fit; " +
-	GPTQ + ": importance, and codes by GPTQ"
-
 // Matrices is the option of how matrices are written, the default first.
 func Matrices(forms ...string) export.Option {
 	return export.Option{Name: "weights", Kind: export.Choice, Choices: forms, Doc: "number format of the matrices"}
@@ -97,7 +70,7 @@ func (f Format) layout(in *export.Input) (*File, error) {
 		return file, nil
 	}
 	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Fallback: in.Options.Text(Fallback.Name),
-		Matrices: in.Options.Text("weights"), Search: Searches(in.Options.Text(Method.Name)), Tokenizer: in.Tokens,
+		Matrices: in.Options.Text("weights"), Search: WayOf(in.Options.Text(Method.Name)).Search, Tokenizer: in.Tokens,
 		Types: in.Types, Usual: usual(in.Checkpoint)})
 	if err != nil {
 		return nil, err

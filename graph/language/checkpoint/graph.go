@@ -285,7 +285,7 @@ func partName(p Part) string {
 	if p.Layer < 0 {
 		return name
 	}
-	if p.Role.ofExpert() {
+	if p.Role.OfExpert() {
 		return fmt.Sprintf("layers.%d.%s.%d", p.Layer, name, p.Expert)
 	}
 	return fmt.Sprintf("layers.%d.%s", p.Layer, name)

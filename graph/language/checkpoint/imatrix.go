@@ -43,7 +43,7 @@ func (m *Importance) Means(p Part, k int) ([]float64, error) {
 		return nil, nil
 	}
 	e := m.Entries[at]
-	if len(e.Sums) != k*len(e.Counts) || p.Expert >= len(e.Counts) || len(e.Counts) > 1 && !p.Role.ofExpert() {
+	if len(e.Sums) != k*len(e.Counts) || p.Expert >= len(e.Counts) || len(e.Counts) > 1 && !p.Role.OfExpert() {
 		return nil, fmt.Errorf("importance of %d inputs of %d matrices for %q, which has %d of each", len(e.Sums), len(e.Counts), name, k)
 	}
 	count := e.Counts[p.Expert]

@@ -148,7 +148,7 @@ func (n *naming) parts(c *Config, name string) []Part {
 			list = append(list, Part{Role: r, Layer: int(layer)})
 		}
 	}
-	if r := n.inner[inner]; n.expert == "" && r.ofExpert() && c.Routed(int(layer)) {
+	if r := n.inner[inner]; n.expert == "" && r.OfExpert() && c.Routed(int(layer)) {
 		for e := range c.Experts {
 			list = append(list, Part{r, int(layer), e})
 		}

@@ -67,13 +67,14 @@ func (p Part) String() string {
 	if p.Layer < 0 {
 		return p.Role.String()
 	}
-	if p.Role.ofExpert() {
+	if p.Role.OfExpert() {
 		return fmt.Sprintf("%s %d of layer %d", p.Role, p.Expert, p.Layer)
 	}
 	return fmt.Sprintf("%s of layer %d", p.Role, p.Layer)
 }
 
-func (r Role) ofExpert() bool { return r >= ExpertGate && r <= ExpertDown }
+// OfExpert reports whether each expert has a matrix of the role.
+func (r Role) OfExpert() bool { return r >= ExpertGate && r <= ExpertDown }
 
 // Float reports whether the role is never quantized: it is a vector or the router of experts.
 func (r Role) Float() bool { return r.Vector() || r == Router }
@@ -119,7 +120,7 @@ func (c *Config) Parts() []Part {
 	for l := range c.Layers {
 		for _, r := range c.layerRoles(l) {
 			switch {
-			case !r.ofExpert():
+			case !r.OfExpert():
 				parts = append(parts, Part{Role: r, Layer: l})
 			case r == ExpertGate:
 				for e := range c.Experts {

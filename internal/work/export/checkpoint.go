@@ -168,7 +168,7 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 	method := in.Options.Text(weights.Method.Name)
 	judged := method == weights.Judged
 	switch {
-	case !judged && !weights.Fitted(method) && !f.Tokens && named != "":
+	case !judged && !weights.WayOf(method).Fit && !f.Tokens && named != "":
 		return nil, fault.Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name,
 			weights.Judged)
 	case !judged:
@@ -209,8 +209,8 @@ func mixExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 	}
 	file := in.Options.Text(weights.Fit.Name)
 	if file == "" {
-		return fault.Usagef("--%s is for --method %s or %s with --fit: what a matrix does is measured on that text", weights.Bits.Name,
-			weights.Importance, weights.GPTQ)
+		return fault.Usagef("--%s is for --method %s with --fit: what a matrix does is measured on that text", weights.Bits.Name,
+			weights.FittedMethods)
 	}
 	l, err := languageOf(in)
 	if err != nil {
@@ -259,7 +259,7 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 	if imatrix != "" {
 		in.Checkpoint, err = worklanguage.Weigh(ctx, j, in.Checkpoint, imatrix, in.Threads, encoding)
 	} else {
-		in.Checkpoint, err = fitText(ctx, j, in, worklanguage.Fitting{Text: file, Round: method == weights.GPTQ, Bits: 8, Threads: in.Threads,
+		in.Checkpoint, err = fitText(ctx, j, in, worklanguage.Fitting{Text: file, Way: weights.WayOf(method), Bits: 8, Threads: in.Threads,
 			Encoding: encoding}, imatrixOut)
 	}
 	if err != nil {
@@ -338,7 +338,7 @@ func verifyWritten(ctx context.Context, j *open.Job, f *export.Format, in *expor
 	for _, t := range v.Weights.Lost {
 		j.Note("%s: quantized once more, error %.3g", t.Part, t.Error)
 	}
-	if v.Weights.Equal > 0 && !weights.Fitted(in.Options.Text(weights.Method.Name)) {
+	if v.Weights.Equal > 0 && !weights.WayOf(in.Options.Text(weights.Method.Name)).Fit {
 		j.Note("%d tensors are those of the source, bit for bit", v.Weights.Equal)
 	}
 	v.Verdict = analysis.VerdictEqual

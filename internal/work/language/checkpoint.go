@@ -24,9 +24,9 @@ type LanguageOptions struct {
 	Group     int    // 0: weights as they are stored, or with bits or scales the choice of weights.Groups
 	Fallback  string // of weights.Fallbacks: where groups do not divide rows; empty: they go on from one row to the next
 	Bits      int    // 0: 8
-	Method    string // weights.Nearest, Search or Judged; empty: Nearest
+	Method    string // of weights.Methods; empty: weights.Nearest
 	Judge     string // text that Judged is judged on, one sequence per line
-	Fit       string // text that Importance and GPTQ are fitted to
+	Fit       string // text for a way that is fitted
 	Cache     string // decode.CacheTypes; empty: float32
 	Backend   string // floatBackends; empty: the processor
 	Threads   int
@@ -77,9 +77,9 @@ func CheckTexts(method, judge, fit, imatrix string) error {
 		return nil
 	case (method == weights.Judged) != (judge != ""):
 		return fault.Usagef("--method %s and --judge FILE go together: the text, one sequence per line, that it is judged on", weights.Judged)
-	case weights.Fitted(method) != (fit != ""):
-		return fault.Usagef("--method %s or %s and --fit FILE go together: the text, one sequence per line, that weights are fitted to",
-			weights.Importance, weights.GPTQ)
+	case weights.WayOf(method).Fit != (fit != ""):
+		return fault.Usagef("--method %s and --fit FILE go together: the text, one sequence per line, that weights are fitted to",
+			weights.FittedMethods)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func formOf(j *open.Job, m *checkpoint.Model, o *LanguageOptions) (form, error) 
 		for _, w := range warnings {
 			j.WarnAbout(w)
 		}
-		f.Group, f.Bits, f.Search, f.Whole = group, o.Bits, o.Method == weights.Search, o.Fallback == weights.FallbackIgnore
+		f.Group, f.Bits, f.Search, f.Whole = group, o.Bits, o.Method == weights.ScaleRange, o.Fallback == weights.FallbackIgnore
 		f.text = f.describe()
 	} else if f.mode != ModeFloat && codes == 0 && floats == 0 {
 		return f, fault.Usagef("--mode %s: weights of %s are multiplied as floats", f.mode, stored)

@@ -20,7 +20,7 @@ const FitTokens = 1 << 14
 // Fitting says what Fit fits, as texts.Config does.
 type Fitting struct {
 	Text     string // file, one sequence per line
-	Round    bool
+	Way      weights.Way
 	Bits     int
 	Threads  int
 	Encoding func(t *checkpoint.Tensor) weights.Encoding
@@ -42,10 +42,16 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 			matrices++
 		}
 	}
+	var float *decode.Engine
+	if o.Way.Follow {
+		if float, err = l.Engine(ctx, decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true}}, nil); err != nil {
+			return nil, err
+		}
+	}
 	tick, finish := j.Progress("matrices fitted", matrices)
 	var unseen []string
-	tensors, losses, err := texts.Fit(ctx, texts.Config{Model: l.Model, Engine: engine, Encoding: o.Encoding, Bits: o.Bits, Texts: ids,
-		Round: o.Round, Threads: max(o.Threads, 1), Progress: tick,
+	tensors, losses, err := texts.Fit(ctx, texts.Config{Model: l.Model, Engine: engine, Float: float, Encoding: o.Encoding, Bits: o.Bits,
+		Texts: ids, Round: o.Way.Round, Threads: max(o.Threads, 1), Progress: tick,
 		Unseen: func(parts []checkpoint.Part) {
 			for _, p := range parts {
 				unseen = append(unseen, p.String())
@@ -107,7 +113,7 @@ func (f *form) fit(ctx context.Context, j *open.Job, l *open.Language, o *Langua
 		}
 	}
 	f.text += ", " + o.Method
-	f.fitted, err = Fit(ctx, j, l, Fitting{Text: o.Fit, Round: o.Method == weights.GPTQ, Bits: bits, Threads: o.Threads,
+	f.fitted, err = Fit(ctx, j, l, Fitting{Text: o.Fit, Way: weights.WayOf(o.Method), Bits: bits, Threads: o.Threads,
 		Encoding: func(t *checkpoint.Tensor) weights.Encoding {
 			if !f.Quantizes(t) {
 				return weights.Float

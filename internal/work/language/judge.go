@@ -27,7 +27,7 @@ func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights,
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg := language.JudgeConfig{Model: engine, Name: weights.Search, Threads: threads,
+	cfg := language.JudgeConfig{Model: engine, Name: weights.ScaleRange, Threads: threads,
 		Try: func(ctx context.Context, p checkpoint.Part) (func(), error) {
 			return engine.Replace(ctx, l.Model, p, searched)
 		}}
@@ -67,7 +67,7 @@ func Judge(ctx context.Context, j *open.Job, l *open.Language, w decode.Weights,
 	for _, r := range judged {
 		j.Note("%s", r)
 	}
-	j.Note("%s kept for %d of %d kinds of matrices", weights.Search, len(kept), len(cfg.Roles))
+	j.Note("%s kept for %d of %d kinds of matrices", weights.ScaleRange, len(kept), len(cfg.Roles))
 	return kept, judged, nil
 }
 
@@ -82,7 +82,7 @@ func settledForm(ctx context.Context, j *open.Job, l *open.Language, o *Language
 
 // settle replaces a form that is to be judged by what the judgement says.
 func settle(ctx context.Context, j *open.Job, l *open.Language, f *form, o *LanguageOptions) error {
-	if weights.Fitted(o.Method) {
+	if weights.WayOf(o.Method).Fit {
 		return f.fit(ctx, j, l, o)
 	}
 	if o.Method != weights.Judged {
