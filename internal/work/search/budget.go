@@ -191,8 +191,8 @@ func (b *Budget) said() string {
 // changing is the share of samples whose answer changes that is assumed before anything was measured.
 const changing = 0.02
 
-// tooFew says why so many samples (or what else they are), of which held are held out, cannot confirm the budget whatever they show, and how
-// many would do; nothing if they may. claims: an error is to be below a limit, not as small as a cost allows.
+// tooFew says why so many samples (or what else they are), of which held are held out, cannot confirm the budget whatever they show, and
+// how many would do; nothing if they may. claims: an error is to be below a limit, not as small as a cost allows.
 func (b *Budget) tooFew(goal analysis.Goal, what string, samples, held int, claims bool) (why string, needed int) {
 	if held < analysis.MinHeldOut {
 		if needed = 2 * analysis.MinHeldOut; claims && b.Name != "drop" {
