@@ -12,3 +12,14 @@ func compareRows(isa string) (compare, parts func(*sums)) {
 	}
 	return nil, nil
 }
+
+// columnsRow returns the sums by column of an instruction set, nil for plain Go.
+func columnsRow(isa string) func(*columnsTile) {
+	switch isa {
+	case "avx512":
+		return columnsAVX512
+	case "avx2":
+		return columnsAVX2
+	}
+	return nil
+}

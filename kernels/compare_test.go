@@ -17,5 +17,8 @@ func TestSumsLayout(t *testing.T) {
 	var s sums
 	assert.Equal(t, []uintptr{0, 8, 16, 24, 32}, []uintptr{unsafe.Offsetof(s.x), unsafe.Offsetof(s.y), unsafe.Offsetof(s.z),
 		unsafe.Offsetof(s.n), unsafe.Offsetof(s.lanes)})
+	var c columnsTile
+	assert.Equal(t, []uintptr{0, 8, 16, 24, 32}, []uintptr{unsafe.Offsetof(c.x), unsafe.Offsetof(c.y), unsafe.Offsetof(c.sums),
+		unsafe.Offsetof(c.rows), unsafe.Offsetof(c.stride)})
 	assert.Zero(t, ref.CompareBlock%rowLanes, "blocks begin with lane 0")
 }

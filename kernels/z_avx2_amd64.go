@@ -362,6 +362,9 @@ func compareAVX2(t *sums)
 func partsAVX2(t *sums)
 
 //go:noescape
+func columnsAVX2(t *columnsTile)
+
+//go:noescape
 func gramAVX2(t *gramTile)
 
 //go:noescape

@@ -11033,6 +11033,36 @@ loop8:
 	VZEROUPPER
 	RET
 
+// func columnsAVX2(t *byte)
+// Requires: AVX
+TEXT ·columnsAVX2(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), DI
+	MOVQ    8(AX), SI
+	MOVQ    16(AX), R11
+	MOVQ    24(AX), DX
+	MOVQ    32(AX), AX
+	VMOVUPD (R11), Y0
+	VMOVUPD 32(R11), Y1
+
+rows:
+	VCVTPS2PD (DI), Y8
+	VCVTPS2PD (SI), Y9
+	VSUBPD    Y9, Y8, Y11
+	VADDPD    Y11, Y0, Y0
+	VCVTPS2PD 16(DI), Y8
+	VCVTPS2PD 16(SI), Y9
+	VSUBPD    Y9, Y8, Y11
+	VADDPD    Y11, Y1, Y1
+	ADDQ      AX, DI
+	ADDQ      AX, SI
+	DECQ      DX
+	JG        rows
+	VMOVUPD   Y0, (R11)
+	VMOVUPD   Y1, 32(R11)
+	VZEROUPPER
+	RET
+
 // func gramAVX2(t *byte)
 // Requires: AVX, AVX2
 TEXT ·gramAVX2(SB), NOSPLIT, $0-8

@@ -554,6 +554,9 @@ func compareAVX512(t *sums)
 func partsAVX512(t *sums)
 
 //go:noescape
+func columnsAVX512(t *columnsTile)
+
+//go:noescape
 func gramAVX512(t *gramTile)
 
 //go:noescape

@@ -25013,6 +25013,30 @@ loop0:
 	VZEROUPPER
 	RET
 
+// func columnsAVX512(t *byte)
+// Requires: AVX, AVX512F
+TEXT ·columnsAVX512(SB), NOSPLIT, $0-8
+	MOVQ    t+0(FP), AX
+	MOVQ    (AX), DI
+	MOVQ    8(AX), SI
+	MOVQ    16(AX), R11
+	MOVQ    24(AX), DX
+	MOVQ    32(AX), AX
+	VMOVUPD (R11), Z0
+
+rows:
+	VCVTPS2PD (DI), Z8
+	VCVTPS2PD (SI), Z9
+	VSUBPD    Z9, Z8, Z11
+	VADDPD    Z11, Z0, Z0
+	ADDQ      AX, DI
+	ADDQ      AX, SI
+	DECQ      DX
+	JG        rows
+	VMOVUPD   Z0, (R11)
+	VZEROUPPER
+	RET
+
 // func gramAVX512(t *byte)
 // Requires: AVX, AVX512BW, AVX512DQ, AVX512F
 TEXT ·gramAVX512(SB), NOSPLIT, $0-8

@@ -40,7 +40,7 @@ type consumer struct {
 type siteTrial struct {
 	method tqc.Observer
 	params tqc.Params
-	hooks  func() *exec.Hooks
+	sim    *sim.Simulator
 }
 
 // activations chooses scales of activations anew. At each, what every method makes of the statistics is tried on the held-out samples: the
@@ -165,7 +165,7 @@ func (b *Bench) site(root tqc.SlotID, order []graph.NodeID) (*site, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.trials = append(s.trials, siteTrial{c.Method, c.Params, func() *exec.Hooks { return q.NewHooks(sim.View{Islands: true}) }})
+		s.trials = append(s.trials, siteTrial{c.Method, c.Params, q})
 	}
 	return s, nil
 }
@@ -202,6 +202,7 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 		if err != nil {
 			return err
 		}
+		view := sim.View{Islands: true, Scratch: &sim.Scratch{}}
 		for _, s := range sites {
 			errs := make([]float64, len(s.trials)+1)
 			values := slices.Clone(kept)
@@ -216,11 +217,11 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 					}
 				}
 				for k := range errs {
-					h := q.NewHooks(sim.View{Islands: true})
+					q := q
 					if k > 0 {
-						h = s.trials[k-1].hooks()
+						q = s.trials[k-1].sim
 					}
-					e, err := w.consume(ctx, r, st, values, c, h, float[c.output])
+					e, err := w.consume(ctx, r, st, values, c, q.NewHooks(view), float[c.output])
 					if err != nil {
 						return err
 					}

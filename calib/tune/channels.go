@@ -30,8 +30,16 @@ func newChannelStats(n int) channelStats {
 	return s
 }
 
-// channelsOf looks at one tensor: mean and squares are sums over count elements of each channel.
+// channelsOf looks at one tensor: mean and squares are sums over count elements of each channel, image by image in the order of places,
+// whatever the layout.
 func channelsOf(t *tensor.Tensor, axis int) (s channelStats, count int) {
+	if t.Layout == tensor.ChannelsLast && axis == 1 {
+		s = newChannelStats(t.Shape[1])
+		for x, image := t.F32(), t.Len()/max(t.Shape[0], 1); len(x) > 0; x = x[image:] {
+			s.addPlaces(x[:image])
+		}
+		return s, t.Len() / max(t.Shape[1], 1)
+	}
 	t = t.ToRowMajor()
 	outer, channels, inner := t.Blocks(axis)
 	s = newChannelStats(channels)
@@ -50,6 +58,23 @@ func channelsOf(t *tensor.Tensor, axis int) (s channelStats, count int) {
 		}
 	}
 	return s, outer * inner
+}
+
+// addPlaces adds an image whose channels lie side by side.
+func (s *channelStats) addPlaces(x []float32) {
+	n := len(s.mean)
+	mean, squares := make([]float64, n), make([]float64, n)
+	for ; len(x) > 0; x = x[n:] {
+		for c, v := range x[:n] {
+			s.lo[c], s.hi[c] = min(s.lo[c], v), max(s.hi[c], v)
+			mean[c] += float64(v)
+			squares[c] += float64(float64(v) * float64(v))
+		}
+	}
+	for c := range n {
+		s.mean[c] += mean[c]
+		s.squares[c] += squares[c]
+	}
 }
 
 // observeChannels runs the reference on the fitting samples and looks at values, each with its channels along an axis. Values that do not

@@ -121,7 +121,7 @@ func TestTheFormIsTheErrorOfTheOutput(t *testing.T) {
 			w := tensor.New(tensor.Float32, l.Weight.Shape...)
 			sum := 0.0
 			for i := range x.groups {
-				p := x.problem(i, targets[i], l.Set.Params(l.Slot))
+				p := x.problem(i, targets[i], gridsOf(&l.Set.Slot(l.Slot).Config, l.Set.Params(l.Slot)))
 				require.NoError(t, p.Check())
 				codes := p.Nearest()
 				for _, v := range p.Loss(codes) {
@@ -178,7 +178,7 @@ func TestRoundedWeightsMissByLess(t *testing.T) {
 func nearestWeight(x *rounding) *tensor.Tensor {
 	out := tensor.New(tensor.Float32, x.l.Weight.Shape...)
 	for i := range x.groups {
-		p := x.problem(i, x.groups[i].w, x.l.Set.Params(x.l.Slot))
+		p := x.problem(i, x.groups[i].w, gridsOf(x.cfg, x.l.Set.Params(x.l.Slot)))
 		for k, c := range p.Nearest() {
 			out.F32()[x.m.At(i, k/p.K, k%p.K)] = float32(p.Grids.At(k/p.K, k%p.K).Dequantize(c))
 		}
@@ -219,7 +219,7 @@ func TestMatrixOfGroups(t *testing.T) {
 		GroupSize: 4}
 	m := matrix{graph.Linear{Groups: 1, Out: 3, In: 6, Taps: 1, Stack: 1}} // MatMul [6, 3], two groups down
 	p := &tqc.Params{Scale: []float32{1, 2, 3, 4, 5, 6}, ZeroPoint: make([]int32, 6)}
-	g := m.grids(0, []int{6, 3}, c, p)
+	g := m.grids(0, []int{6, 3}, c, gridsOf(c, p))
 	for r := range 3 {
 		for i := range 6 {
 			require.Equal(t, float32(1+r+i/4*3), g.At(r, i).Scale)

@@ -100,7 +100,7 @@ func (l *LayerBench) fixed(ctx context.Context) (x, f qmath.Fixed, err error) {
 		}
 	}
 	largest, meter := float32(0), kernels.Select(cpu.Detect()).NewMeter()
-	err = l.Inputs(ctx, func(xq, xf *tensor.Tensor) error {
+	err = l.inputs(ctx, func(_ *state, xq, xf *tensor.Tensor) error {
 		for _, t := range []*tensor.Tensor{xq, xf} {
 			if lo, hi, _ := meter.MinMax(t.F32()); lo <= hi {
 				largest = max(largest, hi, -lo)

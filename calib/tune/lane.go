@@ -26,7 +26,7 @@ func (r *recorder) record(n *graph.Node, i int, t *tensor.Tensor) {
 	}
 	r.ran = append(r.ran, n.ID)
 	if r.needed(n.Outputs[i], r.lane, r.ahead) { // nodes that are not ahead run now
-		r.values, r.copies = append(r.values, n.Outputs[i]), append(r.copies, t.Clone())
+		r.values, r.copies = append(r.values, n.Outputs[i]), append(r.copies, r.spares.copy(t))
 	}
 }
 
@@ -67,8 +67,9 @@ func (w *walk) drop(s *state) {
 			if t == nil || w.Reference.IsInput(graph.ValueID(v)) {
 				continue
 			}
-			if !w.needed(graph.ValueID(v), l, nil) {
+			if !w.needed(graph.ValueID(v), l, nil) { // what the layer under way reads is needed
 				l.kept[v] = nil
+				w.spares.give(t)
 				continue
 			}
 			bytes += size(t)

@@ -34,13 +34,19 @@ func (m *matrix) take(w []float32, group int) []float64 {
 	return rows
 }
 
-// grids says which scale each weight of a group has; the scales fit the weight.
-func (m *matrix) grids(group int, shape []int, c *tqc.Config, p *tqc.Params) round.Grids {
-	parts, _ := tqc.PartsOf(&tensor.Tensor{Shape: shape}, c)
-	g := round.Grids{List: make([]qmath.Grid, len(p.Scale)), Row: make([]int, m.Rows()), Column: make([]int, m.K())}
-	for i := range g.List {
-		g.List[i] = p.Grid(c, i)
+// gridsOf are the grids of all scales.
+func gridsOf(c *tqc.Config, p *tqc.Params) []qmath.Grid {
+	list := make([]qmath.Grid, len(p.Scale))
+	for i := range list {
+		list[i] = p.Grid(c, i)
 	}
+	return list
+}
+
+// grids says which grid of a list each weight of a group has; the list fits the weight.
+func (m *matrix) grids(group int, shape []int, c *tqc.Config, list []qmath.Grid) round.Grids {
+	parts, _ := tqc.PartsOf(&tensor.Tensor{Shape: shape}, c)
+	g := round.Grids{List: list, Row: make([]int, m.Rows()), Column: make([]int, m.K())}
 	for r := range g.Row {
 		g.Row[r] = parts.Of(m.At(group, r, 0))
 	}

@@ -44,11 +44,7 @@ func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 	x, y := q.F32(), f.F32()
 	m.errors, m.squares, _, _ = rows().Compare(x, y)
 	if inner == 1 {
-		for ; len(x) > 0; x, y = x[n:], y[n:] {
-			for c, v := range x[:n] {
-				m.sums[c] += float64(v) - float64(y[c])
-			}
-		}
+		rows().AddDifferences(m.sums, x, y)
 		return m, nil
 	}
 	for ; len(x) > 0; x, y = x[n*inner:], y[n*inner:] {

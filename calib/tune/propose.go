@@ -59,10 +59,10 @@ type LayerBench struct {
 // Inputs calls f for every fitting sample in order: xq is what the operator reads behind the quantized prefix, quantized as it reads it, xf
 // the same in float; both are row-major float32 and valid during the call only. An error of f ends it.
 func (l *LayerBench) Inputs(ctx context.Context, f func(xq, xf *tensor.Tensor) error) error {
-	return l.inputs(ctx, func(_ *state, xq, xf *tensor.Tensor) error { return f(xq, xf) })
+	return l.inputs(ctx, func(_ *state, xq, xf *tensor.Tensor) error { return f(xq.ToRowMajor(), xf.ToRowMajor()) })
 }
 
-// inputs is Inputs with the sample.
+// inputs is Inputs with the sample, and with tensors in the layout that they have.
 func (l *LayerBench) inputs(ctx context.Context, f func(s *state, xq, xf *tensor.Tensor) error) error {
 	w := l.walk
 	for from := 0; from < w.fitting; {
@@ -76,7 +76,7 @@ func (l *LayerBench) inputs(ctx context.Context, f func(s *state, xq, xf *tensor
 			return err
 		}
 		for i, t := range seen {
-			if err := f(part[i], t.xq.ToRowMajor(), t.xf.ToRowMajor()); err != nil {
+			if err := f(part[i], t.xq, t.xf); err != nil {
 				return err
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -133,9 +134,9 @@ func (x *rounding) findShift(group int) (err error) {
 	return err
 }
 
-// problem is that of a group with the given weights and scales.
-func (x *rounding) problem(group int, w []float64, p *tqc.Params) *round.Problem {
-	return &round.Problem{W: w, K: x.m.K(), H: x.groups[group].h, Grids: x.m.grids(group, x.l.Weight.Shape, x.cfg, p), Threads: x.threads}
+// problem is that of a group with the given weights and grids.
+func (x *rounding) problem(group int, w []float64, list []qmath.Grid) *round.Problem {
+	return &round.Problem{W: w, K: x.m.K(), H: x.groups[group].h, Grids: x.m.grids(group, x.l.Weight.Shape, x.cfg, list), Threads: x.threads}
 }
 
 // exactNodes bounds the exact search of a short row: one of 9 weights rarely takes more than some hundreds.
@@ -156,9 +157,9 @@ func (x *rounding) codes(group int, p *round.Problem) (codes []int32, loss []flo
 func (x *rounding) weight(targets [][]float64, p *tqc.Params) (*tensor.Tensor, error) {
 	k := float64(x.m.K())
 	x.l.Spend(float64(x.m.Groups*x.m.Rows()) * k * k)
-	out := tensor.New(tensor.Float32, x.l.Weight.Shape...)
+	out, list := tensor.New(tensor.Float32, x.l.Weight.Shape...), gridsOf(x.cfg, p)
 	return out, x.each(func(i int) error {
-		problem := x.problem(i, targets[i], p)
+		problem := x.problem(i, targets[i], list)
 		if err := problem.Check(); err != nil {
 			return err
 		}

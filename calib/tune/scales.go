@@ -44,8 +44,9 @@ func (x *rounding) search(targets [][]float64, from *tqc.Params) (*tqc.Params, e
 	for i := range s.factor {
 		s.unit[i], s.factor[i] = i, 1
 	}
+	list := gridsOf(x.cfg, from)
 	for i := range x.groups {
-		g := x.m.grids(i, x.l.Weight.Shape, x.cfg, from)
+		g := x.m.grids(i, x.l.Weight.Shape, x.cfg, list)
 		for _, r := range g.Row {
 			for _, c := range g.Column {
 				s.unit[r+c] = s.unit[r]
@@ -106,10 +107,10 @@ func (s *scaleSearch) try(f func(scale int) float64) error {
 func (s *scaleSearch) losses(factor []float64) ([]float64, error) {
 	k := float64(s.x.m.K())
 	s.x.l.Spend(float64(s.x.m.Groups*s.x.m.Rows()) * k * k)
-	p := s.params(factor)
+	list := gridsOf(s.x.cfg, s.params(factor))
 	rows, first := make([][]float64, len(s.x.groups)), make([][]int, len(s.x.groups))
 	err := s.x.each(func(i int) error {
-		problem := s.x.problem(i, s.targets[i], p)
+		problem := s.x.problem(i, s.targets[i], list)
 		if err := problem.Check(); err != nil {
 			return err
 		}

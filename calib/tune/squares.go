@@ -138,6 +138,7 @@ func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
 	s := newSquares(l.Graph.Node(l.Node), l.Weight)
 	in := l.Graph.Node(l.Node).Inputs[0]
 	err := l.inputs(ctx, func(st *state, xq, _ *tensor.Tensor) error {
+		xq = xq.ToRowMajor()
 		if !st.padded.Touches(in) || xq.Len() == 0 {
 			return s.add(xq)
 		}

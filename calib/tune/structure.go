@@ -126,12 +126,18 @@ func (b *Bench) after(ctx context.Context, steps []rewrite.Step) (*Bench, analys
 	return next.corrected(ctx)
 }
 
+// correctedOn is how many samples biases are corrected on where structures are compared, and on how many more each correction is tried: the
+// correction of what is kept is made anew with all samples.
+const correctedOn = 32
+
 // corrected is the bench with its biases corrected, and the losses then. b stays as it is.
 func (b *Bench) corrected(ctx context.Context) (*Bench, analysis.Losses, error) {
 	t := *b
 	t.Graph, t.Set, t.Frozen = b.Graph.Clone(), b.Set.Clone(), maps.Clone(b.Frozen)
 	t.Save, t.Progress, t.point, t.done = nil, b.within, nil, nil // it is not this sweep that is taken up after an interruption
-	if _, err := t.Sweep(ctx, Bias.Proposer); err != nil {
+	t.Fit, t.Held = b.Fit[:min(correctedOn, len(b.Fit))], b.Held[:min(correctedOn, len(b.Held))]
+	_, err := t.Sweep(ctx, Bias.Proposer)
+	if t.Fit, t.Held = b.Fit, b.Held; err != nil {
 		return nil, nil, err
 	}
 	losses, err := t.Losses(ctx)

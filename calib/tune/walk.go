@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -22,12 +23,13 @@ type walk struct {
 	states  []*state
 	fitting int // the first so many states fit, the others are held out
 	room    int64
+	spares  spares
 
 	// Of the layer under way:
 	at    int
-	ahead []bool // by node: the layer does not depend on it, so that it runs later
-	hooks func() *exec.Hooks
-	input bool // what it reads is looked at
+	ahead []bool     // by node: the layer does not depend on it, so that it runs later
+	hooks *sync.Pool // *exec.Hooks of the quantized lane, each for one run at a time
+	input bool       // what it reads is looked at
 }
 
 // state is one sample on its way.
@@ -73,6 +75,7 @@ func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 		}
 	}
 	w.room = b.memory() / int64(max(len(fit)+len(b.Held), 1))
+	w.spares.limit = b.memory() / 4
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		for _, s := range samples {
 			st := &state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds)}
@@ -147,7 +150,7 @@ func (w *walk) enter(ctx context.Context, k int, input bool) error {
 		return err
 	}
 	w.ahead = w.behind(w.list[k].node)
-	w.at, w.input, w.hooks = k, input, func() *exec.Hooks { return q.NewHooks(sim.View{Islands: true}) }
+	w.at, w.input, w.hooks = k, input, &sync.Pool{New: func() any { return q.NewHooks(sim.View{Islands: true}) }}
 	return w.each(ctx, w.states, func(r *exec.Runner, _ int, s *state) error {
 		t, err := w.look(ctx, r, s)
 		if err == nil {
@@ -203,13 +206,13 @@ func (w *walk) float(ctx context.Context, r *exec.Runner, s *state, l layer, t *
 	h := &exec.Hooks{Wants: everything,
 		Input: func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
 			if w.input && n.ID == l.node && i == 0 && w.own(n) {
-				t.xf = lasting(x, s.float.kept[l.input])
+				t.xf = w.lasting(x, s.float.kept[l.input])
 			}
 			return x, nil
 		},
 		Output: func(n *graph.Node, i int, y *tensor.Tensor) error {
 			if n.ID == l.node && w.own(n) {
-				t.yf = y.Clone()
+				t.yf = w.spares.copy(y)
 				return nil
 			}
 			rec.record(n, i, y)
@@ -226,7 +229,9 @@ func (w *walk) float(ctx context.Context, r *exec.Runner, s *state, l layer, t *
 // quantize runs the quantized lane of a sample up to and including a layer.
 func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, t *sight) error {
 	rec := recorder{walk: w, lane: &s.quantized}
-	h := *w.hooks()
+	simulate := w.hooks.Get().(*exec.Hooks)
+	defer w.hooks.Put(simulate)
+	h := *simulate
 	input, output, wants := h.Input, h.Output, h.Wants
 	h.Wants = everything
 	h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
@@ -237,7 +242,7 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 			}
 		}
 		if w.input && n.ID == l.node && i == 0 && w.own(n) {
-			t.xq = lasting(x, s.quantized.kept[l.input])
+			t.xq = w.lasting(x, s.quantized.kept[l.input])
 		}
 		return x, nil
 	}
@@ -254,7 +259,7 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 			}
 		}
 		if here {
-			t.yq = y.Clone()
+			t.yq = w.spares.copy(y)
 			return nil
 		}
 		rec.record(n, i, y)
@@ -266,11 +271,11 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 }
 
 // lasting is a copy of a tensor of a run, in its layout, or the tensor itself where it is kept anyway.
-func lasting(t, kept *tensor.Tensor) *tensor.Tensor {
+func (w *walk) lasting(t, kept *tensor.Tensor) *tensor.Tensor {
 	if t == kept {
 		return t
 	}
-	return t.Clone()
+	return w.spares.copy(t)
 }
 
 // leave ends the layer under way. Where nothing was changed what it computed need not be computed again.
@@ -280,11 +285,20 @@ func (w *walk) leave(changed bool) {
 		if s.seen == nil {
 			continue
 		}
-		s.float.kept[l.output], s.float.done[l.node] = s.seen.yf, true
-		if !changed {
-			s.quantized.kept[l.output], s.quantized.done[l.node] = s.seen.yq, true
-		}
+		seen := s.seen
 		s.seen = nil
+		s.float.kept[l.output], s.float.done[l.node] = seen.yf, true
+		if !changed {
+			s.quantized.kept[l.output], s.quantized.done[l.node] = seen.yq, true
+		} else {
+			w.spares.give(seen.yq)
+		}
+		if seen.xf != s.float.kept[l.input] {
+			w.spares.give(seen.xf)
+		}
+		if seen.xq != s.quantized.kept[l.input] {
+			w.spares.give(seen.xq)
+		}
 		w.drop(s)
 	}
 }

@@ -48,6 +48,7 @@ var everything = []struct {
 	{"outTile", slices.Concat(scaleFiles, shiftFiles)},
 	{"codes8", codesFiles},
 	{"sums", compareFiles},
+	{"columnsTile", columnsFiles},
 	{"gramTile", gramFiles},
 	{"unitsTile", unitsFiles},
 	{"groupTile", slices.Concat(groupsFiles, groupsFloatFiles)},

@@ -3,6 +3,7 @@ package kerneltest
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +27,20 @@ func (s Suite) compare(t *testing.T) {
 			signal, first, second := ref.Parts(x, y, z)
 			s1, f1, e1 := s.Table.Parts(x, y, z)
 			requireSums(t, n, []float64{signal, first, second}, []float64{s1, f1, e1})
+			require.NoError(t, s.Memory.Check())
+		}
+	}
+	for _, n := range []int{1, 3, 7, 8, 9, 16, 24, 33, 70} {
+		for _, rows := range []int{0, 1, 2, 5, 300} {
+			x, y := s.copyOf(ordinary(rng, n*rows)), s.copyOf(extreme(rng, n*rows))
+			want := make([]float64, n)
+			for c := range want {
+				want[c] = rng.NormFloat64()
+			}
+			got := slices.Clone(want)
+			ref.AddDifferences(want, x, y, 0)
+			s.Table.AddDifferences(got, x, y)
+			requireSums(t, n, want, got)
 			require.NoError(t, s.Memory.Check())
 		}
 	}

@@ -55,3 +55,18 @@ func Parts3(sums *[4][Lanes]float64, x, y, z []float32) {
 		sums[2][i%Lanes] += float64((a - m) * d)
 	}
 }
+
+// AddDifferences adds x - y to the sums of columns in float64, row after row, each operation rounded. x and y are whole rows of len(sums)
+// elements; of each the columns from first on are added.
+func AddDifferences(sums []float64, x, y []float32, first int) {
+	n := len(sums)
+	if first == n {
+		return
+	}
+	for ; len(x) >= n; x, y = x[n:], y[n:] {
+		at := y[:n]
+		for c := first; c < n; c++ {
+			sums[c] += float64(x[c]) - float64(at[c])
+		}
+	}
+}

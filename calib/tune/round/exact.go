@@ -61,15 +61,15 @@ func (s *search) descend(a int, sum float64) {
 	want := w + shift/l
 	nearest := g.Quantize(float32(want))
 	// On either side the squares only grow with the distance.
+	far := func(code int32) float64 {
+		if code < g.QMin || code > g.QMax {
+			return math.Inf(1)
+		}
+		return math.Abs(want - float64(g.Dequantize(code)))
+	}
 	up, down := nearest, nearest-1
+	du, dd := far(up), far(down)
 	for s.nodes > 0 {
-		du, dd := math.Inf(1), math.Inf(1)
-		if up <= g.QMax {
-			du = math.Abs(want - float64(g.Dequantize(up)))
-		}
-		if down >= g.QMin {
-			dd = math.Abs(want - float64(g.Dequantize(down)))
-		}
 		code, d := up, du
 		if dd < du {
 			code, d = down, dd
@@ -80,8 +80,10 @@ func (s *search) descend(a int, sum float64) {
 		}
 		if code == up {
 			up++
+			du = far(up)
 		} else {
 			down--
+			dd = far(down)
 		}
 		s.nodes--
 		s.code[a], s.e[a] = code, w-float64(g.Dequantize(code))

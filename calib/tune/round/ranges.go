@@ -1,8 +1,10 @@
 package round
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/kernels/elementary"
 	"qwb/kernels/qmath"
@@ -154,7 +156,46 @@ type rangeSearch struct {
 	least  float64
 	done   bool
 	table  []float64 // of powers; nil: they are computed
+	ends   []int     // places of the largest magnitudes
 	buffer [chunk]float32
+}
+
+// endsKept is how many of the largest magnitudes are looked at before all values are rounded.
+const endsKept = 8
+
+// findEnds finds the largest magnitudes.
+func (s *rangeSearch) findEnds() {
+	size := func(i int) float32 { return max(s.part.Values[i], -s.part.Values[i]) }
+	for i := range s.part.Values {
+		if len(s.ends) == endsKept {
+			if size(i) <= size(s.ends[endsKept-1]) {
+				continue
+			}
+			s.ends = s.ends[:endsKept-1]
+		}
+		at, _ := slices.BinarySearchFunc(s.ends, size(i), func(j int, x float32) int { return cmp.Compare(x, size(j)) })
+		s.ends = slices.Insert(s.ends, at, i)
+	}
+}
+
+// hopeless reports whether what a grid cuts off the largest magnitudes alone is more than the least error: more by so much that the order
+// of sums does not matter.
+func (s *rangeSearch) hopeless(g qmath.Grid) bool {
+	sum := 0.0
+	for _, i := range s.ends {
+		v := s.part.Values[i]
+		q := g.Quantize(v)
+		d := float64(v) - float64(g.Dequantize(q))
+		if q > g.QMin && q < g.QMax || (d > 0) != (v > 0) {
+			continue // not cut off
+		}
+		d = elementary.Pow(math.Abs(d), s.power)
+		if s.part.Importance != nil {
+			d *= s.part.Importance[i]
+		}
+		sum += d
+	}
+	return sum > s.least*1.001
 }
 
 // start checks the part and takes its range.
@@ -290,10 +331,14 @@ func (s *rangeSearch) shrink() {
 	steps := min(max(rangeWork/len(s.part.Values), leastSteps), mostSteps)
 	whole := float64(s.wide.Scale)
 	spacing := whole * (1 - lowestShare) / float64(steps)
+	s.findEnds()
 	// The best steps, the best last: each was the best of all before it.
 	top := []qmath.Grid{s.best}
 	for i := 1; i <= steps; i++ {
 		scale := whole - float64(float64(i)*spacing)
+		if s.scheme.Symmetric && s.hopeless(s.at(scale, s.wide.ZeroPoint)) {
+			break // smaller scales cut off more
+		}
 		for _, z := range s.zeroPoints(scale) {
 			if s.try(s.at(scale, z)) {
 				top = append(top, s.best)

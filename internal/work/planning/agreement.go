@@ -72,7 +72,15 @@ func sameTensors(x, y *tensor.Tensor) bool {
 	var most, worst float64
 	ys := y.F32()
 	for i, v := range x.F32() {
-		most, worst = max(most, math.Abs(float64(v))), max(worst, math.Abs(float64(ys[i])-float64(v)))
+		a, d := math.Abs(float64(v)), math.Abs(float64(ys[i])-float64(v))
+		if !(d <= worst) {
+			if worst = d; d != d {
+				return false
+			}
+		}
+		if a > most {
+			most = a
+		}
 	}
 	return worst <= sameValue*most
 }
