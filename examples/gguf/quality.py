@@ -13,7 +13,7 @@ import numpy as np
 QWB, MODEL, TOKENIZER, FIT, TEST, FOLDER = sys.argv[1:7]
 PROMPT = "Once upon a time"
 TYPES = ["q4_0", "iq4_nl", "q4_k", "q5_k"]
-METHODS = ["rtn", "importance", "gptq"]
+METHODS = ["rtn", "importance", "gptaq"]
 BITS = ["4.5", "5.4"]  # per weight, in mixed types: as large as iq4_nl and q4_k
 LLAMA = {"q4_0": 2, "iq4_nl": 25, "q4_k_m": 15, "q5_k_m": 17}  # general.file_type
 
@@ -87,19 +87,19 @@ def main():
     print("| file | MB | perplexity | mean NLL above float | KL | flips, % | llama.cpp's greedy tokens |\n|---|---|---|---|---|---|---|")
     for kind in TYPES:
         for method in METHODS:
-            export(path(kind, method), kind, "--method", method, *(() if method == "rtn" else ("--fit", FIT)))
+            fit = () if method == "rtn" else ("--fit", FIT, "--imatrix-out", path("imatrix"))
+            export(path(kind, method), kind, "--method", method, *fit)
             row(path(kind, method), f"{kind} {method}")
     for bits in BITS:
-        export(path("bpw", bits), "q8_0", "--bpw", bits, "--method", "gptq", "--fit", FIT)
-        row(path("bpw", bits), f"--bpw {bits} gptq")
+        export(path("bpw", bits), "q8_0", "--bpw", bits, "--method", "gptaq", "--fit", FIT)
+        row(path("bpw", bits), f"--bpw {bits} gptaq")
     export(path("f32"), "f32")
     imatrix = path("imatrix")
     for kind, number in LLAMA.items():
         by_llama(path("f32"), path("llama", kind), number, None)
         row(path("llama", kind), f"llama.cpp {kind}")
-        if os.path.exists(imatrix):
-            by_llama(path("f32"), path("llama", kind, "imatrix"), number, imatrix)
-            row(path("llama", kind, "imatrix"), f"llama.cpp {kind}, imatrix")
+        by_llama(path("f32"), path("llama", kind, "imatrix"), number, imatrix)
+        row(path("llama", kind, "imatrix"), f"llama.cpp {kind}, imatrix")
 
 
 main()
