@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"strings"
 	"testing"
 
@@ -43,6 +44,25 @@ func TestGenerate(t *testing.T) {
 	require.Equal(t, "warning: the text goes in circles: 22 times the same 1 token from position 19 on\n", notes(generate()),
 		"the default number of positions is nobody's mistake")
 	require.Contains(t, notes(generate("--tokens", "41")), "the model was made for 40 positions")
+}
+
+func TestGeneratePrompts(t *testing.T) {
+	languagePlace(t)
+	require.NoError(t, os.WriteFile("p.txt", []byte("a cab\n\na cab bad\na cab\nbad\n"), 0o600))
+	r := done(t, "generate", "m.bin", "--prompts", "p.txt", "--tokens", "20")
+	want := ""
+	var ids []any
+	for _, prompt := range []string{"a cab", "a cab bad", "a cab", "bad"} {
+		want += done(t, "generate", "m.bin", "--prompt", prompt, "--tokens", "20").stdout
+		ids = append(ids, done(t, "generate", "m.bin", "--prompt", prompt, "--tokens", "20", "--json").object(t)["ids"])
+	}
+	require.Equal(t, want, r.stdout)
+	require.Regexp(t, `^4 prompts of \d+ tokens, of which \d+ were shared; \d+ tokens, `, r.lastLine())
+	o := done(t, "generate", "m.bin", "--prompts", "p.txt", "--tokens", "20", "--mem", "1M", "--json").object(t)
+	for i, text := range o["texts"].([]any) {
+		require.Equal(t, ids[i], text.(map[string]any)["ids"])
+	}
+	fails(t, exitUsage, `--prompt and --prompts exclude each other`, "generate", "m.bin", "--prompts", "p.txt", "--prompt", "a")
 }
 
 // notes is standard error without its last line.

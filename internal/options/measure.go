@@ -253,6 +253,8 @@ func (o *Generate) Table(*qwb.Catalog) Table {
 		Table{
 			{Name: "prompt", At: &o.Prompt, Job: true, Field: &Field{Label: "Beginning of a text", Value: "Once upon a time"},
 				Help: "text to continue"},
+			{Name: "prompts", See: "language-models.md", At: &o.Prompts, Help: "text `FILE` with a prompt on each line, in place of --prompt"},
+			{Name: "mem", At: &memory{text: "2G", at: &o.Mem}, Help: "memory for keys and values of --prompts, for example 512M or 4G"},
 			{Name: "tokens", At: &o.Tokens, Default: qwb.GenerateTokens, Job: true, Field: &Field{Label: "Tokens", Value: 100,
 				Doc: "The largest number, those of the beginning included. The most likely token is taken each " +
 					"time."}, Help: "largest number of tokens, including those of the prompt"},

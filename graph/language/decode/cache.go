@@ -56,6 +56,19 @@ func (k *Cache) Len() int { return k.length }
 // Clear forgets all positions and keeps the memory.
 func (k *Cache) Clear() { k.length = 0 }
 
+// take makes the cache hold the first n positions of another one of the same model, or of itself.
+func (k *Cache) take(from *Cache, n int) {
+	k.length = 0
+	k.reserve(n)
+	for l := range k.layers {
+		for h := range k.layers[l].keys {
+			copy(k.layers[l].keys[h], from.layers[l].keys[h][:blocks(n)*k.dim])
+			copy(k.layers[l].values[h], from.layers[l].values[h][:n*k.width])
+		}
+	}
+	k.length = n
+}
+
 // reserve makes room for n more positions.
 func (k *Cache) reserve(n int) {
 	if k.length+n <= k.room {

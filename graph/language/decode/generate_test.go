@@ -2,6 +2,7 @@ package decode_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"strings"
@@ -97,4 +98,37 @@ func TestSamplingFollowsTheProbabilities(t *testing.T) {
 		}
 		assert.Equal(t, decode.Draw(c.s, logits, 50), decode.Draw(c.s, logits, 50))
 	}
+}
+
+// TestGenerateMany: each prompt is continued as if it were alone, whatever runs beside it and however its beginning came to be known.
+func TestGenerateMany(t *testing.T) {
+	ctx := context.Background()
+	tok := tokenizer(t, "tok512.bin")
+	e := engine(t, "stories260K.bin", decode.Options{Weights: decode.Weights{Group: 4}, Cache: decode.CacheInt8})
+	var prompts [][]int
+	common := "Lily and Tom went to the park. They saw a big dog and a small cat on the grass. "
+	for _, s := range []string{common + "The dog", common + "The cat", "Once", common + "The dog", common[:40], "", common + "They ran"} {
+		prompts = append(prompts, append([]int{1}, tok.Encode(s)...))
+	}
+	for _, sampling := range []decode.Sampling{{}, {Temperature: 0.9, TopP: 0.9, Seed: 3}} {
+		var want [][]int
+		for _, p := range prompts {
+			ids, err := e.Generate(ctx, p, 70, sampling, nil)
+			require.NoError(t, err)
+			want = append(want, ids)
+		}
+		for _, width := range []int{1, 3, 100} {
+			got := make([][]int, len(prompts))
+			shared, err := e.GenerateMany(ctx, prompts, decode.Many{Limit: 70, Sampling: sampling, Width: width,
+				Done: func(i int, ids []int) error { got[i] = ids; return nil }})
+			require.NoError(t, err)
+			assert.Equal(t, want, got)
+			assert.Greater(t, shared, 3*len(tok.Encode(common))-20, "what three prompts begin with is run once")
+		}
+	}
+	_, err := e.GenerateMany(ctx, [][]int{{1}, {}}, decode.Many{})
+	assert.ErrorContains(t, err, "prompt 2 has 0 tokens")
+	broken := errors.New("broken")
+	_, err = e.GenerateMany(ctx, prompts, decode.Many{Limit: 70, Done: func(int, []int) error { return broken }})
+	assert.ErrorIs(t, err, broken)
 }

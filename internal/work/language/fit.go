@@ -76,6 +76,14 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 
 // fitTexts reads the first lines of a file.
 func fitTexts(j *open.Job, l *open.Language, file string) (ids [][]int, err error) {
+	if ids, err = textsOf(j, l, file, FitTokens); err == nil && len(ids) == 0 {
+		return nil, fault.Usagef("--fit %s: there is no text in it", file)
+	}
+	return ids, err
+}
+
+// textsOf reads the lines of a text, until they have so many tokens.
+func textsOf(j *open.Job, l *open.Language, file string, most int) (ids [][]int, err error) {
 	if err := j.Readable(file); err != nil {
 		return nil, err
 	}
@@ -84,7 +92,7 @@ func fitTexts(j *open.Job, l *open.Language, file string) (ids [][]int, err erro
 		return nil, err
 	}
 	defer lines.Close()
-	for n := 0; n < FitTokens; {
+	for n := 0; n < most; {
 		p, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -93,9 +101,6 @@ func fitTexts(j *open.Job, l *open.Language, file string) (ids [][]int, err erro
 			return nil, &fault.FileError{File: file, Err: err}
 		}
 		ids, n = append(ids, p.IDs), n+len(p.IDs)
-	}
-	if len(ids) == 0 {
-		return nil, fault.Usagef("--fit %s: there is no text in it", file)
 	}
 	return ids, nil
 }
