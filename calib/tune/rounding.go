@@ -142,14 +142,15 @@ func (x *rounding) problem(group int, w []float64, list []qmath.Grid) *round.Pro
 // exactNodes bounds the exact search of a short row: one of 9 weights rarely takes more than some hundreds.
 const exactNodes = 1 << 14
 
-// codes rounds the rows of a group, and returns the form of each under the damped moments.
-func (x *rounding) codes(group int, p *round.Problem) (codes []int32, loss []float64) {
+// codes rounds the rows of a group, and returns the form of each under the damped moments. A row is not searched for more than a form below
+// its limit; nil: there are no limits.
+func (x *rounding) codes(group int, p *round.Problem, limits []float64) (codes []int32, loss []float64) {
 	f := x.groups[group].factor
 	codes, loss = f.Round(p)
 	if p.K > round.ExactLength {
 		return codes, loss
 	}
-	f.Exact(p, codes, exactNodes)
+	f.Exact(p, codes, exactNodes, limits)
 	return codes, f.Loss(p, codes)
 }
 
@@ -163,7 +164,7 @@ func (x *rounding) weight(targets [][]float64, p *tqc.Params) (*tensor.Tensor, e
 		if err := problem.Check(); err != nil {
 			return err
 		}
-		codes, _ := x.codes(i, problem)
+		codes, _ := x.codes(i, problem, nil)
 		if problem.K > round.ExactLength {
 			problem.Descend(codes, round.Sweeps)
 		}

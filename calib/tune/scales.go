@@ -1,6 +1,8 @@
 package tune
 
 import (
+	"math"
+
 	"qwb/calib/tune/round"
 	"qwb/graph"
 	"qwb/kernels/qmath"
@@ -34,13 +36,15 @@ type scaleSearch struct {
 	targets [][]float64
 	from    *tqc.Params
 	unit    []int     // by scale: the one that stands for all that change together
+	rows    []int     // by scale that stands for others: how many rows use them
 	factor  []float64 // by scale, the best so far
 	loss    []float64
 }
 
 // search chooses scales for the targets, starting from those given.
 func (x *rounding) search(targets [][]float64, from *tqc.Params) (*tqc.Params, error) {
-	s := &scaleSearch{x: x, targets: targets, from: from, unit: make([]int, len(from.Scale)), factor: make([]float64, len(from.Scale))}
+	s := &scaleSearch{x: x, targets: targets, from: from, unit: make([]int, len(from.Scale)), factor: make([]float64, len(from.Scale)),
+		rows: make([]int, len(from.Scale))}
 	for i := range s.factor {
 		s.unit[i], s.factor[i] = i, 1
 	}
@@ -51,6 +55,11 @@ func (x *rounding) search(targets [][]float64, from *tqc.Params) (*tqc.Params, e
 			for _, c := range g.Column {
 				s.unit[r+c] = s.unit[r]
 			}
+		}
+	}
+	for i := range x.groups {
+		for _, r := range x.m.grids(i, x.l.Weight.Shape, x.cfg, list).Row {
+			s.rows[s.unit[r]]++
 		}
 	}
 	var err error
@@ -114,8 +123,8 @@ func (s *scaleSearch) losses(factor []float64) ([]float64, error) {
 		if err := problem.Check(); err != nil {
 			return err
 		}
-		_, rows[i] = s.x.codes(i, problem)
 		first[i] = problem.Grids.Row
+		_, rows[i] = s.x.codes(i, problem, s.limits(first[i]))
 		return nil
 	})
 	loss := make([]float64, len(factor))
@@ -125,6 +134,20 @@ func (s *scaleSearch) losses(factor []float64) ([]float64, error) {
 		}
 	}
 	return loss, err
+}
+
+// limits are the forms that rows have to be below to be of use: those so far, of rows whose scales no other row has. first are their scales.
+func (s *scaleSearch) limits(first []int) []float64 {
+	if s.loss == nil {
+		return nil
+	}
+	list := make([]float64, len(first))
+	for r, i := range first {
+		if list[r] = math.Inf(1); s.rows[s.unit[i]] == 1 {
+			list[r] = s.loss[s.unit[i]]
+		}
+	}
+	return list
 }
 
 // params are the scales with which the search began, times factor; a scale that cannot be, or with which a bias would not fit into its

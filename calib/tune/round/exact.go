@@ -9,14 +9,17 @@ const ExactLength = 32
 // changes. In the triangular form the error of a row is a sum of squares that grows with every weight that is chosen: a branch that exceeds
 // the best is cut, and codes are tried from the nearest outwards (C. P. Schnorr, M. Euchner, "Lattice basis reduction", 1994), all of the
 // grid, not only the two neighbours. nodes bounds the work per row; it returns how many rows were searched to the end:
-// their codes are the best there are.
-func (f *Factor) Exact(p *Problem, codes []int32, nodes int) (proven int) {
+// their codes are the best there are. Of codes that are not below a row's limit nothing is wanted; nil: there are no limits.
+func (f *Factor) Exact(p *Problem, codes []int32, nodes int, limits []float64) (proven int) {
 	best := f.Loss(p, codes)
 	done := make([]bool, p.Rows())
 	p.strips(func(first, rows int) {
 		s := search{f: f, p: p, e: make([]float64, f.K), code: make([]int32, f.K), best: make([]int32, f.K)}
 		for r := first; r < first+rows; r++ {
 			s.row, s.bound, s.nodes = r, best[r]*(1-1e-12), nodes
+			if limits != nil {
+				s.bound = min(s.bound, limits[r])
+			}
 			for a, i := range f.place {
 				s.best[a] = codes[r*p.K+i]
 			}

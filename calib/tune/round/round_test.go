@@ -218,7 +218,7 @@ func TestExactIsBruteForce(t *testing.T) {
 		require.NoError(t, err)
 		h := damped(p, f)
 		codes := p.Nearest()
-		require.Equal(t, 3, f.Exact(p, codes, 1<<20))
+		require.Equal(t, 3, f.Exact(p, codes, 1<<20, nil))
 		for r, g := range list {
 			best, trial := math.Inf(1), make([]int32, len(p.W))
 			var try func(i int)
@@ -235,9 +235,21 @@ func TestExactIsBruteForce(t *testing.T) {
 			try(0)
 			require.InEpsilon(t, best, form(p, h, codes, r), 1e-9)
 		}
+		for _, limit := range []float64{1 + 1e-9, 1 - 1e-9} { // of the best: found, and not looked for
+			limited, limits := p.Nearest(), f.Loss(p, codes)
+			for r := range limits {
+				limits[r] *= limit
+			}
+			f.Exact(p, limited, 1<<20, limits)
+			want := codes
+			if limit < 1 {
+				want = p.Nearest()
+			}
+			require.Equal(t, want, limited)
+		}
 		start := p.Nearest()
 		before := f.Loss(p, start)
-		require.Less(t, f.Exact(p, start, 3), 3, "so few nodes prove nothing")
+		require.Less(t, f.Exact(p, start, 3, nil), 3, "so few nodes prove nothing")
 		for r, l := range f.Loss(p, start) {
 			require.LessOrEqual(t, l, before[r]*(1+1e-9))
 		}
