@@ -230,6 +230,17 @@ def _(m):
     return m.pair(y, 0.03, 88)
 
 
+@row("ov-joined-int8", "openvino")
+def _(m):
+    x = m.op("Concat", m.input(1, 4, 8, 8), m.input(1, 4, 8, 8), axis=1)
+    return m.op("Conv", m.pair(x, zero=0, dtype=np.int8), m.weight(8, 8, 1, 1))
+
+
+@row("ov-rounded-max", "openvino")
+def _(m):
+    return m.pair(m.op("GlobalMaxPool", m.input(1, 16, 8, 8)), 1 / 100, 100)
+
+
 @row("ov-clip-limits", "openvino")
 def _(m):
     x = m.op("MatMul", m.pair(m.input(2, 15, 8)), m.weight(8, 4, axis=1))

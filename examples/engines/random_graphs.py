@@ -239,7 +239,7 @@ for first in range(0, a.count, a.chunk):
         if not f.get("refused"): counts[what]["written"] += 1; continue
         if "changes nothing of the float model" in f["refused"]: counts[what]["nothing to quantize"] += 1; continue
         how = "refused by calibrate" if f["at"] == "calibrate" and "panic" not in f["refused"] else "refused later"
-        if how == "refused later" and any(w.startswith("this plan is bad: it gives") for w in f["warnings"] or []): how = "calibrate said so"
+        if how == "refused later" and any(w.startswith("this plan is bad: it gives") for w in f.get("warnings", [])): how = "calibrate said so"
         counts[what][how] += 1
         kinds[f"{how}: {what}: {kind(f['refused'])}"].append((f["network"], f["refused"]))
     results = engines(folder, index)

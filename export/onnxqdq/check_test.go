@@ -349,6 +349,15 @@ var faults = []fault{
 		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 4}, {N: 16}, {N: 16}}
 		s.planted("Celu", []graph.Attr{graph.Float("alpha", 2)}, "planted")
 	}, true},
+	{"guard", "openvino_int8", "what is joined to int8", func(s surgeon) {
+		s.planted("Concat", []graph.Attr{graph.Int("axis", 1)}, "x", "x")
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", s.Value(s.AddConst("signed", tensor.New(tensor.Int8))).Name)
+		s.Value(s.value("planted_1")).DType = tensor.Int8
+	}, true},
+	{"guard", "openvino_int8", "a largest number that is rounded at once", func(s surgeon) {
+		s.planted("GlobalMaxPool", nil, "x")
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+	}, true},
 	{"guard", "openvino_int8", "a limit of Clip between two integers", func(s surgeon) {
 		lo := s.AddConst("lo", tensor.FromF32([]float32{-0.31234}))
 		s.planted("Clip", nil, "x_DequantizeLinear", s.Value(lo).Name)

@@ -97,6 +97,8 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "rounds a product of few rows that another product reads"
 	case is(n, quantizeLinear) && openScales(g, n):
 		return "rounds channels that a constant multiplied, with an open size"
+	case is(n, quantizeLinear) && madeBy(g, n.Inputs[0], "GlobalMaxPool", "ReduceMax", "ReduceMin"):
+		return "rounds a largest or smallest number"
 	case is(n, quantizeLinear) && sizesOut(g, n):
 		return "rounds a convolution beside sizes that are handed out"
 	case is(n, "Add", "Sub", "Mul", "Div") && otherColumns(g, n):
@@ -107,6 +109,8 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "clips between two integers"
 	case target.SharedSum(g, n):
 		return "is read by several without a bias"
+	case is(n, "Concat") && joinsSigned(g, n):
+		return "joins what becomes int8"
 	case is(n, "Concat") && joinsRows(g, n):
 		return "joins rows of a product"
 	case is(n, quantizeLinear, "Transpose", "Clip", "Add", "Mul", "Div") || is(n, followed...):
@@ -187,6 +191,20 @@ func joinedShifted(g *graph.Graph, n *graph.Node) bool {
 		_, ok = behind(q.Inputs[0], "Concat")
 	}
 	return ok
+}
+
+// madeBy reports whether one of those operators computes a value.
+func madeBy(g *graph.Graph, v graph.ValueID, ops ...string) bool {
+	p := g.Producer(v)
+	return p != graph.NoNode && is(g.Node(p), ops...)
+}
+
+// joinsSigned reports whether what a Concat joins is rounded to int8: 2026.4 makes integers of the numbers before it scales them then,
+// where a convolution reads them.
+func joinsSigned(g *graph.Graph, n *graph.Node) bool {
+	return slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
+		return is(g.Node(u.Node), quantizeLinear) && g.Value(g.Node(u.Node).Outputs[0]).DType == tensor.Int8
+	})
 }
 
 // joinsRows reports whether a Concat along another axis than the last reaches a product of matrices on integers with a zero point, whether
@@ -351,9 +369,9 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
-	"axis or with another number than 0, a constant taken from what was joined; a product of few rows is not rounded at once, axes of " +
-	"one are not moved behind a reduction, products without a bias have one reader where sizes are open, no rows of a " +
-	"product are joined, and limits of Clip not rounded",
+	"axis or with another number than 0, a constant taken from what was joined; a product of few rows, the largest number of several and " +
+	"what is joined to int8 are not rounded at once, axes of one are not moved behind a reduction, products without a bias have one reader " +
+	"where sizes are open, no rows of a product are joined, and limits of Clip not rounded",
 	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

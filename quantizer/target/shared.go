@@ -46,8 +46,9 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	return !swish
 }
 
+var apart = []string{"LayerNormalization", "ReduceSumSquare", "MeanVarianceNormalization", "LogSoftmax"}
+
 // takenApart reports whether OpenVINO makes an operator of several that read its input.
 func takenApart(n *graph.Node) bool {
-	return n.IsONNX() && (slices.Contains([]string{"LayerNormalization", "ReduceSumSquare", "MeanVarianceNormalization"}, n.Op) ||
-		n.Op == "Celu" && n.Alpha() != 1)
+	return n.IsONNX() && (slices.Contains(apart, n.Op) || n.Op == "Celu" && n.Alpha() != 1)
 }
