@@ -136,7 +136,8 @@ func (s *scaleSearch) losses(factor []float64) ([]float64, error) {
 	return loss, err
 }
 
-// limits are the forms that rows have to be below to be of use: those so far, of rows whose scales no other row has. first are their scales.
+// limits are the forms that rows have to be below to be of use: those so far, of rows whose scales no other row has. first are their
+// scales.
 func (s *scaleSearch) limits(first []int) []float64 {
 	if s.loss == nil {
 		return nil
