@@ -79,18 +79,21 @@ func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error 
 	if err != nil {
 		return err
 	}
+	room := a.cfg.Memory
+	if room == 0 {
+		room = defaultMemory
+	}
+	room /= int64(max(a.cfg.Threads, 1))
 	a.stages = a.findStages(shapes)
+	if exec.MemoryOf(ctx) > 0 {
+		a.stages = within(a.stages, sizes, room/2)
+	}
 	for _, s := range a.stages {
 		keep[s.value] = true
 	}
 	a.enterStages()
 	a.findRestarts()
 	a.findNext(shapes)
-	room := a.cfg.Memory
-	if room == 0 {
-		room = defaultMemory
-	}
-	room /= int64(max(a.cfg.Threads, 1))
 	for v, size := range sizes {
 		if keep[v] {
 			room -= size

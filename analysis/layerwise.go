@@ -190,9 +190,11 @@ const (
 	rounded // no view: memory for what everything makes of a float output that is in memory itself
 )
 
-// hooks are those of a view of group i. Their memory is that of the worker: one of them is used at a time.
+// hooks are those of a view of group i. Their memory is that of the worker: one of them is used at a time. They know every slot: all
+// of them are kept for the next sample where weights are in memory, which take more.
 func (w *worker) hooks(i, view int) *exec.Hooks {
-	if w.hooked[i][view] == nil {
+	hooks := w.hooked[i][view]
+	if hooks == nil {
 		v := sim.View{Mask: w.groups[i].all, Scratch: &w.scratch}
 		switch view {
 		case clipping:
@@ -202,9 +204,12 @@ func (w *worker) hooks(i, view int) *exec.Hooks {
 		case reading:
 			v.Mask = w.groups[i].reads
 		}
-		w.hooked[i][view] = w.sim.NewHooks(v)
+		hooks = w.sim.NewHooks(v)
+		if w.g.Store == nil {
+			w.hooked[i][view] = hooks
+		}
 	}
-	return w.hooked[i][view]
+	return hooks
 }
 
 // alone runs nothing but a group under hooks and returns its output, in the memory w.own[at]: unchanged where nothing changes

@@ -79,6 +79,28 @@ func (a *analyzer) findStages(shapes [][]int) (list []stage) {
 	return list
 }
 
+// within makes one stage of two neighbours until what waits in front of all of them, and what they make of it, takes no more than so many
+// bytes. sizes are those of the values of a sample.
+func within(list []stage, sizes []int64, most int64) []stage {
+	for {
+		var all int64
+		for _, s := range list {
+			all += 2 * int64(s.rows) * sizes[s.value]
+		}
+		if all <= most || len(list) < 2 {
+			return list
+		}
+		for i := range list {
+			if i%2 == 0 {
+				list[i/2] = list[i]
+			} else {
+				list[i/2].rows = min(list[i/2].rows, list[i].rows)
+			}
+		}
+		list = list[:(len(list)+1)/2]
+	}
+}
+
 // begins reports whether an operator that sums products reads a value: the executor computes it alone then,
 // and restarts are compared there.
 func (a *analyzer) begins(v graph.ValueID) bool {

@@ -233,7 +233,8 @@ func Load(path string) (*Stats, error) {
 // so. Memory is bounded by the size and by observers.MaxMemory per tensor.
 func Read(r io.ReaderAt, size int64) (*Stats, error) { return ReadIn(nil, r, size) }
 
-// ReadIn is Read where bins of a graph with a store lie in files of it: such statistics are not to be used when the store is released.
+// ReadIn is Read where what is kept of a graph with a store lies in files of it: such statistics are not to be used when the store is
+// released.
 func ReadIn(store graph.Store, r io.ReaderAt, size int64) (*Stats, error) {
 	head := make([]byte, len(fileMagic)+1)
 	if size > math.MaxInt32 {
@@ -355,7 +356,7 @@ func (d *reader) sections(s *Stats) {
 		if !bytes.Equal(sum[:], d.take(len(sum))) {
 			d.fail()
 		}
-		in := &reader{b: content}
+		in := &reader{b: content, room: d.room}
 		switch {
 		case d.err != nil:
 			return
@@ -379,8 +380,8 @@ func (d *reader) sums() map[string]*observers.InputSums {
 	last := ""
 	for i := range d.count(2) {
 		name := string(d.blob())
-		x := new(observers.InputSums)
-		if b := d.blob(); d.err == nil && (i > 0 && name <= last || x.UnmarshalBinary(b) != nil) {
+		x, err := observers.ReadInputSums(d.room, d.blob())
+		if d.err == nil && (i > 0 && name <= last || err != nil) {
 			d.fail()
 		}
 		last, all[name] = name, x

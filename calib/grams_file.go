@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 
+	"qwb/internal/shard"
 	"qwb/observers"
 )
 
@@ -211,6 +212,17 @@ func (f *GramFile) Gram(node string) (*observers.Gram, error) {
 	return g, nil
 }
 
+// sameRun says why o is no part of the same run as f; nil where it is.
+func (f *GramFile) sameRun(o *GramFile) error {
+	if err := f.Alike(&o.GramHead); err != nil {
+		return err
+	}
+	if !slices.Equal(f.Nodes, o.Nodes) {
+		return errors.New("it has other operators")
+	}
+	return nil
+}
+
 // MergeGrams writes what one run over the samples of all parts gives: every part of one run, in any order. names are for errors.
 func MergeGrams(w io.Writer, names []string, parts []*GramFile) error {
 	if len(parts) == 0 {
@@ -221,11 +233,8 @@ func MergeGrams(w io.Writer, names []string, parts []*GramFile) error {
 	whole.Shard, whole.Shards, whole.Seen, whole.Summed = 1, 1, 0, nil
 	have := make([]string, first.Shards+1)
 	for i, p := range parts {
-		if err := first.Alike(&p.GramHead); err != nil {
-			return fmt.Errorf("merge: %s is not a part of the same run as %s: %w", names[i], names[0], err)
-		}
-		if !slices.Equal(first.Nodes, p.Nodes) {
-			return fmt.Errorf("merge: %s is not a part of the same run as %s: it has other operators", names[i], names[0])
+		if first.sameRun(p) != nil {
+			return shard.Stranger(names, i, func(a, b int) error { return parts[a].sameRun(parts[b]) })
 		}
 		if other := have[p.Shard]; other != "" {
 			return fmt.Errorf("merge: %s and %s are both part %d of %d", other, names[i], p.Shard, p.Shards)

@@ -11,8 +11,8 @@ import (
 // roomChunk is how many counters a file has place for: those of two dozen tensors.
 const roomChunk = 1 << 20
 
-// roomIn gives place for counters in files of a store, nil where there is none: bins of thousands of tensors take more memory than the
-// weights that they are read beside.
+// roomIn gives place for counters, ranges of channels and sums in files of a store, nil where there is none: those of thousands of tensors
+// take more memory than the weights that they are read beside.
 func roomIn(store graph.Store) observers.Room {
 	if store == nil {
 		return nil
@@ -20,6 +20,7 @@ func roomIn(store graph.Store) observers.Room {
 	var mu sync.Mutex
 	var free []uint32
 	return func(n int) []uint32 {
+		n += n & 1 // so that all begin at an address that 8 divides
 		mu.Lock()
 		defer mu.Unlock()
 		if n > len(free) {

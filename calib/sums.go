@@ -41,7 +41,7 @@ const maxAxisTaps = 64
 
 // newSummer returns a summer for the data input of a node, nil where none is kept: weights that are not constant, windows or inputs
 // that are too large, operators that are not Conv, ConvTranspose, MatMul or Gemm.
-func newSummer(g *graph.Graph, id graph.NodeID, table *kernels.Table) *summer {
+func newSummer(g *graph.Graph, id graph.NodeID, table *kernels.Table, room observers.Room) *summer {
 	n := g.Node(id)
 	w := g.Const(n.Input(1))
 	if !n.IsONNX() || w == nil || w.DType != tensor.Float32 || n.Input(0) == graph.NoValue ||
@@ -58,7 +58,7 @@ func newSummer(g *graph.Graph, id graph.NodeID, table *kernels.Table) *summer {
 	case l.In <= 0 || l.Taps <= 0 || l.Taps > observers.MaxSums || l.In > observers.MaxSums/l.Taps:
 		return nil
 	}
-	s.sums = observers.NewInputSums(l.Taps, l.In)
+	s.sums = observers.NewInputSums(room, l.Taps, l.In)
 	return s
 }
 

@@ -91,7 +91,7 @@ func naiveSums(t *testing.T, g *graph.Graph, data *dataSet) map[string]*observer
 			if n.Op != "Conv" {
 				k := x.Shape[len(x.Shape)-1]
 				if out[name] == nil {
-					out[name] = observers.NewInputSums(1, k)
+					out[name] = observers.NewInputSums(nil, 1, k)
 				}
 				for i, v := range x.F32() {
 					out[name].Sums[i%k].Add(v)
@@ -103,7 +103,7 @@ func naiveSums(t *testing.T, g *graph.Graph, data *dataSet) map[string]*observer
 			require.NoError(t, err)
 			c, kh, kw := x.Shape[1], geo.Kernel[0], geo.Kernel[1]
 			if out[name] == nil {
-				out[name] = observers.NewInputSums(kh*kw, c)
+				out[name] = observers.NewInputSums(nil, kh*kw, c)
 			}
 			for oy := range geo.Out[0] {
 				for ox := range geo.Out[1] {

@@ -72,7 +72,7 @@ func newTrackers(g *graph.Graph, only func(name string) bool, minMaxOnly, pairs 
 	if !minMaxOnly {
 		table := kernels.Select(cpu.Detect())
 		for _, id := range g.Nodes() {
-			if s := newSummer(g, id, table); s != nil && list[g.Node(id).Inputs[0]] != nil {
+			if s := newSummer(g, id, table, room); s != nil && list[g.Node(id).Inputs[0]] != nil {
 				k := list[g.Node(id).Inputs[0]]
 				k.sums = append(k.sums, s)
 			}

@@ -3,6 +3,7 @@ package observers
 import (
 	"iter"
 	"math"
+	"unsafe"
 
 	"qwb/kernels"
 )
@@ -34,8 +35,17 @@ type histogram struct {
 	room   Room      // where counts lie, nil for memory
 }
 
-// Room gives place for n counters, all zero, which stays where it is as long as it is used. It may be called from several goroutines.
+// Room gives place for n counters, all zero, at an address that 8 divides; it stays there as long as it is used. It may be called from
+// several goroutines.
 type Room func(n int) []uint32
+
+// placed is place for n zero values of a type without pointers, in memory where there is no room.
+func placed[T any](room Room, n int) []T {
+	if room == nil || n == 0 {
+		return make([]T, n)
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(room(n*int(unsafe.Sizeof(*new(T)))/4)))), n)
+}
 
 const carryUnit = 1 << 31
 

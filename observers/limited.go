@@ -95,9 +95,6 @@ func (l *Limited) bounded() *State {
 	for c := range y.low {
 		y.setRange(c, l.limit(y.rangeOf(c)))
 	}
-	if y.low != nil {
-		y.work.lo, y.work.hi = make([]float32, len(y.low)), make([]float32, len(y.low))
-	}
 	if !y.extent.Empty() && !y.extremesOnly {
 		y.hist.raise(exponent(y.extent))
 		x.hist.each(func(bits uint32, n uint64) { y.hist.increase(y.hist.counter(l.bin(bits)), n) })

@@ -120,6 +120,9 @@ func (st *State) observeChannels(data []float32, from, n, inner int) Extent {
 		return NoExtent
 	}
 	w := &st.work
+	if len(w.lo) != n {
+		w.lo, w.hi = placed[float32](st.hist.room, n), placed[float32](st.hist.room, n)
+	}
 	if inner > 1 {
 		st.clearChannels()
 		st.observeRuns(data, from, n, inner)

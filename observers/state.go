@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"slices"
 
 	"qwb/graph/tensor"
 )
@@ -185,8 +184,10 @@ func (st *State) setChannels(n int) bool {
 	case st.channels == n:
 	case st.channels == channelsUnknown && n <= MaxChannels:
 		st.channels = n
-		st.low, st.high = slices.Repeat([]float32{NoExtent.Min}, n), slices.Repeat([]float32{NoExtent.Max}, n)
-		st.work.lo, st.work.hi = make([]float32, n), make([]float32, n)
+		st.low, st.high = placed[float32](st.hist.room, n), placed[float32](st.hist.room, n)
+		for c := range n {
+			st.low[c], st.high[c] = NoExtent.Min, NoExtent.Max
+		}
 	default:
 		st.dropChannels()
 	}

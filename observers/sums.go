@@ -22,9 +22,9 @@ type InputSums struct {
 	Sums           []Exact // tap by tap, Channels each
 }
 
-// NewInputSums returns sums of nothing.
-func NewInputSums(taps, channels int) *InputSums {
-	return &InputSums{Taps: taps, Channels: channels, Sums: make([]Exact, taps*channels)}
+// NewInputSums returns sums of nothing, which lie in room; nil is memory.
+func NewInputSums(room Room, taps, channels int) *InputSums {
+	return &InputSums{Taps: taps, Channels: channels, Sums: placed[Exact](room, taps*channels)}
 }
 
 // Clone returns an independent copy.
@@ -66,37 +66,36 @@ func (s *InputSums) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalBinary reads the canonical form, and no other.
-func (s *InputSums) UnmarshalBinary(b []byte) error {
+// ReadInputSums reads the canonical form, and no other, to room.
+func ReadInputSums(room Room, b []byte) (*InputSums, error) {
 	var head [4]uint64
 	all := b
 	for i := range head {
 		v, n := binary.Uvarint(b)
 		if n <= 0 {
-			return errExact
+			return nil, errExact
 		}
 		head[i], b = v, b[n:]
 	}
 	taps, channels := head[0], head[1]
 	if taps == 0 || channels == 0 || taps > MaxSums || channels > MaxSums || taps*channels > MaxSums || 2*taps*channels > uint64(len(b)) {
-		return errExact
+		return nil, errExact
 	}
-	r := NewInputSums(int(taps), int(channels))
+	r := NewInputSums(room, int(taps), int(channels))
 	r.Count, r.Skipped = head[2], head[3]
 	var err error
 	for i := range r.Sums {
 		if r.Sums[i], b, err = parseExact(b); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if len(b) > 0 {
-		return errExact
+		return nil, errExact
 	}
 	if again, _ := r.MarshalBinary(); string(again) != string(all) {
-		return errExact
+		return nil, errExact
 	}
-	*s = *r
-	return nil
+	return r, nil
 }
 
 // Window adds many numbers to exact sums at little cost: in a window of 44 bits below the largest value seen they are integers, which int64

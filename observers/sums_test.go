@@ -125,28 +125,28 @@ func TestWindowsDoNotOverflow(t *testing.T) {
 }
 
 func TestInputSumsAreCanonical(t *testing.T) {
-	s := NewInputSums(2, 3)
+	s := NewInputSums(nil, 2, 3)
 	s.Count = 4
 	s.Sums[4].Add(-3.5)
 	s.Sums[1].Add(1e-40)
 	b, err := s.MarshalBinary()
 	require.NoError(t, err)
-	back := new(InputSums)
-	require.NoError(t, back.UnmarshalBinary(b))
+	back, err := ReadInputSums(nil, b)
+	require.NoError(t, err)
 	require.Equal(t, s, back)
 	require.Equal(t, -3.5/4, back.Mean(1, 1))
 	for i := range b {
 		for _, x := range []byte{1, 0x80} {
 			c := append([]byte(nil), b...)
 			c[i] ^= x
-			other := new(InputSums)
-			if other.UnmarshalBinary(c) == nil {
+			if other, err := ReadInputSums(nil, c); err == nil {
 				require.NotEqual(t, s, other, "byte %d", i)
 			}
 		}
 	}
-	require.Error(t, back.UnmarshalBinary(b[:len(b)-1]))
-	require.Error(t, s.Merge(NewInputSums(2, 4)))
+	_, err = ReadInputSums(nil, b[:len(b)-1])
+	require.Error(t, err)
+	require.Error(t, s.Merge(NewInputSums(nil, 2, 4)))
 }
 
 func TestTheDocumentSaysHowMuchMemory(t *testing.T) {

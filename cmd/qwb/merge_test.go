@@ -35,6 +35,8 @@ func TestMergeOfCalibrationParts(t *testing.T) {
 		"p0 and p0 are both part 1/3":         "p0 p1 p0 p2",
 		"it is one of 2 parts":                "p0 p1 half",
 		"fewer is not a part of the same run": "p1 fewer p2",
+		"fewer .* same run as p1":             "fewer p1 p2",
+		"fewer and p1 are parts of diff":      "fewer p1",
 		"not a part that qwb":                 "m.stats p0",
 		"m.stats: not a part":                 "p0 m.stats",
 		"no such file":                        "p0 p9",
@@ -77,6 +79,8 @@ func TestMergeOfGramParts(t *testing.T) {
 		"p0 and p0 are both part 1 of 3":      "p0 p1 p0 p2",
 		"it is one of 2 parts":                "p0 p1 half",
 		"fewer is not a part of the same run": "p1 fewer p2",
+		"fewer .* same run as p1":             "fewer p1 p2",
+		"fewer and p1 are parts of diff":      "fewer p1",
 		"not a file of Gram statistics":       "p0 m.stats",
 	} {
 		fails(t, exitFailed, want, append(append([]string{"merge"}, strings.Fields(args)...), "-o", "x")...)

@@ -236,6 +236,8 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		"2.of3 and 2.of3 are both part 2/3":                   "1.of3 2.of3 3.of3 2.of3",
 		"model.of is not a part.* 1.of3: it is of another mo": "1.of3 model.of 3.of3",
 		"plan.of is not.*: it is of another plan":             "1.of3 plan.of 3.of3",
+		"plan.of is not a part.* as 1.of3: it is of another":  "plan.of 1.of3 3.of3",
+		"plan.of and 1.of3 are parts of different runs":       "plan.of 1.of3",
 		"data.of is not.*: it is of another data":             "1.of3 data.of 3.of3",
 		"labels.of is not.*: it is of another --labels":       "1.of3 labels.of 3.of3",
 		"options.of is not.*: it was made with other options": "1.of3 options.of 3.of3",

@@ -34,12 +34,12 @@ type Demand struct {
 var (
 	Running     = Demand{Weights: 3.5, Live: 4, All: 0.3, Tensor: 32 << 10}
 	Observing   = Demand{Weights: 4.5, Live: 4, Tensor: 448 << 10, Largest: 16, Stored: 64 << 10}
-	Evaluating  = Demand{Weights: 6, Live: 4, All: 0.3, Tensor: 96 << 10, Largest: 16}
+	Evaluating  = Demand{Weights: 6, Live: 4, All: 0.3, Tensor: 96 << 10, Largest: 16, Stored: 32 << 10}
 	Sweeping    = Demand{Weights: 10, Live: 8, All: 1.6, Tensor: 640 << 10}
-	Tuning      = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10, Largest: 16}
+	Tuning      = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10, Largest: 16, Stored: 56 << 10}
 	Dispatching = Demand{Weights: 8.5, Live: 6, All: 1.2, Tensor: 256 << 10}
-	Analyzing   = Demand{Weights: 8, Live: 6, All: 1.2, Tensor: 512 << 10, Largest: 16, Stored: 64 << 10}
-	Verifying   = Demand{Weights: 8, Live: 4, All: 1.6, Tensor: 128 << 10, Largest: 16}
+	Analyzing   = Demand{Weights: 8, Live: 6, All: 1.2, Tensor: 512 << 10, Largest: 16, Stored: 48 << 10}
+	Verifying   = Demand{Weights: 8, Live: 4, All: 1.6, Tensor: 128 << 10, Largest: 16, Stored: 56 << 10}
 )
 
 type memoryKey struct{}

@@ -81,8 +81,8 @@ func Join(names []string, list []*Run) (*Run, error) {
 	all.Facts = first.Facts
 	have := make([]string, first.Of+1)
 	for i, r := range list {
-		if err := first.sameRun(r); err != nil {
-			return nil, fmt.Errorf("merge: %s is not a part of the same run as %s: %w", names[i], names[0], err)
+		if first.sameRun(r) != nil {
+			return nil, Stranger(names, i, func(a, b int) error { return list[a].sameRun(list[b]) })
 		}
 		if other := have[r.Index]; other != "" {
 			return nil, fmt.Errorf("merge: %s and %s are both part %d/%d", other, names[i], r.Index, r.Of)
@@ -97,6 +97,28 @@ func Join(names []string, list []*Run) (*Run, error) {
 		}
 	}
 	return all, nil
+}
+
+// Stranger is the error of parts of which the first and another one are not of one run; same says why part b is not of the run of part a.
+// The one to blame is that which fewer of the other parts go with; where as many do, the error names both.
+func Stranger(names []string, other int, same func(a, b int) error) error {
+	with, against := 0, 0
+	for i := range names {
+		switch {
+		case i == 0 || i == other:
+		case same(0, i) == nil:
+			with++
+		case same(other, i) == nil:
+			against++
+		}
+	}
+	switch {
+	case with > against:
+		return fmt.Errorf("merge: %s is not a part of the same run as %s: %w", names[other], names[0], same(0, other))
+	case with < against:
+		return fmt.Errorf("merge: %s is not a part of the same run as %s: %w", names[0], names[other], same(other, 0))
+	}
+	return fmt.Errorf("merge: %s and %s are parts of different runs; of the second: %w", names[0], names[other], same(0, other))
 }
 
 // sameRun says why o is no part of the same run as r; nil where it is.

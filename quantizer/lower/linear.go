@@ -342,8 +342,9 @@ func (l *linear) makeReal() {
 	if l.op.Real != nil {
 		return
 	}
-	for c := range l.channels() {
-		l.op.Real = append(l.op.Real, l.channel(c))
+	l.op.Real = make([]qmath.Channel, l.channels())
+	for c := range l.op.Real {
+		l.op.Real[c] = l.channel(c)
 	}
 }
 
@@ -360,14 +361,15 @@ func (l *linear) scales(f form) (Requantization, error) {
 	if f.enc.Rounding != qmath.HalfEven && l.profile.Float() && l.profile.Rounding != f.enc.Rounding {
 		return q, l.fail(l.u.last(), "the plan rounds %s, profile %s %s", f.enc.Rounding, l.profile.Name, l.profile.Rounding)
 	}
-	for c := range l.channels() {
+	q.Multipliers = make([]qmath.Multiplier, l.channels())
+	for c := range q.Multipliers {
 		ch := l.channel(c)
 		ch.Y = f.enc.Scale
 		m, err := l.profile.Prepare(ch)
 		if err != nil {
 			return q, l.fail(l.u.head(), "output channel %d: %w", c, err)
 		}
-		q.Multipliers = append(q.Multipliers, m)
+		q.Multipliers[c] = m
 	}
 	if l.op.Residual {
 		q.Skip = l.profile.PrepareSkip(l.skip.Grid(), f.enc.Scale)

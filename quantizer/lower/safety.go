@@ -46,6 +46,7 @@ func (l *linear) prove(at StepID) error {
 				s.Max[c] += max(l.op.Bias[c], 0)
 			}
 		}
+		w.above = nil // of all weights together it would be large
 		if w.Codes.DType == tensor.Int8 && (l.x.DType() == tensor.Uint8 || l.x.DType() == tensor.Int8) {
 			s.Pairs, s.AtRisk = l.pairs()
 		}

@@ -6,11 +6,14 @@ import (
 )
 
 // earlySlots returns, by value, an input slot that may be carried out where the value is computed: all its readers act alike, and
-// nobody else reads it. on is whether to look for any.
+// nobody else reads it. on is whether to look for any; nil without.
 func (s *Simulator) earlySlots(actions []action, on bool) []tqc.SlotID {
+	if !on {
+		return nil
+	}
 	early := make([]tqc.SlotID, s.g.NumValues())
 	for v := range early {
-		if early[v] = tqc.NoSlot; on && s.g.Alive(s.g.Producer(graph.ValueID(v))) {
+		if early[v] = tqc.NoSlot; s.g.Alive(s.g.Producer(graph.ValueID(v))) {
 			early[v] = s.earlySlot(graph.ValueID(v), actions)
 		}
 	}

@@ -119,6 +119,14 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 	return &exec.Hooks{Input: h.input, Output: h.output, State: h.state, Wants: wants}
 }
 
+// earlySlot is the slot that is carried out where a value is computed.
+func (h *hooks) earlySlot(v graph.ValueID) tqc.SlotID {
+	if h.early == nil {
+		return tqc.NoSlot
+	}
+	return h.early[v]
+}
+
 // weightIn reports whether a mask takes the weight of a node.
 func (s *Simulator) weightIn(node graph.NodeID, mask func(tqc.SlotID) bool) bool {
 	id := s.set.Input(node, 1)
@@ -150,7 +158,7 @@ func (h *hooks) input(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, e
 		return nil, err
 	}
 	id := h.s.set.Input(n.ID, i)
-	if id == tqc.NoSlot || h.actions[id] == leave || h.early[n.Inputs[i]] != tqc.NoSlot {
+	if id == tqc.NoSlot || h.actions[id] == leave || h.earlySlot(n.Inputs[i]) != tqc.NoSlot {
 		return t, nil
 	}
 	if err := wantFloat(t); err != nil {
@@ -183,7 +191,7 @@ func (h *hooks) output(n *graph.Node, i int, t *tensor.Tensor) error {
 			}
 		}
 	}
-	for _, id := range [...]tqc.SlotID{h.s.set.Output(n.ID, i), h.early[n.Outputs[i]]} {
+	for _, id := range [...]tqc.SlotID{h.s.set.Output(n.ID, i), h.earlySlot(n.Outputs[i])} {
 		if id == tqc.NoSlot || h.actions[id] == leave {
 			continue
 		}

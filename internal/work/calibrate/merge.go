@@ -11,6 +11,7 @@ import (
 
 	"qwb/calib"
 	"qwb/internal/kind"
+	"qwb/internal/shard"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -127,7 +128,7 @@ func mergeParts(ctx context.Context, j *open.Job, names []string, out string) (*
 	var first *statsPart
 	var all *calib.Stats
 	var have []string
-	for _, name := range names {
+	for i, name := range names {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -139,8 +140,8 @@ func mergeParts(ctx context.Context, j *open.Job, names []string, out string) (*
 		if first == nil {
 			first, all, have = p, p.stats, make([]string, p.shard.Of+1)
 		} else {
-			if err := sameRun(first, p); err != nil {
-				return nil, fmt.Errorf("merge: %s is not a part of the same run as %s: %w", name, names[0], err)
+			if sameRun(first, p) != nil {
+				return nil, stranger(j, names, i, out)
 			}
 			if all, _, err = calib.Merge(all, p.stats); err != nil {
 				return nil, &fault.FileError{File: name, Err: err}
@@ -163,6 +164,22 @@ func mergeParts(ctx context.Context, j *open.Job, names []string, out string) (*
 		return nil, fmt.Errorf("merge: %w", err)
 	}
 	return &MergeResult{File: out, Parts: len(names), Samples: all.Samples()}, nil
+}
+
+// stranger is the error of parts of which the first and another one are not of one run. Parts are read again: they may not be in memory
+// together.
+func stranger(j *open.Job, names []string, other int, out string) error {
+	return shard.Stranger(names, other, func(a, b int) error {
+		var two [2]*statsPart
+		for i, at := range [2]int{a, b} {
+			var err error
+			if two[i], err = readPart(j, names[at]); err != nil {
+				return err
+			}
+			two[i].stats.Sources = relocate(names[at], out, two[i].stats.Sources)
+		}
+		return sameRun(two[0], two[1])
+	})
 }
 
 // sameRun reports why two parts cannot be of one run; nil where they can.
