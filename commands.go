@@ -234,6 +234,7 @@ func (p *Project) Replace(ctx context.Context, o ReplaceOptions) (*ReplaceResult
 
 // Compare runs plans, models and recorded outputs on the same samples and tests every pair of them.
 func (p *Project) Compare(ctx context.Context, o CompareOptions) (*CompareResult, []tqc.Warning, error) {
+	ctx = exec.Doing(ctx, exec.Evaluating)
 	j := p.job().In(ctx)
 	r, err := compare.Run(ctx, j, o)
 	err = planning.Located(ctx, j, err, o.Data, o.Threads)

@@ -22,11 +22,34 @@ import (
 var Block = Method{Name: "block",
 	Doc:     "learns weight rounding block by block, by gradients (AdaRound, BRECQ, QDrop); takes long, in auto where the error stays large",
 	Changes: []string{"weights", "biases", "scales"}, Needs: []string{"data", "gradients"}, OnlyNamed: true, Run: blockwise,
-	Cost: costOfBlocks}
+	Cost: costOfBlocks,
+	Learns: func(b *Bench) (most int64, err error) {
+		list, err := b.blocks()
+		for _, k := range list {
+			if len(k.layers) <= maxBlock {
+				most = max(most, b.learningBytes(k))
+			}
+		}
+		return most, err
+	}}
 
 // maxBlock is how many operators a block may have. Beyond it there is no one tensor for a long way, and what is learnt together is too much
 // for the samples that there are.
 const maxBlock = 16
+
+// copies is how many times the bytes of a weight learning takes: where it lies between steps, its moments, gradients, what it is rounded to,
+// and the same as products read it.
+const copies = 16
+
+// learningBytes is about what the weights of a block take while they are learnt.
+func (b *Bench) learningBytes(k *block) (bytes int64) {
+	for _, l := range k.layers {
+		if t := b.Reference.Const(b.Reference.Node(l.node).Input(graph.WeightInput)); t != nil {
+			bytes += copies * int64(t.DType.Bytes(t.Len()))
+		}
+	}
+	return bytes
+}
 
 // block is a part of a graph that one tensor enters, or all inputs do, and one leaves; or the whole network, see Distill.
 type block struct {

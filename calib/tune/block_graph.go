@@ -89,12 +89,12 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 // runBytes is about what a step takes for one sample: every tensor of g, quantized in four operators, with a mask, a gradient
 // and what that is made of.
 func runBytes(g *graph.Graph) int64 {
-	const copies = 10
+	const tensors = 10
 	sum := bytesOf(g, g.Inputs)
 	for _, id := range g.Nodes() {
 		sum += bytesOf(g, g.Node(id).Outputs)
 	}
-	return max(copies*sum, 1)
+	return max(tensors*sum, 1)
 }
 
 // bytesOf is the size of float tensors; dimensions that are not known count as 1.

@@ -22,6 +22,13 @@ var Distill = Method{Name: "distill",
 			return 0, err
 		}
 		return b.lessonWork(k, len(b.Fit)), nil
+	},
+	Learns: func(b *Bench) (int64, error) {
+		k, err := b.whole()
+		if err != nil || k == nil {
+			return 0, err
+		}
+		return b.learningBytes(k), nil
 	}}
 
 // distill is blockwise with the whole network as the one block. What is met is each output of floats, or the class scores that its Softmax

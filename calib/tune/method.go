@@ -29,6 +29,9 @@ type Method struct {
 	// more than what is left to spend it does not begin.
 	Cost func(b *Bench) (float64, error)
 
+	// Learns, if not nil, is about how many bytes it takes to learn the weights that it learns at a time.
+	Learns func(b *Bench) (int64, error)
+
 	// Then, if not nil, does what belongs to the method and has to wait until weights and biases are settled.
 	Then func(ctx context.Context, b *Bench) (*Report, error)
 

@@ -162,6 +162,16 @@ func FitHistograms(ctx context.Context, g *graph.Graph) error {
 	return nil
 }
 
+// FitBeside refuses, before anything runs, work that takes so many bytes beside what it takes for constants and tensors of floats.
+func FitBeside(ctx context.Context, g *graph.Graph, bytes int64) error {
+	d, most := demandOf(ctx), MemoryOf(ctx)
+	need := processBytes + weightBytes(d, g) + tensorBytes(d, g)*int64(g.NumNodes()) + int64(slack*float64(bytes))
+	if most > 0 && need > max(most, leastMemory) {
+		return &MemoryError{Bytes: need, Budget: most, Run: true}
+	}
+	return nil
+}
+
 // Stream makes a graph forget what is made of its constants, and keeps histograms in files, where the work of the context would otherwise
 // take more than half of its memory for the two, and can do without (Demand.Largest). The collector's limit then
 // leaves room for their pages. store makes what graph.Graph.Store becomes.

@@ -11,6 +11,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/calib/tune"
+	"qwb/graph/exec"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
@@ -163,6 +164,9 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 	if slices.Contains(o.Methods, "auto") {
 		methods = t.auto(j, methods)
 	}
+	if methods, err = t.affordable(ctx, methods, o); err != nil {
+		return nil, err
+	}
 	r := newResult(t)
 	if r.Judged, err = t.objective(ctx, o); err != nil {
 		return nil, err
@@ -284,6 +288,27 @@ func (t *tuning) auto(j *open.Job, methods []*tune.Method) []*tune.Method {
 		stages = append(stages, tune.Learners()...)
 	}
 	return stages
+}
+
+// affordable refuses, before anything runs, methods for whose learning there is not enough memory; those that auto brings along are left out.
+func (t *tuning) affordable(ctx context.Context, methods []*tune.Method, o Options) (list []*tune.Method, err error) {
+	for _, m := range methods {
+		if m.Learns != nil && exec.MemoryOf(ctx) > 0 {
+			bytes, err := m.Learns(t.Bench)
+			if err == nil {
+				err = exec.FitBeside(ctx, t.Bench.Reference, bytes)
+			}
+			switch {
+			case err != nil && slices.Contains(o.Methods, m.Name):
+				return nil, fmt.Errorf("tune: method %s: %w", m.Name, err)
+			case err != nil:
+				t.Note("without %s: %v", m.Name, err)
+				continue
+			}
+		}
+		list = append(list, m)
+	}
+	return list, nil
 }
 
 // anyQuantized reports whether anything has a grid.
