@@ -37,8 +37,8 @@ var Block = Method{Name: "block",
 // for the samples that there are.
 const maxBlock = 16
 
-// copies is how many times the bytes of a weight learning takes: where it lies between steps, its moments, gradients, what it is rounded to,
-// and the same as products read it.
+// copies is how many times the bytes of a weight learning takes: where it lies between steps, its moments, gradients, what it is rounded
+// to, and the same as products read it.
 const copies = 16
 
 // learningBytes is about what the weights of a block take while they are learnt.

@@ -161,10 +161,7 @@ func Run(ctx context.Context, j *open.Job, o Options, remember bool) (*Result, e
 		return nil, err
 	}
 	defer end()
-	if slices.Contains(o.Methods, "auto") {
-		methods = t.auto(j, methods)
-	}
-	if methods, err = t.affordable(ctx, methods, o); err != nil {
+	if methods, err = t.stages(ctx, methods, o); err != nil {
 		return nil, err
 	}
 	r := newResult(t)
@@ -290,8 +287,12 @@ func (t *tuning) auto(j *open.Job, methods []*tune.Method) []*tune.Method {
 	return stages
 }
 
-// affordable refuses, before anything runs, methods for whose learning there is not enough memory; those that auto brings along are left out.
-func (t *tuning) affordable(ctx context.Context, methods []*tune.Method, o Options) (list []*tune.Method, err error) {
+// stages are what is tried. Methods for whose learning there is not enough memory are refused before anything runs; those that auto brings
+// along are left out.
+func (t *tuning) stages(ctx context.Context, methods []*tune.Method, o Options) (list []*tune.Method, err error) {
+	if slices.Contains(o.Methods, "auto") {
+		methods = t.auto(t.Job, methods)
+	}
 	for _, m := range methods {
 		if m.Learns != nil && exec.MemoryOf(ctx) > 0 {
 			bytes, err := m.Learns(t.Bench)
