@@ -103,6 +103,9 @@ output y
 	require.NoError(t, exec.FitConstants(doing(140), g))
 	require.NoError(t, exec.FitConstants(within(100), g), "nobody says what is done with them")
 	require.NoError(t, exec.FitConstants(exec.Doing(t.Context(), exec.Tuning), g), "nobody bounds it")
+	require.ErrorContains(t, exec.FitBeside(doing(140), g, 100<<20), "--mem 250M would do", "and 1.1 times 100 MiB")
+	require.NoError(t, exec.FitBeside(doing(250), g, 100<<20))
+	require.NoError(t, exec.FitBeside(t.Context(), g, 1<<40))
 }
 
 // inFiles says of every tensor that it lies in a file, or that it does not.
