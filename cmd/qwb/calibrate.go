@@ -64,7 +64,7 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 				return err
 			}
 			o.Beside = o.Out == ""
-			defer debug.SetGCPercent(debug.SetGCPercent(calibrateGarbage))
+			defer debug.SetGCPercent(debug.SetGCPercent(keptGarbage))
 			r, _, err := e.project(models[0], file).Calibrate(c.Context(), o.CalibrateOptions)
 			if r == nil {
 				return err
@@ -89,7 +89,3 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 		},
 	}, &o)
 }
-
-// calibrateGarbage is how much garbage may lie beside what is in use, in percent. Calibration makes little of it but keeps much
-// (weights, statistics), and looking through that is fast, since it is numbers.
-const calibrateGarbage = 20

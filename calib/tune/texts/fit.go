@@ -91,8 +91,8 @@ func Fit(ctx context.Context, c Config) (map[checkpoint.Part]*checkpoint.Tensor,
 type fitter struct {
 	Config
 	ctx    context.Context
-	rows   []float32                // what the matrices at hand read
-	float  func() ([]float32, bool) // what they read in the float model; nil: it is not asked for
+	rows   []float32                       // what the matrices at hand read
+	float  func() ([]float32, error, bool) // what they read in the float model; nil: it is not asked for
 	done   map[checkpoint.Part]*checkpoint.Tensor
 	losses []Loss
 }
@@ -108,7 +108,11 @@ func (f *fitter) matrices(parts []checkpoint.Part) error {
 	var h, cross []float64
 	var float []float32
 	if f.float != nil {
-		if float, _ = f.float(); first.Role.OfExpert() { // the router may have given it other tokens
+		var err error
+		if float, err, _ = f.float(); err != nil {
+			return fmt.Errorf("%s in float: %w", first.Part, err)
+		}
+		if first.Role.OfExpert() { // the router may have given it other tokens
 			float = nil
 		}
 	}
@@ -134,20 +138,23 @@ func (f *fitter) follow() (stop func()) {
 	if f.Float == nil {
 		return func() {}
 	}
-	next, stop := iter.Pull(func(yield func([]float32) bool) {
+	next, stop := iter.Pull2(func(yield func([]float32, error) bool) {
 		var rows []float32
-		_ = f.Float.Walk(f.ctx, f.Texts, decode.Walker{ // its errors are those of the quantized model's walk
+		err := f.Float.Walk(f.ctx, f.Texts, decode.Walker{
 			Inputs: func(_ []checkpoint.Part, x []float32, _ int) error {
 				rows = append(rows, x...)
 				return nil
 			},
 			Ready: func([]checkpoint.Part) error {
-				if !yield(rows) {
+				if !yield(rows, nil) {
 					return errStopped
 				}
 				rows = rows[:0]
 				return nil
 			}})
+		if err != nil && !errors.Is(err, errStopped) {
+			yield(nil, err)
+		}
 	})
 	f.float = next
 	return stop
