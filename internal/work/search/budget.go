@@ -212,8 +212,8 @@ func (b *Budget) tooFew(goal analysis.Goal, what string, samples, held int, clai
 			return e.Upper(risk) <= goal.Limit
 		}))
 		why = fmt.Sprintf("%s cannot decide %s: if quantization changed nothing on any of them, the drop could still be %.2g%s. "+
-			"It takes %d if nothing changes, about %d if "+
-			"%g %% of the answers do", plain.Count(samples, what), a(b.said()), best, b.unit(), least, needed, 100*changing)
+			"It takes %s if nothing changes, about %d if %g %% of the answers do",
+			plain.Count(samples, what), a(b.said()), best, b.unit(), plain.Count(least, what), needed, 100*changing)
 	}
 	return why, needed
 }
