@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How the cost of commands grows with samples, operators and parts: measured, fitted, and where the fit ends.
+"""How the cost of commands grows with samples, operators, parameters and parts: measured, fitted, and where the fit ends.
 
-    growth.py MODEL.onnx DATA [PREPROCESS] > growth.md
+    growth.py FIGURE.svg MODEL.onnx DATA [PREPROCESS] > growth.md
 
 Costs are processor seconds (user and system) of one process with one thread, so that other work on the machine counts little; of three runs
 the least. What grows is fitted by least squares of relative errors; a point that is more than a fifth off its fit is where that ends. The
-chains of operators need the Python package onnx; without it that table is left out.
+chains need the Python packages onnx and numpy; without them their tables are left out.
 """
 import json
 import os
@@ -14,24 +14,46 @@ import subprocess
 import sys
 import tempfile
 
+import figure
+
 QWB = os.environ.get("QWB", "qwb")
 UNIT = 8  # samples of one part
+UNITS = (1, 2, 4, 8, 16, 32, 64)  # parts' worth of work
 OFF = 0.2
+CURVES = {}  # of the figure: panel to curves
+INPUTS = ["."]  # files and folders that commands read
+
+
+def cold():
+    """Lets the system forget what it keeps of the inputs in memory."""
+    for path in INPUTS:
+        for name in [path] if os.path.isfile(path) else [os.path.join(f, n) for f, _, names in os.walk(path) for n in names]:
+            file = os.open(name, os.O_RDONLY)
+            os.fsync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
 
 
 def run(*args, times=3):
-    """Processor seconds and peak memory in MB of a command, the least of some runs."""
-    best = None
-    for _ in range(times):
+    """Processor seconds and peak memory in MB of a command, the least of some runs, and of the first run MB that came from the disk, that
+    calls read and that calls wrote. Mapped files are in the first alone, which counts whole pages and what the system reads ahead."""
+    best, moved = None, ()
+    for i in range(times):
+        if i == 0:
+            cold()
         with subprocess.Popen([QWB, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as p:
             err = p.stderr.read()
+            os.waitid(os.P_PID, p.pid, os.WEXITED | os.WNOWAIT)
+            if i == 0:
+                counts = dict(line.split(":") for line in open(f"/proc/{p.pid}/io"))
+                moved = tuple(int(counts[k]) / 1e6 for k in ("read_bytes", "rchar", "wchar"))
             _, status, used = os.wait4(p.pid, 0)
             p.returncode = os.waitstatus_to_exitcode(status)
         if p.returncode not in (0, 3):
             sys.exit(f"{' '.join(args)}: {err.decode()}")
         cost = (used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
         best = cost if best is None or cost < best else best
-    return best
+    return best + moved
 
 
 def fit(points, power=1):
@@ -53,15 +75,44 @@ def ends(points, a, b, power=1):
     return [n for n, t in points if abs(a + b * n**power - t) > OFF * t]
 
 
+def fitted(panel, name, points, power=1):
+    """The cells of a fit: a, b and where it ends; the figure gets the curve."""
+    a, b = fit(points, power)
+    off = ends(points, a, b, power)
+    if panel:
+        CURVES.setdefault(panel, []).append((name, [(n, t, n in off) for n, t in points], lambda n: a + b * n**power))
+    return f"{a:.3g}", f"{b:.3g}", ", ".join(f"{n:g}" for n in off) or "none"
+
+
+def table(panel, unit, ns, commands):
+    """Two tables of commands, (name, power of n in the seconds, function of n to the costs): time and memory, and bytes."""
+    titles = ("s: a", f"b per {unit}", "off at", "MB: a", "b", "off at")
+    row("command", *titles, *[f"{n:g}" for n in ns])
+    row(*["---"] * (1 + len(titles) + len(ns)))
+    rest = []
+    for name, power, cost in commands:
+        costs = [cost(n) for n in ns]
+        points = [list(zip(ns, c)) for c in zip(*costs)]
+        row(name, *fitted(panel, name, points[0], power), *fitted(None, name, points[1]),
+            *[f"{c[0]:.2f} s, {c[1]:.0f} MB" for c in costs])
+        rest.append((name, points, costs))
+    print()
+    row("MB moved", "disk: a", f"b per {unit}", "off at", "read: a", "b", "off at", "written: a", "b", "off at",
+        f"disk, read, written at {ns[-1]:g}")
+    row(*["---"] * 11)
+    for name, points, costs in rest:
+        cells = []
+        for p in points[2:]:
+            cells += fitted(None, name, p) if all(v > 0 for _, v in p) else ("0", "0", "none")
+        row(name, *cells, ", ".join(f"{v:.3g}" for v in costs[-1][2:]))
+
+
 def row(*cells):
     print("| " + " | ".join(str(c) for c in cells) + " |")
 
 
 def by_samples(model, data, pre):
-    print("\n## Samples\n\nt = a + b n, in processor seconds, for n samples; memory in MB at the fewest and at the most.\n")
-    ns = [UNIT * k for k in (1, 2, 4, 8, 16, 32, 64)]
-    row("command", "a", "b per sample", "off by more than 20 % at", "MB", *[f"n = {n}" for n in ns])
-    row(*["---"] * (5 + len(ns)))
+    print("\n## Samples\n\nt = a + b n, in processor seconds, for n samples, and so memory and MB moved.\n")
     run("calibrate", model, "--platform", "trt_int8", "-o", "m.plan.json", *data, "--samples", "64", *pre, times=1)
     commands = {
         "calibrate": ["calibrate", model, "--shard", "1/1", "-o", "c.part", *data, *pre],
@@ -70,13 +121,11 @@ def by_samples(model, data, pre):
         "eval --mode int8": ["eval", "m.plan.json", "--mode", "int8", *data],
         "analyze --layerwise": ["analyze", "m.plan.json", "--layerwise", "--shard", "1/1", "-o", "a.part", *data],
         "verify": ["verify", "m.plan.json", *data],
+        "sweep, 16 plans": ["sweep", model, "--platforms", "trt_int8", "--granularity", "channel,tensor", "--shard", "1/1",
+                            "--part", "s.part", *data, *pre],
     }
-    for name, command in commands.items():
-        costs = [run(*command, "--samples", str(n), "--threads", "1") for n in ns]
-        points = [(n, t) for n, (t, _) in zip(ns, costs)]
-        a, b = fit(points)
-        row(name, f"{a:.3f}", f"{b:.5f}", ", ".join(map(str, ends(points, a, b))) or "none",
-            f"{costs[0][1]:.0f} to {costs[-1][1]:.0f}", *[f"{t:.2f}" for t, _ in costs])
+    table("samples", "sample", [UNIT * k for k in UNITS],
+          [(name, 1, lambda n, c=c: run(*c, "--samples", str(n), "--threads", "1")) for name, c in commands.items()])
 
 
 def chain(path, depth):
@@ -99,21 +148,24 @@ def by_operators():
         import onnx  # noqa: F401
     except ImportError:
         return
-    print("\n## Operators\n\nA chain of d convolutions with Relu, 8 samples. t = a + b d, of `analyze --layerwise` t = a + b d^2: each operator is "
-          "run with all that follow it.\n")
-    depths = [2, 4, 8, 16, 32, 64]
-    row("command", "a", "b", "off by more than 20 % at", *[f"d = {d}" for d in depths])
-    row(*["---"] * (4 + len(depths)))
+    print("\n## Operators\n\nA chain of d convolutions with Relu, 8 samples. t = a + b d, of `analyze --layerwise` t = a + b d^2: each "
+          "operator is run with all that follow it.\n")
     data = ["--data", "synthetic:8", "--threads", "1"]
-    for d in depths:
+    for d in UNITS:
         chain(f"d{d}.onnx", d)
         run("calibrate", f"d{d}.onnx", "--data", "synthetic:8", "--platform", "trt_int8", times=1)
-    for name, power, args in (("eval --mode int8", 1, ["eval", "{}.plan.json", "--mode", "int8", *data]),
-                              ("verify", 1, ["verify", "{}.plan.json", *data]),
-                              ("analyze --layerwise", 2, ["analyze", "{}.plan.json", "--layerwise", "--shard", "1/1", "-o", "{}.part", *data])):
-        points = [(d, run(*[a.replace("{}", f"d{d}") for a in args])[0]) for d in depths]
-        a, b = fit(points, power)
-        row(name, f"{a:.3f}", f"{b:.6f}", ", ".join(map(str, ends(points, a, b, power))) or "none", *[f"{t:.2f}" for _, t in points])
+    commands = {
+        "calibrate": ["calibrate", "{}.onnx", "--shard", "1/1", "-o", "c{}.part", *data],
+        "tune --shard": ["tune", "{}.plan.json", "--shard", "1/1", "-o", "t{}.part", *data],
+        "eval --mode int8": ["eval", "{}.plan.json", "--mode", "int8", *data],
+        "verify": ["verify", "{}.plan.json", *data],
+        "analyze --layerwise": ["analyze", "{}.plan.json", "--layerwise", "--shard", "1/1", "-o", "a{}.part", *data],
+        "sweep, 8 plans": ["sweep", "{}.onnx", "--platforms", "trt_int8", "--shard", "1/1", "--part", "s{}.part", *data],
+        "export": ["export", "{}.plan.json", "-o", "{}.out.onnx", "--threads", "1"],
+    }
+    table("operators", "operator", UNITS, [
+        (name, 2 if "layerwise" in name else 1, lambda d, c=c: run(*[a.replace("{}", f"d{d}") for a in c]))
+        for name, c in commands.items()])
 
 
 def by_parameters():
@@ -122,60 +174,66 @@ def by_parameters():
         import onnx  # noqa: F401
     except ImportError:
         return
-    print("\n## Parameters\n\nA chain of products by 1024 x 1024 weights with Tanh (weights.py), 2 samples. t = a + b p for p Mi parameters; peak "
-          "memory m = a + b p in MB; bytes are those of what is written.\n")
-    sizes = [4, 8, 16, 32, 64]  # MiB, a quarter of that in Mi parameters
-    row("command", "a", "b", "off by more than 20 % at", "MB: a", "b", "off at", "bytes written", *[f"p = {s // 4}" for s in sizes])
-    row(*["---"] * (8 + len(sizes)))
+    print("\n## Parameters\n\nA chain of products by 1024 x 1024 weights with Tanh (weights.py), 2 samples. t = a + b p for p Mi "
+          "parameters (4 MiB of weights each), and so memory and MB moved; without `--mem`.\n")
     here = os.path.dirname(os.path.abspath(__file__))
-    for s in sizes:
-        subprocess.run([sys.executable, f"{here}/weights.py", "onnx", str(s), f"p{s}"], check=True)
-    for name, args, out in (("calibrate", ["calibrate", "{}/m.onnx", "--data", "{}/data", "--platform", "trt_int8", "-o", "{}/m.plan.json"],
-                             ["m.plan.json", "m.stats"]),
-                            ("eval --mode int8", ["eval", "{}/m.plan.json", "--mode", "int8", "--data", "{}/data"], []),
-                            ("analyze", ["analyze", "{}/m.plan.json", "--data", "{}/data"], []),
-                            ("verify", ["verify", "{}/m.plan.json", "--data", "{}/data"], []),
-                            ("export", ["export", "{}/m.plan.json", "-o", "{}/out.onnx"], ["out.onnx", "out.onnx.data"]),
-                            ("tune --method bias", ["tune", "{}/m.plan.json", "--method", "bias", "--force", "--data", "{}/data"], ["m.plan.json"])):
-        costs = [run(*[a.replace("{}", f"p{s}") for a in args], "--threads", "1", times=1) for s in sizes]
-        written = sum(os.path.getsize(f"p{sizes[-1]}/{f}") for f in out if os.path.exists(f"p{sizes[-1]}/{f}"))
-        fits = []
-        for points in ([(s / 4, c[k]) for s, c in zip(sizes, costs)] for k in (0, 1)):
-            a, b = fit(points)
-            fits += [f"{a:.3g}", f"{b:.3g}", ", ".join(f"{n:g}" for n in ends(points, a, b)) or "none"]
-        row(name, *fits, written, *[f"{t:.2f} s, {m:.0f} MB" for t, m in costs])
+    for p in UNITS:
+        subprocess.run([sys.executable, f"{here}/weights.py", "onnx", str(4 * p), f"p{p}"], check=True)
+    data = ["--data", "{}/data"]
+    commands = {
+        "calibrate": ["calibrate", "{}/m.onnx", *data, "--platform", "trt_int8", "-o", "{}/m.plan.json"],
+        "eval --mode int8": ["eval", "{}/m.plan.json", "--mode", "int8", *data],
+        "analyze": ["analyze", "{}/m.plan.json", *data],
+        "verify": ["verify", "{}/m.plan.json", *data],
+        "sweep, 2 plans": ["sweep", "{}/m.onnx", "--platforms", "trt_int8", "--observers", "minmax,mse", "--shard", "1/1",
+                           "--part", "s.part", "--data", "synthetic:8"],
+        "export": ["export", "{}/m.plan.json", "-o", "out.onnx"],
+        "tune --method bias": ["tune", "{}/m.plan.json", "--method", "bias", "--force", *data],
+    }
+    table("parameters", "Mi parameters", UNITS, [
+        (name, 1, lambda p, c=c: run(*[a.replace("{}", f"p{p}") for a in c], "--threads", "1", times=1)) for name, c in commands.items()])
 
 
-def by_parts(data):
+def by_parts(model, data, pre):
     total = 64 * UNIT
-    print(f"\n## Parts\n\n{total} samples in N parts. Slowest part and merge in processor seconds; speed-up is one run over slowest part and merge, "
-          "as on N machines with one processor each. Model: (a + b n) / (a + b n / N + m), with a and b of one run and m the merge; "
-          "bytes are those of all parts.\n")
-    row("command", "N", "slowest part", "merge", "speed-up", "model", "bytes")
-    row(*["---"] * 7)
-    for name, command, n in (("eval --mode int8", ["eval", "m.plan.json", "--mode", "int8"], total),
-                             ("verify", ["verify", "m.plan.json"], total),
-                             ("analyze --layerwise", ["analyze", "m.plan.json", "--layerwise"], 64)):
-        args = [*command, *data, "--samples", str(n), "--threads", "1"]
-        few = [*command, *data, "--samples", str(max(1, n // 16)), "--threads", "1"]
-        end = ["-o", "one.part", "--shard", "1/1"]
-        one, least = run(*args, *end)[0], run(*few, *end)[0]
+    print(f"\n## Parts\n\n{total} samples (of `analyze` 64; of `sweep` 64 plans on 64 samples) in N parts. Slowest part and merge in "
+          "processor seconds; speed-up is one run over slowest part and merge, as on N machines with one processor each. Model: "
+          "(a + b n) / (a + b n / N + m), with a and b of one run and m the merge. Moved are MB that all parts together read from the disk "
+          "and wrote (this goes to the machine that merges); Beam sends each part to the runner and on to the worker that merges: twice "
+          "that, with several branches (-workers) four times.\n")
+    row("command", "N", "slowest part", "merge", "speed-up", "model", "read", "written", "by Beam")
+    row(*["---"] * 9)
+    few = ["--observers", "minmax,mse,kl,auto"]
+    whole = ["--granularity", "channel,tensor", "--dispatchers", "conservative,pplnn,aggressive,allin"]
+    plans = ["sweep", model, "--platforms", "trt_int8", "--samples", "64", *pre]
+    samples = lambda *c: lambda n: [*c, "--samples", str(n)]
+    for name, command, n, end in (("eval --mode int8", samples("eval", "m.plan.json", "--mode", "int8"), total, "-o"),
+                                  ("verify", samples("verify", "m.plan.json"), total, "-o"),
+                                  ("analyze --layerwise", samples("analyze", "m.plan.json", "--layerwise"), 64, "-o"),
+                                  ("sweep", lambda n: [*plans, *(whole if n == 64 else few)], 64, "--part")):
+        args, less = ([*command(k), *data, "--threads", "1"] for k in (n, max(1, n // 16)))
+        one, least = (run(*c, end, "one.part", "--shard", "1/1")[0] for c in (args, less))
         b = (one - least) / (n - max(1, n // 16))
         a = max(0.0, one - b * n)
-        for parts in (1, 2, 4, 8, 16, 32, 64):
-            names, costs = [f"{i + 1}.p{parts}" for i in range(parts)], []
-            for i, file in enumerate(names):
-                costs.append(run(*args, "--shard", f"{i + 1}/{parts}", "-o", file, times=1 if parts > 4 else 3)[0])
-            merge = run("merge", *names)[0]
-            size = sum(os.path.getsize(f) for f in names)
-            row(name, parts, f"{max(costs):.2f}", f"{merge:.2f}", f"{one / (max(costs) + merge):.1f}",
-                f"{one / (a + b * n / parts + merge):.1f}", size)
+        gains = []
+        for parts in UNITS:
+            names = [f"{i + 1}.p{parts}" for i in range(parts)]
+            costs = [run(*args, "--shard", f"{i + 1}/{parts}", end, file, times=1 if parts > 4 else 3) for i, file in enumerate(names)]
+            slowest, merge = max(c[0] for c in costs), run("merge", *names)[0]
+            size = sum(os.path.getsize(f) for f in names) / 1e6
+            expected = one / (a + b * n / parts + merge)
+            gain = one / (slowest + merge)
+            gains.append((parts, gain, abs(expected - gain) > OFF * gain))
+            row(name, parts, f"{slowest:.2f}", f"{merge:.2f}", f"{gain:.1f}", f"{expected:.1f}", f"{sum(c[2] for c in costs):.2f}",
+                f"{size:.3f}", "-" if name == "sweep" else f"{2 * size:.3f}")
+        CURVES.setdefault("parts", []).append((name, gains, lambda k, a=a, b=b, n=n, one=one, merge=merge: one / (a + b * n / k + merge)))
 
 
 def main():
-    model, path = (os.path.abspath(p) for p in sys.argv[1:3])
+    picture, model, path = (os.path.abspath(p) for p in sys.argv[1:4])
     data = ["--data", path]
-    pre = ["--preprocess", sys.argv[3]] if len(sys.argv) > 3 else []
+    pre = ["--preprocess", sys.argv[4]] if len(sys.argv) > 4 else []
+    INPUTS.extend((model, path))
     version = json.loads(subprocess.run([QWB, "version", "--json"], capture_output=True, check=True).stdout)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
     print(f"# Growth\n\n`growth.py {os.path.basename(model)} {os.path.basename(path)}` with qwb {version['version']} on {cpu}, one thread.")
@@ -184,7 +242,10 @@ def main():
         by_samples(model, data, pre)
         by_operators()
         by_parameters()
-        by_parts(data)
+        by_parts(model, data, pre)
+    with open(picture, "w") as f:
+        f.write(figure.svg([(f"{name[0].upper()}{name[1:]}", name if name != "parameters" else "Mi parameters",
+                             "processor seconds" if name != "parts" else "speed-up", curves) for name, curves in CURVES.items()]))
 
 
 if __name__ == "__main__":

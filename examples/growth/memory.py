@@ -22,11 +22,12 @@ DATA = ["--data", "data"]
 NETWORK = (
     ("calibrate", ["calibrate", "m.onnx", *DATA, "--platform", "trt_int8", "-o", "m.plan.json"], ["m.plan.json", "m.stats"]),
     ("eval --mode sim", ["eval", "m.plan.json", *DATA, "--mode", "sim", "--json"], []),
-    ("analyze", ["analyze", "m.plan.json", "--layerwise", *DATA, "--json"], []),
     ("verify", ["verify", "m.plan.json", *DATA, "--json"], []),
     ("export", ["export", "m.plan.json", "-o", "out.onnx"], ["out.onnx"]),
     ("tune --method bias", ["tune", "m.plan.json", *DATA, "--method", "bias", "--force"], ["m.plan.json"]),
+    ("tune --method range", ["tune", "m.plan.json", *DATA, "--method", "range", "--force"], ["m.plan.json"]),
     ("tune --method gptq", ["tune", "m.plan.json", *DATA, "--method", "gptq", "--force"], ["m.plan.json"]),
+    ("analyze --layerwise", ["analyze", "m.plan.json", "--layerwise", *DATA, "--json"], []),  # last: quadratic in operators
 )
 CHECKPOINT = (
     ("export --format q80", ["export", ".", "--format", "q80", "-o", "out.bin"], ["out.bin"]),
