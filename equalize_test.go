@@ -151,6 +151,28 @@ func TestEqualizeOfFewSamples(t *testing.T) {
 	require.Equal(t, was, content(t, p.Store.(*Memory), p.Plan))
 }
 
+// Where the data of the plan is gone, people hear that no structure can be compared.
+func TestEqualizeWithoutThePlansData(t *testing.T) {
+	ctx := context.Background()
+	p := placeUnequal(t, 48)
+	store := p.Store.(*Memory)
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
+	require.NoError(t, err)
+	moved := new(Memory)
+	for _, name := range store.Names() {
+		to := name
+		if rest, ok := strings.CutPrefix(name, "m/"); ok {
+			to = "moved/" + rest
+		}
+		moved.Write(to, content(t, store, name))
+	}
+	p.Store = moved
+	r, warnings, err := p.Tune(ctx, TuneOptions{Methods: []string{"equalize"}, Data: DataOptions{Paths: []string{"moved"}}, Threads: 2})
+	require.NoError(t, err)
+	require.Empty(t, r.Overlay)
+	require.Contains(t, fmt.Sprint(warnings), "changes of structure are not tried")
+}
+
 // Tuning that was interrupted behind an equalization goes on from it, to the same bytes.
 func TestInterruptedBehindEqualize(t *testing.T) {
 	ctx := context.Background()

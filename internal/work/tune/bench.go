@@ -38,6 +38,7 @@ type tuning struct {
 	observed map[string]*observedSteps // by the hash of the steps
 	recent   []string                  // keys of observed, in the order in which they came
 	rounding qmath.Rounding            // of activations, by what judges
+	warned   bool                      // that the plan's data cannot be read
 }
 
 // Tuning makes everything ready: the samples, and a reference with a bias at every operator that could have one.

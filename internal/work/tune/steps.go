@@ -17,10 +17,19 @@ import (
 	"qwb/quantizer/target"
 )
 
+// blind warns, once, that no change of structure can be tried that needs what cannot be read.
+func (t *tuning) blind(err error) {
+	if !t.warned {
+		t.warned = true
+		t.Warn("changes of structure are not tried: tensors that change would be observed again on the data of the plan: %v", err)
+	}
+}
+
 // observeChanged runs a graph on the plan's own data and observes some of its tensors.
 func (t *tuning) observeChanged(ctx context.Context, g *graph.Graph, changed map[string]bool) (*calib.Stats, error) {
 	set, pre, err := t.OpenData(g, t.Planned.Data(open.DataOptions{Threads: t.o.Threads}))
 	if err != nil {
+		t.blind(err)
 		return nil, fmt.Errorf("%s: %d tensors have changed and are to be observed again on the plan's data: %w", t.Planned.File,
 			len(changed), err)
 	}
