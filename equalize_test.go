@@ -156,7 +156,8 @@ func TestEqualizeWithoutThePlansData(t *testing.T) {
 	ctx := context.Background()
 	p := placeUnequal(t, 48)
 	store := p.Store.(*Memory)
-	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}}, Threads: 2})
+	_, _, err := p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", PerTensor: true, Data: DataOptions{Paths: []string{"m"}},
+		Threads: 2})
 	require.NoError(t, err)
 	moved := new(Memory)
 	for _, name := range store.Names() {
