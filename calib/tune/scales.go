@@ -49,18 +49,18 @@ func (x *rounding) search(targets [][]float64, from *tqc.Params) (*tqc.Params, e
 		s.unit[i], s.factor[i] = i, 1
 	}
 	list := gridsOf(x.cfg, from)
+	var rows []int // their scales, in all groups
 	for i := range x.groups {
 		g := x.m.grids(i, x.l.Weight.Shape, x.cfg, list)
+		rows = append(rows, g.Row...)
 		for _, r := range g.Row {
 			for _, c := range g.Column {
 				s.unit[r+c] = s.unit[r]
 			}
 		}
 	}
-	for i := range x.groups {
-		for _, r := range x.m.grids(i, x.l.Weight.Shape, x.cfg, list).Row {
-			s.rows[s.unit[r]]++
-		}
+	for _, r := range rows {
+		s.rows[s.unit[r]]++
 	}
 	var err error
 	if s.loss, err = s.losses(s.factor); err != nil {

@@ -213,8 +213,9 @@ func joinsSigned(g *graph.Graph, n *graph.Node) bool {
 func joinsRows(g *graph.Graph, n *graph.Node) bool {
 	rank := len(g.Value(n.Outputs[0]).Shape)
 	axis, ok := graph.Axis(n.Axis(), rank)
+	known := map[graph.ValueID]carried{}
 	return ok && axis != rank-1 && multiplied(g, n.Outputs[0], slices.ContainsFunc(n.Inputs, func(v graph.ValueID) bool {
-		return carries(g, v, map[graph.ValueID]carried{}).any || dequantized(g, v)
+		return carries(g, v, known).any || dequantized(g, v)
 	}))
 }
 
