@@ -41,6 +41,9 @@ func build(in *export.Input) (*tf.Model, error) {
 	if len(b.layouts) > 0 {
 		m.Metadata = append(m.Metadata, tf.Metadata{Name: "qwb.layouts", Data: b.layouts})
 	}
+	if edges := b.dependencies(); edges != nil {
+		m.Metadata = append(m.Metadata, tf.Metadata{Name: "model_control_dependencies", Data: edges})
+	}
 	sig := tf.Signature{Key: "serving_default"}
 	for i, id := range p.Inputs {
 		sig.Inputs = append(sig.Inputs, tf.Named{Name: p.Tensors[id].Name, Tensor: b.sub.Inputs[i]})

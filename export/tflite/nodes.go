@@ -213,10 +213,16 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 	if isMove(n.Op) {
 		return b.moved(g, n, in, out)
 	}
-	if n.Op == "TopK" {
+	switch n.Op {
+	case "TopK":
 		return b.topK(n, in, out)
+	case "LSTM":
+		return b.lstm(n, in, out)
 	}
 	f, ok := floats[n.Op]
+	if !ok && graph.IsRecurrent(n) {
+		return fmt.Errorf("TensorFlow Lite has no kernel of %s: export the model with its steps unrolled, or with LSTM in its place", n.Op)
+	}
 	if !ok {
 		return fmt.Errorf("the operator has no form in the file")
 	}

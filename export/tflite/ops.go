@@ -60,6 +60,7 @@ var ops = map[string]opRow{
 	"MIRROR_PAD":              {"MirrorPad", 1, 2, 3},
 	"MUL":                     {"Mul", 1, 2, 4},
 	"NEG":                     {"Neg", 1, 0, 0},
+	"PACK":                    {"Pack", 1, 2, 3},
 	"PAD":                     {"Pad", 1, 2, 3},
 	"PADV2":                   {"PadV2", 1, 2, 3},
 	"POW":                     {"Pow", 1, 0, 0},
@@ -73,6 +74,7 @@ var ops = map[string]opRow{
 	"RESHAPE":                 {"Reshape", 1, 1, 1},
 	"RESIZE_BILINEAR":         {"ResizeBilinear", 3, 0, 0},
 	"RESIZE_NEAREST_NEIGHBOR": {"ResizeNearestNeighbor", 3, 3, 4},
+	"REVERSE_V2":              {"ReverseV2", 1, 3, 1},
 	"ROUND":                   {"", 1, 0, 0},
 	"RSQRT":                   {"", 1, 0, 0},
 	"SELECT_V2":               {"SelectV2", 1, 0, 0},
@@ -91,6 +93,9 @@ var ops = map[string]opRow{
 	"TOPK_V2":                 {"TopKV2", 1, 0, 0},
 	"TRANSPOSE":               {"Transpose", 1, 2, 5},
 	"TRANSPOSE_CONV":          {"TransposeConv", 3, 3, 3},
+	"UNPACK":                  {"Unpack", 1, 2, 4},
+
+	"UNIDIRECTIONAL_SEQUENCE_LSTM": {"UnidirectionalSequenceLSTM", 1, 0, 0},
 }
 
 // of is the version for a type of elements.

@@ -69,6 +69,25 @@ func (b *builder) pairs(x ...int32) int {
 	return b.add(tflite.Tensor{Type: tflite.Int32, Shape: []int{len(x) / 2, 2}, Data: packed(x)})
 }
 
+// lstm adds an LSTM whose states are variables.
+func (b *builder) lstm(x, batch, features, units int, major, peepholes bool) int {
+	in := slices.Repeat([]int{-1}, 24)
+	in[0] = x
+	for g := range 4 {
+		in[1+g], in[5+g], in[12+g] = b.floats(units, features), b.floats(units, units), b.floats(units)
+		if peepholes && g < 3 {
+			in[9+g] = b.floats(units)
+		}
+	}
+	for k := range 2 {
+		in[18+k] = b.add(tflite.Tensor{Shape: []int{batch, units}, Variable: true})
+	}
+	shape := slices.Clone(b.s.Tensors[x].Shape)
+	shape[2] = units
+	return b.op("UNIDIRECTIONAL_SEQUENCE_LSTM", "UnidirectionalSequenceLSTM", options{"fused_activation_function": tflite.Tanh,
+		"time_major": major}, shape, in...)
+}
+
 // op adds an operator and its output.
 func (b *builder) op(name, options string, o tflite.Options, shape []int, in ...int) int {
 	out := b.add(tflite.Tensor{Shape: shape})
@@ -86,6 +105,17 @@ type options = tflite.Options
 
 // cases are small networks, each for one thing that file and graph say differently.
 var cases = map[string]func(b *builder) *tflite.Model{
+	"lstm, steps in front, peepholes": func(b *builder) *tflite.Model { return b.model(b.lstm(b.input(5, 2, 3), 2, 3, 4, true, true)) },
+	"lstm, samples in front, backwards, a state is written": func(b *builder) *tflite.Model {
+		x := b.op("REVERSE_V2", "ReverseV2", nil, []int{2, 5, 3}, b.input(2, 5, 3), b.ints(1))
+		y := b.lstm(x, 2, 3, 4, false, false)
+		last := b.s.Operators[len(b.s.Operators)-1].Inputs[19]
+		write := tflite.Operator{Op: "UNPACK", Version: 1, Inputs: []int{b.floats(2, 1, 4)}, Outputs: []int{last}, OptionsType: "Unpack",
+			Options: options{"num": 1, "axis": 1}}
+		b.s.Operators = slices.Insert(b.s.Operators, 0, write)
+		c := b.op("PACK", "Pack", options{"values_count": 1, "axis": 0}, []int{1, 2, 4}, last)
+		return b.model(y, c)
+	},
 	"conv same, stride 2, relu6": func(b *builder) *tflite.Model {
 		x := b.input(1, 5, 6, 3)
 		return b.model(b.op("CONV_2D", "Conv2D", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 2,

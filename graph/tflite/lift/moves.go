@@ -2,6 +2,7 @@ package lift
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -256,4 +257,18 @@ func (l *lifter) repeated(op, name string) error {
 		return err
 	}
 	return l.result(0, plain, op, nil, x, l.list(name, list))
+}
+
+func (l *lifter) reverse() error {
+	x, axes, err := l.dataAndList()
+	if err != nil {
+		return err
+	}
+	rank := len(l.shape(l.in(0)))
+	var starts, ends, steps, along []int64
+	for _, a := range axes {
+		starts, ends, steps = append(starts, -1), append(ends, math.MinInt64), append(steps, -1)
+		along = append(along, int64(axis(int(a), rank, plain)))
+	}
+	return l.result(0, plain, "Slice", nil, x, l.list("starts", starts), l.list("ends", ends), l.list("axes", along), l.list("steps", steps))
 }
