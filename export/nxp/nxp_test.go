@@ -70,6 +70,23 @@ func TestRanges(t *testing.T) {
 	}
 }
 
+// A range is one for who computes a tensor and who reads it, where elements move behind the input too, whose codes are rounded half down.
+func TestMovedInput(t *testing.T) {
+	f := nxp.Format()
+	in := exporttest.Input(t, &f, `
+input x: f32[2,4,4]
+const axes: i64[1] = [0]
+const w: f32[3,2,1,1] = [1, -2, 0.5, 0.25, 127, 3]
+u = Unsqueeze(x, axes) "apart"
+y = Conv(u, w) "conv"
+output y
+`, "nxp_int8_lut", nil)
+	dir, _ := exporttest.Write(t, &f, in)
+	ranges, _ := open(t, filepath.Join(dir, "m.onnx"))
+	require.Contains(t, ranges, "u")
+	require.Equal(t, ranges["x"], ranges["u"])
+}
+
 func TestRefusals(t *testing.T) {
 	f := nxp.Format()
 	in := exporttest.Input(t, &f, network, "nxp_int8", nil)

@@ -13,10 +13,10 @@ import (
 )
 
 // Exportable refuses a configuration that breaks rules of the platform's reader which the plan kept before: what export would find, but
-// before the plan is written. A finding without a rule, because no file has a form for it, is a warning. An open platform has no rules: its
-// plans are checked by export alone.
+// before the plan is written. A finding without a rule, because no file has a form for it, is a warning. An open platform, and one with a
+// format of its own, has no rules here: its plans are checked by export alone.
 func (c *Change) Exportable(out *Derived) error {
-	if c.Planned.Target.Export.Open {
+	if t := c.Planned.Target; t.Export.Open || t.Format != "" {
 		return nil
 	}
 	is := c.Findings(out.Graph, out.Set)
