@@ -141,6 +141,25 @@ func TestRecipeRemembersATuningThatKeptNothing(t *testing.T) {
 	require.Equal(t, first, filesHere(t))
 }
 
+// A preset may tune behind calibration: its report comes with the result, nothing is hinted at that it does, and twice is once.
+func TestPresetThatTunes(t *testing.T) {
+	ctx := context.Background()
+	p := placeFiles(t, 48)
+	o := CalibrateOptions{Platform: "onnxruntime", Data: DataOptions{Paths: []string{"data"}}, Threads: 2,
+		Recipes: []string{"preset:corrected"}}
+	r, _, err := p.Calibrate(ctx, o)
+	require.NoError(t, err)
+	require.Nil(t, r.Hint)
+	require.Len(t, r.Tuned, 1)
+	require.Equal(t, []string{"migrate", "bias"}, []string{r.Tuned[0].Methods[0].Name, r.Tuned[0].Methods[1].Name})
+	require.Less(t, r.Tuned[0].After.NSR, r.Tuned[0].Before.NSR)
+	require.NotEmpty(t, r.Tuned[0].Overlay)
+	first := filesHere(t)
+	_, _, err = p.Calibrate(ctx, o)
+	require.NoError(t, err)
+	require.Equal(t, first, filesHere(t))
+}
+
 // A gate that is missed, a step that cannot be carried out: an error with the line, and no file of the plan changes. The statistics stay.
 func TestRecipeAllOrNothing(t *testing.T) {
 	ctx := context.Background()

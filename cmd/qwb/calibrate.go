@@ -73,9 +73,11 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 				return errors.Join(e.printJSON(r), err)
 			}
 			for _, g := range r.Gates {
-				if _, werr := fmt.Fprintln(e.stdout, g); werr != nil {
-					return werr
-				}
+				_, werr := fmt.Fprintln(e.stdout, g)
+				err = errors.Join(err, werr)
+			}
+			for _, t := range r.Tuned {
+				err = errors.Join(err, tuneText(e.stdout, t, false))
 			}
 			if err != nil {
 				return err

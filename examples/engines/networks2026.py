@@ -14,8 +14,9 @@ The files for TensorRT and for a chip with tables and no float (lut: pow2_int8_l
 `qwb calibrate` states it; where the engine does another share (shares.py), that stands behind it in parentheses. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
 Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
 transformer where the network is one, and LiteRT's quantizer (static_wi8_ai8, dynamic_wi8_afp32) on the float .tflite that qwb writes. All
-calibrate on the same samples; the share of each file is the engine's. "qwb, dynamic" is --recipe preset:dynamic, "qwb, tuned" is qwb tune --budget 3m
-behind calibrate: smoothing and corrected biases, which NNCF does by default.
+calibrate on the same samples; the share of each file is the engine's. "qwb, dynamic" is --recipe preset:dynamic, "qwb, corrected" --recipe
+preset:corrected: smoothing and corrected biases, which NNCF does by default. Slices: the NSR of the worst index of an axis but the first (channel, token, class), with
+a hundredth of the output's mean square at least. Files of peers are not made again.
 """
 import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sys, tempfile, zipfile
 import numpy as np, onnx, onnxruntime as ort
@@ -96,18 +97,33 @@ def in_litert(file):
     return run
 
 
+def worst_slice(pairs):
+    """The largest NSR of an index of an axis but the first, of up to 128, over all samples; of those with a hundredth of the output's mean square."""
+    got, want = (np.stack(list(v)).astype(np.float64) for v in zip(*pairs))
+    worst = 0.0
+    for axis in range(2, want.ndim):
+        if not 1 < want.shape[axis] <= 128: continue
+        rest = tuple(i for i in range(want.ndim) if i != axis)
+        power, noise = np.mean(want ** 2, rest), np.mean((got - want) ** 2, rest)
+        counts = power > np.mean(want ** 2) / 100
+        if counts.any(): worst = max(worst, float(np.max(noise[counts] / power[counts])))
+    return worst
+
+
 def error(run, samples, wanted):
-    """The worst output's NSR, and its name."""
-    each = {k: [] for k in wanted[0]}
+    """The worst output's NSR, its name, and the NSR of the worst slice of any output."""
+    each, pairs = {k: [] for k in wanted[0]}, {}
     for x, w in zip(samples, wanted):
         y = run(x)
         for k, v in w.items():
             if v.dtype.kind != "f": continue
             got = y[k] if k in y else next(v for n, v in y.items() if n.startswith(k))
             if got.shape != v.shape: got = got.transpose((0, got.ndim - 1, *range(1, got.ndim - 1))) if got.ndim > 2 and got.size == v.size else got.reshape(v.shape)
+            pairs.setdefault(k, []).append((got, v))
             each[k].append(np.sum((np.float64(got) - v) ** 2) / max(np.sum(np.float64(v) ** 2), 1e-30))
     worst = max((k for k in each if each[k]), key=lambda k: np.mean(each[k]))
-    return float(np.mean(each[worst])), worst
+    same = [p for p in pairs.values() if len({w.shape for _, w in p}) == 1]  # lengths may differ from sample to sample
+    return float(np.mean(each[worst])), worst, max(map(worst_slice, same), default=None)
 
 
 class Reader:
@@ -126,24 +142,28 @@ def peers(name, model, samples):
         if not os.path.exists(pre): quiet(quant_pre_process, model, pre, skip_symbolic_shape=True)
         return pre
     def a_static():
-        quiet(quantize_static, prepared(), static, Reader(samples), quant_format=QuantFormat.QDQ, per_channel=True)
+        if not os.path.exists(static): quiet(quantize_static, prepared(), static, Reader(samples), quant_format=QuantFormat.QDQ, per_channel=True)
         return static
     def a_dynamic():
-        quiet(quantize_dynamic, prepared(), dynamic, per_channel=True, weight_type=QuantType.QInt8)
+        if not os.path.exists(dynamic): quiet(quantize_dynamic, prepared(), dynamic, per_channel=True, weight_type=QuantType.QInt8)
         return dynamic
     def nncf_onnx():
-        onnx.save(quiet(nncf.quantize, onnx.load(prepared()), nncf.Dataset(samples), **kind), place.path(name + ".nncf.onnx"))
-        return place.path(name + ".nncf.onnx")
+        file = place.path(name + ".nncf.onnx")
+        if not os.path.exists(file): onnx.save(quiet(nncf.quantize, onnx.load(prepared()), nncf.Dataset(samples), **kind), file)
+        return file
     def nncf_openvino():
-        m = ov.Core().read_model(model)
-        names = [next(iter(i.get_names())) for i in m.inputs]
-        return quiet(nncf.quantize, m, nncf.Dataset([{n: x[n] for n in names} for x in samples]), **kind)
-    def qwb_tuned(engine):
+        file = place.path(name + ".nncf.xml")
+        if not os.path.exists(file):
+            m = ov.Core().read_model(model)
+            names = [next(iter(i.get_names())) for i in m.inputs]
+            m = quiet(nncf.quantize, m, nncf.Dataset([{n: x[n] for n in names} for x in samples]), **kind)
+            ov.save_model(m, file, compress_to_fp16=False)
+        return file
+    def qwb_corrected(engine):
         def made():
-            file, plan = place.path(f"{name}.{engine}.tuned.onnx"), f"{name}.{engine}.tuned.plan.json"
-            for old in glob.glob(place.path(f"{name}.{engine}.tuned.*")): os.remove(old)
-            place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", PLATFORM[engine], "-o", plan)
-            place.json("tune", plan, "--budget", "3m")
+            file, plan = place.path(f"{name}.{engine}.corrected.onnx"), f"{name}.{engine}.corrected.plan.json"
+            for old in glob.glob(place.path(f"{name}.{engine}.corrected.*")): os.remove(old)
+            place.json("calibrate", model, "--data", place.path(name + "/calibration"), "--platform", PLATFORM[engine], "--recipe", "preset:corrected", "-o", plan)
             place.json("export", plan, "--platform", PLATFORM[engine], "--unverified", "-o", file)
             return file
         return made
@@ -163,7 +183,7 @@ def peers(name, model, samples):
             with open(file, "wb") as f: f.write(quiet(q.quantize, found).quantized_model)
             return file
         return made
-    return {"onnxruntime": {"qwb, tuned": qwb_tuned("onnxruntime"), "qwb, dynamic": qwb_dynamic, "static": a_static, "dynamic": a_dynamic, "NNCF": nncf_onnx}, "openvino": {"qwb, tuned": qwb_tuned("openvino"), "NNCF": nncf_openvino},
+    return {"onnxruntime": {"qwb, corrected": qwb_corrected("onnxruntime"), "qwb, dynamic": qwb_dynamic, "static": a_static, "dynamic": a_dynamic, "NNCF": nncf_onnx}, "openvino": {"qwb, corrected": qwb_corrected("openvino"), "NNCF": nncf_openvino},
             "tflite": {"LiteRT, static": of_litert("static_wi8_ai8"), "LiteRT, dynamic": of_litert("dynamic_wi8_afp32")}}
 
 
@@ -214,7 +234,7 @@ def measure(name, model, engine):
         return open_(engine, file)
     files = {"qwb": attempt(made, log)}
     if files["qwb"]:
-        row["nsr"], row["output"] = error(files["qwb"], unseen, wanted)
+        row["nsr"], row["output"], row["slice"] = error(files["qwb"], unseen, wanted)
         if engine in shares.OF: row["engine"] = attempt(lambda: shares.OF[engine](file, unseen[0]).part, log)
     else: row["refused"] = log[-1]
     if a.peers and engine not in ("trt", "lut"):
@@ -224,6 +244,7 @@ def measure(name, model, engine):
             found = files[k] and attempt(lambda: error(files[k], unseen, wanted), log)
             if not found: files[k] = None
             row[k] = found[0] if found else log[-1]
+            if found: row.setdefault("slices", {})[k] = found[2]
             if found: row.setdefault("shares", {})[k] = attempt(lambda: shares.OF[engine](made, unseen[0]).part, log)
     if a.runs and engine not in ("trt", "lut") and files["qwb"]:
         files["float"] = attempt(lambda: open_(engine, float_tflite(name, model) if engine == "tflite" else model), log)
@@ -314,7 +335,7 @@ def figure(x): return f"{x:.2g}" if isinstance(x, float) else "-" if x is None e
 def cause(text): return text.split(": ", 1)[-1].replace("qwb: ", "").replace("|", "/")[:160]
 
 
-OTHERS = ("qwb, tuned", "qwb, dynamic", "NNCF", "static", "dynamic")
+OTHERS = ("qwb, corrected", "qwb, dynamic", "NNCF", "static", "dynamic")
 
 
 def tables():
@@ -335,7 +356,10 @@ def tables():
             behind += [f"{n} ({e}): {k} {cell(k, r[k])}, qwb {cell('qwb', r['nsr'])}" + "".join(f", {q} {cell(q, r[q])}" for q in OTHERS[:2] if q in r)
                        for k in names[2:] if isinstance(r.get(k), float) and r[k] < r["nsr"] * 0.95]
     table(["network", "engine", "qwb", *OTHERS, "time by float", "by NNCF", "by static", "by dynamic"], rows)
-    print("A peer has the smaller error, by more than a twentieth:\n\n" + "\n".join("- " + x for x in behind))
+    print("\nThe worst slice (NSR):\n")
+    table(["network", "engine", "qwb", *OTHERS], [[n, e, *map(figure, (r.get("slice"), *(r["slices"].get(k) for k in OTHERS)))] for n in order
+                                                  for e, r in all_[n].items() if "slices" in r and e != "tflite"])
+    print("\nA peer has the smaller error, by more than a twentieth:\n\n" + "\n".join("- " + x for x in behind))
     print("\nRefused:\n\n" + "\n".join(f"- {n} ({e}): {cause(all_[n][e]['refused'])}" for n in order for e in PLATFORM if "refused" in all_[n].get(e, {})))
 
 

@@ -102,10 +102,8 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range recipes {
-		if r.Recipe != nil && slices.ContainsFunc(r.Recipe.Steps, func(s decision.Step) bool { return s.Tune != nil || s.Gate != nil }) {
-			return calibrateAll(ctx, j, o, recipes)
-		}
+	if slices.ContainsFunc(recipes, func(r recipe.Source) bool { return r.Follows() }) {
+		return calibrateAll(ctx, j, o, recipes)
 	}
 	r, _, err := With(ctx, j, o, Given{}, recipes)
 	return r, err
@@ -185,7 +183,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	}
 	planning.EndPart(j, observed)
 	j.WarnAll(p.Warnings)
-	res.Hint = judged(ctx, j, d, out, p, g, o.Threads)
+	res.Hint = judged(ctx, j, d, out, p, g.Stats == nil && !steps.Tune(), o.Threads)
 	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set, t)
 	res.Samples, res.Seconds, res.PeakRSS = stats.Samples(), elapsed(), j.PeakMemory()
 	return res, steps, nil
@@ -201,12 +199,12 @@ func warnInfinite(j *open.Job, m *open.Model, stats *calib.Stats, res *Result) {
 	}
 }
 
-// judged simulates a plan on the samples that statistics keep, warns of what is wrong there, and gives a hint.
-func judged(ctx context.Context, j *open.Job, d *planning.Derivation, out *planning.Derived, p *plan.Plan, g Given, threads int) *Hint {
+// judged simulates a plan on the samples that statistics keep, warns of what is wrong there, and gives a hint where it is the last step.
+func judged(ctx context.Context, j *open.Job, d *planning.Derivation, out *planning.Derived, p *plan.Plan, last bool, threads int) *Hint {
 	losses, err := planning.KeptLosses(ctx, j, d, out, threads)
 	planning.WarnNotFinite(ctx, j, d.Kept != nil && d.Kept.Infinite, err, open.DataOptions{}, threads)
 	planning.WarnBadLosses(j, out.Graph, p, losses, err, open.DataOptions{})
-	if g.Stats != nil || err != nil {
+	if !last || err != nil {
 		return nil
 	}
 	return hintOf(ctx, j, d, p.Decisions, losses, out)

@@ -24,7 +24,7 @@ var recipeKinds = []struct {
 		if err != nil {
 			return Source{}, fault.UsageError{Err: err}
 		}
-		return Source{forms: func(_ *open.Model, t *target.Target) (*decision.Recipe, error) {
+		return Source{Recipe: r, forms: func(_ *open.Model, t *target.Target) (*decision.Recipe, error) {
 			fitPreset(r, t)
 			return r, nil
 		}}, nil

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"qwb/internal/work/open"
@@ -21,10 +22,15 @@ import (
 // maxRecipe is how large the file of a recipe may be.
 const maxRecipe = 4 << 20
 
-// Source is a recipe that was read. What another tool wrote becomes one when the model is known.
+// Source is a recipe that was read. What another tool wrote becomes one when the model is known, and a preset is fitted to the target then.
 type Source struct {
 	Recipe *decision.Recipe
 	forms  func(m *open.Model, t *target.Target) (*decision.Recipe, error)
+}
+
+// Follows reports whether steps other than decisions follow.
+func (s *Source) Follows() bool {
+	return s.Recipe != nil && slices.ContainsFunc(s.Recipe.Steps, func(s decision.Step) bool { return s.Tune != nil || s.Gate != nil })
 }
 
 // Read reads what names say: files of qwb, or KIND:NAME of recipeKinds.
@@ -73,13 +79,18 @@ type Steps struct {
 	First, Rest []Step
 }
 
+// Tune reports whether a step tunes.
+func (s *Steps) Tune() bool {
+	return slices.ContainsFunc(s.Rest, func(s Step) bool { return s.Tune != nil })
+}
+
 // Resolve brings recipes to a model: what they select has to be there, or is left out where that is optional.
 func Resolve(j *open.Job, m *open.Model, t *target.Target, sources []Source) (*Steps, error) {
 	all := &Steps{}
 	set := tqc.NewSet(m.Graph)
 	for _, src := range sources {
 		r := src.Recipe
-		if r == nil {
+		if src.forms != nil {
 			var err error
 			if r, err = src.forms(m, t); err != nil {
 				return nil, fmt.Errorf("recipe: %w", err)
