@@ -24,6 +24,7 @@ func LanguageText(w io.Writer, r *language.Result) error {
 		t.printf("change of mean NLL %s\n", measured(c.NLLChange, c.NLLChangeError))
 		t.printf("KL divergence from float %s nats per token\n", measured(c.KL, c.KLError))
 		t.printf("%d of %d most likely tokens differ: %s\n", c.Flips, r.Tokens, share(c.FlipRate, c.FlipRateError))
+		t.printf("of the 5 most likely tokens %s stay\n", share(c.Top, c.TopError))
 	}
 	if c := r.CacheChange; c != nil && c != r.Change {
 		t.printf("the cache of %s alone: change of mean NLL %s, KL divergence %s nats, %s of the most likely tokens\n", r.Cache,

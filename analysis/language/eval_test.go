@@ -1,6 +1,7 @@
 package language_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -115,6 +117,19 @@ func naive(t *testing.T, q, f *decode.Engine, texts []*language.Passage) (scores
 			if largest(pq) != largest(pf) {
 				s.Flips++
 			}
+			five := func(p []float64) []int {
+				order := make([]int, len(p))
+				for i := range order {
+					order[i] = i
+				}
+				slices.SortFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
+				return order[:5]
+			}
+			for _, k := range five(pf) {
+				if slices.Contains(five(pq), k) {
+					s.Top += 0.2
+				}
+			}
 		}
 		scores = append(scores, s)
 	}
@@ -151,9 +166,10 @@ func TestEvalText(t *testing.T) {
 			kept.Flips++
 		}
 	}
+	kept.Top = firstScores[0].Top // which is not kept by token
 	require.Equal(t, firstScores[0], kept)
 	require.Equal(t, texts[1].Name, first.PerToken[8].Sequence)
-	var nll, floats, kl float64
+	var nll, floats, kl, top float64
 	flips, tokens := 0, 0
 	require.Len(t, firstScores, len(want))
 	for i, w := range want {
@@ -162,13 +178,16 @@ func TestEvalText(t *testing.T) {
 		require.InDelta(t, w.NLL, s.NLL, 1e-9)
 		require.InDelta(t, w.FloatNLL, s.FloatNLL, 1e-9)
 		require.InDelta(t, w.KL, s.KL, 1e-9)
+		require.InDelta(t, w.Top, s.Top, 1e-9)
+		top += w.Top
 		nll, floats, kl, flips, tokens = nll+w.NLL, floats+w.FloatNLL, kl+w.KL, flips+w.Flips, tokens+w.Tokens
 	}
 	n := float64(tokens)
 	require.Equal(t, []int{len(want), tokens, flips, 0}, []int{first.Sequences, first.Tokens, first.Flips, first.Cut})
 	require.InDeltaSlice(t, []float64{nll / n, math.Exp(nll / n), floats / n, math.Exp(floats / n), (nll - floats) / n, kl / n,
-		float64(flips) / n},
-		[]float64{first.MeanNLL, first.Perplexity, first.FloatMeanNLL, first.FloatPerplexity, first.NLLChange, first.KL, first.FlipRate}, 1e-9)
+		float64(flips) / n, top / n},
+		[]float64{first.MeanNLL, first.Perplexity, first.FloatMeanNLL, first.FloatPerplexity, first.NLLChange, first.KL, first.FlipRate,
+			first.Top}, 1e-9)
 	require.Positive(t, first.KL)
 	require.Positive(t, first.Flips, "4 bits change something, else this test says nothing")
 	require.InDelta(t, first.Perplexity**first.MeanNLLError, *first.PerplexityError, 1e-12)

@@ -3,6 +3,7 @@ package language
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"qwb/graph/language/decode"
 	"qwb/kernels"
@@ -13,6 +14,7 @@ import (
 type rowScore struct {
 	nll, floatNLL, kl float64
 	flip              bool
+	top               float64 // agreement
 }
 
 // rowScorer scores tokens, each by itself, so that threads change nothing.
@@ -36,11 +38,13 @@ func (s *rowScorer) score(logits, float []float32, next []int) ([]rowScore, erro
 			s.rows[i] = rowScore{nll: decode.LogSumExp(q) - float64(q[next[i]])}
 			return
 		}
-		if f := float[i*vocab:][:vocab]; s.base {
+		f := float[i*vocab:][:vocab]
+		if s.base {
 			s.rows[i] = baseDivergence(q, f, next[i])
 		} else {
 			s.rows[i] = divergence(q, f, next[i])
 		}
+		s.rows[i].top = agreement(q, f)
 	}
 	if s.par == nil {
 		s.par = func(n int, body func(i int)) {
@@ -72,4 +76,36 @@ func divergence(q, f []float32, next int) rowScore {
 	lf, lq := most+math.Log(sum), decode.LogSumExp(q)
 	return rowScore{nll: lq - float64(q[next]), floatNLL: lf - float64(f[next]), kl: dot/sum + lq - lf,
 		flip: decode.Largest(q) != decode.Largest(f)}
+}
+
+// tops is how many of the most likely tokens are compared.
+const tops = 5
+
+// agreement is the share of the most likely tokens of f that are among those of q.
+func agreement(q, f []float32) float64 {
+	a, b := mostLikely(q), mostLikely(f)
+	n, both := min(tops, len(f)), 0
+	for _, i := range a[:n] {
+		if slices.Contains(b[:n], i) {
+			both++
+		}
+	}
+	return float64(both) / float64(n)
+}
+
+// mostLikely are the places of the largest, the largest first; of equal ones the first counts.
+func mostLikely(x []float32) (at [tops]int) {
+	n := 0
+	for i, v := range x {
+		if n == tops && v <= x[at[tops-1]] {
+			continue
+		}
+		n = min(n+1, tops)
+		k := n - 1
+		for ; k > 0 && v > x[at[k-1]]; k-- {
+			at[k] = at[k-1]
+		}
+		at[k] = i
+	}
+	return at
 }

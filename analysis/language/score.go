@@ -44,6 +44,9 @@ type Change struct {
 	Flips         int      `json:"flips"`
 	FlipRate      float64  `json:"flip_rate"` // Flips / Tokens
 	FlipRateError *float64 `json:"flip_rate_error"`
+	// Top is the mean share of the float model's 5 most likely tokens that are among the 5 of the model.
+	Top      float64  `json:"top5_agreement"`
+	TopError *float64 `json:"top5_agreement_error"`
 }
 
 // TokenScore is one token: how well it is predicted from those before it, in nats.
@@ -68,12 +71,14 @@ type Score struct {
 	// Against the float model; 0 where there is none.
 	FloatNLL, KL float64
 	Flips        int
+	Top          float64 // the sum of Change.Top
 }
 
 func (s *Score) add(r rowScore) {
 	s.NLL += r.nll
 	s.FloatNLL += r.floatNLL
 	s.KL += r.kl
+	s.Top += r.top
 	if r.flip {
 		s.Flips++
 	}
@@ -84,7 +89,7 @@ type tally struct {
 	against                 bool
 	tokens, flips           int
 	nll, float, change      ratio
-	kl, flipped             ratio
+	kl, flipped, top        ratio
 	sequences, cutSequences int
 }
 
@@ -97,6 +102,7 @@ func (t *tally) add(s Score, cut bool) {
 	t.change.add(s.NLL-s.FloatNLL, s.Tokens)
 	t.kl.add(s.KL, s.Tokens)
 	t.flipped.add(float64(s.Flips), s.Tokens)
+	t.top.add(s.Top, s.Tokens)
 	if cut {
 		t.cutSequences++
 	}
@@ -119,5 +125,6 @@ func (t *tally) changed() *Change {
 	return &Change{
 		FloatMeanNLL: t.float.mean(), FloatPerplexity: elementary.Exp(t.float.mean()), NLLChange: t.change.mean(), NLLChangeError: t.change.err(),
 		KL: t.kl.mean(), KLError: t.kl.err(), Flips: t.flips, FlipRate: t.flipped.mean(), FlipRateError: t.flipped.err(),
+		Top: t.top.mean(), TopError: t.top.err(),
 	}
 }

@@ -6,13 +6,13 @@ Weights are fitted to the text FIT and measured on TEST, one sequence a line, by
 import json, subprocess, sys
 
 QWB, MODEL, TOKENIZER, FIT, TEST, GROUP = sys.argv[1:7]
-FITTED = {"importance", "gptq", "gptaq"}
+METHODS = ["rtn", "range", "importance", "gptq", "gptaq", "awq", "awq+gptaq"]
 
 print("| weights | method | perplexity | mean NLL above float | KL | flips, % |\n|---|---|---|---|---|---|")
 for bits in ["4", "8"]:
-    for method in ["rtn", "range", "importance", "gptq", "gptaq"]:
+    for method in METHODS:
         text = subprocess.run([QWB, "eval", MODEL, "--tokenizer", TOKENIZER, "--text", TEST, "--group-size", GROUP, "--bits", bits,
-                               "--method", method, *(["--fit", FIT] if method in FITTED else []), "--mode", "sim", "--threads", "1",
+                               "--method", method, *(["--fit", FIT] if METHODS.index(method) > 1 else []), "--mode", "sim", "--threads", "1",
                                "--json"], check=True, capture_output=True, text=True).stdout
         e = json.loads(text)
         two = lambda key, scale, digits: f"{e[key] * scale:.{digits}f} ± {e[key + '_error'] * scale:.{digits}f}"

@@ -291,6 +291,8 @@ declare namespace Core {
     flips: number;
     flip_rate: number;
     flip_rate_error: number | null;
+    top5_agreement: number;
+    top5_agreement_error: number | null;
   }
 
   interface Changed {
@@ -880,6 +882,8 @@ declare namespace Core {
     flips?: number;
     flip_rate?: number;
     flip_rate_error?: number | null;
+    top5_agreement?: number;
+    top5_agreement_error?: number | null;
     kv_cache?: string;
     kv_cache_change?: Change | null;
     per_token?: TokenScore[];

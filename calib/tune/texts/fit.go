@@ -118,7 +118,7 @@ func (f *fitter) matrices(parts []checkpoint.Part) error {
 	}
 	if len(f.rows) > 0 {
 		var err error
-		if h, cross, err = f.moments(first.Cols, float); err != nil {
+		if h, cross, err = moments(f.rows, float, first.Cols, f.Threads); err != nil {
 			return fmt.Errorf("%s: %w", first.Part, err)
 		}
 	} else if f.Unseen != nil {
@@ -162,9 +162,9 @@ func (f *fitter) follow() (stop func()) {
 
 var errStopped = errors.New("stopped")
 
-// moments is the sum of x xT over f.rows, and of (y - x) xT where there are the float model's rows y.
-func (f *fitter) moments(k int, float []float32) (h, cross []float64, err error) {
-	x, point, err := fixedRows(f.rows, k)
+// moments is the sum of x xT over rows of k numbers, and of (y - x) xT where there are rows y of the float model.
+func moments(rows, float []float32, k, threads int) (h, cross []float64, err error) {
+	x, point, err := fixedRows(rows, k)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,7 +179,7 @@ func (f *fitter) moments(k int, float []float32) (h, cross []float64, err error)
 	if err != nil {
 		return nil, nil, err
 	}
-	a := g.Add(kernels.Select(cpu.Detect()), exec.Parallel(f.Threads))
+	a := g.Add(kernels.Select(cpu.Detect()), exec.Parallel(threads))
 	a.Rows(x, y)
 	a.Close()
 	return g.H(0), g.Cross(0), nil

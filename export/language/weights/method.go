@@ -9,6 +9,8 @@ type Way struct {
 	Fit       bool // weights are fitted to a text: each counts as the energy of its input
 	Round     bool // and codes are chosen by the second moments of the inputs, scales with them
 	Follow    bool // and by how far the inputs are from those of the float model
+	Scale     bool // channels of inputs are scaled before
+	Smooth    bool // by largest magnitudes, not energies
 }
 
 // The names of ways that others ask for.
@@ -26,6 +28,9 @@ var ways = []Way{
 	{Name: Importance, Doc: "error weighted by the inputs on --fit", Fit: true},
 	{Name: "gptq", Doc: "importance, then codes and scales by GPTQ", Fit: true, Round: true},
 	{Name: "gptaq", Doc: "gptq, making up for what quantized matrices in front change", Fit: true, Round: true, Follow: true},
+	{Name: "awq", Doc: "channels scaled by the energy of inputs and weights, then importance", Fit: true, Scale: true},
+	{Name: "awq+gptaq", Doc: "awq's scales, then gptaq", Fit: true, Round: true, Follow: true, Scale: true},
+	{Name: "smoothquant", Doc: "channels scaled by the largest inputs and weights, then importance", Fit: true, Scale: true, Smooth: true},
 }
 
 // WayOf is the way of a name; of a name that is none, or empty, Nearest's.
@@ -53,7 +58,7 @@ func listed(between string, f func(w Way) string) string {
 var Methods = strings.Split(listed(" ", func(w Way) string { return w.Name }), " ")
 
 // FittedMethods names those that need a text.
-var FittedMethods = listed(" or ", func(w Way) string {
+var FittedMethods = listed(", ", func(w Way) string {
 	if !w.Fit {
 		return ""
 	}

@@ -1,0 +1,339 @@
+package texts
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"qwb/calib/tune/round"
+	"qwb/export/language/weights"
+	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
+	"qwb/kernels/elementary"
+	"qwb/kernels/qmath"
+)
+
+// held is the part of the texts, the last ones, that exponents are chosen on.
+const held = 0.25
+
+// exponents of what inputs and weights are, of which scales are products: those of AWQ (Lin et al. 2023), which has no power of the
+// weights, with that of AutoAWQ; and those of SmoothQuant (Xiao et al. 2022), whose two powers are 1 together. The first pair scales
+// nothing.
+var (
+	exponents = [][2]float64{{0, 0}, {0.15, 0}, {0.3, 0}, {0.45, 0}, {0.6, 0}, {0, 0.4}, {0.15, 0.4}, {0.3, 0.4}, {0.45, 0.4}, {0.6, 0.4},
+		{0, 0.8}, {0.15, 0.8}, {0.3, 0.8}, {0.45, 0.8}, {0.6, 0.8}}
+	smoothing = [][2]float64{{0, 0}, {0.2, 0.8}, {0.3, 0.7}, {0.4, 0.6}, {0.5, 0.5}, {0.6, 0.4}, {0.7, 0.3}, {0.8, 0.2}}
+)
+
+// Scaling is what Scale chose for matrices that read the same.
+type Scaling struct {
+	Part           string  // the first matrix
+	Inputs, Weight float64 // exponents
+	Plain, Scaled  float64 // squared error of the outputs of texts that scales are not made of, as a part of their square
+}
+
+// Scale returns a model of the same function whose matrices lose less by being quantized: the inputs of matrices are divided by a scale for
+// each channel, folded into the norm or the matrix in front, and their columns multiplied with it. A scale is a power of the energy of the
+// channel over one of the energy of its weights; with smooth, of the largest magnitudes. Of both the exponents are taken that lose least
+// on the last quarter of the texts, by nearest codes, and by how an engine rounds inputs where the encoding says that it does. It reads
+// of c Model, Engine, which stays float, Encoding, Bits, Texts and Threads. What one norm gives to experts and their router is not scaled.
+func Scale(ctx context.Context, c Config, smooth bool) (map[checkpoint.Part]*checkpoint.Tensor, []Scaling, error) {
+	s := scaler{Config: c, smooth: smooth, done: map[checkpoint.Part]*checkpoint.Tensor{}}
+	var rows []float32
+	var ends []int // of texts
+	err := c.Engine.Walk(ctx, c.Texts, decode.Walker{
+		Inputs: func(_ []checkpoint.Part, x []float32, _ int) error {
+			rows = append(rows, x...)
+			ends = append(ends, len(rows))
+			return nil
+		},
+		Ready: func(parts []checkpoint.Part) error {
+			err := s.stage(parts, rows, ends)
+			rows, ends = rows[:0], ends[:0]
+			return err
+		}})
+	return s.done, s.chosen, err
+}
+
+type scaler struct {
+	Config
+	smooth bool
+	done   map[checkpoint.Part]*checkpoint.Tensor
+	chosen []Scaling
+}
+
+// front is what gives matrices their inputs channel by channel: a norm, or the rows of a matrix. ok is false where it is read by others
+// too.
+func (s *scaler) front(p checkpoint.Part) (front checkpoint.Part, ok bool) {
+	front = p
+	switch m := s.Model; p.Role {
+	case checkpoint.Query:
+		front.Role = checkpoint.AttentionNorm
+	case checkpoint.Output:
+		front.Role = checkpoint.Value
+	case checkpoint.Gate:
+		front.Role = checkpoint.FeedNorm
+	case checkpoint.Down:
+		front.Role = checkpoint.Up
+	case checkpoint.ExpertDown:
+		front.Role = checkpoint.ExpertUp
+	case checkpoint.SharedDown:
+		front.Role = checkpoint.SharedUp
+	case checkpoint.Classifier:
+		front.Role = checkpoint.FinalNorm
+		return front, !m.Tied
+	default:
+		return front, false
+	}
+	return front, true
+}
+
+// now is a tensor as it is scaled so far.
+func (s *scaler) now(p checkpoint.Part) *checkpoint.Tensor {
+	if t := s.done[p]; t != nil {
+		return t
+	}
+	return s.Model.Of(p)
+}
+
+// stage chooses the scales of what matrices read, whose rows end with the texts.
+func (s *scaler) stage(parts []checkpoint.Part, rows []float32, ends []int) error {
+	front, ok := s.front(parts[0])
+	k := s.Model.Of(parts[0]).Cols
+	var list []*checkpoint.Tensor
+	for _, p := range parts {
+		if t := s.now(p); s.Encoding(t).Quantized() && t.Floats() {
+			if err := t.Finite(); err != nil {
+				return err
+			}
+			list = append(list, t)
+		}
+	}
+	if !ok || len(list) == 0 || len(rows) == 0 {
+		return nil
+	}
+	fit, kept := rows, rows
+	for _, end := range ends {
+		if end < len(rows) && float64(end) >= (1-held)*float64(len(rows)) {
+			fit, kept = rows[:end], rows[end:]
+			break
+		}
+	}
+	h, _, err := moments(fit, nil, k, s.Threads)
+	if err != nil {
+		return fmt.Errorf("%s: %w", parts[0], err)
+	}
+	judge, _, err := moments(kept, nil, k, s.Threads)
+	if err != nil {
+		return fmt.Errorf("%s: %w", parts[0], err)
+	}
+	x := &channels{scaler: s, list: list, importance: diagonal(h, k), judge: judge, kept: kept, heads: 1}
+	if front.Role == checkpoint.Value {
+		x.heads, x.width = s.Model.Heads/s.Model.KVHeads, s.Model.HeadDim
+	}
+	x.measure(fit)
+	grid := exponents
+	if s.smooth {
+		grid = smoothing
+	}
+	var best []float64
+	var found Scaling
+	for i, e := range grid {
+		scales := x.scales(e)
+		lost := x.loss(scales)
+		if i == 0 {
+			found = Scaling{Part: parts[0].String(), Plain: lost}
+		}
+		if i == 0 || lost < found.Scaled {
+			best, found.Scaled, found.Inputs, found.Weight = scales, lost, e[0], e[1]
+		}
+	}
+	s.chosen = append(s.chosen, found)
+	if found.Inputs != 0 || found.Weight != 0 {
+		s.fold(parts, front, best, x)
+	}
+	return nil
+}
+
+// fold divides what is in front by the scales, and multiplies the columns of the matrices with them.
+func (s *scaler) fold(parts []checkpoint.Part, front checkpoint.Part, scales []float64, x *channels) {
+	for _, p := range parts {
+		t := s.now(p)
+		s.done[p] = changed(t, func(i int, v float64) float64 { return v * scales[i%t.Cols] })
+	}
+	t := s.now(front)
+	if t.Role.Vector() {
+		one := 0.0
+		if s.Model.UnitNorm {
+			one = 1
+		}
+		s.done[front] = changed(t, func(i int, v float64) float64 { return (v+one)/scales[i] - one })
+		return
+	}
+	row := func(r int) float64 { return scales[x.first(r)] }
+	s.done[front] = changed(t, func(i int, v float64) float64 { return v / row(i/t.Cols) })
+	bias := front
+	if bias.Role = checkpoint.ValueBias; front.Role == checkpoint.Value && s.Model.Biased() {
+		s.done[bias] = changed(s.now(bias), func(i int, v float64) float64 { return v / row(i) })
+	}
+}
+
+// changed is a tensor with other floats.
+func changed(t *checkpoint.Tensor, f func(i int, v float64) float64) *checkpoint.Tensor {
+	data := make([]byte, 0, 4*t.Len())
+	for i, v := range t.All() {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(f(i, float64(v)))))
+	}
+	return checkpoint.NewTensor(t.Part, t.Name, t.Rows, t.Cols, checkpoint.F32, data, nil, 0)
+}
+
+// channels are the inputs of matrices that are to be scaled. Where heads of queries share one of values, which is in front, they share its
+// scales: heads of them, width channels each.
+type channels struct {
+	*scaler
+	list         []*checkpoint.Tensor
+	importance   []float64 // of each input
+	judge        []float64 // moments that exponents are chosen by
+	kept         []float32 // the rows of those
+	heads, width int
+	inputs, mass []float64 // of each channel
+}
+
+// first is the first input that reads row r of what is in front.
+func (x *channels) first(r int) int {
+	if x.heads == 1 {
+		return r
+	}
+	return r/x.width*x.heads*x.width + r%x.width
+}
+
+// measure finds how large inputs and columns are.
+func (x *channels) measure(fit []float32) {
+	k := len(x.importance)
+	x.inputs, x.mass = make([]float64, k), make([]float64, k)
+	if x.smooth {
+		for i, v := range fit {
+			x.inputs[i%k] = max(x.inputs[i%k], math.Abs(float64(v)))
+		}
+	} else {
+		for i, e := range x.importance {
+			x.inputs[i] = math.Sqrt(e)
+		}
+	}
+	for _, t := range x.list {
+		for i, v := range t.All() {
+			if x.smooth {
+				x.mass[i%k] = max(x.mass[i%k], math.Abs(float64(v)))
+			} else {
+				x.mass[i%k] += float64(v) * float64(v)
+			}
+		}
+	}
+	if !x.smooth {
+		for i, v := range x.mass {
+			x.mass[i] = math.Sqrt(v)
+		}
+	}
+	for r := range k / x.heads { // the largest of heads that share
+		at := x.first(r)
+		for h := 1; h < x.heads; h++ {
+			x.inputs[at] = max(x.inputs[at], x.inputs[at+h*x.width])
+			x.mass[at] = max(x.mass[at], x.mass[at+h*x.width])
+		}
+		for h := 1; h < x.heads; h++ {
+			x.inputs[at+h*x.width], x.mass[at+h*x.width] = x.inputs[at], x.mass[at]
+		}
+	}
+}
+
+// scales are those of two exponents, around 1: float32 numbers, between whose ends no more than four digits lie.
+func (x *channels) scales(e [2]float64) []float64 {
+	const least = 1e-4 // of the largest
+	floor := func(of []float64) float64 {
+		most := 0.0
+		for _, v := range of {
+			most = max(most, v)
+		}
+		return least * most
+	}
+	inputs, mass := floor(x.inputs), floor(x.mass)
+	out := make([]float64, len(x.inputs))
+	lo, hi := math.Inf(1), 0.0
+	for i := range out {
+		if out[i] = 1; inputs > 0 && mass > 0 {
+			out[i] = elementary.Pow(max(x.inputs[i], inputs), e[0]) / elementary.Pow(max(x.mass[i], mass), e[1])
+		}
+		lo, hi = min(lo, out[i]), max(hi, out[i])
+	}
+	for i := range out {
+		out[i] = float64(float32(out[i] / math.Sqrt(lo*hi)))
+	}
+	return out
+}
+
+// loss is the squared error of the outputs as a part of their square, with the nearest codes.
+func (x *channels) loss(scales []float64) float64 {
+	k := len(scales)
+	importance := make([]float64, k)
+	for i, e := range x.importance {
+		importance[i] = e / (scales[i] * scales[i])
+	}
+	noise := map[string][]float64{}
+	var lost, all float64
+	for _, t := range x.list {
+		e := x.Encoding(t)
+		scaled := changed(t, func(i int, v float64) float64 { return v * scales[i%k] })
+		q := newTarget(scaled, e, importance, x.Bits, x.Threads)
+		off, whole := q.take(q.problem().Nearest()), wide(t.All())
+		for i := range off {
+			off[i] = whole[i] - off[i]/scales[i%k]
+		}
+		for _, v := range round.Forms(off, x.judge, k, x.Threads) {
+			lost += v
+		}
+		for _, v := range round.Forms(whole, x.judge, k, x.Threads) {
+			all += v
+		}
+		if e.Scheme == nil || e.Scheme.Inputs == "" {
+			continue
+		}
+		if noise[e.Scheme.Inputs] == nil {
+			noise[e.Scheme.Inputs] = x.noise(e, scales)
+		}
+		for i, v := range whole {
+			lost += float64(v*v) * noise[e.Scheme.Inputs][i%k]
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return lost / all
+}
+
+// noise is the sum of squared errors of each input where an engine rounds the inputs of a token by the largest of them.
+func (x *channels) noise(e weights.Encoding, scales []float64) []float64 {
+	k := len(scales)
+	out := make([]float64, k)
+	for from := 0; from < len(x.kept); from += k {
+		row := x.kept[from:][:k]
+		most := 0.0
+		for i, v := range row {
+			most = max(most, math.Abs(float64(v)/scales[i]))
+		}
+		if most == 0 {
+			continue
+		}
+		for i, v := range row {
+			step := most / 127
+			got := qmath.HalfEven.Round(float64(v)/scales[i]/step) * step
+			if n := e.Scheme.Number; n != nil {
+				step = most / float64(n.Decode(n.Encode(math.Inf(1), true)))
+				got = float64(n.Decode(n.Encode(float64(v)/scales[i]/step, true))) * step
+			}
+			d := float64(v) - got*scales[i]
+			out[i] += float64(d * d)
+		}
+	}
+	return out
+}
