@@ -1,6 +1,9 @@
 package tqc
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+)
 
 // Saved is the stored form of a slot: what a plan keeps of it.
 type Saved struct {
@@ -16,6 +19,24 @@ type Saved struct {
 func (s *Set) Save(id SlotID) Saved {
 	sl := &s.slots[id]
 	return Saved{Config: sl.Config, State: sl.state, Root: s.root[id], Params: sl.params, Weight: sl.Weight, Observer: sl.Observer}
+}
+
+// Alike reports whether two sets of one graph quantize the same slots with the same numbers, whatever found them.
+func (s *Set) Alike(o *Set) bool {
+	numbers := func(s *Set, id SlotID) Saved {
+		v := s.Save(id)
+		v.Observer, v.Config.Observer = "", ""
+		return v
+	}
+	if len(s.slots) != len(o.slots) {
+		return false
+	}
+	for id := range SlotID(len(s.slots)) {
+		if !reflect.DeepEqual(numbers(s, id), numbers(o, id)) {
+			return false
+		}
+	}
+	return true
 }
 
 // RestoreError says which slot could not be restored.

@@ -193,6 +193,24 @@ func TestRestoreAfterRandomCalls(t *testing.T) {
 	}
 }
 
+func TestAlikeSetsDifferInWhatFoundTheNumbers(t *testing.T) {
+	a := waiting(t)
+	require.NoError(t, a.Render(0, scale(1)))
+	require.True(t, a.Alike(a.Clone()))
+	for want, edit := range map[string]func(s *tqc.Set){
+		"observer": func(s *tqc.Set) { s.Slot(0).Config.Observer, s.Slot(1).Observer = "kl", "kl" },
+		"scale":    func(s *tqc.Set) { require.NoError(t, s.Render(0, scale(2))) },
+		"rounding": func(s *tqc.Set) { s.Slot(0).Config.Rounding++ },
+		"group":    func(s *tqc.Set) { require.NoError(t, s.Borrow(2, 1)) },
+		"state":    func(s *tqc.Set) { require.NoError(t, s.Advance(1, tqc.PassiveInit)) },
+	} {
+		b := a.Clone()
+		edit(b)
+		require.Equal(t, want == "observer", a.Alike(b), want)
+		require.Equal(t, want == "observer", b.Alike(a), want)
+	}
+}
+
 func TestRestoreRefusesWhatCannotBe(t *testing.T) {
 	g := graphtest.Parse(t, chain)
 	good := func() []tqc.Saved {
