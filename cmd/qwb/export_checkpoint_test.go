@@ -281,6 +281,11 @@ func TestBitsPerWeight(t *testing.T) {
 		require.NoError(t, err)
 		assert.Less(t, expected, last)
 		last = expected
+		_, text, found = strings.Cut(text, "(with all as ")
+		require.True(t, found, r.stderr)
+		alike, err := strconv.ParseFloat(strings.TrimSuffix(strings.Fields(text)[1], ")"), 64)
+		require.NoError(t, err)
+		assert.LessOrEqual(t, expected, alike)
 	}
 	done(t, append(args, "--bpw", "9", "--threads", "3", "-o", "three.gguf")...)
 	assert.Equal(t, read(t, "m.gguf"), read(t, "three.gguf"))
@@ -288,7 +293,7 @@ func TestBitsPerWeight(t *testing.T) {
 		"--bpw 4: 4.6":                        {"--bpw", "4"},
 		"--bpw many: not a number of bits":    {"--bpw", "many"},
 		"--bpw NaN: not a number of bits":     {"--bpw", "NaN"},
-		"--bpw is for --method importance or": {"--bpw", "5", "--method", "rtn", "--fit", ""},
+		"--bpw is for --method importance, ": {"--bpw", "5", "--method", "rtn", "--fit", ""},
 	} {
 		fails(t, exitUsage, want, append(slices.Clone(args), more...)...)
 	}

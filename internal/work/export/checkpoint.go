@@ -217,7 +217,7 @@ func mixExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 		return err
 	}
 	in.Types, err = worklanguage.Mix(ctx, j, l, worklanguage.Mixing{Text: file, Bits: bits, Types: in.State.(*weights.File).Types,
-		Threads: in.Threads})
+		Way: weights.WayOf(in.Options.Text(weights.Method.Name)), Threads: in.Threads})
 	if err != nil {
 		return err
 	}

@@ -12,13 +12,15 @@ import (
 	"qwb/analysis/assign"
 	"qwb/analysis/language"
 	"qwb/calib/tune/texts"
+	"qwb/export/language/weights"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 )
 
-// mixTokens is on how many tokens the damage of each matrix is measured: the whole model runs once for each matrix.
+// mixTokens is on how many tokens the damage of each matrix is measured, behind those that weights are fitted to, or the last of them where
+// the text ends: the whole model runs once for each matrix.
 const mixTokens = 1 << 11
 
 // probe is the type that damages are measured with: one of 4 bits, so that they stand out, whose blocks are as short as any.
@@ -29,15 +31,21 @@ type Mixing struct {
 	Text    string            // file, one sequence per line
 	Bits    float64           // of the file's tensors per weight, at most
 	Types   []checkpoint.Type // that matrices may have
+	Way     weights.Way       // how they are quantized then
 	Threads int
 }
 
 // Mix chooses a type for each float matrix, so that the tensors take no more than so many bits per weight and the Kullback-Leibler
 // divergence from the float model that is expected is least. It is expected to be the sum over the matrices, and of each in proportion to
 // the error of its output that its type makes (Malinovskii et al., "Pushing the Limits of LLM Quantization via the Linearity Theorem",
-// 2024): the factor is measured, with the one matrix quantized.
+// 2024): the factor is measured, with the one matrix quantized. Where codes are rounded by second moments, that is how: what this gains
+// differs from matrix to matrix, and is least for an embedding that is the classifier too.
 func Mix(ctx context.Context, j *open.Job, l *open.Language, o Mixing) (map[checkpoint.Part]checkpoint.Type, error) {
 	imatrix, ids, engine, err := importanceOn(ctx, j, l, o.Text, o.Threads)
+	if err != nil {
+		return nil, err
+	}
+	judged, err := textsOf(j, l, o.Text, FitTokens+mixTokens)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +57,12 @@ func Mix(ctx context.Context, j *open.Job, l *open.Language, o Mixing) (map[chec
 	if len(probed) == 0 {
 		return nil, fault.Usagef("--bpw: %s has no matrix of floats with rows of whole blocks of %s", l.Path, probe)
 	}
-	if err := m.damage(ctx, j, engine, probed, ids); err != nil {
+	if o.Way.Round {
+		if probed, err = m.round(ctx, j, l, ids); err != nil {
+			return nil, &fault.FileError{File: l.Path, Err: err}
+		}
+	}
+	if err := m.damage(ctx, j, engine, probed, judged); err != nil {
 		return nil, err
 	}
 	return m.choose(ctx, j)
@@ -81,7 +94,25 @@ func (m *mix) errors(ctx context.Context, j *open.Job, imatrix *checkpoint.Impor
 	return probed, nil
 }
 
-// damage measures what each matrix alone does.
+// round returns the matrices as the probe has them when their codes are rounded by second moments.
+func (m *mix) round(ctx context.Context, j *open.Job, l *open.Language, ids [][]int) (map[checkpoint.Part]*checkpoint.Tensor, error) {
+	engine, err := l.Engine(ctx, decode.Options{Threads: m.Threads, Weights: decode.Weights{Float: true}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	tick, finish := j.Progress("matrices tried", 0)
+	defer finish()
+	tensors, _, err := texts.Fit(ctx, texts.Config{Model: l.Model, Engine: engine, Bits: 8, Texts: ids, Round: true, Progress: tick,
+		Threads: max(m.Threads, 1), Encoding: func(t *checkpoint.Tensor) weights.Encoding {
+			if _, ok := m.lost[probe][t.Part]; ok {
+				return weights.Encoding{Type: probe}
+			}
+			return weights.Float
+		}})
+	return tensors, err
+}
+
+// damage measures what each matrix alone does, on the last of the texts.
 func (m *mix) damage(ctx context.Context, j *open.Job, e *decode.Engine, probed map[checkpoint.Part]*checkpoint.Tensor, ids [][]int) error {
 	quantized := m.model.With(probed)
 	cfg := language.LayersConfig{Model: e, Threads: m.Threads, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
@@ -96,15 +127,18 @@ func (m *mix) damage(ctx context.Context, j *open.Job, e *decode.Engine, probed 
 	tick, finish := j.Progress("forwards", 0)
 	defer finish()
 	cfg.Progress = tick
-	n, tokens := 0, 0
+	n := len(ids)
+	for tokens := 0; n > 0 && tokens < mixTokens; n-- {
+		tokens += len(ids[n-1])
+	}
 	r, err := language.RankMatrices(ctx, func(context.Context) (*language.Passage, error) {
 		for n < len(ids) && len(ids[n]) < 2 {
 			n++
 		}
-		if n == len(ids) || tokens >= mixTokens {
+		if n == len(ids) {
 			return nil, io.EOF
 		}
-		n, tokens = n+1, tokens+len(ids[n])
+		n++
 		return &language.Passage{Name: fmt.Sprintf("text %d", n), IDs: ids[n-1]}, nil
 	}, cfg)
 	if err != nil {
@@ -122,9 +156,9 @@ func (m *mix) damage(ctx context.Context, j *open.Job, e *decode.Engine, probed 
 
 // choose takes the types with the least divergence that fit.
 func (m *mix) choose(ctx context.Context, j *open.Job) (map[checkpoint.Part]checkpoint.Type, error) {
-	weights, fixed := 0, 0.0
+	total, fixed := 0, 0.0
 	for _, t := range m.model.Tensors() {
-		if weights += t.Len(); t.Role.Float() {
+		if total += t.Len(); t.Role.Float() {
 			fixed += float64(checkpoint.F32.Bytes(t.Len()))
 		} else if !slices.Contains(m.parts, t.Part) {
 			fixed += float64(checkpoint.F16.Bytes(t.Len()))
@@ -149,8 +183,8 @@ func (m *mix) choose(ctx context.Context, j *open.Job) (map[checkpoint.Part]chec
 		}
 		least += slices.MinFunc(units[i].Options, func(a, b assign.Option) int { return cmp.Compare(a.Cost, b.Cost) }).Cost
 	}
-	perWeight := func(bytes float64) float64 { return 8 * bytes / float64(weights) }
-	s, err := assign.MinError(ctx, units, m.Bits*float64(weights)/8-fixed)
+	perWeight := func(bytes float64) float64 { return 8 * bytes / float64(total) }
+	s, err := assign.MinError(ctx, units, m.Bits*float64(total)/8-fixed)
 	if errors.Is(err, assign.ErrBound) {
 		return nil, fault.Usagef("--bpw %g: %.3f is the least that the types and rows of this model allow", m.Bits, perWeight(least)+0.0005)
 	}
@@ -170,7 +204,28 @@ func (m *mix) choose(ctx context.Context, j *open.Job) (map[checkpoint.Part]chec
 			words = append(words, fmt.Sprintf("%d of %s", n, kind))
 		}
 	}
-	j.Note("%.3f bits per weight: %s; expected divergence from the float model %.3g", perWeight(s.Cost+fixed), strings.Join(words, ", "),
-		s.Error)
+	alike := ""
+	if kind, error := m.alike(units, m.Bits*float64(total)/8-fixed); kind != "" {
+		alike = fmt.Sprintf(" (with all as %s %.3g)", kind, error)
+	}
+	j.Note("%.3f bits per weight: %s; expected divergence from the float model %.3g%s", perWeight(s.Cost+fixed), strings.Join(words, ", "),
+		s.Error, alike)
 	return out, nil
+}
+
+// alike is the best type that all matrices may have at no more than a cost, and its divergence; "" where there is none.
+func (m *mix) alike(units []assign.Unit, most float64) (best string, least float64) {
+	for _, kind := range m.Types {
+		cost, error, all := 0.0, 0.0, true
+		for _, u := range units {
+			i := slices.IndexFunc(u.Options, func(o assign.Option) bool { return o.Name == kind.String() })
+			if all = all && i >= 0; all {
+				cost, error = cost+u.Options[i].Cost, error+u.Options[i].Error
+			}
+		}
+		if all && cost <= most && (best == "" || error < least) {
+			best, least = kind.String(), error
+		}
+	}
+	return best, least
 }
