@@ -76,17 +76,12 @@ func emptyAt(results []*sampleResult, i int) empty {
 }
 
 // reachOf is the largest magnitude of a float tensor, infinities left out; of others 1.
-func reachOf(t *tensor.Tensor) (far float64) {
+func reachOf(t *tensor.Tensor) float64 {
 	if t.DType != tensor.Float32 {
 		return 1
 	}
-	var top float32
-	for _, x := range t.F32() {
-		if x = max(x, -x); x > top && x <= math.MaxFloat32 {
-			top = x
-		}
-	}
-	return float64(top)
+	lo, hi, _ := rows().NewMeter().MinMax(t.F32())
+	return float64(max(-lo, hi, 0))
 }
 
 // empties finds the empty samples of every output.

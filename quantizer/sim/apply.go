@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"qwb/graph/tensor"
 	"qwb/kernels"
@@ -71,11 +72,40 @@ func (s *Simulator) Clipped(id tqc.SlotID, t *tensor.Tensor) (float64, error) {
 	if err != nil || !clips {
 		return 0, err
 	}
-	x := t.F32()
-	var signal, lost float64
-	err = runs(t, &s.set.Slot(id).Config, s.set.Params(id), func(from, to int, c qmath.Codec) bool {
+	signal, lost, err := s.takenAway(id, t)
+	if err == nil && lost != lost {
+		signal, lost, err = s.takenFromNumbers(id, t)
+	}
+	if err != nil || math.IsInf(lost, 1) {
+		return lost, err
+	}
+	return lost / signal, nil
+}
+
+// clipBlocks are buffers of one block of takenAway.
+var clipBlocks = sync.Pool{New: func() any { return new([4096]float32) }}
+
+// takenAway is the sum of the squares of t, and that of what clipping takes away, in the order of kernels.Table.Compare.
+func (s *Simulator) takenAway(id tqc.SlotID, t *tensor.Tensor) (signal, lost float64, err error) {
+	block := clipBlocks.Get().(*[4096]float32)
+	defer clipBlocks.Put(block)
+	err = spans(nil, t, &s.set.Slot(id).Config, s.set.Params(id), func(_, x []float32, c qmath.Codec) bool {
+		for len(x) > 0 {
+			part := x[:min(len(block), len(x))]
+			slice(s.table, block[:len(part)], part, c, Clip)
+			noise, of, _, _ := s.table.Compare(block[:len(part)], part)
+			signal, lost, x = signal+of, lost+noise, x[len(part):]
+		}
+		return true
+	})
+	return signal, lost, err
+}
+
+// takenFromNumbers is takenAway without NaN.
+func (s *Simulator) takenFromNumbers(id tqc.SlotID, t *tensor.Tensor) (signal, lost float64, err error) {
+	err = spans(nil, t, &s.set.Slot(id).Config, s.set.Params(id), func(_, x []float32, c qmath.Codec) bool {
 		lo, hi := c.Limits()
-		for _, v := range x[from:to] {
+		for _, v := range x {
 			if v == v {
 				d := float64(v) - float64(min(max(v, lo), hi))
 				signal, lost = signal+float64(v)*float64(v), lost+d*d
@@ -83,10 +113,7 @@ func (s *Simulator) Clipped(id tqc.SlotID, t *tensor.Tensor) (float64, error) {
 		}
 		return true
 	})
-	if math.IsInf(lost, 1) {
-		return lost, err
-	}
-	return lost / signal, err
+	return signal, lost, err
 }
 
 // Rows and columns of the tiles of spans: a line of the processor's cache is so many columns.
