@@ -133,7 +133,7 @@ func (f *Format) Equal(ctx context.Context, in *Input, out *Output) (*ReadBack, 
 	if back.Close != nil {
 		defer back.Close()
 	}
-	b, err := back.Held.Compare(in)
+	b, err := back.Held.Compare(ctx, in)
 	if err == nil && b.Different > 0 {
 		err = fmt.Errorf("export: %d of %s in the file are not those of the plan, the first: %s", b.Different,
 			plain.Count(int(b.Compared), "number"), b.First)
@@ -180,10 +180,13 @@ func (b *ReadBack) differ(n int, format string, a ...any) {
 
 // Compare compares everything that the file has to hold with what it holds. Floats are equal if their bits are. An item that is missing
 // without a reason, and one that the plan does not have, differ in all their numbers.
-func (r *Recovered) Compare(in *Input) (*ReadBack, error) {
+func (r *Recovered) Compare(ctx context.Context, in *Input) (*ReadBack, error) {
 	b, seen := &ReadBack{NotHeld: []string{}}, map[place]bool{}
 	lacks := map[string]int{}
 	err := r.Wants(in, func(want *Item) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		key := place{want.At, want.Kind}
 		held := r.items[key]
 		seen[key] = true

@@ -3,6 +3,7 @@ package export
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -29,7 +30,8 @@ type File struct {
 type Output struct {
 	path    string // of the file, or of the folder, that the user named
 	folder  bool
-	into    Stage // nil: files of the operating system, which are in stage
+	ctx     context.Context // ends writing; nil: nothing does
+	into    Stage           // nil: files of the operating system, which are in stage
 	stage   file.Stage
 	files   []*staged
 	figures map[string]int64
@@ -65,6 +67,12 @@ func (f *Format) NewOutput(path string, into Stage) *Output {
 	return o
 }
 
+// In makes writing end with the error of a context. It returns o.
+func (o *Output) In(ctx context.Context) *Output {
+	o.ctx = ctx
+	return o
+}
+
 // Name is the name of the file that the user named, without folders: the one to give to Create for it. Of a folder it is "".
 func (o *Output) Name() string {
 	if o.folder {
@@ -83,7 +91,7 @@ func (o *Output) Create(name string) (io.WriteCloser, error) {
 		return nil, fmt.Errorf("export: %q is written twice", name)
 	}
 	s := &staged{name: name}
-	w := &writer{staged: s, path: o.final(s), hash: sha256.New()}
+	w := &writer{ctx: o.ctx, staged: s, path: o.final(s), hash: sha256.New()}
 	if o.into != nil {
 		o.files = append(o.files, s)
 		w.buffer = bufio.NewWriter(io.MultiWriter(&s.memory, w.hash))
@@ -261,6 +269,7 @@ func (o *Output) Discard() {
 
 // writer writes one file.
 type writer struct {
+	ctx    context.Context
 	staged *staged
 	path   string
 	file   io.Closer // nil: in memory
@@ -270,6 +279,11 @@ type writer struct {
 }
 
 func (w *writer) Write(b []byte) (int, error) {
+	if w.ctx != nil {
+		if err := w.ctx.Err(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := w.buffer.Write(b)
 	w.staged.size += int64(n)
 	return n, err

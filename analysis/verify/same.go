@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -18,13 +19,13 @@ import (
 // SameProgram reports whether two programs compute the same by what they are: every tensor of integers of the first, and all outputs in
 // their order, are computed in the second by the same operations with the same numbers, of tensors of which that is true, down to the
 // inputs. Names, the order of independent steps, and where axes are exchanged on the way do not matter. False says nothing: programs that
-// are written in other ways may still compute the same.
-func SameProgram(own, other *lower.Program) bool {
+// are written in other ways may still compute the same, and ctx may have ended.
+func SameProgram(ctx context.Context, own, other *lower.Program) bool {
 	if own.Profile != other.Profile || own.Float != other.Float || len(own.Outputs) != len(other.Outputs) {
 		return false
 	}
-	known := &constants{}
-	first, second := &reading{p: own, known: known, sizes: sizesOf(own, other)}, &reading{p: other, known: known}
+	known := &constants{at: map[[sha256.Size]byte][]int{}}
+	first, second := &reading{ctx: ctx, p: own, known: known, sizes: sizesOf(own, other)}, &reading{ctx: ctx, p: other, known: known}
 	a, err := first.meanings(first)
 	if err != nil {
 		return false
@@ -100,21 +101,34 @@ func (m meaning) turned(order []int, shape graph.Shape) meaning {
 
 // reading is a program that is read with sizes in the place of symbols.
 type reading struct {
+	ctx   context.Context
 	p     *lower.Program
 	known *constants
 	sizes map[string]int64
 }
 
-// constants are the weights of two programs, each of them once: that they are the same is found by comparing them, faster than by hashes.
-type constants struct{ list []*tensor.Tensor }
+// constants are the weights of two programs, each of them once. That they are the same is found by comparing those that are alike in a few
+// elements: faster than hashes of all, and of weights in files the others are not read again.
+type constants struct {
+	list []*tensor.Tensor
+	at   map[[sha256.Size]byte][]int // by a hash of these elements
+}
 
 // number is that of a row-major tensor among those that are known.
 func (c *constants) number(t *tensor.Tensor) int {
-	i := slices.IndexFunc(c.list, func(x *tensor.Tensor) bool { return tensor.Equal(x, t) })
-	if i < 0 {
-		i, c.list = len(c.list), append(c.list, t)
+	const few = 64
+	w, data := newWriter("few"), reflect.ValueOf(t.Data)
+	for i := 0; i < data.Len(); i += max(data.Len()/few, 1) {
+		w.write(data.Index(i))
 	}
-	return i
+	key := w.sum()
+	for _, i := range c.at[key] {
+		if tensor.Equal(c.list[i], t) {
+			return i
+		}
+	}
+	c.at[key], c.list = append(c.at[key], len(c.list)), append(c.list, t)
+	return len(c.list) - 1
 }
 
 // sizesOf are the sizes that the inputs of a program have in another one, by the symbols of the first: a file may be for one of them.
@@ -162,6 +176,9 @@ func (r *reading) meanings(like *reading) ([]meaning, error) {
 		list[id] = r.input(id, like)
 	}
 	for i := range p.Steps {
+		if err := r.ctx.Err(); err != nil {
+			return nil, err
+		}
 		s := &p.Steps[i]
 		if m, ok := r.moved(s, list); ok {
 			list[s.Outputs[0]] = m

@@ -33,7 +33,7 @@ func Twin(ctx context.Context, own, other *lower.Program, axes map[string][]int,
 	backend program.Backend, threads int) (r Ran, err error) {
 	t := &twins{first: side{program: own}, second: side{program: other, axes: axes}, backend: backend, threads: threads}
 	defer t.close()
-	if r.Same = SameProgram(own, other); r.Same {
+	if r.Same = SameProgram(ctx, own, other); r.Same {
 		n = min(n, 1)
 	}
 	for ; r.Samples < n; r.Samples++ {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
@@ -39,12 +40,7 @@ func (l *lesson) numbers() [][]float32 {
 	return list
 }
 
-func (l *lesson) values() (all []float32) {
-	for _, x := range l.numbers() {
-		all = append(all, x...)
-	}
-	return all
-}
+func (l *lesson) values() []float32 { return slices.Concat(l.numbers()...) }
 
 func (l *lesson) restore(all []float32) {
 	for _, x := range l.numbers() {

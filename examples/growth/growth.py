@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """How the cost of commands grows with samples, operators, parameters and parts: measured, fitted, and where the fit ends.
 
-    growth.py FIGURE.svg MODEL.onnx DATA [PREPROCESS] > growth.md
+    growth.py FIGURE.svg MODEL.onnx DATA [PREPROCESS] [--only NAME ...] > growth.md
 
 Costs are processor seconds (user and system) of one process with one thread, so that other work on the machine counts little; of three runs
 the least. What grows is fitted by least squares of relative errors; a point that is more than a fifth off its fit is where that ends. The
-chains need the Python packages onnx and numpy; without them their tables are left out.
+chains need the Python packages onnx and numpy; without them their tables are left out. --only measures commands of these names alone.
 """
+import argparse
 import json
 import os
 import random
@@ -22,6 +23,7 @@ UNITS = (1, 2, 4, 8, 16, 32, 64)  # parts' worth of work
 OFF = 0.2
 CURVES = {}  # of the figure: panel to curves
 INPUTS = ["."]  # files and folders that commands read
+ONLY = []  # names of commands; empty: all
 
 
 def cold():
@@ -91,6 +93,8 @@ def table(panel, unit, ns, commands):
     row(*["---"] * (1 + len(titles) + len(ns)))
     rest = []
     for name, power, cost in commands:
+        if ONLY and name not in ONLY:
+            continue
         costs = [cost(n) for n in ns]
         points = [list(zip(ns, c)) for c in zip(*costs)]
         row(name, *fitted(panel, name, points[0], power), *fitted(None, name, points[1]),
@@ -113,7 +117,9 @@ def row(*cells):
 
 def by_samples(model, data, pre):
     print("\n## Samples\n\nt = a + b n, in processor seconds, for n samples, and so memory and MB moved.\n")
-    run("calibrate", model, "--platform", "trt_int8", "-o", "m.plan.json", *data, "--samples", "64", *pre, times=1)
+    calibrated = ["calibrate", model, "--platform", "trt_int8", *data, "--samples", "64", *pre, "-o"]
+    run(*calibrated, "m.plan.json", times=1)
+    run(*calibrated, "other.plan.json", "--observer", "minmax", times=1)
     commands = {
         "calibrate": ["calibrate", model, "--shard", "1/1", "-o", "c.part", *data, *pre],
         "tune --shard": ["tune", "m.plan.json", "--shard", "1/1", "-o", "g.part", *data],
@@ -123,9 +129,16 @@ def by_samples(model, data, pre):
         "verify": ["verify", "m.plan.json", *data],
         "sweep, 16 plans": ["sweep", model, "--platforms", "trt_int8", "--granularity", "channel,tensor", "--shard", "1/1",
                             "--part", "s.part", *data, *pre],
+        "compare, 2 plans": ["compare", "m.plan.json", "other.plan.json", *data],
     }
+    part = lambda n, *c: run(*c, "--samples", str(n), "--threads", "1", "--shard", "1/1", times=1)
+
+    def merged(n, name):
+        part(n, *commands[name], "-o", "e.part")
+        return run("merge", "e.part")
     table("samples", "sample", [UNIT * k for k in UNITS],
-          [(name, 1, lambda n, c=c: run(*c, "--samples", str(n), "--threads", "1")) for name, c in commands.items()])
+          [(name, 1, lambda n, c=c: run(*c, "--samples", str(n), "--threads", "1")) for name, c in commands.items()]
+          + [(f"merge of {name}", 1, lambda n, name=name: merged(n, name)) for name in ("eval --mode int8", "verify")])
 
 
 def chain(path, depth):
@@ -153,7 +166,9 @@ def by_operators():
     data = ["--data", "synthetic:8", "--threads", "1"]
     for d in UNITS:
         chain(f"d{d}.onnx", d)
-        run("calibrate", f"d{d}.onnx", "--data", "synthetic:8", "--platform", "trt_int8", times=1)
+        for observer, plan in ("auto", f"d{d}"), ("minmax", f"d{d}.other"):
+            run("calibrate", f"d{d}.onnx", "--data", "synthetic:8", "--platform", "trt_int8", "--observer", observer,
+                "-o", f"{plan}.plan.json", times=1)
     commands = {
         "calibrate": ["calibrate", "{}.onnx", "--shard", "1/1", "-o", "c{}.part", *data],
         "tune --shard": ["tune", "{}.plan.json", "--shard", "1/1", "-o", "t{}.part", *data],
@@ -162,10 +177,15 @@ def by_operators():
         "analyze --layerwise": ["analyze", "{}.plan.json", "--layerwise", "--shard", "1/1", "-o", "a{}.part", *data],
         "sweep, 8 plans": ["sweep", "{}.onnx", "--platforms", "trt_int8", "--shard", "1/1", "--part", "s{}.part", *data],
         "export": ["export", "{}.plan.json", "-o", "{}.out.onnx", "--threads", "1"],
+        "compare, 2 plans": ["compare", "{}.plan.json", "{}.other.plan.json", *data],
     }
+
+    def merged(d):
+        run(*[a.replace("{}", f"d{d}") for a in commands["calibrate"]], times=1)
+        return run("merge", f"cd{d}.part", "-o", f"d{d}.stats")
     table("operators", "operator", UNITS, [
         (name, 2 if "layerwise" in name else 1, lambda d, c=c: run(*[a.replace("{}", f"d{d}") for a in c]))
-        for name, c in commands.items()])
+        for name, c in commands.items()] + [("merge of calibrate", 1, merged)])
 
 
 def by_parameters():
@@ -180,6 +200,8 @@ def by_parameters():
     for p in UNITS:
         subprocess.run([sys.executable, f"{here}/weights.py", "onnx", str(4 * p), f"p{p}"], check=True)
     data = ["--data", "{}/data"]
+    for p in UNITS if ONLY else ():
+        run("calibrate", f"p{p}/m.onnx", "--data", f"p{p}/data", "--platform", "trt_int8", "-o", f"p{p}/m.plan.json", times=1)
     commands = {
         "calibrate": ["calibrate", "{}/m.onnx", *data, "--platform", "trt_int8", "-o", "{}/m.plan.json"],
         "eval --mode int8": ["eval", "{}/m.plan.json", "--mode", "int8", *data],
@@ -188,6 +210,7 @@ def by_parameters():
         "sweep, 2 plans": ["sweep", "{}/m.onnx", "--platforms", "trt_int8", "--observers", "minmax,mse", "--shard", "1/1",
                            "--part", "s.part", "--data", "synthetic:8"],
         "export": ["export", "{}/m.plan.json", "-o", "out.onnx"],
+        "compare": ["compare", "{}/m.plan.json", "{}/m.onnx", *data],
         "tune --method bias": ["tune", "{}/m.plan.json", "--method", "bias", "--force", *data],
     }
     table("parameters", "Mi parameters", UNITS, [
@@ -207,6 +230,7 @@ def by_parts(model, data, pre):
     whole = ["--granularity", "channel,tensor", "--dispatchers", "conservative,pplnn,aggressive,allin"]
     plans = ["sweep", model, "--platforms", "trt_int8", "--samples", "64", *pre]
     samples = lambda *c: lambda n: [*c, "--samples", str(n)]
+    fits = []
     for name, command, n, end in (("eval --mode int8", samples("eval", "m.plan.json", "--mode", "int8"), total, "-o"),
                                   ("verify", samples("verify", "m.plan.json"), total, "-o"),
                                   ("analyze --layerwise", samples("analyze", "m.plan.json", "--layerwise"), 64, "-o"),
@@ -215,24 +239,38 @@ def by_parts(model, data, pre):
         one, least = (run(*c, end, "one.part", "--shard", "1/1")[0] for c in (args, less))
         b = (one - least) / (n - max(1, n // 16))
         a = max(0.0, one - b * n)
-        gains = []
+        gains, merges = [], []
         for parts in UNITS:
             names = [f"{i + 1}.p{parts}" for i in range(parts)]
             costs = [run(*args, "--shard", f"{i + 1}/{parts}", end, file, times=1 if parts > 4 else 3) for i, file in enumerate(names)]
             slowest, merge = max(c[0] for c in costs), run("merge", *names)[0]
+            merges.append((parts, merge))
             size = sum(os.path.getsize(f) for f in names) / 1e6
             expected = one / (a + b * n / parts + merge)
             gain = one / (slowest + merge)
             gains.append((parts, gain, abs(expected - gain) > OFF * gain))
             row(name, parts, f"{slowest:.2f}", f"{merge:.2f}", f"{gain:.1f}", f"{expected:.1f}", f"{sum(c[2] for c in costs):.2f}",
                 f"{size:.3f}", "-" if name == "sweep" else f"{2 * size:.3f}")
+        fits.append((f"merge of {name}", *fitted("merge by parts", name, merges)))
         CURVES.setdefault("parts", []).append((name, gains, lambda k, a=a, b=b, n=n, one=one, merge=merge: one / (a + b * n / k + merge)))
+    print("\nThe merge by itself, m = a + b N:\n")
+    row("command", "s: a", "b per part", "off at")
+    row(*["---"] * 4)
+    for cells in fits:
+        row(*cells)
 
 
 def main():
-    picture, model, path = (os.path.abspath(p) for p in sys.argv[1:4])
+    parser = argparse.ArgumentParser()
+    for name in ("figure", "model", "data"):
+        parser.add_argument(name)
+    parser.add_argument("preprocess", nargs="?")
+    parser.add_argument("--only", action="append", default=[])
+    options = parser.parse_intermixed_args()
+    picture, model, path = (os.path.abspath(p) for p in (options.figure, options.model, options.data))
     data = ["--data", path]
-    pre = ["--preprocess", sys.argv[4]] if len(sys.argv) > 4 else []
+    pre = ["--preprocess", options.preprocess] if options.preprocess else []
+    ONLY.extend(options.only)
     INPUTS.extend((model, path))
     version = json.loads(subprocess.run([QWB, "version", "--json"], capture_output=True, check=True).stdout)
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "unknown")
@@ -242,7 +280,8 @@ def main():
         by_samples(model, data, pre)
         by_operators()
         by_parameters()
-        by_parts(model, data, pre)
+        if not ONLY:
+            by_parts(model, data, pre)
     with open(picture, "w") as f:
         f.write(figure.svg([(f"{name[0].upper()}{name[1:]}", name if name != "parameters" else "Mi parameters",
                              "processor seconds" if name != "parts" else "speed-up", curves) for name, curves in CURVES.items()]))

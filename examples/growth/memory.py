@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Peak memory of commands on networks and language models that are larger than what they may take, under a limit of the system.
 
-    memory.py FOLDER [MEBIBYTES ...] > memory.md       default: 256 1024 4096
+    memory.py FOLDER [--only NAME ...] [MEBIBYTES ...] > memory.md       default: 256 1024 4096
 
 Models are made by weights.py from a seed and removed again; FOLDER has to be on a disk with twice the largest free. Each command runs with
 --mem 256M in a cgroup of 256 MiB (versions 1 and 2; where none can be made, the table says so), its temporary files in FOLDER. Sizes
-up to that are run once more without either, and what was written is compared. Needs numpy and onnx.
+up to that are run once more without either, and what was written is compared. Every command gets the plan of calibrate. --only names the
+commands to measure; calibrate is then run to have the plan. Needs numpy and onnx.
 """
+import argparse
 import hashlib
 import json
 import os
@@ -91,23 +93,27 @@ def row(*cells):
     print("| " + " | ".join(str(c) for c in cells) + " |", flush=True)
 
 
-def measure(kind, size, limit, compare):
+def measure(commands, kind, size, limit, compare):
     """The rows of one model; compare says whether to run commands without limits too."""
     here = os.path.dirname(os.path.abspath(__file__))
     subprocess.run([sys.executable, f"{here}/weights.py", kind, str(size), "."], check=True)
-    for name, args, files in KINDS[kind][1]:
+    plan = None
+    for name, args, files in commands:
         digests = []
         for bound in (False, True) if compare else (True,):
-            for file in files:
-                if name.startswith("calibrate") and os.path.exists(file):
-                    os.remove(file)
-            kept = {f: open(f, "rb").read() for f in files if f.endswith(".plan.json") and os.path.exists(f)}
+            if name == "calibrate":
+                for file in files:
+                    if os.path.exists(file):
+                        os.remove(file)
+            elif plan:
+                with open("m.plan.json", "wb") as f:
+                    f.write(plan)
             code, out, last, peak, cpu, wall = run([*args, "--mem", f"{MIB}M"] if bound and kind == "onnx" else args, limit if bound else None)
             digests.append(digest(out, files) if code in (0, 3) else None)
             if not bound:
                 free = peak
-                for file, b in kept.items():
-                    open(file, "wb").write(b)
+        if name == "calibrate":
+            plan = open("m.plan.json", "rb").read()
         result = "done" if code in (0, 3) else f"ended with {code}: {last}"
         if compare and code in (0, 3):
             result = ("the same bytes" if digests[0] == digests[1] else "OTHER BYTES") + f" without limits, {free:.0f} MB"
@@ -115,19 +121,27 @@ def measure(kind, size, limit, compare):
 
 
 def main():
-    folder, sizes = os.path.abspath(sys.argv[1]), [int(s) for s in sys.argv[2:]] or [256, 1024, 4096]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder")
+    parser.add_argument("sizes", type=int, nargs="*", default=[256, 1024, 4096])
+    parser.add_argument("--only", action="append")
+    args = parser.parse_intermixed_args()
+    folder = os.path.abspath(args.folder)
     limit = group()
     print(f"# Memory\n\n`memory.py`, {MIB} MiB of memory, " + ("under a limit of the system." if limit else "WITHOUT a limit of the system."))
     try:
-        for kind, (title, _) in KINDS.items():
+        for kind, (title, commands) in KINDS.items():
+            commands = [c for c in commands if not args.only or c[0] in args.only or c[0] == "calibrate"]
+            if not commands:
+                continue
             print(f"\n## {title}\n")
             row("command", "MiB of weights", "peak RSS, MB", "CPU s", "s", "result")
             row(*["---"] * 6)
-            for size in sizes:
+            for size in args.sizes:
                 place = f"{folder}/{kind}{size}"
                 os.makedirs(place, exist_ok=True)
                 os.chdir(place)
-                measure(kind, size, limit, size <= MIB)
+                measure(commands, kind, size, limit, size <= MIB)
                 os.chdir(folder)
                 shutil.rmtree(place)
     finally:

@@ -15,7 +15,7 @@ import (
 
 // Back reads a model that was written and says what it holds, for ONNX in both forms. It looks at nothing but the nodes of the file: what
 // they are called tells which node of the plan they are.
-func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
+func Back(ctx context.Context, in *export.Input, out *export.Output) (*export.Readback, error) {
 	m, err := export.ReadModel(in, out)
 	if err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func Back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	if in.Pixels != nil {
 		r.pixels(in.Pixels)
 	}
-	if err := r.run(); err != nil {
+	if err := r.run(ctx); err != nil {
 		return nil, fmt.Errorf("%w (of the file)", err)
 	}
 	if err := r.floats(); err != nil {
@@ -69,8 +69,11 @@ func (a *heldGrid) same(b *heldGrid) bool {
 		slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
 }
 
-func (r *recoverer) run() error {
+func (r *recoverer) run(ctx context.Context) error {
 	for _, id := range r.plan.Nodes() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		of := r.plan.Node(id)
 		at, ok := r.g.LookupNode(of.Name)
 		if !ok {

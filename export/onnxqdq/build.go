@@ -1,6 +1,7 @@
 package onnxqdq
 
 import (
+	"context"
 	"fmt"
 
 	"qwb/graph"
@@ -14,8 +15,9 @@ import (
 
 // Options are written into the file beside the graph.
 type Options struct {
-	Producer string // producer_name
-	Version  string // producer_version
+	Context  context.Context // ends Build with its error; nil: nothing does
+	Producer string          // producer_name
+	Version  string          // producer_version
 	// Metadata is added to the model's metadata_props, replacing entries of the same key.
 	Metadata []onnx.KeyValue
 	// Half says how operators of the domains fp16 and bf16 are written: as export.Half has it, "" is its first.
@@ -34,7 +36,10 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	if n := m.Graph.NumNodes(); len(set.Domains) != n {
 		return nil, fmt.Errorf("export: configs of %d nodes for a graph of %d", len(set.Domains), n)
 	}
-	b := &builder{g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{},
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
+	b := &builder{ctx: o.Context, g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{},
 		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{},
 		matrices: map[graph.ValueID]graph.ValueID{}, lowest: graph.NoValue}
 	if err := b.run(); err != nil {
@@ -109,6 +114,7 @@ type paramKey struct {
 }
 
 type builder struct {
+	ctx      context.Context
 	g, src   *graph.Graph // g is written to; src is the original, for what slots refer to
 	set      *tqc.Set
 	t        *target.Target
@@ -182,6 +188,9 @@ func (b *builder) input(id graph.NodeID, i int) error {
 	slot := b.set.Input(id, i)
 	if slot == tqc.NoSlot {
 		return nil
+	}
+	if err := b.ctx.Err(); err != nil {
+		return err
 	}
 	s := b.set.Slot(slot)
 	if !s.State().Quantizes() {

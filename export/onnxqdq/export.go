@@ -22,12 +22,9 @@ func Format() export.Format {
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	m, err := Build(in.Model, in.Set, in.Target,
-		Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata, Half: in.Options.Text(export.Half.Name),
+		Options{Context: ctx, Producer: in.Producer, Version: in.Version, Metadata: in.Metadata, Half: in.Options.Text(export.Half.Name),
 			Inputs: in.Options.Text(export.InputsName), Pixels: in.Pixels})
 	if err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if err := export.WriteModel(m, in, out); err != nil {

@@ -21,8 +21,8 @@ func Format() export.Format {
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
-	m, err := onnxqdq.Build(in.Model, in.Set, in.Target, onnxqdq.Options{Producer: in.Producer, Version: in.Version, Metadata: in.Metadata,
-		Half:   in.Options.Text(export.Half.Name),
+	m, err := onnxqdq.Build(in.Model, in.Set, in.Target, onnxqdq.Options{Context: ctx, Producer: in.Producer, Version: in.Version,
+		Metadata: in.Metadata, Half: in.Options.Text(export.Half.Name),
 		Inputs: in.Options.Text(export.InputsName), Pixels: in.Pixels})
 	if err != nil {
 		return nil, err

@@ -142,3 +142,33 @@ func TestStream(t *testing.T) {
 	files.holds = false
 	require.ErrorContains(t, exec.FitConstants(doing(100, streams), g), "--mem 228M would do", "and 1.1 times 128 MiB")
 }
+
+// What a session computes of constants, as of codes in a file with pairs, lies where the constants do: it takes no part of the bound.
+func TestFoldedConstantsAreStored(t *testing.T) {
+	text := "opset 21\ninput x0: f32[1,256]\n"
+	for i := range 4 {
+		text += fmt.Sprintf("const w%d: f32[256,256] = normal(seed=%d)\nn%d = Neg(w%d)\nx%d = MatMul(x%d, n%d)\n", i, i, i, i, i+1, i, i)
+	}
+	g := graphtest.Parse(t, text+"output x4\n") // 4 of 256 KiB
+	run := func() (*tensor.Tensor, error) {
+		s, err := exec.New(g, exec.Options{Memory: 600 << 10})
+		if err != nil {
+			return nil, err
+		}
+		out, err := s.NewRunner().Run(t.Context(), map[string]*tensor.Tensor{"x0": graphtest.Normal(1, 1, 256)}, nil)
+		if err != nil {
+			return nil, err
+		}
+		return out[0].Clone(), nil
+	}
+	_, err := run()
+	require.ErrorContains(t, err, "memory budget")
+	g.Store = &inFiles{}
+	_, err = run()
+	require.ErrorContains(t, err, "memory budget", "the store has no file for them")
+	files := &inFiles{holds: true}
+	g.Store = files
+	_, err = run()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, files.forgotten, 8, "at folding, and at the run")
+}

@@ -240,10 +240,13 @@ func (s *Session) fold() error {
 		for _, v := range st.node.Outputs {
 			if v != graph.NoValue {
 				t := r.vals[v].t.ToRowMajor()
-				s.foldedBytes += storageBytes(t.DType, t.Len())
-				s.folded[v] = &tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: t.Data} // views are reused
+				s.folded[v] = s.g.Stored(&tensor.Tensor{DType: t.DType, Shape: slices.Clone(t.Shape), Data: t.Data}) // views are reused
+				if s.g.Store == nil || !s.g.Store.Holds(s.folded[v]) {
+					s.foldedBytes += storageBytes(t.DType, t.Len())
+				}
 			}
 		}
+		s.forget(st)
 		for _, v := range slices.Concat(st.node.Inputs, st.node.Outputs) {
 			if v != graph.NoValue {
 				r.vals[v], r.alt[v] = handle{}, handle{}
@@ -256,7 +259,9 @@ func (s *Session) fold() error {
 // forget says of the constants that a step has read that they are not read for a while.
 func (s *sessionState) forget(st *step) {
 	for _, v := range st.node.Inputs {
-		s.g.Forget(s.g.Const(v))
+		if v != graph.NoValue && s.g.Store != nil {
+			s.g.Forget(s.constant(v))
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -141,6 +142,10 @@ func TestSaveWithExternalData(t *testing.T) {
 	assertFile(t, filepath.Join(to, "w.bin"), data)
 	require.NoError(t, m.Save(path, SaveOptions{}), "again, over itself")
 
+	ended, end := context.WithCancel(t.Context())
+	end()
+	_, err = m.DigestContext(ended)
+	require.ErrorIs(t, err, context.Canceled)
 	digest, err := m.Digest()
 	require.NoError(t, err)
 	assert.Equal(t, sum([]byte(sum(b)+"\n"+sum(data)+"  w.bin\n")), digest)

@@ -1,6 +1,7 @@
 package onnx
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -21,9 +22,8 @@ type source struct {
 
 	closing  sync.Once
 	closeErr error
-	hashing  sync.Once
-	digest   string
-	hashErr  error
+	hashing  sync.Mutex
+	digest   string // "" before it is computed
 }
 
 func (s *source) close() error {
@@ -46,7 +46,10 @@ func (m *Model) Locations() []string {
 // other files, that of "sha256(file)\n" followed by "sha256(content)  location\n" for each of those, sorted by location.
 // Changes to the graph do not change it. A model that was built in memory has the digest of what Write writes. It is
 // computed at the first call.
-func (m *Model) Digest() (string, error) {
+func (m *Model) Digest() (string, error) { return m.DigestContext(context.Background()) }
+
+// DigestContext is Digest that ends with the error of a context.
+func (m *Model) DigestContext(ctx context.Context) (string, error) {
 	if m.src == nil {
 		h := sha256.New()
 		if err := m.Write(h); err != nil {
@@ -55,17 +58,22 @@ func (m *Model) Digest() (string, error) {
 		return hex.EncodeToString(h.Sum(nil)), nil
 	}
 	s := m.src
-	s.hashing.Do(func() { s.digest, s.hashErr = s.hash() })
-	return s.digest, s.hashErr
+	s.hashing.Lock()
+	defer s.hashing.Unlock()
+	var err error
+	if s.digest == "" {
+		s.digest, err = s.hash(ctx)
+	}
+	return s.digest, err
 }
 
-func (s *source) hash() (string, error) {
+func (s *source) hash(ctx context.Context) (string, error) {
 	if s.data == nil {
 		return "", errors.New("the model was closed")
 	}
-	digest := s.sum(s.data)
-	if len(s.locations) == 0 {
-		return digest, nil
+	digest, err := s.sum(ctx, s.data)
+	if err != nil || len(s.locations) == 0 {
+		return digest, err
 	}
 	list := digest + "\n"
 	for _, loc := range s.locations {
@@ -73,18 +81,25 @@ func (s *source) hash() (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("external data at %q: %w", loc, err)
 		}
-		list += s.sum(b) + "  " + loc + "\n"
+		sum, err := s.sum(ctx, b)
+		if err != nil {
+			return "", err
+		}
+		list += sum + "  " + loc + "\n"
 	}
-	return s.sum([]byte(list)), nil
+	return s.sum(ctx, []byte(list))
 }
 
 // sum reads a file piece by piece, so that it need not be in memory as a whole.
-func (s *source) sum(b []byte) string {
+func (s *source) sum(ctx context.Context, b []byte) (string, error) {
 	const piece = 1 << 24
 	h := sha256.New()
 	for part := range slices.Chunk(b, piece) {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
 		h.Write(part) // no error: see package hash
 		s.maps.Forget(part)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return hex.EncodeToString(h.Sum(nil)), nil
 }

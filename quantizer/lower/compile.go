@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,12 +20,38 @@ const stage = "lower"
 // set quantizes is computed in float. On a target without float, neither is anything else but shapes and indices, and the conversions
 // at the graph's ends, which are the caller's.
 func Compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile) (*Program, error) {
-	return compile(g, set, t, profile, false, nil, nil)
+	return CompileBy(g, set, t, profile, Options{})
+}
+
+// Options are how CompileBy compiles. The zero value is Compile's.
+type Options struct {
+	// Context ends it with its error; nil: nothing does.
+	Context context.Context
+	// Partial makes parts without an integer form steps of type Simulated instead of an error.
+	Partial bool
+	// Codes are those that quantizing a constant gives, by value, as has been found out. They become the program's. The others are made.
+	Codes map[graph.ValueID]*tensor.Tensor
+}
+
+// CompileBy is Compile by options.
+func CompileBy(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, o Options) (*Program, error) {
+	if o.Context == nil {
+		o.Context = context.Background()
+	}
+	var refusals map[graph.NodeID]string
+	for {
+		p, err := compile(g, set, t, profile, o, refusals)
+		more, ok := again(refusals, err)
+		if !ok || !o.Partial {
+			return p, err
+		}
+		refusals = more
+	}
 }
 
 // compile makes a program; refusals say, by the first node of a unit, why it is simulated.
-func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, partial bool,
-	refusals map[graph.NodeID]string, codes map[graph.ValueID]*tensor.Tensor) (*Program, error) {
+func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile, o Options,
+	refusals map[graph.NodeID]string) (*Program, error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", stage, err)
@@ -32,7 +59,7 @@ func compile(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profi
 	if len(set.Domains) != g.NumNodes() {
 		return nil, fmt.Errorf("%s: configs of %d nodes for a graph of %d", stage, len(set.Domains), g.NumNodes())
 	}
-	c := &compiler{g: g, set: set, profile: profile, order: order, partial: partial, refusals: refusals, tables: t.Tables, codes: codes,
+	c := &compiler{g: g, set: set, profile: profile, order: order, Options: o, refusals: refusals, tables: t.Tables,
 		program: &Program{Graph: g, Target: t.Name, Float: t.Float, Profile: profile},
 		base:    make([]*Encoding, g.NumValues()), wanted: make([][]form, g.NumValues()), owner: make([]*unit, g.NumNodes()),
 		tensors: map[formOf]TensorID{}, encodings: make([]int, g.NumValues())}
@@ -72,8 +99,7 @@ type compiler struct {
 	profile qmath.Profile
 	order   []graph.NodeID
 	program *Program
-	partial bool                             // what has no integer form is simulated
-	codes   map[graph.ValueID]*tensor.Tensor // of constants, where they are known
+	Options
 	// runTimes: some slot has scales of run time.
 	runTimes bool
 	tables   int // bits of the index of the target's tables, 0 where it says nothing of them

@@ -21,6 +21,9 @@ func (c *compiler) emit() error {
 		}
 	}
 	for _, u := range c.units {
+		if err := c.Context.Err(); err != nil {
+			return err
+		}
 		if err := c.emitUnit(u); err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func formless(cfg *tqc.Config) string {
 // slotFormless is formless of a slot that quantizes, in programs that simulate what has no integer form; elsewhere it is nothing, and what
 // reads the slot reports it.
 func (c *compiler) slotFormless(slot tqc.SlotID) string {
-	if !c.partial || slot == tqc.NoSlot || !c.set.Slot(slot).State().Quantizes() {
+	if !c.Partial || slot == tqc.NoSlot || !c.set.Slot(slot).State().Quantizes() {
 		return ""
 	}
 	return formless(&c.set.Slot(slot).Config)

@@ -149,7 +149,7 @@ func (l *linear) factors() (err error) {
 		if l.n.Conv().Transposed {
 			group = l.n.Conv().Group
 		}
-		if l.op.Weights, err = newWeights(right, l.codes[l.n.Inputs[1]], &slot.Config, p, axis, group, l.x.DType().Bits()); err != nil {
+		if l.op.Weights, err = newWeights(right, l.Codes[l.n.Inputs[1]], &slot.Config, p, axis, group, l.x.DType().Bits()); err != nil {
 			return l.g.ErrorAt(stage, id, err)
 		}
 		l.op.Weights.Codes = l.g.Stored(l.op.Weights.Codes)

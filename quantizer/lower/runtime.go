@@ -210,7 +210,7 @@ func (c *compiler) dequantizedWeights(g *graph.Graph, id graph.NodeID, i int) (*
 	if graph.IsRecurrent(n) && slot.Config.Policy.Has(tqc.PerChannel) {
 		axis = slot.Config.Axis // of gates, or of directions
 	}
-	w, err := newWeights(c.g.Const(n.Inputs[i]), c.codes[n.Inputs[i]], &slot.Config, p, axis, 1, 8)
+	w, err := newWeights(c.g.Const(n.Inputs[i]), c.Codes[n.Inputs[i]], &slot.Config, p, axis, 1, 8)
 	if err != nil {
 		return nil, err
 	}

@@ -39,22 +39,7 @@ func (o *Simulated) describe() string { return operators(o.Graph) + ": " + o.Why
 // CompilePartial is Compile for plans of which parts have no integer form: these become steps of type Simulated instead of an error.
 // Where there are none the program is that of Compile.
 func CompilePartial(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile) (*Program, error) {
-	return CompileCodes(g, set, t, profile, nil)
-}
-
-// CompileCodes is CompilePartial of a network where some constants have codes already, by value: those that quantizing gives, as has been
-// found out. They become the program's.
-func CompileCodes(g *graph.Graph, set *tqc.Set, t *target.Target, profile qmath.Profile,
-	codes map[graph.ValueID]*tensor.Tensor) (*Program, error) {
-	var refusals map[graph.NodeID]string
-	for {
-		p, err := compile(g, set, t, profile, true, refusals, codes)
-		more, ok := again(refusals, err)
-		if !ok {
-			return p, err
-		}
-		refusals = more
-	}
+	return CompileBy(g, set, t, profile, Options{Partial: true})
 }
 
 var simulatedFamily = family{name: "simulated", emit: emitSimulated}
@@ -72,7 +57,7 @@ func (c *compiler) simulate() error {
 		if u.family == &recurrentFamily && c.refusals[u.head()] == "" && c.recurrentAtRunTime(u.head()) {
 			continue
 		}
-		if !c.partial {
+		if !c.Partial {
 			continue
 		}
 		why, err := c.refused(u)

@@ -54,7 +54,7 @@ func (c *compiler) group() error {
 				u.float = true
 			} else if u.family = c.familyOf(id); u.family == nil {
 				u.family, u.why = &simulatedFamily, c.g.Node(id).Op+" has no integer form"
-				if !c.partial {
+				if !c.Partial {
 					return c.fail(id, "%s", u.why)
 				}
 			}

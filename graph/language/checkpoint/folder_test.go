@@ -251,7 +251,7 @@ func TestBadShards(t *testing.T) {
 func TestDigestOfFolders(t *testing.T) {
 	arrays := tinyArrays(checkpoint.Llama, false)
 	digest := func(config map[string]any, arrays []array) string {
-		d, err := open(t, folder(t, config, shards(t, arrays, nil))).Digest()
+		d, err := open(t, folder(t, config, shards(t, arrays, nil))).Digest(t.Context())
 		require.NoError(t, err)
 		return d
 	}

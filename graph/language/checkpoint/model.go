@@ -1,11 +1,13 @@
 package checkpoint
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"qwb/graph"
 	"qwb/internal/file"
@@ -66,23 +68,31 @@ func (m *Model) Tensors() []*Tensor {
 }
 
 // Digest returns the SHA-256 of the checkpoint in hexadecimal: of its file, or of the lines "sha256  name\n" of its files in the
-// order of their names. It reads all of them.
-func (m *Model) Digest() (string, error) {
+// order of their names. It reads all of them, and ends with the error of a context.
+func (m *Model) Digest(ctx context.Context) (string, error) {
 	if m.release == nil && len(m.files) == 0 {
 		return "", errors.New("the checkpoint was closed")
 	}
 	one := func(b []byte) string {
-		h := sha256.Sum256(b)
-		return hex.EncodeToString(h[:])
+		h := sha256.New()
+		for part := range slices.Chunk(b, 1<<24) {
+			if ctx.Err() == nil {
+				h.Write(part) // no error: see package hash
+			}
+		}
+		return hex.EncodeToString(h.Sum(nil))
 	}
 	if len(m.files) == 1 {
-		return one(m.files[0].mapping.Bytes), nil
+		return one(m.files[0].mapping.Bytes), ctx.Err()
 	}
 	h := sha256.New()
 	for _, f := range m.files {
 		if _, err := io.WriteString(h, one(f.mapping.Bytes)+"  "+f.name+"\n"); err != nil {
 			return "", err
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return "", err
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

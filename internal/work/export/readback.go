@@ -63,7 +63,7 @@ func (b *backRun) run(ctx context.Context, back *export.Readback) (export.Ran, e
 	if err != nil {
 		return export.Ran{Not: err.Error()}, nil
 	}
-	if b.Sums == nil && verify.SameProgram(b.Program, other) {
+	if b.Sums == nil && verify.SameProgram(ctx, b.Program, other) {
 		return export.Ran{Same: true, Not: "it is the plan's, which was verified before"}, nil
 	}
 	set, _, err := workverify.Data(j, p, open.DataOptions{Threads: b.options.Threads, Samples: b.options.Samples})
@@ -100,5 +100,5 @@ func importedProgram(ctx context.Context, g *graph.Graph, p *planning.Planned, p
 			slot.Config.Rounding = p.Target.Activation.Rounding
 		}
 	}
-	return lower.CompileCodes(im.Graph, im.Set, p.Target, profile, im.Codes)
+	return lower.CompileBy(im.Graph, im.Set, p.Target, profile, lower.Options{Context: ctx, Partial: true, Codes: im.Codes})
 }

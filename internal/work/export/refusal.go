@@ -47,7 +47,7 @@ func Refusal(ctx context.Context, j *open.Job, p *planning.Planned, sample map[s
 			if in.Program, err = p.Program(profile); err != nil {
 				return fmt.Errorf("format %s needs a plan that runs completely on integers: %w", f.Name, err)
 			}
-		} else if _, err := lower.CompilePartial(p.Graph, p.Set, p.Target, profile); err != nil {
+		} else if _, err := lower.CompileBy(p.Graph, p.Set, p.Target, profile, lower.Options{Context: ctx, Partial: true}); err != nil {
 			return err
 		}
 		if f.Check != nil {

@@ -17,9 +17,9 @@ import (
 // Output is where a format writes: beside its name in the file system, or in a store that has no names there.
 func (j *Job) Output(f *export.Format, name string) *export.Output {
 	if path, ok := j.Files().Path(name); ok {
-		return f.NewOutput(path, nil)
+		return f.NewOutput(path, nil).In(j.Context())
 	}
-	return f.NewOutput(name, j.Files().Stage())
+	return f.NewOutput(name, j.Files().Stage()).In(j.Context())
 }
 
 // ReadPlan reads a plan and returns the SHA-256 of its file.

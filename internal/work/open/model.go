@@ -118,7 +118,7 @@ func (j *Job) loadModel(name string) (*Model, error) {
 		m.Close()
 		return nil, err
 	}
-	digest, err := m.Digest()
+	digest, err := m.DigestContext(j.Context())
 	if err != nil {
 		m.Close()
 		return nil, &fault.FileError{Stage: "load", File: name, Err: err}
@@ -247,7 +247,7 @@ func (j *Job) openCheckpoint(path string) (*Model, error) {
 	g, err := checkpoint.Graph(c)
 	var digest string
 	if err == nil {
-		digest, err = c.Digest()
+		digest, err = c.Digest(j.Context())
 	}
 	if err != nil {
 		_ = c.Close() // the error that matters is err

@@ -47,7 +47,7 @@ func openToChange(j *open.Job, file string) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog,
+	out := &Planned{Model: m, File: file, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog, ctx: j.Context(),
 		watch: func(p *Planned, run open.PlanRun) { watch(j, p, run) }, Sum: sum}
 	if err := apply(j, out); err != nil {
 		m.Close()

@@ -1,6 +1,7 @@
 package planning
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -34,6 +35,7 @@ type Planned struct {
 	Stale     []overlay.Stale
 
 	Catalog *open.Catalog
+	ctx     context.Context                    // of the call; nil: none
 	watch   func(p *Planned, run open.PlanRun) // hears of what runs the plan; may be nil
 	lost    bool                               // what was tuned is gone: Graph is the reference without it
 	broken  *rewrite.Broken                    // the step of the tuned values that does not fit; Reference is without all of them then
@@ -152,7 +154,7 @@ func (p *Planned) ProfileNamed(name string) (qmath.Profile, error) {
 
 // Partial lowers the plan as far as it has an integer form; the rest are steps that simulate.
 func (p *Planned) Partial(profile qmath.Profile) (*lower.Program, error) {
-	q, err := lower.CompilePartial(p.Graph, p.Set, p.Target, profile)
+	q, err := lower.CompileBy(p.Graph, p.Set, p.Target, profile, lower.Options{Context: p.ctx, Partial: true})
 	if err != nil {
 		return nil, &fault.FileError{File: p.File, Err: err}
 	}
@@ -161,7 +163,7 @@ func (p *Planned) Partial(profile qmath.Profile) (*lower.Program, error) {
 
 // Program lowers the plan. A part without an integer form is an error.
 func (p *Planned) Program(profile qmath.Profile) (*lower.Program, error) {
-	q, err := lower.Compile(p.Graph, p.Set, p.Target, profile)
+	q, err := lower.CompileBy(p.Graph, p.Set, p.Target, profile, lower.Options{Context: p.ctx})
 	if err != nil {
 		return nil, &fault.FileError{File: p.File, Err: err}
 	}
@@ -180,7 +182,7 @@ func (p *Planned) Executor(backend string, profile qmath.Profile, batch, threads
 			return nil, p.Named("--batch", err)
 		}
 	}
-	lowered, err := lower.Compile(g, p.Set, p.Target, profile)
+	lowered, err := lower.CompileBy(g, p.Set, p.Target, profile, lower.Options{Context: p.ctx})
 	if err != nil {
 		return nil, &fault.FileError{File: p.File, Err: err}
 	}

@@ -154,12 +154,19 @@ func writeValues(w io.Writer, s *tune.Saved) error {
 	if s.Lesson == nil {
 		return nil
 	}
-	var values []byte
-	for _, x := range slices.Concat(s.Lesson.Values, s.Lesson.Best) {
-		values = binary.LittleEndian.AppendUint32(values, math.Float32bits(x))
+	var b []byte // a piece at a time: they are as large as the weights
+	for _, list := range [][]float32{s.Lesson.Values, s.Lesson.Best} {
+		for piece := range slices.Chunk(list, 1<<14) {
+			b = b[:0]
+			for _, x := range piece {
+				b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+			}
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+		}
 	}
-	_, err := w.Write(values)
-	return err
+	return nil
 }
 
 // DecodeTuning reads what writeTuning wrote; keep is that of overlay.ParseKept.

@@ -51,7 +51,7 @@ func verifyAgainst(ctx context.Context, j *open.Job, p *planning.Planned, profil
 		if other.Name == profile.Name {
 			continue
 		}
-		lowered, err := lower.CompilePartial(p.Graph, p.Set, p.Target, other)
+		lowered, err := lower.CompileBy(p.Graph, p.Set, p.Target, other, lower.Options{Context: ctx, Partial: true})
 		if err != nil {
 			refused = append(refused, analysis.ProfileFit{Profile: other.Name, Why: fault.OneLine(err)})
 			continue
