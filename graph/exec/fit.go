@@ -165,8 +165,12 @@ func FitHistograms(ctx context.Context, g *graph.Graph) error {
 // FitBeside refuses, before anything runs, work that takes so many bytes beside what it takes for constants and tensors of floats.
 func FitBeside(ctx context.Context, g *graph.Graph, bytes int64) error {
 	d, most := demandOf(ctx), MemoryOf(ctx)
-	need := processBytes + weightBytes(d, g) + tensorBytes(d, g)*int64(g.NumNodes()) + int64(slack*float64(bytes))
+	beside := int64(slack * float64(bytes))
+	need := processBytes + weightBytes(d, g) + tensorBytes(d, g)*int64(g.NumNodes()) + beside
 	if most > 0 && need > max(most, leastMemory) {
+		if whole := wholeBytes(d, g); g.Store != nil && whole <= need/2 { // with so much it would be held in memory, see Stream
+			need = processBytes + whole + beside
+		}
 		return &MemoryError{Bytes: need, Budget: most, Run: true}
 	}
 	return nil
@@ -177,7 +181,7 @@ func FitBeside(ctx context.Context, g *graph.Graph, bytes int64) error {
 // leaves room for their pages. store makes what graph.Graph.Store becomes.
 func Stream(ctx context.Context, g *graph.Graph, store func() graph.Store) {
 	d, _ := ctx.Value(demandKey{}).(Demand)
-	if most := MemoryOf(ctx); most > 0 && d.Largest > 0 && weightBytes(d, g)+d.Tensor*int64(g.NumNodes()) > most/2 {
+	if most := MemoryOf(ctx); most > 0 && d.Largest > 0 && wholeBytes(d, g) > most/2 {
 		g.Store = store()
 		ctx.Value(memoryKey{}).(*bound).files.Do(func() { // whoever set the bound has set the collector's, and ends it
 			if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
@@ -185,6 +189,11 @@ func Stream(ctx context.Context, g *graph.Graph, store func() graph.Store) {
 			}
 		})
 	}
+}
+
+// wholeBytes is what work takes for constants and histograms where all are in memory.
+func wholeBytes(d Demand, g *graph.Graph) int64 {
+	return int64(min(slack*d.Weights*float64(constantBytes(g)), 1<<60)) + d.Tensor*int64(g.NumNodes())
 }
 
 // weightBytes is what work takes for the constants of a graph, and what is made of them.

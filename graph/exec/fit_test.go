@@ -139,6 +139,9 @@ func TestStream(t *testing.T) {
 	require.NotNil(t, g.Store)
 	require.NoError(t, exec.FitConstants(doing(100, streams), g), "the process, 1.1 times 8 times 4 MiB")
 	require.Zero(t, files.forgotten, "asking does not forget")
+	require.ErrorContains(t, exec.FitBeside(doing(160, streams), g, 500<<20), "--mem 638M would do", "and 1.1 times 500 MiB")
+	require.ErrorContains(t, exec.FitBeside(doing(160, streams), g, 1200<<20), "--mem 1936M would do",
+		"which is room for 1.1 times 4 times 128 MiB")
 	files.holds = false
 	require.ErrorContains(t, exec.FitConstants(doing(100, streams), g), "--mem 228M would do", "and 1.1 times 128 MiB")
 }

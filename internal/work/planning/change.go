@@ -58,8 +58,8 @@ func changeWithout(j *open.Job, threads int) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Change{Job: j, Planned: &Planned{Model: m, File: j.Plan, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog, ctx: j.Context(),
-		Sum: sum, lost: true}}
+	c := &Change{Job: j, Planned: &Planned{Model: m, File: j.Plan, Plan: p, Target: t, Reference: m.Graph, Catalog: &j.Catalog,
+		ctx: j.Context(), Sum: sum, lost: true}}
 	if c.Derivation, err = derivationOf(j, c.Planned, threads); err != nil {
 		m.Close()
 		return nil, err
