@@ -212,6 +212,22 @@ def _(m):
     return m.op("ReduceMean", m.pair(m.input(2, 7, 64)), m.const(np.array([1], np.int64)), keepdims=0)
 
 
+@row("ov-few-rows", "openvino")
+def _(m):
+    x = m.pair(m.op("MatMul", m.pair(m.input(4, 16), zero=120), m.weight(16, 24, axis=1)), 1 / 16, 100)
+    return m.pair(m.op("MatMul", x, m.weight(24, 32, axis=1)), 1 / 16, 128)
+
+
+@row("ov-negative-norm", "openvino")
+def _(m):
+    return m.pair(m.op("LayerNormalization", m.input(4, 16), m.const(np.float32([.5, -1] * 8))), 1 / 32, 120)
+
+
+@row("ov-reduced-columns", "openvino")
+def _(m):
+    return m.op("GlobalMaxPool", m.op("Conv", m.pair(m.input(2, 4, 9)), m.weight(32, 4, 2)))
+
+
 @row("ov-reduce-axes", "openvino")
 def _(m):
     m.opset = 13

@@ -391,6 +391,39 @@ var faults = []fault{
 		s.Value(s.value("planted_3")).Shape = graph.Shape{{N: -1}, {N: 4}, {N: 16}, {N: 16}}
 		s.planted("QuantizeLinear", nil, "planted_3", "x_scale", "x_zero_point")
 	}, true},
+	{"guard", "openvino_int8", "a product of few rows without a bias", func(s surgeon) {
+		s.planted("MatMul", nil, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(4, 16)
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "a bias and factors behind a product of few rows", func(s surgeon) {
+		s.AddConst("k1", tensor.FromF32([]float32{1, -2, 3, 4}, 4))
+		s.planted("MatMul", nil, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(4, 4)
+		s.planted("Add", nil, "planted", "k1")
+		s.planted("Mul", nil, "k1", "planted_1")
+		s.planted("QuantizeLinear", nil, "planted_3", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "a normalization with negative factors", func(s surgeon) {
+		s.AddConst("k1", tensor.FromF32([]float32{1, -2, 3, 4}, 4))
+		s.planted("LayerNormalization", nil, "x", "k1")
+		s.Value(s.value("planted")).Shape = graph.Static(9, 4)
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "a pool of the columns of several samples", func(s surgeon) {
+		s.planted("Conv", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16)
+		s.planted("GlobalAveragePool", nil, "planted")
+	}, true},
+	{"guard", "openvino_int8", "a Pad behind a zero point that others read", func(s surgeon) {
+		s.planted("Pad", []graph.Attr{graph.Ints("pads", 0, 0, 0, 1, 0, 0, 0, 0)}, "x_DequantizeLinear")
+		s.planted("DequantizeLinear", nil, "x_QuantizeLinear", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "a Clip of a product in front of a Cast", func(s surgeon) {
+		s.planted("Conv", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.planted("Clip", []graph.Attr{graph.Float("min", 0), graph.Float("max", 1)}, "planted")
+		s.planted("Cast", []graph.Attr{graph.Int("to", 7)}, "planted_1")
+	}, true},
 	{"guard", "openvino_int8", "axes of one that are moved behind a reduction", func(s surgeon) {
 		s.planted("ReduceMax", []graph.Attr{graph.Ints("axes", 2), graph.Int("keepdims", 0)}, "x_DequantizeLinear")
 		s.Value(s.value("planted")).Shape = graph.Static(2, 1, 16)

@@ -89,12 +89,14 @@ func guarded(g *graph.Graph, v graph.ValueID) bool {
 // unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
 func unguarded(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add", "Mul", "Div",
-		"ReduceMean", "Transpose", "Clip", quantizeLinear) && !is(n, sums...) && !is(n, followed...) {
+		"Transpose", "Clip", quantizeLinear) && !is(n, reductions...) && !is(n, sums...) && !is(n, followed...) {
 		return ""
 	}
 	switch {
 	case is(n, quantizeLinear) && fewRows(g, n):
-		return "rounds a product of few rows that another product reads"
+		return "rounds a product of few rows"
+	case is(n, quantizeLinear) && negativeNorm(g, n.Inputs[0]):
+		return "rounds a normalization with negative factors"
 	case is(n, quantizeLinear) && openScales(g, n):
 		return "rounds channels that a constant multiplied, with an open size"
 	case is(n, quantizeLinear) && madeBy(g, n.Inputs[0], "GlobalMaxPool", "ReduceMax", "ReduceMin"):
@@ -105,7 +107,7 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "puts a constant to a product along other axes than its columns"
 	case is(n, "Transpose") && target.MovesOnes(g, n):
 		return "moves axes of one behind a reduction"
-	case is(n, "Clip") && offGrid(g, n):
+	case is(n, "Clip") && (offGrid(g, n) || cutOff(g, n)):
 		return "clips between two integers"
 	case target.SharedSum(g, n):
 		return "is read by several without a bias"
@@ -141,8 +143,10 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 		return "adds up a product"
 	case is(n, sums...) && severalAxes(g, n):
 		return "adds up along several axes"
-	case (is(n, sums...) || is(n, "ReduceMean")) && middle(g, n):
+	case (is(n, sums...) || is(n, "ReduceMean")) && threeAxes(g, n, 1):
 		return "adds up along the middle of three axes"
+	case is(n, reductions...) && c.product && threeAxes(g, n, 2):
+		return "reduces the columns of several samples of a convolution"
 	case is(n, "Unsqueeze", "Reshape") && c.columns && columnLast(g, n):
 		return "puts an axis of one behind the columns of a product"
 	case is(n, "Resize") && c.columns:
@@ -151,15 +155,34 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 	return ""
 }
 
-// shifted reports whether a Pad with 0 has one padded axis, and that is the only channel's, or a pair with a zero point is behind it.
+// shifted reports whether a Pad with 0 has one padded axis, and that is the only channel's, or a pair with a zero point is behind it, or
+// others read the zero point in front of it: 2026.4 pads that, for all of them.
 func shifted(g *graph.Graph, n *graph.Node) bool {
 	x, y := g.Value(n.Inputs[0]).Shape, g.Value(n.Outputs[0]).Shape
 	if target.SeveralPadded.Holds(g, n) {
 		return false
 	}
+	if dq := dequantizes(g, n.Inputs[0]); dq != nil && hasZeroPoint(g, dq) && len(g.Uses(dq.Inputs[2])) > 2 {
+		return true
+	}
 	return len(x) > 1 && x[1].N == 1 && len(y) > 1 && y[1].N != 1 || slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
 		return is(g.Node(u.Node), quantizeLinear) && hasZeroPoint(g, g.Node(u.Node))
 	})
+}
+
+// dequantizes is the DQ in front of a value, behind operators that scales are moved behind; nil: there is none.
+func dequantizes(g *graph.Graph, v graph.ValueID) *graph.Node {
+	for v != graph.NoValue && g.Producer(v) != graph.NoNode {
+		n := g.Node(g.Producer(v))
+		if is(n, dequantizeLinear) {
+			return n
+		}
+		if _, through := carriers[n.Op]; !through {
+			break
+		}
+		v = n.Input(0)
+	}
+	return nil
 }
 
 // hasZeroPoint reports whether a Q or DQ has a zero point that is not 0.
@@ -255,35 +278,80 @@ func multiplied(g *graph.Graph, v graph.ValueID, shifted bool) bool {
 	})
 }
 
-// fewRows reports whether a Q rounds a product of two matrices on integers, of up to eight rows and with nothing behind it, that another
-// product reads: 2026.4 then computes that one of other memory, to NaN. A bias of different numbers is something behind it.
+// fewRows reports whether a Q rounds a product of two matrices on integers, of up to eight rows, with more behind it than a bias and an
+// activation: 2026.4 then computes products of other memory, to NaN. A zero point is something behind it, but where a bias of different
+// numbers takes it in.
 func fewRows(g *graph.Graph, q *graph.Node) bool {
-	p := g.Producer(q.Input(0))
-	if p == graph.NoNode || !is(g.Node(p), "MatMul", "Gemm") || !hasZeroPoint(g, q) {
-		return false
-	}
-	n := g.Node(p)
-	shape := g.Value(q.Inputs[0]).Shape
-	if len(shape) != 2 || shape[0].Known() && shape[0].N > 8 {
-		return false
-	}
-	for _, v := range n.Inputs[:2] {
-		if dq := g.Producer(v); dq == graph.NoNode || !is(g.Node(dq), dequantizeLinear) {
+	v, constants := q.Input(0), 0
+	for {
+		p := g.Producer(v)
+		if p == graph.NoNode {
 			return false
 		}
+		n := g.Node(p)
+		if is(n, "MatMul", "Gemm") {
+			bias := n.Input(2)
+			if bias != graph.NoValue {
+				constants++
+			}
+			shape, a := g.Value(n.Outputs[0]).Shape, dequantizes(g, n.Inputs[0])
+			return len(shape) == 2 && (!shape[0].Known() || shape[0].N <= 8) && a != nil && dequantized(g, n.Inputs[1]) &&
+				(constants > 1 || constants == 0 && hasZeroPoint(g, a) || constants == 1 && !biased(g, n))
+		}
+		i := slices.IndexFunc(n.Inputs, func(v graph.ValueID) bool { return g.Const(v) == nil })
+		switch {
+		case is(n, "Add", "Sub", "Mul", "Div") && i >= 0 && g.Const(n.Input(1-i)) != nil:
+			constants++
+		case !is(n, "Relu", "LeakyRelu", "PRelu", "Clip", "Identity") && !n.Reshapes() || i != 0:
+			return false
+		}
+		v = n.Inputs[i]
 	}
-	if c := g.Const(n.Input(2)); c != nil && c.DType == tensor.Float32 &&
-		slices.ContainsFunc(c.F32(), func(x float32) bool { return x != c.F32()[0] }) {
+}
+
+// biased reports whether the constant behind a product is its bias, of different numbers.
+func biased(g *graph.Graph, n *graph.Node) bool {
+	c := g.Const(n.Input(2))
+	if uses := g.Uses(n.Outputs[0]); c == nil && len(uses) == 1 && is(g.Node(uses[0].Node), "Add") {
+		c = g.Const(g.Node(uses[0].Node).Input(1 - uses[0].Index))
+	}
+	return c != nil && c.DType == tensor.Float32 && slices.ContainsFunc(c.F32(), func(x float32) bool { return x != c.F32()[0] })
+}
+
+// negativeNorm reports whether a tensor of two axes is a normalization times constants some of which are negative, with nothing added:
+// 2026.4 rounds it by ranges that begin above their end.
+func negativeNorm(g *graph.Graph, v graph.ValueID) bool {
+	p := g.Producer(v)
+	if p == graph.NoNode || len(g.Value(v).Shape) != 2 {
 		return false
 	}
-	for _, u := range g.Uses(q.Outputs[0]) {
-		for _, r := range g.Uses(g.Node(u.Node).Outputs[0]) {
-			if r.Index == 0 && is(g.Node(r.Node), "MatMul", "Gemm") {
-				return true
+	n, factor := g.Node(p), graph.NoValue
+	switch {
+	case is(n, "LayerNormalization") && n.Input(2) == graph.NoValue:
+		factor = n.Input(1)
+	case is(n, "Mul"):
+		for i, v := range n.Inputs {
+			if madeBy(g, v, "Div", "LayerNormalization", "MeanVarianceNormalization") {
+				factor = n.Input(1 - i)
 			}
 		}
 	}
-	return false
+	c := g.Const(factor)
+	return c != nil && c.DType == tensor.Float32 && slices.ContainsFunc(c.F32(), func(x float32) bool { return x < 0 })
+}
+
+// cutOff reports whether a Clip of a product that no pair rounds is read by what cuts numbers off to whole ones: 2026.4 clips the sums, at
+// the limit divided by their scale, which is a last bit off.
+func cutOff(g *graph.Graph, n *graph.Node) bool {
+	var cuts func(v graph.ValueID) bool
+	cuts = func(v graph.ValueID) bool {
+		return slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool {
+			r := g.Node(u.Node)
+			return is(r, "Cast", "Floor", "Ceil", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual") ||
+				u.Index == 0 && (r.Reshapes() || is(r, "Identity", "Transpose")) && cuts(r.Outputs[0])
+		})
+	}
+	return cuts(n.Outputs[0]) && carries(g, n.Inputs[0], map[graph.ValueID]carried{}).product
 }
 
 // reshaped reports whether somebody reads a tensor by another shape, behind pairs or at once: what pads has zero points along the padded
@@ -302,15 +370,22 @@ func reshaped(g *graph.Graph, v graph.ValueID) bool {
 // of it would part it from a LayerNormalization.
 var sums = []string{"ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"}
 
-// middle reports whether a reduction of a tensor of three axes, the first of which may have more than one element, leaves that one and
-// takes the second away: 2026.4 adds up other codes (NSR 0.1 to 1).
-func middle(g *graph.Graph, n *graph.Node) bool {
+// reductions are all operators that take axes away, but for sums, and that scales are moved behind.
+var reductions = []string{"ReduceMean", "ReduceMax", "ReduceMin", "GlobalAveragePool", "GlobalMaxPool"}
+
+// threeAxes reports whether a reduction of a tensor of three axes, the first of which may have more than one element, leaves that one and
+// takes that axis away: 2026.4 then adds up other codes along the middle (NSR 0.1 to 1), and scales channels that no bias is added to by
+// those of others (NSR 0.05 to 0.7).
+func threeAxes(g *graph.Graph, n *graph.Node, axis int) bool {
 	shape := g.Value(n.Inputs[0]).Shape
 	if len(shape) != 3 || shape[0].Known() && shape[0].N == 1 {
 		return false
 	}
+	if is(n, "GlobalAveragePool", "GlobalMaxPool") {
+		return axis == 2
+	}
 	axes, err := g.ReducedAxes(n, len(shape))
-	return err == nil && slices.Contains(axes, 1) && !slices.Contains(axes, 0)
+	return err == nil && slices.Contains(axes, axis) && !slices.Contains(axes, 0)
 }
 
 // severalAxes reports whether a reduction takes more than one axis away.
@@ -370,9 +445,9 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
-	"axis or with another number than 0, a constant taken from what was joined; a product of few rows, the largest number of several and " +
-	"what is joined to int8 are not rounded at once, axes of one are not moved behind a reduction, products without a bias have one reader " +
-	"where sizes are open, no rows of a product are joined, and limits of Clip not rounded",
+	"axis or with another number than 0, a constant taken from what was joined; a product of few rows, a norm of negative factors, the " +
+	"largest number of several and what is joined to int8 are not rounded at once, axes of one are not moved behind a reduction, products " +
+	"without a bias have one reader where sizes are open, no rows of a product are joined, and limits of Clip not rounded",
 	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {
