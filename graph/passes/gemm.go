@@ -44,8 +44,8 @@ func matMulAdd(c *Context, m *pattern.Match) (*Patch, error) {
 	n.Op, n.Name, n.Attrs = "Gemm", first.Name, nil
 	bias := m.Value("k")
 	p := &Patch{What: "MatMul and Add as Gemm"}
-	if k.Len() != columns { // one number is one per column
-		bias = p.Const(g.Value(bias).Name, tensor.FromF32(slices.Repeat(k.F32(), columns), columns))
+	if k.Len() != columns || len(k.Shape) > 2 { // one number is one per column; a Gemm of rows has a bias of two axes at most
+		bias = p.Const(g.Value(bias).Name, tensor.FromF32(slices.Repeat(k.F32(), columns/k.Len()), columns))
 	}
 	if g.Opset("") < 7 { // Gemm broadcast its bias only when told to
 		if rank > 2 {
