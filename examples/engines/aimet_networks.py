@@ -11,6 +11,7 @@ import glob, logging, os, sys
 import numpy as np, onnx, onnxruntime as ort
 from aimet_onnx.common.defs import QuantScheme
 from aimet_onnx.quantsim import QuantizationSimModel
+from aimet_onnx.utils import duplicate_shared_initializers
 
 work, names = sys.argv[1], sys.argv[2:]
 ort.set_default_logger_severity(4)
@@ -36,7 +37,9 @@ for name in names:
     want, row = run(ort.InferenceSession(file, providers=["CPUExecutionProvider"]), samples["unseen"]), []
     for scheme in (QuantScheme.min_max, QuantScheme.post_training_tf_enhanced):
         try:
-            sim = QuantizationSimModel(onnx.load(file), quant_scheme=scheme, providers=["CPUExecutionProvider"])
+            model = onnx.load(file)
+            duplicate_shared_initializers(model.graph)
+            sim = QuantizationSimModel(model, quant_scheme=scheme, providers=["CPUExecutionProvider"])
             sim.compute_encodings(lambda s: run(s, samples["calibration"]))
             row.append(f"{nsr(run(sim.session, samples['unseen']), want):.2g}")
         except Exception as e:
