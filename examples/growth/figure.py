@@ -2,7 +2,7 @@
 import math
 
 WIDTH, HEIGHT, LEFT, TOP, COLUMNS = 520, 360, 60, 40, 2
-COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#7b4fa3", "#b8860b", "#00838f", "#8d3b72", "#555555")
+COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#7b4fa3", "#b8860b", "#00838f", "#8d3b72", "#555555", "#d4a017", "#2f4f4f")
 
 
 def svg(panels):
