@@ -1,21 +1,22 @@
 """Writes a table of GGUF types: size, perplexity, KL and flips against the float model, of qwb's files and of llama.cpp's.
 
-    python quality.py QWB MODEL TOKENIZER FIT TEST FOLDER > TYPES.md
+    python quality.py QWB MODEL TOKENIZER FIT TEST FOLDER [TYPES METHODS BITS LLAMA] > TYPES.md
 
 Weights are fitted to the text FIT and measured on TEST, one sequence a line, by qwb eval; files of llama_model_quantize (llama-cpp-python
 0.3.36) are opened by qwb too, with the importance matrix that qwb wrote from FIT. A file that is in FOLDER already is not made again. Each
-file is then run by llama.cpp: 100 greedy tokens, equal to those of qwb or how far apart the two best logits are where they part."""
+file is then run by llama.cpp: 100 greedy tokens, equal to those of qwb or how far apart the two best logits are where they part. The lists
+in brackets are separated by commas, "-" for none."""
 import ctypes, json, os, subprocess, sys
 
+import gguf
 import llama_cpp
 import numpy as np
 
 QWB, MODEL, TOKENIZER, FIT, TEST, FOLDER = sys.argv[1:7]
 PROMPT = "Once upon a time"
-TYPES = ["q4_0", "iq4_nl", "q4_k", "q5_k"]
-METHODS = ["rtn", "importance", "gptaq"]
-BITS = ["4.5", "5.4"]  # per weight, in mixed types: as large as iq4_nl and q4_k
-LLAMA = {"q4_0": 2, "iq4_nl": 25, "q4_k_m": 15, "q5_k_m": 17}  # general.file_type
+LISTS = ["q4_0,iq4_nl,q4_k,q5_k", "rtn,importance,gptaq", "4.5,5.4", "q4_0,iq4_nl,q4_k_m,q5_k_m"]  # bits: as large as iq4_nl and q4_k
+TYPES, METHODS, BITS, LLAMA = [[x for x in text.split(",") if x != "-"] for text in (sys.argv[7:] + LISTS[len(sys.argv) - 7:])]
+LLAMA = {name: {"q4_0": 2, "iq4_nl": 25, "q4_k_m": 15, "q5_k_m": 17, "q5_0": 8, "q8_0": 7}[name] for name in LLAMA}  # general.file_type
 
 
 def qwb(*args):
@@ -44,7 +45,6 @@ def by_llama(source, path, kind, imatrix):
 
 
 def read_imatrix(path):
-    import gguf
     tensors = {t.name: t.data for t in gguf.GGUFReader(path).tensors}
     out = {}
     for name, sums in tensors.items():
@@ -77,17 +77,20 @@ def greedy(path):
 def row(path, name):
     e = json.loads(qwb("eval", path, "--text", TEST, "--against", MODEL, "--json", "--threads", "1"))
     two = lambda key, scale=1, digits=3: f"{e[key] * scale:.{digits}f} ± {e[key + '_error'] * scale:.{digits}f}"
-    print(f"| {name} | {os.path.getsize(path) / 1e6:.1f} | {e['perplexity']:.3f} | {two('nll_change', digits=4)} | {two('kl')} "
-          f"| {two('flip_rate', 100, 1)} | {greedy(path)} |", flush=True)
+    tensors = gguf.GGUFReader(path).tensors
+    bits = 8 * sum(t.n_bytes for t in tensors) / sum(t.n_elements for t in tensors)
+    print(f"| {name} | {os.path.getsize(path) / 1e6:.2f} | {bits:.3f} | {e['perplexity']:.3f} | {two('nll_change', digits=4)} "
+          f"| {two('kl')} | {two('flip_rate', 100, 1)} | {greedy(path)} |", flush=True)
 
 
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     path = lambda *parts: os.path.join(FOLDER, "-".join(parts) + ".gguf")
-    print("| file | MB | perplexity | mean NLL above float | KL | flips, % | llama.cpp's greedy tokens |\n|---|---|---|---|---|---|---|")
+    print("| file | MB | bits per weight | perplexity | mean NLL above float | KL | flips, % | llama.cpp's greedy tokens |")
+    print("|---|---|---|---|---|---|---|---|")
     for kind in TYPES:
         for method in METHODS:
-            fit = () if method == "rtn" else ("--fit", FIT, "--imatrix-out", path("imatrix"))
+            fit = () if method in ("rtn", "range") else ("--fit", FIT, "--imatrix-out", path("imatrix"))
             export(path(kind, method), kind, "--method", method, *fit)
             row(path(kind, method), f"{kind} {method}")
     for bits in BITS:
@@ -95,6 +98,8 @@ def main():
         row(path("bpw", bits), f"--bpw {bits} gptaq")
     export(path("f32"), "f32")
     imatrix = path("imatrix")
+    if LLAMA and not os.path.exists(imatrix):
+        export(path("importance"), "q8_0", "--method", "importance", "--fit", FIT, "--imatrix-out", imatrix)
     for kind, number in LLAMA.items():
         by_llama(path("f32"), path("llama", kind), number, None)
         row(path("llama", kind), f"llama.cpp {kind}")
