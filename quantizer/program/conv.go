@@ -163,27 +163,32 @@ func addScaled(dst []int64, src []int32, weight int32) {
 // spread adds weight times every input position to the output position that tap t sends it to.
 func (w *window) spread(acc []int64, plane []int32, weight int32, t int) {
 	kz, ky, kx := w.tap(t)
-	to := func(a, i, k int) (int, bool) {
-		o := i*w.stride[a] + k*w.dilation[a] - w.begin[a]
-		return o, o >= 0 && o < w.out[a]
+	from := [3]int{kz*w.dilation[0] - w.begin[0], ky*w.dilation[1] - w.begin[1], kx*w.dilation[2] - w.begin[2]}
+	zs, zend := w.inside(0, from[0])
+	ys, yend := w.inside(1, from[1])
+	xs, xend := w.inside(2, from[2])
+	if xs >= xend {
+		return
 	}
-	for z := range w.in[0] {
-		oz, ok := to(0, z, kz)
-		if !ok {
-			continue
-		}
-		for y := range w.in[1] {
-			oy, ok := to(1, y, ky)
-			if !ok {
-				continue
-			}
-			for x := range w.in[2] {
-				if ox, ok := to(2, x, kx); ok {
-					acc[(oz*w.out[1]+oy)*w.out[2]+ox] += int64(weight) * int64(plane[(z*w.in[1]+y)*w.in[2]+x])
-				}
+	step := w.stride[2]
+	for z := zs; z < zend; z++ {
+		for y := ys; y < yend; y++ {
+			row := acc[((z*w.stride[0]+from[0])*w.out[1]+y*w.stride[1]+from[1])*w.out[2]:][:w.out[2]]
+			at := xs*step + from[2]
+			for _, x := range plane[(z*w.in[1]+y)*w.in[2]:][xs:xend] {
+				row[at] += int64(weight) * int64(x)
+				at += step
 			}
 		}
 	}
+}
+
+// inside are the input positions along axis a that a tap, which sends the first one to from, sends into the output.
+func (w *window) inside(a, from int) (first, end int) {
+	if s := w.stride[a]; from < w.out[a] {
+		return max(0, (s-1-from)/s), min(w.in[a], (w.out[a]-1-from)/s+1)
+	}
+	return 0, 0
 }
 
 // raised is what is added to a code so that it is not negative: the kernels read unsigned bytes.
