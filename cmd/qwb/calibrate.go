@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -64,7 +63,6 @@ statistics are the same bytes. The first sample runs on both, and differences ar
 				return err
 			}
 			o.Beside = o.Out == ""
-			defer debug.SetGCPercent(debug.SetGCPercent(keptGarbage))
 			r, _, err := e.project(models[0], file).Calibrate(c.Context(), o.CalibrateOptions)
 			if r == nil {
 				return err

@@ -290,9 +290,9 @@ func TestBitsPerWeight(t *testing.T) {
 	done(t, append(args, "--bpw", "9", "--threads", "3", "-o", "three.gguf")...)
 	assert.Equal(t, read(t, "m.gguf"), read(t, "three.gguf"))
 	for want, more := range map[string][]string{
-		"--bpw 4: 4.6":                        {"--bpw", "4"},
-		"--bpw many: not a number of bits":    {"--bpw", "many"},
-		"--bpw NaN: not a number of bits":     {"--bpw", "NaN"},
+		"--bpw 4: 4.6":                       {"--bpw", "4"},
+		"--bpw many: not a number of bits":   {"--bpw", "many"},
+		"--bpw NaN: not a number of bits":    {"--bpw", "NaN"},
 		"--bpw is for --method importance, ": {"--bpw", "5", "--method", "rtn", "--fit", ""},
 	} {
 		fails(t, exitUsage, want, append(slices.Clone(args), more...)...)

@@ -50,10 +50,6 @@ func bound(c *cobra.Command, bytes int64) (end func()) {
 	return func() { debug.SetMemoryLimit(old) }
 }
 
-// keptGarbage is how much garbage may lie beside what is in use, in percent, where a command keeps much (weights, statistics, activations):
-// looking through that is fast, since it is numbers.
-const keptGarbage = 20
-
 // addFlags adds a flag for each row.
 func addFlags(c *cobra.Command, t options.Table) {
 	f := c.Flags()

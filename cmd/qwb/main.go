@@ -15,6 +15,7 @@ import (
 
 func main() {
 	respectLimits()
+	garbage()
 	ctx, stop := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -55,7 +54,6 @@ operator. See docs/tuning.md.`, list.String(), analysis.CrossedBelow, analysis.M
 			if o.Shard != (qwb.Shard{}) {
 				return e.tunePart(c.Context(), plan, &o)
 			}
-			defer debug.SetGCPercent(debug.SetGCPercent(keptGarbage))
 			r, _, err := e.project("", plan).Tune(c.Context(), o.TuneOptions)
 			if r == nil || err != nil {
 				return err
