@@ -3,6 +3,8 @@ package graph
 import (
 	"errors"
 	"fmt"
+
+	"qwb/graph/tensor"
 )
 
 var errUnknownRank = errors.New("a rank is not known")
@@ -15,7 +17,13 @@ var recurrentOps = []OpSpec{
 	recurrent("RNN", "simple recurrent network", 1),
 	microsoft(OpSpec{Name: "DynamicQuantizeLSTM", Doc: "LSTM of x, quantized by its range, and integers", Since: 1,
 		Kind: KindComputing, MinIn: 3, In: recurrentSockets, Infer: inferDynamicLSTM, MACs: dynamicLSTMMACs}),
+	{Name: "HybridLSTM", Domain: OwnDomain, Doc: "LSTM of rows of x, quantized by their ranges, and integers", Since: 1,
+		Kind: KindComputing, MinIn: 3, In: recurrentSockets, Infer: inferHybridLSTM, MACs: dynamicLSTMMACs},
 }
+
+// OwnDomain is that of operators of integer programs that no domain of ONNX has. HybridLSTM has the inputs of DynamicQuantizeLSTM, and
+// a fourth output: the codes of the data.
+const OwnDomain = "qwb"
 
 // Inputs of DynamicQuantizeLSTM that LSTM does not have: the scales of W and of R, each with the zero points behind it.
 const (
@@ -153,6 +161,11 @@ func inferDynamicLSTM(c *InferCtx) error {
 	c.SetOut(1, c.DType(0), last)
 	c.SetOut(2, c.DType(0), last)
 	return nil
+}
+
+func inferHybridLSTM(c *InferCtx) error {
+	c.SetOut(3, tensor.Int8, c.Shape(0))
+	return inferDynamicLSTM(c)
 }
 
 func dynamicLSTMMACs(c *InferCtx) Shape {

@@ -2,10 +2,12 @@ package verify
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -42,7 +44,11 @@ func (l *layer) deriveRecurrent(op *lower.RunTime) (operation, error) {
 func (r *recurrent) compare(f *faults) {
 	g := r.got.Graph
 	id, ok := g.LookupNode(r.node.Name)
-	ok = ok && g.Node(id).Op == "DynamicQuantizeLSTM" && len(g.Node(id).Inputs) == graph.DynamicLSTMInputs
+	op := "DynamicQuantizeLSTM"
+	if flag(f, "a scale for each row", r.data.Policy.Has(tqc.PerToken), r.got.Rows); r.got.Rows {
+		op = "HybridLSTM"
+	}
+	ok = ok && g.Node(id).Op == op && len(g.Node(id).Inputs) == graph.DynamicLSTMInputs
 	if flag(f, "operator "+r.node.Name, true, ok); !ok {
 		return
 	}
@@ -113,6 +119,25 @@ func (r *recurrent) weights(f *faults, n *graph.Node, i, at int) {
 // exact computes the codes of the data.
 func (r *recurrent) exact(_ *computer, in []*tensor.Tensor) ([]*exact, error) {
 	list := make([]*exact, len(r.step.Outputs))
-	list[len(list)-1] = whole(quantizedAtRunTime(in[r.at], r.data).codes)
+	if list[len(list)-1] = whole(quantizedAtRunTime(in[r.at], r.data).codes); r.got.Rows {
+		list[len(list)-1] = whole(hybridCodes(in[r.at].ToRowMajor().F32(), in[r.at].Shape[2]))
+	}
 	return list, nil
+}
+
+// hybridCodes are x/most*127 of rows of x, in float32 as TensorFlow Lite has it, rounded to the nearest, ties away from 0.
+func hybridCodes(x []float32, size int) []int32 {
+	codes := make([]int32, len(x))
+	for from := 0; from < len(x); from += size {
+		most := float32(0)
+		for _, v := range x[from:][:size] {
+			most = max(most, float32(math.Abs(float64(v))))
+		}
+		for i, v := range x[from:][:size] {
+			if most > 0 {
+				codes[from+i] = min(int32(qmath.HalfAwayFromZero.Round(float64(v*float32(127/most)))), 127)
+			}
+		}
+	}
+	return codes
 }

@@ -30,12 +30,28 @@ output y, c
 `
 
 func TestCellsOnIntegers(t *testing.T) {
-	tg := atRunTime(qmath.IntegerFormat(8, true), target.ONNXRuntime.Activation.Policy)
+	testCells(t, cells, atRunTime(qmath.IntegerFormat(8, true), target.ONNXRuntime.Activation.Policy))
+	tflite := target.TFLiteInt8
+	tflite.BorderCost = 0
+	testCells(t, hybridCells, &tflite)
+}
+
+// hybridCells is an LSTM whose rows have scales.
+const hybridCells = `
+input x: f32[5,2,6]
+const w: f32[1,16,6] = normal(seed=2, std=0.4)
+const r: f32[1,16,4] = normal(seed=3, std=0.4)
+const b: f32[1,32] = normal(seed=4, std=0.2)
+y: f32[5,1,2,4] = LSTM(x, w, r, b) {hidden_size=4} "cells"
+output y
+`
+
+func testCells(t *testing.T, text string, tg *target.Target) {
 	tg.Ops = slices.Clone(tg.Ops)
 	for i := range tg.Ops {
 		tg.Ops[i].Asked = false
 	}
-	l := prepared(t, cells, tg)
+	l := prepared(t, text, tg)
 	pr, err := qmath.ProfileNamed(tg.Profile)
 	require.NoError(t, err)
 	for what, at := range map[string]int{"": 0, "weight code": 1, "recurrence code": 2, "bias": 3, "weight scale": 8, "recurrence scale": 10} {

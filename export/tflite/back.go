@@ -10,6 +10,7 @@ import (
 
 	"qwb/export"
 	"qwb/graph"
+	"qwb/graph/passes"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
 	"qwb/graph/tflite/lift"
@@ -47,6 +48,10 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	}
 	g, _, err := lift.Graph(m)
 	if err != nil {
+		return nil, err
+	}
+	// What is computed of weights alone that are integers is computed of integers.
+	if _, err := passes.HybridRecurrences(g); err != nil {
 		return nil, err
 	}
 	if err := r.turn(g); err != nil {

@@ -213,11 +213,11 @@ var checks = []rule{
 				}
 			}
 		}},
-	{export.Rule{Name: "types", Doc: "float and integer tensors meet in QUANTIZE and DEQUANTIZE alone",
+	{export.Rule{Name: "types", Doc: "float and integer tensors meet in QUANTIZE, DEQUANTIZE and UNIDIRECTIONAL_SEQUENCE_LSTM alone",
 		Fix: "write a QUANTIZE or a DEQUANTIZE between"}, func(c *checker) {
 		c.each(nil, func(op int, in, out []*tf.Tensor) {
 			name := c.sub.Operators[op].Op
-			if name == "QUANTIZE" || name == "DEQUANTIZE" || name == "CAST" {
+			if slices.Contains([]string{"QUANTIZE", "DEQUANTIZE", "CAST", "UNIDIRECTIONAL_SEQUENCE_LSTM"}, name) {
 				return
 			}
 			var float, whole string

@@ -9,6 +9,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
+	"qwb/quantizer/lower"
 )
 
 // Gates and peepholes as the file has them (input, forget, cell, output), as places in ONNX: input, output, forget, cell.
@@ -26,16 +27,18 @@ type cells struct {
 	time, steps, batch, hidden int // time is the axis of the steps
 	dirs                       int
 	major                      bool
-	in                         []*value
-	states                     [2][]int // tensors of H and C by direction
+	in                         []*value     // of LSTM
+	states                     [2][]int     // tensors of H and C by direction
+	scale                      [3][]float32 // of W and R, where they are integers
 }
 
-// lstm writes an LSTM in float.
-func (b *builder) lstm(n *graph.Node, in, out []*value) error {
+// lstm writes an LSTM; scale are those of W and R where they are integers.
+func (b *builder) lstm(n *graph.Node, in, out []*value, scale [3][]float32) error {
 	c, err := cellsOf(b, n, in)
 	if err != nil {
 		return err
 	}
+	c.scale = scale
 	for i := range c.states {
 		b.initial(c, i)
 	}
@@ -122,32 +125,86 @@ func (b *builder) initial(c *cells, i int) {
 
 // weights fills in the inputs of a direction but the data.
 func (c *cells) weights(d int, ids []int) {
-	part := func(v *value, rows, at, inner int) []float32 {
-		return v.konst.ToRowMajor().F32()[(d*rows+at*c.hidden)*inner:][:c.hidden*inner]
+	part := func(i, rows, at, inner int) []byte { // of input i, a gate of the direction
+		v := c.in[i]
+		data, size := c.b.permuteBytes(v.konst, v.shape, identity(len(v.shape))), v.konst.DType.Bits()/8
+		return data[(d*rows+at)*c.hidden*inner*size:][:c.hidden*inner*size]
 	}
-	add := func(what string, x []float32, shape ...int) int {
-		data, _ := binary.Append(nil, binary.LittleEndian, x)
-		return c.b.tensor(tf.Tensor{Name: c.name + "/" + what, Type: tf.Float32, Shape: shape, Data: data})
+	add := func(what string, k int, data []byte, scale []float32, shape ...int) int {
+		t := tf.Tensor{Name: fmt.Sprintf("%s/%s%d", c.name, what, k), Type: tf.Float32, Shape: shape, Data: data}
+		if scale != nil {
+			t.Type, t.Quantization = tf.Int8, &tf.Quantization{Scale: scale[d%len(scale):][:1], ZeroPoint: []int{0}}
+		}
+		return c.b.tensor(t)
 	}
 	features := c.in[1].shape[2]
 	for k, g := range fileGates {
-		ids[1+k] = add(fmt.Sprintf("W%d", k), part(c.in[1], 4*c.hidden, g, features), c.hidden, features)
-		ids[5+k] = add(fmt.Sprintf("R%d", k), part(c.in[2], 4*c.hidden, g, c.hidden), c.hidden, c.hidden)
+		ids[1+k] = add("W", k, part(1, 4, g, features), c.scale[1], c.hidden, features)
+		ids[5+k] = add("R", k, part(2, 4, g, c.hidden), c.scale[2], c.hidden, c.hidden)
 		bias := make([]float32, c.hidden)
 		if len(c.in) > 3 && c.in[3] != nil {
-			own, more := part(c.in[3], 8*c.hidden, g, 1), part(c.in[3], 8*c.hidden, 4+g, 1)
+			own := c.in[3].konst.ToRowMajor().F32()[d*8*c.hidden:]
 			for j := range bias {
-				bias[j] = own[j] + more[j]
+				bias[j] = own[g*c.hidden+j] + own[(4+g)*c.hidden+j]
 			}
 		}
-		ids[12+k] = add(fmt.Sprintf("B%d", k), bias, c.hidden)
+		data, _ := binary.Append(nil, binary.LittleEndian, bias)
+		ids[12+k] = add("B", k, data, nil, c.hidden)
 	}
 	if len(c.in) > 7 && c.in[7] != nil {
 		for k, g := range filePeeps {
-			ids[9+k] = add(fmt.Sprintf("P%d", k), part(c.in[7], 3*c.hidden, g, 1), c.hidden)
+			ids[9+k] = add("P", k, part(7, 3, g, 1), nil, c.hidden)
 		}
 	}
 	ids[18], ids[19] = c.states[0][d], c.states[1][d]
+}
+
+// hybrid writes an LSTM of float data and of weights of 8 bits.
+func (b *builder) hybrid(s *lower.Step, op *lower.RunTime) error {
+	g := op.Graph
+	id, ok := g.LookupNode(b.p.Graph.Node(s.Node).Name)
+	if !ok || g.Node(id).Op != "HybridLSTM" {
+		return errors.New("scales of run time have no form in the file but in LSTM")
+	}
+	n := g.Node(id)
+	in, out := make([]*value, 8), make([]*value, 3)
+	var scale [3][]float32
+	for i, v := range n.Inputs[:8] {
+		t := g.Const(v)
+		switch {
+		case v == graph.NoValue:
+		case t == nil:
+			x, err := b.input(s.Inputs[slices.Index(g.Inputs, v)])
+			if err != nil {
+				return err
+			}
+			in[i] = x
+		case i == graph.WeightInput || i == graph.RecurrenceInput: // they lie turned
+			shape := []int{t.Shape[0], t.Shape[2], t.Shape[1]}
+			codes := tensor.New(tensor.Int8, shape...)
+			for k, x := range b.permuteBytes(t, t.Shape, []int{0, 2, 1}) {
+				tensor.Of[int8](codes)[k] = int8(x)
+			}
+			in[i] = &value{shape: shape, konst: codes}
+			scale[i] = g.Const(n.Inputs[graph.WeightScaleInput+2*(i-1)]).ToRowMajor().F32()
+		default:
+			in[i] = b.reals(g.Value(v).Name, t)
+		}
+	}
+	for i := range out {
+		if k := slices.Index(g.Outputs, n.Outputs[i]); n.Outputs[i] != graph.NoValue && b.isRead(s.Outputs[k]) {
+			var err error
+			if out[i], err = b.valueOf(s.Outputs[k]); err != nil {
+				return err
+			}
+		}
+	}
+	return b.lstm(n, in, out, scale)
+}
+
+// isRead reports whether a step, or the user, reads a tensor.
+func (b *builder) isRead(id lower.TensorID) bool {
+	return slices.Contains(b.p.Outputs, id) || slices.ContainsFunc(b.p.Steps, func(s lower.Step) bool { return slices.Contains(s.Inputs, id) })
 }
 
 // dependencies are the metadata that hold operators to the order in which they read variables: delegates see tensors that are computed

@@ -217,7 +217,7 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 	case "TopK":
 		return b.topK(n, in, out)
 	case "LSTM":
-		return b.lstm(n, in, out)
+		return b.lstm(n, in, out, [3][]float32{})
 	}
 	f, ok := floats[n.Op]
 	if !ok && graph.IsRecurrent(n) {

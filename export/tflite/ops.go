@@ -122,6 +122,10 @@ func (r opRow) version(b *builder, o *tf.Operator) int {
 		if castAlone(t) || castAlone(b.sub.Tensors[o.Outputs[0]].Type) {
 			return 5
 		}
+	case "UNIDIRECTIONAL_SEQUENCE_LSTM":
+		if t == tf.Float32 && in(2).Type == tf.Int8 {
+			return 2
+		}
 	case "SELECT_V2":
 		t = in(1).Type
 	case "CONV_2D":

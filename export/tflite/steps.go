@@ -38,7 +38,7 @@ func rows() lower.Rows[*builder, struct{}] {
 		}),
 		lower.Writes((*builder).clamp), lower.Writes((*builder).table), lower.Writes((*builder).softmax), lower.Writes((*builder).average),
 		lower.Writes((*builder).maximum), lower.Writes((*builder).concatenate), lower.Writes((*builder).move).Of(moving()...),
-		lower.Writes((*builder).island),
+		lower.Writes((*builder).island), lower.Writes((*builder).hybrid),
 	}
 }
 

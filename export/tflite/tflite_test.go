@@ -18,6 +18,7 @@ import (
 	tf "qwb/graph/tflite"
 	"qwb/internal/exporttest"
 	"qwb/internal/graphtest"
+	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
@@ -29,9 +30,17 @@ func exported(t testing.TB, text, platform string, options map[string]string) (*
 	t.Helper()
 	tg, err := target.Known(platform)
 	require.NoError(t, err)
+	m, b, _, err := exportedFor(t, text, tg, options)
+	return m, b, err
+}
+
+// exportedFor is exported for any target, with the program and numbers for its inputs.
+func exportedFor(t testing.TB, text string, tg *target.Target, options map[string]string) (*tf.Model, []byte, func() []*tensor.Tensor,
+	error) {
+	t.Helper()
 	g := graphtest.Parse(t, text)
 	require.Empty(t, graph.InferShapes(g))
-	set, _ := lowertest.Configure(t, g, tg)
+	set, feeds := lowertest.Configure(t, g, tg)
 	profile, err := qmath.ProfileNamed(tg.Profile)
 	require.NoError(t, err)
 	p, err := lower.Compile(g, set, tg, profile)
@@ -41,7 +50,7 @@ func exported(t testing.TB, text, platform string, options map[string]string) (*
 	in.Options, err = f.Resolve(options)
 	require.NoError(t, err)
 	if err := f.Check(in); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	path := filepath.Join(t.TempDir(), "m.tflite")
 	out := f.NewOutput(path, nil)
@@ -58,7 +67,11 @@ func exported(t testing.TB, text, platform string, options map[string]string) (*
 	require.NoError(t, err)
 	m, err := tf.Read(b)
 	require.NoError(t, err)
-	return m, b, nil
+	return m, b, func() []*tensor.Tensor {
+		got, err := programtest.Reference(t, p, 1).Run(context.Background(), feeds, nil)
+		require.NoError(t, err)
+		return append(got, feeds["x"], feeds["h"])
+	}, nil
 }
 
 // listing is the main subgraph as text: a line per operator with its version, tensors and options that are not their defaults.

@@ -37,6 +37,7 @@ var evalTable = []domainEvals{
 		microsoftQuantEvals, qlinearEvals, qlinearPoolEvals, qgemmEvals, nbitsEvals, fusedEvals, skipNormEvals,
 		microsoftAttentionEvals, []evaluator{{"DynamicQuantizeLSTM", buildDynamicLSTM}},
 	)},
+	{graph.OwnDomain, []evaluator{{"HybridLSTM", buildHybridLSTM}}},
 }
 
 // simple is a build function for operators without attributes.

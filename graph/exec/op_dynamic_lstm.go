@@ -21,6 +21,7 @@ type dynamicLSTM struct {
 	*recurrence[float32]
 	coupled bool
 	float   [][]func(float32) float32 // by direction: the functions of gates, cell and state
+	hybrid  bool                      // HybridLSTM
 }
 
 // What an LSTM has of each unit.
@@ -198,7 +199,7 @@ func (l *dynamicLSTM) pass(d *direction[float32], k int, w, u *codedWeights, len
 		return err
 	}
 	steps := c.in(0).Shape[0]
-	if err := w.multiply(c, d.x, c.in(0).F32()[:most*d.batch*c.in(0).Shape[2]]); err != nil {
+	if err := l.data(d, k, w, bias, most); err != nil {
 		return err
 	}
 	for t := range most {
@@ -213,7 +214,7 @@ func (l *dynamicLSTM) pass(d *direction[float32], k int, w, u *codedWeights, len
 			}
 			d.at[n] = l.row(pos, n, steps, d.batch)
 		}
-		if err := u.multiply(c, d.r, d.tmp[:d.batch*d.hidden]); err != nil {
+		if err := l.multiply(u, c, d.r, d.tmp[:d.batch*d.hidden], nil); err != nil {
 			return err
 		}
 		l.step(d, bias, l.float[k])
@@ -231,6 +232,34 @@ func (l *dynamicLSTM) pass(d *direction[float32], k int, w, u *codedWeights, len
 	}
 	l.last(d, k, dirs, y)
 	return nil
+}
+
+// data writes the products of W. The bias of HybridLSTM comes first.
+func (l *dynamicLSTM) data(d *direction[float32], k int, w *codedWeights, bias []float32, most int) error {
+	x := d.c.in(0).F32()[:most*d.batch*d.c.in(0).Shape[2]]
+	var codes []int8
+	if l.hybrid && k == 0 && d.c.wants(3) {
+		t, err := d.c.out(3)
+		if err != nil {
+			return err
+		}
+		codes = tensor.Of[int8](t)
+	}
+	if err := l.multiply(w, d.c, d.x, x, codes); err != nil || !l.hybrid {
+		return err
+	}
+	for i := range d.x {
+		d.x[i] = bias[i%len(bias)] + d.x[i]
+	}
+	clear(bias)
+	return nil
+}
+
+func (l *dynamicLSTM) multiply(w *codedWeights, c *call, dst, a []float32, codes []int8) error {
+	if l.hybrid {
+		return w.multiplyRows(c, dst, a, codes)
+	}
+	return w.multiply(c, dst, a)
 }
 
 // step computes state and cell of all samples whose sequence goes on. Products are rounded before they are added.

@@ -15,14 +15,33 @@ const microsoft = "com.microsoft"
 // directions share. Zero points that differ, and of signed weights those other than 0, the engine does not take: such nodes stay as they
 // are. A node keeps its name. It returns how many it wrote. FloatRecurrences reads the form back.
 func IntegerRecurrences(g *graph.Graph) (int, error) {
+	return recurrences(g, microsoft, "DynamicQuantizeLSTM", func(n *graph.Node) graph.ValueID {
+		if q := dynamicData(g, n); q != nil {
+			return q.Inputs[0]
+		}
+		return graph.NoValue
+	})
+}
+
+// HybridRecurrences writes LSTM of real numbers and of such weights as HybridLSTM, which quantizes data and states by scales of their rows,
+// and has the codes of the data as its fourth output.
+func HybridRecurrences(g *graph.Graph) (int, error) {
+	return recurrences(g, graph.OwnDomain, "HybridLSTM", func(n *graph.Node) graph.ValueID { return n.Input(0) })
+}
+
+// recurrences writes LSTM of weights of 8 bits as another operator, whose data are those that data names; NoValue: the node stays.
+func recurrences(g *graph.Graph, domain, op string, data func(n *graph.Node) graph.ValueID) (int, error) {
 	written := 0
 	for _, id := range g.Nodes() {
 		if !g.Alive(id) {
 			continue
 		}
 		n := *g.Node(id)
-		q := dynamicData(g, &n)
-		if q == nil || n.Op != "LSTM" || n.AttrInt("layout", 0) != 0 {
+		if n.Op != "LSTM" || n.Domain != "" || n.AttrInt("layout", 0) != 0 {
+			continue
+		}
+		x := data(&n)
+		if x == graph.NoValue {
 			continue
 		}
 		inputs := make([]graph.ValueID, graph.DynamicLSTMInputs)
@@ -30,20 +49,30 @@ func IntegerRecurrences(g *graph.Graph) (int, error) {
 			inputs[i] = graph.NoValue
 		}
 		copy(inputs, n.Inputs)
-		inputs[0] = q.Inputs[0]
+		inputs[0] = x
 		if !codedWeight(g, &n, graph.WeightInput, graph.WeightScaleInput, inputs) ||
 			!codedWeight(g, &n, graph.RecurrenceInput, graph.RecurrenceScaleInput, inputs) {
 			continue
 		}
 		n.Outputs = readOutputs(g, &n)
 		g.RemoveNode(id)
-		n.Op, n.Domain, n.Inputs = "DynamicQuantizeLSTM", microsoft, inputs
+		if domain == graph.OwnDomain {
+			for len(n.Outputs) < 3 {
+				n.Outputs = append(n.Outputs, graph.NoValue)
+			}
+			codes, err := g.AddValue(graph.Value{Name: g.FreshName(n.Name + "_codes"), DType: tensor.Int8})
+			if err != nil {
+				return written, err
+			}
+			n.Outputs = append(n.Outputs, codes)
+		}
+		n.Op, n.Domain, n.Inputs = op, domain, inputs
 		n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a graph.Attr) bool { return a.Name == "layout" || a.Name == "output_sequence" })
 		if _, err := g.AddNode(n); err != nil {
 			return written, g.ErrorAt("", id, err)
 		}
-		if g.Opset(microsoft) == 0 {
-			g.Opsets = append(g.Opsets, graph.Opset{Domain: microsoft, Version: 1})
+		if g.Opset(domain) == 0 {
+			g.Opsets = append(g.Opsets, graph.Opset{Domain: domain, Version: 1})
 		}
 		written++
 	}
@@ -76,7 +105,7 @@ func readOutputs(g *graph.Graph, n *graph.Node) []graph.ValueID {
 // dynamicData is the DynamicQuantizeLinear behind the data of a node, nil where there is none.
 func dynamicData(g *graph.Graph, n *graph.Node) *graph.Node {
 	dq := producerOf(g, n.Input(0), "DequantizeLinear")
-	if dq == nil || n.Domain != "" {
+	if dq == nil {
 		return nil
 	}
 	q := producerOf(g, dq.Inputs[0], "DynamicQuantizeLinear")

@@ -4,11 +4,13 @@ import (
 	"qwb/graph"
 	"qwb/graph/passes"
 	"qwb/graph/tensor"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
-// recurrentFamily is LSTM as ONNX Runtime's DynamicQuantizeLSTM computes it: data and state get scales when the program runs, weights are
-// constant. The outputs of the step are those of the node, Y always among them and first, and the codes of the data.
+// recurrentFamily is LSTM whose data and state get scales when the program runs, as ONNX Runtime's DynamicQuantizeLSTM computes it by one
+// scale, and TensorFlow Lite by one for each row (HybridLSTM); weights are constant. The outputs of the step are those of the node, Y
+// always among them and first, and the codes of the data.
 var recurrentFamily = family{name: "recurrent", emit: emitRecurrent, ops: []string{"LSTM"}}
 
 // recurrentAtRunTime reports whether an LSTM has data with one scale of run time, weights of 8 bits, and results that are real numbers.
@@ -27,14 +29,22 @@ func (c *compiler) recurrentAtRunTime(id graph.NodeID) bool {
 		}
 	}
 	slot := c.set.Input(id, 0)
-	return c.runTimeSlot(slot, false) && !c.set.Slot(slot).Config.Signed() && c.set.Slot(slot).Config.Policy.Has(tqc.Asymmetric)
+	if !c.runTimeSlot(slot, c.profile.Family == qmath.TFLite) {
+		return false
+	}
+	cfg := &c.set.Slot(slot).Config
+	if c.profile.Family == qmath.TFLite {
+		return cfg.Signed() && cfg.Policy.Has(tqc.PerToken)
+	}
+	return !cfg.Signed() && cfg.Policy.Has(tqc.Asymmetric)
 }
 
 func emitRecurrent(c *compiler, u *unit) error {
 	id := u.head()
 	n, op, g := c.g.Node(id), &RunTime{}, c.g.Clone()
 	if !c.recurrentAtRunTime(id) {
-		return c.refuse(u, "LSTM has an integer form with asymmetric uint8 data of one scale of run time, and weights of 8 bits")
+		return c.refuse(u, "LSTM has an integer form with weights of 8 bits and scales of run time: asymmetric uint8 data of one scale, under "+
+			"TensorFlow Lite's arithmetic symmetric int8 data with a scale for each row")
 	}
 	inputs := c.reads(n)
 	var in []TensorID
@@ -45,7 +55,10 @@ func emitRecurrent(c *compiler, u *unit) error {
 		}
 		in = append(in, t)
 	}
-	codes, err := pairAtRunTime(g, id, 0, &c.set.Slot(c.set.Input(id, 0)).Config)
+	data, codes, err := &c.set.Slot(c.set.Input(id, 0)).Config, graph.NoValue, error(nil)
+	if op.Rows = data.Policy.Has(tqc.PerToken); !op.Rows {
+		codes, err = pairAtRunTime(g, id, 0, data)
+	}
 	for _, i := range []int{graph.RecurrenceInput, graph.WeightInput} {
 		if err == nil {
 			op.Weights, err = c.dequantizedWeights(g, id, i)
@@ -73,20 +86,12 @@ func emitRecurrent(c *compiler, u *unit) error {
 			results = append(results, v)
 		}
 	}
-	part, err := graph.Extract(g, inputs, append(results, codes))
-	if err == nil {
-		err = atLeast(part, false)
-	}
-	if err != nil {
+	if op.Graph, err = recurrentPart(g, n.Name, inputs, results, codes); err != nil {
 		return c.fail(id, "%w", err)
-	}
-	if k, err := passes.IntegerRecurrences(part); err != nil {
-		return c.fail(id, "%w", err)
-	} else if k != 1 {
+	} else if op.Graph == nil {
 		return c.refuse(u, "the engine has no such weights: one zero point for each direction, 0 of signed ones")
 	}
-	graph.InferShapes(part)
-	op.Graph = part
+	part := op.Graph
 	last, of := len(results), u.outputs(c.g)[0]
 	var out []TensorID
 	for i, v := range part.Outputs {
@@ -106,4 +111,29 @@ func emitRecurrent(c *compiler, u *unit) error {
 		}
 	}
 	return nil
+}
+
+// recurrentPart is the graph of a step, with the engine's operator in the place of LSTM name; nil where that has no such weights. codes are
+// those of the data; NoValue: the operator computes them.
+func recurrentPart(g *graph.Graph, name string, inputs, results []graph.ValueID, codes graph.ValueID) (*graph.Graph, error) {
+	outputs, write := results, passes.HybridRecurrences
+	if codes != graph.NoValue {
+		outputs, write = append(results[:len(results):len(results)], codes), passes.IntegerRecurrences
+	}
+	part, err := graph.Extract(g, inputs, outputs)
+	if err == nil {
+		err = atLeast(part, false)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k, err := write(part); err != nil || k != 1 {
+		return nil, err
+	}
+	if codes == graph.NoValue {
+		id, _ := part.LookupNode(name)
+		part.Outputs = append(part.Outputs, part.Node(id).Outputs[3])
+	}
+	graph.InferShapes(part)
+	return part, nil
 }

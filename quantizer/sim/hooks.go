@@ -212,6 +212,9 @@ func (h *hooks) state(n *graph.Node, x []float32) error {
 		return nil
 	}
 	t := tensor.FromF32(x, len(x))
+	if units := int(n.AttrInt("hidden_size", 0)); h.s.set.Slot(id).Config.Policy.Has(tqc.PerToken) && units > 0 {
+		t = tensor.FromF32(x, len(x)/units, units)
+	}
 	return h.apply(id, t, t)
 }
 

@@ -18,7 +18,7 @@ type Condition struct {
 // Conditions lists what targets choose from.
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk, NotReshaped,
-	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells,
+	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells, PlainCells,
 	CountedFloor, SeveralPadded, NotFromJoined, SeveralSlices, NotTiny, WithoutGaps}
 
 // The conditions by themselves.
@@ -176,6 +176,14 @@ var (
 	ConstantCells = Condition{"constant-cells", "has computed weights, or samples in front of steps",
 		func(g *graph.Graph, n *graph.Node) bool {
 			return g.Const(n.Input(1)) != nil && g.Const(n.Input(2)) != nil && n.AttrInt("layout", 0) == 0
+		}}
+	// PlainCells holds for an LSTM of Sigmoid and Tanh that takes all steps of all samples, without peepholes.
+	PlainCells = Condition{"plain-cells", "has peepholes, lengths, clips, coupled gates or other functions than Sigmoid and Tanh",
+		func(g *graph.Graph, n *graph.Node) bool {
+			names := n.Attr("activations")
+			return n.Input(4) == graph.NoValue && n.Input(7) == graph.NoValue && n.AttrFloat("clip", 0) == 0 &&
+				n.AttrInt("input_forget", 0) == 0 && (names == nil ||
+				slices.Equal(names.Strings, slices.Repeat([]string{"Sigmoid", "Tanh", "Tanh"}, len(names.Strings)/3)))
 		}}
 	// NotOneColumn holds for a convolution, but for one of several outputs per channel that steps, or is dilated, along its width alone and
 	// computes one column: OpenVINO 2026.4 takes it for one without steps on integers, NSR 1 to 6 (docs/engines.md).

@@ -22,6 +22,9 @@ var TFLiteInt8 = Target{
 		// FULLY_CONNECTED with a scale per channel is younger than most runtimes and compilers in use.
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}, Schemes: denseWeights},
 		{Type: "MatMul", Role: Weighted, Schemes: denseWeights},
+		// UNIDIRECTIONAL_SEQUENCE_LSTM of float data and int8 weights, which quantizes rows of the data and of the state.
+		{Type: "LSTM", Role: Weighted, Needs: []Condition{ConstantCells, PlainCells}, Asked: true, Schemes: Schemes{
+			Weight: schemesOf("int8-sym-tensor"), Activation: schemesOf("int8-sym-dynamic-token")}},
 
 		{Type: "Add", Role: Arithmetic},
 		// AVERAGE_POOL_2D has one grid, and so has CONCATENATION.

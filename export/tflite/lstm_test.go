@@ -1,0 +1,65 @@
+package tflite
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	tf "qwb/graph/tflite"
+	"qwb/quantizer/target"
+)
+
+// TestHybridLSTM: the program computes what LiteRT 2.3 computes of the file. With QWB_OUT=DIR the file and its inputs are written there.
+func TestHybridLSTM(t *testing.T) {
+	tg := target.TFLiteInt8
+	tg.Ops = slices.Clone(tg.Ops)
+	for i := range tg.Ops {
+		tg.Ops[i].Asked = false
+	}
+	m, file, run, err := exportedFor(t, `
+input x: f32[3,2,5]
+input h: f32[2,2,4]
+const w: f32[2,16,5] = normal(seed=1)
+const r: f32[2,16,4] = normal(seed=2)
+const b: f32[2,32] = normal(seed=3, std=0.3)
+const m: f32[4,3] = normal(seed=4)
+y: f32[3,2,2,4], _, c: f32[2,2,4] = LSTM(x, w, r, b, _, h) {hidden_size=4, direction="bidirectional"} "cells"
+z: f32[2,2,3] = MatMul(c, m) "product"
+output y
+output c
+output z
+`, &tg, nil)
+	require.NoError(t, err)
+	for i := range m.Subgraphs[0].Operators {
+		if o := &m.Subgraphs[0].Operators[i]; o.Op == "UNIDIRECTIONAL_SEQUENCE_LSTM" {
+			require.Equal(t, 2, o.Version)
+			require.Equal(t, tf.Int8, m.Subgraphs[0].Tensors[o.Inputs[5]].Type)
+		}
+	}
+	got := run()
+	if dir := os.Getenv("QWB_OUT"); dir != "" {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "lstm.tflite"), file, 0o644))
+		for i, name := range []string{"y", "c", "z", "x", "h"} {
+			b := &builder{}
+			require.NoError(t, os.WriteFile(filepath.Join(dir, name), b.permuteBytes(got[i], got[i].Shape, identity(len(got[i].Shape))), 0o644))
+		}
+	}
+	for i, want := range litert {
+		require.InDeltaSlice(t, want, got[i].F32(), 5e-7)
+	}
+}
+
+// litert are y and c of LiteRT 2.3, the same of its reference kernels and of its default.
+var litert = [][]float32{
+	{0.258589685, 0.129870489, -0.0275729243, 0.650813818, -0.284697205, -0.0440990329, 0.0545598492, 0.300298125, 0.00791314337,
+		-0.666555166, 0.668606102, -0.705070972, -0.0169181656, -0.574390113, -0.0557568409, -0.0389630795, 0.347213268, 0.016038103,
+		-0.1824653, -0.0331094936, -0.528243184, -0.0129402122, 0.00583268749, -0.0671041906, 0.439925432, -0.0850465372, 0.102870852,
+		-0.53528434, -0.539566219, 0.1243634, 0.115552515, -0.150621712, 0.0569641069, 0.054642804, -0.319077879, -0.142886132,
+		0.133522138, 0.141627938, -0.249286711, -0.243521288, 0.0547422953, -0.179998115, -0.417918444, 0.299161941, -0.027974749,
+		0.252701879, 0.676103711, -0.102738127},
+	{0.438827634, 1.09788716, -0.334278703, -0.202134296, 0.426708549, 0.820714474, -0.309416443, -0.451162219, 0.669778943,
+		-1.04378676, 1.59607649, -1.02065837, -0.260682553, -0.897298932, -0.298320353, -0.0470373631},
+}
