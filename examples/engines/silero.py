@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""silero_vad over a minute of speech in ONNX Runtime and OpenVINO, each file on its own states: the error step by step, decisions (speech or not,
+"""silero_vad over a minute of speech in ONNX Runtime, OpenVINO and LiteRT, each file on its own states: the error step by step, decisions (speech or not,
 0.5) other than float's, and time.
 
-  silero.py QWB MODEL.onnx WAVE.wav [--work DIR]
+  silero.py QWB MODEL.onnx WAVE.wav [--work DIR] [--only ORT|OpenVINO|LiteRT]
 
-QWB is the built binary. Needs: pip install onnxruntime==1.32.0 openvino==2026.4.1 nncf==3.4.0 onnx==1.23.2 numpy. The model is bound to 16 kHz and
-calibrated on the first half of the wave, read as it is (frames of 576 samples, 512 apart); figures are of the second half. "zeros": calibrated
+QWB is the built binary. Needs: pip install onnxruntime==1.32.0 openvino==2026.4.1 nncf==3.4.0 ai-edge-litert==2.3.0 onnx==1.23.2 numpy.
+The model is bound to 16 kHz and calibrated on the first half of the wave, read as it is (frames of 576 samples, 512 apart); figures are of the second half. "zeros": calibrated
 with states of zeros, else with states rolled. The peers get the same steps (NNCF's network all of them, quantize_static every eighth), rolled in
 float. NSR of the probability is over all steps together; of the state at a step, or the mean of steps. Times are CPU times of one thread, in
 turns, the median of ratios, by the float file in the same engine."""
@@ -14,7 +14,7 @@ import numpy as np, onnx, onnxruntime as ort
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
 ap = argparse.ArgumentParser()
-ap.add_argument("qwb"); ap.add_argument("model"); ap.add_argument("wave"); ap.add_argument("--work")
+ap.add_argument("qwb"); ap.add_argument("model"); ap.add_argument("wave"); ap.add_argument("--work"); ap.add_argument("--only", default="")
 a = ap.parse_args()
 work = os.path.abspath(a.work or tempfile.mkdtemp())
 a.qwb, a.model, a.wave = map(os.path.abspath, (a.qwb, a.model, a.wave))
@@ -48,6 +48,15 @@ def in_openvino(model):
     return run
 
 
+def in_litert(file):
+    from ai_edge_litert.interpreter import Interpreter
+    call = Interpreter(file, num_threads=1).get_signature_runner()
+    def run(frame, state):
+        r = call(input=frame, state=state)
+        return r["output"], r["stateN"]
+    return run
+
+
 w = wave.open(a.wave)
 x = np.frombuffer(w.readframes(w.getnframes()), np.int16)
 half = len(x) // 1024 * 512
@@ -69,16 +78,19 @@ for f in frames(x[:half]):
     steps.append({"input": f, "state": state})
     state = run(f, state)[1]
 
-files = {"float": ("ORT", "m.onnx"), "float ": ("OpenVINO", "m.onnx")}
+files = {"float": ("ORT", "m.onnx")}
+if a.only in "OpenVINO": files["float "] = "OpenVINO", "m.onnx"
 
 
 def made(name, platform, more=(), sets=(), rolled=True):
-    engine, plan, file = "ORT" if platform == "onnxruntime" else "OpenVINO", f"{len(files)}.plan.json", f"{len(files)}.onnx"
+    engine, ext = {"onnxruntime": ("ORT", "onnx"), "openvino_int8": ("OpenVINO", "onnx"), "tflite_int8": ("LiteRT", "tflite")}[platform]
+    plan, file = f"{len(files)}.plan.json", f"{len(files)}.{ext}"
+    if a.only not in engine: return
     data = ["fit", *ROLLED, *CUT] if rolled else ["zeros"]
     qwb("calibrate", "m.onnx", "--data", *data, "--platform", platform, "--border-cost", 0, *more, "-o", plan)
     for s in sets: qwb("set", plan, *s)
     qwb("export", plan, "-o", file)
-    files[name + " " * (engine != "ORT")] = engine, file
+    files[name + " " * ["ORT", "OpenVINO", "LiteRT"].index(engine)] = engine, file
 
 
 class Reader(CalibrationDataReader):
@@ -94,19 +106,24 @@ made("qwb: static, zeros", "onnxruntime", rolled=False)
 made("qwb: static, LSTM on integers", "onnxruntime", sets=[LSTM])
 made("qwb: static, LSTM on integers, STFT in float", "onnxruntime", sets=[LSTM, [STFT, "domain=fp32"]])
 made("qwb: preset:dynamic", "onnxruntime", ["--recipe", "preset:dynamic"])
-quantize_dynamic("m.onnx", "ort.onnx", weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["LSTM", "MatMul", "Gemm"])
-files["ORT: quantize_dynamic"] = "ORT", "ort.onnx"
-for name, rows in (("ORT: quantize_static", steps), ("ORT: quantize_static, zeros", [{**s, "state": np.zeros_like(state)} for s in steps])):
+open("cells.yaml", "w").write('- {select: "*", domain: fp32}\n- {select: "type:LSTM", domain: int}\n')
+made("qwb: static", "tflite_int8")
+made("qwb: static, LSTM on integers", "tflite_int8", sets=[LSTM])
+made("qwb: LSTM alone, on integers", "tflite_int8", ["--recipe", "cells.yaml"])
+if a.only in "ORT": quantize_dynamic("m.onnx", "ort.onnx", weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["LSTM", "MatMul", "Gemm"])
+if a.only in "ORT": files["ORT: quantize_dynamic"] = "ORT", "ort.onnx"
+for name, rows in () if a.only not in "ORT" else (("ORT: quantize_static", steps), ("ORT: quantize_static, zeros", [{**s, "state": np.zeros_like(state)} for s in steps])):
     quantize_static("m.onnx", f"static{len(files)}.onnx", Reader(rows[::8]), quant_format=QuantFormat.QDQ, per_channel=True)
     files[name] = "ORT", f"static{len(files)}.onnx"
 made("qwb: static", "openvino_int8")
 made("qwb: static, zeros", "openvino_int8", rolled=False)
 made("qwb: static, mean ranges", "openvino_int8", ["--observer", "nncf/mean-minmax"])
 made("qwb: static, STFT in float", "openvino_int8", sets=[[STFT, "domain=fp32"]])
-import nncf, openvino as ov
-files["NNCF"] = "OpenVINO", nncf.quantize(ov.Core().read_model("m.onnx"), nncf.Dataset(steps), subset_size=len(steps))
+if a.only in "OpenVINO":
+    import nncf, openvino as ov
+    files["NNCF"] = "OpenVINO", nncf.quantize(ov.Core().read_model("m.onnx"), nncf.Dataset(steps), subset_size=len(steps))
 
-runs = {n: {"ORT": in_onnxruntime, "OpenVINO": in_openvino}[e](f) for n, (e, f) in files.items()}
+runs = {n: {"ORT": in_onnxruntime, "OpenVINO": in_openvino, "LiteRT": in_litert}[e](f) for n, (e, f) in files.items()}
 state, out, left, seconds = {n: np.zeros((2, 1, 128), np.float32) for n in files}, {n: [] for n in files}, {n: [] for n in files}, {n: [] for n in files}
 for frame in unseen:
     for n, run in runs.items():
@@ -121,9 +138,9 @@ print("|" + "---|" * 12)
 for n, (engine, file) in files.items():
     p, q = np.array(out[n]), np.array(left[n])
     nsr = ((q - g) ** 2).sum(1) / (g ** 2).sum(1)
-    ops = [k.op_type for k in onnx.load(file).graph.node] if isinstance(file, str) else []
+    ops = [k.op_type for k in onnx.load(file).graph.node] if str(file).endswith(".onnx") else ["DynamicQuantizeLSTM"] * (engine == "LiteRT" and "LSTM" in n)
     cells = [f"{((p - f) ** 2).sum() / (f ** 2).sum():.2g}", *(f"{v:.2g}" for v in (nsr[0], nsr[len(nsr) // 8], nsr[-1], nsr.mean())),
              f"{int(((p > .5) != (f > .5)).sum())}", f"{np.abs(p - f).max():.2g}",
              "LSTM" if "DynamicQuantizeLSTM" in ops else "-", f"{os.path.getsize(file) / 1e6:.2f} M" if isinstance(file, str) else "-",
-             f"{np.median(np.array(seconds[n]) / np.array(seconds['float' + ' ' * (engine != 'ORT')])):.2f}"]
+             "-" if engine == "LiteRT" else f"{np.median(np.array(seconds[n]) / np.array(seconds['float' + ' ' * (engine != 'ORT')])):.2f}"]
     print(f"| {engine} | {n.strip()} | " + " | ".join(cells) + " |")
