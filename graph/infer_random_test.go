@@ -75,10 +75,10 @@ func inferGuarded(t *testing.T, s *OpSpec, n *Node, opset int64, in []InferInput
 
 // neededAttrs are attributes without a default that few operators have.
 var neededAttrs = map[string][]string{"MatMulNBits": {"N", "K"}, "GroupQueryAttention": {"num_heads", "kv_num_heads"},
-	"DynamicQuantizeLSTM": {"hidden_size"}}
+	"DynamicQuantizeLSTM": {"hidden_size"}, "HybridLSTM": {"hidden_size"}}
 
 // neededInputs are inputs that have to be there behind some that may be absent: from, to.
-var neededInputs = map[string][2]int{"DynamicQuantizeLSTM": {8, 12}}
+var neededInputs = map[string][2]int{"DynamicQuantizeLSTM": {8, 12}, "HybridLSTM": {8, 12}}
 
 func randomCall(r *rand.Rand, s *OpSpec) (*Node, int64, []InferInput) {
 	n := &Node{Op: s.Name, Domain: s.Domain, Outputs: make([]ValueID, 1+r.IntN(3))}
