@@ -3,9 +3,9 @@
     python quality.py QWB MODEL TOKENIZER FIT TEST FOLDER [TYPES METHODS BITS LLAMA] > TYPES.md
 
 Weights are fitted to the text FIT and measured on TEST, one sequence a line, by qwb eval; files of llama_model_quantize (llama-cpp-python
-0.3.36) are opened by qwb too, with the importance matrix that qwb wrote from FIT. A file that is in FOLDER already is not made again. Each
-file is then run by llama.cpp: 100 greedy tokens, equal to those of qwb or how far apart the two best logits are where they part. The lists
-in brackets are separated by commas, "-" for none."""
+0.3.36) are opened by qwb too, with the importance matrix that qwb wrote from FIT. A file that is in FOLDER already is not made again.
+Each file is then run by llama.cpp along the 100 tokens that qwb chooses: whether it would choose the same, or how far apart the logits of
+its own choice and of the first other one are. The lists in brackets are separated by commas, "-" for none."""
 import ctypes, json, os, subprocess, sys
 
 import gguf
@@ -55,23 +55,17 @@ def read_imatrix(path):
 
 
 def greedy(path):
-    """Runs llama.cpp and qwb, and says where they part."""
+    """Runs llama.cpp along the tokens that qwb chooses, and says where it would have chosen another one."""
     model = llama_cpp.Llama(path, n_ctx=256, logits_all=True, verbose=False, n_threads=1)
     ids = model.tokenize(PROMPT.encode(), add_bos=True)
+    own = json.loads(qwb("generate", path, "--prompt", PROMPT, "--tokens", str(len(ids) + 100), "--temperature", "0", "--json"))["ids"]
     model.eval(ids)
-    out, gaps = [], []
-    for _ in range(100):
+    for n, token in enumerate(own[len(ids):]):
         logits = np.array(model.scores[model.n_tokens - 1])
-        best = np.sort(logits)[-2:]
-        gaps.append(best[1] - best[0])
-        out.append(int(logits.argmax()))
-        model.eval(out[-1:])
-    text = json.loads(qwb("generate", path, "--prompt", PROMPT, "--tokens", str(len(ids) + 100), "--temperature", "0", "--json"))["text"]
-    text = text[len(PROMPT):] if text.startswith(PROMPT) else text
-    for n in range(1, 101):
-        if not text.strip().startswith(model.detokenize(out[:n]).decode(errors="ignore").strip()):
-            return f"{n - 1} equal, then logits {gaps[n - 1]:.2g} apart"
-    return "100 equal"
+        if logits.argmax() != token:
+            return f"{n} equal, then logits {logits.max() - logits[token]:.2g} apart"
+        model.eval([token])
+    return f"{len(own) - len(ids)} equal"
 
 
 def row(path, name):
