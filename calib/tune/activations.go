@@ -40,7 +40,7 @@ type consumer struct {
 type siteTrial struct {
 	method tqc.Observer
 	params tqc.Params
-	sim    *sim.Simulator
+	sim    *sim.Simulator // nil: it is made when it is run
 }
 
 // activations chooses scales of activations anew. At each, what every method makes of the statistics is tried on the held-out samples: the
@@ -58,6 +58,9 @@ func (b *Bench) activations(ctx context.Context) (*Report, error) {
 	sites, trials, err := b.sites()
 	if err != nil || trials == 0 {
 		return report, err
+	}
+	if err := b.simulators(sites, trials); err != nil {
+		return nil, err
 	}
 	errors, err := b.trySites(ctx, sites)
 	if err != nil {
@@ -154,20 +157,46 @@ func (b *Bench) site(root tqc.SlotID, order []graph.NodeID) (*site, error) {
 		if slices.Equal(c.Params.Scale, now.Scale) && slices.Equal(c.Params.ZeroPoint, now.ZeroPoint) {
 			continue
 		}
-		set := b.Set.Clone()
-		if err := set.Render(root, c.Params); err != nil {
-			return nil, err
-		}
-		if _, err := passes.SolveBias(b.Graph, set); err != nil {
-			return nil, err
-		}
-		q, err := b.Simulate(b.Graph, set, b.shared)
-		if err != nil {
-			return nil, err
-		}
-		s.trials = append(s.trials, siteTrial{c.Method, c.Params, q})
+		s.trials = append(s.trials, siteTrial{method: c.Method, params: c.Params})
 	}
 	return s, nil
+}
+
+// slotBytes is about how many bytes a slot takes in a set and its simulator.
+const slotBytes = 400
+
+// simulators makes the simulators of all trials where they take little of the memory, which grows with the square of the operators. Else
+// each is made when it is run.
+func (b *Bench) simulators(sites []*site, trials int) error {
+	if int64(trials)*int64(b.Set.NumSlots())*slotBytes > b.memory()/8 {
+		return nil
+	}
+	for _, s := range sites {
+		for i := range s.trials {
+			q, err := b.simulator(s, i)
+			if err != nil {
+				return err
+			}
+			s.trials[i].sim = q
+		}
+	}
+	return nil
+}
+
+// simulator is that of a trial of a site.
+func (b *Bench) simulator(s *site, trial int) (*sim.Simulator, error) {
+	t := &s.trials[trial]
+	if t.sim != nil {
+		return t.sim, nil
+	}
+	set := b.Set.Clone()
+	if err := set.Render(s.root, t.params); err != nil {
+		return nil, err
+	}
+	if _, err := passes.SolveBias(b.Graph, set); err != nil {
+		return nil, err
+	}
+	return b.Simulate(b.Graph, set, b.shared)
 }
 
 // trySites returns the errors by held-out sample, site and trial, as it is now being trial 0.
@@ -204,7 +233,14 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 		}
 		view := sim.View{Islands: true, Scratch: &sim.Scratch{}}
 		for _, s := range sites {
-			errs := make([]float64, len(s.trials)+1)
+			errs, run := make([]float64, len(s.trials)+1), []*sim.Simulator{q}
+			for k := range s.trials {
+				t, err := b.simulator(s, k)
+				if err != nil {
+					return err
+				}
+				run = append(run, t)
+			}
 			values := slices.Clone(kept)
 			for _, v := range s.computed {
 				values[v] = nil
@@ -217,11 +253,7 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 					}
 				}
 				for k := range errs {
-					q := q
-					if k > 0 {
-						q = s.trials[k-1].sim
-					}
-					e, err := w.consume(ctx, r, st, values, c, q.NewHooks(view), float[c.output])
+					e, err := w.consume(ctx, r, st, values, c, run[k].NewHooks(view), float[c.output])
 					if err != nil {
 						return err
 					}

@@ -46,6 +46,16 @@ func TestSitesAreJudgedByWhatTheGraphDoes(t *testing.T) {
 		require.GreaterOrEqual(t, trials, len(sites))
 		errors, err := b.trySites(context.Background(), sites)
 		require.NoError(t, err)
+		memory := b.Memory
+		b.Memory = 8 << 10
+		require.NoError(t, b.simulators(sites, trials))
+		require.Nil(t, sites[0].trials[0].sim, "they would take more than they may")
+		b.Memory = memory
+		require.NoError(t, b.simulators(sites, trials))
+		require.NotNil(t, sites[0].trials[0].sim)
+		again, err := b.trySites(context.Background(), sites)
+		require.NoError(t, err)
+		require.Equal(t, errors, again)
 		session, err := exec.New(b.Reference, exec.Options{})
 		require.NoError(t, err)
 		runner := session.NewRunner()
