@@ -3,6 +3,7 @@ package tqc
 import (
 	"fmt"
 	"reflect"
+	"slices"
 )
 
 // Saved is the stored form of a slot: what a plan keeps of it.
@@ -21,14 +22,14 @@ func (s *Set) Save(id SlotID) Saved {
 	return Saved{Config: sl.Config, State: sl.state, Root: s.root[id], Params: sl.params, Weight: sl.Weight, Observer: sl.Observer}
 }
 
-// Alike reports whether two sets of one graph quantize the same slots with the same numbers, whatever found them.
+// Alike reports whether two sets of one graph have the same domains and quantize the same slots with the same numbers, whatever found them.
 func (s *Set) Alike(o *Set) bool {
 	numbers := func(s *Set, id SlotID) Saved {
 		v := s.Save(id)
 		v.Observer, v.Config.Observer = "", ""
 		return v
 	}
-	if len(s.slots) != len(o.slots) {
+	if len(s.slots) != len(o.slots) || !slices.Equal(s.Domains, o.Domains) {
 		return false
 	}
 	for id := range SlotID(len(s.slots)) {

@@ -203,6 +203,7 @@ func TestAlikeSetsDifferInWhatFoundTheNumbers(t *testing.T) {
 		"rounding": func(s *tqc.Set) { s.Slot(0).Config.Rounding++ },
 		"group":    func(s *tqc.Set) { require.NoError(t, s.Borrow(2, 1)) },
 		"state":    func(s *tqc.Set) { require.NoError(t, s.Advance(1, tqc.PassiveInit)) },
+		"domain":   func(s *tqc.Set) { s.Domains[0]++ },
 	} {
 		b := a.Clone()
 		edit(b)
