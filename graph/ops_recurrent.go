@@ -3,6 +3,7 @@ package graph
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"qwb/graph/tensor"
 )
@@ -174,4 +175,12 @@ func dynamicLSTMMACs(c *InferCtx) Shape {
 		return nil
 	}
 	return d.macs(4)
+}
+
+// UsualCells reports whether an LSTM has the functions that it has unless told otherwise (Sigmoid, Tanh and Tanh), no clip, and no coupled
+// gates.
+func UsualCells(n *Node) bool {
+	names := n.Attr("activations")
+	return n.AttrFloat("clip", 0) == 0 && n.AttrInt("input_forget", 0) == 0 && (names == nil ||
+		slices.Equal(names.Strings, slices.Repeat([]string{"Sigmoid", "Tanh", "Tanh"}, len(names.Strings)/3)))
 }

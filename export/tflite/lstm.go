@@ -89,8 +89,7 @@ func cellsOf(b *builder, n *graph.Node, in []*value) (*cells, error) {
 			return nil, errors.New("its weights are computed")
 		}
 	}
-	if names := n.Attr("activations"); n.AttrFloat("clip", 0) != 0 || n.AttrInt("input_forget", 0) != 0 || names != nil &&
-		!slices.Equal(names.Strings, slices.Repeat([]string{"Sigmoid", "Tanh", "Tanh"}, len(names.Strings)/3)) {
+	if !graph.UsualCells(n) {
 		return nil, errors.New("clip, coupled gates or activations: UNIDIRECTIONAL_SEQUENCE_LSTM has Sigmoid, Tanh and Tanh alone")
 	}
 	c := &cells{b: b, name: n.Name, time: int(n.AttrInt("layout", 0)), dirs: in[2].shape[0], hidden: in[2].shape[2], in: in}

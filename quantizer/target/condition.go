@@ -180,10 +180,7 @@ var (
 	// PlainCells holds for an LSTM of Sigmoid and Tanh that takes all steps of all samples, without peepholes.
 	PlainCells = Condition{"plain-cells", "has peepholes, lengths, clips, coupled gates or other functions than Sigmoid and Tanh",
 		func(g *graph.Graph, n *graph.Node) bool {
-			names := n.Attr("activations")
-			return n.Input(4) == graph.NoValue && n.Input(7) == graph.NoValue && n.AttrFloat("clip", 0) == 0 &&
-				n.AttrInt("input_forget", 0) == 0 && (names == nil ||
-				slices.Equal(names.Strings, slices.Repeat([]string{"Sigmoid", "Tanh", "Tanh"}, len(names.Strings)/3)))
+			return n.Input(4) == graph.NoValue && n.Input(7) == graph.NoValue && graph.UsualCells(n)
 		}}
 	// NotOneColumn holds for a convolution, but for one of several outputs per channel that steps, or is dilated, along its width alone and
 	// computes one column: OpenVINO 2026.4 takes it for one without steps on integers, NSR 1 to 6 (docs/engines.md).

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"qwb/calib/tune/round"
 	"qwb/export/language/weights"
@@ -67,7 +68,7 @@ type scaler struct {
 // too.
 func (s *scaler) front(p checkpoint.Part) (front checkpoint.Part, ok bool) {
 	front = p
-	switch m := s.Model; p.Role {
+	switch p.Role {
 	case checkpoint.Query:
 		front.Role = checkpoint.AttentionNorm
 	case checkpoint.Output:
@@ -82,7 +83,7 @@ func (s *scaler) front(p checkpoint.Part) (front checkpoint.Part, ok bool) {
 		front.Role = checkpoint.SharedUp
 	case checkpoint.Classifier:
 		front.Role = checkpoint.FinalNorm
-		return front, !m.Tied
+		return front, !s.Model.Tied
 	default:
 		return front, false
 	}
@@ -198,6 +199,7 @@ type channels struct {
 	kept         []float32 // the rows of those
 	heads, width int
 	inputs, mass []float64 // of each channel
+	all          float64   // the squares of the outputs that exponents are chosen by
 }
 
 // first is the first input that reads row r of what is in front.
@@ -208,7 +210,7 @@ func (x *channels) first(r int) int {
 	return r/x.width*x.heads*x.width + r%x.width
 }
 
-// measure finds how large inputs and columns are.
+// measure finds how large inputs, columns and outputs are.
 func (x *channels) measure(fit []float32) {
 	k := len(x.importance)
 	x.inputs, x.mass = make([]float64, k), make([]float64, k)
@@ -222,6 +224,9 @@ func (x *channels) measure(fit []float32) {
 		}
 	}
 	for _, t := range x.list {
+		for _, v := range round.Forms(wide(t.All()), x.judge, k, x.Threads) {
+			x.all += v
+		}
 		for i, v := range t.All() {
 			if x.smooth {
 				x.mass[i%k] = max(x.mass[i%k], math.Abs(float64(v)))
@@ -250,14 +255,7 @@ func (x *channels) measure(fit []float32) {
 // scales are those of two exponents, around 1: float32 numbers, between whose ends no more than four digits lie.
 func (x *channels) scales(e [2]float64) []float64 {
 	const least = 1e-4 // of the largest
-	floor := func(of []float64) float64 {
-		most := 0.0
-		for _, v := range of {
-			most = max(most, v)
-		}
-		return least * most
-	}
-	inputs, mass := floor(x.inputs), floor(x.mass)
+	inputs, mass := least*slices.Max(x.inputs), least*slices.Max(x.mass)
 	out := make([]float64, len(x.inputs))
 	lo, hi := math.Inf(1), 0.0
 	for i := range out {
@@ -280,7 +278,7 @@ func (x *channels) loss(scales []float64) float64 {
 		importance[i] = e / (scales[i] * scales[i])
 	}
 	noise := map[string][]float64{}
-	var lost, all float64
+	lost := 0.0
 	for _, t := range x.list {
 		e := x.Encoding(t)
 		scaled := changed(t, func(i int, v float64) float64 { return v * scales[i%k] })
@@ -292,9 +290,6 @@ func (x *channels) loss(scales []float64) float64 {
 		for _, v := range round.Forms(off, x.judge, k, x.Threads) {
 			lost += v
 		}
-		for _, v := range round.Forms(whole, x.judge, k, x.Threads) {
-			all += v
-		}
 		if e.Scheme == nil || e.Scheme.Inputs == "" {
 			continue
 		}
@@ -305,10 +300,10 @@ func (x *channels) loss(scales []float64) float64 {
 			lost += float64(v*v) * noise[e.Scheme.Inputs][i%k]
 		}
 	}
-	if all == 0 {
+	if x.all == 0 {
 		return 0
 	}
-	return lost / all
+	return lost / x.all
 }
 
 // noise is the sum of squared errors of each input where an engine rounds the inputs of a token by the largest of them.
