@@ -37,7 +37,7 @@ func main() {
 func runs(e expected, args []string) error {
 	all := newTally(os.Stdout)
 	err := test(all, args...)
-	fmt.Fprintln(os.Stdout, all.summary())
+	fmt.Fprint(os.Stdout, "the longest tests:\n", all.longest(12), all.summary(), "\n")
 	return errors.Join(err, all.unexpected(e))
 }
 

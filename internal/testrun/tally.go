@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -22,6 +24,8 @@ const notApplies = "does not apply: "
 // event is a line of go test -json.
 type event struct {
 	Action, Package, ImportPath, Test, Output, FailedBuild string
+
+	Elapsed float64 // seconds of a test or package that ended
 }
 
 // testName is a test of a package, a subtest by its whole name.
@@ -34,10 +38,12 @@ type tally struct {
 	passed  int
 	skipped map[testName]string // reasons
 	left    map[testName]bool   // tests of packages, no subtests, that left out what takes long
+	took    map[testName]float64
 }
 
 func newTally(out io.Writer) *tally {
-	return &tally{out: out, said: map[testName][]string{}, skipped: map[testName]string{}, left: map[testName]bool{}}
+	return &tally{out: out, said: map[testName][]string{}, skipped: map[testName]string{}, left: map[testName]bool{},
+		took: map[testName]float64{}}
 }
 
 func (t *tally) read(r io.Reader) error {
@@ -72,7 +78,22 @@ func (t *tally) add(e *event) {
 		}
 	case "pass", "fail", "skip":
 		t.end(n, e.Action)
+		if e.Test != "" && !strings.Contains(e.Test, "/") {
+			t.took[n] = e.Elapsed
+		}
 	}
+}
+
+// longest lists the n tests of packages that took longest, with their seconds: those of parallel tests include waiting for a processor.
+func (t *tally) longest(n int) string {
+	names := slices.SortedFunc(maps.Keys(t.took), func(a, b testName) int {
+		return cmp.Or(cmp.Compare(t.took[b], t.took[a]), cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.name, b.name))
+	})
+	var lines strings.Builder
+	for _, name := range names[:min(n, len(names))] {
+		fmt.Fprintf(&lines, "%7.1f s  %s %s\n", t.took[name], name.pkg, name.name)
+	}
+	return lines.String()
 }
 
 // end prints the output of what failed, and the last line of every package.

@@ -12,10 +12,10 @@ import (
 const stream = `{"Action":"start","Package":"q/a"}
 {"Action":"output","Package":"q/a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
 {"Action":"output","Package":"q/a","Test":"TestGood","Output":"    a_test.go:3: noise\n"}
-{"Action":"pass","Package":"q/a","Test":"TestGood"}
+{"Action":"pass","Package":"q/a","Test":"TestGood","Elapsed":1.5}
 {"Action":"output","Package":"q/a","Test":"TestShort/one","Output":"    a_test.go:3: QWB_LONG is not set\n"}
-{"Action":"pass","Package":"q/a","Test":"TestShort/one"}
-{"Action":"pass","Package":"q/a","Test":"TestShort"}
+{"Action":"pass","Package":"q/a","Test":"TestShort/one","Elapsed":20}
+{"Action":"pass","Package":"q/a","Test":"TestShort","Elapsed":20}
 {"Action":"output","Package":"q/a","Test":"TestLong","Output":"    a_test.go:3: QWB_LONG is not set: takes a minute\n"}
 {"Action":"output","Package":"q/a","Test":"TestLong","Output":"--- SKIP: TestLong (0.00s)\n"}
 {"Action":"skip","Package":"q/a","Test":"TestLong"}
@@ -44,6 +44,7 @@ func TestTally(t *testing.T) {
 		"FAIL\tq/b\t0.1s\n", out.String())
 	require.Equal(t, "3 tests passed; 1 need QWB_TESTDATA, 2 are left out or shorter without QWB_LONG=1, "+
 		"1 combinations have nothing to test, 1 skipped for other reasons", all.summary())
+	require.Equal(t, "   20.0 s  q/a TestShort\n    1.5 s  q/a TestGood\n", all.longest(2))
 
 	t.Setenv("QWB_LONG", "")
 	t.Setenv("QWB_TESTDATA", "")
