@@ -18,20 +18,21 @@ import (
 // Layers is what quantizing each matrix of a language model alone does to it, the worst first.
 type Layers struct {
 	Model     string         `json:"model"`
-	Mode      string         `json:"mode"`    // sim (quantized weights, float activations) or int8 (both)
-	Weights   string         `json:"weights"` // in words
-	Samples   int            `json:"samples"` // sequences
+	Mode      string         `json:"mode"`               // sim (quantized weights, float activations) or int8 (both)
+	Weights   string         `json:"weights"`            // in words
+	Cache     string         `json:"kv_cache,omitempty"` // the type of keys and values where it is not float32; the caller's to fill
+	Samples   int            `json:"samples"`            // sequences
 	Tokens    int            `json:"tokens"`
 	Cut       int            `json:"cut"` // sequences of which only the beginning was run
 	Layerwise []MatrixDamage `json:"layerwise"`
 	Whole     MatrixDamage   `json:"whole"`    // all of them quantized
 	Seconds   float64        `json:"seconds"`  // the caller's to fill
-	Forwards  float64        `json:"forwards"` // whole forwards per sequence
+	Forwards  float64        `json:"forwards"` // layers that were run per sequence, as whole forwards
 	PeakRSS   int64          `json:"peak_rss_bytes"`
 }
 
-// MatrixDamage is what quantizing one matrix alone changes. Means are over tokens, and their errors over sequences, as in
-// Change.
+// MatrixDamage is what quantizing one matrix alone changes, or rounding the keys or the values of one layer in the cache. Means are over
+// tokens, and their errors over sequences, as in Change.
 type MatrixDamage struct {
 	Node  string `json:"node"`  // "query of layer 3"
 	Op    string `json:"op"`    // "query"
@@ -39,40 +40,54 @@ type MatrixDamage struct {
 
 	analysis.Error // of the logits, mean over sequences
 
+	// Local is the squared error of what the matrix gives, from inputs of the float model, over the squares of that, sums over all tokens;
+	// of keys and values it is that of what attention hands on, of an embedding that of its rows. Clip, Round and Activation are the
+	// projections on it of three steps: weights beyond the codes of their group become the ends of these, weights become codes, inputs
+	// become codes. Clip + Round + Activation = Local. nil of what is not known in codes.
+	Local      *float64 `json:"local,omitempty"`
+	Clip       *float64 `json:"clip,omitempty"`
+	Round      *float64 `json:"round,omitempty"`
+	Activation *float64 `json:"activation,omitempty"`
+
 	KL             float64  `json:"kl"`
 	KLError        *float64 `json:"kl_error"`
 	NLLChange      float64  `json:"nll_change"`
 	NLLChangeError *float64 `json:"nll_change_error"`
 	Flips          int      `json:"flips"`
 	FlipRate       float64  `json:"flip_rate"`
-	Parameters     int64    `json:"parameters"`
+	Top            float64  `json:"top5_agreement"`
+	Parameters     int64    `json:"parameters"` // 0 of keys and values
 }
 
 // LayersConfig says how RankMatrices works.
 type LayersConfig struct {
-	Model *decode.Engine    // in float
-	Parts []checkpoint.Part // the matrices
-	// Quantize replaces a matrix of Model by its quantized form until restore is called.
-	Quantize func(ctx context.Context, p checkpoint.Part) (restore func(), err error)
-	Rows     int                // tokens that run at once, but for longer texts; 0 for as many as pay; never changes a result
-	Threads  int                // that score, at least one; never changes a result
-	Progress func(forwards int) // is told after each forward pass of a batch; may be nil
+	Model     *decode.Engine    // in float
+	Parts     []checkpoint.Part // the matrices
+	Source    *checkpoint.Model // what Model was made of
+	Quantized *checkpoint.Model // Source with the matrices quantized
+	Weights   decode.Weights    // how these are multiplied
+	Cache     decode.CacheType  // of keys and values, to be rounded one layer at a time, too
+	Rows      int               // tokens that run at once, but for longer texts; 0 for as many as pay; never changes a result
+	Threads   int               // that score, at least one; never changes a result
+	// Progress is told after each run to the logits; may be nil.
+	Progress func(runs int)
 }
 
 // RankMatrices quantizes one matrix of a language model after the other and compares the logits with those of the float model, token by
-// token; then all of them together. It holds the logits of one batch of texts twice; a text is not cut, so that its length bounds them.
-// The ranking is by KL.
+// token; then all of them together. What is in front of a matrix runs once for all of a layer: each run begins in front of the part of the
+// layer that the matrix is in, and gives what one from the first token gives, bit for bit. Of one batch of texts it holds the logits twice
+// with exponentials of one of them, what a matrix makes of them up to four times, and their residual stream; a text is not cut, so that its
+// length bounds them. The ranking is by KL.
 func RankMatrices(ctx context.Context, texts Passages, cfg LayersConfig) (*Layers, error) {
 	if len(cfg.Parts) == 0 {
 		return nil, errors.New("analyze: there is no matrix to quantize")
 	}
 	if cfg.Rows == 0 {
-		cfg.Rows = batchRows(cfg.Model.Vocab)
+		cfg.Rows = batchRows(3 * cfg.Model.Vocab) // of the float model exponentials are kept, too
 	}
-	r := &layersRun{cfg: cfg, texts: texts, scorer: rowScorer{par: exec.Parallel(max(cfg.Threads, 1))},
-		damage: make([]damage, len(cfg.Parts)+1)}
-	result := &Layers{Forwards: float64(len(cfg.Parts) + 2)}
-	for {
+	r := newLayersRun(texts, cfg)
+	result, batches := &Layers{}, 0
+	for ; ; batches++ {
 		batch, err := r.gather(ctx)
 		if err != nil {
 			return nil, err
@@ -93,16 +108,16 @@ func RankMatrices(ctx context.Context, texts Passages, cfg LayersConfig) (*Layer
 	if result.Samples == 0 {
 		return nil, errors.New("analyze: there is no text")
 	}
-	for i, p := range cfg.Parts {
+	result.Forwards = float64(r.halves) / float64(2*cfg.Model.Layers*batches)
+	parameters := int64(0)
+	for i, of := range r.forms {
 		d := r.damage[i].result()
-		rows, cols := cfg.Model.Shape(p.Role)
-		d.Node, d.Op, d.Layer, d.Parameters = p.String(), p.Role.String(), p.Layer, int64(rows)*int64(cols)
+		d.Node, d.Op, d.Layer, d.Parameters = of.node, of.op, of.layer, of.parameters
 		result.Layerwise = append(result.Layerwise, d)
-		result.Whole.Parameters += d.Parameters
+		parameters += d.Parameters
 	}
 	slices.SortStableFunc(result.Layerwise, func(a, b MatrixDamage) int { return cmp.Compare(b.KL, a.KL) })
-	parameters := result.Whole.Parameters
-	result.Whole = r.damage[len(cfg.Parts)].result()
+	result.Whole = r.damage[len(r.forms)].result()
 	result.Whole.Node, result.Whole.Op, result.Whole.Layer, result.Whole.Parameters = "all", "all", -1, parameters
 	return result, nil
 }
@@ -110,6 +125,7 @@ func RankMatrices(ctx context.Context, texts Passages, cfg LayersConfig) (*Layer
 // damage collects what one form of the model changes.
 type damage struct {
 	logits analysis.Error // the sum over sequences
+	local  local
 	tally
 }
 
@@ -122,8 +138,17 @@ func (d *damage) addError(e analysis.Error) {
 func (d *damage) result() MatrixDamage {
 	c, n := d.changed(), float64(d.sequences)
 	mean := analysis.Error{NSR: d.logits.NSR / n, MSE: d.logits.MSE / n, Cosine: d.logits.Cosine / n}
-	return MatrixDamage{Error: mean, KL: c.KL, KLError: c.KLError, NLLChange: c.NLLChange, NLLChangeError: c.NLLChangeError, Flips: c.Flips,
-		FlipRate: c.FlipRate}
+	m := MatrixDamage{Error: mean, KL: c.KL, KLError: c.KLError, NLLChange: c.NLLChange, NLLChangeError: c.NLLChangeError, Flips: c.Flips,
+		FlipRate: c.FlipRate, Top: c.Top}
+	d.local.result(&m)
+	return m
+}
+
+// changedForm is one thing that is quantized alone.
+type changedForm struct {
+	node, op   string
+	layer      int
+	parameters int64
 }
 
 // layersRun is the state between batches.
@@ -133,10 +158,38 @@ type layersRun struct {
 	ahead  *Passage // was read and did not fit into the last batch
 	ended  bool
 	scorer rowScorer
-	damage []damage // of each part, then of all together
+	forms  []changedForm // the parts, then keys and values of each layer
+	of     map[checkpoint.Part]int
+	damage []damage // of each form, then of all together
 	caches []*decode.Cache
 	float  []float32
-	passes int
+	runs   int
+	halves int // of layers that were run
+	local  localRun
+}
+
+func newLayersRun(texts Passages, cfg LayersConfig) *layersRun {
+	r := &layersRun{cfg: cfg, texts: texts, scorer: rowScorer{par: exec.Parallel(max(cfg.Threads, 1))}, of: map[checkpoint.Part]int{}}
+	for i, p := range cfg.Parts {
+		rows, cols := cfg.Model.Shape(p.Role)
+		r.forms = append(r.forms, changedForm{p.String(), p.Role.String(), p.Layer, int64(rows) * int64(cols)})
+		r.of[p] = i
+	}
+	for l := 0; cfg.Cache != decode.CacheF32 && l < cfg.Model.Layers; l++ {
+		for _, op := range cached {
+			r.forms = append(r.forms, changedForm{fmt.Sprintf("%s of layer %d", op, l), op, l, 0})
+		}
+	}
+	r.damage = make([]damage, len(r.forms)+1)
+	return r
+}
+
+// cached are the two parts of a cache.
+var cached = [...]string{"keys", "values"}
+
+// rounding is one of the parts of the cache of a layer that is rounded alone.
+func (r *layersRun) rounding(layer, part int) *decode.Rounding {
+	return &decode.Rounding{Type: r.cfg.Cache, Layer: layer, Keys: part == 0, Values: part == 1}
 }
 
 // gather reads the texts of the next batch: one, and more as long as they fit.
@@ -163,31 +216,87 @@ func (r *layersRun) gather(ctx context.Context) (batch []*Passage, err error) {
 
 // run runs a batch in float, with each matrix quantized, and with all.
 func (r *layersRun) run(ctx context.Context, batch []*Passage) error {
-	logits, err := r.forward(ctx, batch)
+	logits, err := r.forward(ctx, batch, nil)
 	if err != nil {
 		return err
 	}
 	r.float = append(r.float[:0], logits...)
-	for i, p := range r.cfg.Parts {
-		if err := r.quantized(ctx, batch, &r.damage[i], p); err != nil {
+	r.scorer.fix(r.float, r.cfg.Model.Vocab)
+	var texts [][]int
+	for _, p := range batch {
+		texts = append(texts, p.IDs[:len(p.IDs)-1])
+	}
+	whole := func() ([]float32, error) { return r.forward(ctx, batch, nil) }
+	for _, p := range r.cfg.Parts {
+		if p.Role != checkpoint.Embedding {
+			continue
+		}
+		r.rows(&r.damage[r.of[p]].local, p, texts)
+		if err := r.quantized(ctx, batch, &r.damage[r.of[p]], whole, p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	return r.quantized(ctx, batch, &r.damage[len(r.cfg.Parts)], r.cfg.Parts...)
+	err = r.cfg.Model.Walk(ctx, texts, decode.Walker{
+		Inputs: func(parts []checkpoint.Part, x []float32, _ int) error { return r.locals(ctx, parts, x) },
+		Resume: func(parts []checkpoint.Part, p *decode.Pass) error { return r.resume(ctx, batch, parts, p) },
+	})
+	r.halves += 4 * r.cfg.Model.Layers // Walk computes each twice
+	if err != nil {
+		return err
+	}
+	return r.quantized(ctx, batch, &r.damage[len(r.forms)], func() ([]float32, error) {
+		return r.forward(ctx, batch, &decode.Rounding{Type: r.cfg.Cache, Layer: -1, Keys: true, Values: true})
+	}, r.cfg.Parts...)
+}
+
+// resume runs a batch from where it stands with each of some matrices quantized.
+func (r *layersRun) resume(ctx context.Context, batch []*Passage, parts []checkpoint.Part, p *decode.Pass) error {
+	left := 2*r.cfg.Model.Layers - p.Half()
+	finish := func(c *decode.Rounding) func() ([]float32, error) {
+		return func() ([]float32, error) {
+			r.halves += left
+			return p.Finish(c)
+		}
+	}
+	for _, part := range parts {
+		i, ok := r.of[part]
+		if !ok {
+			continue
+		}
+		if err := r.quantized(ctx, batch, &r.damage[i], finish(nil), part); err != nil {
+			return fmt.Errorf("%s: %w", part, err)
+		}
+	}
+	if r.cfg.Cache == decode.CacheF32 || parts[0].Role != checkpoint.Output {
+		return nil
+	}
+	for part := range cached {
+		d := &r.damage[len(r.cfg.Parts)+len(cached)*parts[0].Layer+part]
+		c := r.rounding(parts[0].Layer, part)
+		r.attended(&d.local, p, c)
+		if err := r.quantized(ctx, batch, d, finish(c)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // quantized runs a batch with some matrices quantized and adds the damage.
-func (r *layersRun) quantized(ctx context.Context, batch []*Passage, d *damage, parts ...checkpoint.Part) error {
+func (r *layersRun) quantized(ctx context.Context, batch []*Passage, d *damage, run func() ([]float32, error),
+	parts ...checkpoint.Part) error {
 	for _, p := range parts {
-		restore, err := r.cfg.Quantize(ctx, p)
+		restore, err := r.cfg.Model.Replace(ctx, r.cfg.Quantized, p, r.cfg.Weights)
 		if err != nil {
 			return err
 		}
 		defer restore()
 	}
-	logits, err := r.forward(ctx, batch)
+	logits, err := run()
 	if err != nil {
 		return err
+	}
+	if r.runs++; r.cfg.Progress != nil {
+		r.cfg.Progress(r.runs)
 	}
 	var next []int
 	for _, p := range batch {
@@ -217,18 +326,18 @@ func (r *layersRun) quantized(ctx context.Context, batch []*Passage, d *damage, 
 }
 
 // forward runs whole texts and returns the logits of all their tokens but the last.
-func (r *layersRun) forward(ctx context.Context, batch []*Passage) ([]float32, error) {
+func (r *layersRun) forward(ctx context.Context, batch []*Passage, c *decode.Rounding) ([]float32, error) {
 	sequences := make([]decode.Sequence, len(batch))
 	for i, p := range batch {
 		if i == len(r.caches) {
 			r.caches = append(r.caches, r.cfg.Model.NewCache())
 		}
 		r.caches[i].Clear()
+		if r.caches[i].Round(nil); r.cfg.Cache != decode.CacheF32 {
+			r.caches[i].Round(c)
+		}
 		sequences[i] = decode.Sequence{Cache: r.caches[i], Tokens: p.IDs[:len(p.IDs)-1], Want: len(p.IDs) - 1}
 	}
-	logits, err := r.cfg.Model.Forward(ctx, sequences)
-	if r.passes++; err == nil && r.cfg.Progress != nil {
-		r.cfg.Progress(r.passes)
-	}
-	return logits, err
+	r.halves += 2 * r.cfg.Model.Layers
+	return r.cfg.Model.Forward(ctx, sequences)
 }

@@ -22,6 +22,30 @@ type rowScorer struct {
 	par  kernels.Parallel
 	base bool // what is compared with are logarithms of probabilities, as LogProbs has them
 	rows []rowScore
+	// fixed are the logits that those of score are compared with until the next fix; nil: score is given them.
+	fixed []fixedRow
+}
+
+// fixedRow is what is known of a row of logits of the float model.
+type fixedRow struct {
+	exp  []float64 // e^(f - the largest of them)
+	tops [tops]int
+}
+
+// fix prepares the scorer for logits that are compared with the same ones of the float model, vocab for each token, several times.
+func (s *rowScorer) fix(float []float32, vocab int) {
+	n := len(float) / vocab
+	for len(s.fixed) < n {
+		s.fixed = append(s.fixed, fixedRow{exp: make([]float64, vocab)})
+	}
+	s.par.Run(n, func(i int) {
+		f, r := float[i*vocab:][:vocab], &s.fixed[i]
+		r.tops = mostLikely(f)
+		most := float64(f[r.tops[0]])
+		for k, v := range f {
+			r.exp[k] = elementary.Exp(float64(v) - most)
+		}
+	})
 }
 
 // score compares logits with the ids that come next: vocab logits for each id, in the same order those of the float model or nil. There is
@@ -39,21 +63,17 @@ func (s *rowScorer) score(logits, float []float32, next []int) ([]rowScore, erro
 			return
 		}
 		f := float[i*vocab:][:vocab]
-		if s.base {
+		switch {
+		case s.base:
 			s.rows[i] = baseDivergence(q, f, next[i])
-		} else {
-			s.rows[i] = divergence(q, f, next[i])
-		}
-		s.rows[i].top = agreement(q, f)
-	}
-	if s.par == nil {
-		s.par = func(n int, body func(i int)) {
-			for i := range n {
-				body(i)
-			}
+			s.rows[i].top = agreement(mostLikely(q), mostLikely(f), vocab)
+		case s.fixed != nil:
+			s.rows[i] = divergence(q, f, next[i], &s.fixed[i])
+		default:
+			s.rows[i] = divergence(q, f, next[i], &fixedRow{tops: mostLikely(f)})
 		}
 	}
-	s.par(len(next), one)
+	s.par.Run(len(next), one)
 	for _, r := range s.rows {
 		if x := r.nll + r.floatNLL + r.kl; x-x != 0 { // an infinity or NaN
 			return nil, errors.New("there are logits that are not finite")
@@ -65,26 +85,30 @@ func (s *rowScorer) score(logits, float []float32, next []int) ([]rowScore, erro
 // divergence scores a token by the logits q and those of the float model f, in float64. With L(x) = ln(sum(e^x)) and p = e^(f - L(f)),
 //
 //	KL = sum(p * (f - q)) + L(q) - L(f)
-func divergence(q, f []float32, next int) rowScore {
-	most := float64(f[decode.Largest(f)])
-	var sum, dot float64
+func divergence(q, f []float32, next int, r *fixedRow) rowScore {
+	most := float64(f[r.tops[0]])
+	var sum, dot, e float64
 	for i, v := range f {
-		e := elementary.Exp(float64(v) - most)
+		if r.exp != nil {
+			e = r.exp[i]
+		} else {
+			e = elementary.Exp(float64(v) - most)
+		}
 		sum += e
 		dot += e * (float64(v) - float64(q[i]))
 	}
 	lf, lq := most+math.Log(sum), decode.LogSumExp(q)
-	return rowScore{nll: lq - float64(q[next]), floatNLL: lf - float64(f[next]), kl: dot/sum + lq - lf,
-		flip: decode.Largest(q) != decode.Largest(f)}
+	likely := mostLikely(q)
+	return rowScore{nll: lq - float64(q[next]), floatNLL: lf - float64(f[next]), kl: dot/sum + lq - lf, flip: likely[0] != r.tops[0],
+		top: agreement(likely, r.tops, len(f))}
 }
 
 // tops is how many of the most likely tokens are compared.
 const tops = 5
 
-// agreement is the share of the most likely tokens of f that are among those of q.
-func agreement(q, f []float32) float64 {
-	a, b := mostLikely(q), mostLikely(f)
-	n, both := min(tops, len(f)), 0
+// agreement is the share of the most likely tokens b of a vocabulary that are among the most likely a.
+func agreement(a, b [tops]int, vocab int) float64 {
+	n, both := min(tops, vocab), 0
 	for _, i := range a[:n] {
 		if slices.Contains(b[:n], i) {
 			both++

@@ -26,7 +26,7 @@ func TestMostLikely(t *testing.T) {
 
 func TestAgreement(t *testing.T) {
 	f := []float32{9, 8, 7, 6, 5, 4, 3}
-	assert.Equal(t, 1.0, agreement([]float32{5, 6, 7, 8, 9, 0, 1}, f))
-	assert.Equal(t, 0.6, agreement([]float32{9, 8, 7, 0, 0, 4, 3}, f))
-	assert.Equal(t, 1.0, agreement([]float32{1, 2}, []float32{2, 1}), "fewer tokens than five")
+	assert.Equal(t, 1.0, agreement(mostLikely([]float32{5, 6, 7, 8, 9, 0, 1}), mostLikely(f), 7))
+	assert.Equal(t, 0.6, agreement(mostLikely([]float32{9, 8, 7, 0, 0, 4, 3}), mostLikely(f), 7))
+	assert.Equal(t, 1.0, agreement(mostLikely([]float32{1, 2}), mostLikely([]float32{2, 1}), 2), "fewer tokens than five")
 }

@@ -44,8 +44,8 @@ What was found is kept in MODEL.analysis.json, for qwb serve.
 Analyze uses the data of the plan (at most %d samples unless --samples is given) or --data.
 
 For a language model (a checkpoint) it quantizes one matrix at a time as --group-size, --bits and --method
-say. It ranks the matrices by the divergence from the float model on at most %[1]d lines of --text, drawn with
---seed. See docs/language-models.md.`, qwb.AnalysisSamples),
+say, and with --kv-cache the keys or the values of one layer. It ranks them by the divergence from the float model on at most
+%[1]d lines of --text, drawn with --seed, and splits the error of a matrix's own output. See docs/language-models.md.`, qwb.AnalysisSamples),
 		Args: atMost(1, "one plan or checkpoint"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := spares("html", o.HTML); err != nil {

@@ -22,11 +22,12 @@ func TestAnalyzeText(t *testing.T) {
 	require.Len(t, o["layerwise"], 1+2*7)
 	for _, m := range parts(t, o, "layerwise[]") {
 		for _, k := range []string{"node", "op", "nsr", "mse", "cosine", "kl", "kl_error", "nll_change", "nll_change_error", "flips", "flip_rate",
-			"parameters"} {
+			"parameters", "local", "clip", "round", "activation", "top5_agreement"} {
 			require.NotNil(t, m[k], k)
 		}
 	}
-	require.EqualValues(t, 17, o["forwards"])
+	require.EqualValues(t, 14, o["forwards"])
+	require.Contains(t, done(t, append(args, "--kv-cache", "int8")...).stdout, "values of layer 1")
 	whole := evalText(t, "--group-size", "8")
 	require.Equal(t, whole["kl"], o["whole"].(map[string]any)["kl"], "all matrices together are the quantized model")
 	require.EqualValues(t, 2, done(t, append(args, "--samples", "2", "--json")...).object(t)["samples"])

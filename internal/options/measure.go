@@ -44,7 +44,8 @@ func (o *Analyze) Table(*qwb.Catalog) Table {
 			{Name: "mode", At: &o.Texts.Mode, For: Checkpoints, Job: true, Values: modes,
 				Help: "sim (quantized weights) or int8 (quantized weights and activations, the default)"},
 		},
-		Texts(&o.Texts), Slices(&o.Data), Parts(&o.Cut, "o"), Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads), Memory(&o.Memory),
+		Texts(&o.Texts), Cache(&o.Texts.Cache, Checkpoints), Slices(&o.Data), Parts(&o.Cut, "o"),
+		Threads(&o.Threads, &o.Data.Threads, &o.Texts.Threads), Memory(&o.Memory),
 		JSON(&o.JSON))
 }
 

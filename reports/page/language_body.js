@@ -1,6 +1,6 @@
 // What quantizing each matrix of a language model alone does.
 import { el } from "./dom.js";
-import { bareSQNR, cosine, count, exact, number, ofNoise, percent, plural, withError } from "./format.js";
+import { barePart, bareSQNR, cosine, count, exact, number, ofNoise, percent, plural, withError } from "./format.js";
 import { newSelection } from "./selection.js";
 import { drawTable } from "./table.js";
 import { showHeat } from "./views/language.js";
@@ -39,6 +39,15 @@ export function drawLanguageReport(main, r) {
       { ...figure("nsr", "SQNR, dB", "Signal-to-noise ratio of the logits.", (row) => bareSQNR(row.nsr)[0]),
         exact: (row) => ofNoise(row.nsr) },
       figure("cosine", "cosine", "Of the angle between the logits.", (row) => cosine(row.cosine)),
+      ...[
+        ["local", "own, dB", "Signal-to-noise ratio of what the matrix gives, from inputs of the float model."],
+        ["clip", "clip, dB", "The part of that noise of weights beyond the last codes of their group."],
+        ["round", "round, dB", "The part of weights that are rounded."],
+        ["activation", "inputs, dB", "The part of inputs that are rounded."],
+      ].map(([key, label, doc]) => ({
+        ...figure(/** @type {keyof Core.MatrixDamage} */ (key), label, doc, (row) => barePart(row[key])),
+        exact: (row) => ofNoise(row[key]),
+      })),
       figure("mse", "MSE", "Mean squared error of the logits.", (row) => number(row.mse)),
       figure("parameters", "weights", "How many weights.", (row) => count(row.parameters)),
     ] });

@@ -49,7 +49,7 @@ declare namespace Core {
     "sample-layers": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; sample?: string; labels?: string; label_offset?: number; metric?: string; alphabet?: string }; result: SampleLayers };
     "answers": { options: { mode?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; labels?: string; label_offset?: number; metric?: string; alphabet?: string; profile?: string }; result: Answers };
     "feature": { options: { data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; sample?: string; labels?: string; label_offset?: number; metric?: string; alphabet?: string; node?: string; channel?: number }; result: FeatureMap };
-    "language-rank": { options: { samples?: number; seed?: number; layerwise?: boolean; mode?: string; text?: string; tokenizer?: string; group_size?: number; group_fallback?: string; bits?: number; method?: string; judge?: string; fit?: string }; result: Layers };
+    "language-rank": { options: { samples?: number; seed?: number; layerwise?: boolean; mode?: string; text?: string; tokenizer?: string; group_size?: number; group_fallback?: string; bits?: number; method?: string; judge?: string; fit?: string; kv_cache?: string }; result: Layers };
     "language-eval": { options: { mode?: string; samples?: number; seed?: number; against?: string; context?: number; chunks?: number; text?: string; tokenizer?: string; group_size?: number; group_fallback?: string; bits?: number; method?: string; judge?: string; fit?: string; kv_cache?: string }; result: LanguageResult };
     "language-generate": { options: { mode?: string; tokenizer?: string; group_size?: number; group_fallback?: string; bits?: number; method?: string; judge?: string; fit?: string; kv_cache?: string; prompt?: string; tokens?: number; temperature?: number; top_k?: number; top_p?: number; seed?: number }; result: TwoTexts };
     "import": { options: { platform?: string; float?: string; encodings?: string; data?: string[]; preprocess?: string; samples?: number; seed?: number; state?: string[]; observer?: string; model?: string }; result: ImportResult };
@@ -953,6 +953,7 @@ declare namespace Core {
     model: string;
     mode: string;
     weights: string;
+    kv_cache?: string;
     samples: number;
     tokens: number;
     cut: number;
@@ -1014,12 +1015,17 @@ declare namespace Core {
     nsr: number;
     mse: number;
     cosine: number;
+    local?: number | null;
+    clip?: number | null;
+    round?: number | null;
+    activation?: number | null;
     kl: number;
     kl_error: number | null;
     nll_change: number;
     nll_change_error: number | null;
     flips: number;
     flip_rate: number;
+    top5_agreement: number;
     parameters: number;
   }
 

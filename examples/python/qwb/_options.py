@@ -131,6 +131,7 @@ OPTIONS = {
         "group_size": ("int", "quantize the weights; this many consecutive weights share one scale (0: with --bits or --method, 64 halved until it divides every row)"),
         "html": ("string", "write the report as one HTML file"),
         "judge": ("string", "text file for --method rtn,range, one sequence per line"),
+        "kv_cache": ("string", "round keys and values as a cache of this type holds them: f32, f16, int8, fp8, q8_0, q4_0 (default: f32)"),
         "layerwise": ("bool", "error of each operator quantized alone"),
         "mem": ("string", "memory for stored activations, for example 512M or 4G"),
         "method": ("string", "how to choose scales: rtn: from the largest weight of a group; range: smallest squared error; rtn,range: range only where a paired test on --judge finds it better; importance: error weighted by the inputs on --fit; gptq: importance, then codes and scales by GPTQ; gptaq: gptq, making up for what quantized matrices in front change; awq: channels scaled by the energy of inputs and weights, then importance; awq+gptaq: awq's scales, then gptaq; smoothquant: channels scaled by the largest inputs and weights, then importance (default: rtn)"),

@@ -14,7 +14,8 @@ type Cache struct {
 	width  int // dim, rounded up to whole blocks of vectors
 
 	kind  CacheType
-	codes []int8 // of a head, for rounding
+	only  *Rounding // what of it is rounded; nil: everything
+	codes []int8    // of a head, for rounding
 
 	remote DeviceCache // of an engine on a device, which keeps everything there
 	owner  DeviceModel // whose it is
@@ -56,6 +57,13 @@ func (k *Cache) Len() int { return k.length }
 // Clear forgets all positions and keeps the memory.
 func (k *Cache) Clear() { k.length = 0 }
 
+// Round makes the cache round what r says in place of what its type does, from now on; nil: its type again.
+func (k *Cache) Round(r *Rounding) {
+	if k.only = r; r != nil && k.codes == nil {
+		k.codes = make([]int8, k.dim)
+	}
+}
+
 // take makes the cache hold the first n positions of another one of the same model, or of itself.
 func (k *Cache) take(from *Cache, n int) {
 	k.length = 0
@@ -89,7 +97,9 @@ func (k *Cache) reserve(n int) {
 
 // put stores the key and the value of a head at a position, and rounds both where the cache has fewer bits.
 func (k *Cache) put(layer, head, position int, key, value []float32) {
-	if k.kind != CacheF32 {
+	if r := k.only; r != nil {
+		r.round(layer, key, value, k.codes)
+	} else if k.kind != CacheF32 {
 		k.kind.round(key, k.codes)
 		k.kind.round(value, k.codes)
 	}

@@ -44,6 +44,54 @@ func (t CacheType) Check(c *checkpoint.Config) error {
 	return nil
 }
 
+// Rounding is what of a cache is rounded.
+type Rounding struct {
+	Type         CacheType
+	Layer        int // -1: all
+	Keys, Values bool
+	Clip         bool // only what is beyond the ends of the type's codes becomes these ends
+}
+
+func (r *Rounding) round(layer int, key, value []float32, codes []int8) {
+	if r.Layer >= 0 && r.Layer != layer {
+		return
+	}
+	one := r.Type.round
+	if r.Clip {
+		one = r.Type.clip
+	}
+	if r.Keys {
+		one(key, codes)
+	}
+	if r.Values {
+		one(value, codes)
+	}
+}
+
+// clip makes what round has no code for the number nearest to it that has one. Only Q4_0 has such: its scale is that of the code -8.
+func (t CacheType) clip(x []float32, codes []int8) {
+	rule := qmath.BlockRule{Bits: 4, Scale: qmath.HalfScale}
+	for ; t == CacheQ4 && len(x) > 0; x = x[qmath.BlockSize:] {
+		if scale, ok := rule.Quantize(codes[:qmath.BlockSize], x[:qmath.BlockSize]); ok {
+			Clip(x[:qmath.BlockSize], scale, qmath.Int4Min, qmath.Int4Max)
+		}
+	}
+}
+
+// Clip brings numbers into what the codes from lo to hi stand for under a scale, and reports whether that changes any. What is beyond by
+// the rounding of a float32 scale alone stays.
+func Clip(x []float32, scale float32, lo, hi int32) (changed bool) {
+	least, most := scale*float32(lo), scale*float32(hi)
+	least, most = min(least, most), max(least, most)
+	least, most = least+least*0x1p-22, most+most*0x1p-22
+	for i, v := range x {
+		if v < least || v > most {
+			x[i], changed = min(max(v, least), most), true
+		}
+	}
+	return changed
+}
+
 // round rounds the elements of a head at one position. What is not finite stays as it is.
 func (t CacheType) round(x []float32, codes []int8) {
 	switch t {

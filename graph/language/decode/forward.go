@@ -73,14 +73,19 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 		copy(last[j*c.Dim:], x[(i-q.Want)*c.Dim:i*c.Dim])
 		j += q.Want
 	}
-	logits := grow(&s.logits, want*c.Vocab)
-	if want > 0 {
-		e.normalize(&s.final, last, e.finalNorm, want)
-		e.multiply(&s.final, want, output{e.classifier, logits})
-		e.scale(logits, c.LogitScale)
-		e.limit(logits, c.LogitCap)
+	return e.classify(last, want), nil
+}
+
+// classify returns the logits of n vectors of the residual stream.
+func (e *Engine) classify(x []float32, n int) []float32 {
+	logits := grow(&e.s.logits, n*e.Vocab)
+	if n > 0 {
+		e.normalize(&e.s.final, x, e.finalNorm, n)
+		e.multiply(&e.s.final, n, output{e.classifier, logits})
+		e.scale(logits, e.LogitScale)
+		e.limit(logits, e.LogitCap)
 	}
-	return logits, nil
+	return logits
 }
 
 // normalize writes RMSNorm of n vectors of x to dst.

@@ -17,6 +17,9 @@ type Walker struct {
 	// Ready is called once all texts have shown what the matrices read, also where an expert was given nothing. It may replace them
 	// (Engine.Replace).
 	Ready func(parts []checkpoint.Part) error
+	// Resume, if not nil, is called after Ready with the texts as they stand in front of the part of the layer that the matrices are in. All
+	// texts are then run at once. What it changes it has to restore.
+	Resume func(parts []checkpoint.Part, p *Pass) error
 }
 
 // Walk runs texts, ids each with the one that begins them, through the layers: the matrices that read the same input are met together, in
@@ -38,7 +41,13 @@ func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) error {
 			e.scale(row, e.EmbedScale)
 		}
 	}
-	v := visit{Walker: w, engine: e, ctx: ctx, texts: texts, streams: streams}
+	v := visit{Walker: w, engine: e, ctx: ctx, streams: streams}
+	for i := range texts {
+		if w.Resume == nil || i == 0 {
+			v.groups = append(v.groups, nil)
+		}
+		v.groups[len(v.groups)-1] = append(v.groups[len(v.groups)-1], i)
+	}
 	for l := range e.layers {
 		layer := &e.layers[l]
 		v.stage(l, layer.attentionNorm, nil, checkpoint.Query, checkpoint.Key, checkpoint.Value)
@@ -61,24 +70,38 @@ type visit struct {
 	Walker
 	engine  *Engine
 	ctx     context.Context
-	texts   [][]int
+	groups  [][]int // texts that run at once
+	caches  []*Cache
 	streams [][]float32
+	half    int // of the layers: attention and feed-forward part of the first, of the second, ...
 	err     error
 }
 
-// load makes a text the engine's batch, with an empty cache, and returns how many rows it has.
-func (v *visit) load(i int) int {
-	s, n := &v.engine.s, len(v.texts[i])
-	cache := v.engine.NewCache()
-	cache.reserve(n)
-	copy(grow(&s.x, n*v.engine.Dim), v.streams[i])
-	at := grow(&s.at, n)
-	for t := range at {
-		at[t] = place{cache, t}
+// load makes a group of texts the engine's batch, with empty caches, and returns how many rows it has.
+func (v *visit) load(group int) int {
+	s, n, longest := &v.engine.s, 0, 0
+	for _, i := range v.groups[group] {
+		n += len(v.streams[i])
 	}
-	v.engine.rotary.reach(n)
-	v.engine.local.reach(n)
-	return n
+	x := grow(&s.x, n)
+	at := grow(&s.at, n/v.engine.Dim)[:0]
+	for k, i := range v.groups[group] {
+		rows := len(v.streams[i]) / v.engine.Dim
+		if k == len(v.caches) {
+			v.caches = append(v.caches, v.engine.NewCache())
+		}
+		cache := v.caches[k]
+		cache.Round(nil)
+		cache.reserve(rows)
+		x = x[copy(x, v.streams[i]):]
+		for t := range rows {
+			at = append(at, place{cache, t})
+		}
+		longest = max(longest, rows)
+	}
+	v.engine.rotary.reach(longest)
+	v.engine.local.reach(longest)
+	return n / v.engine.Dim
 }
 
 // stage shows what matrices read: the norm of the streams, or what compute leaves as the input of its last product.
@@ -108,7 +131,7 @@ func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...c
 // experts goes through those of a layer, one after the other, each with the rows that the router gives it: perhaps none of any text.
 func (v *visit) experts(l int, layer *layer) {
 	e := v.engine
-	lists := make([][][]int, len(v.texts))
+	lists := make([][][]int, len(v.groups))
 	v.each(func(i, n int) error {
 		e.normalize(&e.s.norm, e.s.x, layer.feedNorm, n)
 		for _, list := range e.route(layer, n) {
@@ -148,14 +171,17 @@ func (v *visit) experts(l int, layer *layer) {
 
 // ready says that the texts have shown what matrices read.
 func (v *visit) ready(parts ...checkpoint.Part) {
-	if v.err == nil {
+	if v.err == nil && v.Ready != nil {
 		v.err = v.Ready(parts)
+	}
+	if v.err == nil && v.Resume != nil {
+		v.err = v.Resume(parts, &Pass{v})
 	}
 }
 
-// each loads one text after the other.
+// each loads one group of texts after the other.
 func (v *visit) each(do func(i, n int) error) {
-	for i := range v.texts {
+	for i := range v.groups {
 		if v.err == nil {
 			v.err = v.ctx.Err()
 		}
@@ -170,7 +196,11 @@ func (v *visit) each(do func(i, n int) error) {
 func (v *visit) advance(compute func(n int)) {
 	v.each(func(i, n int) error {
 		compute(n)
-		copy(v.streams[i], v.engine.s.x)
+		x := v.engine.s.x
+		for _, text := range v.groups[i] {
+			x = x[copy(v.streams[text], x):]
+		}
 		return nil
 	})
+	v.half++
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 
 	"qwb/analysis/language"
-	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
@@ -42,15 +41,22 @@ func Layers(ctx context.Context, j *open.Job, o TextOptions) (*language.Layers, 
 		return nil, err
 	}
 	defer lines.Close()
-	cfg := language.LayersConfig{Model: engine, Threads: o.Threads, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
-		return engine.Replace(ctx, form.of(l.Model), p, form.Weights)
-	}}
+	cfg := language.LayersConfig{Model: engine, Source: l.Model, Quantized: form.fitted, Weights: form.Weights, Threads: o.Threads,
+		Cache: form.options(&o.LanguageOptions).Cache}
+	if err := cfg.Cache.Check(&l.Config); err != nil {
+		return nil, &fault.FileError{File: l.Path, Err: err}
+	}
+	if cfg.Quantized == nil {
+		if cfg.Quantized, err = form.Quantize(ctx, l.Model, max(o.Threads, 1)); err != nil {
+			return nil, &fault.FileError{File: l.Path, Err: err}
+		}
+	}
 	for _, t := range matricesOf(l.Model) {
 		if form.Quantizes(t) {
 			cfg.Parts = append(cfg.Parts, t.Part)
 		}
 	}
-	tick, finish := j.Progress("forwards", 0)
+	tick, finish := j.Progress("runs", 0)
 	cfg.Progress = tick
 	r, err := language.RankMatrices(ctx, func(context.Context) (*language.Passage, error) { return lines.next() }, cfg)
 	finish()
@@ -59,6 +65,9 @@ func Layers(ctx context.Context, j *open.Job, o TextOptions) (*language.Layers, 
 	}
 	if r.Cut > 0 {
 		j.Warn("%s: of %d of %d sequences only the first %d tokens were run", o.Text, r.Cut, r.Samples, lines.reach)
+	}
+	if o.rounds() {
+		r.Cache = o.Cache
 	}
 	r.Model, r.Mode, r.Weights = filepath.Base(filepath.Clean(j.Model)), form.mode, form.text
 	r.Seconds, r.PeakRSS = elapsed(), j.PeakMemory()

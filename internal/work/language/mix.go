@@ -115,16 +115,14 @@ func (m *mix) round(ctx context.Context, j *open.Job, l *open.Language, ids [][]
 // damage measures what each matrix alone does, on the last of the texts.
 func (m *mix) damage(ctx context.Context, j *open.Job, e *decode.Engine, probed map[checkpoint.Part]*checkpoint.Tensor, ids [][]int) error {
 	quantized := m.model.With(probed)
-	cfg := language.LayersConfig{Model: e, Threads: m.Threads, Quantize: func(ctx context.Context, p checkpoint.Part) (func(), error) {
-		return e.Replace(ctx, quantized, p, decode.Weights{Float: true})
-	}}
+	cfg := language.LayersConfig{Model: e, Threads: m.Threads, Source: m.model, Quantized: quantized, Weights: decode.Weights{Float: true}}
 	for _, t := range matricesOf(m.model) {
 		if probed[t.Part] != nil {
 			cfg.Parts = append(cfg.Parts, t.Part)
 		}
 	}
 	m.parts = cfg.Parts
-	tick, finish := j.Progress("forwards", 0)
+	tick, finish := j.Progress("runs", 0)
 	defer finish()
 	cfg.Progress = tick
 	n := len(ids)

@@ -60,7 +60,7 @@ function drawLanguage(host, app) {
         showLoss(figures, r);
       } }), figures),
     part("Which matrices suffer",
-      "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token. This runs the text once for each matrix, a hundred times and more, and is the slowest of the three: with 8 lines minutes, with fewer lines less.",
+      "One matrix at a time is quantized, the rest stays float. KL is how far the predicted distributions move from those of float, in nats per token. This runs the text for each matrix from its layer on, a hundred times and more, and is the slowest of the three: with 8 lines minutes, with fewer lines less.",
       task(app, { label: "Rank the matrices", kind: "language-rank", options: onText, cost: costOfRank, show: (r) => showHeat(ranks, r) }),
       ranks)
   );
@@ -76,11 +76,11 @@ async function proposeTokenizer(app, form) {
   if (found.length === 1 && !/^tokenizer\./.test(found[0].label) && !form.read().tokenizer) form.set("tokenizer", found[0].name);
 }
 
-// costOfRank says what ranking costs by what measuring took: that runs the text twice, ranking once for each matrix.
+// costOfRank says what ranking costs by what measuring took: that runs the text twice, ranking for each matrix half of it on average.
 /** @param {Core.Job[]} list */
 function costOfRank(list) {
   const last = list.find((j) => j.kind === "language-eval");
-  return lastTime("language-rank")(list) || (last ? `about ${duration(last.seconds / 2)} for each matrix, as measuring took` : "");
+  return lastTime("language-rank")(list) || (last ? `about ${duration(last.seconds / 4)} for each matrix, as measuring took` : "");
 }
 
 /**
