@@ -98,8 +98,7 @@ func TestRankMatricesFails(t *testing.T) {
 	assert.ErrorIs(t, err, context.Canceled)
 }
 
-// What is restarted in front of a matrix is what a run from the first token gives: codes of 8 and of 4 bits, floats and integers, layers with
-// experts.
+// What is restarted in front of a matrix is what a run from the first token gives: codes of 8 and of 4 bits, floats and integers, experts.
 func TestRankMatricesRestarts(t *testing.T) {
 	ctx := context.Background()
 	experts := languageShape
