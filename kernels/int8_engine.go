@@ -54,7 +54,9 @@ type piece8 struct {
 const (
 	blockRows8 = 224     // rows that share a pass over the weights
 	blockRead8 = 1 << 19 // bytes of activations that they may have: they stay in the second-level cache
-	pieceWork8 = 1 << 21 // multiplications worth a piece of their own
+	pieceWork8 = 1 << 21 // multiplications worth a piece of their own: about ten microseconds
+
+	pieceDepthwise8 = 1 << 18 // the same of a depthwise convolution
 )
 
 // run computes the product. How it is cut does not matter: integer addition is associative.
@@ -72,8 +74,14 @@ func (p *product8) run(par Parallel) {
 	p.panelLen = len(p.packed) / p.panels
 	perBlock := min(blockRows8, max(4*p.row.MR, blockRead8/max(p.k, 1)))
 	p.rowPieces = max(1, (rows+perBlock-1)/perBlock)
-	work := rows * p.n * max(p.k, 1)
-	p.colPieces = min(p.panels, max(1, min(maxPieces, work/pieceWork8)/p.rowPieces))
+	grain := pieceWork8
+	if p.depthwise() {
+		grain = pieceDepthwise8
+	}
+	pieces := min(maxPieces, rows*p.n*max(p.k, 1)/grain)
+	pieces += pieces & 1
+	p.rowPieces += p.rowPieces & min(p.rowPieces-1, 1)
+	p.colPieces = min(p.panels, max(1, pieces/p.rowPieces))
 	p.rowPieces = min(p.rowPieces, p.lines*p.tilesPerLine)
 	par.Run(p.rowPieces*p.colPieces, p.piece)
 }

@@ -42,6 +42,7 @@ type engine struct {
 	memory  memory
 	alone   memory // of RunStep
 	scratch []uint8
+	planes  steps.Planes
 	spare   sync.Pool // of *scratch
 	values  []*value  // by tensor, of the run
 	odd     sim.Odd

@@ -147,9 +147,9 @@ func (s *step) laid(m *memory, v *value, last bool) *value {
 	out := m.codes(v.dtype, v.shape, last)
 	n, c, size := v.planes()
 	if last {
-		steps.TransposePlanes(out.codes, v.codes, n, c, size)
+		s.engine.planes.Transpose(s.engine.par, out.codes, v.codes, n, c, size)
 	} else {
-		steps.TransposePlanes(out.codes, v.codes, n, size, c)
+		s.engine.planes.Transpose(s.engine.par, out.codes, v.codes, n, size, c)
 	}
 	return out
 }

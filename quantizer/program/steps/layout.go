@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/kernels"
 	"qwb/quantizer/lower"
 )
 
@@ -47,24 +48,54 @@ func TransposePlanes[T any](dst, src []T, n, rows, cols int) {
 		return
 	}
 	for k := range n {
-		transpose(dst[k*rows*cols:][:rows*cols], src[k*rows*cols:][:rows*cols], rows, cols)
+		transpose(dst[k*rows*cols:][:rows*cols], src[k*rows*cols:][:rows*cols], rows, cols, 0, cols)
 	}
 }
 
-// transpose writes the rows x cols matrix src as cols x rows, in blocks that stay in the first-level cache.
-func transpose[T any](dst, src []T, rows, cols int) {
+// Planes transposes planes of bytes in pieces that goroutines share, one call at a time and without taking memory.
+type Planes struct {
+	dst, src           []uint8
+	rows, cols, pieces int // pieces of a plane
+	run                func(i int)
+}
+
+// Transpose is TransposePlanes.
+func (p *Planes) Transpose(par kernels.Parallel, dst, src []uint8, n, rows, cols int) {
+	if n*rows*cols == 0 {
+		return
+	}
+	if p.run == nil {
+		p.run = p.piece
+	}
+	p.dst, p.src, p.rows, p.cols = dst, src, rows, cols
+	p.pieces = min(cols, (rows*cols+transposeGrain-1)/transposeGrain)
+	par.Run(n*p.pieces, p.run)
+	p.dst, p.src = nil, nil
+}
+
+func (p *Planes) piece(i int) {
+	size, at := p.rows*p.cols, i%p.pieces
+	lo, hi := at*p.cols/p.pieces, (at+1)*p.cols/p.pieces
+	transpose(p.dst[i/p.pieces*size:][:size], p.src[i/p.pieces*size:][:size], p.rows, p.cols, lo, hi)
+}
+
+// transposeGrain is how many elements are worth a piece of their own.
+const transposeGrain = 1 << 15
+
+// transpose writes columns from lo to hi of the rows x cols matrix src as rows of dst, in blocks that stay in the first-level cache.
+func transpose[T any](dst, src []T, rows, cols, lo, hi int) {
 	switch {
 	case rows == 3: // colours
-		a, b, c := src[:cols], src[cols:][:cols], src[2*cols:][:cols]
-		for i, x := range a {
+		a, b, c := src[:hi], src[cols:][:hi], src[2*cols:][:hi]
+		for i := lo; i < hi; i++ {
 			d := dst[3*i:][:3]
-			d[0], d[1], d[2] = x, b[i], c[i]
+			d[0], d[1], d[2] = a[i], b[i], c[i]
 		}
 		return
 	case rows < 8:
 		for r := range rows {
-			for c, x := range src[r*cols:][:cols] {
-				dst[c*rows+r] = x
+			for c, x := range src[r*cols:][lo:hi] {
+				dst[(lo+c)*rows+r] = x
 			}
 		}
 		return
@@ -72,8 +103,8 @@ func transpose[T any](dst, src []T, rows, cols int) {
 	const block = 32
 	for r0 := 0; r0 < rows; r0 += block {
 		r1 := min(r0+block, rows)
-		for c0 := 0; c0 < cols; c0 += block {
-			c1 := min(c0+block, cols)
+		for c0 := lo; c0 < hi; c0 += block {
+			c1 := min(c0+block, hi)
 			for c := c0; c < c1; c++ {
 				to := dst[c*rows:][:rows]
 				for r := r0; r < r1; r++ {
