@@ -37,6 +37,10 @@ func Inputs(choices ...string) Option {
 // InputsName is the name of Inputs.
 const InputsName = "inputs"
 
+// Outputs is the option of formats whose files may return integers.
+var Outputs = Option{Name: "outputs", Kind: Choice, Choices: []string{"float32", "integers"}, Default: "float32",
+	Doc: "what the outputs are: float32, or the plan's integers"}
+
 // Beside is the name of a file beside an ONNX model: suffix takes the place of .onnx.
 func Beside(model, suffix string) string { return strings.TrimSuffix(model, ".onnx") + suffix }
 

@@ -15,8 +15,7 @@ func Format() export.Format {
 		Ext: ".c", From: export.Program, Own: forms.Own(), Options: []export.Option{
 			export.Batch, export.OpenSizes,
 			export.Inputs("integers"),
-			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
-				Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
+			export.Outputs,
 			{Name: "prefix", Kind: export.Text, Default: "qwb", Doc: "what the names begin with that other files can see"},
 		},
 		Check: func(in *export.Input) error {
@@ -53,5 +52,5 @@ func OptionsOf(in *export.Input) (Options, error) {
 	sizes, err := export.BoundSizes(in)
 	return Options{Context: in.Context, Sizes: sizes, Prefix: in.Options.Text("prefix"),
 		Inputs:  in.Options.Text(export.InputsName) == "integers",
-		Outputs: in.Options.Text("outputs") == "integers"}, err
+		Outputs: in.Options.Text(export.Outputs.Name) == "integers"}, err
 }

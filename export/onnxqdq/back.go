@@ -2,6 +2,7 @@ package onnxqdq
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -30,7 +31,7 @@ func Back(ctx context.Context, in *export.Input, out *export.Output) (*export.Re
 	if err := r.run(ctx); err != nil {
 		return nil, fmt.Errorf("%w (of the file)", err)
 	}
-	if err := r.floats(); err != nil {
+	if err := errors.Join(r.floats(), r.floatOutputs()); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	return &export.Readback{Held: r.held, Graph: m.Graph, Close: m.Close}, nil
@@ -97,7 +98,7 @@ func (r *recoverer) run(ctx context.Context) error {
 		}
 	}
 	for _, v := range r.g.Outputs {
-		c, err := r.float(v)
+		c, err := r.either(v) // of a quantizer's codes, its grid
 		if err != nil {
 			return err
 		}

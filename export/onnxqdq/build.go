@@ -25,6 +25,8 @@ type Options struct {
 	// Inputs says what the file takes: as export.Inputs has it, "" is its first. Pixels have to be there for pixels.
 	Inputs string
 	Pixels *plan.Pixels
+	// Outputs says what the file returns: as export.Outputs has it, "" is its first.
+	Outputs string
 }
 
 // Build returns m with a Q/DQ pair at every slot of set that quantizes. m.Graph is the graph that set was made for; it is not
@@ -65,6 +67,9 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	if err := b.inputs(&o); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	if err := b.outputs(&o); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	b.dropConstantInputs()

@@ -16,14 +16,15 @@ import (
 // the rules of the platform before it gets its name.
 func Format() export.Format {
 	return export.Format{Name: "onnx", Doc: "ONNX with QuantizeLinear and DequantizeLinear", Ext: ".onnx", From: export.Plan,
-		Options: []export.Option{export.ExternalAbove, export.DocString, export.Half, export.Inputs("integers", "pixels")}, Write: write,
+		Options: []export.Option{export.ExternalAbove, export.DocString, export.Half, export.Inputs("integers", "pixels"),
+			export.Outputs}, Write: write,
 		Rules: Rules(), Doctor: doctor, Look: Look, Back: Back}
 }
 
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	m, err := Build(in.Model, in.Set, in.Target,
 		Options{Context: ctx, Producer: in.Producer, Version: in.Version, Metadata: in.Metadata, Half: in.Options.Text(export.Half.Name),
-			Inputs: in.Options.Text(export.InputsName), Pixels: in.Pixels})
+			Inputs: in.Options.Text(export.InputsName), Pixels: in.Pixels, Outputs: in.Options.Text(export.Outputs.Name)})
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,9 @@ import (
 // Format is ONNX in QOperator form.
 func Format() export.Format {
 	return export.Format{Name: "qoperator", Doc: "ONNX with QLinearConv, QLinearMatMul, QGemm, ...", Ext: ".onnx", From: export.Plan,
-		Note:    "the operators of com.microsoft are ONNX Runtime's",
-		Options: []export.Option{export.ExternalAbove, export.DocString, export.Half, export.Inputs("integers", "pixels")}, Write: write,
+		Note: "the operators of com.microsoft are ONNX Runtime's",
+		Options: []export.Option{export.ExternalAbove, export.DocString, export.Half, export.Inputs("integers", "pixels"),
+			export.Outputs}, Write: write,
 		Rules: Rules(), Doctor: doctor, Look: onnxqdq.Look,
 		Back: onnxqdq.Back}
 }
@@ -23,7 +24,7 @@ func Format() export.Format {
 func write(ctx context.Context, in *export.Input, out *export.Output) ([]tqc.Warning, error) {
 	m, err := onnxqdq.Build(in.Model, in.Set, in.Target, onnxqdq.Options{Context: ctx, Producer: in.Producer, Version: in.Version,
 		Metadata: in.Metadata, Half: in.Options.Text(export.Half.Name),
-		Inputs: in.Options.Text(export.InputsName), Pixels: in.Pixels})
+		Inputs: in.Options.Text(export.InputsName), Pixels: in.Pixels, Outputs: in.Options.Text(export.Outputs.Name)})
 	if err != nil {
 		return nil, err
 	}

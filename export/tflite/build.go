@@ -27,7 +27,7 @@ func build(in *export.Input) (*tf.Model, error) {
 	}
 	b := &builder{ctx: cmp.Or(in.Context, context.Background()), p: p, values: map[lower.TensorID]*value{}, names: map[string]int{},
 		constants: map[string]int{}, laid: map[int]bool{}}
-	b.keepInputs, b.keepOutputs = in.Options.Text(export.InputsName) == "integers", in.Options.Text("outputs") == "integers"
+	b.keepInputs, b.keepOutputs = in.Options.Text(export.InputsName) == "integers", in.Options.Text(export.Outputs.Name) == "integers"
 	b.unwritten(in)
 	if err := b.program(); err != nil {
 		return nil, err

@@ -20,8 +20,7 @@ func Format() export.Format {
 			"Micro give exactly these",
 		Ext: ".tflite", From: export.Program, Targets: []string{"tflite_int8", "tflite_16x8", "tflite"}, Options: []export.Option{
 			export.Inputs("integers"),
-			{Name: "outputs", Kind: export.Choice, Choices: []string{"float32", "integers"}, Default: "float32",
-				Doc: "type of the outputs: float32 with a DEQUANTIZE before, or the integers themselves"},
+			export.Outputs,
 			export.Batch, export.OpenSizes,
 		},
 		Own: rows().Own(),
