@@ -376,7 +376,7 @@ func (b *builder) resize(id graph.NodeID, n *graph.Node) error {
 		return fmt.Errorf("mode %s, coordinates %s, from %v to %v: ncnn has nearest (asymmetric, floor) and linear (half_pixel, align_corners)",
 			mode, coordinates, from, to)
 	}
-	if align == 0 && from[1]*from[2] > 1 {
+	if from[1]*from[2] > 1 {
 		if err := export.QuotientScales(b.g, n, append([]int{1}, from...), append([]int{1}, to...)); err != nil {
 			return err
 		}

@@ -186,6 +186,8 @@ func TestRefusals(t *testing.T) {
 			"7 elements by 0.5"},
 		{"input x: f32[1,3,4,4]\ny = Resize(x, e, s) {mode=\"cubic\"} \"r\"\nconst e: f32[0] = []\nconst s: f32[4] = [1,1,2,2]\noutput y",
 			"mode cubic"},
+		{"input x: f32[1,3,3,4]\ny = Resize(x, e, s) {mode=\"linear\", coordinate_transformation_mode=\"align_corners\"} \"r\"\n" +
+			"const e: f32[0] = []\nconst s: f32[4] = [1,1,1.5,2]\noutput y", "3 elements by 1.5"},
 		{"input x: f32[1,3,4,4]\nconst e: f32[] = 3\ny = Pow(x, e) \"r\"\noutput y", "exponent 3"},
 		{"input x: f32[1,3,80,4]\nconst a: i64[1] = [79]\nconst z: i64[1] = [-99]\nconst s: i64[1] = [-1]\ny = Slice(x, a, z, t, s) \"r\"\n" +
 			"const t: i64[1] = [2]\noutput y", "more than 64 pieces"},

@@ -69,6 +69,9 @@ func (b *builder) first(typ string, id graph.NodeID, n *graph.Node, params ...pa
 // shaped writes a layer of all inputs with as many axes as the widest of values has, and a Reshape where the result has fewer.
 func (b *builder) shaped(id graph.NodeID, n *graph.Node, typ string, values []graph.ValueID, params ...param) error {
 	rank := 0
+	if typ == "MatMul" {
+		rank = 2 // two blobs of one axis have one number there, their product
+	}
 	for _, v := range values {
 		d, err := b.dims(v)
 		if err != nil {

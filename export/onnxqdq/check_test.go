@@ -362,6 +362,11 @@ var faults = []fault{
 		lo := s.AddConst("lo", tensor.FromF32([]float32{-0.31234}))
 		s.planted("Clip", nil, "x_DequantizeLinear", s.Value(lo).Name)
 	}, true},
+	{"guard", "openvino_int8", "one of what was turned around", func(s surgeon) {
+		hi := s.AddConst("hi", tensor.FromF32([]float32{0.31234}))
+		s.planted("Transpose", []graph.Attr{graph.Ints("perm", 0, 1, 3, 2)}, "x_DequantizeLinear")
+		s.planted("Clip", nil, "planted", "", s.Value(hi).Name)
+	}, true},
 	{"guard", "openvino_int8", "channels that a constant multiplied where a size is open", func(s surgeon) {
 		k := s.AddConst("factors", tensor.FromF32([]float32{1, 2, 3, 4}, 4, 1, 1))
 		s.planted("Mul", nil, "x_DequantizeLinear", s.Value(k).Name)

@@ -242,12 +242,17 @@ func joinsRows(g *graph.Graph, n *graph.Node) bool {
 	}))
 }
 
-// offGrid reports whether a Clip of what a DQ gives has a limit that is no integer there: 2026.4 clips the integers, at the rounded limit.
+// offGrid reports whether a Clip of what a DQ gives, moved or not, has a limit that is no integer there: 2026.4 clips the integers, at the
+// rounded limit.
 func offGrid(g *graph.Graph, n *graph.Node) bool {
-	if !dequantized(g, n.Inputs[0]) {
+	v := n.Inputs[0]
+	for v != graph.NoValue && g.Producer(v) != graph.NoNode && g.Passive(g.Producer(v)) && g.Node(g.Producer(v)).Op != dequantizeLinear {
+		v = g.Node(g.Producer(v)).Input(0)
+	}
+	if v == graph.NoValue || !dequantized(g, v) {
 		return false
 	}
-	scale := g.Const(g.Node(g.Producer(n.Inputs[0])).Input(1))
+	scale := g.Const(g.Node(g.Producer(v)).Input(1))
 	lo, hi, ok := graph.LimitsOf(n, g.Opset(""), g.Const)
 	return ok && scale != nil && slices.ContainsFunc([]float32{lo, hi}, func(limit float32) bool {
 		steps := float64(limit) / float64(scale.F32()[0])

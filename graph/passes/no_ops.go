@@ -11,7 +11,7 @@ import (
 var NoOps = Pass{
 	Name: "no-ops",
 	Doc: "Removes Identity, sums and concatenations of one value, sums with 0, products with 1, padding by nothing, " +
-		"and Slice, Expand, Tile, Resize and Split that leave everything as it is.",
+		"and Slice, Expand, Tile, Resize and Split that leave everything as it is; drops a ceil_mode that changes no size.",
 	sweep: each(
 		unary("y = Identity(x)"),
 		unary("y = Sum|Max|Min|Mean|Concat(x)"),
@@ -19,6 +19,7 @@ var NoOps = Pass{
 		neutral("y = Mul(x, scalar k)", 1), neutral("y = Div|Pow(x, scalar k)", 1),
 		at("y = Pad(x, ...)", padNothing),
 		at("y = Slice|Expand|Tile|Resize|Split(x, ...)", whole),
+		at("y = MaxPool|AveragePool|LpPool(x)", roundedUp),
 	),
 }
 
@@ -92,11 +93,12 @@ func dropout(c *Context, id graph.NodeID) (*Patch, error) {
 }
 
 // whole removes what could take away or repeat elements, or put others between them, and leaves all as they are. OpenVINO 2026.4 ends the
-// process at a Slice of everything between pairs.
+// process at a Slice of everything between pairs. What has no elements stays: the engine gives a Gather of nothing another shape.
 func whole(c *Context, m *pattern.Match) (*Patch, error) {
 	n, x := c.G.Node(m.Root), m.Value("x")
 	before, after := c.proven(x), c.proven(n.Outputs[0])
-	if n.Input(0) != x || len(n.Outputs) != 1 || c.G.Const(x) != nil || before == nil || !before.Equal(after) {
+	if n.Input(0) != x || len(n.Outputs) != 1 || c.G.Const(x) != nil || before == nil || !before.Equal(after) ||
+		slices.ContainsFunc(before, func(d graph.Dim) bool { return d.N == 0 }) {
 		return nil, nil
 	}
 	switch n.Op {
@@ -119,4 +121,27 @@ func whole(c *Context, m *pattern.Match) (*Patch, error) {
 		}
 	}
 	return c.bypass(m.Root, x, n.Op+" leaves everything as it is")
+}
+
+// roundedUp drops a ceil_mode of a pool whose windows are the same without it: engines disagree about windows that would begin behind the
+// end (ONNX Runtime 1.32 does not open some, OpenVINO 2026.4 computes them).
+func roundedUp(c *Context, m *pattern.Match) (*Patch, error) {
+	n, x := *c.G.Node(m.Root), c.proven(m.Value("x"))
+	if n.AttrInt("ceil_mode", 0) == 0 || x == nil {
+		return nil, nil
+	}
+	up, err := graph.PoolGeometry(&n, x)
+	if err != nil {
+		return nil, nil
+	}
+	n.Attrs = slices.Clone(n.Attrs)
+	n.DropAttr("ceil_mode")
+	down, err := graph.PoolGeometry(&n, x)
+	if err != nil || !slices.Equal(up.Out, down.Out) || slices.Contains(up.Out, -1) {
+		return nil, nil
+	}
+	p := &Patch{What: "a ceil_mode that changes no size"}
+	p.Drop(m.Root)
+	p.Add(n)
+	return p, nil
 }

@@ -225,6 +225,12 @@ func (c *Context) bypass(id graph.NodeID, x graph.ValueID, what string) (*Patch,
 	}
 	producer := c.G.Producer(x)
 	if producer == graph.NoNode || c.G.IsOutput(x) {
+		if n := *c.G.Node(id); n.Op != "Identity" && len(n.Outputs) == 1 {
+			n.Op, n.Domain, n.Attrs, n.Inputs = "Identity", "", nil, []graph.ValueID{x}
+			p.Add(n)
+			p.What = what + ", which is an output of its own: an Identity"
+			return p, nil
+		}
 		return nil, decline("%s, but %q and %q both keep their names", what, c.G.Value(x).Name, c.G.Value(y).Name)
 	}
 	n := *c.G.Node(producer)

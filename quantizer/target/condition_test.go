@@ -13,6 +13,9 @@ import (
 func TestConditionsOfOpenVINO(t *testing.T) {
 	for text, want := range map[string]bool{
 		"input x: f32[4,1]\nconst w: f32[1,8] = normal(1)\ny = MatMul(x, w) \"n\"\noutput y":                                        false,
+		"input x: f32[1,4,5,1]\nconst w: f32[8,4,2,2] = normal(1)\ny = Conv(x, w) {dilations=[1,2],pads=[0,1,1,1]} \"n\"\noutput y": false,
+		"input x: f32[1,4,5,1]\nconst w: f32[8,4,2,3] = normal(1)\ny = Conv(x, w) {dilations=[1,2],pads=[0,2,1,2]} \"n\"\noutput y": true,
+		"input x: f32[1,4,5,N]\nconst w: f32[8,4,2,2] = normal(1)\ny = Conv(x, w) {dilations=[1,2],pads=[0,1,1,1]} \"n\"\noutput y": true,
 		"input x: f32[4,2]\nconst w: f32[2,8] = normal(1)\ny = MatMul(x, w) \"n\"\noutput y":                                        true,
 		"input x: f32[1,4]\nconst w: f32[1,8] = normal(1)\ny = Gemm(x, w) {transA=1} \"n\"\noutput y":                               false,
 		"input x: f32[1,1,6,5]\nconst w: f32[3,1,3,3] = normal(1)\ny = Conv(x, w) {dilations=[1,2]} \"n\"\noutput y":                false,
@@ -39,7 +42,9 @@ func TestConditionsOfOpenVINO(t *testing.T) {
 		case "ConvTranspose":
 			holds = WithoutGaps.Holds
 		case "Conv":
-			holds = func(g *graph.Graph, n *graph.Node) bool { return NotOneColumn.Holds(g, n) && NotTiny.Holds(g, n) }
+			holds = func(g *graph.Graph, n *graph.Node) bool {
+				return NotOneColumn.Holds(g, n) && NotTiny.Holds(g, n) && ReadsColumns.Holds(g, n)
+			}
 		}
 		require.Equal(t, want, holds(g, n), text)
 	}

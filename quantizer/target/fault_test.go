@@ -72,6 +72,11 @@ func TestFaultsAreMet(t *testing.T) {
 			"y: f32[1,4,8,8] = com.microsoft::MatMulNBits(xd, xq, s) {K=8, N=8, bits=4, block_size=256} \"n\""},
 		"ov-amx-patches": {"const w: f32[8,32,4,4] = normal(seed=1)\ny: f32[1,8,2,2] = Conv(xd, w) {strides=[4, 4]} \"n\"",
 			"const w: f32[8,32,4,4] = normal(seed=1)\ny: f32[1,8,3,3] = Conv(xd, w) {strides=[2, 2]} \"n\""},
+		"ov-padding-columns": {"const w: f32[2,4,2,2] = normal(seed=1)\nv = Slice(xd, a, b, c)\nconst a: i64[1] = [0]\n" +
+			"const b: i64[1] = [1]\nconst c: i64[1] = [3]\nvq: u8[1,4,8,1] = QuantizeLinear(v, s, z)\n" +
+			"vd: f32[1,4,8,1] = DequantizeLinear(vq, s, z)\n" +
+			"y: f32[1,2,8,1] = Conv(vd, w) {dilations=[1, 2], pads=[0, 1, 1, 1]} \"n\"",
+			"const w: f32[2,4,2,2] = normal(seed=1)\ny: f32[1,2,8,8] = Conv(xd, w) {dilations=[1, 2], pads=[0, 1, 1, 1]} \"n\""},
 		"ort-resize-corners": {"const r: f32[4] = [1, 1, 1.3, 2]\ny: f32[1,4,10,16] = Resize(xd, _, r) " +
 			"{mode=\"linear\", coordinate_transformation_mode=\"align_corners\"} \"n\"",
 			"const r: f32[4] = [1, 1, 1.5, 2]\ny: f32[1,4,12,16] = Resize(xd, _, r) " +

@@ -19,7 +19,7 @@ var OpenVINO = Target{
 	Doc:  "OpenVINO on CPUs, Q/DQ form: asymmetric uint8 activations, per-channel int8 weights, float bias and epilogue",
 	// Its transformations take tensors of one axis for others (docs/engines.md).
 	Ops: needing(TwoAxes, slices.Concat([]Op{
-		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, NotOneColumn, SeveralSlices, NotTiny}},
+		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, NotOneColumn, SeveralSlices, NotTiny, ReadsColumns}},
 		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, WithoutGaps}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias, SeveralTerms}, SignedFactors: true},
 		{Type: "MatMul", Role: Weighted, Needs: []Condition{SeveralTerms}, SignedFactors: true},
