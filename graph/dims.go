@@ -10,6 +10,24 @@ var unknownDim = Dim{N: -1}
 
 func dimOf(n int) Dim { return Dim{N: int64(n)} }
 
+// AtLeast is the size, or 1 where it is open.
+func (d Dim) AtLeast() int64 {
+	if d.Known() {
+		return d.N
+	}
+	return 1
+}
+
+// ElementsAtLeast is Elements for callers that need a number even if sizes are open: each counts as 1, as in MACsAtLeast. It is 1 if the
+// rank is unknown, and MaxElements if there are more.
+func (s Shape) ElementsAtLeast() int64 {
+	n, ok := product(s)
+	if !ok {
+		return MaxElements
+	}
+	return min(n, MaxElements)
+}
+
 // Elements returns the product of the dimensions, or -1 if a dimension is unknown. More than MaxElements is an error, even if
 // another dimension is unknown; but a dimension of 0 makes the product 0.
 func (s Shape) Elements() (int64, error) {

@@ -220,6 +220,17 @@ func TestMACsAtLeast(t *testing.T) {
 	require.False(t, known)
 }
 
+func TestElementsAtLeast(t *testing.T) {
+	open := Dim{N: -1, Symbol: "N"}
+	for _, c := range []struct {
+		s    Shape
+		want int64
+	}{{nil, 1}, {Shape{}, 1}, {Static(2, 3), 6}, {Shape{open, {N: 3}, open}, 3}, {Shape{open, {N: 0}}, 0},
+		{Static(1<<40, 1<<40), MaxElements}} {
+		require.Equal(t, c.want, c.s.ElementsAtLeast(), c.s)
+	}
+}
+
 func TestMACsAndBind(t *testing.T) {
 	g := parsed(t, `
 		input x: f32[N,3,H,8]

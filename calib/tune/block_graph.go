@@ -100,11 +100,7 @@ func runBytes(g *graph.Graph) int64 {
 // bytesOf is the size of float tensors; dimensions that are not known count as 1.
 func bytesOf(g *graph.Graph, list []graph.ValueID) (sum int64) {
 	for _, v := range list {
-		n := int64(4)
-		for _, d := range g.Value(v).Shape {
-			n *= max(d.N, 1)
-		}
-		sum += n
+		sum += 4 * g.Value(v).Shape.ElementsAtLeast()
 	}
 	return sum
 }

@@ -206,6 +206,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// ncnn makes one number of two blobs of one axis.
+func TestFactorsHaveTwoAxes(t *testing.T) {
+	g := graphtest.Parse(t, "input x: f32[1,2]\nconst c: f32[1,1] = [2]\ny = MatMul(c, x) \"r\"\noutput y")
+	graph.InferShapes(g)
+	files := written(t, "ncnn", &export.Input{Model: &onnx.Model{Graph: g}, Set: tqc.NewSet(g), Target: free()})
+	param := string(files["m.param"])
+	for _, line := range []string{"data_c 0 1 c 0=1 1=1", "x_reshape 1 1 x x_reshape 0=2 1=1", "r 2 1 c x_reshape y_flat"} {
+		require.Contains(t, strings.Join(strings.Fields(param), " "), line)
+	}
+}
+
 // What has no form is said all at once.
 func TestAllRefusals(t *testing.T) {
 	g := graphtest.Parse(t, "input x: f32[1,3,4,4]\na = Det(x) \"first\"\nb = Relu(x)\nc = Det(b) \"second\"\noutput a\noutput c")

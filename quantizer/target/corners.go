@@ -28,7 +28,7 @@ var brokenCorners = struct {
 		}
 		lengths := make([]int, len(x))
 		for i, d := range x {
-			lengths[i] = max(int(d.N), 1) // a batch that is not known is not scaled
+			lengths[i] = int(d.AtLeast()) // a batch that is not known is not scaled
 		}
 		_, scales, err := graph.ResizeGeometry(n, lengths, nil, c.F32(), nil)
 		for i := 0; err == nil && i < len(scales); i++ {

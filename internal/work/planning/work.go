@@ -102,16 +102,10 @@ func workOf(g *graph.Graph, domains []tqc.Domain) (macs, integer, float int64) {
 		case domains[id] == tqc.DomainInt:
 			integer += n
 		case domains[id].Float() && !g.Passive(id) && g.Node(id).Op != "Concat":
-			elements := int64(1) // open dimensions count as 1
 			outs := g.Node(id).Outputs
-			i := slices.IndexFunc(outs, func(v graph.ValueID) bool { return v != graph.NoValue })
-			if i < 0 {
-				continue
+			if i := slices.IndexFunc(outs, func(v graph.ValueID) bool { return v != graph.NoValue }); i >= 0 {
+				float += g.Value(outs[i]).Shape.ElementsAtLeast()
 			}
-			for _, d := range g.Value(outs[i]).Shape {
-				elements *= max(d.N, 1)
-			}
-			float += elements
 		}
 	}
 	return macs, integer, float

@@ -93,8 +93,7 @@ func (f *foreign) smallProduct(n *graph.Node) bool {
 	if len(out) < 2 || len(b) < 2 {
 		return false
 	}
-	size := func(d graph.Dim) int64 { return max(d.N, 1) }
-	rows, columns := size(out[len(out)-2]), size(out[len(out)-1])
+	rows, columns := out[len(out)-2].AtLeast(), out[len(out)-1].AtLeast()
 	weights := g.Const(n.Inputs[0]) != nil || g.Const(n.Inputs[1]) != nil
 	if (!weights || len(out) == 2) && (rows == 1 || columns == 1) {
 		return true

@@ -118,8 +118,6 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	if err != nil {
 		return nil, err
 	}
-	s.Note("the search measures the plan on %s; if it has to go on, it ranks the operators one by one on half of them "+
-		"and tries at most %d sets", plain.Count(len(s.fit.hashes)+len(s.held.hashes), "sample"), analysis.DefaultEvaluations)
 	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
 	if o.MaxCost != nil {
 		if s.most = o.MaxCost.At; o.MaxCost.Share {
@@ -207,6 +205,8 @@ func (s *searcher) run(ctx context.Context, found *Found, result *Result) ([]int
 	if why != "" && !s.o.Force {
 		return nil, refuse(why+" (--force decides without)", needed)
 	}
+	s.Note("the search measures the plan on %s; if it has to go on, it ranks the operators one by one on half of them "+
+		"and tries at most %d sets", plain.Count(found.Samples, "sample"), analysis.DefaultEvaluations)
 	sides := []*sampleSide{s.fit}
 	if len(s.held.hashes) > 0 {
 		sides = append(sides, s.held)

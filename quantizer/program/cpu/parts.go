@@ -59,10 +59,7 @@ func bytesOf(t *lower.Tensor) int {
 	if t.Quantized() {
 		n = 1
 	}
-	for _, d := range t.Shape {
-		n *= max(int(d.N), 1)
-	}
-	return n
+	return n * int(t.Shape.ElementsAtLeast())
 }
 
 // divide returns into how many equal parts a batch is cut.
