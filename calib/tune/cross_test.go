@@ -186,3 +186,18 @@ output y
 	}
 	require.GreaterOrEqual(t, skipped, 1, "%v", reports)
 }
+
+// What was tried before is tried again only where something was kept in between.
+func TestNothingIsTriedTwiceOnTheSameNetwork(t *testing.T) {
+	for _, c := range []struct {
+		scale float32
+		again bool
+	}{{8, false}, {0.5, true}} {
+		b, _ := wide(t)
+		between := Method{Name: "scaled", Proposer: scaled(true, c.scale)}
+		reports, err := b.Tune(context.Background(), &Bias, &between, &Bias)
+		require.NoError(t, err)
+		require.Equal(t, c.again, reports[1].Kept > 0)
+		require.Equal(t, !c.again, reports[2].Note == "not tried: nothing has changed since it was tried before", reports[2].Note)
+	}
+}

@@ -69,7 +69,7 @@ func Find(name string) *Method {
 // Auto makes of a list of methods the stages that are worth trying one after the other, each of which is kept as a whole or not: first what
 // works on the whole graph, in the order of the list; then each correction of biases; then one sweep with everything that proposes weights
 // or scales, cheapest first, or, should that be taken back, one with each of them; then what has to wait for those (Then); and at the end,
-// when nothing in front of an operator will change any more, the last correction of biases again.
+// when nothing in front of an operator will change any more, the last correction of biases again, unless nothing was kept in between.
 func Auto(methods []*Method) []*Method {
 	var stages, biases, last []*Method
 	sweep := &Method{Needs: []string{"data"}}

@@ -201,7 +201,7 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 		var after analysis.Losses
 		var r *Report
 		why := ""
-		if b.Resume == nil {
+		if why = again(list, reports); why == "" && b.Resume == nil {
 			why, err = b.unaffordable(m)
 		}
 		if len(list) > 1 && b.Resume == nil && why == "" && err == nil {
@@ -229,6 +229,16 @@ func (b *Bench) Tune(ctx context.Context, methods ...*Method) ([]*Report, error)
 		}
 		reports, now = append(reports, r), after
 	}
+}
+
+// again says why the next method of a list is not tried a second time: nothing that was tried in between was kept. "" where it is.
+func again(list []*Method, reports []*Report) string {
+	at := len(reports)
+	before := slices.Index(list[:at], list[at])
+	if before < 0 || before == at-1 || slices.ContainsFunc(reports[before+1:], func(r *Report) bool { return r.Kept > 0 }) {
+		return ""
+	}
+	return "not tried: nothing has changed since it was tried before"
 }
 
 // begin judges the bench as it is, or as it was when the method began that was under way when an earlier run was interrupted.
