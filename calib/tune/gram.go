@@ -2,8 +2,10 @@ package tune
 
 import (
 	"context"
+	"slices"
 
 	"qwb/calib"
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels"
@@ -50,29 +52,7 @@ func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	if err != nil {
 		return nil, err
 	}
-	par := exec.Parallel(l.Threads)
-	a := g.Add(kernels.Select(cpu.Detect()), par)
-	output := l.Graph.Node(l.Node).Outputs[0]
-	err = l.inputs(ctx, func(s *state, xq, xf *tensor.Tensor) error {
-		var rows [2]*observers.GramRows
-		var err error
-		if rows[0], err = u.Rows(xq, x, par); err != nil {
-			return err
-		}
-		u.Real(rows[0], s.padded, output)
-		if float {
-			if rows[1], err = u.Rows(xf, f, par); err != nil {
-				return err
-			}
-			u.Real(rows[1], s.padded, output)
-		}
-		if !a.Rows(rows[0], rows[1]) {
-			return calib.ErrGramRows
-		}
-		return nil
-	})
-	a.Close()
-	if err != nil {
+	if err := l.sum(ctx, g); err != nil {
 		return nil, err
 	}
 	work := 0.0
@@ -87,6 +67,78 @@ func (l *LayerBench) Gram(ctx context.Context) (*observers.Gram, error) {
 	return g, nil
 }
 
+// sumsApart is how many bytes moments may take for every thread to have its own: those of small operators, which are of one panel and
+// cannot be shared otherwise.
+const sumsApart = 1 << 22
+
+// sum adds what the operator reads on the fitting samples to g. Sums are exact: whose they were first does not matter.
+func (l *LayerBench) sum(ctx context.Context, g *observers.Gram) error {
+	float := g.F != qmath.Fixed{}
+	lanes, par := []*gramLane{{gram: g}}, exec.Parallel(l.Threads)
+	if observers.GramBytes(g.Groups, g.K, float) <= sumsApart {
+		par = nil
+		for len(lanes) < l.places() {
+			own, err := observers.NewGram(g.Groups, g.K, g.X, g.F)
+			if err != nil {
+				return err
+			}
+			lanes = append(lanes, &gramLane{gram: own})
+		}
+	}
+	for _, lane := range lanes {
+		u, err := calib.NewUnfold(l.Graph, l.Node)
+		if err != nil {
+			return err
+		}
+		lane.unfold, lane.adder, lane.par = u, lane.gram.Add(kernels.Select(cpu.Detect()), par), par
+		lane.output = l.Graph.Node(l.Node).Outputs[0]
+	}
+	var err error
+	if par == nil {
+		err = l.inputs(ctx, func(place int, s *state, xq, xf *tensor.Tensor) error { return lanes[place].add(s, xq, xf) }, nil)
+	} else {
+		seen := make([]func() error, l.places())
+		err = l.inputs(ctx, func(place int, s *state, xq, xf *tensor.Tensor) error {
+			seen[place] = func() error { return lanes[0].add(s, xq, xf) }
+			return nil
+		}, func(place int) error { return seen[place]() })
+	}
+	for _, lane := range lanes {
+		lane.adder.Close()
+		if lane.gram != g && err == nil {
+			err = g.Merge(lane.gram)
+		}
+	}
+	return err
+}
+
+// gramLane is moments that one goroutine at a time adds to.
+type gramLane struct {
+	gram   *observers.Gram
+	adder  *observers.GramAdder
+	unfold *calib.Unfold
+	par    kernels.Parallel
+	output graph.ValueID // of the operator
+}
+
+func (k *gramLane) add(s *state, xq, xf *tensor.Tensor) (err error) {
+	var rows [2]*observers.GramRows
+	if rows[0], err = k.unfold.Rows(xq, k.gram.X, k.par); err != nil {
+		return err
+	}
+	k.unfold.Real(rows[0], s.padded, k.output)
+	if k.gram.F != (qmath.Fixed{}) {
+		if rows[1], err = k.unfold.Rows(xf, k.gram.F, k.par); err != nil {
+			return err
+		}
+		k.unfold.Real(rows[1], s.padded, k.output)
+	}
+	if !k.adder.Rows(rows[0], rows[1]) {
+		return calib.ErrGramRows
+	}
+	return nil
+}
+
 // fixed returns the fixed points of the operator's input in both lanes.
 func (l *LayerBench) fixed(ctx context.Context) (x, f qmath.Fixed, err error) {
 	id := l.Set.Input(l.Node, 0)
@@ -99,15 +151,17 @@ func (l *LayerBench) fixed(ctx context.Context) (x, f qmath.Fixed, err error) {
 			return qmath.Fixed{Step: float64(g.Scale), Limit: int32(n)}, qmath.FixedFor(float32(n)*g.Scale, floatWithin, qmath.MaxFixed), nil
 		}
 	}
-	largest, meter := float32(0), kernels.Select(cpu.Detect()).NewMeter()
-	err = l.inputs(ctx, func(_ *state, xq, xf *tensor.Tensor) error {
+	of := make([]float32, l.places())
+	err = l.inputs(ctx, func(place int, _ *state, xq, xf *tensor.Tensor) error {
+		meter := kernels.Select(cpu.Detect()).NewMeter()
 		for _, t := range []*tensor.Tensor{xq, xf} {
 			if lo, hi, _ := meter.MinMax(t.F32()); lo <= hi {
-				largest = max(largest, hi, -lo)
+				of[place] = max(of[place], hi, -lo)
 			}
 		}
 		return nil
-	})
+	}, nil)
+	largest := slices.Max(of)
 	x = qmath.FixedFor(largest, observers.GramWithin, observers.GramLimit)
 	return x, x, err
 }

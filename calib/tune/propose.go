@@ -59,26 +59,35 @@ type LayerBench struct {
 // Inputs calls f for every fitting sample in order: xq is what the operator reads behind the quantized prefix, quantized as it reads it, xf
 // the same in float; both are row-major float32 and valid during the call only. An error of f ends it.
 func (l *LayerBench) Inputs(ctx context.Context, f func(xq, xf *tensor.Tensor) error) error {
-	return l.inputs(ctx, func(_ *state, xq, xf *tensor.Tensor) error { return f(xq.ToRowMajor(), xf.ToRowMajor()) })
+	seen := make([][2]*tensor.Tensor, l.places())
+	return l.inputs(ctx, func(place int, _ *state, xq, xf *tensor.Tensor) error {
+		seen[place] = [2]*tensor.Tensor{xq.ToRowMajor(), xf.ToRowMajor()}
+		return nil
+	}, func(place int) error { return f(seen[place][0], seen[place][1]) })
 }
 
-// inputs is Inputs with the sample, and with tensors in the layout that they have.
-func (l *LayerBench) inputs(ctx context.Context, f func(s *state, xq, xf *tensor.Tensor) error) error {
+// places is how many samples inputs looks at together.
+func (l *LayerBench) places() int { return max(l.walk.Threads, 1) }
+
+// inputs calls look for every fitting sample, several at a time, each with its place among these and tensors in the layout that they have;
+// and when all have been looked at, then for each of them in order. then may be nil.
+func (l *LayerBench) inputs(ctx context.Context, look func(place int, s *state, xq, xf *tensor.Tensor) error,
+	then func(place int) error) error {
 	w := l.walk
 	for from := 0; from < w.fitting; {
-		part := w.states[from:min(from+max(w.Threads, 1), w.fitting)]
-		seen := make([]*sight, len(part))
-		err := w.each(ctx, part, func(r *exec.Runner, i int, s *state) (err error) {
-			seen[i], err = w.look(ctx, r, s)
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		for i, t := range seen {
-			if err := f(part[i], t.xq, t.xf); err != nil {
+		part := w.states[from:min(from+l.places(), w.fitting)]
+		err := w.each(ctx, part, func(r *exec.Runner, i int, s *state) error {
+			seen, err := w.look(ctx, r, s)
+			if err != nil {
 				return err
 			}
+			return look(i, s, seen.xq, seen.xf)
+		})
+		for place := 0; place < len(part) && then != nil && err == nil; place++ {
+			err = then(place)
+		}
+		if err != nil {
+			return err
 		}
 		from += len(part)
 	}

@@ -56,6 +56,15 @@ func (s *squares) add(x *tensor.Tensor) error {
 	return nil
 }
 
+// merge adds what o has seen.
+func (s *squares) merge(o *squares) {
+	for i, v := range o.sum {
+		s.sum[i] += v
+		s.first[i] += o.first[i]
+	}
+	s.count += o.count
+}
+
 func (s *squares) one(c int, v float32) {
 	s.sum[c] += float64(v) * float64(v)
 	s.first[c] += float64(v)
@@ -135,17 +144,21 @@ func (s *squares) each(centred bool) []float64 {
 // importance is what the error of each element of the weight counts, by what the operator reads behind the quantized prefix; nil where that
 // is not finite.
 func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
-	s := newSquares(l.Graph.Node(l.Node), l.Weight)
-	in := l.Graph.Node(l.Node).Inputs[0]
-	err := l.inputs(ctx, func(st *state, xq, _ *tensor.Tensor) error {
+	n, in := l.Graph.Node(l.Node), l.Graph.Node(l.Node).Inputs[0]
+	s, of := newSquares(n, l.Weight), make([]*squares, l.places())
+	err := l.inputs(ctx, func(place int, st *state, xq, _ *tensor.Tensor) error {
 		xq = xq.ToRowMajor()
+		one := newSquares(n, l.Weight)
+		of[place] = one
 		if !st.padded.Touches(in) || xq.Len() == 0 {
-			return s.add(xq)
+			return one.add(xq)
 		}
-		before := s.count
-		err := s.add(st.padded.Filled(in, xq, 0))
-		s.count = before + (s.count-before)*float64(st.padded.Elements(in, xq))/float64(xq.Len())
+		err := one.add(st.padded.Filled(in, xq, 0))
+		one.count *= float64(st.padded.Elements(in, xq)) / float64(xq.Len())
 		return err
+	}, func(place int) error {
+		s.merge(of[place])
+		return nil
 	})
 	if err != nil {
 		return nil, err
