@@ -19,6 +19,7 @@ import (
 	"qwb/export"
 	"qwb/export/language/llama2c"
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/graphtest"
 )
 
 // inLanguageFolder makes a folder with m.bin, a small model whose rows are of 64 and 96 elements, and its tokenizer, the current one.
@@ -249,6 +250,27 @@ func TestScalesThatAreJudged(t *testing.T) {
 	require.Len(t, o["judged"], 8)
 	require.Contains(t, done(t, append([]string{"generate", "m.bin", "--prompt", "ab", "--tokens", "8"}, judge...)...).stderr,
 		"kinds of matrices")
+}
+
+// TestExportGoesOn: what an interrupted run has fitted is taken, up to where its file is broken, and the file is gone in the end.
+func TestExportGoesOn(t *testing.T) {
+	inLanguageFolder(t)
+	write(t, "t.txt", []byte("a b c d e\nb c\n"))
+	args := []string{"export", "m.bin", "--format", "gguf", "--weights", "q4_0", "--method", "gptq", "--fit", "t.txt", "-o"}
+	done(t, append(args, "whole.gguf")...)
+	require.NoFileExists(t, "whole.gguf.fitting")
+	var kept []byte
+	for n := 20; len(kept) < 20000; n += 20 {
+		require.Less(t, n, 5000, "it kept nothing")
+		require.NotZero(t, invokeContext(graphtest.NewEnding(n), watcher{}, append(args, "cut.gguf")...).code)
+		kept, _ = os.ReadFile("cut.gguf.fitting") // perhaps it came to none
+	}
+	write(t, "cut.gguf.fitting", kept[:len(kept)-9])
+	require.Regexp(t, `going on behind [1-9]\d* matrices`, done(t, append(args, "cut.gguf")...).stderr)
+	require.Equal(t, read(t, "whole.gguf"), read(t, "cut.gguf"))
+	require.NoFileExists(t, "cut.gguf.fitting")
+	write(t, "cut.gguf.fitting", kept)
+	require.Contains(t, done(t, slices.Concat(args, []string{"cut.gguf", "--method", "gptaq"})...).stderr, "another interrupted run")
 }
 
 // TestBitsPerWeight: matrices get types of their own, so that the tensors take no more bits than asked for, and more of them leave less

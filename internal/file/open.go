@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 )
 
@@ -100,4 +101,15 @@ func Await[T any](ctx context.Context, f func() (T, error), late func(T)) (T, er
 	}()
 	var none T
 	return none, ctx.Err()
+}
+
+// OpenAppend opens a regular file to write at its end; it is made, with its folders, where it is not there.
+func OpenAppend(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, notRegular(info)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
 }

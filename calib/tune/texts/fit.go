@@ -9,16 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"qwb/calib/tune/round"
 	"qwb/export/language/weights"
-	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
-	"qwb/kernels"
-	"qwb/kernels/cpu"
-	"qwb/kernels/qmath"
-	"qwb/observers"
 )
 
 // tiedDamping is what the moments of the classifier are damped by where it is the embedding too, whose rows are read as they are: their
@@ -32,7 +28,7 @@ const followed = 0.5
 // Config says what is fitted.
 type Config struct {
 	Model *checkpoint.Model
-	// Engine runs Model with float weights and activations; its matrices are replaced on the way.
+	// Engine runs Model with float weights and activations; its matrices are replaced on the way. It may be layered, as Float may be.
 	Engine *decode.Engine
 	// Encoding is how a matrix is to be stored: Groups or blocks. Floats stay as they are.
 	Encoding func(t *checkpoint.Tensor) weights.Encoding
@@ -49,6 +45,11 @@ type Config struct {
 	// Unseen, if not nil, is told the matrices of experts that no token of the texts was given to: they get the scales with the least squared
 	// error and the nearest codes.
 	Unseen func(parts []checkpoint.Part)
+	// Keep, if not nil, is called with each matrix as soon as it is done, and what all have lost so far. Kept and Lost are what an earlier
+	// run on the same texts has given to Keep: their matrices are not fitted again.
+	Keep func(t *checkpoint.Tensor, losses []Loss) error
+	Kept []*checkpoint.Tensor
+	Lost []Loss
 }
 
 // Loss is the squared error of what a matrix gives, as a part of the square of what it gives, over all texts.
@@ -59,27 +60,44 @@ type Loss struct {
 }
 
 // Fit returns the matrices as they are to be stored, for Model.With, and what they lose, in the order of computation. The embedding of a
-// model that has a classifier too gets the scales with the least squared error.
+// model that has a classifier too gets the scales with the least squared error. What they take beside small ones lies in files of the
+// system, until the model is closed. Memory is that of the matrices of a layer, its moments, and Dim numbers for each token.
 //
 // The moments are exact sums over the rows of all texts (observers.Gram), so the result does not depend on threads or the order of texts.
-func Fit(ctx context.Context, c Config) (map[checkpoint.Part]*checkpoint.Tensor, []Loss, error) {
-	f := fitter{Config: c, ctx: ctx, done: map[checkpoint.Part]*checkpoint.Tensor{}}
+func Fit(ctx context.Context, c Config) (done map[checkpoint.Part]*checkpoint.Tensor, losses []Loss, err error) {
+	return fit(ctx, c, strip, heldBytes)
+}
+
+// fit is Fit with so many weights at once, and so many bytes of rows in memory.
+func fit(ctx context.Context, c Config, strip, held int) (done map[checkpoint.Part]*checkpoint.Tensor, losses []Loss, err error) {
+	f := fitter{Config: c, ctx: ctx, done: map[checkpoint.Part]*checkpoint.Tensor{}, losses: c.Lost, strip: strip, rows: inputs{most: held}}
+	defer func() { err = errors.Join(err, f.rows.clear()) }()
+	for _, t := range c.Kept {
+		f.done[t.Part] = t
+	}
 	embedding := c.Model.Tensor(checkpoint.Embedding, -1)
-	if c.Model.Tied {
-		if err := c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.inputs, Ready: func(parts []checkpoint.Part) error {
-			if parts[0].Role == checkpoint.Classifier {
-				return f.matrices([]checkpoint.Part{embedding.Part})
-			}
-			f.rows = f.rows[:0]
-			return nil
-		}}); err != nil {
-			return nil, nil, err
+	switch {
+	case f.had([]checkpoint.Part{embedding.Part}):
+		if f.done[embedding.Part] != nil {
+			err = f.replace(embedding.Part)
 		}
-	} else if err := f.matrix(embedding, nil, nil); err != nil {
+	case c.Model.Tied:
+		last := func(parts []checkpoint.Part) bool { return parts[0].Role == checkpoint.Classifier }
+		err = c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.inputs, Skip: func(parts []checkpoint.Part) bool { return !last(parts) },
+			Ready: func(parts []checkpoint.Part) error {
+				if last(parts) {
+					return f.matrices([]checkpoint.Part{embedding.Part})
+				}
+				return nil
+			}})
+	default:
+		err = f.matrix(embedding, nil, nil)
+	}
+	if err != nil {
 		return nil, nil, err
 	}
 	defer f.follow()()
-	err := c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.inputs, Ready: func(parts []checkpoint.Part) error {
+	err = c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.inputs, Skip: f.had, Ready: func(parts []checkpoint.Part) error {
 		if parts[0].Role == checkpoint.Classifier && c.Model.Tied {
 			return nil
 		}
@@ -91,22 +109,51 @@ func Fit(ctx context.Context, c Config) (map[checkpoint.Part]*checkpoint.Tensor,
 type fitter struct {
 	Config
 	ctx    context.Context
-	rows   []float32                       // what the matrices at hand read
-	float  func() ([]float32, error, bool) // what they read in the float model; nil: it is not asked for
+	rows   inputs                        // what the matrices at hand read
+	float  func() (*inputs, error, bool) // what they read in the float model; nil: it is not asked for
 	done   map[checkpoint.Part]*checkpoint.Tensor
 	losses []Loss
+	strip  int // weights of a matrix at once
 }
 
 func (f *fitter) inputs(_ []checkpoint.Part, x []float32, _ int) error {
-	f.rows = append(f.rows, x...)
+	f.rows.add(x)
 	return nil
+}
+
+// had reports whether matrices were all kept by an earlier run.
+func (f *fitter) had(parts []checkpoint.Part) bool {
+	return !slices.ContainsFunc(parts, func(p checkpoint.Part) bool {
+		t := f.Model.Of(p)
+		return f.done[t.Part] == nil && f.Encoding(t).Quantized() && t.Floats()
+	})
+}
+
+// keep keeps a matrix that is done, and puts it in its place in the engine.
+func (f *fitter) keep(t *checkpoint.Tensor) error {
+	f.done[t.Part] = f.Model.Spill(t)
+	if f.Keep != nil {
+		if err := f.Keep(t, f.losses); err != nil {
+			return err
+		}
+	}
+	if f.Progress != nil {
+		f.Progress(len(f.done))
+	}
+	return f.replace(t.Part)
+}
+
+// replace puts a matrix that is done in its place in the engine.
+func (f *fitter) replace(p checkpoint.Part) error {
+	_, err := f.Engine.Replace(f.ctx, f.Model.With(f.done), p, decode.Weights{Float: true})
+	return err
 }
 
 // matrices fits matrices that have read f.rows.
 func (f *fitter) matrices(parts []checkpoint.Part) error {
 	first := f.Model.Of(parts[0])
 	var h, cross []float64
-	var float []float32
+	var float *inputs
 	if f.float != nil {
 		var err error
 		if float, err, _ = f.float(); err != nil {
@@ -116,15 +163,27 @@ func (f *fitter) matrices(parts []checkpoint.Part) error {
 			float = nil
 		}
 	}
-	if len(f.rows) > 0 {
+	switch {
+	case f.had(parts):
+		for _, p := range parts {
+			if f.done[p] != nil {
+				if err := f.replace(p); err != nil {
+					return err
+				}
+			}
+		}
+		return f.rows.clear()
+	case len(f.rows.pieces) > 0:
 		var err error
-		if h, cross, err = moments(f.rows, float, first.Cols, f.Threads); err != nil {
+		if h, cross, err = f.rows.moments(0, len(f.rows.pieces), float, first.Cols, f.Threads); err != nil {
 			return fmt.Errorf("%s: %w", first.Part, err)
 		}
-	} else if f.Unseen != nil {
+	case f.Unseen != nil:
 		f.Unseen(parts)
 	}
-	f.rows = f.rows[:0]
+	if err := f.rows.clear(); err != nil {
+		return err
+	}
 	for _, p := range parts {
 		if err := f.matrix(f.Model.Of(p), h, cross); err != nil {
 			return err
@@ -138,19 +197,20 @@ func (f *fitter) follow() (stop func()) {
 	if f.Float == nil {
 		return func() {}
 	}
-	next, stop := iter.Pull2(func(yield func([]float32, error) bool) {
-		var rows []float32
+	next, stop := iter.Pull2(func(yield func(*inputs, error) bool) {
+		rows := inputs{most: f.rows.most}
+		defer rows.clear()
 		err := f.Float.Walk(f.ctx, f.Texts, decode.Walker{
+			Skip: f.had,
 			Inputs: func(_ []checkpoint.Part, x []float32, _ int) error {
-				rows = append(rows, x...)
+				rows.add(x)
 				return nil
 			},
 			Ready: func([]checkpoint.Part) error {
-				if !yield(rows, nil) {
+				if !yield(&rows, nil) {
 					return errStopped
 				}
-				rows = rows[:0]
-				return nil
+				return rows.clear()
 			}})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
@@ -162,49 +222,8 @@ func (f *fitter) follow() (stop func()) {
 
 var errStopped = errors.New("stopped")
 
-// moments is the sum of x xT over rows of k numbers, and of (y - x) xT where there are rows y of the float model.
-func moments(rows, float []float32, k, threads int) (h, cross []float64, err error) {
-	x, point, err := fixedRows(rows, k)
-	if err != nil {
-		return nil, nil, err
-	}
-	var y *observers.GramRows
-	var other qmath.Fixed
-	if len(float) > 0 {
-		if y, other, err = fixedRows(float, k); err != nil {
-			return nil, nil, err
-		}
-	}
-	g, err := observers.NewGram(1, k, point, other)
-	if err != nil {
-		return nil, nil, err
-	}
-	a := g.Add(kernels.Select(cpu.Detect()), exec.Parallel(threads))
-	a.Rows(x, y)
-	a.Close()
-	return g.H(0), g.Cross(0), nil
-}
-
-// fixedRows are rows of k numbers in the fixed point that holds them.
-func fixedRows(x []float32, k int) (*observers.GramRows, qmath.Fixed, error) {
-	largest := float32(0)
-	for _, v := range x {
-		if v-v != 0 {
-			return nil, qmath.Fixed{}, round.ErrMoments
-		}
-		largest = max(largest, qmath.Abs32(v))
-	}
-	p := qmath.FixedFor(largest, observers.GramWithin, observers.GramLimit)
-	rows := &observers.GramRows{Codes: make([]int16, len(x)), Base: make([]int32, len(x)/k), Offset: make([]int32, k)}
-	rows.Limited, rows.Finite = p.Codes(rows.Codes, x)
-	for i := range rows.Base {
-		rows.Base[i] = int32(i * k)
-	}
-	for i := range rows.Offset {
-		rows.Offset[i] = int32(i)
-	}
-	return rows, p, nil
-}
+// strip is about how many weights of a matrix are fitted at once: whole rows, which are independent.
+const strip = 1 << 21
 
 // matrix fits one matrix under the moments of its inputs, nil where they are not known, and puts it in its place in the engine.
 func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
@@ -215,40 +234,55 @@ func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
 	if err := t.Finite(); err != nil {
 		return err
 	}
-	m := newTarget(t, e, diagonal(h, t.Cols), f.Bits, f.Threads)
-	p := m.problem()
-	p.H = h
-	codes := p.Nearest()
+	var factor *round.Factor
 	if h != nil && f.Round {
 		damp := round.Damping
 		if f.Model.Tied && t.Role == checkpoint.Embedding {
 			damp = tiedDamping
 		}
-		factor, err := round.NewFactor(h, t.Cols, damp, round.Falling, f.Threads)
+		var err error
+		if factor, err = round.NewFactor(h, t.Cols, damp, round.Falling, f.Threads); err != nil {
+			return fmt.Errorf("%s: %w", t.Part, err)
+		}
+	}
+	var list []*checkpoint.Tensor
+	var plain, fit, whole float64
+	for from, n := 0, max(1, f.strip/t.Cols); from < t.Rows; from += n {
+		rows := t.Strip(from, min(n, t.Rows-from))
+		m, got, err := f.some(rows, e, h, cross, factor)
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.Part, err)
 		}
-		if cross != nil {
-			shift, err := factor.Shift(wide(m.weights()), cross, f.Threads)
-			if err != nil {
-				return fmt.Errorf("%s: %w", t.Part, err)
-			}
-			for i, d := range shift {
-				p.W[i] += float64(followed * d)
-			}
+		if h != nil {
+			addLoss(&plain, &fit, &whole, m, got)
 		}
-		codes = rescaled(m, factor)
+		list = append(list, m.tensor())
 	}
-	got := m.take(codes)
+	f.Model.Forget(t)
 	if h != nil {
-		f.losses = append(f.losses, Loss{Part: t.Part.String(), Plain: loss(m, m.plain()), Fit: loss(m, got)})
+		f.losses = append(f.losses, Loss{Part: t.Part.String(), Plain: share(plain, whole), Fit: share(fit, whole)})
 	}
-	f.done[t.Part] = m.tensor()
-	if f.Progress != nil {
-		f.Progress(len(f.done))
+	return f.keep(checkpoint.Stack(list))
+}
+
+// some fits rows of a matrix.
+func (f *fitter) some(t *checkpoint.Tensor, e weights.Encoding, h, cross []float64, factor *round.Factor) (target, []float64, error) {
+	m := newTarget(t, e, diagonal(h, t.Cols), f.Bits, f.Threads)
+	p := m.problem()
+	p.H = h
+	if factor == nil {
+		return m, m.take(p.Nearest()), nil
 	}
-	_, err := f.Engine.Replace(f.ctx, f.Model.With(f.done), t.Part, decode.Weights{Float: true})
-	return err
+	if cross != nil {
+		shift, err := factor.Shift(wide(m.weights()), cross, f.Threads)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i, d := range shift {
+			p.W[i] += float64(followed * d)
+		}
+	}
+	return m, m.take(rescaled(m, factor)), nil
 }
 
 // rescaled rounds the codes of a matrix, and fits scales to codes and codes to scales in turn, row by row as long as that lowers its form.

@@ -168,23 +168,32 @@ func (m *matrix) take(codes []int32) []float64 {
 	return out
 }
 
-// loss is the squared error of what a matrix gives, as a part of its square.
-func loss(t target, got []float64) float64 {
+// addLoss adds the squared errors of what rows of a matrix give, with the nearest codes and with those that were got, and the square of it.
+func addLoss(plain, fit, whole *float64, t target, got []float64) {
 	p := t.problem()
-	w := make([]float64, len(got))
-	diff := make([]float64, len(got))
-	for i, v := range t.weights() {
-		w[i] = float64(v)
-		diff[i] = w[i] - got[i]
-	}
-	form := func(x []float64) (sum float64) {
+	w := wide(t.weights())
+	form := func(sum *float64, x []float64) {
 		for _, v := range round.Forms(x, p.H, p.K, p.Threads) {
-			sum += v
+			*sum += v
 		}
-		return sum
 	}
-	if lost := form(diff); lost > 0 {
-		return lost / form(w)
+	form(whole, w)
+	for _, q := range []struct {
+		sum *float64
+		of  []float64
+	}{{plain, t.plain()}, {fit, got}} {
+		diff := make([]float64, len(w))
+		for i, v := range q.of {
+			diff[i] = w[i] - v
+		}
+		form(q.sum, diff)
+	}
+}
+
+// share is a part of a whole; 0 of nothing.
+func share(part, whole float64) float64 {
+	if part > 0 {
+		return part / whole
 	}
 	return 0
 }

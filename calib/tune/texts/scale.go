@@ -3,6 +3,7 @@ package texts
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -41,19 +42,13 @@ type Scaling struct {
 // of c Model, Engine, which stays float, Encoding, Bits, Texts and Threads. What one norm gives to experts and their router is not scaled.
 func Scale(ctx context.Context, c Config, smooth bool) (map[checkpoint.Part]*checkpoint.Tensor, []Scaling, error) {
 	s := scaler{Config: c, smooth: smooth, done: map[checkpoint.Part]*checkpoint.Tensor{}}
-	var rows []float32
-	var ends []int // of texts
+	var rows inputs
 	err := c.Engine.Walk(ctx, c.Texts, decode.Walker{
 		Inputs: func(_ []checkpoint.Part, x []float32, _ int) error {
-			rows = append(rows, x...)
-			ends = append(ends, len(rows))
+			rows.add(x)
 			return nil
 		},
-		Ready: func(parts []checkpoint.Part) error {
-			err := s.stage(parts, rows, ends)
-			rows, ends = rows[:0], ends[:0]
-			return err
-		}})
+		Ready: func(parts []checkpoint.Part) error { return errors.Join(s.stage(parts, &rows), rows.clear()) }})
 	return s.done, s.chosen, err
 }
 
@@ -98,8 +93,8 @@ func (s *scaler) now(p checkpoint.Part) *checkpoint.Tensor {
 	return s.Model.Of(p)
 }
 
-// stage chooses the scales of what matrices read, whose rows end with the texts.
-func (s *scaler) stage(parts []checkpoint.Part, rows []float32, ends []int) error {
+// stage chooses the scales of what matrices read.
+func (s *scaler) stage(parts []checkpoint.Part, rows *inputs) error {
 	front, ok := s.front(parts[0])
 	k := s.Model.Of(parts[0]).Cols
 	var list []*checkpoint.Tensor
@@ -111,29 +106,27 @@ func (s *scaler) stage(parts []checkpoint.Part, rows []float32, ends []int) erro
 			list = append(list, t)
 		}
 	}
-	if !ok || len(list) == 0 || len(rows) == 0 {
+	if !ok || len(list) == 0 || len(rows.pieces) == 0 {
 		return nil
 	}
-	fit, kept := rows, rows
-	for _, end := range ends {
-		if end < len(rows) && float64(end) >= (1-held)*float64(len(rows)) {
-			fit, kept = rows[:end], rows[end:]
-			break
-		}
+	end := rows.cut(held)
+	first := end
+	if end == len(rows.pieces) { // one text, on which all is done
+		first = 0
 	}
-	h, _, err := moments(fit, nil, k, s.Threads)
+	h, _, err := rows.moments(0, end, nil, k, s.Threads)
 	if err != nil {
 		return fmt.Errorf("%s: %w", parts[0], err)
 	}
-	judge, _, err := moments(kept, nil, k, s.Threads)
+	judge, _, err := rows.moments(first, len(rows.pieces), nil, k, s.Threads)
 	if err != nil {
 		return fmt.Errorf("%s: %w", parts[0], err)
 	}
-	x := &channels{scaler: s, list: list, importance: diagonal(h, k), judge: judge, kept: kept, heads: 1}
+	x := &channels{scaler: s, list: list, importance: diagonal(h, k), judge: judge, rows: rows, begin: first, heads: 1}
 	if front.Role == checkpoint.Value {
 		x.heads, x.width = s.Model.Heads/s.Model.KVHeads, s.Model.HeadDim
 	}
-	x.measure(fit)
+	x.measure(end)
 	grid := exponents
 	if s.smooth {
 		grid = smoothing
@@ -161,7 +154,7 @@ func (s *scaler) stage(parts []checkpoint.Part, rows []float32, ends []int) erro
 func (s *scaler) fold(parts []checkpoint.Part, front checkpoint.Part, scales []float64, x *channels) {
 	for _, p := range parts {
 		t := s.now(p)
-		s.done[p] = changed(t, func(i int, v float64) float64 { return v * scales[i%t.Cols] })
+		s.done[p] = s.Model.Spill(changed(t, func(i int, v float64) float64 { return v * scales[i%t.Cols] }))
 	}
 	t := s.now(front)
 	if t.Role.Vector() {
@@ -173,7 +166,7 @@ func (s *scaler) fold(parts []checkpoint.Part, front checkpoint.Part, scales []f
 		return
 	}
 	row := func(r int) float64 { return scales[x.first(r)] }
-	s.done[front] = changed(t, func(i int, v float64) float64 { return v / row(i/t.Cols) })
+	s.done[front] = s.Model.Spill(changed(t, func(i int, v float64) float64 { return v / row(i/t.Cols) }))
 	bias := front
 	if bias.Role = checkpoint.ValueBias; front.Role == checkpoint.Value && s.Model.Biased() {
 		s.done[bias] = changed(s.now(bias), func(i int, v float64) float64 { return v / row(i) })
@@ -196,7 +189,8 @@ type channels struct {
 	list         []*checkpoint.Tensor
 	importance   []float64 // of each input
 	judge        []float64 // moments that exponents are chosen by
-	kept         []float32 // the rows of those
+	rows         *inputs
+	begin        int // the first piece of those that exponents are chosen by
 	heads, width int
 	inputs, mass []float64 // of each channel
 	all          float64   // the squares of the outputs that exponents are chosen by
@@ -210,13 +204,15 @@ func (x *channels) first(r int) int {
 	return r/x.width*x.heads*x.width + r%x.width
 }
 
-// measure finds how large inputs, columns and outputs are.
-func (x *channels) measure(fit []float32) {
+// measure finds how large inputs, columns and outputs are, of inputs the pieces in front of end.
+func (x *channels) measure(end int) {
 	k := len(x.importance)
 	x.inputs, x.mass = make([]float64, k), make([]float64, k)
 	if x.smooth {
-		for i, v := range fit {
-			x.inputs[i%k] = max(x.inputs[i%k], math.Abs(float64(v)))
+		for p := range end {
+			for i, v := range x.rows.read(p) {
+				x.inputs[i%k] = max(x.inputs[i%k], math.Abs(float64(v)))
+			}
 		}
 	} else {
 		for i, e := range x.importance {
@@ -310,8 +306,16 @@ func (x *channels) loss(scales []float64) float64 {
 func (x *channels) noise(e weights.Encoding, scales []float64) []float64 {
 	k := len(scales)
 	out := make([]float64, k)
-	for from := 0; from < len(x.kept); from += k {
-		row := x.kept[from:][:k]
+	for p := x.begin; p < len(x.rows.pieces); p++ {
+		x.addNoise(out, x.rows.read(p), e, scales)
+	}
+	return out
+}
+
+func (x *channels) addNoise(out []float64, rows []float32, e weights.Encoding, scales []float64) {
+	k := len(scales)
+	for ; len(rows) > 0; rows = rows[k:] {
+		row := rows[:k]
 		most := 0.0
 		for i, v := range row {
 			most = max(most, math.Abs(float64(v)/scales[i]))
@@ -330,5 +334,4 @@ func (x *channels) noise(e weights.Encoding, scales []float64) []float64 {
 			out[i] += float64(d * d)
 		}
 	}
-	return out
 }

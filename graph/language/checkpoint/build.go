@@ -49,4 +49,12 @@ func (m *Model) Forget(t *Tensor) {
 		f.mapping.Forget(t.data)
 		f.mapping.Forget(t.scales)
 	}
+	if m.spills == nil {
+		return
+	}
+	m.spills.Forget(t.data)
+	m.spills.Forget(t.scales)
+	if t.levels != nil {
+		m.spills.Forget(t.levels.Codes)
+	}
 }

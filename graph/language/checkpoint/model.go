@@ -34,6 +34,7 @@ type Model struct {
 	tensors map[Part]*Tensor
 	files   []source // what was mapped, in the order of reading
 	release []func() error
+	spills  *file.Maps // of tensors that were changed; nil: none yet
 }
 
 type source struct {
@@ -103,7 +104,10 @@ func (m *Model) Close() error {
 	for _, r := range m.release {
 		err = errors.Join(err, r())
 	}
-	m.release, m.files, m.tensors = nil, nil, nil
+	if m.spills != nil {
+		err = errors.Join(err, m.spills.Release())
+	}
+	m.release, m.files, m.tensors, m.spills = nil, nil, nil, nil
 	return err
 }
 

@@ -24,6 +24,10 @@ type Options struct {
 	// for each row of activations and each row of the matrix its int32 sums, those of its groups.
 	Sums func(p checkpoint.Part, sums []int32)
 
+	// Layered packs the matrices of a layer when Walk comes to it, and gives them up behind it: memory is that of one layer. Such an engine
+	// does nothing but Walk.
+	Layered bool
+
 	// Device, if not nil, runs the model there, weights, caches and all, with the same result, bit for bit. Threads mean nothing then,
 	// Reference and Sums are refused. The engine must be closed before the device.
 	Device Device
@@ -45,21 +49,27 @@ type Engine struct {
 	s          scratch
 	cache      CacheType
 	device     DeviceModel // nil on the processor
+	packer     *packer     // of an engine that is packed layer by layer
 }
 
 // layer is the weights of one layer; biases and norms of heads are nil where there are none.
 type layer struct {
 	attentionNorm, feedNorm       []float32
 	afterAttention, afterFeed     []float32 // norms; nil: none
-	query, key, value, output     *linear
 	queryBias, keyBias, valueBias []float32
 	outputBias                    []float32
 	queryNorm, keyNorm            []float32 // of every head
-	mlp                                     // nil where there are experts
-	router                        *linear
-	experts                       []mlp
 	sharedRouter                  []float32
-	shared                        mlp // for all tokens; nil: none
+	matrices
+}
+
+// matrices are those of a layer.
+type matrices struct {
+	query, key, value, output *linear
+	mlp                       // nil where there are experts
+	router                    *linear
+	experts                   []mlp
+	shared                    mlp // for all tokens; nil: none
 }
 
 // mlp is a feed-forward part.
@@ -99,19 +109,16 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 			attentionNorm: p.norm(checkpoint.AttentionNorm, l), feedNorm: p.norm(checkpoint.FeedNorm, l),
 			afterAttention: p.norm(checkpoint.AfterAttention, l), afterFeed: p.norm(checkpoint.AfterFeed, l),
 			queryNorm: p.norm(checkpoint.QueryNorm, l), keyNorm: p.norm(checkpoint.KeyNorm, l),
-			query: p.matrix(checkpoint.Query, l), queryBias: p.vector(checkpoint.QueryBias, l),
-			key: p.matrix(checkpoint.Key, l), keyBias: p.vector(checkpoint.KeyBias, l),
-			value: p.matrix(checkpoint.Value, l), valueBias: p.vector(checkpoint.ValueBias, l),
-			output: p.matrix(checkpoint.Output, l), outputBias: p.vector(checkpoint.OutputBias, l),
-			mlp:    mlp{p.matrix(checkpoint.Gate, l), p.matrix(checkpoint.Up, l), p.matrix(checkpoint.Down, l)},
-			router: p.matrix(checkpoint.Router, l), sharedRouter: p.vector(checkpoint.SharedRouter, l),
-			shared: mlp{p.matrix(checkpoint.SharedGate, l), p.matrix(checkpoint.SharedUp, l), p.matrix(checkpoint.SharedDown, l)},
+			queryBias: p.vector(checkpoint.QueryBias, l), keyBias: p.vector(checkpoint.KeyBias, l),
+			valueBias: p.vector(checkpoint.ValueBias, l), outputBias: p.vector(checkpoint.OutputBias, l),
+			sharedRouter: p.vector(checkpoint.SharedRouter, l),
 		}
-		if m.Routed(l) {
-			for x := range m.Experts {
-				e.layers[l].experts = append(e.layers[l].experts, p.expert(l, x))
-			}
+		if !o.Layered {
+			e.layers[l].matrices = p.matrices(l)
 		}
+	}
+	if o.Layered {
+		e.packer = &p
 	}
 	e.finalNorm = p.norm(checkpoint.FinalNorm, -1)
 	if e.device == nil {
@@ -123,6 +130,18 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		return nil, errors.Join(fmt.Errorf("checkpoint: %s: %w", m.Path, p.err), e.Close())
 	}
 	return e, nil
+}
+
+// matrices packs those of a layer.
+func (p *packer) matrices(l int) matrices {
+	of := func(r checkpoint.Role) *linear { return p.matrix(r, l) }
+	m := matrices{query: of(checkpoint.Query), key: of(checkpoint.Key), value: of(checkpoint.Value), output: of(checkpoint.Output),
+		mlp: mlp{of(checkpoint.Gate), of(checkpoint.Up), of(checkpoint.Down)}, router: of(checkpoint.Router),
+		shared: mlp{of(checkpoint.SharedGate), of(checkpoint.SharedUp), of(checkpoint.SharedDown)}}
+	for x := 0; p.model.Routed(l) && x < p.model.Experts; x++ {
+		m.experts = append(m.experts, p.expert(l, x))
+	}
+	return m
 }
 
 // Close gives back what the engine has on a device. An engine on the processor needs none.

@@ -20,7 +20,7 @@ func (e *Engine) Replace(ctx context.Context, m *checkpoint.Model, part checkpoi
 	if err != nil {
 		return nil, fmt.Errorf("decode: %s: %w", part, err)
 	}
-	p := packer{ctx: ctx, engine: e, model: m, options: &Options{Weights: w}, rule: rule}
+	p := packer{ctx: ctx, engine: e, model: m, options: &Options{Weights: w, Layered: e.packer != nil}, rule: rule}
 	classifier, embed := e.classifier, e.embed
 	switch at := e.matrix(part); {
 	case at != nil:

@@ -14,6 +14,8 @@ type Walker struct {
 	// Inputs is shown rows of activations that matrices are about to be multiplied with, cols elements each, text by text. They are the
 	// caller's until it returns.
 	Inputs func(parts []checkpoint.Part, x []float32, cols int) error
+	// Skip, if not nil, reports whether matrices need not be shown what they read: Ready is called at once.
+	Skip func(parts []checkpoint.Part) bool
 	// Ready is called once all texts have shown what the matrices read, also where an expert was given nothing. It may replace them
 	// (Engine.Replace).
 	Ready func(parts []checkpoint.Part) error
@@ -50,6 +52,9 @@ func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) error {
 	}
 	for l := range e.layers {
 		layer := &e.layers[l]
+		if v.enter(l); v.err != nil {
+			return v.err
+		}
 		v.stage(l, layer.attentionNorm, nil, checkpoint.Query, checkpoint.Key, checkpoint.Value)
 		v.stage(l, nil, func(n int) { e.attend(layer, l, n) }, checkpoint.Output)
 		v.advance(func(n int) { e.attend(layer, l, n) })
@@ -60,6 +65,9 @@ func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) error {
 			v.stage(l, nil, func(n int) { e.feed(layer, n) }, checkpoint.Down)
 		}
 		v.advance(func(n int) { e.feed(layer, n) })
+		if e.packer != nil {
+			layer.matrices = matrices{}
+		}
 	}
 	v.stage(-1, e.finalNorm, nil, checkpoint.Classifier)
 	return v.err
@@ -75,6 +83,15 @@ type visit struct {
 	streams [][]float32
 	half    int // of the layers: attention and feed-forward part of the first, of the second, ...
 	err     error
+}
+
+// enter packs a layer where the engine does not have all.
+func (v *visit) enter(layer int) {
+	if p := v.engine.packer; p != nil && v.err == nil {
+		p.ctx = v.ctx
+		v.engine.layers[layer].matrices = p.matrices(layer)
+		v.err = p.err
+	}
 }
 
 // load makes a group of texts the engine's batch, with empty caches, and returns how many rows it has.
@@ -111,6 +128,10 @@ func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...c
 	for i, r := range roles {
 		parts[i] = checkpoint.Part{Role: r, Layer: layer}
 	}
+	if v.Skip != nil && v.Skip(parts) {
+		v.ready(parts...)
+		return
+	}
 	v.each(func(_, n int) error {
 		x := &e.s.norm
 		switch {
@@ -141,7 +162,10 @@ func (v *visit) experts(l int, layer *layer) {
 	})
 	for x := range layer.experts {
 		at := func(r checkpoint.Role) checkpoint.Part { return checkpoint.Part{Role: r, Layer: l, Expert: x} }
-		given := func(show func(x *rows, n int) error) {
+		given := func(parts []checkpoint.Part, show func(x *rows, n int) error) {
+			if v.Skip != nil && v.Skip(parts) {
+				return
+			}
 			v.each(func(i, n int) error {
 				if len(lists[i][x]) == 0 {
 					return nil
@@ -151,14 +175,14 @@ func (v *visit) experts(l int, layer *layer) {
 			})
 		}
 		first := []checkpoint.Part{at(checkpoint.ExpertGate), at(checkpoint.ExpertUp)}
-		given(func(x *rows, _ int) error { return v.Inputs(first, x.x, x.cols) })
+		given(first, func(x *rows, _ int) error { return v.Inputs(first, x.x, x.cols) })
 		v.ready(first...)
-		last := at(checkpoint.ExpertDown)
-		given(func(in *rows, n int) error {
+		last := []checkpoint.Part{at(checkpoint.ExpertDown)}
+		given(last, func(in *rows, n int) error {
 			e.between(&layer.experts[x], in, n)
-			return v.Inputs([]checkpoint.Part{last}, e.s.hidden.x, e.s.hidden.cols)
+			return v.Inputs(last, e.s.hidden.x, e.s.hidden.cols)
 		})
-		v.ready(last)
+		v.ready(last...)
 	}
 	if layer.shared.gate != nil {
 		v.stage(l, layer.feedNorm, nil, checkpoint.SharedGate, checkpoint.SharedUp)

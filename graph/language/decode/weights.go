@@ -254,13 +254,18 @@ func (p *packer) broken(c *codes) {
 // ends returns the matrix at the end of the model, and what gives the vector of a token at its beginning.
 func (p *packer) ends() (*linear, func(dst []float32, id int)) {
 	t := p.part(checkpoint.Part{Role: checkpoint.Embedding, Layer: -1})
-	classifier := p.matrix(checkpoint.Classifier, -1)
-	if t == nil || classifier == nil {
+	if t == nil {
 		return nil, nil
+	}
+	var classifier *linear
+	if !p.options.Layered {
+		if classifier = p.matrix(checkpoint.Classifier, -1); classifier == nil {
+			return nil, nil
+		}
 	}
 	c := p.codes(t)
 	switch {
-	case p.model.Tied && classifier.groups != nil:
+	case p.model.Tied && classifier != nil && classifier.groups != nil:
 		return classifier, classifier.groups.Row
 	case c == nil || c.exact:
 		if !p.model.Tied {

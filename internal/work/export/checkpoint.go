@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -101,7 +103,7 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 	if err := mixExport(ctx, j, in, f); err != nil {
 		return nil, err
 	}
-	if err := fitExport(ctx, j, in, f); err != nil {
+	if err := fitExport(ctx, j, in, f, unfinished(j, r)); err != nil {
 		return nil, err
 	}
 	out := j.Output(f, r.File)
@@ -115,7 +117,24 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 			return r, err
 		}
 	}
-	return r, commit(j, out, []string{j.Model}, r)
+	if err := commit(j, out, []string{j.Model}, r); err != nil {
+		return r, err
+	}
+	return r, finished(unfinished(j, r))
+}
+
+// finished removes what was kept for an interrupted run.
+func finished(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// unfinished is where matrices that are fitted are kept until the export has ended; empty where files are not the system's.
+func unfinished(j *open.Job, r *Result) string {
+	path, _ := j.Files().Path(r.File + worklanguage.UnfinishedSuffix)
+	return path
 }
 
 // noTokens as the name of a tokenizer leaves the tokens out.
@@ -227,7 +246,7 @@ func mixExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 
 // fitExport replaces the matrices that the file will have quantized by those that were fitted to a text, where that was asked for: from
 // there on the checkpoint is a quantized one, whose codes and scales the file takes as they are.
-func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format) error {
+func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format, unfinished string) error {
 	method, file := in.Options.Text(weights.Method.Name), in.Options.Text(weights.Fit.Name)
 	imatrix, imatrixOut := in.Options.Text(weights.Imatrix.Name), in.Options.Text(weights.ImatrixOut.Name)
 	if imatrixOut != "" && file == "" {
@@ -260,7 +279,7 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 		in.Checkpoint, err = worklanguage.Weigh(ctx, j, in.Checkpoint, imatrix, in.Threads, encoding)
 	} else {
 		in.Checkpoint, err = fitText(ctx, j, in, worklanguage.Fitting{Text: file, Way: weights.WayOf(method), Bits: 8, Threads: in.Threads,
-			Encoding: encoding}, imatrixOut)
+			Encoding: encoding, Unfinished: unfinished}, imatrixOut)
 	}
 	if err != nil {
 		return err

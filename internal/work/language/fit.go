@@ -24,6 +24,8 @@ type Fitting struct {
 	Bits     int
 	Threads  int
 	Encoding func(t *checkpoint.Tensor) weights.Encoding
+	// Unfinished is where matrices are kept for a run that goes on after this one was interrupted; empty: nowhere.
+	Unfinished string
 }
 
 // Fit returns the model with its matrices fitted to a text, and tells what they lose.
@@ -32,7 +34,7 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 	if err != nil {
 		return nil, err
 	}
-	float := decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true}}
+	float := layered(o.Threads)
 	if o.Way.Scale {
 		if l, err = scaled(ctx, j, l, o, ids); err != nil {
 			return nil, err
@@ -54,15 +56,25 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 			return nil, err
 		}
 	}
-	tick, finish := j.Progress("matrices fitted", matrices)
 	var unseen []string
-	tensors, losses, err := texts.Fit(ctx, texts.Config{Model: l.Model, Engine: engine, Float: beside, Encoding: o.Encoding, Bits: o.Bits,
-		Texts: ids, Round: o.Way.Round, Threads: max(o.Threads, 1), Progress: tick,
+	cfg := texts.Config{Model: l.Model, Engine: engine, Float: beside, Encoding: o.Encoding, Bits: o.Bits,
+		Texts: ids, Round: o.Way.Round, Threads: max(o.Threads, 1),
 		Unseen: func(parts []checkpoint.Part) {
 			for _, p := range parts {
 				unseen = append(unseen, p.String())
 			}
-		}})
+		}}
+	if o.Unfinished != "" {
+		u, err := openUnfinished(ctx, j, l, o, ids)
+		if err != nil {
+			return nil, err
+		}
+		defer u.close()
+		cfg.Keep, cfg.Kept, cfg.Lost = u.keep, u.tensors, u.losses
+	}
+	tick, finish := j.Progress("matrices fitted", matrices)
+	cfg.Progress = tick
+	tensors, losses, err := texts.Fit(ctx, cfg)
 	finish()
 	if err != nil {
 		return nil, &fault.FileError{File: l.Path, Err: err}
@@ -80,9 +92,14 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 	return l.With(tensors), nil
 }
 
+// layered are the options of an engine that has one layer in memory.
+func layered(threads int) decode.Options {
+	return decode.Options{Threads: threads, Weights: decode.Weights{Float: true}, Layered: true}
+}
+
 // scaled is the model with the channels of its inputs scaled, which computes the same.
 func scaled(ctx context.Context, j *open.Job, l *open.Language, o Fitting, ids [][]int) (*open.Language, error) {
-	engine, err := l.Engine(ctx, decode.Options{Threads: o.Threads, Weights: decode.Weights{Float: true}}, nil)
+	engine, err := l.Engine(ctx, layered(o.Threads), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (m *mix) errors(ctx context.Context, j *open.Job, imatrix *checkpoint.Impor
 
 // round returns the matrices as the probe has them when their codes are rounded by second moments.
 func (m *mix) round(ctx context.Context, j *open.Job, l *open.Language, ids [][]int) (map[checkpoint.Part]*checkpoint.Tensor, error) {
-	engine, err := l.Engine(ctx, decode.Options{Threads: m.Threads, Weights: decode.Weights{Float: true}}, nil)
+	engine, err := l.Engine(ctx, layered(m.Threads), nil)
 	if err != nil {
 		return nil, err
 	}
