@@ -201,3 +201,16 @@ func TestNothingIsTriedTwiceOnTheSameNetwork(t *testing.T) {
 		require.Equal(t, !c.again, reports[2].Note == "not tried: nothing has changed since it was tried before", reports[2].Note)
 	}
 }
+
+// Auto does not learn from samples that take turns, and says how many would do.
+func TestAutoDoesNotLearnFromFew(t *testing.T) {
+	b, _ := inTurns(t, 24)
+	learners := Learners()
+	learners[0].above, learners[1].above = 1e-12, 1e-12
+	reports, err := b.Tune(context.Background(), learners...)
+	require.NoError(t, err)
+	require.Len(t, reports, 2)
+	for _, r := range reports {
+		require.Contains(t, r.Note, "24 samples are few to learn from: give at least 64")
+	}
+}
