@@ -22,8 +22,8 @@ var evidence = []struct {
 }{
 	{[]string{"onnxruntime"}, Engine{Name: "ONNX Runtime 1.32", Compared: []string{"ort"}}},
 	{[]string{"openvino_int8"}, Engine{Name: "OpenVINO 2026.4", Compared: []string{"trt"}}},
-	{[]string{"tflite_int8"}, Engine{Name: "TensorFlow Lite 2.14 and LiteRT 2.3", Compared: []string{"tflite2", "litert"}}},
-	{[]string{"tflite_16x8", "tflite"}, Engine{Name: "TensorFlow Lite 2.14", Compared: []string{"tflite2"}}},
+	{[]string{"tflite_int8", "tflite_16x8"}, Engine{Name: "TensorFlow Lite 2.14 and LiteRT 2.3", Compared: []string{"tflite2", "litert"}}},
+	{[]string{"tflite"}, Engine{Name: "TensorFlow Lite 2.14", Compared: []string{"tflite2"}}},
 	{[]string{"ncnn_int8"}, Engine{Name: "ncnn 20261020", Compared: []string{"ncnn"}}},
 	{[]string{"mnn_int8"}, Engine{Name: "MNN 3.6.1", Compared: []string{"mnn"}}},
 	{espdlTargets, Engine{Name: "ESP-PPQ 1.3.12, which simulates ESP-DL", Compared: espdlTargets}},
