@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/quantizer/rewrite"
@@ -39,13 +40,38 @@ type start struct {
 // f_c = (max |w_c|)^(1-alpha) / (range_c)^alpha for the best alpha (Xiao et al. 2023, "SmoothQuant", equation 4; Li et al. 2023,
 // "RepQ-ViT", section 3.3, is alpha = 1 with a shift).
 func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
-	g := b.Reference
-	order, err := g.Order()
+	ways, axes, err := waysOf(b.Reference, b.Set)
+	if err != nil || len(ways) == 0 {
+		return nil, err
+	}
+	seen, err := b.observeChannels(ctx, axes)
 	if err != nil {
 		return nil, err
 	}
-	var ways []start
-	axes, taken := map[graph.ValueID]int{}, map[string]bool{}
+	var list []*candidate
+	for _, from := range ways {
+		if c := b.factors(from, seen); c != nil {
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+// Normalizes reports whether a configured network has normalizations, or products with constants, into which Migrate could move factors of
+// readers on integers, as transformers have; whether any is worth a trial only samples tell.
+func Normalizes(g *graph.Graph, set *tqc.Set) bool {
+	ways, _, err := waysOf(g, set)
+	return err == nil && slices.ContainsFunc(ways, func(s start) bool { return rewrite.ReaderOf(g, s.way.At) == nil })
+}
+
+// waysOf are the ways whose readers all are on integers, with the axis of channels of what these read.
+func waysOf(g *graph.Graph, set *tqc.Set) (ways []start, axes map[graph.ValueID]int, err error) {
+	order, err := g.Order()
+	if err != nil {
+		return nil, nil, err
+	}
+	taken := map[string]bool{}
+	axes = map[graph.ValueID]int{}
 	for _, id := range order {
 		from := start{at: g.Node(id).Name}
 		if from.way, _ = rewrite.CanScale(g, id); from.way != nil {
@@ -61,7 +87,7 @@ func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 		fits := true
 		for _, e := range way.Consumers {
 			r := rewrite.ReaderOf(g, e.Node)
-			fits = fits && r != nil && b.Set.Domains[e.Node] == tqc.DomainInt
+			fits = fits && r != nil && set.Domains[e.Node] == tqc.DomainInt
 			if r != nil {
 				axes[r.Value] = r.Axis
 			}
@@ -73,20 +99,7 @@ func migrated(ctx context.Context, b *Bench) ([]*candidate, error) {
 		taken[key] = true
 		ways = append(ways, from)
 	}
-	if len(ways) == 0 {
-		return nil, nil
-	}
-	seen, err := b.observeChannels(ctx, axes)
-	if err != nil {
-		return nil, err
-	}
-	var list []*candidate
-	for _, from := range ways {
-		if c := b.factors(from, seen); c != nil {
-			list = append(list, c)
-		}
-	}
-	return list, nil
+	return ways, axes, nil
 }
 
 // factors finds the best factors for a way; nil where none are worth it.

@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -25,6 +26,7 @@ type Hint struct {
 	Samples  int          `json:"samples"`
 	Plan     analysis.NSR `json:"plan"`  // the error of the outputs with the plan as it is: the centred NSR, see analysis.Judge
 	Other    analysis.NSR `json:"other"` // and with what is hinted at
+	moves    bool         // ranges can be moved between channels too
 }
 
 // hinted are the observers that a calibration tries for its hint, each with what the search for one range costs, roughly: 1 is 1.5 ms.
@@ -79,7 +81,7 @@ func hint(ctx context.Context, j *open.Job, d *planning.Derivation, list []decis
 	if err != nil {
 		return nil, err
 	}
-	try(is, Hint{Method: tune.Analytic.Name})
+	try(is, Hint{Method: tune.Analytic.Name, moves: tune.Normalizes(cmp.Or(d.Reference, d.Graph), out.Set)})
 	left, ranges := hintRanges, searched(out.Set)
 	for _, h := range hinted {
 		o := h.name
@@ -152,6 +154,9 @@ func (h *Hint) String() string {
 	with, more := "--observer "+plain.Shell(string(h.Observer)), "no data needed; qwb sweep compares on held-out samples"
 	if h.Method != "" {
 		with, more = "biases corrected", "qwb tune --method "+h.Method+" corrects them and confirms it; --method auto tries more"
+	}
+	if h.moves { // as in transformers, whose normalizations take factors
+		more = "qwb tune --method migrate,bias corrects them, moves ranges between channels, and confirms both; --method auto tries more"
 	}
 	return fmt.Sprintf("hint: with %s the NSR of the outputs is %s instead of %s, on the %d samples that the statistics keep (%s)", with,
 		reports.WithError(h.Other.NSR, h.Other.NSRError), reports.WithError(h.Plan.NSR, h.Plan.NSRError), h.Samples, more)
