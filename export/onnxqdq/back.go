@@ -2,7 +2,6 @@ package onnxqdq
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -28,10 +27,13 @@ func Back(ctx context.Context, in *export.Input, out *export.Output) (*export.Re
 	if in.Pixels != nil {
 		r.pixels(in.Pixels)
 	}
+	if err := r.floats(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
 	if err := r.run(ctx); err != nil {
 		return nil, fmt.Errorf("%w (of the file)", err)
 	}
-	if err := errors.Join(r.floats(), r.floatOutputs()); err != nil {
+	if err := r.floatOutputs(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	return &export.Readback{Held: r.held, Graph: m.Graph, Close: m.Close}, nil

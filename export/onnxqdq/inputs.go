@@ -48,14 +48,39 @@ func (b *builder) takesCodes(v graph.ValueID) bool {
 			return false
 		}
 	}
-	for _, u := range path {
-		b.g.Value(u).DType = zero.DType
-	}
-	for _, r := range codes {
-		b.g.SetInput(r.Node, r.Index, path[len(path)-1])
+	end := path[len(path)-1]
+	if len(path) > 1 && b.t.Export.GuardFloat {
+		b.dequantizeFirst(path, codes, zero.DType)
+	} else {
+		for _, u := range path {
+			b.g.Value(u).DType = zero.DType
+		}
+		for _, r := range codes {
+			b.g.SetInput(r.Node, r.Index, end)
+		}
 	}
 	b.g.RemoveNode(use.Node)
 	return true
+}
+
+// dequantizeFirst lets an input be codes that are dequantized before their elements are moved along path. OpenVINO 2026.4 computes in float
+// what reads codes that were moved in front of their DQ, and rounds otherwise then.
+func (b *builder) dequantizeFirst(path []graph.ValueID, codes []graph.Use, d tensor.DType) {
+	v, end := path[0], path[len(path)-1]
+	b.g.Value(v).DType = d
+	first, _ := b.g.SoleUse(v)
+	for _, r := range codes {
+		for _, u := range slices.Clone(b.g.Uses(b.g.Node(r.Node).Outputs[0])) {
+			b.g.SetInput(u.Node, u.Index, end)
+		}
+	}
+	dq := b.g.Node(codes[0].Node)
+	b.g.Value(dq.Outputs[0]).Shape = b.g.Value(v).Shape
+	b.g.SetInput(codes[0].Node, 0, v)
+	b.g.SetInput(first.Node, first.Index, dq.Outputs[0])
+	for _, r := range codes[1:] {
+		b.g.RemoveNode(r.Node)
+	}
 }
 
 // moved is an input, and what stands behind it after each operator that moves its elements and alone reads them. stop, which may be nil,
@@ -256,6 +281,8 @@ func (r *recoverer) floats() error {
 		if dq == nil {
 			continue
 		}
+		path = append(path, r.moveBehind(dq)...)
+		last = path[len(path)-1]
 		w := &graph.NodeWriter{G: r.g, Name: r.g.Value(v).Name}
 		codes, in := w.Value("codes", r.g.Value(v).DType, r.g.Value(last).Shape), []graph.ValueID{last, dq.Input(1), dq.Input(2)}
 		r.g.ReplaceUses(last, codes)
@@ -267,4 +294,22 @@ func (r *recoverer) floats() error {
 		}
 	}
 	return nil
+}
+
+// moveBehind undoes what dequantizeFirst did: it puts a DQ behind what moves the elements that it gives, where they are not quantized
+// again, and returns what each move gives.
+func (r *recoverer) moveBehind(dq *graph.Node) []graph.ValueID {
+	v, y := dq.Inputs[0], dq.Outputs[0]
+	path := moved(r.g, y, nil)[1:]
+	if len(path) == 0 || slices.ContainsFunc(r.g.Uses(path[len(path)-1]), func(u graph.Use) bool {
+		return is(r.g.Node(u.Node), quantizeLinear)
+	}) {
+		return nil
+	}
+	first, _ := r.g.SoleUse(y)
+	r.g.SetInput(first.Node, first.Index, v)
+	end := path[len(path)-1]
+	r.g.ReplaceUses(end, y)
+	r.g.SetInput(dq.ID, 0, end)
+	return path
 }

@@ -98,6 +98,9 @@ func TestInputsOfIntegers(t *testing.T) {
 				}
 				got := slices.DeleteFunc(before(m.Graph), func(op string) bool { return op == "Transpose" })
 				require.ElementsMatch(t, nodes, got)
+				if v, _ := m.Graph.Lookup("x"); platform == "openvino_int8" && nodes == nil { // which computes in float what reads moved codes
+					require.Equal(t, "DequantizeLinear", m.Graph.Node(m.Graph.Uses(v)[0].Node).Op)
+				}
 				for _, k := range []string{"x_mean", "x_std", "x_scale_of_pixels"} {
 					if _, ok := m.Graph.Lookup(k); ok {
 						exporttest.Found(t, &f, in, exporttest.Constant(k, exporttest.Longer))

@@ -31,6 +31,14 @@ func (c *checker) dequantizer(n *graph.Node, i int) *graph.Node {
 	return nil
 }
 
+// movedInput reports whether a value is what a DQ gives of an input of the model, its elements moved; see dequantizeFirst.
+func (c *checker) movedInput(v graph.ValueID) bool {
+	list := c.g.HandedOn(v)
+	p := c.g.Producer(list[len(list)-1])
+	return c.t.Export.GuardFloat && p != graph.NoNode && is(c.g.Node(p), dequantizeLinear) &&
+		slices.Contains(c.g.Inputs, c.g.Node(p).Inputs[0])
+}
+
 // readers returns the nodes that read output i of n; none of one that is left out.
 func (c *checker) readers(n *graph.Node, i int) []*graph.Node {
 	var out []*graph.Node

@@ -19,7 +19,7 @@ var inputsRule = rule{Name: "inputs", Doc: "an operator that runs on integers ha
 				return
 			}
 			for _, i := range c.quantizedInputs(n, op, residuals, integer) {
-				if c.dequantizer(n, i) == nil && !c.fromBook(n, i) && !guarded(c.g, n.Input(i)) {
+				if c.dequantizer(n, i) == nil && !c.fromBook(n, i) && !guarded(c.g, n.Input(i)) && !c.movedInput(n.Input(i)) {
 					c.report(n, "input %d is not quantized", i)
 				}
 			}
