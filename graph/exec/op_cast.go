@@ -102,6 +102,16 @@ func cast(c *call, to tensor.DType, mode castMode) error {
 	if isPacked(to) {
 		x = c.in(0)
 	}
+	if to == tensor.Float32 { // what stands behind integer products
+		switch x.DType {
+		case tensor.Int32:
+			return castFloats(c, x, tensor.Of[int32](x))
+		case tensor.Uint8:
+			return castFloats(c, x, tensor.Of[uint8](x))
+		case tensor.Int8:
+			return castFloats(c, x, tensor.Of[int8](x))
+		}
+	}
 	data, err := castAs(to, x, mode)
 	if err != nil {
 		return err
@@ -111,6 +121,17 @@ func cast(c *call, to tensor.DType, mode castMode) error {
 		return err
 	}
 	copyElements(out.Data, 0, data, 0, storageLen(out))
+	return nil
+}
+
+// castFloats converts input 0, whose elements are src, to float32 where they will lie.
+func castFloats[S number](c *call, x *tensor.Tensor, src []S) error {
+	out, err := c.outAs(0, tensor.Float32, x.Shape, x.Layout)
+	if err != nil {
+		return err
+	}
+	dst := out.F32()
+	c.parallel(len(src), 1, func(lo, hi int) { castNumbers(dst[lo:hi], src[lo:hi]) })
 	return nil
 }
 
