@@ -10,6 +10,8 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/sim"
 )
@@ -44,6 +46,7 @@ type Hook func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error
 type Executor struct {
 	program *lower.Program
 	engine  Engine
+	meter   *kernels.Meter
 	odd     sim.Odd
 	see     func(id lower.TensorID, t *tensor.Tensor) error // nil: nobody looks, see Show
 }
@@ -60,7 +63,7 @@ func New(p *lower.Program, b Backend, threads int) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Executor{program: p, engine: e}, nil
+	return &Executor{program: p, engine: e, meter: kernels.Select(cpu.Detect()).NewMeter()}, nil
 }
 
 // Close gives back what the executor holds outside of Go's memory. An executor that is garbage is closed by itself.
@@ -86,8 +89,10 @@ func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hoo
 	}
 	outs, err := e.engine.Run(ctx, list, hook)
 	for i, t := range outs {
-		if x := exec.Floats(t); x != nil && slices.ContainsFunc(x.F32(), func(v float32) bool { return v-v != 0 }) {
-			e.odd.Add(e.program.Tensors[e.program.Outputs[i]].Name)
+		if x := exec.Floats(t); x != nil {
+			if _, _, finite := e.meter.MinMax(x.F32()); !finite {
+				e.odd.Add(e.program.Tensors[e.program.Outputs[i]].Name)
+			}
 		}
 	}
 	return outs, err

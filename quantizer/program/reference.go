@@ -11,7 +11,7 @@ import (
 )
 
 // Reference executes programs by plain loops.
-var Reference = Backend{Name: "reference", New: newReference, Own: kernels.Own()}
+var Reference = Backend{Name: "reference", New: newReference, Own: referenceRows.Own()}
 
 // reference is the engine of the reference backend: one kernel per step, one tensor per value.
 type reference struct {
@@ -77,8 +77,8 @@ type preparing struct {
 	par workers
 }
 
-// kernels are the rows of the reference: the definition of each operation that does not compute itself.
-var kernels = lower.Rows[preparing, Kernel]{
+// referenceRows are the kernels of the reference: the definition of each operation that does not compute itself.
+var referenceRows = lower.Rows[preparing, Kernel]{
 	lower.For(func(x preparing, s *lower.Step, op *lower.Linear) (Kernel, error) {
 		return newLinear(x.Program, s, op, x.par)
 	}),
@@ -133,7 +133,7 @@ var kernels = lower.Rows[preparing, Kernel]{
 // NewKernel returns the reference's kernel of a step, with up to threads goroutines: that of its row, or else the operation's own
 // definition. Backends take it for what they have no kernel of their own.
 func NewKernel(p *lower.Program, s *lower.Step, threads int) (Kernel, error) {
-	if k, ok, err := kernels.Make(preparing{p, workers(threads)}, s); ok {
+	if k, ok, err := referenceRows.Make(preparing{p, workers(threads)}, s); ok {
 		return k, err
 	}
 	op, ok := s.Op.(lower.Computed)

@@ -158,7 +158,9 @@ func (e *engine) run(ctx context.Context, feeds []*tensor.Tensor, hook program.H
 			return nil, fmt.Errorf("run: output %q was not computed", p.Tensors[id].Name)
 		}
 		m.use(v)
-		outs[i] = v.tensor().Clone()
+		if outs[i] = v.tensor(); v.t != nil { // memory of the run
+			outs[i] = outs[i].Clone()
+		}
 	}
 	m.end()
 	return outs, nil
