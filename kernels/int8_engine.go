@@ -79,8 +79,10 @@ func (p *product8) run(par Parallel) {
 		grain = pieceDepthwise8
 	}
 	pieces := min(maxPieces, rows*p.n*max(p.k, 1)/grain)
-	pieces += pieces & 1
-	p.rowPieces += p.rowPieces & min(p.rowPieces-1, 1)
+	pieces += pieces & 1 // for two threads to have as many
+	if p.rowPieces > 1 {
+		p.rowPieces += p.rowPieces & 1
+	}
 	p.colPieces = min(p.panels, max(1, pieces/p.rowPieces))
 	p.rowPieces = min(p.rowPieces, p.lines*p.tilesPerLine)
 	par.Run(p.rowPieces*p.colPieces, p.piece)

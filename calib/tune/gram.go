@@ -75,7 +75,7 @@ const sumsApart = 1 << 22
 func (l *LayerBench) sum(ctx context.Context, g *observers.Gram) error {
 	float := g.F != qmath.Fixed{}
 	lanes, par := []*gramLane{{gram: g}}, exec.Parallel(l.Threads)
-	if observers.GramBytes(g.Groups, g.K, float) <= sumsApart {
+	if bytes := observers.GramBytes(g.Groups, g.K, float); bytes <= min(sumsApart, l.memory()/2/int64(l.places())) {
 		par = nil
 		for len(lanes) < l.places() {
 			own, err := observers.NewGram(g.Groups, g.K, g.X, g.F)
