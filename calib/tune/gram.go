@@ -3,6 +3,7 @@ package tune
 import (
 	"context"
 	"slices"
+	"sync"
 
 	"qwb/calib"
 	"qwb/graph"
@@ -85,24 +86,24 @@ func (l *LayerBench) sum(ctx context.Context, g *observers.Gram) error {
 			lanes = append(lanes, &gramLane{gram: own})
 		}
 	}
+	table := kernels.Select(cpu.Detect())
 	for _, lane := range lanes {
 		u, err := calib.NewUnfold(l.Graph, l.Node)
 		if err != nil {
 			return err
 		}
-		lane.unfold, lane.adder, lane.par = u, lane.gram.Add(kernels.Select(cpu.Detect()), par), par
+		lane.unfold, lane.adder, lane.par = u, lane.gram.Add(table, par), par
 		lane.output = l.Graph.Node(l.Node).Outputs[0]
 	}
-	var err error
-	if par == nil {
-		err = l.inputs(ctx, func(place int, s *state, xq, xf *tensor.Tensor) error { return lanes[place].add(s, xq, xf) }, nil)
-	} else {
-		seen := make([]func() error, l.places())
-		err = l.inputs(ctx, func(place int, s *state, xq, xf *tensor.Tensor) error {
-			seen[place] = func() error { return lanes[0].add(s, xq, xf) }
-			return nil
-		}, func(place int) error { return seen[place]() })
-	}
+	var one sync.Mutex // for the lane that all share
+	err := l.inputs(ctx, func(place int, s *state, xq, xf *tensor.Tensor) error {
+		if len(lanes) == 1 {
+			one.Lock()
+			defer one.Unlock()
+			place = 0
+		}
+		return lanes[place].add(s, xq, xf)
+	}, nil)
 	for _, lane := range lanes {
 		lane.adder.Close()
 		if lane.gram != g && err == nil {
@@ -151,9 +152,9 @@ func (l *LayerBench) fixed(ctx context.Context) (x, f qmath.Fixed, err error) {
 			return qmath.Fixed{Step: float64(g.Scale), Limit: int32(n)}, qmath.FixedFor(float32(n)*g.Scale, floatWithin, qmath.MaxFixed), nil
 		}
 	}
-	of := make([]float32, l.places())
+	of, table := make([]float32, l.places()), kernels.Select(cpu.Detect())
 	err = l.inputs(ctx, func(place int, _ *state, xq, xf *tensor.Tensor) error {
-		meter := kernels.Select(cpu.Detect()).NewMeter()
+		meter := table.NewMeter()
 		for _, t := range []*tensor.Tensor{xq, xf} {
 			if lo, hi, _ := meter.MinMax(t.F32()); lo <= hi {
 				of[place] = max(of[place], hi, -lo)

@@ -38,10 +38,7 @@ func (b *builder) outputs(o *Options) error {
 // givesCodes lets an output be the codes that a DequantizeLinear at the end reads, at once or in front of what moves its elements, and
 // reports whether it can be. Who else reads the numbers reads them as NAME_DequantizeLinear.
 func (b *builder) givesCodes(v graph.ValueID) (bool, error) {
-	path := []graph.ValueID{v} // from the output to what DequantizeLinear gives
-	for p := b.g.Producer(v); p != graph.NoNode && b.g.Node(p).HandsOn(); p = b.g.Producer(path[len(path)-1]) {
-		path = append(path, b.g.Node(p).Inputs[0])
-	}
+	path := b.g.HandedOn(v) // from the output to what DequantizeLinear gives
 	numbers := path[len(path)-1]
 	p := b.g.Producer(numbers)
 	if p == graph.NoNode || b.g.Captured(v) || len(path) > 1 && len(b.g.Uses(v)) > 0 {
