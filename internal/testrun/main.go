@@ -1,5 +1,5 @@
-// Command testrun runs go test and says what was left out: how many tests need QWB_TESTDATA or QWB_LONG, and which others were skipped and
-// why.
+// Command testrun runs go test and says which tests took longest and what was left out: how many need QWB_TESTDATA or QWB_LONG, and which
+// others were skipped and why.
 //
 //	go run ./internal/testrun [-skips FILE] [arguments of go test]
 //
