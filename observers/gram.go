@@ -213,6 +213,15 @@ func (g *Gram) mean(group int, sums []int64, step float64) []float64 {
 	return m
 }
 
+// Take returns H and Cross of moments of one group, which are given up on the way: memory is that of three of them.
+func (g *Gram) Take() (h, cross []float64) {
+	cross = g.Cross(0)
+	g.xf = nil
+	h = g.H(0)
+	g.xx = nil
+	return h, cross
+}
+
 // Cross returns the sum of (f - x) xT of a group, K x K: row i is of element i of f - x. It is nil where there is no float lane.
 func (g *Gram) Cross(group int) []float64 {
 	if !g.hasFloat() {

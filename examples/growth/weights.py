@@ -3,6 +3,7 @@
 
     weights.py onnx MEBIBYTES FOLDER         m.onnx with m.data (external data), and two samples in data/
     weights.py checkpoint MEBIBYTES FOLDER   a Llama checkpoint: config.json and model.safetensors (float32)
+    weights.py fitting MEBIBYTES FOLDER      the same with the matrices of 110M (width 768), tokenizer.bin, and fit.txt, a text for it
 
 Needs numpy, and onnx for the first. Blocks are written one at a time: it takes no more memory than one of them.
 """
@@ -41,8 +42,21 @@ def onnx(size, folder):
         np.save(f"{folder}/data/{i}.npy", block(10**6 + i, 1, WIDTH) * np.sqrt(WIDTH))
 
 
-def checkpoint(size, folder):
-    d, ffn, vocab = 1024, 4096, 4096
+def fitting(size, folder):
+    checkpoint(size, folder, 768, 2048, 32000, 12)
+    words = [b"<unk>", b"<s>", b"</s>"] + [b"<0x%02X>" % i for i in range(256)]
+    for n in range(1, 5):  # of one letter, two, ...: longer ones are merged first
+        words += [bytes(97 + i // 26**k % 26 for k in reversed(range(n))) for i in range(26**n)]
+    with open(f"{folder}/tokenizer.bin", "wb") as f:
+        f.write(struct.pack("<I", 8))
+        for word in words[:32000]:
+            f.write(struct.pack("<fI", len(word), len(word)) + word)
+    letters = np.random.default_rng(2 * 10**6).integers(97, 123, (80, 1000)).astype(np.uint8)
+    with open(f"{folder}/fit.txt", "wb") as f:
+        f.write(b"\n".join(row.tobytes() for row in letters))
+
+
+def checkpoint(size, folder, d=1024, ffn=4096, vocab=4096, heads=16):
     layer = {"self_attn.q_proj": (d, d), "self_attn.k_proj": (d, d), "self_attn.v_proj": (d, d), "self_attn.o_proj": (d, d),
              "mlp.gate_proj": (ffn, d), "mlp.up_proj": (ffn, d), "mlp.down_proj": (d, ffn), "input_layernorm": (d,),
              "post_attention_layernorm": (d,)}
@@ -60,11 +74,11 @@ def checkpoint(size, folder):
             f.write(block(seed, *shape).tobytes())
     with open(f"{folder}/config.json", "w") as f:
         json.dump({"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": d, "intermediate_size": ffn,
-                   "num_hidden_layers": layers, "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": vocab,
+                   "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": heads, "vocab_size": vocab,
                    "max_position_embeddings": 2048, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "hidden_act": "silu",
                    "tie_word_embeddings": False, "torch_dtype": "float32"}, f)
 
 
 if __name__ == "__main__":
     os.makedirs(sys.argv[3], exist_ok=True)
-    {"onnx": onnx, "checkpoint": checkpoint}[sys.argv[1]](int(sys.argv[2]), sys.argv[3])
+    {"onnx": onnx, "checkpoint": checkpoint, "fitting": fitting}[sys.argv[1]](int(sys.argv[2]), sys.argv[3])

@@ -25,16 +25,10 @@ func (f *Factor) Shift(w, cross []float64, threads int) ([]float64, error) {
 	}
 	out := make([]float64, len(w))
 	rows := len(w) / k
-	across := make([]float64, k*k) // the factor transposed
-	for a := range k {
-		for b := range a + 1 {
-			across[b*k+a] = f.l[a*k+b]
-		}
-	}
 	each(threads, (rows+block-1)/block, func(s int) {
 		first := s * block
 		n := min(block, rows-first)
-		d, y := make([]float64, n*k), make([]float64, n*k)
+		d, y, across := make([]float64, n*k), make([]float64, n*k), make([]float64, block*k)
 		multiplyAdd(d, k, w[first*k:], k, cross, k, n, k, k)
 		for r := range n {
 			for a, i := range f.place {
@@ -51,20 +45,25 @@ func (f *Factor) Shift(w, cross []float64, threads int) ([]float64, error) {
 	return out, nil
 }
 
-// solve replaces each of n rows y of k numbers by z with z L L' = y. across is L', row by row.
+// solve replaces each of n rows y of k numbers by z with z L L' = y. across is room for a block of rows of L'.
 func solve(y []float64, n int, across, l []float64, k int) {
 	for c := 0; c < k; c += block { // z L' = y, from the first column on
 		w := min(block, k-c)
+		for a := c; a < k; a++ {
+			for b, x := range l[a*k+c:][:min(w, a-c+1)] {
+				across[b*k+a] = x
+			}
+		}
 		for r := range n {
 			row := y[r*k+c:][:w]
 			for i := range w {
-				row[i] /= across[(c+i)*k+c+i]
-				for j, x := range across[(c+i)*k+c:][i+1 : w] {
+				row[i] /= across[i*k+c+i]
+				for j, x := range across[i*k+c:][i+1 : w] {
 					row[i+1+j] -= float64(row[i] * x)
 				}
 			}
 		}
-		multiplySub(y[c+w:], k, y[c:], k, across[c*k+c+w:], k, n, k-c-w, w)
+		multiplySub(y[c+w:], k, y[c:], k, across[c+w:], k, n, k-c-w, w)
 	}
 	for c := (k - 1) / block * block; c >= 0; c -= block { // z L = y, from the last
 		w := min(block, k-c)

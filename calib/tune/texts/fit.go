@@ -154,8 +154,8 @@ func (f *fitter) matrices(parts []checkpoint.Part) error {
 	first := f.Model.Of(parts[0])
 	var h, cross []float64
 	var float *inputs
+	var err error
 	if f.float != nil {
-		var err error
 		if float, err, _ = f.float(); err != nil {
 			return fmt.Errorf("%s in float: %w", first.Part, err)
 		}
@@ -174,14 +174,16 @@ func (f *fitter) matrices(parts []checkpoint.Part) error {
 		}
 		return f.rows.clear()
 	case len(f.rows.pieces) > 0:
-		var err error
 		if h, cross, err = f.rows.moments(0, len(f.rows.pieces), float, first.Cols, f.Threads); err != nil {
 			return fmt.Errorf("%s: %w", first.Part, err)
 		}
 	case f.Unseen != nil:
 		f.Unseen(parts)
 	}
-	if err := f.rows.clear(); err != nil {
+	if float != nil {
+		err = float.clear()
+	}
+	if err := errors.Join(err, f.rows.clear()); err != nil {
 		return err
 	}
 	for _, p := range parts {
@@ -223,7 +225,7 @@ func (f *fitter) follow() (stop func()) {
 var errStopped = errors.New("stopped")
 
 // strip is about how many weights of a matrix are fitted at once: whole rows, which are independent.
-const strip = 1 << 21
+const strip = 1 << 19
 
 // matrix fits one matrix under the moments of its inputs, nil where they are not known, and puts it in its place in the engine.
 func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
@@ -245,24 +247,36 @@ func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
 			return fmt.Errorf("%s: %w", t.Part, err)
 		}
 	}
-	var list []*checkpoint.Tensor
 	var plain, fit, whole float64
-	for from, n := 0, max(1, f.strip/t.Cols); from < t.Rows; from += n {
-		rows := t.Strip(from, min(n, t.Rows-from))
+	done, err := stripped(f.Model, t, f.strip, func(rows *checkpoint.Tensor) (target, error) {
 		m, got, err := f.some(rows, e, h, cross, factor)
-		if err != nil {
-			return fmt.Errorf("%s: %w", t.Part, err)
-		}
-		if h != nil {
+		if err == nil && h != nil {
 			addLoss(&plain, &fit, &whole, m, got)
 		}
-		list = append(list, m.tensor())
+		return m, err
+	})
+	if err != nil {
+		return err
 	}
-	f.Model.Forget(t)
 	if h != nil {
 		f.losses = append(f.losses, Loss{Part: t.Part.String(), Plain: share(plain, whole), Fit: share(fit, whole)})
 	}
-	return f.keep(checkpoint.Stack(list))
+	return f.keep(done)
+}
+
+// stripped puts together what do makes of a matrix of floats, about so many weights at a time.
+func stripped(m *checkpoint.Model, t *checkpoint.Tensor, strip int,
+	do func(rows *checkpoint.Tensor) (target, error)) (*checkpoint.Tensor, error) {
+	var list []*checkpoint.Tensor
+	for from, n := 0, max(1, strip/t.Cols); from < t.Rows; from += n {
+		x, err := do(t.Strip(from, min(n, t.Rows-from)))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", t.Part, err)
+		}
+		list = append(list, x.tensor())
+	}
+	m.Forget(t)
+	return checkpoint.Stack(list), nil
 }
 
 // some fits rows of a matrix.

@@ -52,33 +52,54 @@ func Importance(ctx context.Context, e *decode.Engine, texts [][]int) (*checkpoi
 	return m, err
 }
 
-// Weigh chooses the factors of matrices under an importance matrix, and the nearest codes. It returns the tensors, for Model.With, and
-// the matrices of which the importance matrix has nothing: their weights count alike.
+// Weigh chooses the factors of matrices under an importance matrix, and the nearest codes. It returns the tensors, for Model.With, which
+// lie in files of the system as far as they can, and the matrices of which the importance matrix has nothing: their weights count alike.
 func Weigh(ctx context.Context, m *checkpoint.Model, imatrix *checkpoint.Importance, encoding func(*checkpoint.Tensor) weights.Encoding,
 	bits, threads int) (done map[checkpoint.Part]*checkpoint.Tensor, without []string, err error) {
 	done = map[checkpoint.Part]*checkpoint.Tensor{}
+	without, err = weigh(ctx, m, imatrix, encoding, bits, threads, func(t *checkpoint.Tensor) error {
+		done[t.Part] = m.Spill(t)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return done, without, nil
+}
+
+// weigh is Weigh, and hands out one tensor after the other.
+func weigh(ctx context.Context, m *checkpoint.Model, imatrix *checkpoint.Importance, encoding func(*checkpoint.Tensor) weights.Encoding,
+	bits, threads int, give func(t *checkpoint.Tensor) error) (without []string, err error) {
 	for _, t := range m.Tensors() {
 		e := encoding(t)
 		if !e.Quantized() || !t.Floats() {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if err := t.Finite(); err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		importance, err := imatrix.Means(t.Part, t.Cols)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", t.Part, err)
+			return nil, fmt.Errorf("%s: %w", t.Part, err)
 		}
 		if importance == nil {
 			importance = diagonal(nil, t.Cols)
 			without = append(without, t.Part.String())
 		}
-		x := newTarget(t, e, importance, bits, threads)
-		x.take(x.problem().Nearest())
-		done[t.Part] = x.tensor()
+		x, err := stripped(m, t, strip, func(rows *checkpoint.Tensor) (target, error) {
+			x := newTarget(rows, e, importance, bits, threads)
+			x.take(x.problem().Nearest())
+			return x, nil
+		})
+		if err == nil {
+			err = give(x)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	return done, without, nil
+	return without, nil
 }

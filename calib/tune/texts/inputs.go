@@ -14,7 +14,7 @@ import (
 )
 
 // heldBytes is how much of the rows that matrices read stays in memory; what is beyond lies in files of the system.
-const heldBytes = 32 << 20
+const heldBytes = 8 << 20
 
 // inputs are the rows that matrices read, piece by piece.
 type inputs struct {
@@ -132,7 +132,8 @@ func (in *inputs) moments(from, to int, float *inputs, k, threads int) (h, cross
 		a.Rows(fixedRows(in.read(i), point, k), y)
 	}
 	a.Close()
-	return g.H(0), g.Cross(0), nil
+	h, cross = g.Take()
+	return h, cross, nil
 }
 
 // fixedRows are rows of k numbers in a fixed point.

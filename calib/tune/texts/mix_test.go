@@ -2,6 +2,7 @@ package texts
 
 import (
 	"context"
+	"encoding/binary"
 	"math"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestRelativeErrors(t *testing.T) {
 	require.NoError(t, err)
 	last := map[checkpoint.Part]float64{}
 	for _, kind := range []checkpoint.Type{checkpoint.IQ4NL, checkpoint.GGQ50, checkpoint.GGQ8} {
-		lost, tensors, err := RelativeErrors(ctx, m, imatrix, kind, 2)
+		lost, tensors, err := RelativeErrors(ctx, m, imatrix, kind, true, 2)
 		require.NoError(t, err)
 		require.Len(t, lost, 7*small.Layers+2)
 		for p, v := range lost {
@@ -35,15 +36,23 @@ func TestRelativeErrors(t *testing.T) {
 		}
 		last = lost
 	}
-	lost, _, err := RelativeErrors(ctx, m, imatrix, checkpoint.Q4K, 1)
+	lost, _, err := RelativeErrors(ctx, m, imatrix, checkpoint.Q4K, false, 1)
 	require.NoError(t, err)
 	assert.Empty(t, lost)
 }
 
+// TestRelativeError: however many weights are read at once.
 func TestRelativeError(t *testing.T) {
-	x, y := []float32{1, 2, 3, 4}, []float32{1, 1, 3, 6}
-	assert.InDelta(t, 5.0/30, relativeError(x, y, nil), 1e-15)
-	assert.InDelta(t, 15.0/(10+60), relativeError(x, y, []float64{1, 3}), 1e-15)
-	assert.Zero(t, relativeError(make([]float32, 4), make([]float32, 4), nil))
-	assert.False(t, math.IsNaN(relativeError(x, x, []float64{0, 0})))
+	row := func(x ...float32) *checkpoint.Tensor {
+		data, err := binary.Append(nil, binary.LittleEndian, x)
+		require.NoError(t, err)
+		return checkpoint.NewTensor(checkpoint.Part{}, "", len(x)/2, 2, checkpoint.F32, data, nil, 0)
+	}
+	x, y := row(1, 2, 3, 4), row(1, 1, 3, 6)
+	for _, strip := range []int{1, 4, 100} {
+		assert.InDelta(t, 5.0/30, relativeError(x, y, nil, strip), 1e-15)
+		assert.InDelta(t, 15.0/(10+60), relativeError(x, y, []float64{1, 3}, strip), 1e-15)
+		assert.Zero(t, relativeError(row(0, 0), row(0, 0), nil, strip))
+		assert.False(t, math.IsNaN(relativeError(x, x, []float64{0, 0}, strip)))
+	}
 }

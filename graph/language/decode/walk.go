@@ -2,10 +2,13 @@ package decode
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
 	"qwb/graph/language/checkpoint"
+	"qwb/internal/file"
 )
 
 // Walker goes through a model layer by layer with several texts at once, so that matrices can be changed on the way: what comes behind
@@ -26,24 +29,14 @@ type Walker struct {
 
 // Walk runs texts, ids each with the one that begins them, through the layers: the matrices that read the same input are met together, in
 // the order of computation, and each layer is computed twice. The classifier comes last, also where it is the embedding. The
-// residual streams of all texts are in memory, Dim float32 for each token. It is for models on the processor.
-func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) error {
-	streams := make([][]float32, len(texts))
-	for i, ids := range texts {
-		if len(ids) > e.Context {
-			return fmt.Errorf("decode: text %d has %d tokens, the model was made for %d", i, len(ids), e.Context)
-		}
-		streams[i] = make([]float32, len(ids)*e.Dim)
-		for t, id := range ids {
-			if id < 0 || id >= e.Vocab {
-				return fmt.Errorf("decode: text %d: token %d is outside of the vocabulary of %d", i, id, e.Vocab)
-			}
-			row := streams[i][t*e.Dim:][:e.Dim]
-			e.embed(row, id)
-			e.scale(row, e.EmbedScale)
-		}
+// residual streams of all texts are kept, Dim float32 for each token; those of an engine that has one layer in memory lie in files of the
+// system. It is for models on the processor.
+func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) (err error) {
+	v := visit{Walker: w, engine: e, ctx: ctx}
+	defer func() { err = errors.Join(err, v.maps.Release()) }()
+	if err := v.begin(texts); err != nil {
+		return err
 	}
-	v := visit{Walker: w, engine: e, ctx: ctx, streams: streams}
 	for i := range texts {
 		if w.Resume == nil || i == 0 {
 			v.groups = append(v.groups, nil)
@@ -80,9 +73,51 @@ type visit struct {
 	ctx     context.Context
 	groups  [][]int // texts that run at once
 	caches  []*Cache
-	streams [][]float32
+	streams [][]byte // of each text, float32 in little-endian order
+	maps    file.Maps
 	half    int // of the layers: attention and feed-forward part of the first, of the second, ...
 	err     error
+}
+
+// streamBytes is about how much of the streams of texts lies in one file.
+const streamBytes = 4 << 20
+
+// begin makes the streams: the embeddings of tokens.
+func (v *visit) begin(texts [][]int) error {
+	e := v.engine
+	row := make([]float32, e.Dim)
+	for i, ids := range texts {
+		if len(ids) > e.Context {
+			return fmt.Errorf("decode: text %d has %d tokens, the model was made for %d", i, len(ids), e.Context)
+		}
+		for _, id := range ids {
+			if id < 0 || id >= e.Vocab {
+				return fmt.Errorf("decode: text %d: token %d is outside of the vocabulary of %d", i, id, e.Vocab)
+			}
+		}
+	}
+	for len(v.streams) < len(texts) {
+		var piece []byte
+		end := len(v.streams)
+		for ; end < len(texts) && len(piece) < streamBytes; end++ {
+			for _, id := range texts[end] {
+				e.embed(row, id)
+				e.scale(row, e.EmbedScale)
+				piece, _ = binary.Append(piece, binary.LittleEndian, row) // no error: float32 has a size
+			}
+		}
+		if e.packer != nil {
+			if moved := v.maps.Spill(piece); moved != nil {
+				v.maps.Forget(moved)
+				piece = moved
+			}
+		}
+		for _, ids := range texts[len(v.streams):end] {
+			n := 4 * len(ids) * e.Dim
+			v.streams, piece = append(v.streams, piece[:n:n]), piece[n:]
+		}
+	}
+	return nil
 }
 
 // enter packs a layer where the engine does not have all.
@@ -98,19 +133,22 @@ func (v *visit) enter(layer int) {
 func (v *visit) load(group int) int {
 	s, n, longest := &v.engine.s, 0, 0
 	for _, i := range v.groups[group] {
-		n += len(v.streams[i])
+		n += len(v.streams[i]) / 4
 	}
 	x := grow(&s.x, n)
 	at := grow(&s.at, n/v.engine.Dim)[:0]
 	for k, i := range v.groups[group] {
-		rows := len(v.streams[i]) / v.engine.Dim
+		size := len(v.streams[i]) / 4
+		rows := size / v.engine.Dim
 		if k == len(v.caches) {
 			v.caches = append(v.caches, v.engine.NewCache())
 		}
 		cache := v.caches[k]
 		cache.Round(nil)
 		cache.reserve(rows)
-		x = x[copy(x, v.streams[i]):]
+		_, _ = binary.Decode(v.streams[i], binary.LittleEndian, x[:size]) // no error: the length is that of the numbers
+		v.maps.Forget(v.streams[i])
+		x = x[size:]
 		for t := range rows {
 			at = append(at, place{cache, t})
 		}
@@ -222,7 +260,10 @@ func (v *visit) advance(compute func(n int)) {
 		compute(n)
 		x := v.engine.s.x
 		for _, text := range v.groups[i] {
-			x = x[copy(v.streams[text], x):]
+			size := len(v.streams[text]) / 4
+			_, _ = binary.Encode(v.streams[text], binary.LittleEndian, x[:size]) // no error, as above
+			v.maps.Forget(v.streams[text])
+			x = x[size:]
 		}
 		return nil
 	})

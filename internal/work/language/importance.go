@@ -8,7 +8,6 @@ import (
 	"qwb/calib/tune/texts"
 	"qwb/export/language/weights"
 	"qwb/graph/language/checkpoint"
-	"qwb/graph/language/decode"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/internal/work/store"
@@ -37,24 +36,25 @@ func Weigh(ctx context.Context, j *open.Job, m *checkpoint.Model, path string, t
 	return m.With(done), nil
 }
 
-// importanceOn is the importance matrix of a model on the first lines of a text, with these lines and the float model that ran them.
+// importanceOn is the importance matrix of a model on the first lines of a text, with these lines. It takes the memory of one layer.
 func importanceOn(ctx context.Context, j *open.Job, l *open.Language, text string,
-	threads int) (m *checkpoint.Importance, ids [][]int, engine *decode.Engine, err error) {
+	threads int) (m *checkpoint.Importance, ids [][]int, err error) {
 	if ids, err = fitTexts(j, l, text); err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	if engine, err = l.Engine(ctx, decode.Options{Threads: threads, Weights: decode.Weights{Float: true}}, nil); err != nil {
-		return nil, nil, nil, err
+	engine, err := l.Engine(ctx, layered(threads), nil)
+	if err != nil {
+		return nil, nil, err
 	}
 	if m, err = texts.Importance(ctx, engine, ids); err != nil {
-		return nil, nil, nil, &fault.FileError{File: l.Path, Err: err}
+		return nil, nil, &fault.FileError{File: l.Path, Err: err}
 	}
-	return m, ids, engine, nil
+	return m, ids, nil
 }
 
 // WriteImportance writes the importance matrix of a model on the first lines of a text.
 func WriteImportance(ctx context.Context, j *open.Job, l *open.Language, text, path string, threads int) error {
-	m, ids, _, err := importanceOn(ctx, j, l, text, threads)
+	m, ids, err := importanceOn(ctx, j, l, text, threads)
 	if err != nil {
 		return err
 	}

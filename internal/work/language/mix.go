@@ -41,7 +41,7 @@ type Mixing struct {
 // 2024): the factor is measured, with the one matrix quantized. Where codes are rounded by second moments, that is how: what this gains
 // differs from matrix to matrix, and is least for an embedding that is the classifier too.
 func Mix(ctx context.Context, j *open.Job, l *open.Language, o Mixing) (map[checkpoint.Part]checkpoint.Type, error) {
-	imatrix, ids, engine, err := importanceOn(ctx, j, l, o.Text, o.Threads)
+	imatrix, ids, err := importanceOn(ctx, j, l, o.Text, o.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func Mix(ctx context.Context, j *open.Job, l *open.Language, o Mixing) (map[chec
 			return nil, &fault.FileError{File: l.Path, Err: err}
 		}
 	}
-	if err := m.damage(ctx, j, engine, probed, judged); err != nil {
+	if err := m.damage(ctx, j, l, probed, judged); err != nil {
 		return nil, err
 	}
 	return m.choose(ctx, j)
@@ -82,7 +82,7 @@ func (m *mix) errors(ctx context.Context, j *open.Job, imatrix *checkpoint.Impor
 	defer finish()
 	var probed map[checkpoint.Part]*checkpoint.Tensor
 	for i, t := range m.Types {
-		lost, tensors, err := texts.RelativeErrors(ctx, m.model, imatrix, t, max(m.Threads, 1))
+		lost, tensors, err := texts.RelativeErrors(ctx, m.model, imatrix, t, t == probe, max(m.Threads, 1))
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +113,11 @@ func (m *mix) round(ctx context.Context, j *open.Job, l *open.Language, ids [][]
 }
 
 // damage measures what each matrix alone does, on the last of the texts.
-func (m *mix) damage(ctx context.Context, j *open.Job, e *decode.Engine, probed map[checkpoint.Part]*checkpoint.Tensor, ids [][]int) error {
+func (m *mix) damage(ctx context.Context, j *open.Job, l *open.Language, probed map[checkpoint.Part]*checkpoint.Tensor, ids [][]int) error {
+	e, err := l.Engine(ctx, decode.Options{Threads: m.Threads, Weights: decode.Weights{Float: true}}, nil)
+	if err != nil {
+		return err
+	}
 	quantized := m.model.With(probed)
 	cfg := language.LayersConfig{Model: e, Threads: m.Threads, Source: m.model, Quantized: quantized, Weights: decode.Weights{Float: true}}
 	for _, t := range matricesOf(m.model) {
