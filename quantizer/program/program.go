@@ -47,6 +47,7 @@ type Executor struct {
 	program *lower.Program
 	engine  Engine
 	meter   *kernels.Meter
+	finite  []bool // by output: nobody need look
 	odd     sim.Odd
 	see     func(id lower.TensorID, t *tensor.Tensor) error // nil: nobody looks, see Show
 }
@@ -63,7 +64,7 @@ func New(p *lower.Program, b Backend, threads int) (*Executor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Executor{program: p, engine: e, meter: kernels.Select(cpu.Detect()).NewMeter()}, nil
+	return &Executor{program: p, engine: e, meter: kernels.Select(cpu.Detect()).NewMeter(), finite: finite(p)}, nil
 }
 
 // Close gives back what the executor holds outside of Go's memory. An executor that is garbage is closed by itself.
@@ -89,7 +90,7 @@ func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hoo
 	}
 	outs, err := e.engine.Run(ctx, list, hook)
 	for i, t := range outs {
-		if x := exec.Floats(t); x != nil {
+		if x := exec.Floats(t); x != nil && !e.finite[i] {
 			if _, _, finite := e.meter.MinMax(x.F32()); !finite {
 				e.odd.Add(e.program.Tensors[e.program.Outputs[i]].Name)
 			}

@@ -158,9 +158,7 @@ func (e *engine) run(ctx context.Context, feeds []*tensor.Tensor, hook program.H
 			return nil, fmt.Errorf("run: output %q was not computed", p.Tensors[id].Name)
 		}
 		m.use(v)
-		if outs[i] = v.tensor(); v.t != nil { // memory of the run
-			outs[i] = outs[i].Clone()
-		}
+		outs[i] = m.give(v, outs[:i])
 	}
 	m.end()
 	return outs, nil

@@ -33,6 +33,7 @@ type slot struct {
 	size         int // elements
 	birth, death int
 	offset       int
+	given        bool // to the caller, by every run: it is not in the arena
 }
 
 type slotKind uint8
@@ -67,6 +68,22 @@ func (m *memory) use(v *value) {
 		s := &m.slots[v.slot]
 		s.death = max(s.death, m.step)
 	}
+}
+
+// give returns the tensor of an output, which is the caller's from then on: others are those that this run has given.
+func (m *memory) give(v *value, others []*tensor.Tensor) *tensor.Tensor {
+	t := v.tensor()
+	switch {
+	case v.t == nil: // made of codes
+		return t
+	case v.slot == noSlot || m.mode == loose || slices.Contains(others, t): // an input, a constant, a kernel's own
+		return t.Clone()
+	}
+	s := &m.slots[v.slot]
+	if s.given = s.given || m.mode == recording; s.given {
+		return t
+	}
+	return t.Clone()
 }
 
 // take returns the next slot; nil in a run without plan and record, which one becomes that does not follow its plan.
@@ -123,6 +140,10 @@ func (m *memory) floats(shape []int) *value {
 		v := &s.value
 		if !slices.Equal(v.shape, shape) {
 			v.shape = slices.Clone(shape)
+		}
+		if s.given {
+			v.t = tensor.New(tensor.Float32, slices.Clone(shape)...)
+		} else {
 			v.t.Shape = v.shape
 		}
 		return v
@@ -165,7 +186,7 @@ func (m *memory) place() {
 	var total [2]int
 	for _, i := range order {
 		s := &m.slots[i]
-		if s.kind == aliasSlot || s.size == 0 {
+		if s.kind == aliasSlot || s.size == 0 || s.given {
 			continue
 		}
 		s.offset = 0
@@ -190,7 +211,9 @@ func (m *memory) place() {
 		case byteSlot:
 			s.value.codes = m.bytes[s.offset:][:s.size:s.size]
 		case realSlot:
-			s.value.t = &tensor.Tensor{DType: tensor.Float32, Shape: s.value.shape, Data: m.reals[s.offset:][:s.size:s.size]}
+			if s.value.t = nil; !s.given {
+				s.value.t = &tensor.Tensor{DType: tensor.Float32, Shape: s.value.shape, Data: m.reals[s.offset:][:s.size:s.size]}
+			}
 		}
 	}
 }
