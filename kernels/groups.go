@@ -69,7 +69,7 @@ func (t *Table) PackGroups(par Parallel, m GroupMatrix) (*Groups, error) {
 	}
 	panels := ceil(m.Rows, groupLanes)
 	g.packed = make([]uint32, panels*g.panelWords())
-	par.slices(panels, max(1, packGrain/(groupLanes*m.Cols)), func(lo, hi int) {
+	par.Slices(panels, max(1, packGrain/(groupLanes*m.Cols)), func(lo, hi int) {
 		codes, scales := make([]int8, groupLanes*m.Cols), make([]float32, groupLanes*m.Cols/m.Size)
 		for p := lo; p < hi; p++ {
 			rows := min(groupLanes, m.Rows-p*groupLanes)

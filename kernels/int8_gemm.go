@@ -90,7 +90,7 @@ func (g *GemmU8S8) RunS8(par Parallel, a []int8, lda, m int, scratch *[]uint8, t
 	whole := g.row.layout.group() * g.row.layout.groups(1, g.k)
 	*scratch = resize(*scratch, m*whole)
 	p.a, p.lda, p.lines, p.perLine, p.less = *scratch, whole, 1, m, g.sums
-	par.slices(m, max(1, 1<<16/max(whole, 1)), func(lo, hi int) {
+	par.Slices(m, max(1, 1<<16/max(whole, 1)), func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			flipSigns((*scratch)[i*whole:][:g.k], a[i*lda:][:g.k])
 		}

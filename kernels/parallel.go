@@ -15,8 +15,8 @@ func (par Parallel) Run(n int, body func(i int)) {
 	}
 }
 
-// slices cuts n elements into pieces of at least grain and calls body with the bounds of each.
-func (par Parallel) slices(n, grain int, body func(lo, hi int)) {
+// Slices cuts n elements into pieces of at least grain and calls body with the bounds of each.
+func (par Parallel) Slices(n, grain int, body func(lo, hi int)) {
 	pieces := piecesOf(n, grain)
 	par.Run(pieces, func(i int) { body(part(n, pieces, i), part(n, pieces, i+1)) })
 }

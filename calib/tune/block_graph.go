@@ -8,6 +8,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/kernels"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -37,6 +38,8 @@ type lesson struct {
 	norms   []*norm
 	scales  []*lsq
 	weigh   []float64 // by exit: what its error counts in the loss
+	par     kernels.Parallel
+	words   []uint64 // of chances
 }
 
 // lessonBatch is how many samples a step of learning takes, if there are so many and they can be put together.
@@ -52,7 +55,7 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	for i, v := range g.Inputs {
 		g.Value(v).Shape = graph.Static(first.float.kept[k.inputs[i]].Shape...)
 	}
-	l := &lesson{p: p, k: k, batch: 1, shapes: map[string][]int{}}
+	l := &lesson{p: p, k: k, batch: 1, shapes: map[string][]int{}, par: exec.Parallel(p.Threads)}
 	if n := min(lessonBatch, p.fitting, int(cmp.Or(p.StepMemory, p.memory())/runBytes(g))); n > 1 {
 		if open, err := graph.OpenBatch(g); err == nil && open != g {
 			g, l.batch = open, n
@@ -82,7 +85,7 @@ func (p *passage) lesson(k *block) (*lesson, error) {
 	if w.Err != nil {
 		return nil, w.Err
 	}
-	l.session, err = exec.New(g, exec.Options{Threads: p.Threads})
+	l.session, err = exec.New(g, exec.Options{Threads: p.Threads, Parallel: l.par})
 	return l, err
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
 	"qwb/kernels/elementary"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -185,43 +186,69 @@ func (s *lsq) step(gradient float32, n int, share float64) {
 	s.log[0] -= float32(path * share * s.move(0, float64(gradient)*float64(s.scale())))
 }
 
-// rectified is h and its derivative.
-func rectified(v float32) (h, slope float64) {
-	s := 1 / (1 + elementary.Exp(-float64(v)))
-	h = s*(stretchHigh-stretchLow) + stretchLow
+// rectified is h and its derivative, where the sigmoid of v is s.
+func rectified(s float32) (h, slope float64) {
+	x := float64(s)
+	h = float64(x*(stretchHigh-stretchLow)) + stretchLow
 	if h <= 0 || h >= 1 {
 		return min(max(h, 0), 1), 0
 	}
-	return h, s * (1 - s) * (stretchHigh - stretchLow)
+	return h, x * (1 - x) * (stretchHigh - stretchLow)
+}
+
+// softGrain is how many soft weights are worth a piece of their own, and softRow how many are looked at together.
+const (
+	softGrain = 1 << 12
+	softRow   = 1 << 8
+)
+
+// sigmoids calls f with the sigmoids of the variables from each of many places on.
+func (s *soft) sigmoids(par kernels.Parallel, f func(from int, sigmoids []float32)) {
+	par.Slices(len(s.v), softGrain, func(lo, hi int) {
+		var row [softRow]float32
+		for ; lo < hi; lo += softRow {
+			v := s.v[lo:min(lo+softRow, hi)]
+			rows().Sigmoid(row[:len(v)], v)
+			f(lo, row[:len(v)])
+		}
+	})
 }
 
 // weight writes the weight, soft or rounded.
-func (s *soft) weight(dst []float32, hard bool) {
-	for i, v := range s.v {
-		h := float32(0)
-		switch {
-		case !hard:
-			x, _ := rectified(v)
-			h = float32(x)
-		case v >= 0:
-			h = 1
+func (s *soft) weight(par kernels.Parallel, dst []float32, hard bool) {
+	if hard {
+		for i, v := range s.v {
+			h := float32(0)
+			if v >= 0 {
+				h = 1
+			}
+			dst[i] = (s.lower[i] + h) * s.scale[i]
 		}
-		dst[i] = (s.lower[i] + h) * s.scale[i]
+		return
 	}
+	s.sigmoids(par, func(from int, sigmoids []float32) {
+		for k, x := range sigmoids {
+			h, _ := rectified(x)
+			dst[from+k] = (s.lower[from+k] + float32(h)) * s.scale[from+k]
+		}
+	})
 }
 
 // step moves the variables against the gradient of the weight, and of the regularization: weight * mean of 1 - |2h - 1|^exponent.
-func (s *soft) step(gradient []float32, n int, rate, weight, exponent float64) {
+func (s *soft) step(par kernels.Parallel, gradient []float32, n int, rate, weight, exponent float64) {
 	s.begin(n)
-	for i, v := range s.v {
-		h, slope := rectified(v)
-		g := float64(gradient[i]) * float64(s.scale[i]) * slope
-		if weight > 0 && slope != 0 {
-			d := 2*h - 1
-			g -= weight * 2 * exponent * math.Copysign(elementary.Pow(math.Abs(d), exponent-1), d) * slope
+	s.sigmoids(par, func(from int, sigmoids []float32) {
+		for k, x := range sigmoids {
+			i := from + k
+			h, slope := rectified(x)
+			g := float64(gradient[i]) * float64(s.scale[i]) * slope
+			if weight > 0 && slope != 0 {
+				d := 2*h - 1
+				g -= weight * 2 * exponent * math.Copysign(elementary.Pow(math.Abs(d), exponent-1), d) * slope
+			}
+			s.v[i] -= float32(rate * s.move(i, g))
 		}
-		s.v[i] -= float32(rate * s.move(i, g))
-	}
+	})
 }
 
 // learntLayer is what a block has of one operator.
@@ -312,7 +339,7 @@ func (l *lesson) step(gradients []*tensor.Tensor, n int, at float64, count int) 
 	}
 	for i, s := range l.weights {
 		if at <= 1 {
-			s.step(gradients[0].F32(), n, l.rate(s, left), weight, exponent)
+			s.step(l.par, gradients[0].F32(), n, l.rate(s, left), weight, exponent)
 		}
 		gradients = gradients[1:]
 		if b := l.biases[i]; b != nil {
@@ -420,7 +447,7 @@ func (l *lesson) feeds() map[string]*tensor.Tensor {
 // feed writes weights and scales; biases and what normalizations have are fed as they are.
 func (l *lesson) feed(feeds map[string]*tensor.Tensor, hard bool) {
 	for i, s := range l.weights {
-		s.weight(feeds[fmt.Sprint(fedWeight, i)].F32(), hard)
+		s.weight(l.par, feeds[fmt.Sprint(fedWeight, i)].F32(), hard)
 	}
 	for i, s := range l.scales {
 		feeds[fmt.Sprint(fedScale, i)].F32()[0] = s.scale()
@@ -432,7 +459,7 @@ func (l *lesson) rounded() *learnt {
 	f := &learnt{}
 	for i, s := range l.weights {
 		w := tensor.New(tensor.Float32, s.shape...)
-		s.weight(w.F32(), true)
+		s.weight(l.par, w.F32(), true)
 		one := learntLayer{layer: s.layer, weight: w}
 		if b := l.biases[i]; b != nil {
 			one.bias = tensor.FromF32(slices.Clone(b.value), b.shape...)
@@ -459,12 +486,55 @@ func (l *lesson) draw(random *rand.Rand, feeds map[string]*tensor.Tensor, sample
 	}
 	for _, name := range l.masks {
 		mask := feeds[name].Data.([]bool)
-		for i := 0; i < len(mask); i += 64 {
-			bits := random.Uint64()
-			for k := i; k < min(i+64, len(mask)); k++ {
-				mask[k] = l.k.all || bits>>(k-i)&1 == 1
+		chances := l.chances(random, len(mask))
+		l.par.Slices(len(chances), chanceGrain, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				l.mask(mask[64*i:min(64*i+64, len(mask))], chances[i])
 			}
+		})
+	}
+}
+
+// chanceGrain is how many times 64 elements that chance chooses are worth a piece of their own.
+const chanceGrain = 1 << 10
+
+// chances are random bits for n elements, valid until the next.
+func (l *lesson) chances(random *rand.Rand, n int) []uint64 {
+	words := slices.Grow(l.words[:0], (n+63)/64)[:(n+63)/64]
+	for i := range words {
+		words[i] = random.Uint64()
+	}
+	l.words = words
+	return words
+}
+
+// bools are those of the bits of a byte.
+var bools = func() (table [256][8]bool) {
+	for b := range table {
+		for k := range 8 {
+			table[b][k] = b>>k&1 == 1
 		}
+	}
+	return table
+}()
+
+// mask writes where activations are quantized: as bits say, and everywhere where the whole network is learnt.
+func (l *lesson) mask(dst []bool, bits uint64) {
+	if l.k.all {
+		bits = math.MaxUint64
+	}
+	for ; len(dst) >= 8; dst, bits = dst[8:], bits>>8 {
+		*(*[8]bool)(dst) = bools[uint8(bits)]
+	}
+	copy(dst, bools[uint8(bits)][:])
+}
+
+// mix takes the elements of x into y where bits say so, without branches, which chance would mispredict.
+func mix(y, x []float32, bits uint64) {
+	for k, v := range x {
+		a := math.Float32bits(y[k])
+		y[k] = math.Float32frombits(a ^ (a^math.Float32bits(v))&-uint32(bits&1))
+		bits >>= 1
 	}
 }
 
@@ -484,15 +554,13 @@ func (l *lesson) put(feeds map[string]*tensor.Tensor, t *traveller, at int, rand
 		if random == nil || q == f {
 			continue
 		}
-		x := f.ToRowMajor().F32()
-		for i := 0; i < n; i += 64 {
-			bits := random.Uint64()
-			for k := i; k < min(i+64, n); k++ {
-				if bits>>(k-i)&1 == 1 {
-					to[k] = x[k]
-				}
+		x, chances := f.ToRowMajor().F32(), l.chances(random, n)
+		l.par.Slices(len(chances), chanceGrain, func(lo, hi int) {
+			for i := lo; i < hi; i++ {
+				end := min(64*i+64, n)
+				mix(to[64*i:end], x[64*i:end], chances[i])
 			}
-		}
+		})
 	}
 	for i, y := range t.yf {
 		n := y.Len()

@@ -343,10 +343,10 @@ func TestASoftWeightBeginsWhereTheWeightIs(t *testing.T) {
 	hard := tensor.New(tensor.Float32, w.Shape...)
 	s, err := newSoft(w, w, b.Set, l.weight, Adam)
 	require.NoError(t, err)
-	s.weight(hard.F32(), true)
+	s.weight(nil, hard.F32(), true)
 	require.Equal(t, nearest.F32(), hard.F32())
 	soft := tensor.New(tensor.Float32, w.Shape...)
-	s.weight(soft.F32(), false)
+	s.weight(nil, soft.F32(), false)
 	for i, x := range w.F32() {
 		require.InDelta(t, x, soft.F32()[i], 0.011*float64(s.scale[i]))
 	}
@@ -360,6 +360,6 @@ func TestASoftWeightBeginsWhereTheWeightIs(t *testing.T) {
 	}
 	s, err = newSoft(w, tuned, b.Set, l.weight, Adam)
 	require.NoError(t, err)
-	s.weight(hard.F32(), true)
+	s.weight(nil, hard.F32(), true)
 	require.InDeltaSlice(t, tuned.F32(), hard.F32(), 1e-6)
 }
