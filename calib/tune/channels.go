@@ -63,10 +63,16 @@ func channelsOf(t *tensor.Tensor, axis int) (s channelStats, count int) {
 // addPlaces adds an image whose channels lie side by side.
 func (s *channelStats) addPlaces(x []float32) {
 	n := len(s.mean)
+	if !rows().NewMeter().ChannelMinMax(x, s.lo, s.hi) { // it passes over NaN, which is to be seen
+		for i, v := range x {
+			c := i % n
+			s.lo[c], s.hi[c] = min(s.lo[c], v), max(s.hi[c], v)
+		}
+	}
 	mean, squares := make([]float64, n), make([]float64, n)
 	for ; len(x) > 0; x = x[n:] {
+		mean, squares := mean[:n], squares[:n]
 		for c, v := range x[:n] {
-			s.lo[c], s.hi[c] = min(s.lo[c], v), max(s.hi[c], v)
 			mean[c] += float64(v)
 			squares[c] += float64(float64(v) * float64(v))
 		}

@@ -48,7 +48,11 @@ func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 		return m, nil
 	}
 	for ; len(x) > 0; x, y = x[n*inner:], y[n*inner:] {
-		for c := range n {
+		c := 0
+		for ; c+4 <= n; c += 4 {
+			sumFour(m.sums[c:], x[c*inner:], y[c*inner:], inner)
+		}
+		for ; c < n; c++ {
 			sum, at := 0.0, y[c*inner:]
 			for i, v := range x[c*inner:][:inner] {
 				sum += float64(v) - float64(at[i])
@@ -57,6 +61,20 @@ func momentOf(q, f *tensor.Tensor, axis int) (moment, error) {
 		}
 	}
 	return m, nil
+}
+
+// sumFour adds the differences of four channels, each in its order: the processor need not wait for the sum of one.
+func sumFour(sums []float64, x, y []float32, n int) {
+	var a, b, c, d float64
+	x0, x1, x2, x3 := x[:n], x[n:][:n], x[2*n:][:n], x[3*n:][:n]
+	y0, y1, y2, y3 := y[:n], y[n:][:n], y[2*n:][:n], y[3*n:][:n]
+	for i := range x0 {
+		a += float64(x0[i]) - float64(y0[i])
+		b += float64(x1[i]) - float64(y1[i])
+		c += float64(x2[i]) - float64(y2[i])
+		d += float64(x3[i]) - float64(y3[i])
+	}
+	sums[0], sums[1], sums[2], sums[3] = sums[0]+a, sums[1]+b, sums[2]+c, sums[3]+d
 }
 
 // moment compares two outputs of a sample, which are value v, where they are no padding.

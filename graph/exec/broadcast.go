@@ -103,6 +103,27 @@ func (b broadcast) rows(par parallelFor, cost int, f func(at, n int, from []int)
 // rowStep returns the step of operand k within a row.
 func (b broadcast) rowStep(k int) int { return b.steps[k][len(b.shape)-1] }
 
+// gathered is how many elements of a row are brought together at a time.
+const gathered = 256
+
+// along is len(row) elements of x from one on, step apart: of x itself where they are neighbours, else copied into row.
+func along[T any](row, x []T, from, step int) []T {
+	switch step {
+	case 0:
+		v := x[from]
+		for i := range row {
+			row[i] = v
+		}
+	case 1:
+		return x[from : from+len(row)]
+	default:
+		for i := range row {
+			row[i] = x[from+i*step]
+		}
+	}
+	return row
+}
+
 // operands returns the inputs of an elementwise operator in layouts that suit each other and the layout of its result:
 // channels-last as soon as one input of full rank is, so that chains between convolutions are not converted.
 func (c *call) operands(shape []int) ([]*tensor.Tensor, tensor.Layout) {

@@ -63,30 +63,30 @@ func compare(op comparison) func(*graph.Node, int64) (evalFunc, error) {
 		return compareWith(n, version, func(c *call, br broadcast, out []bool, a, b *tensor.Tensor) error {
 			switch x := a.Data.(type) {
 			case []float32:
-				zip(c, br, out, x, b.F32(), 1, comparer[float32](op))
+				compareRows(c, br, out, x, b.F32(), op)
 			case []float64:
-				zip(c, br, out, x, tensor.Of[float64](b), 1, comparer[float64](op))
+				compareRows(c, br, out, x, tensor.Of[float64](b), op)
 			case []int8:
-				zip(c, br, out, x, tensor.Of[int8](b), 1, comparer[int8](op))
+				compareRows(c, br, out, x, tensor.Of[int8](b), op)
 			case []int16:
-				zip(c, br, out, x, tensor.Of[int16](b), 1, comparer[int16](op))
+				compareRows(c, br, out, x, tensor.Of[int16](b), op)
 			case []int32:
-				zip(c, br, out, x, tensor.Of[int32](b), 1, comparer[int32](op))
+				compareRows(c, br, out, x, tensor.Of[int32](b), op)
 			case []int64:
-				zip(c, br, out, x, b.I64(), 1, comparer[int64](op))
+				compareRows(c, br, out, x, b.I64(), op)
 			case []uint8:
-				zip(c, br, out, x, tensor.Of[uint8](b), 1, comparer[uint8](op))
+				compareRows(c, br, out, x, tensor.Of[uint8](b), op)
 			case []uint32:
-				zip(c, br, out, x, tensor.Of[uint32](b), 1, comparer[uint32](op))
+				compareRows(c, br, out, x, tensor.Of[uint32](b), op)
 			case []uint64:
-				zip(c, br, out, x, tensor.Of[uint64](b), 1, comparer[uint64](op))
+				compareRows(c, br, out, x, tensor.Of[uint64](b), op)
 			case []uint16:
 				if a.DType != tensor.Uint16 {
 					return badType(0, a.DType)
 				}
-				zip(c, br, out, x, tensor.Of[uint16](b), 1, comparer[uint16](op))
+				compareRows(c, br, out, x, tensor.Of[uint16](b), op)
 			case []string:
-				zip(c, br, out, x, tensor.Of[string](b), 1, comparer[string](op))
+				compareRows(c, br, out, x, tensor.Of[string](b), op)
 			case []bool:
 				if op != isEqual {
 					return badType(0, a.DType)
@@ -100,16 +100,49 @@ func compare(op comparison) func(*graph.Node, int64) (evalFunc, error) {
 	}
 }
 
-func comparer[T number | string](op comparison) func(a, b T) bool {
+// comparer returns a comparison of rows of one length: a call for every element would cost more than what it does.
+func comparer[T number | string](op comparison) func(dst []bool, a, b []T) {
 	switch op {
 	case isGreater:
-		return func(a, b T) bool { return a > b }
+		return func(dst []bool, a, b []T) {
+			for i, x := range a[:len(dst)] {
+				dst[i] = x > b[i]
+			}
+		}
 	case isGreaterEqual:
-		return func(a, b T) bool { return a >= b }
+		return func(dst []bool, a, b []T) {
+			for i, x := range a[:len(dst)] {
+				dst[i] = x >= b[i]
+			}
+		}
 	case isLess:
-		return func(a, b T) bool { return a < b }
+		return func(dst []bool, a, b []T) {
+			for i, x := range a[:len(dst)] {
+				dst[i] = x < b[i]
+			}
+		}
 	case isLessEqual:
-		return func(a, b T) bool { return a <= b }
+		return func(dst []bool, a, b []T) {
+			for i, x := range a[:len(dst)] {
+				dst[i] = x <= b[i]
+			}
+		}
 	}
-	return func(a, b T) bool { return a == b }
+	return func(dst []bool, a, b []T) {
+		for i, x := range a[:len(dst)] {
+			dst[i] = x == b[i]
+		}
+	}
+}
+
+// compareRows compares under broadcasting.
+func compareRows[T number | string](c *call, br broadcast, out []bool, a, b []T, op comparison) {
+	f, sa, sb := comparer[T](op), br.rowStep(0), br.rowStep(1)
+	br.rows(c.parallel, 1, func(at, n int, from []int) {
+		var x, y [gathered]T
+		for lo := 0; lo < n; lo += gathered {
+			dst := out[at+lo : at+min(lo+gathered, n)]
+			f(dst, along(x[:len(dst)], a, from[0]+lo*sa, sa), along(y[:len(dst)], b, from[1]+lo*sb, sb))
+		}
+	})
 }

@@ -80,20 +80,24 @@ func choose[T any](c *call, br broadcast, out []T, cond []bool, a, b []T) {
 func chooseFloats(c *call, br broadcast, out []float32, cond []bool, a, b []float32) {
 	s0, s1, s2 := br.rowStep(0), br.rowStep(1), br.rowStep(2)
 	br.rows(c.parallel, 2, func(at, n int, from []int) {
-		i, j, k := from[0], from[1], from[2]
-		dst := out[at : at+n]
-		if s0 == 1 && s1 == 1 && s2 == 0 { // a gradient, or nothing
-			x, y := a[j:j+n], math.Float32bits(b[k])
-			for p, take := range cond[i : i+n] {
-				dst[p] = pick(take, math.Float32bits(x[p]), y)
-			}
-			return
-		}
-		for p := range dst {
-			dst[p] = pick(cond[i], math.Float32bits(a[j]), math.Float32bits(b[k]))
-			i, j, k = i+s0, j+s1, k+s2
+		var take [gathered]bool
+		var x, y [gathered]float32
+		for lo := 0; lo < n; lo += gathered {
+			dst := out[at+lo : at+min(lo+gathered, n)]
+			pickRow(dst, along(take[:len(dst)], cond, from[0]+lo*s0, s0), along(x[:len(dst)], a, from[1]+lo*s1, s1),
+				along(y[:len(dst)], b, from[2]+lo*s2, s2))
 		}
 	})
+}
+
+// pickRow has a function of its own, so that all that its loop needs is in registers.
+//
+//go:noinline
+func pickRow(dst []float32, first []bool, x, y []float32) {
+	first, x, y = first[:len(dst)], x[:len(dst)], y[:len(dst)]
+	for i := range dst {
+		dst[i] = pick(first[i], math.Float32bits(x[i]), math.Float32bits(y[i]))
+	}
 }
 
 func pick(first bool, x, y uint32) float32 {
