@@ -53,14 +53,14 @@ func TestSlices(t *testing.T) {
 					seen[i]++
 				}
 			}
-			Parallel(nil).slices(n, grain, body)
+			Parallel(nil).Slices(n, grain, body)
 			Parallel(func(n int, body func(int)) {
 				var wg sync.WaitGroup
 				for i := range n {
 					wg.Go(func() { body(i) })
 				}
 				wg.Wait()
-			}).slices(n, grain, body)
+			}).Slices(n, grain, body)
 			for i, count := range seen {
 				require.Equal(t, 2, count, "element %d of %d, grain %d", i, n, grain)
 			}

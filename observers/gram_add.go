@@ -137,21 +137,24 @@ func (a *GramAdder) pack(to []int16, sums []int64, rows *GramRows, p, first, n i
 		}
 	}
 	for ; r+1 < n; r += 2 {
-		b0, b1 := base[r], base[r+1]
-		at := panel[(a.n+r)/2*wide:][:wide]
-		for c, off := range offset {
-			if 2*c+1 < len(at) { // for the compiler
-				v, w := codes[b0+off], codes[b1+off]
-				at[2*c], at[2*c+1] = v, w
-				sum[c] += int64(v) + int64(w)
-			}
-		}
+		pairUp((*[wide]int16)(panel[(a.n+r)/2*wide:]), &sum, codes[base[r]:], codes[base[r+1]:], offset)
 	}
 	if r < n {
 		one(r)
 	}
 	for c := range columns {
 		sums[from+c] += sum[c]
+	}
+}
+
+// pairUp writes two rows side by side and adds them to sum. It has a function of its own, so that all that its loop needs is in registers.
+//
+//go:noinline
+func pairUp(to *[2 * gramLanes]int16, sum *[gramLanes]int64, v, w []int16, offset []int32) {
+	for c, off := range offset {
+		c, x, y := uint(c)%gramLanes, v[off], w[off]
+		to[2*c], to[2*c+1] = x, y
+		sum[c] += int64(x) + int64(y)
 	}
 }
 

@@ -183,6 +183,9 @@ func (b *Bench) simulators(sites []*site, trials int) error {
 	return nil
 }
 
+// atOnce is the largest number of samples that are tried at a site before the next is gone to, where simulators are made when they are run.
+const atOnce = 8
+
 // simulator is that of a trial of a site.
 func (b *Bench) simulator(s *site, trial int) (*sim.Simulator, error) {
 	t := &s.trials[trial]
@@ -221,51 +224,103 @@ func (b *Bench) trySites(ctx context.Context, sites []*site) ([][][]float64, err
 			work += each * float64(len(s.trials)+1)
 		}
 	}
-	out := make([][][]float64, len(w.states))
-	err = w.each(ctx, w.states, func(r *exec.Runner, i int, st *state) error {
-		float, err := r.RunAll(ctx, st.sample.Feeds, nil, func(v graph.ValueID) bool { return read[v] })
-		if err != nil {
-			return err
-		}
-		kept, err := r.RunAll(ctx, st.sample.Feeds, q.NewHooks(sim.View{Islands: true}), nil)
-		if err != nil {
-			return err
-		}
-		view := sim.View{Islands: true, Scratch: &sim.Scratch{}}
-		for _, s := range sites {
-			errs, run := make([]float64, len(s.trials)+1), []*sim.Simulator{q}
-			for k := range s.trials {
-				t, err := b.simulator(s, k)
+	out, size := make([][][]float64, len(w.states)), 1
+	if threads := max(b.Threads, 1); sites[0].trials[0].sim == nil {
+		size = max(1, min(atOnce, len(out)/threads))
+	}
+	err = each(ctx, w.session, w.Threads, (len(out)+size-1)/size, func(r *exec.Runner, i int) error {
+		t := &tries{walk: w, r: r, now: q, view: sim.View{Islands: true, Scratch: &sim.Scratch{}}}
+		list := w.states[i*size : min((i+1)*size, len(out))]
+		for k, st := range list {
+			if err := t.run(ctx, st, read); err != nil {
+				return fmt.Errorf("sample %s: %w", st.sample.Name, err)
+			}
+			if k+1 < len(list) && t.bytes < b.memory()/4/int64(max(b.Threads, 1)) {
+				continue
+			}
+			for _, s := range sites {
+				errs, err := t.site(ctx, s)
 				if err != nil {
 					return err
 				}
-				run = append(run, t)
-			}
-			values := slices.Clone(kept)
-			for _, v := range s.computed {
-				values[v] = nil
-			}
-			for _, c := range s.consumers {
-				values := slices.Clone(values)
-				for _, id := range c.nodes { // what comes out as before would end the run
-					for _, v := range b.Reference.Node(id).Outputs {
-						values[v] = nil
-					}
-				}
-				for k := range errs {
-					e, err := w.consume(ctx, r, st, values, c, run[k].NewHooks(view), float[c.output])
-					if err != nil {
-						return err
-					}
-					errs[k] += e
+				for j, e := range errs {
+					at := i*size + k + 1 - len(errs) + j
+					out[at] = append(out[at], e)
 				}
 			}
-			out[i] = append(out[i], errs)
+			t.forget()
 		}
 		return nil
 	})
 	b.forwards(work * float64(len(w.states)))
 	return out, err
+}
+
+// tries are samples that are run together, in both lanes, and tried at one site after the other.
+type tries struct {
+	*walk
+	r      *exec.Runner
+	now    *sim.Simulator
+	view   sim.View
+	states []*state
+	floats [][]*tensor.Tensor // by sample and value: of those that consumers compute
+	kept   [][]*tensor.Tensor // by sample and value: quantized
+	bytes  int64              // of them
+}
+
+// forget makes room for other samples.
+func (t *tries) forget() { t.states, t.floats, t.kept, t.bytes = nil, nil, nil, 0 }
+
+// run runs one more sample.
+func (t *tries) run(ctx context.Context, st *state, read map[graph.ValueID]bool) error {
+	float, err := t.r.RunAll(ctx, st.sample.Feeds, nil, func(v graph.ValueID) bool { return read[v] })
+	if err != nil {
+		return err
+	}
+	kept, err := t.r.RunAll(ctx, st.sample.Feeds, t.now.NewHooks(sim.View{Islands: true}), nil)
+	t.states, t.floats, t.kept = append(t.states, st), append(t.floats, float), append(t.kept, kept)
+	for _, list := range [][]*tensor.Tensor{float, kept} {
+		for _, x := range list {
+			t.bytes += size(x)
+		}
+	}
+	return err
+}
+
+// site returns the errors by sample and trial.
+func (t *tries) site(ctx context.Context, s *site) ([][]float64, error) {
+	hooks := []*exec.Hooks{t.now.NewHooks(t.view)}
+	for k := range s.trials {
+		q, err := t.simulator(s, k)
+		if err != nil {
+			return nil, err
+		}
+		hooks = append(hooks, q.NewHooks(t.view))
+	}
+	all := make([][]float64, len(t.states))
+	for i, st := range t.states {
+		errs, values := make([]float64, len(hooks)), slices.Clone(t.kept[i])
+		for _, v := range s.computed {
+			values[v] = nil
+		}
+		for _, c := range s.consumers {
+			values := slices.Clone(values)
+			for _, id := range c.nodes { // what comes out as before would end the run
+				for _, v := range t.Reference.Node(id).Outputs {
+					values[v] = nil
+				}
+			}
+			for k := range errs {
+				e, err := t.consume(ctx, t.r, st, values, c, hooks[k], t.floats[i][c.output])
+				if err != nil {
+					return nil, fmt.Errorf("sample %s: %w", st.sample.Name, err)
+				}
+				errs[k] += e
+			}
+		}
+		all[i] = errs
+	}
+	return all, nil
 }
 
 // consume runs a consumer, and what it needs that is not kept, and returns the NSR of what it computes before that is quantized.

@@ -76,6 +76,17 @@ func (l *LayerBench) rounding(ctx context.Context) (*rounding, error) {
 	return x, nil
 }
 
+// importance is LayerBench.importance.
+func (x *rounding) importance() []float64 {
+	var sums []float64
+	for _, r := range x.groups {
+		for k := range x.m.K() {
+			sums = append(sums, r.h[k*x.m.K()+k])
+		}
+	}
+	return x.m.spread(sums, x.l.Weight.Shape)
+}
+
 // centre turns sums of products of a and b into those of a and b less their means, over n pairs.
 func centre(sums, a, b []float64, n float64) {
 	for i, u := range a {

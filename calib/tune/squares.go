@@ -79,62 +79,103 @@ func (s *squares) addWindows(x *tensor.Tensor) error {
 	}
 	plane := tensor.Count(geo.In)
 	s.count += float64(x.Shape[0] * tensor.Count(geo.Out))
-	fold := func(now []float64) []float64 {
-		outer := 1 // taps of the axes done
-		for d, n := range geo.In {
-			inner := len(now) / outer / n
-			next := make([]float64, outer*geo.Kernel[d]*inner)
-			for o := range outer {
-				for t := range geo.Kernel[d] {
-					to := next[(o*geo.Kernel[d]+t)*inner:][:inner]
-					for y := range n {
-						if geo.Reads(d, t, y) {
-							for k, v := range now[(o*n+y)*inner:][:inner] {
-								to[k] += v
-							}
-						}
-					}
-				}
-			}
-			outer, now = outer*geo.Kernel[d], next
-		}
-		return now
-	}
+	f := newFold(geo)
+	one, two := make([]float64, plane), make([]float64, plane)
 	for i, data := 0, x.F32(); len(data) > 0; i, data = i+1, data[plane:] {
-		one, two := make([]float64, plane), make([]float64, plane)
 		for k, v := range data[:plane] {
 			one[k], two[k] = float64(v), float64(v)*float64(v)
 		}
 		at := i % s.m.In * s.m.Taps
-		for t, v := range fold(one) {
+		for t, v := range f.run(one) {
 			s.first[at+t] += v
 		}
-		for t, v := range fold(two) {
+		for t, v := range f.run(two) {
 			s.sum[at+t] += v
 		}
 	}
 	return nil
 }
 
+// fold adds up the elements of a plane that each tap reads.
+type fold struct {
+	geo   *graph.Geometry
+	reads [][][]int // by axis and tap: the positions that are read
+	next  [][]float64
+}
+
+func newFold(geo *graph.Geometry) *fold {
+	f := &fold{geo: geo, reads: make([][][]int, len(geo.In)), next: make([][]float64, len(geo.In))}
+	outer, rest := 1, tensor.Count(geo.In)
+	for d, n := range geo.In {
+		f.reads[d] = make([][]int, geo.Kernel[d])
+		for t := range f.reads[d] {
+			for y := range n {
+				if geo.Reads(d, t, y) {
+					f.reads[d][t] = append(f.reads[d][t], y)
+				}
+			}
+		}
+		outer, rest = outer*geo.Kernel[d], rest/n
+		f.next[d] = make([]float64, outer*rest)
+	}
+	return f
+}
+
+// run returns the sums by tap, which hold until the next run.
+func (f *fold) run(now []float64) []float64 {
+	outer := 1 // taps of the axes done
+	for d, n := range f.geo.In {
+		inner := len(now) / outer / n
+		next := f.next[d]
+		clear(next)
+		for o := range outer {
+			for t, reads := range f.reads[d] {
+				to, from := next[(o*len(f.reads[d])+t)*inner:][:inner], now[o*n*inner:][:n*inner]
+				if inner == 1 {
+					for _, y := range reads {
+						to[0] += from[y]
+					}
+					continue
+				}
+				for _, y := range reads {
+					line := from[y*inner:][:len(to)]
+					for k := range to {
+						to[k] += line[k]
+					}
+				}
+			}
+		}
+		outer, now = outer*f.geo.Kernel[d], next
+	}
+	return now
+}
+
 // each returns what the error of each element of the weight counts, in its row-major order: the sum of x^2 by which it is multiplied,
-// centred of (x - mean x)^2: what is left where the mean of the output's error is taken off a bias. To each a share of their mean is added,
-// since what no sample reads may still be read.
+// centred of (x - mean x)^2: what is left where the mean of the output's error is taken off a bias.
 func (s *squares) each(centred bool) []float64 {
-	const damp = 0.01
-	total := 0.0
 	sums := slices.Clone(s.sum)
 	for i, v := range s.first {
 		if centred {
 			sums[i] = max(0, sums[i]-float64(v*v)/max(s.count, 1))
 		}
-		total += sums[i]
+	}
+	return s.m.spread(sums, s.weight)
+}
+
+// spread gives each element of a weight what its input and tap have in sums. To each a share of their mean is added, since what no sample
+// reads may still be read.
+func (m *matrix) spread(sums []float64, shape []int) []float64 {
+	const damp = 0.01
+	total := 0.0
+	for _, v := range sums {
+		total += v
 	}
 	base := damp * total / float64(len(sums))
-	out := make([]float64, tensor.Count(s.weight))
-	for g := range s.m.Groups {
-		for r := range s.m.Rows() {
-			for k := range s.m.K() {
-				out[s.m.At(g, r, k)] = sums[g*s.m.K()+k] + base
+	out := make([]float64, tensor.Count(shape))
+	for g := range m.Groups {
+		for r := range m.Rows() {
+			for k := range m.K() {
+				out[m.At(g, r, k)] = sums[g*m.K()+k] + base
 			}
 		}
 	}
@@ -142,8 +183,13 @@ func (s *squares) each(centred bool) []float64 {
 }
 
 // importance is what the error of each element of the weight counts, by what the operator reads behind the quantized prefix; nil where that
-// is not finite.
+// is not finite. Where a proposer wants the moments of all pairs it is their diagonal.
 func (l *LayerBench) importance(ctx context.Context) ([]float64, error) {
+	if l.float && l.Grams == nil {
+		if x, err := l.rounding(ctx); err == nil && x != nil { // what fails is for that proposer to say
+			return x.importance(), nil
+		}
+	}
 	n, in := l.Graph.Node(l.Node), l.Graph.Node(l.Node).Inputs[0]
 	s, of := newSquares(n, l.Weight), make([]*squares, l.places())
 	err := l.inputs(ctx, func(place int, st *state, xq, _ *tensor.Tensor) error {

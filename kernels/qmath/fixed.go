@@ -29,8 +29,31 @@ func FixedFor(largest float32, within, limit int32) Fixed {
 // magic, added to a float64 of magnitude below 2^51, leaves no bits behind the point.
 const magic = 3 << 51
 
+// magic32 is the same of a float32 below 2^22; the last bits of the sum are the integer.
+const magic32 = 3 << 22
+
+// within writes the integers of src to dst where none is beyond the limit; else it reports false and what it wrote is wrong. A product by a
+// power of two is exact, but for one that is too small to be anything but 0.
+func (f Fixed) within(dst []int16, src []float32) bool {
+	m, _ := math.Frexp(f.Step)
+	top := float32(float64(f.Limit) * f.Step)
+	if m != 0.5 || f.Step < 0x1p-100 || f.Step > 0x1p100 {
+		return false
+	}
+	by, largest := float32(1/f.Step), uint32(0)
+	dst = dst[:len(src)]
+	for i, v := range src {
+		largest = max(largest, math.Float32bits(v)&^(1<<31))
+		dst[i] = int16(math.Float32bits(float32(v*by) + magic32))
+	}
+	return largest <= math.Float32bits(top)
+}
+
 // Codes writes the integers of src to dst. It says how many numbers had to be limited, and whether all are finite.
 func (f Fixed) Codes(dst []int16, src []float32) (limited uint64, finite bool) {
+	if f.within(dst, src) {
+		return 0, true
+	}
 	finite, limit, by := true, float64(f.Limit), f.Step
 	multiply := false
 	if m, _ := math.Frexp(f.Step); m == 0.5 && f.Step > 0x1p-1000 { // the same, sooner

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -113,7 +114,7 @@ func (s *Simulator) compare(runs *graph.Graph) error {
 		if own == other {
 			continue
 		}
-		if own == nil || other == nil || own.Type() != other.Type() || own.Layout != other.Layout {
+		if own == nil || other == nil || own.DType != other.DType || !slices.Equal(own.Shape, other.Shape) || own.Layout != other.Layout {
 			return fmt.Errorf("simulate: value %q is not the same constant in the graph that runs and in the quantized one", s.g.Value(v).Name)
 		}
 		for _, u := range s.g.Uses(v) {

@@ -18,15 +18,15 @@ const sameValue = 1e-5
 
 // CompareFloat runs two graphs on samples. nsr is the largest error of an output of b against a's, relative to its power. changed names the
 // tensors of b that a has not, or has with other values.
-func CompareFloat(ctx context.Context, a, b *graph.Graph, samples []calib.Kept) (nsr float64, changed map[string]bool, err error) {
+func CompareFloat(ctx context.Context, a, b *graph.Graph, samples []calib.Kept, threads int) (nsr float64, changed map[string]bool, err error) {
 	if len(samples) == 0 {
 		return 0, nil, errors.New("the statistics keep no samples that steps could be checked on")
 	}
-	sa, err := exec.New(a, exec.Options{Context: ctx})
+	sa, err := exec.New(a, exec.Options{Context: ctx, Threads: threads})
 	if err != nil {
 		return 0, nil, err
 	}
-	sb, err := exec.New(b, exec.Options{Context: ctx})
+	sb, err := exec.New(b, exec.Options{Context: ctx, Threads: threads})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -50,8 +50,8 @@ func CompareFloat(ctx context.Context, a, b *graph.Graph, samples []calib.Kept) 
 			if other, ok := a.Lookup(b.Value(v).Name); ok && a.Const(other) == nil {
 				x = va[other]
 			}
-			if !b.IsInput(v) && !sameTensors(x, y) {
-				changed[b.Value(v).Name] = true
+			if name := b.Value(v).Name; !b.IsInput(v) && !changed[name] && !sameTensors(x, y) {
+				changed[name] = true
 			}
 			if b.IsOutput(v) {
 				nsr = max(nsr, errorOf(x, y))

@@ -112,7 +112,7 @@ func (t *tuning) observe(ctx context.Context, steps []rewrite.Step) (*observedSt
 	}
 	if len(steps) > 0 {
 		var changed map[string]bool
-		if o.NSR, changed, err = planning.CompareFloat(ctx, normal, o.reference, base.Kept()); err != nil {
+		if o.NSR, changed, err = planning.CompareFloat(ctx, normal, o.reference, base.Kept(), t.o.Threads); err != nil {
 			return nil, err
 		}
 		if !(o.NSR <= maxFloatNSR) {
