@@ -32,6 +32,30 @@ func TestFixedCodes(t *testing.T) {
 	require.False(t, finite)
 }
 
+// Many numbers of which none is limited go another way than those beside one that is.
+func TestFixedCodesAreTheNearest(t *testing.T) {
+	for _, step := range []float64{0x1p-90, 0x1p-8, 1, 0x1p90} {
+		f := Fixed{step, MaxFixed}
+		var src []float32
+		for q := -MaxFixed; q <= MaxFixed; q += 7 {
+			for _, off := range []float64{-0.5, -0.25, 0, 0.5} {
+				src = append(src, float32((float64(q)+off*float64(q/8%2))*step))
+			}
+		}
+		src = append(src, math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32)
+		dst, beside := make([]int16, len(src)), make([]int16, len(src)+1)
+		n, finite := f.Codes(dst, src)
+		require.Zero(t, n)
+		require.True(t, finite)
+		n, _ = f.Codes(beside, append(src, float32(40000*step)))
+		require.Equal(t, uint64(1), n)
+		require.Equal(t, beside[:len(src)], dst)
+		for i, v := range src {
+			require.Equal(t, math.RoundToEven(float64(v)/step), float64(dst[i]), "%g of step %g", v, step)
+		}
+	}
+}
+
 func TestFixedFor(t *testing.T) {
 	for _, largest := range []float32{1, 3, 2047, 2048, 0x1p-20, 1e30} {
 		f := FixedFor(largest, 2047, 4095)

@@ -18,7 +18,8 @@ const sameValue = 1e-5
 
 // CompareFloat runs two graphs on samples. nsr is the largest error of an output of b against a's, relative to its power. changed names the
 // tensors of b that a has not, or has with other values.
-func CompareFloat(ctx context.Context, a, b *graph.Graph, samples []calib.Kept, threads int) (nsr float64, changed map[string]bool, err error) {
+func CompareFloat(ctx context.Context, a, b *graph.Graph, samples []calib.Kept, threads int) (nsr float64, changed map[string]bool,
+	err error) {
 	if len(samples) == 0 {
 		return 0, nil, errors.New("the statistics keep no samples that steps could be checked on")
 	}
