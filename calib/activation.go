@@ -181,6 +181,11 @@ func (r *renderer) method(o tqc.Observer) (*observers.Method, error) {
 
 // try applies one method to an activation.
 func (r *renderer) try(a *activation, st *observers.State, m *observers.Method, parameter float64) (trial, error) {
+	if m == observers.Robust && slices.ContainsFunc(a.values, r.probabilities) {
+		t, err := try(st, observers.MSE, a.slot.Config, 0)
+		t.method = m.Name
+		return t, err
+	}
 	t, err := try(st, m, a.slot.Config, parameter)
 	if err != nil || m != observers.Robust || len(t.ranges) != 1 {
 		return t, err

@@ -41,3 +41,21 @@ func (r *renderer) upwards(values []graph.ValueID, x *observers.Range) error {
 	}
 	return nil
 }
+
+// probabilities reports whether v has what a Softmax gave, or a part of it, or that with zeros where a row is masked as a whole. The
+// largest ones are few, and each decides its row, a token or a query of attention: none of them is a spike that counts as lost.
+func (r *renderer) probabilities(v graph.ValueID) bool {
+	if v == graph.NoValue || r.g.Producer(v) == graph.NoNode {
+		return false
+	}
+	n := r.g.Node(r.g.Producer(v))
+	switch {
+	case !n.IsONNX():
+		return false
+	case n.Op == "Softmax":
+		return true
+	case n.Op == "Where":
+		return r.probabilities(n.Input(1)) || r.probabilities(n.Input(2))
+	}
+	return (n.HandsOn() || n.Op == "Slice" || n.Op == "Expand" || n.Op == "Cast") && r.probabilities(n.Input(0))
+}

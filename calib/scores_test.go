@@ -66,3 +66,34 @@ func TestScoresReachBeyondTheSamples(t *testing.T) {
 		}
 	}
 }
+
+// A large probability decides its row: in front of a product robust keeps as much of the range of a Softmax's result as mse does, whatever
+// moves it or empties masked rows. Of what is no probability it cuts the spike off.
+func TestProbabilitiesAreNoSpikes(t *testing.T) {
+	data := graphtest.Normal(9, 256*64).F32() // rows that are flat, and one with a probability of 0.9
+	for i := range data {
+		data[i] /= 4
+	}
+	data[0] = 6
+	for between, whole := range map[string]bool{
+		"p = Softmax(x) {axis=1}":                                                                 true,
+		"s = Softmax(x) {axis=1}\nn = IsNaN(s)\np = Where(n, zero, s)":                            true,
+		"s = Softmax(x) {axis=1}\nt = Transpose(s) {perm=[1, 0]}\np = Transpose(t) {perm=[1, 0]}": true,
+		"s = Softmax(x) {axis=1}\np = Abs(s)":                                                     false,
+	} {
+		g := parse(t, "input x: f32[256,64]\nconst zero: f32[1] = [0]\nconst w: f32[64,8] = normal(3)\n"+between+
+			"\ny = MatMul(p, w) \"context\"\noutput y\n")
+		stats := run(t, g, []*exec.Sample{sampleOf("one", data, 256, 64)}, calib.Config{})
+		top := map[tqc.Observer]float64{}
+		for _, o := range []tqc.Observer{tqc.ObserverRobust, tqc.ObserverMSE} {
+			for _, c := range render(t, g, configure(t, g, "openvino_int8", quantizer.Options{}), stats, calib.RenderConfig{Observer: o}).Choices {
+				if c.Tensor == "p" {
+					require.Equal(t, o, c.Observer)
+					top[o] = c.Range.Hi
+				}
+			}
+		}
+		require.Positive(t, top[tqc.ObserverMSE], between)
+		require.Equal(t, whole, top[tqc.ObserverRobust] == top[tqc.ObserverMSE], "%s %v", between, top)
+	}
+}
