@@ -2,7 +2,6 @@ package analysis
 
 import (
 	"math"
-	"sort"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -72,21 +71,4 @@ func (e Estimate) guarded(size float64) Estimate {
 	squares := e.Error*e.Error*n*(n-1) + n*e.Mean*e.Mean + 2*size*size
 	g.Error = math.Sqrt((squares - (n+2)*g.Mean*g.Mean) / ((n + 2) * (n + 1)))
 	return g
-}
-
-// SamplesToClaim returns how many samples could show that a mean lies below a limit, given the mean and the standard deviation of one
-// sample that are expected: n with mean + t*deviation/sqrt(n) <= limit at ClaimRisk's first attempt. 0 says that no number of samples can:
-// the mean is not below the limit, or something is NaN.
-func SamplesToClaim(mean, deviation, limit float64) int {
-	if !(mean < limit) || math.IsNaN(deviation) {
-		return 0
-	}
-	short := func(n int) bool { return mean+quantile(n-1, Attempt(0))*deviation/math.Sqrt(float64(n)) > limit }
-	most := 2
-	for ; short(most); most *= 2 {
-		if most >= 1<<40 {
-			return 0
-		}
-	}
-	return 2 + sort.Search(most-2, func(i int) bool { return !short(2 + i) })
 }

@@ -69,21 +69,6 @@ func TestClaimsAreSeldomWrong(t *testing.T) {
 	}
 }
 
-func TestSamplesToClaimIsEnoughAndNotTooMany(t *testing.T) {
-	for _, c := range []struct{ mean, deviation, limit float64 }{{0, 0.1, 0.01}, {0.002, 0.12, 0.01}, {0, 1e-9, 1}, {0.5, 1, 10}} {
-		n := SamplesToClaim(c.mean, c.deviation, c.limit)
-		require.Positive(t, n)
-		at := func(n int) float64 { return Estimate{c.mean, c.deviation / math.Sqrt(float64(n)), n}.Upper(Attempt(0)) }
-		require.LessOrEqual(t, at(n), c.limit)
-		if n > 2 {
-			require.Greater(t, at(n-1), c.limit*(1-1e-9))
-		}
-	}
-	require.Zero(t, SamplesToClaim(0.01, 0.1, 0.01))
-	require.Zero(t, SamplesToClaim(math.NaN(), 0.1, 0.01))
-	require.Zero(t, SamplesToClaim(0, math.NaN(), 0.01))
-}
-
 func TestCanFallIsWhatNoOtherValuesChange(t *testing.T) {
 	require.True(t, CanFall(nil, 8, 0.0125))
 	require.True(t, CanFall([]float64{1, 2}, 8, 0.0125), "six others far below")

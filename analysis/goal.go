@@ -11,16 +11,21 @@ type Goal struct {
 	// Held is how many held-out samples will confirm, Risk at which risk; Held 0: none, the mean on the fitting samples decides.
 	Held int
 	Risk float64
-	// Spread is by how much standard errors of what is confirmed are wider than those of samples that are independent; 0 is 1. See
-	// CrossedError.
+	// Spread is by how much the standard error of the amounts as they are is wider than of independent samples (see CrossedError): the limit
+	// is then the higher one of that and of the guarded amounts. 0: the guarded ones alone. Both widened at once are claims of which 1 % are
+	// wrong where 5 % may be; so 2 to 3 % are (TestClaimsInTurns).
 	Spread float64
 }
 
-func (g *Goal) spread() float64 {
+// bounds are the estimates of the mean of a sample's amounts of whose limits the highest counts.
+func (g *Goal) bounds(amounts []float64) []Estimate {
+	list := []Estimate{g.Guard(amounts)}
 	if g.Spread > 0 {
-		return g.Spread
+		e := NewEstimate(amounts)
+		e.Error *= g.Spread
+		list = append(list, e)
 	}
-	return 1
+	return list
 }
 
 // Estimates returns the mean of the amounts of the output that is worst, as it is and as it is guarded. A trial without samples has the
@@ -52,9 +57,22 @@ func (g *Goal) Plain(amounts [][]float64) (worst []float64) {
 func (g *Goal) Upper(t *Trial, risk float64) float64 {
 	upper := math.Inf(-1)
 	for _, list := range t.Amounts {
-		e := g.Guard(list)
-		e.Error *= g.spread()
-		upper = max(upper, e.Upper(risk))
+		for _, e := range g.bounds(list) {
+			upper = max(upper, e.Upper(risk))
+		}
+	}
+	return upper
+}
+
+// Expect returns the upper limit that n samples like those of a trial would give: their mean stays, and what the guard adds to it falls as
+// its share of the samples does. +Inf for n below two.
+func (g *Goal) Expect(t *Trial, n int, risk float64) float64 {
+	upper := math.Inf(-1)
+	for _, list := range t.Amounts {
+		more, mean := float64(n)/float64(len(list)), NewEstimate(list).Mean
+		for _, e := range g.bounds(list) {
+			upper = max(upper, Estimate{Mean: mean + (e.Mean-mean)/more, Error: e.Error / math.Sqrt(more), N: n}.Upper(risk))
+		}
 	}
 	return upper
 }
@@ -68,9 +86,11 @@ func (g *Goal) expected(t *Trial, margin float64) float64 {
 			level = max(level, NewEstimate(list).Mean)
 			continue
 		}
-		e := g.Guard(list)
-		held := g.spread() * e.Error * math.Sqrt(float64(e.N)/float64(g.Held))
-		level = max(level, max(e.Mean, 0)+quantile(g.Held-1, g.Risk)*held+margin*math.Hypot(held, e.Error))
+		own := g.Guard(list).Error
+		for _, e := range g.bounds(list) {
+			held := e.Error * math.Sqrt(float64(e.N)/float64(g.Held))
+			level = max(level, max(e.Mean, 0)+quantile(g.Held-1, g.Risk)*held+margin*math.Hypot(held, own))
+		}
 	}
 	return level
 }

@@ -3,6 +3,7 @@ package analysis
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,6 +90,66 @@ func TestExpectedLimit(t *testing.T) {
 	}
 	for i, want := range []float64{0.05, 0.20, 0.50, 0.80} {
 		require.InDelta(t, want, float64(over[margins[i]])/trials, 0.04, "margin %g", margins[i])
+	}
+}
+
+// Where halves take turns, one of twenty claims at most is wrong, though each half chooses what the other one judges.
+func TestClaimsInTurns(t *testing.T) {
+	const trials, sets, n = 400, 5, 24
+	g := Goal{Guard: Skewed, Held: n, Risk: ClaimRisk, Spread: CrossedError}
+	right, all := 0, 0
+	for just := 1; just < sets-1; just++ { // the limit is just below what this set has
+		rng, wrong := rand.New(rand.NewPCG(9, uint64(just))), 0
+		g.Limit = 0.999 * math.Pow(0.6, float64(just))
+		for range trials {
+			var halves [2][sets][]float64
+			for i := range n {
+				hard := rng.NormFloat64()
+				for k := range sets {
+					x := math.Pow(0.6, float64(k)) * math.Exp(hard+0.3*rng.NormFloat64()-0.545)
+					halves[i%2][k] = append(halves[i%2][k], x)
+				}
+			}
+			chosen := [2]int{sets - 1, sets - 1}
+			for h := range chosen {
+				for k := sets - 1; k >= 0 && g.expected(&Trial{Amounts: [][]float64{halves[h][k]}}, 0) <= g.Limit; k-- {
+					chosen[h] = k
+				}
+			}
+			judged, choice := append(slices.Clone(halves[1][chosen[0]]), halves[0][chosen[1]]...), max(chosen[0], chosen[1])
+			own := append(slices.Clone(halves[0][choice]), halves[1][choice]...)
+			if g.Upper(&Trial{Amounts: [][]float64{judged}}, g.Risk) > g.Limit || NewEstimate(own).Mean > g.Limit {
+				continue
+			}
+			if choice <= just {
+				wrong++
+			} else {
+				right++
+			}
+		}
+		all += trials
+		require.LessOrEqual(t, float64(wrong)/trials, ClaimRisk)
+	}
+	t.Logf("%.0f %% are claimed, rightly", 100*float64(right)/float64(all))
+	require.Greater(t, float64(right)/float64(all), 0.3)
+}
+
+// What is expected of more samples is what more samples give, and of as many what these give.
+func TestExpectIsWhatMoreSamplesGive(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	drawn := func(n int) *Trial {
+		x := make([]float64, n)
+		for i := range x {
+			x[i] = 1 + rng.Float64()
+		}
+		return &Trial{Amounts: [][]float64{x}}
+	}
+	for _, spread := range []float64{0, CrossedError} {
+		g := Goal{Guard: Skewed, Spread: spread}
+		few, many := drawn(32), drawn(3200)
+		require.InDelta(t, g.Upper(few, 0.025), g.Expect(few, 32, 0.025), 0.02)
+		require.InDelta(t, g.Upper(many, 0.025), g.Expect(few, 3200, 0.025), 0.1)
+		require.True(t, math.IsInf(g.Expect(few, 1, 0.025), 1))
 	}
 }
 

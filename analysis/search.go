@@ -93,6 +93,9 @@ type SearchResult struct {
 	// Candidates are the points that may hold on other samples, the one with most margin first, each cheaper than the one before. Empty: none
 	// but float everywhere does.
 	Candidates []int
+	// Surest is the point whose limit on other samples is expected to be the lowest, the start excepted, whether it meets the goal or not; -1
+	// where nothing else was measured.
+	Surest int
 }
 
 // margins are how many standard errors of a difference between fitting and held-out samples a candidate is to have to spare: by chance it
@@ -130,7 +133,7 @@ func Search(ctx context.Context, cfg SearchConfig) (*SearchResult, error) {
 		err = nil
 	}
 	markPareto(s.points, s.cfg.Metric(1) < s.cfg.Metric(0))
-	return &SearchResult{Points: s.points, Candidates: s.candidates()}, err
+	return &SearchResult{Points: s.points, Candidates: s.candidates(), Surest: s.surest()}, err
 }
 
 type searcher struct {
@@ -490,25 +493,26 @@ func (s *searcher) cheapest(margin int) int {
 	return best
 }
 
-// surest is the point whose limit is expected to be the lowest of those that meet the goal, the start excepted; -1 where none does.
+// surest is the point whose limit is expected to be the lowest, the start excepted; -1 where there is none.
 func (s *searcher) surest() int {
-	best, least := -1, s.cfg.Goal.Limit
+	best, least := -1, math.Inf(1)
 	for i := 1; i < len(s.points); i++ {
-		if level := s.cfg.Goal.expected(s.points[i].Trial, 0); level <= least && (best < 0 || level < least) {
+		if level := s.cfg.Goal.expected(s.points[i].Trial, 0); level < least {
 			best, least = i, level
 		}
 	}
 	return best
 }
 
-// candidates lists the cheapest points of each margin; where none has the first, the point that is likeliest to hold comes before them.
+// candidates lists the cheapest points of each margin; where none has the first, the point that is likeliest to hold comes before them, as
+// long as its mean meets the goal: held-out samples may confirm it, or say how many of them would.
 func (s *searcher) candidates() (list []int) {
 	add := func(i int) {
 		if n := len(list); n == 0 || s.points[i].Cost < s.points[list[n-1]].Cost {
 			list = append(list, i)
 		}
 	}
-	if i := s.surest(); i >= 0 && s.cheapest(0) < 0 {
+	if i := s.surest(); i >= 0 && s.points[i].Met && s.cheapest(0) < 0 {
 		add(i)
 	}
 	for m := range margins {

@@ -344,10 +344,23 @@ func (s *searcher) evaluated() {
 	s.tick(s.count)
 }
 
-// needed is how many samples in all would show that a trial's mean is below the limit, of which one in so many confirms.
+// needed is how many samples in all would show that a trial's mean is below the limit, of which one in so many confirms; or all of them
+// where the halves take turns. 0: no number would.
 func (s *searcher) needed(t *analysis.Trial, parts int) int {
-	plain, guarded := s.goal.Estimates(t)
-	return rounded(s.inSamples(parts * analysis.SamplesToClaim(plain.Mean, guarded.Error*math.Sqrt(float64(guarded.N)), s.goal.Limit)))
+	goal := s.goal
+	least := func() int {
+		return leastSamples(func(n int) bool { return goal.Expect(t, n, analysis.Attempt(0)) <= goal.Limit })
+	}
+	if plain, _ := goal.Estimates(t); !(plain.Mean < goal.Limit) {
+		return 0
+	}
+	n := least()
+	if goal.Spread = 0; s.crossed() && n >= analysis.CrossedBelow {
+		n = max(2*least(), analysis.CrossedBelow)
+	} else if !s.crossed() {
+		n = parts * least()
+	}
+	return rounded(s.inSamples(n))
 }
 
 // inSamples is how many samples so many pieces of evidence are.

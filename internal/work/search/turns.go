@@ -20,7 +20,8 @@ func (s *searcher) crossed() bool {
 // turn is the search on one half, and what may be claimed of it, from the surest to the cheapest.
 type turn struct {
 	*searcher
-	list []*analysis.Point
+	list   []*analysis.Point
+	surest *analysis.Point // of all that it tried; nil if it tried none
 }
 
 // takeTurns searches on both halves. What is judged, over all samples with wider error bars, is the way to a set: the surest of both halves
@@ -31,11 +32,19 @@ func (s *searcher) takeTurns(ctx context.Context, found *Found, result *Result, 
 	if err != nil {
 		return nil, err
 	}
-	if len(turns[0].list) == 0 || len(turns[1].list) == 0 {
+	if len(turns[0].list) == 0 && len(turns[1].list) == 0 {
 		if s.asIs {
 			return nil, s.asIntegers(ctx, found)
 		}
 		return nil, refuse(s.unmet(), 0)
+	}
+	for i, t := range turns { // of a half that found nothing, the nearest
+		if len(t.list) == 0 && t.surest != nil {
+			turns[i].list = []*analysis.Point{t.surest}
+		}
+		if len(turns[i].list) == 0 {
+			return nil, refuse(s.unmet(), 0)
+		}
 	}
 	asIs := *found
 	found.Claimed, found.Crossed = false, true
@@ -121,6 +130,12 @@ func (s *searcher) turns(ctx context.Context, found *Found) (list []turn, err er
 				t.list = append(t.list, p)
 			}
 		}
+		if r.Surest > 0 {
+			t.surest = &r.Points[r.Surest]
+			if len(t.list) > 0 && t.surest.Cost > t.list[0].Cost { // few samples know little of margins
+				t.list = append([]*analysis.Point{t.surest}, t.list...)
+			}
+		}
 		list = append(list, t)
 	}
 	return list, nil
@@ -146,11 +161,8 @@ func (s *searcher) concluded(ctx context.Context, found *Found, choice []int, mi
 	if found.Claimed {
 		return choice, s.integers(ctx, choice, confirmed, found)
 	}
-	why, parts := s.unsupported(found), 2
-	if found.Crossed {
-		parts = 1
-	}
-	found.Refused, found.Needed = why, s.needed(missed, parts)
+	why := s.unsupported(found)
+	found.Refused, found.Needed = why, s.needed(missed, 2)
 	if s.o.Force {
 		return choice, nil
 	}
