@@ -102,6 +102,9 @@ func (a *Assignment) dropUnprofitable(cost float64, marks []mark) {
 		}
 	}
 	for _, brd := range a.Borders() {
+		if brd.ToFloat && a.bound.Target.Export.RoundsPools && a.pooled(brd.Value) {
+			continue
+		}
 		for _, r := range a.touching(brd, region) {
 			of[r].elements += brd.Elements
 			of[r].stays = of[r].stays || !brd.Known
@@ -118,6 +121,33 @@ func (a *Assignment) dropUnprofitable(cost float64, marks []mark) {
 		a.Domains[id], a.Fused[id] = tqc.DomainFP32, graph.NoNode
 		a.Why[id] = fmt.Sprintf("%s: %d multiply-accumulates do not pay for converting %d elements", ByCost, s.macs, s.elements)
 	}
+}
+
+// pooled reports whether all that reads v, by operators in float with constants beside it, are MaxPools in float in front of integers.
+func (a *Assignment) pooled(v graph.ValueID) bool {
+	g := a.bound.Graph
+	uses := g.Uses(v)
+	for _, u := range uses {
+		n := g.Node(u.Node)
+		if a.integer(u.Node) || len(n.Outputs) != 1 || g.IsOutput(n.Outputs[0]) || g.Captured(n.Outputs[0]) {
+			return false
+		}
+		for i, x := range n.Inputs {
+			if i != u.Index && x != graph.NoValue && g.Const(x) == nil {
+				return false
+			}
+		}
+		if n.Op == "MaxPool" {
+			for _, next := range g.Uses(n.Outputs[0]) {
+				if !a.integer(next.Node) {
+					return false
+				}
+			}
+		} else if !a.pooled(n.Outputs[0]) {
+			return false
+		}
+	}
+	return len(uses) > 0
 }
 
 // touching returns the regions on the integer side of a border, each once.

@@ -76,6 +76,7 @@ type fileExport struct {
 	PassiveScale     bool  `json:"passive_scale,omitempty" yaml:"passive_scale,omitempty"`
 	SubsampleFirst   bool  `json:"subsample_first,omitempty" yaml:"subsample_first,omitempty"`
 	GuardFloat       bool  `json:"guard_float,omitempty" yaml:"guard_float,omitempty"`
+	RoundsPools      bool  `json:"rounds_pools,omitempty" yaml:"rounds_pools,omitempty"`
 	Open             bool  `json:"open,omitempty" yaml:"open,omitempty"`
 }
 

@@ -224,6 +224,9 @@ type Export struct {
 	SubsampleFirst bool
 	// GuardFloat: what dequantizes is not moved behind operators that do not commute with it: they read a Max with the lowest number.
 	GuardFloat bool
+	// RoundsPools: a MaxPool in float in front of integers is computed on them, in the layout of what stands before it, which is slow after
+	// floats: a border to float costs nothing where all that reads it ends so.
+	RoundsPools bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
 }
