@@ -6,7 +6,7 @@ import (
 )
 
 // GramRows says where the rows of one input are: element k of row r of group g is Codes[Base[r]+Offset[g*K+k]], an integer of the
-// moments' fixed point or qmath.NotFinite. Rows of Conv overlap, and are never written out as a whole.
+// moments' fixed point or qmath.NotFinite; offsets are at least 0. Rows of Conv overlap, and are never written out as a whole.
 type GramRows struct {
 	Codes        []int16
 	Base, Offset []int32
