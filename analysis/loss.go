@@ -304,6 +304,7 @@ func (e *explainer) sample(ctx context.Context, feeds map[string]*tensor.Tensor)
 			return fmt.Errorf("output %q: %w", e.g.Value(e.g.Outputs[k]).Name, err)
 		}
 	}
+	e.integer.Reuse(whole)
 	return nil
 }
 

@@ -99,6 +99,13 @@ func (e *Executor) Run(ctx context.Context, feeds map[string]*tensor.Tensor, hoo
 	return outs, err
 }
 
+// Reuse takes outputs of a run that nobody reads any more: later runs may write theirs there. Large outputs take less time so.
+func (e *Executor) Reuse(outs []*tensor.Tensor) {
+	if r, ok := e.engine.(interface{ Reuse(outs []*tensor.Tensor) }); ok {
+		r.Reuse(outs)
+	}
+}
+
 // Infinite names the tensors of which runs so far have made an integer of an infinite number, the outputs that held NaN or an infinite
 // number, and what tables make that have an entry for one, whether a run has met it or not. The float network may have it there too (a
 // mask). NaN that would become an integer ends a run: its error wraps *tqc.NaN.

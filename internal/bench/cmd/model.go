@@ -273,7 +273,8 @@ func (t *timed) contenders(e *Host, mode, backend string) (list []contender, err
 			return list, err
 		}
 		c := contender{mode: mode, name: mode, x: x, work: func(ctx context.Context) error {
-			_, err := x.Run(ctx, t.feeds, nil)
+			outs, err := x.Run(ctx, t.feeds, nil)
+			x.Reuse(outs)
 			return err
 		}}
 		if i > 0 {

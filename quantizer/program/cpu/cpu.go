@@ -51,6 +51,9 @@ type engine struct {
 // Infinite names what was met that is not finite: see program.Executor.
 func (e *engine) Infinite() []string { return e.odd.Names() }
 
+// Reuse is that of program.Executor.
+func (e *engine) Reuse(outs []*tensor.Tensor) { e.memory.back = append(e.memory.back[:0], outs...) }
+
 // step is a step with its kernel and the memory of its calls.
 type step struct {
 	*lower.Step

@@ -106,5 +106,16 @@ func TestCPUShapesChange(t *testing.T) {
 		require.NoError(t, err)
 	}
 	programtest.Same(t, kept, given, "outputs are the caller's")
+	for range 3 {
+		again, err := e.Run(ctx, feeds, nil)
+		require.NoError(t, err)
+		want := again[0].Clone()
+		clear(again[0].F32())
+		e.Reuse(again)
+		got, err := e.Run(ctx, feeds, nil)
+		require.NoError(t, err)
+		require.True(t, tensor.Equal(want, got[0]))
+		require.Same(t, again[0], got[0])
+	}
 	require.Equal(t, tensor.Float32, given[0].DType, "of the memory of a run")
 }

@@ -16,6 +16,7 @@ type memory struct {
 	step  int
 	bytes []uint8
 	reals []float32
+	back  []*tensor.Tensor // outputs that the caller gave back
 }
 
 type memoryMode uint8
@@ -142,7 +143,7 @@ func (m *memory) floats(shape []int) *value {
 			v.shape = slices.Clone(shape)
 		}
 		if s.given {
-			v.t = tensor.New(tensor.Float32, slices.Clone(shape)...)
+			v.t = m.output(shape)
 		} else {
 			v.t.Shape = v.shape
 		}
@@ -154,6 +155,17 @@ func (m *memory) floats(shape []int) *value {
 		s.value = *v
 	}
 	return v
+}
+
+// output returns a tensor for the caller, with undefined elements.
+func (m *memory) output(shape []int) *tensor.Tensor {
+	for i, t := range m.back {
+		if t != nil && t.DType == tensor.Float32 && slices.Equal(t.Shape, shape) {
+			m.back[i] = nil
+			return t
+		}
+	}
+	return tensor.New(tensor.Float32, slices.Clone(shape)...)
 }
 
 // alias returns v with another shape and layout.
