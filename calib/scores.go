@@ -54,8 +54,12 @@ func (r *renderer) probabilities(v graph.ValueID) bool {
 		return false
 	case n.Op == "Softmax":
 		return true
-	case n.Op == "Where":
-		return r.probabilities(n.Input(1)) || r.probabilities(n.Input(2))
+	case n.Op == "Where" && r.constant(n.Input(1)):
+		return r.probabilities(n.Input(2))
+	case n.Op == "Where" && r.constant(n.Input(2)):
+		return r.probabilities(n.Input(1))
 	}
 	return (n.HandsOn() || n.Op == "Slice" || n.Op == "Expand" || n.Op == "Cast") && r.probabilities(n.Input(0))
 }
+
+func (r *renderer) constant(v graph.ValueID) bool { return v != graph.NoValue && r.g.Const(v) != nil }
