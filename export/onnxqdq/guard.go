@@ -86,8 +86,18 @@ func guarded(g *graph.Graph, v graph.ValueID) bool {
 	return c != nil && slices.Equal(c.F32(), []float32{-math.MaxFloat32})
 }
 
-// unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing.
+// unguarded says what OpenVINO would compute wrongly of a node because of what dequantizes before it; "": nothing. What depends on sizes
+// alone, as the first state of a cell does, is computed once and rightly; behind a Max it would be a constant that later operators
+// overwrite, so that only the first inference is right.
 func unguarded(g *graph.Graph, n *graph.Node) string {
+	why := miscomputed(g, n)
+	if why != "" && graph.OfSizes(g, n.Inputs[0]) {
+		return ""
+	}
+	return why
+}
+
+func miscomputed(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add", "Mul", "Div",
 		"Transpose", "Clip", quantizeLinear) && !is(n, reductions...) && !is(n, sums...) && !is(n, followed...) {
 		return ""

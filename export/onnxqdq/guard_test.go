@@ -26,3 +26,34 @@ func TestReductionsGetTheOpsetThatOpenVINOReads(t *testing.T) {
 		require.Equal(t, want == 18, m.Graph.Node(id).Input(1) != graph.NoValue)
 	}
 }
+
+// The product of a first state, which depends on sizes alone, gets no Max: OpenVINO would overwrite it in the first inference. The product of
+// what is fed does.
+func TestWhatDependsOnSizesGetsNoGuard(t *testing.T) {
+	g := graphtest.Parse(t, `input x: f32[n,32]
+const w: f32[32,32] = normal(seed=1)
+const u: f32[32,32] = normal(seed=2)
+const below: f32[32] = normal(seed=3)
+s = Shape(x)
+c = ConstantOfShape(s)
+z = Add(c, below)
+h = MatMul(z, u) "first"
+y = MatMul(x, w) "fed"
+a = Add(h, y) "sum"
+r = Relu(a)
+output r
+`)
+	require.Empty(t, graph.InferShapes(g))
+	tg := findTarget(t, "openvino_int8")
+	set := configure(t, g, tg, "")
+	calibrated(t, g, set)
+	m := build(t, &onnx.Model{Graph: g}, set, tg)
+	guarded := map[string]bool{}
+	for _, id := range m.Graph.Nodes() {
+		if n := m.Graph.Node(id); n.Op == "Max" {
+			p := m.Graph.Producer(n.Inputs[0])
+			guarded[m.Graph.Node(p).Name] = true
+		}
+	}
+	require.Equal(t, map[string]bool{"fed": true}, guarded)
+}
