@@ -23,7 +23,8 @@ output a
 output b
 `)
 	require.NoError(t, err)
-	for name, want := range map[string]bool{"x": false, "w": false, "s": true, "z": true, "h": true, "y": false, "k": true, "a": true, "b": false} {
+	for name, want := range map[string]bool{"x": false, "w": false, "s": true, "z": true, "h": true, "y": false, "k": true, "a": true,
+		"b": false} {
 		v, ok := g.Lookup(name)
 		require.True(t, ok)
 		require.Equal(t, want, graph.OfSizes(g, v), name)

@@ -27,8 +27,8 @@ func TestReductionsGetTheOpsetThatOpenVINOReads(t *testing.T) {
 	}
 }
 
-// The product of a first state, which depends on sizes alone, gets no Max: OpenVINO would overwrite it in the first inference. The product of
-// what is fed does.
+// The product of a first state, which depends on sizes alone, gets no Max: OpenVINO would overwrite it in the first inference. The product
+// of what is fed does.
 func TestWhatDependsOnSizesGetsNoGuard(t *testing.T) {
 	g := graphtest.Parse(t, `input x: f32[n,32]
 const w: f32[32,32] = normal(seed=1)
