@@ -81,9 +81,9 @@ func (a *Assignment) Work() (integer, total int64) {
 	return integer, total
 }
 
-// dropUnprofitable turns those connected integer regions back to float whose multiply-accumulates are not more than the
-// elements at their borders times cost, and in which nobody forced a node to integers. Regions do not touch each other, so one round
-// is enough.
+// dropUnprofitable turns those connected integer regions back to float whose multiply-accumulates, of what integers make faster, are not
+// more than the elements at their borders times cost, and in which nobody forced a node to integers. Regions do not touch each other, so
+// one round is enough.
 func (a *Assignment) dropUnprofitable(cost float64, marks []mark) {
 	if cost <= 0 {
 		return
@@ -97,7 +97,9 @@ func (a *Assignment) dropUnprofitable(cost float64, marks []mark) {
 	for _, id := range a.bound.Order {
 		if a.integer(id) {
 			n, known := a.bound.Graph.MACsAtLeast(id)
-			of[region[id]].macs += n
+			if !a.slow(id) {
+				of[region[id]].macs += n
+			}
 			of[region[id]].stays = of[region[id]].stays || !known || marks[id].forced
 		}
 	}
@@ -121,6 +123,16 @@ func (a *Assignment) dropUnprofitable(cost float64, marks []mark) {
 		a.Domains[id], a.Fused[id] = tqc.DomainFP32, graph.NoNode
 		a.Why[id] = fmt.Sprintf("%s: %d multiply-accumulates do not pay for converting %d elements", ByCost, s.macs, s.elements)
 	}
+}
+
+// slow reports whether an operator on integers takes no less time than in float.
+func (a *Assignment) slow(id graph.NodeID) bool {
+	n := a.bound.Graph.Node(id)
+	if !a.bound.Target.Export.SlowDepthwise || n.Op != "Conv" {
+		return false
+	}
+	w, ok := a.bound.Graph.Value(n.Input(graph.WeightInput)).Shape.Ints()
+	return ok && len(w) > 2 && w[1] == 1 && int64(w[0]) == n.AttrInt("group", 1)
 }
 
 // pooled reports whether all that reads v, by operators in float with constants beside it, are MaxPools in float in front of integers.

@@ -77,6 +77,7 @@ type fileExport struct {
 	SubsampleFirst   bool  `json:"subsample_first,omitempty" yaml:"subsample_first,omitempty"`
 	GuardFloat       bool  `json:"guard_float,omitempty" yaml:"guard_float,omitempty"`
 	RoundsPools      bool  `json:"rounds_pools,omitempty" yaml:"rounds_pools,omitempty"`
+	SlowDepthwise    bool  `json:"slow_depthwise,omitempty" yaml:"slow_depthwise,omitempty"`
 	Open             bool  `json:"open,omitempty" yaml:"open,omitempty"`
 }
 

@@ -227,6 +227,9 @@ type Export struct {
 	// RoundsPools: a MaxPool in float in front of integers is computed on them, in the layout of what stands before it, which is slow after
 	// floats: a border to float costs nothing where all that reads it ends so.
 	RoundsPools bool
+	// SlowDepthwise: a convolution of one channel in and one out in each group takes no less time on integers than in float: its work pays
+	// for no border.
+	SlowDepthwise bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
 }

@@ -73,7 +73,8 @@ func (e *fileExport) flow() string {
 		"rank_zero", flag(e.RankZero), "signed_only", flag(e.SignedOnly), "zero_point_zero", flag(e.ZeroPointZero),
 		"channel_multiple", number(e.ChannelMultiple), "int8_weights", flag(e.Int8Weights), "quantized_outputs", flag(e.QuantizedOutputs),
 		"one_type", flag(e.OneType), "passive_scale", flag(e.PassiveScale), "subsample_first", flag(e.SubsampleFirst),
-		"guard_float", flag(e.GuardFloat), "rounds_pools", flag(e.RoundsPools), "open", flag(e.Open))
+		"guard_float", flag(e.GuardFloat), "rounds_pools", flag(e.RoundsPools), "slow_depthwise",
+		flag(e.SlowDepthwise), "open", flag(e.Open))
 }
 
 func (o *fileOperator) flow() string {
