@@ -144,13 +144,25 @@ func (r *renderer) warn(sl *tqc.Slot, value float64, format string, args ...any)
 		Text: fmt.Sprintf("tensor %q: ", r.g.Value(sl.Value).Name) + fmt.Sprintf(format, args...)})
 }
 
-// fixed takes scale and zero point from the target.
+// fixed takes scale and zero point from the target; a scale that may be finer by the largest numbers, as mse keeps them.
 func (r *renderer) fixed(sl *tqc.Slot) error {
 	c := sl.Config
-	g := qmath.Grid{Scale: c.FixedScale, ZeroPoint: c.FixedZeroPoint, QMin: c.QMin, QMax: c.QMax}
+	scale := c.FixedScale
+	if c.FinestScale != 0 {
+		st, err := r.seen(sl.Value)
+		if err != nil {
+			return err
+		}
+		found, err := try(st, observers.MSE, c, 0)
+		if err != nil {
+			return err
+		}
+		scale = c.Whole(found.ranges[0].Hi)
+	}
+	g := qmath.Grid{Scale: scale, ZeroPoint: c.FixedZeroPoint, QMin: c.QMin, QMax: c.QMax}
 	r.out.Choices = append(r.out.Choices, Choice{Slot: sl.ID, Tensor: r.g.Value(sl.Value).Name, Asked: c.Observer, Observer: c.Observer,
 		Range: observers.Range{Lo: float64(g.Dequantize(c.QMin)), Hi: float64(g.Dequantize(c.QMax))}})
-	return r.set.Render(sl.ID, tqc.Params{Scale: []float32{c.FixedScale}, ZeroPoint: []int32{c.FixedZeroPoint}})
+	return r.set.Render(sl.ID, tqc.Params{Scale: []float32{scale}, ZeroPoint: []int32{c.FixedZeroPoint}})
 }
 
 // scales turns ranges into scales and zero points. global is the float32 of a constant in NV blocks, else 0. outcomes counts what qmath had

@@ -2,12 +2,14 @@ package calib_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"qwb/calib"
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/internal/graphtest"
 	"qwb/quantizer"
@@ -64,6 +66,34 @@ func TestScoresReachBeyondTheSamples(t *testing.T) {
 				require.Equal(t, reaches, len(list) == 0, "%s: ranges that the samples like best are tried", end)
 			}
 		}
+	}
+}
+
+// ONNX Runtime's Softmax has the scale 1/n of the largest whole number that its probabilities allow, 128 for each of a row at most, and
+// 1/256 where they are large or a row's length is not known.
+func TestProbabilitiesHaveAScaleThatFits(t *testing.T) {
+	for _, c := range []struct {
+		length      string
+		rows        int
+		spread      float32
+		least, most float64
+	}{
+		{"64", 64, 0.02, 8192, 8192}, {"64", 64, 0.4, 400, 6000}, {"64", 64, 30, 256, 257}, {"2", 2, 0.02, 256, 256}, {"L", 64, 0.02, 256, 256},
+	} {
+		data := graphtest.Normal(9, c.rows*8).F32()
+		for i := range data {
+			data[i] *= c.spread
+		}
+		g := parse(t, "input x: f32["+c.length+",8]\nconst w: f32[8,8] = normal(3)\na = MatMul(x, w) \"scores\"\n"+
+			"s = Softmax(a) {axis=0} \"soft\"\ny = MatMul(s, w) \"context\"\noutput y\n")
+		require.Empty(t, graph.InferShapes(g))
+		set := configure(t, g, "onnxruntime", quantizer.Options{})
+		render(t, g, set, run(t, g, []*exec.Sample{sampleOf("one", data, c.rows, 8)}, calib.Config{}), calib.RenderConfig{})
+		p := set.Params(slotOf(t, g, set, "soft", tqc.Output, 0).ID)
+		n := math.Floor(float64(1 / p.Scale[0]))
+		require.True(t, c.least <= n && n <= c.most, "%v: 1/%v", c, n)
+		require.InEpsilon(t, n, 1/float64(p.Scale[0]), 1e-6, "%v", c)
+		require.Zero(t, p.ZeroPoint[0])
 	}
 }
 

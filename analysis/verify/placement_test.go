@@ -39,7 +39,7 @@ func TestPlacementsAndAlignmentsHold(t *testing.T) {
 		}
 		return &base
 	}
-	inputs := edit(target.ONNXRuntime, func(op *target.Op) { op.Align, op.FixedScale = target.AlignNone, 0 })
+	inputs := edit(target.ONNXRuntime, func(op *target.Op) { op.Align, op.FixedScale, op.Finer = target.AlignNone, 0, 0 })
 	inputs.Placement = target.AllInputs
 	align := func(a target.Align, overlap bool) *target.Target {
 		return edit(target.ONNXRuntime, func(op *target.Op) {

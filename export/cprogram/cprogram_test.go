@@ -69,7 +69,7 @@ func TestSchemesEqualTheReference(t *testing.T) {
 				Format: qmath.Format{Bits: 16, QMin: -1 << 15, QMax: 1<<15 - 1}, Observer: tqc.ObserverMinMax}
 			tg.Ops = slices.Clone(tg.Ops)
 			for i := range tg.Ops {
-				tg.Ops[i].FixedScale = 0 // it comes with a zero point
+				tg.Ops[i].FixedScale, tg.Ops[i].Finer = 0, 0 // it comes with a zero point
 			}
 		},
 		"uint16": func(tg *target.Target) {

@@ -22,7 +22,7 @@ func variants() map[string]*target.Target {
 		}
 		return &base
 	}
-	inputs := edit(target.ONNXRuntime, func(op *target.Op) { op.Align, op.FixedScale = target.AlignNone, 0 })
+	inputs := edit(target.ONNXRuntime, func(op *target.Op) { op.Align, op.FixedScale, op.Finer = target.AlignNone, 0, 0 })
 	inputs.Placement = target.AllInputs
 	inputs.Export.QuantizedOutputs, inputs.Export.OneType, inputs.Export.PassiveScale = false, false, false
 	align := func(a target.Align, overlap bool) *target.Target {

@@ -193,7 +193,8 @@ var fixedScaleRule = rule{Name: "fixed-scale", Doc: "outputs whose scale the tar
 				}
 				s := c.scales(q)
 				zp, t := c.zeroPoints(q)
-				if len(s) != 1 || s[0] != op.FixedScale || len(zp) != 1 || zp[0] != op.FixedZeroPoint(lowest(t.DType)) {
+				finer := len(s) == 1 && op.Finer != 0 && s[0] < op.FixedScale
+				if len(s) != 1 || s[0] != op.FixedScale && !finer || len(zp) != 1 || zp[0] != op.FixedZeroPoint(lowest(t.DType)) {
 					c.report(n, "the output has scale %v and zero point %v, not %g and %d", s, zp, op.FixedScale, op.FixedZeroPoint(lowest(t.DType)))
 				}
 			}

@@ -37,7 +37,7 @@ func types() map[string]target.Target {
 	sym.Activation.Policy, sym.Activation.Format = tqc.Symmetric|tqc.PerTensor|tqc.Linear, s8
 	sym.Ops = slices.Clone(sym.Ops)
 	for i := range sym.Ops {
-		sym.Ops[i].FixedScale = 0 // its zero point is the lowest integer
+		sym.Ops[i].FixedScale, sym.Ops[i].Finer = 0, 0 // its zero point is the lowest integer
 	}
 	return map[string]target.Target{"U8S8": u8s8, "S8S8": s8s8, "U8U8": u8u8, "symmetric": sym}
 }

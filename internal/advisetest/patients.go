@@ -143,7 +143,7 @@ var Patients = []Patient{
 	}, Nodes: []string{"concat"}, Cured: true},
 	{Name: "softmax-tails", Network: attention, shape: []int{1, 600, 16}, edit: func(c map[string][]float32) {
 		scaled(c["wq"], 1, func(int) float32 { return 0.1 })
-	}, Samples: 44, Nodes: []string{"softmax"}, Cured: true},
+	}, Samples: 44, Platform: "qnn", Nodes: []string{"softmax"}, Cured: true},
 	{Name: "dead-channels", edit: func(c map[string][]float32) {
 		for _, b := range []string{"b1", "b3", "b4"} {
 			for i := range c[b][:12] {

@@ -134,6 +134,7 @@ func (c *Context) placeAll(id graph.NodeID, read map[graph.NodeID]bool) error {
 			cfg := c.activation(s)
 			if op.FixedScale != 0 {
 				cfg.Observer, cfg.FixedScale, cfg.FixedZeroPoint = tqc.ObserverFixed, op.FixedScale, op.FixedZeroPoint(cfg.QMin)
+				cfg.FinestScale = op.FinestScale(c.Graph, id)
 			}
 			if err := c.configure(s, cfg); err != nil {
 				return err

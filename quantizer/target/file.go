@@ -96,6 +96,7 @@ type fileOperator struct {
 	FixedScale float32     `json:"fixed_scale,omitempty" yaml:"fixed_scale,omitempty"`
 	Reduced    []string    `json:"reduced,omitempty" yaml:"reduced,omitempty"`
 	FixedZero  bool        `json:"fixed_zero,omitempty" yaml:"fixed_zero,omitempty"`
+	Finer      int         `json:"finer,omitempty" yaml:"finer,omitempty"`
 	FloatEnd   bool        `json:"float_end,omitempty" yaml:"float_end,omitempty"`
 	FloatNorm  bool        `json:"float_norm,omitempty" yaml:"float_norm,omitempty"`
 	Signed     bool        `json:"signed_factors,omitempty" yaml:"signed_factors,omitempty"`
@@ -283,7 +284,7 @@ func schemes(texts []string) ([]tqc.Scheme, error) {
 
 func (f *fileOperator) op() (Op, error) {
 	op := Op{Type: f.Type, Role: f.Role, Align: f.Align, Overlap: f.Overlap, Alone: f.Alone, FixedScale: f.FixedScale, FixedZero: f.FixedZero,
-		FloatEnd: f.FloatEnd, FloatNorm: f.FloatNorm, SignedFactors: f.Signed, UnsignedFirst: f.First, Asked: f.Asked}
+		Finer: f.Finer, FloatEnd: f.FloatEnd, FloatNorm: f.FloatNorm, SignedFactors: f.Signed, UnsignedFirst: f.First, Asked: f.Asked}
 	for _, l := range []struct {
 		to   *[]Condition
 		from []string
@@ -343,7 +344,7 @@ func (t *Target) file() *file {
 	for i := range t.Ops {
 		op := &t.Ops[i]
 		o := fileOperator{Type: op.Type, Role: op.Role, Needs: conditionNames(op.Needs), Align: op.Align, Overlap: op.Overlap, Alone: op.Alone,
-			FixedScale: op.FixedScale, FixedZero: op.FixedZero, FloatEnd: op.FloatEnd, FloatNorm: op.FloatNorm,
+			FixedScale: op.FixedScale, FixedZero: op.FixedZero, Finer: op.Finer, FloatEnd: op.FloatEnd, FloatNorm: op.FloatNorm,
 			Signed: op.SignedFactors, First: op.UnsignedFirst, Asked: op.Asked, Reduced: conditionNames(op.Reduced)}
 		if s := (fileScheme{texts(op.Schemes.Weight), texts(op.Schemes.Activation), texts(op.Schemes.Bias)}); s.Weight != nil ||
 			s.Activation != nil || s.Bias != nil {

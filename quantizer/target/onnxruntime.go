@@ -37,9 +37,10 @@ var ONNXRuntime = Target{
 		{Type: "GlobalAveragePool", Role: Arithmetic},
 		{Type: "LeakyRelu", Role: Arithmetic},
 		{Type: "Mul", Role: Arithmetic},
-		// QLinearSoftmax works with floor(1/scale), QLinearSigmoid with a table: both want 1/256.
+		// QLinearSoftmax works with floor(1/scale), QLinearSigmoid with a table: both want 1/256. Of 512 equal probabilities that leaves 0 or
+		// twice as much, so that Softmax has a finer whole number where they are small. 148 for each element overflow the kernel's float32.
 		{Type: "Sigmoid", Role: Arithmetic, FixedScale: 1.0 / 256, FloatEnd: true},
-		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Needs: []Condition{OneAxis, SeveralSummed}, FloatEnd: true},
+		{Type: "Softmax", Role: Arithmetic, FixedScale: 1.0 / 256, Finer: 128, Needs: []Condition{OneAxis, SeveralSummed}, FloatEnd: true},
 		{Type: "Where", Role: Arithmetic},
 
 		// Removed in front of a Q whose own clipping covers them.

@@ -160,6 +160,9 @@ type Op struct {
 	// FixedScale, where not 0, is the prescribed scale of the output; its zero point is the lowest integer, or 0 with FixedZero.
 	FixedScale float32
 	FixedZero  bool
+	// Finer, where not 0: the scale of a Softmax is 1/n for the largest whole n that the numbers seen allow, FixedScale at most, and n at most
+	// Finer for each element of a row.
+	Finer int
 	// FloatEnd: where only float is read of what it computes, the target has it as float at no cost. Sums of products have no pair behind
 	// them then, and an Arithmetic operator is left in float.
 	FloatEnd bool
@@ -194,6 +197,30 @@ func (o *Op) FixedZeroPoint(lowest int32) int32 {
 		return 0
 	}
 	return lowest
+}
+
+// FinestScale is the smallest scale that the output of Softmax id may have under Finer, 0 where it has FixedScale: for short rows, and for
+// rows of unknown length.
+func (o *Op) FinestScale(g *graph.Graph, id graph.NodeID) float32 {
+	n := g.Node(id)
+	if o.Finer == 0 || n.Op != "Softmax" {
+		return 0
+	}
+	shape, most := g.Value(n.Inputs[0]).Shape, o.Finer
+	from, to, err := graph.SoftmaxAxes(n, g.Opset(n.Domain), len(shape))
+	if err != nil || len(shape) == 0 {
+		return 0
+	}
+	for _, d := range shape[from:to] {
+		if !d.Known() || d.N > 1<<20 {
+			return 0
+		}
+		most *= int(d.N)
+	}
+	if finest := float32(1 / float64(most)); finest < o.FixedScale {
+		return finest
+	}
+	return 0
 }
 
 // Export tells exporters what the target's reader accepts: what the operator changelog of ONNX, the parser and developer guide

@@ -187,6 +187,8 @@ func (t *Target) validateOp(op *Op) error {
 		return fmt.Errorf("scale %g cannot be prescribed for its output", op.FixedScale)
 	case op.FixedZero && op.FixedScale == 0:
 		return fmt.Errorf("fixed_zero without fixed_scale")
+	case op.Finer < 0 || op.Finer > 1<<10 || op.Finer != 0 && (op.FixedScale == 0 || op.FixedZero || op.Type != "Softmax"):
+		return fmt.Errorf("finer is a number up to 1024 beside the fixed_scale of a Softmax")
 	case op.FloatEnd && op.Role != Weighted && op.Role != Arithmetic:
 		return fmt.Errorf("float_end is said of weighted and arithmetic operators")
 	case op.FloatNorm && op.Role != Arithmetic:

@@ -196,6 +196,25 @@ type Config struct {
 	// FixedScale and FixedZeroPoint are what the target prescribes where Observer is ObserverFixed.
 	FixedScale     float32 `json:"fixed_scale,omitempty"`
 	FixedZeroPoint int32   `json:"fixed_zero_point,omitempty"`
+	// FinestScale, where not 0: FixedScale is the largest scale, and FinestScale the smallest; see Whole.
+	FinestScale float32 `json:"finest_scale,omitempty"`
+}
+
+// Whole returns the prescribed scale for numbers up to hi: FixedScale, or, where it may be finer, 1/n for the largest whole n with which hi
+// is still a code, FinestScale or more. A float32 division of 1 by it is n or a little more, never less.
+func (c Config) Whole(hi float64) float32 {
+	if c.FinestScale == 0 {
+		return c.FixedScale
+	}
+	n := qmath.Down.Round(1 / float64(c.FinestScale))
+	if codes := float64(c.QMax) - float64(c.FixedZeroPoint); hi > 0 {
+		n = max(qmath.Down.Round(1/float64(c.FixedScale)), min(n, qmath.Down.Round(codes/hi)))
+	}
+	s := float32(1 / n)
+	for 1/s < float32(n) {
+		s = math.Nextafter32(s, 0)
+	}
+	return s
 }
 
 // Validate reports the first thing that is wrong with c.
@@ -222,6 +241,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("divisor %g", c.Divisor)
 	case c.Observer == ObserverFixed && !qmath.Representable(c.FixedScale):
 		return fmt.Errorf("fixed scale %g", c.FixedScale)
+	case c.FinestScale != 0 && !(c.Observer == ObserverFixed && c.FinestScale > 0 && c.FinestScale <= c.FixedScale):
+		return fmt.Errorf("finest scale %g beside the fixed scale %g", c.FinestScale, c.FixedScale)
 	case c.Observer == ObserverFixed && (c.FixedZeroPoint < c.QMin || c.FixedZeroPoint > c.QMax):
 		return fmt.Errorf("fixed zero point %d outside [%d, %d]", c.FixedZeroPoint, c.QMin, c.QMax)
 	}
@@ -259,6 +280,6 @@ func (c Config) Signed() bool { return c.QMin < 0 }
 // SameScheme reports whether two slots of one tensor may share scale and zero point and need no requantization between
 // them: everything but how the scale is found is equal.
 func (c Config) SameScheme(o Config) bool {
-	c.Observer, c.FixedScale, c.FixedZeroPoint = o.Observer, o.FixedScale, o.FixedZeroPoint
+	c.Observer, c.FixedScale, c.FixedZeroPoint, c.FinestScale = o.Observer, o.FixedScale, o.FixedZeroPoint, o.FinestScale
 	return c == o
 }

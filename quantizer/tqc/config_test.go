@@ -2,6 +2,7 @@ package tqc_test
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,6 +87,29 @@ func TestSameSchemeIgnoresHowTheScaleIsFound(t *testing.T) {
 	fixed.Observer, fixed.FixedScale = tqc.ObserverFixed, 1
 	require.True(t, u8.SameScheme(fixed))
 	require.False(t, u8.SameScheme(s8))
+}
+
+// A prescribed scale that may be finer is one through a whole number, also by a float32 division, between two bounds; numbers up to hi are
+// codes.
+func TestWholeScales(t *testing.T) {
+	c := u8
+	c.Observer, c.FixedScale = tqc.ObserverFixed, 1.0/256
+	require.Equal(t, float32(1.0/256), c.Whole(0.001), "it may not be finer")
+	c.FinestScale = 1.0 / 8192
+	require.NoError(t, c.Validate())
+	for hi, n := range map[float64]float32{1: 256, 0.99: 257, 0.5: 510, 0.3: 850, 0.1: 2550, 0.04: 6375, 0.03: 8192, 1e-9: 8192, 0: 8192,
+		-1: 8192} {
+		s := c.Whole(hi)
+		require.InEpsilon(t, 1/n, s, 1e-6, "%g", hi)
+		require.Equal(t, n, float32(math.Floor(float64(1/s))), "%g", hi)
+	}
+	for _, finest := range []float32{1.0 / 128, -1, float32(math.NaN())} {
+		c.FinestScale = finest
+		require.ErrorContains(t, c.Validate(), "finest scale")
+	}
+	c = u8
+	c.FinestScale = 1.0 / 8192
+	require.ErrorContains(t, c.Validate(), "finest scale", "nothing is prescribed")
 }
 
 // For every operator that sums: the axes along which scales may vary, and those along which they may not. Gemm's

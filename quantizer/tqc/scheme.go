@@ -242,7 +242,7 @@ func (s Scheme) Apply(c Config) (Config, error) {
 		c.QMin++
 	}
 	c.Divisor = 0
-	if c.FixedScale, c.FixedZeroPoint = 0, 0; c.Observer == ObserverFixed {
+	if c.FixedScale, c.FixedZeroPoint, c.FinestScale = 0, 0, 0; c.Observer == ObserverFixed {
 		c.Observer = ObserverMinMax
 	}
 	return c, nil
