@@ -20,10 +20,14 @@ var recurrentOps = []OpSpec{
 		Kind: KindComputing, MinIn: 3, In: recurrentSockets, Infer: inferDynamicLSTM, MACs: dynamicLSTMMACs}),
 	{Name: "HybridLSTM", Domain: OwnDomain, Doc: "LSTM of rows of x, quantized by their ranges, and integers", Since: 1,
 		Kind: KindComputing, MinIn: 3, In: recurrentSockets, Infer: inferHybridLSTM, MACs: dynamicLSTMMACs},
+	{Name: "IntegerLSTM", Domain: OwnDomain, Doc: "LSTM of integers: int8 data and state, int16 cells", Since: 1,
+		Kind: KindComputing, MinIn: 4, In: recurrentSockets, Infer: inferIntegerLSTM,
+		MACs: func(c *InferCtx) Shape { return recurrentMACs(c, 4) }},
 }
 
 // OwnDomain is that of operators of integer programs that no domain of ONNX has. HybridLSTM has the inputs of DynamicQuantizeLSTM, and
-// a fourth output: the codes of the data.
+// a fourth output: the codes of the data. IntegerLSTM has inputs and outputs of LSTM as codes, biases of both halves in one, int32
+// [directions, 4*units], and grids as attributes: see exec.
 const OwnDomain = "qwb"
 
 // Inputs of DynamicQuantizeLSTM that LSTM does not have: the scales of W and of R, each with the zero points behind it.
@@ -167,6 +171,16 @@ func inferDynamicLSTM(c *InferCtx) error {
 func inferHybridLSTM(c *InferCtx) error {
 	c.SetOut(3, tensor.Int8, c.Shape(0))
 	return inferDynamicLSTM(c)
+}
+
+func inferIntegerLSTM(c *InferCtx) error {
+	if err := inferRecurrent(c, 4); err != nil {
+		return err
+	}
+	for i, d := range []tensor.DType{tensor.Int8, tensor.Int8, tensor.Int16} {
+		c.SetOut(i, d, c.Out(i))
+	}
+	return nil
 }
 
 func dynamicLSTMMACs(c *InferCtx) Shape {

@@ -93,11 +93,11 @@ func (p *premises) readAs(v graph.ValueID) []qmath.Grid {
 	p.known[v] = true
 	var list []qmath.Grid
 	for _, u := range p.g.Uses(v) {
-		if !target.DataInput(p.g, u.Node, u.Index) {
+		if g := p.slotGrid(p.set.Input(u.Node, u.Index)); g != nil { // of states too, which are no data elsewhere
+			list = append(list, *g)
 			continue
 		}
-		if g := p.slotGrid(p.set.Input(u.Node, u.Index)); g != nil {
-			list = append(list, *g)
+		if !target.DataInput(p.g, u.Node, u.Index) {
 			continue
 		}
 		if p.own[v] == nil && p.set.Domains[u.Node] == tqc.DomainInt {

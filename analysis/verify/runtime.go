@@ -8,6 +8,7 @@ import (
 	"qwb/graph/tensor"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -25,6 +26,9 @@ type runTime struct {
 }
 
 func (l *layer) deriveRunTime(op *lower.RunTime) (operation, error) {
+	if l.node != nil && target.CellsOfPlan(l.set, l.node.Op, l.set.Input(l.node.ID, 0)) {
+		return l.deriveCells(op)
+	}
 	if l.node != nil && l.node.Op == "LSTM" {
 		return l.deriveRecurrent(op)
 	}

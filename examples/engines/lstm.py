@@ -79,14 +79,15 @@ def in_litert():
             ("both directions, states, 2 samples", dict(dirs=2, direction="bidirectional", states=True, B=2)), ("1 step, states", dict(S=1, states=True)),
             ("forward, 128 to 128, 40 steps", dict(I=128, H=128, S=40)), ("both directions, peepholes", dict(dirs=2, direction="bidirectional", peep=True))]
     open(os.path.join(work, "lstm.yaml"), "w").write('- {select: "type:LSTM", domain: int}\n')
+    open(os.path.join(work, "integer.yaml"), "w").write('- {select: "type:LSTM", activations: int8-asym-tensor}\n')
     print("| network | form | results compared | further apart than 1e-6 | largest difference | NSR | time by float |")
     print("|" + " --- |" * 7)
     for k, (name, options) in enumerate(rows):
         file, data = os.path.join(work, f"t{k}.onnx"), os.path.join(work, f"t{k}")
         network(file, data, product=True, **options)
         float_, clocks = session(file), {}
-        for form, more in (("float", []), ("hybrid", ["--recipe", "lstm.yaml"])):
-            if form == "hybrid" and "peep" in options: continue
+        for form, more in (("float", []), ("hybrid", ["--recipe", "lstm.yaml"]), ("integer", ["--recipe", "integer.yaml"])):
+            if form != "float" and "peep" in options: continue
             plan, out = os.path.join(work, f"t{k}.{form}.plan.json"), os.path.join(work, "out")
             qwb("calibrate", file, "--data", data, "--platform", "tflite_int8", "--border-cost", 0, *more, "-o", plan)
             qwb("export", plan, "--platform", "tflite_int8", "-o", plan + ".tflite")
@@ -104,9 +105,9 @@ def in_litert():
                         far = np.abs(got[o] - own[o])
                         n += far.size; apart += int((far > 1e-6).sum()); most = max(most, float(far.max()))
             times = []
-            for _ in range(a.runs if form == "hybrid" else 0):
+            for _ in range(0 if form == "float" else a.runs):
                 t = [time.process_time()]
-                for f in ("float", "hybrid"): clocks[f](**d); t.append(time.process_time())
+                for f in ("float", form): clocks[f](**d); t.append(time.process_time())
                 times.append((t[2] - t[1]) / (t[1] - t[0]))
             print(f"| {name} | {form} | {n} | {apart} | {most:.2g} | {np.mean(nsr):.2g} | {f'{np.median(times):.2f}' if times else ''} |", flush=True)
 

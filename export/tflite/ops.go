@@ -95,7 +95,7 @@ var ops = map[string]opRow{
 	"TRANSPOSE_CONV":          {"TransposeConv", 3, 3, 3},
 	"UNPACK":                  {"Unpack", 1, 2, 4},
 
-	"UNIDIRECTIONAL_SEQUENCE_LSTM": {"UnidirectionalSequenceLSTM", 1, 0, 0},
+	"UNIDIRECTIONAL_SEQUENCE_LSTM": {"UnidirectionalSequenceLSTM", 1, 1, 0},
 }
 
 // of is the version for a type of elements.

@@ -37,7 +37,7 @@ var evalTable = []domainEvals{
 		microsoftQuantEvals, qlinearEvals, qlinearPoolEvals, qgemmEvals, nbitsEvals, fusedEvals, skipNormEvals,
 		microsoftAttentionEvals, []evaluator{{"DynamicQuantizeLSTM", buildDynamicLSTM}},
 	)},
-	{graph.OwnDomain, []evaluator{{"HybridLSTM", buildHybridLSTM}}},
+	{graph.OwnDomain, []evaluator{{"HybridLSTM", buildHybridLSTM}, {"IntegerLSTM", buildIntegerLSTM}}},
 }
 
 // simple is a build function for operators without attributes.

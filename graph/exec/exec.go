@@ -41,6 +41,9 @@ type Hooks struct {
 	// State is called with what LSTM, GRU and RNN multiply of the state of a step, float32 [batch, units], before they do. It may change the
 	// elements in place: it is a copy.
 	State func(n *graph.Node, h []float32) error
+	// Cell is called with the state of the cells of an LSTM behind each step, float32 [batch, units], before its result is computed of them.
+	// It may change the elements in place.
+	Cell func(n *graph.Node, c []float32)
 	// Wants, if not nil, says which values, constants among them, Input and Output look at: they are called for no others. What
 	// nobody looks at need not exist: an operator may compute its reader's result at once, and share memory. The answers must
 	// not change during a run.

@@ -55,6 +55,12 @@ func buildLSTM[T float](n *graph.Node, _ int64) (evalFunc, error) {
 			}
 			return d.acts[0](d.bounded(x))
 		}
+		result := func(n, j, k int, c float64) { d.h[k] = T(gate(n, 1, j, 1, c) * d.acts[2](c)) }
+		var hook func(*graph.Node, []float32)
+		x, single := any(d.state).([]float32)
+		if h := d.c.run.hooks; h != nil && single {
+			hook = h.Cell
+		}
 		d.each(func(n, j, k int) {
 			c := float64(d.state[k])
 			in := gate(n, 0, j, 0, c)
@@ -63,9 +69,14 @@ func buildLSTM[T float](n *graph.Node, _ int64) (evalFunc, error) {
 				forget = gate(n, 2, j, 2, c)
 			}
 			c = forget*c + in*d.acts[1](d.sum(4, n, 3, j))
-			d.state[k] = T(c)
-			d.h[k] = T(gate(n, 1, j, 1, c) * d.acts[2](c))
+			if d.state[k] = T(c); hook == nil {
+				result(n, j, k, c)
+			}
 		})
+		if hook != nil {
+			hook(d.c.node, x)
+			d.each(func(n, j, k int) { result(n, j, k, float64(d.state[k])) })
+		}
 	}
 	return r.run, nil
 }

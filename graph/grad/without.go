@@ -24,7 +24,7 @@ var without = func() map[string]string {
 			"com.microsoft::QLinearAveragePool", "com.microsoft::QLinearGlobalAveragePool", "com.microsoft::QLinearConcat",
 			"com.microsoft::QLinearSoftmax", "com.microsoft::QLinearSigmoid", "com.microsoft::QLinearLeakyRelu", "com.microsoft::QLinearWhere",
 			"com.microsoft::DynamicQuantizeLSTM", "com.microsoft::DynamicQuantizeMatMul", "com.microsoft::MatMulIntegerToFloat",
-			"com.microsoft::MatMulNBits", "qwb::HybridLSTM"},
+			"com.microsoft::MatMulNBits", "qwb::HybridLSTM", "qwb::IntegerLSTM"},
 		"ONNX Runtime's optimizer made it of operators that have one": {"com.microsoft::FusedConv", "com.microsoft::FusedGemm",
 			"com.microsoft::FusedMatMul", "com.microsoft::SkipLayerNormalization", "com.microsoft::SkipSimplifiedLayerNormalization",
 			"com.microsoft::EmbedLayerNormalization", "com.microsoft::Attention", "com.microsoft::MultiHeadAttention",

@@ -33,6 +33,15 @@ func (c *compiler) demandInteger(u *unit) error {
 		return c.demandSimulated(u)
 	}
 	if u.family == &recurrentFamily {
+		if c.recurrentOfPlan(u.head()) {
+			list, err := c.cellInputs(u.head())
+			for _, in := range list {
+				if c.g.Const(in.value) == nil {
+					c.want(in.value, integer(in.enc))
+				}
+			}
+			return err
+		}
 		for _, v := range c.reads(c.g.Node(u.head())) {
 			c.want(v, realForm)
 		}

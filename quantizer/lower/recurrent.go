@@ -10,7 +10,7 @@ import (
 
 // recurrentFamily is LSTM whose data and state get scales when the program runs, as ONNX Runtime's DynamicQuantizeLSTM computes it by one
 // scale, and TensorFlow Lite by one for each row (HybridLSTM); weights are constant. The outputs of the step are those of the node, Y
-// always among them and first, and the codes of the data.
+// always among them and first, and the codes of the data. With scales of the plan it is IntegerLSTM, see cells.go.
 var recurrentFamily = family{name: "recurrent", emit: emitRecurrent, ops: []string{"LSTM"}}
 
 // recurrentAtRunTime reports whether an LSTM has data with one scale of run time, weights of 8 bits, and results that are real numbers.
@@ -41,10 +41,13 @@ func (c *compiler) recurrentAtRunTime(id graph.NodeID) bool {
 
 func emitRecurrent(c *compiler, u *unit) error {
 	id := u.head()
+	if c.recurrentOfPlan(id) {
+		return c.emitCells(u)
+	}
 	n, op, g := c.g.Node(id), &RunTime{}, c.g.Clone()
 	if !c.recurrentAtRunTime(id) {
 		return c.refuse(u, "LSTM has an integer form with weights of 8 bits and scales of run time: asymmetric uint8 data of one scale, under "+
-			"TensorFlow Lite's arithmetic symmetric int8 data with a scale for each row")
+			"TensorFlow Lite's arithmetic symmetric int8 data with a scale for each row, or int8 data and results with scales of the plan")
 	}
 	inputs := c.reads(n)
 	var in []TensorID

@@ -54,7 +54,7 @@ func (c *compiler) simulate() error {
 			u.family = &runTimeFamily
 			continue
 		}
-		if u.family == &recurrentFamily && c.refusals[u.head()] == "" && c.recurrentAtRunTime(u.head()) {
+		if u.family == &recurrentFamily && c.refusals[u.head()] == "" && (c.recurrentAtRunTime(u.head()) || c.recurrentOfPlan(u.head())) {
 			continue
 		}
 		if !c.Partial {

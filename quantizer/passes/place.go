@@ -129,6 +129,9 @@ func (c *Context) placeAll(id graph.NodeID, read map[graph.NodeID]bool) error {
 	if err := c.placeReads(id); err != nil || !read[head] {
 		return err
 	}
+	if c.Graph.Node(id).Op == "LSTM" {
+		return c.placeCells(id)
+	}
 	for i := range c.Graph.Node(id).Outputs {
 		if s := c.Set.Output(id, i); s != tqc.NoSlot && target.DataOutput(c.Graph, id, i) {
 			cfg := c.activation(s)
@@ -139,6 +142,42 @@ func (c *Context) placeAll(id graph.NodeID, read map[graph.NodeID]bool) error {
 			if err := c.configure(s, cfg); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// placeCells configures the results and the initial states of an LSTM with scales of the plan: all states of one kind share a scale.
+func (c *Context) placeCells(id graph.NodeID) error {
+	data := c.Set.Input(id, 0)
+	if !target.CellsOfPlan(c.Set, c.Graph.Node(id).Op, data) {
+		return nil
+	}
+	state, all := c.Set.Slot(data).Config, c.Set.Output(id, 0) // the scheme that is decided for the data is that of the state
+	if state.Observer, state.FixedScale = tqc.ObserverFixed, target.StateScale; all != tqc.NoSlot {
+		state.Observer, state.FixedScale = c.activation(all).Observer, 0
+		if err := c.Set.Configure(all, state); err != nil {
+			return err
+		}
+	}
+	for _, s := range []tqc.SlotID{c.Set.Input(id, 5), c.Set.Output(id, 1)} {
+		if s == tqc.NoSlot {
+			continue
+		}
+		err := c.Set.Configure(s, state)
+		if err == nil && all != tqc.NoSlot {
+			err = c.Set.Borrow(s, all)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, s := range []tqc.SlotID{c.Set.Input(id, 6), c.Set.Output(id, 2)} {
+		if s == tqc.NoSlot {
+			continue
+		}
+		if err := c.Set.Configure(s, target.CellConfig); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
@@ -116,7 +117,7 @@ func (s *Simulator) NewHooks(v View) *exec.Hooks {
 		}
 	}
 	wants := func(v graph.ValueID) bool { return int(v) >= len(h.wants) || h.wants[v] }
-	return &exec.Hooks{Input: h.input, Output: h.output, State: h.state, Wants: wants}
+	return &exec.Hooks{Input: h.input, Output: h.output, State: h.state, Cell: h.cell, Wants: wants}
 }
 
 // earlySlot is the slot that is carried out where a value is computed.
@@ -205,9 +206,14 @@ func (h *hooks) output(n *graph.Node, i int, t *tensor.Tensor) error {
 	return nil
 }
 
-// state quantizes the state of a recurrent operator on integers like its data, whose scales are those of run time.
+// state quantizes the state of a recurrent operator on integers like its data, where the scales of these are those of run time, else like
+// its results.
 func (h *hooks) state(n *graph.Node, x []float32) error {
 	id := h.s.set.Input(n.ID, 0)
+	if out, ok := h.cells(n); ok {
+		t := tensor.FromF32(x, len(x))
+		return h.apply(out, t, t)
+	}
 	if id == tqc.NoSlot || h.actions[id] != quantize || !h.s.set.Slot(id).Config.RunTime() || h.s.set.Domains[n.ID] != tqc.DomainInt {
 		return nil
 	}
@@ -216,6 +222,27 @@ func (h *hooks) state(n *graph.Node, x []float32) error {
 		t = tensor.FromF32(x, len(x)/units, units)
 	}
 	return h.apply(id, t, t)
+}
+
+// cells returns the slot of the results of an LSTM on integers with scales of the plan, and false where the view does not quantize them.
+func (h *hooks) cells(n *graph.Node) (tqc.SlotID, bool) {
+	set := h.s.set
+	if set.Domains[n.ID] != tqc.DomainInt || !target.CellsOfPlan(set, n.Op, set.Input(n.ID, 0)) {
+		return tqc.NoSlot, false
+	}
+	out := set.Output(n.ID, 0)
+	if out == tqc.NoSlot {
+		out = set.Output(n.ID, 1)
+	}
+	return out, out != tqc.NoSlot && h.actions[out] == quantize
+}
+
+// cell quantizes the state of the cells of an LSTM.
+func (h *hooks) cell(n *graph.Node, x []float32) {
+	if _, ok := h.cells(n); ok {
+		t := tensor.FromF32(x, len(x))
+		_ = apply(h.s.table, t, t, &target.CellConfig, &target.CellParams, h.mode) // of one scale, it does not fail
+	}
 }
 
 func wantFloat(t *tensor.Tensor) error {

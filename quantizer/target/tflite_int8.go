@@ -22,9 +22,9 @@ var TFLiteInt8 = Target{
 		// FULLY_CONNECTED with a scale per channel is younger than most runtimes and compilers in use.
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}, Schemes: denseWeights},
 		{Type: "MatMul", Role: Weighted, Schemes: denseWeights},
-		// UNIDIRECTIONAL_SEQUENCE_LSTM of float data and int8 weights, which quantizes rows of the data and of the state.
+		// UNIDIRECTIONAL_SEQUENCE_LSTM of int8 weights: of float data, quantizing rows of them and of the state, or of integers.
 		{Type: "LSTM", Role: Weighted, Needs: []Condition{ConstantCells, PlainCells}, Asked: true, Schemes: Schemes{
-			Weight: schemesOf("int8-sym-tensor"), Activation: schemesOf("int8-sym-dynamic-token")}},
+			Weight: schemesOf("int8-sym-tensor"), Activation: schemesOf("int8-sym-dynamic-token", "int8-asym-tensor")}},
 
 		{Type: "Add", Role: Arithmetic},
 		// AVERAGE_POOL_2D has one grid, and so has CONCATENATION.
@@ -81,5 +81,7 @@ func wideTFLite() Target {
 		return slices.Contains([]string{"ConvTranspose", "DepthToSpace", "Elu", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Log", "Resize",
 			"Sigmoid", "Softmax", "SpaceToDepth", "Tanh", "Tile", "Upsample"}, o.Type)
 	})
+	cells := slices.IndexFunc(t.Ops, func(o Op) bool { return o.Type == "LSTM" }) // its integer kernel has data of 8 bits alone
+	t.Ops[cells].Schemes.Activation = t.Ops[cells].Schemes.Activation[:1]
 	return t
 }

@@ -35,6 +35,10 @@ func (c *island) run(ctx context.Context, s *step, m *memory) error {
 		return err
 	}
 	for i, t := range c.outs {
+		if s.engine.program.Tensors[s.Outputs[i]].Quantized() { // of an LSTM of integers
+			s.out[i] = valueOf(t, true)
+			continue
+		}
 		c.values[i] = value{dtype: t.DType, shape: t.Shape, t: t, slot: noSlot}
 		s.out[i] = &c.values[i]
 	}
