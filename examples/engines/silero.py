@@ -110,6 +110,9 @@ open("cells.yaml", "w").write('- {select: "*", domain: fp32}\n- {select: "type:L
 made("qwb: static", "tflite_int8")
 made("qwb: static, LSTM on integers", "tflite_int8", sets=[LSTM])
 made("qwb: LSTM alone, on integers", "tflite_int8", ["--recipe", "cells.yaml"])
+open("static.yaml", "w").write('- {select: "*", domain: fp32}\n- {select: "type:LSTM", domain: int, activations: int8-asym-tensor}\n')
+made("qwb: LSTM alone, on integers, scales of the plan", "tflite_int8", ["--recipe", "static.yaml"])
+made("qwb: static, LSTM on integers, scales of the plan", "tflite_int8", sets=[[*LSTM, "activations=int8-asym-tensor"]])
 if a.only in "ORT": quantize_dynamic("m.onnx", "ort.onnx", weight_type=QuantType.QInt8, per_channel=True, op_types_to_quantize=["LSTM", "MatMul", "Gemm"])
 if a.only in "ORT": files["ORT: quantize_dynamic"] = "ORT", "ort.onnx"
 for name, rows in () if a.only not in "ORT" else (("ORT: quantize_static", steps), ("ORT: quantize_static, zeros", [{**s, "state": np.zeros_like(state)} for s in steps])):
