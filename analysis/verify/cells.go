@@ -2,7 +2,6 @@ package verify
 
 import (
 	"fmt"
-	"math"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -11,8 +10,8 @@ import (
 	"qwb/quantizer/target"
 )
 
-// cells is an LSTM of integers with scales of the plan. Its constants and grids are held to graph and plan; what the cells compute of them is
-// that of one operator, which tests hold to LiteRT in every integer.
+// cells is an LSTM of integers with scales of the plan. Its constants and grids are held to graph and plan; what the cells compute of
+// them is that of one operator, which tests hold to LiteRT in every integer.
 type cells struct {
 	*layer
 	got            *lower.RunTime
@@ -76,7 +75,7 @@ func (c *cells) compare(f *faults) {
 		real := b.ToRowMajor().F32()
 		for k := range bias {
 			at := k/shape[1]*2*shape[1] + k%shape[1]
-			bias[k] = int32(math.RoundToEven(float64(real[at]+real[at+shape[1]]) / float64(c.x.Scale*w.Scale)))
+			bias[k] = int32(qmath.HalfEven.Round(float64(real[at]+real[at+shape[1]]) / float64(c.x.Scale*w.Scale)))
 		}
 	}
 	numbers(f, "bias", bias, integersOf(g.Const(n.Inputs[3])))

@@ -261,7 +261,8 @@ func (b *builder) integer(s *lower.Step, g *graph.Graph, n *graph.Node) error {
 	grids := make([]*lower.Encoding, 3)
 	data := *b.p.Tensors[s.Inputs[0]].Encoding
 	grids[0] = &data
-	grids[1] = &lower.Encoding{Scale: n.AttrFloat("h_scale", 0), ZeroPoint: int32(n.AttrInt("h_zero_point", 0)), QMin: data.QMin, QMax: data.QMax}
+	grids[1] = &lower.Encoding{Scale: n.AttrFloat("h_scale", 0), ZeroPoint: int32(n.AttrInt("h_zero_point", 0)), QMin: data.QMin,
+		QMax: data.QMax}
 	grids[2] = &lower.Encoding{Scale: n.AttrFloat("c_scale", 0), QMin: -32768, QMax: 32767}
 	for i := 5; i <= 6; i++ {
 		if in[i] != nil {

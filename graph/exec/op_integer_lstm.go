@@ -9,9 +9,9 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// integerLSTM is TensorFlow Lite's LSTM of integers, integer for integer (qmath.Cell). Attributes of the node: scales and zero points of data
-// and state (x_scale, x_zero_point, h_scale, h_zero_point), the scale of the cells' state (c_scale), and scales of W and R (w_scale,
-// r_scale), one for all or one for each gate of each direction. A state that is absent is 0.
+// integerLSTM is TensorFlow Lite's LSTM of integers, integer for integer (qmath.Cell). Attributes of the node: scales and zero points
+// of data and state (x_scale, x_zero_point, h_scale, h_zero_point), the scale of the cells' state (c_scale), and scales of W and R
+// (w_scale, r_scale), one for all or one for each gate of each direction. A state that is absent is 0.
 type integerLSTM struct {
 	reverse []bool
 	cells   []qmath.Cell // by direction

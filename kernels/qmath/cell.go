@@ -2,9 +2,10 @@ package qmath
 
 import "math"
 
-// Cell is the arithmetic of one direction of an LSTM in TensorFlow Lite's kernel of int8 data and state, int8 weights and an int16 state of the
-// cell (kernels/lstm_eval.cc of LiteRT, LstmStepInteger8x8_16; kernels/internal/reference/portable_tensor_utils.cc). Gates are Q3.12, what
-// Sigmoid and Tanh make of them Q0.15, and the state of the cell has 15 bits behind the sign, of which Whole stand in front of the point.
+// Cell is the arithmetic of one direction of an LSTM in TensorFlow Lite's kernel of int8 data and state, int8 weights and an int16
+// state of the cell (kernels/lstm_eval.cc of LiteRT, LstmStepInteger8x8_16; kernels/internal/reference/portable_tensor_utils.cc).
+// Gates are Q3.12, what Sigmoid and Tanh make of them Q0.15, and the state of the cell has 15 bits behind the sign, of which Whole
+// stand in front of the point.
 type Cell struct {
 	X, H  [CellGates]Multiplier // sums of data, and of state, to Q3.12; gates as ONNX has them: input, output, forget, cell
 	Out   Multiplier            // Q0.30 to the codes of the state
@@ -14,9 +15,9 @@ type Cell struct {
 // CellGates is how many gates an LSTM has.
 const CellGates = 4
 
-// NewCell prepares the arithmetic of scales of data and state (x, h), of the state of the cell (2^(Whole-15)), and of the weights of both by
-// gate. Factors are computed in float32, as the engine does. Scales that are not positive and finite, and a scale of the cell that is no
-// power of two from 2^-15 to 2^-9, are errors.
+// NewCell prepares the arithmetic of scales of data and state (x, h), of the state of the cell (2^(Whole-15)), and of the weights of
+// both by gate. Factors are computed in float32, as the engine does. Scales that are not positive and finite, and a scale of the cell
+// that is no power of two from 2^-15 to 2^-9, are errors.
 func NewCell(x, h, cell float32, w, r [CellGates]float32) (Cell, error) {
 	frac, exp := math.Frexp(float64(cell))
 	c := Cell{Whole: int32(exp - 1 + 15)}
@@ -44,7 +45,8 @@ func (c *Cell) Gate(g int, x, h int32) int16 {
 	return saturate16(int32(saturate16(s.scale(x, c.X[g]))) + s.scale(h, c.H[g]))
 }
 
-// Next is the state of the cell behind a step, of the one before it and of the gates, and that of the LSTM without its zero point and limits.
+// Next is the state of the cell behind a step, of the one before it and of the gates, and that of the LSTM without its zero point and
+// limits.
 func (c *Cell) Next(gates [CellGates]int16, cell int16) (next int16, h int32) {
 	in, out, forget, update := logistic16(gates[0]), logistic16(gates[1]), logistic16(gates[2]), tanh16(gates[3], 3)
 	kept := DivideByPowerOfTwo(int32(forget)*int32(cell), 15)
