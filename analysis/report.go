@@ -267,6 +267,11 @@ func (a *analyzer) weightRange(id graph.NodeID) [][2]float32 {
 func (a *analyzer) warnings(r *Report) []Warning {
 	var worst *TensorStatistics
 	dead, tensors := 0, 0
+	var list []Warning
+	if cut := a.sim.CutCells(); cut > 0 {
+		list = []Warning{{Value: cut, Text: fmt.Sprintf("%.2g %% of the states of LSTM's cells lie beyond %g and are cut off: the hybrid form has no "+
+			"such limit (int8-sym-dynamic-token)", 100*cut, -target.CellConfig.FixedScale*float32(target.CellConfig.QMin))}}
+	}
 	for i := range r.Statistical {
 		s := &r.Statistical[i]
 		if s.Kind != "activation" || s.Channels < 2 || 4*len(s.Dead) < s.Channels {
@@ -278,12 +283,12 @@ func (a *analyzer) warnings(r *Report) []Warning {
 		}
 	}
 	if worst == nil {
-		return nil
+		return list
 	}
 	text := fmt.Sprintf("%d of the %d channels of %s never change on these samples", len(worst.Dead), worst.Channels, worst.Tensor)
 	if tensors > 1 {
 		text = fmt.Sprintf("%d channels never change on these samples: %d of the %d of %s, and %d of %s", dead, len(worst.Dead), worst.Channels,
 			worst.Tensor, dead-len(worst.Dead), plain.Count(tensors-1, "other tensor"))
 	}
-	return []Warning{{Node: worst.Node, Value: float64(len(worst.Dead)), Text: text}}
+	return append(list, Warning{Node: worst.Node, Value: float64(len(worst.Dead)), Text: text})
 }

@@ -30,6 +30,11 @@ var recurrentOps = []OpSpec{
 // [directions, 4*units], and grids as attributes: see exec.
 const OwnDomain = "qwb"
 
+// CellScale is the step of the state of the cells of an LSTM of integers: Q5.10, of the formats from Q0.15 to Q6.9 that TensorFlow Lite's
+// kernel takes. Cells may count: those of silero_vad reach 29. It is an eighth of a step of the results, and Tanh is 1 to its last bit
+// from 6 on.
+const CellScale = 1.0 / 1024
+
 // Inputs of DynamicQuantizeLSTM that LSTM does not have: the scales of W and of R, each with the zero points behind it.
 const (
 	WeightScaleInput     = 8

@@ -186,7 +186,8 @@ func (d *decided) adapt(set *tqc.Set, s tqc.SlotID, c tqc.Config) (tqc.Config, e
 			return c, d.t.Fail(by, err)
 		}
 		if prescribed.Observer == tqc.ObserverFixed && !cell.Activations.AtRunTime() {
-			c.Observer, c.FixedScale, c.FixedZeroPoint, c.FinestScale = prescribed.Observer, prescribed.FixedScale, c.QMin, prescribed.FinestScale
+			c.Observer, c.FixedScale, c.FinestScale = prescribed.Observer, prescribed.FixedScale, prescribed.FinestScale
+			c.FixedZeroPoint = c.QMin + prescribed.FixedZeroPoint - prescribed.QMin
 		}
 		if c = c.OfActivation(); sl.Kind == tqc.Input {
 			c = target.AlongActivation(d.g, sl.Node, sl.Index, c)

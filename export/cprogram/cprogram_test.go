@@ -185,6 +185,22 @@ func TestErrors(t *testing.T) {
 	_, err = cprogram.Write(&text, p, cprogram.Options{})
 	require.ErrorContains(t, err, `node "cosine" (Cos`)
 	require.ErrorContains(t, err, "the operator has no form in C")
+
+	// On integers, with scales of run time and of the plan.
+	for i := range 2 {
+		cells := target.TFLiteInt8
+		cells.Ops, cells.BorderCost = slices.Clone(cells.Ops), 0
+		at := slices.IndexFunc(cells.Ops, func(o target.Op) bool { return o.Type == "LSTM" })
+		cells.Ops[at].Asked, cells.Ops[at].Schemes.Activation = false, cells.Ops[at].Schemes.Activation[i:]
+		g = graphtest.Parse(t, "input x: f32[3,1,4]\nconst w: f32[1,8,4] = normal(seed=1)\nconst r: f32[1,8,2] = normal(seed=2)\n"+
+			"y: f32[3,1,1,2] = LSTM(x, w, r) {hidden_size=2} \"cells\"\noutput y\n")
+		set, _ = lowertest.Configure(t, g, &cells)
+		p, err = lowered(g, set, &cells, "tflite2")
+		require.NoError(t, err)
+		_, err = cprogram.Write(&text, p, cprogram.Options{})
+		require.ErrorContains(t, err, `node "cells" (LSTM`)
+		require.ErrorContains(t, err, "LSTM on integers (RunTime) has no form in C")
+	}
 }
 
 // The same program gives the same bytes.

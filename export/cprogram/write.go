@@ -154,6 +154,9 @@ func (w *writer) program() error {
 // emit writes one step by the row of its type.
 func (w *writer) emit(s *lower.Step) error {
 	_, ok, err := forms.Make(w, s)
+	if r, own := s.Op.(*lower.RunTime); own && s.Node != graph.NoNode && w.p.Graph.Node(s.Node).Op == "LSTM" {
+		return fmt.Errorf("LSTM on integers (%s) has no form in C; in float it is one of the CPU's operators", r.Name())
+	}
 	if !ok {
 		return fmt.Errorf("%s has no form in C", s.Op.Name())
 	}

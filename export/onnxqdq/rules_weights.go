@@ -68,10 +68,11 @@ var integerBiasRule = rule{Name: "integer-bias", Doc: "the bias of a quantized o
 	applies: func(t *target.Target) bool { return !floatBias(t) },
 	check: func(c *checker) {
 		c.each(func(n *graph.Node) {
-			if op := c.role(n); op == nil || op.Role != target.Weighted || n.Input(2) == graph.NoValue || !c.integerProduct(n) {
+			at := graph.BiasOf(n)
+			if op := c.role(n); op == nil || op.Role != target.Weighted || n.Input(at) == graph.NoValue || !c.integerProduct(n) {
 				return
 			}
-			dq := c.dequantizer(n, 2)
+			dq := c.dequantizer(n, at)
 			if dq == nil {
 				c.report(n, "its bias is not quantized")
 				return

@@ -10,7 +10,13 @@ import (
 
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
+	"qwb/graph/tflite/lift"
+	"qwb/internal/programtest"
+	"qwb/kernels/qmath"
+	"qwb/quantizer/lower"
+	"qwb/quantizer/qdq"
 	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // TestHybridLSTM: the program computes what LiteRT 2.3 computes of the file. With QWB_OUT=DIR the file and its inputs are written there.
@@ -75,8 +81,8 @@ var litert = [][]float32{
 		-1.04378676, 1.59607649, -1.02065837, -0.260682553, -0.897298932, -0.298320353, -0.0470373631},
 }
 
-// TestIntegerLSTM: the same with scales of the plan; every code is LiteRT's.
-func TestIntegerLSTM(t *testing.T) {
+// integerCells is the target with LSTM on integers throughout, without being asked.
+func integerCells() *target.Target {
 	tg := target.TFLiteInt8
 	tg.Ops = slices.Clone(tg.Ops)
 	for i := range tg.Ops {
@@ -84,7 +90,12 @@ func TestIntegerLSTM(t *testing.T) {
 			tg.Ops[i].Asked, tg.Ops[i].Schemes.Activation = false, tg.Ops[i].Schemes.Activation[1:]
 		}
 	}
-	m, file, run, err := exportedFor(t, cellsAndProduct, &tg, nil)
+	return &tg
+}
+
+// TestIntegerLSTM: the same with scales of the plan; every code is LiteRT's.
+func TestIntegerLSTM(t *testing.T) {
+	m, file, run, err := exportedFor(t, cellsAndProduct, integerCells(), nil)
 	require.NoError(t, err)
 	found := 0
 	for i := range m.Subgraphs[0].Operators {
@@ -104,13 +115,60 @@ func TestIntegerLSTM(t *testing.T) {
 	}
 }
 
+// TestImportedIntegerLSTM: the file is imported as LSTM on integers, with the integers of the plan; with another scale of its cells it is not
+// taken for one.
+func TestImportedIntegerLSTM(t *testing.T) {
+	tg := integerCells()
+	m, _, run, err := exportedFor(t, cellsAndProduct, tg, nil)
+	require.NoError(t, err)
+	g, warnings, err := lift.Graph(m)
+	require.NoError(t, err)
+	require.Empty(t, warnings)
+	q, err := qdq.Read(t.Context(), g)
+	require.NoError(t, err)
+	im, err := q.Configure(tg)
+	require.NoError(t, err)
+	for s := range tqc.SlotID(im.Set.NumSlots()) {
+		if slot := im.Set.Slot(s); im.Graph.Const(slot.Value) == nil {
+			slot.Config.Rounding = tg.Activation.Rounding
+		}
+	}
+	profile, err := qmath.ProfileNamed(tg.Profile)
+	require.NoError(t, err)
+	p, err := lower.CompileBy(im.Graph, im.Set, tg, profile, lower.Options{Context: t.Context(), Partial: true, Codes: im.Codes})
+	require.NoError(t, err)
+	want, found := run(), 0
+	for i := range p.Steps {
+		if op, ok := p.Steps[i].Op.(*lower.RunTime); ok {
+			require.Equal(t, "IntegerLSTM", op.Graph.Node(op.Graph.Nodes()[0]).Op)
+			found++
+		}
+	}
+	require.Equal(t, 2, found)
+	got, err := programtest.Reference(t, p, 1).Run(t.Context(), map[string]*tensor.Tensor{"x": want[3], "h": want[4]}, nil)
+	require.NoError(t, err)
+	for i, y := range got {
+		require.Equal(t, want[i].F32(), y.F32())
+	}
+
+	for i := range m.Subgraphs[0].Tensors {
+		if x := &m.Subgraphs[0].Tensors[i]; x.Type == tf.Int16 && x.Variable {
+			x.Quantization = &tf.Quantization{Scale: []float32{1.0 / 4096}, ZeroPoint: []int{0}}
+		}
+	}
+	_, warnings, err = lift.Graph(m)
+	require.NoError(t, err)
+	require.NotEmpty(t, warnings)
+	require.Contains(t, warnings[0].Text, "its cells the scale 0.0009765625")
+}
+
 // litertIntegers are y and c of LiteRT 2.3, the same of its reference kernels and of its default.
 var litertIntegers = [][]float32{
 	{0.15133253, 0.05188544, -0.0043237866, 0.54047334, 0.03891408, -0.08647573, 0.02594272, 0.33725536, 0.008647573, -0.56209224,
-		0.54047334, -0.56209224, -0.008647573, -0.5491209, -0.07782816, -0.03891408, 0.3199602, 0.008647573, -0.15565632, -0.03891408,
-		-0.08647573, -0.030266507, 0.0043237866, -0.0648568, 0.40643594, -0.09079952, 0.09079952, -0.5318257, -0.44535002, 0.10377088,
-		0, -0.15133253, 0.047561653, 0.05188544, -0.08215194, -0.18592282, 0.23780826, 0.1297136, -0.4237311, -0.069180585, 0.05188544,
-		-0.2594272, -0.3199602, 0.38914078, -0.047561653, 0.27672234, 0.54047334, -0.069180585},
-	{0.4194336, 1, -0.083496094, -0.26953125, 0.6254883, 0.8623047, -0.59277344, -0.10839844, 0.6323242, -1.0429688, 1.5922852,
-		-1.0092773, -0.11279297, -0.89501953, -0.3701172, -0.043945312},
+		0.54047334, -0.56209224, -0.008647573, -0.5491209, -0.07782816, -0.043237865, 0.3199602, 0.008647573, -0.15565632, -0.03891408,
+		-0.08647573, -0.030266507, 0.0043237866, -0.0648568, 0.41075972, -0.09079952, 0.09079952, -0.5318257, -0.44535002, 0.10377088,
+		0, -0.15565632, 0.047561653, 0.05188544, -0.07782816, -0.18592282, 0.23780826, 0.1297136, -0.4237311, -0.069180585,
+		0.056209225, -0.2594272, -0.3199602, 0.38914078, -0.047561653, 0.27672234, 0.54047334, -0.069180585},
+	{0.41992188, 1, -0.08300781, -0.2705078, 0.62597656, 0.8623047, -0.59277344, -0.10839844, 0.6328125, -1.0439453, 1.5917969,
+		-1.0107422, -0.111328125, -0.89453125, -0.36914062, -0.049804688},
 }

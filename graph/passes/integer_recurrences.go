@@ -24,9 +24,14 @@ func IntegerRecurrences(g *graph.Graph) (int, error) {
 }
 
 // HybridRecurrences writes LSTM of real numbers and of such weights as HybridLSTM, which quantizes data and states by scales of their rows,
-// and has the codes of the data as its fourth output.
+// and has the codes of the data as its fourth output. One whose biases are integers computes on integers throughout: it stays.
 func HybridRecurrences(g *graph.Graph) (int, error) {
-	return recurrences(g, graph.OwnDomain, "HybridLSTM", func(n *graph.Node) graph.ValueID { return n.Input(0) })
+	return recurrences(g, graph.OwnDomain, "HybridLSTM", func(n *graph.Node) graph.ValueID {
+		if producerOf(g, n.Input(3), "DequantizeLinear") != nil {
+			return graph.NoValue
+		}
+		return n.Input(0)
+	})
 }
 
 // recurrences writes LSTM of weights of 8 bits as another operator, whose data are those that data names; NoValue: the node stays.

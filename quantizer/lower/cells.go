@@ -10,16 +10,23 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// recurrentOfPlan reports whether an LSTM has int8 data and results with scales of the plan, and symmetric int8 weights of one scale, under
-// TensorFlow Lite's arithmetic.
+// recurrentOfPlan reports whether an LSTM has int8 data and results with scales of the plan, those of its states the same, and symmetric
+// int8 weights of one scale, under TensorFlow Lite's arithmetic.
 func (c *compiler) recurrentOfPlan(id graph.NodeID) bool {
 	n := c.g.Node(id)
 	if c.profile.Family != qmath.TFLite || !target.CellsOfPlan(c.set, n.Op, c.set.Input(id, 0)) {
 		return false
 	}
 	for i, v := range n.Outputs {
+		if c.absent(v) {
+			continue
+		}
 		want := []tensor.DType{tensor.Int8, tensor.Int8, tensor.Int16}
-		if v != graph.NoValue && (i >= len(want) || c.base[v] == nil || c.base[v].DType() != want[i]) {
+		if i >= len(want) || c.base[v] == nil || c.base[v].DType() != want[i] {
+			return false
+		}
+		if y := n.Outputs[0]; i == 2 && c.base[v].Scale != graph.CellScale || i == 1 && !c.absent(y) &&
+			(c.base[v].Scale != c.base[y].Scale || c.base[v].ZeroPoint != c.base[y].ZeroPoint) {
 			return false
 		}
 	}
@@ -34,6 +41,11 @@ func (c *compiler) recurrentOfPlan(id graph.NodeID) bool {
 	}
 	x, ok, err := c.seen(id, 0)
 	return err == nil && ok && x.DType() == tensor.Int8
+}
+
+// absent reports whether an LSTM does not compute v, or nobody reads what has no grid.
+func (c *compiler) absent(v graph.ValueID) bool {
+	return v == graph.NoValue || c.base[v] == nil && len(c.g.Uses(v)) == 0 && !c.g.IsOutput(v)
 }
 
 // cellInput is an input of an LSTM with scales of the plan that is no weight: data, state or state of the cells.
@@ -65,7 +77,7 @@ func (c *compiler) cellGrids(id graph.NodeID, data Encoding) (state, cell Encodi
 	cfg := &target.CellConfig
 	cell = Encoding{Scale: cfg.FixedScale, QMin: cfg.QMin, QMax: cfg.QMax, Rounding: cfg.Rounding}
 	for i, v := range c.g.Node(id).Outputs {
-		if i < 2 && v != graph.NoValue {
+		if i < 2 && !c.absent(v) {
 			return *c.base[v], cell
 		}
 	}
@@ -114,7 +126,7 @@ func (c *compiler) emitCells(u *unit) error {
 	}
 	for i, v := range n.Outputs {
 		own.Outputs = append(own.Outputs, graph.NoValue)
-		if v == graph.NoValue {
+		if c.absent(v) {
 			continue
 		}
 		val := c.g.Value(v)

@@ -162,7 +162,7 @@ func (c *configurer) isInteger(id graph.NodeID) bool {
 		ok = ok && (optional || len(c.reads[graph.Use{Node: id, Index: i}]) > 0)
 	}
 	ok = ok && computed > 0
-	if op.Role != target.Weighted {
+	if op.Role != target.Weighted || c.cells(id) {
 		for i, v := range n.Outputs {
 			if v != graph.NoValue && target.DataOutput(c.g, id, i) && (len(c.g.Uses(v)) > 0 || c.g.IsOutput(v)) {
 				q := c.common(c.end(id, v))
@@ -172,6 +172,12 @@ func (c *configurer) isInteger(id graph.NodeID) bool {
 	}
 	c.integer[id] = ok
 	return ok
+}
+
+// cells reports whether a node is an LSTM of integers throughout: its data have scales of the file, and its biases are integers.
+func (c *configurer) cells(id graph.NodeID) bool {
+	data := c.reads[graph.Use{Node: id, Index: 0}]
+	return c.g.Node(id).Op == "LSTM" && len(data) > 0 && !data[0].runTime && len(c.reads[graph.Use{Node: id, Index: 3}]) > 0
 }
 
 // end returns the value behind the activation that is fused to a node which computes v.

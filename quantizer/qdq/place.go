@@ -58,7 +58,7 @@ func (c *configurer) bake(v graph.ValueID, u graph.Use, q *grid) error {
 func (c *configurer) placeValue(v graph.ValueID) error {
 	used := 0
 	if p := c.g.Producer(v); p != graph.NoNode && c.integer[p] && c.t.Placement.Outputs() && c.fusedBehind(p, v) == graph.NoNode &&
-		c.g.Node(p).Op != "LSTM" { // whose results are real numbers
+		(c.g.Node(p).Op != "LSTM" || c.cells(p)) { // whose results are real numbers, unless it has scales of the file
 		if q := c.common(v); q != nil && !q.runTime { // scales of run time are those of a reader, as passes place them
 			c.out[v], used = q, 1
 		}

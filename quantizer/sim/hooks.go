@@ -240,6 +240,14 @@ func (h *hooks) cells(n *graph.Node) (tqc.SlotID, bool) {
 // cell quantizes the state of the cells of an LSTM.
 func (h *hooks) cell(n *graph.Node, x []float32) {
 	if _, ok := h.cells(n); ok {
+		cut, end := 0, -target.CellConfig.FixedScale*float32(target.CellConfig.QMin)
+		for _, v := range x {
+			if v >= end || v < -end {
+				cut++
+			}
+		}
+		h.s.cells.Add(int64(len(x)))
+		h.s.cut.Add(int64(cut))
 		t := tensor.FromF32(x, len(x))
 		_ = apply(h.s.table, t, t, &target.CellConfig, &target.CellParams, h.mode) // of one scale, it does not fail
 	}

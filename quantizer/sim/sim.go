@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -44,6 +45,13 @@ type Simulator struct {
 	// own marks, by SlotID, constants that the graph that runs has otherwise.
 	own []bool
 	odd Odd // see Infinite
+	// cells counts the states of cells that were quantized, and those of them that were cut off; see CutCells.
+	cells, cut atomic.Int64
+}
+
+// CutCells is the share of states of the cells of LSTMs on integers that lay outside of their grid in the simulations so far, 0 to 1.
+func (s *Simulator) CutCells() float64 {
+	return float64(s.cut.Load()) / float64(max(s.cells.Load(), 1))
 }
 
 // Infinite names the tensors of which simulations of the whole, so far, have quantized an infinite number, which became the largest or the

@@ -1,18 +1,17 @@
 package target
 
 import (
+	"qwb/graph"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
 
-// CellConfig is the grid of the state of the cells of an LSTM with scales of the plan: Q4.11, the format that TensorFlow Lite's LSTM
-// began with. Its kernel takes others from Q0.15 to Q6.9; Tanh is 1 to its last bit from 6 on, and a step of 2^-11 is a sixteenth of
-// one of the results.
+// CellConfig is the grid of the state of the cells of an LSTM with scales of the plan.
 var CellConfig = tqc.Config{Policy: tqc.Symmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 16, QMin: -32768, QMax: 32767},
-	Rounding: qmath.HalfAwayFromZero, Observer: tqc.ObserverFixed, FixedScale: 1.0 / 2048}
+	Rounding: qmath.HalfAwayFromZero, Observer: tqc.ObserverFixed, FixedScale: graph.CellScale}
 
 // CellParams is the scale of CellConfig.
-var CellParams = tqc.Params{Scale: []float32{1.0 / 2048}, ZeroPoint: []int32{0}}
+var CellParams = tqc.Params{Scale: []float32{graph.CellScale}, ZeroPoint: []int32{0}}
 
 // StateScale is the scale of the state of such an LSTM, zero point 0, where the network does not read it at all steps, so that no
 // range is known: it is below 1.

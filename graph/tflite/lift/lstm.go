@@ -1,6 +1,7 @@
 package lift
 
 import (
+	"fmt"
 	"slices"
 
 	"qwb/graph"
@@ -28,6 +29,11 @@ func (l *lifter) lstm() error {
 		len(l.shape(x)) != 3 ||
 		slices.ContainsFunc([]int{lstmProjection, lstmProjection + 1, lstmNorm, lstmNorm + 1, lstmNorm + 2, lstmNorm + 3},
 			func(i int) bool { return l.in(i) >= 0 }) {
+		return errNoForm
+	}
+	if !l.oneGrid(&t) {
+		l.warnings = append(l.warnings, graph.Warning{Node: t.Name, Text: l.name() + fmt.Sprintf(" of integers is read where its state has the "+
+			"grid of its results, and its cells the scale %g", graph.CellScale)})
 		return errNoForm
 	}
 	in := make([]graph.ValueID, 8)
@@ -78,10 +84,36 @@ func (l *lifter) lstm() error {
 		in = in[:len(in)-1]
 	}
 	if _, err := l.g.AddNode(graph.Node{Name: l.g.FreshName(t.Name), Op: "LSTM", Attrs: []graph.Attr{graph.Int("hidden_size", int64(hidden))},
-		Inputs: in, Outputs: out}); err != nil {
+		Inputs: in, Outputs: slices.Clone(out)}); err != nil {
 		return err
 	}
+	for i, id := range []int{l.op.Outputs[0], l.in(lstmState), l.in(lstmState + 1)} { // the grids of an LSTM of integers, at its results
+		if id >= 0 {
+			own := l.s.Tensors[id]
+			own.Shape, _ = l.g.Value(out[i]).Shape.Ints()
+			if out[i], err = l.quantized(out[i], &own, plain); err != nil {
+				return err
+			}
+		}
+	}
 	return l.lstmOutputs(&t, out, major, []int{steps, batch, hidden})
+}
+
+// oneGrid reports whether the states of an LSTM have the grids that an LSTM of integers has: that of its results y, and graph.CellScale. Of
+// real states it is true.
+func (l *lifter) oneGrid(y *tflite.Tensor) bool {
+	own := y.Quantization
+	if !own.Quantized() {
+		return true
+	}
+	grid := func(i int) *tflite.Quantization {
+		if id := l.in(i); id >= 0 && l.s.Tensors[id].Quantization.Quantized() {
+			return l.s.Tensors[id].Quantization
+		}
+		return &tflite.Quantization{}
+	}
+	h, c := grid(lstmState), grid(lstmState+1)
+	return slices.Equal(h.Scale, own.Scale) && slices.Equal(h.ZeroPoint, own.ZeroPoint) && slices.Equal(c.Scale, []float32{graph.CellScale})
 }
 
 // lstmOutputs defines the output of the operator, and its states as they are behind it.
