@@ -269,8 +269,8 @@ func (a *analyzer) warnings(r *Report) []Warning {
 	dead, tensors := 0, 0
 	var list []Warning
 	if cut := a.sim.CutCells(); cut > 0 {
-		list = []Warning{{Value: cut, Text: fmt.Sprintf("%.2g %% of the states of LSTM's cells lie beyond %g and are cut off: the hybrid form has no "+
-			"such limit (int8-sym-dynamic-token)", 100*cut, -target.CellConfig.FixedScale*float32(target.CellConfig.QMin))}}
+		list = []Warning{{Value: cut, Text: fmt.Sprintf("%.2g %% of the states of LSTM's cells lie beyond %g and are cut off: the hybrid form "+
+			"has no such limit (int8-sym-dynamic-token)", 100*cut, -target.CellConfig.FixedScale*float32(target.CellConfig.QMin))}}
 	}
 	for i := range r.Statistical {
 		s := &r.Statistical[i]

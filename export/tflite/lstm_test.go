@@ -115,8 +115,8 @@ func TestIntegerLSTM(t *testing.T) {
 	}
 }
 
-// TestImportedIntegerLSTM: the file is imported as LSTM on integers, with the integers of the plan; with another scale of its cells it is not
-// taken for one.
+// TestImportedIntegerLSTM: the file is imported as LSTM on integers, with the integers of the plan; with another scale of its cells it is
+// not taken for one.
 func TestImportedIntegerLSTM(t *testing.T) {
 	tg := integerCells()
 	m, _, run, err := exportedFor(t, cellsAndProduct, tg, nil)
