@@ -304,3 +304,38 @@ func TestNodesThatAreNotConfiguredAreAnError(t *testing.T) {
 		require.ErrorContains(t, err, name)
 	}
 }
+
+// An LSTM whose gates are open counts up by one each step: from 27.5 on the fifth of eight steps is beyond 32, and all behind it.
+func TestCutCells(t *testing.T) {
+	tg := target.TFLiteInt8
+	tg.Ops, tg.BorderCost = slices.Clone(tg.Ops), 0
+	at := slices.IndexFunc(tg.Ops, func(o target.Op) bool { return o.Type == "LSTM" })
+	tg.Ops[at].Asked, tg.Ops[at].Schemes.Activation = false, tg.Ops[at].Schemes.Activation[1:]
+	g := graphtest.Parse(t, `
+input x: f32[8,1,4]
+input c: f32[1,1,2]
+const w: f32[1,8,4] = normal(seed=1, std=0.01)
+const r: f32[1,8,2] = normal(seed=2, std=0.01)
+const b: f32[1,16] = normal(seed=3)
+y: f32[8,1,1,2] = LSTM(x, w, r, b, _, _, c) {hidden_size=2} "cells"
+output y
+`)
+	require.Empty(t, graph.InferShapes(g))
+	id, _ := g.LookupNode("cells")
+	for i, b := 0, g.Const(g.Node(id).Inputs[3]).F32(); i < len(b); i++ {
+		b[i] = 15
+	}
+	set, feeds := lowertest.Configure(t, g, &tg)
+	s, err := sim.New(g, set, sim.Options{})
+	require.NoError(t, err)
+	for i := range feeds["c"].F32() {
+		feeds["c"].F32()[i] = 20
+	}
+	run(t, g, feeds, s.Hooks(nil))
+	require.Zero(t, s.CutCells())
+	for i := range feeds["c"].F32() {
+		feeds["c"].F32()[i] = 27.5
+	}
+	run(t, g, feeds, s.Hooks(nil))
+	require.Equal(t, 4.0/16, s.CutCells())
+}
