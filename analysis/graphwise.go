@@ -128,7 +128,7 @@ func (w *worker) graphwise(ctx context.Context, s *exec.Sample, float *Verdict, 
 // looking returns hooks that do what h does, and show f every output that wants names as h leaves it.
 func looking(h *exec.Hooks, wants func(v graph.ValueID) bool, f func(n *graph.Node, i int, t *tensor.Tensor) error) *exec.Hooks {
 	own := func(v graph.ValueID) bool { return h.Wants == nil || h.Wants(v) }
-	both := &exec.Hooks{Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
+	both := &exec.Hooks{State: h.State, Cell: h.Cell, Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
 		if h.Output != nil && own(n.Outputs[i]) {
 			if err := h.Output(n, i, t); err != nil {
 				return err
