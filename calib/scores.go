@@ -54,12 +54,10 @@ func (r *renderer) probabilities(v graph.ValueID) bool {
 		return false
 	case n.Op == "Softmax":
 		return true
-	case n.Op == "Where" && r.constant(n.Input(1)):
+	case n.Op == "Where" && r.g.Const(n.Input(1)) != nil:
 		return r.probabilities(n.Input(2))
-	case n.Op == "Where" && r.constant(n.Input(2)):
+	case n.Op == "Where" && r.g.Const(n.Input(2)) != nil:
 		return r.probabilities(n.Input(1))
 	}
 	return (n.HandsOn() || n.Op == "Slice" || n.Op == "Expand" || n.Op == "Cast") && r.probabilities(n.Input(0))
 }
-
-func (r *renderer) constant(v graph.ValueID) bool { return v != graph.NoValue && r.g.Const(v) != nil }

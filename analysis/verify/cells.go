@@ -44,7 +44,9 @@ func (c *cells) compare(f *faults) {
 	}
 	n := g.Node(id)
 	flag(f, "attribute direction", true, n.AttrStr("direction", "forward") == c.node.AttrStr("direction", "forward"))
-	for name, want := range map[string]qmath.Grid{"x": c.x, "h": c.state, "c": c.cell} {
+	grids := []qmath.Grid{c.x, c.state, c.cell}
+	for k, want := range grids {
+		name := []string{"x", "h", "c"}[k]
 		number(f, name+" scale", 0, want.Scale, n.AttrFloat(name+"_scale", 0))
 		number(f, name+" zero point", 0, want.ZeroPoint, int32(n.AttrInt(name+"_zero_point", 0)))
 	}
@@ -53,16 +55,11 @@ func (c *cells) compare(f *faults) {
 		if name == "" {
 			continue
 		}
-		own, slot, codes := c.g.Const(c.node.Inputs[i]).ToRowMajor().F32(), c.set.Input(c.node.ID, i), g.Const(n.Inputs[i])
-		grid := c.set.Grid(slot, 0)
+		grid := c.set.Grid(c.set.Input(c.node.ID, i), 0)
 		if i == graph.WeightInput {
 			w = grid
 		}
-		wanted := make([]int32, len(own))
-		for k, v := range own {
-			wanted[k] = grid.Quantize(v)
-		}
-		numbers(f, name+" code", wanted, integersOf(codes))
+		numbers(f, name+" code", quantized(grid, c.g.Const(c.node.Inputs[i])), integersOf(g.Const(n.Inputs[i])))
 		var scale []float32
 		if a := n.Attr(name + "_scale"); a != nil {
 			scale = a.Floats
@@ -79,15 +76,19 @@ func (c *cells) compare(f *faults) {
 		}
 	}
 	numbers(f, "bias", bias, integersOf(g.Const(n.Inputs[3])))
-	for i, grid := range map[int]qmath.Grid{5: c.state, 6: c.cell} {
+	for i := 5; i <= 6; i++ {
 		if own := c.g.Const(c.node.Input(i)); own != nil {
-			var wanted []int32
-			for _, v := range own.ToRowMajor().F32() {
-				wanted = append(wanted, grid.Quantize(v))
-			}
-			numbers(f, fmt.Sprintf("input %d", i), wanted, integersOf(g.Const(n.Inputs[i])))
+			numbers(f, fmt.Sprintf("input %d", i), quantized(grids[i-4], own), integersOf(g.Const(n.Inputs[i])))
 		}
 	}
+}
+
+// quantized are the codes of a constant.
+func quantized(grid qmath.Grid, t *tensor.Tensor) (codes []int32) {
+	for _, v := range t.ToRowMajor().F32() {
+		codes = append(codes, grid.Quantize(v))
+	}
+	return codes
 }
 
 // integersOf are those of a constant, none where it is absent.

@@ -10,7 +10,6 @@ import (
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/kernels"
-	"qwb/kernels/cpu"
 	"qwb/kernels/qmath"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
@@ -86,13 +85,12 @@ func (l *LayerBench) sum(ctx context.Context, g *observers.Gram) error {
 			lanes = append(lanes, &gramLane{gram: own})
 		}
 	}
-	table := kernels.Select(cpu.Detect())
 	for _, lane := range lanes {
 		u, err := calib.NewUnfold(l.Graph, l.Node)
 		if err != nil {
 			return err
 		}
-		lane.unfold, lane.adder, lane.par = u, lane.gram.Add(table, par), par
+		lane.unfold, lane.adder, lane.par = u, lane.gram.Add(rows(), par), par
 		lane.output = l.Graph.Node(l.Node).Outputs[0]
 	}
 	var one sync.Mutex // for the lane that all share
@@ -152,9 +150,9 @@ func (l *LayerBench) fixed(ctx context.Context) (x, f qmath.Fixed, err error) {
 			return qmath.Fixed{Step: float64(g.Scale), Limit: int32(n)}, qmath.FixedFor(float32(n)*g.Scale, floatWithin, qmath.MaxFixed), nil
 		}
 	}
-	of, table := make([]float32, l.places()), kernels.Select(cpu.Detect())
+	of := make([]float32, l.places())
 	err = l.inputs(ctx, func(place int, _ *state, xq, xf *tensor.Tensor) error {
-		meter := table.NewMeter()
+		meter := rows().NewMeter()
 		for _, t := range []*tensor.Tensor{xq, xf} {
 			if lo, hi, _ := meter.MinMax(t.F32()); lo <= hi {
 				of[place] = max(of[place], hi, -lo)

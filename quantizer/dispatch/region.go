@@ -132,7 +132,8 @@ func (a *Assignment) slow(id graph.NodeID) bool {
 		return false
 	}
 	w, ok := a.bound.Graph.Value(n.Input(graph.WeightInput)).Shape.Ints()
-	return ok && len(w) > 2 && w[1] == 1 && int64(w[0]) == n.AttrInt("group", 1)
+	l, known := graph.LinearOf(n, graph.WeightInput, w)
+	return ok && known && l.In == l.Groups && l.Out == l.Groups
 }
 
 // pooled reports whether all that reads v, by operators in float with constants beside it, are MaxPools in float in front of integers.
