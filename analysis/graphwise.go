@@ -127,26 +127,5 @@ func (w *worker) graphwise(ctx context.Context, s *exec.Sample, float *Verdict, 
 
 // looking returns hooks that do what h does, and show f every output that wants names as h leaves it.
 func looking(h *exec.Hooks, wants func(v graph.ValueID) bool, f func(n *graph.Node, i int, t *tensor.Tensor) error) *exec.Hooks {
-	own := func(v graph.ValueID) bool { return h.Wants == nil || h.Wants(v) }
-	both := &exec.Hooks{State: h.State, Cell: h.Cell, Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-		if h.Output != nil && own(n.Outputs[i]) {
-			if err := h.Output(n, i, t); err != nil {
-				return err
-			}
-		}
-		if wants(n.Outputs[i]) {
-			return f(n, i, t)
-		}
-		return nil
-	}}
-	if h.Input != nil {
-		both.Input = func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
-			if own(n.Inputs[i]) {
-				return h.Input(n, i, t)
-			}
-			return t, nil
-		}
-	}
-	both.Wants = func(v graph.ValueID) bool { return wants(v) || (h.Input != nil || h.Output != nil) && own(v) }
-	return both
+	return chained(h, &exec.Hooks{Output: f, Wants: wants})
 }

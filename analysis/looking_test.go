@@ -18,4 +18,8 @@ func TestLookingLeavesHooksAsTheyAre(t *testing.T) {
 	require.NoError(t, both.State(nil, nil))
 	both.Cell(nil, nil)
 	require.Equal(t, 2, seen)
+	both = chained(&exec.Hooks{}, h) // as what is taken away by a what-if stands in front of the simulation
+	require.NoError(t, both.State(nil, nil))
+	both.Cell(nil, nil)
+	require.Equal(t, 4, seen)
 }

@@ -219,38 +219,39 @@ func (e *explainer) simulate(s *sim.Simulator) {
 	e.hooks[stageBias] = view(sim.Weights(set), sim.Quantize)
 }
 
-// chained puts one after the other: what a returns is what b sees.
+// chained puts one after the other: what a returns is what b sees. At most one of them changes states inside of operators.
 func chained(a, b *exec.Hooks) *exec.Hooks {
-	return &exec.Hooks{
-		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
-			v := n.Inputs[i]
-			var err error
-			if a.Input != nil && (a.Wants == nil || a.Wants(v)) {
-				if t, err = a.Input(n, i, t); err != nil {
-					return nil, err
-				}
-			}
-			if b.Input != nil && (b.Wants == nil || b.Wants(v)) {
-				return b.Input(n, i, t)
-			}
-			return t, nil
-		},
-		Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-			v := n.Outputs[i]
-			if a.Output != nil && (a.Wants == nil || a.Wants(v)) {
-				if err := a.Output(n, i, t); err != nil {
+	sees := func(h *exec.Hooks, v graph.ValueID) bool {
+		return (h.Input != nil || h.Output != nil) && (h.Wants == nil || h.Wants(v))
+	}
+	both := *a
+	if b.State != nil || b.Cell != nil {
+		both.State, both.Cell = b.State, b.Cell
+	}
+	both.Input, both.Output = nil, func(n *graph.Node, i int, t *tensor.Tensor) error {
+		for _, h := range []*exec.Hooks{a, b} {
+			if h.Output != nil && sees(h, n.Outputs[i]) {
+				if err := h.Output(n, i, t); err != nil {
 					return err
 				}
 			}
-			if b.Output != nil && (b.Wants == nil || b.Wants(v)) {
-				return b.Output(n, i, t)
-			}
-			return nil
-		},
-		Wants: func(v graph.ValueID) bool {
-			return (a.Wants == nil || a.Wants(v)) || (b.Wants == nil || b.Wants(v))
-		},
+		}
+		return nil
 	}
+	if a.Input != nil || b.Input != nil {
+		both.Input = func(n *graph.Node, i int, t *tensor.Tensor) (_ *tensor.Tensor, err error) {
+			for _, h := range []*exec.Hooks{a, b} {
+				if h.Input != nil && sees(h, n.Inputs[i]) {
+					if t, err = h.Input(n, i, t); err != nil {
+						return nil, err
+					}
+				}
+			}
+			return t, nil
+		}
+	}
+	both.Wants = func(v graph.ValueID) bool { return sees(a, v) || sees(b, v) }
+	return &both
 }
 
 // sample adds what one sample shows.

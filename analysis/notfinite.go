@@ -108,30 +108,32 @@ func (f *finder) keep(n *graph.Node, i int, t *tensor.Tensor) error {
 // quantized are hooks that look at every tensor before h quantizes it: in a first run for what is odd,
 // in the second for the operands of a node.
 func (f *finder) quantized(h *exec.Hooks) *exec.Hooks {
-	return &exec.Hooks{
-		Input: func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
-			var err error
-			if h.Wants(n.Inputs[i]) {
-				if t, err = h.Input(n, i, t); err != nil {
-					return nil, err
-				}
+	all := *h
+	all.Wants = nil
+	all.Input = func(n *graph.Node, i int, t *tensor.Tensor) (*tensor.Tensor, error) {
+		var err error
+		if h.Wants(n.Inputs[i]) {
+			if t, err = h.Input(n, i, t); err != nil {
+				return nil, err
 			}
-			return f.read(n, i, t)
-		},
-		Output: func(n *graph.Node, i int, t *tensor.Tensor) error {
-			if n.ID == f.of {
+		}
+		return f.read(n, i, t)
+	}
+	all.Output = func(n *graph.Node, i int, t *tensor.Tensor) error {
+		if n.ID == f.of {
+			return errFound
+		}
+		if f.of == graph.NoNode {
+			if f.look(n, i, t); f.found != nil {
 				return errFound
 			}
-			if f.of == graph.NoNode {
-				if f.look(n, i, t); f.found != nil {
-					return errFound
-				}
-			}
-			if h.Wants(n.Outputs[i]) {
-				return h.Output(n, i, t)
-			}
-			return nil
-		}}
+		}
+		if h.Wants(n.Outputs[i]) {
+			return h.Output(n, i, t)
+		}
+		return nil
+	}
+	return &all
 }
 
 // read keeps an operand of the node that is looked at: what it computes may take the operand's memory.
