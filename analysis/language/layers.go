@@ -67,6 +67,7 @@ type LayersConfig struct {
 	Quantized *checkpoint.Model // Source with the matrices quantized
 	Weights   decode.Weights    // how these are multiplied
 	Cache     decode.CacheType  // of keys and values, to be rounded one layer at a time, too
+	Alone     bool              // only what each does to the logits: neither local errors nor all together: Whole means nothing
 	Rows      int               // tokens that run at once, but for longer texts; 0 for as many as pay; never changes a result
 	Threads   int               // that score, at least one; never changes a result
 	// Progress is told after each run to the logits; may be nil.
@@ -231,17 +232,20 @@ func (r *layersRun) run(ctx context.Context, batch []*Passage) error {
 		if p.Role != checkpoint.Embedding {
 			continue
 		}
-		r.rows(&r.damage[r.of[p]].local, p, texts)
+		if !r.cfg.Alone {
+			r.rows(&r.damage[r.of[p]].local, p, texts)
+		}
 		if err := r.quantized(ctx, batch, &r.damage[r.of[p]], whole, p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
 	err = r.cfg.Model.Walk(ctx, texts, decode.Walker{
+		Skip:   func([]checkpoint.Part) bool { return r.cfg.Alone },
 		Inputs: func(parts []checkpoint.Part, x []float32, _ int) error { return r.locals(ctx, parts, x) },
 		Resume: func(parts []checkpoint.Part, p *decode.Pass) error { return r.resume(ctx, batch, parts, p) },
 	})
 	r.halves += 4 * r.cfg.Model.Layers // Walk computes each twice
-	if err != nil {
+	if err != nil || r.cfg.Alone {
 		return err
 	}
 	return r.quantized(ctx, batch, &r.damage[len(r.forms)], func() ([]float32, error) {

@@ -74,6 +74,19 @@ func TestRankMatrices(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, r, again, "%d rows", c[0])
 	}
+
+	// The logits are the same where one layer is in memory.
+	cfg = layersConfig(t, m, w)
+	cfg.Alone = true
+	cfg.Model, err = decode.New(ctx, m, decode.Options{Threads: 2, Layered: true})
+	require.NoError(t, err)
+	alone, err := language.RankMatrices(ctx, each(texts), cfg)
+	require.NoError(t, err)
+	want := slices.Clone(r.Layerwise)
+	for i := range want {
+		want[i].Local, want[i].Clip, want[i].Round, want[i].Activation = nil, nil, nil, nil
+	}
+	assert.Equal(t, want, alone.Layerwise)
 }
 
 func TestRankMatricesFails(t *testing.T) {

@@ -24,8 +24,8 @@ type Options struct {
 	// for each row of activations and each row of the matrix its int32 sums, those of its groups.
 	Sums func(p checkpoint.Part, sums []int32)
 
-	// Layered packs the matrices of a layer when Walk comes to it, and gives them up behind it: memory is that of one layer. Such an engine
-	// does nothing but Walk.
+	// Layered packs the matrices of a layer whenever it is come to, and gives them up behind it: memory is that of one layer, and of a part
+	// of the classifier. The result is the same, bit for bit. Matrices are replaced within a Walk, in the layer that it is at.
 	Layered bool
 
 	// Device, if not nil, runs the model there, weights, caches and all, with the same result, bit for bit. Threads mean nothing then,
@@ -50,6 +50,7 @@ type Engine struct {
 	cache      CacheType
 	device     DeviceModel // nil on the processor
 	packer     *packer     // of an engine that is packed layer by layer
+	end        *packer     // of such an engine, that of the classifier
 }
 
 // layer is the weights of one layer; biases and norms of heads are nil where there are none.
@@ -118,7 +119,7 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		}
 	}
 	if o.Layered {
-		e.packer = &p
+		e.packer, e.end = &p, &p
 	}
 	e.finalNorm = p.norm(checkpoint.FinalNorm, -1)
 	if e.device == nil {

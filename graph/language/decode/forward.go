@@ -59,11 +59,13 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 	e.rotary.reach(reach)
 	e.local.reach(reach)
 	for l := range e.layers {
-		if err := ctx.Err(); err != nil {
+		leave, err := e.enter(ctx, l)
+		if err != nil {
 			return nil, err
 		}
 		e.attend(&e.layers[l], l, n)
 		e.feed(&e.layers[l], n)
+		leave()
 	}
 	last := grow(&s.last, want*c.Dim)
 	i, j := 0, 0
@@ -73,19 +75,24 @@ func (e *Engine) forward(ctx context.Context, batch []Sequence, n, want int) ([]
 		copy(last[j*c.Dim:], x[(i-q.Want)*c.Dim:i*c.Dim])
 		j += q.Want
 	}
-	return e.classify(last, want), nil
+	return e.classify(ctx, last, want)
 }
 
 // classify returns the logits of n vectors of the residual stream.
-func (e *Engine) classify(x []float32, n int) []float32 {
+func (e *Engine) classify(ctx context.Context, x []float32, n int) ([]float32, error) {
 	logits := grow(&e.s.logits, n*e.Vocab)
-	if n > 0 {
-		e.normalize(&e.s.final, x, e.finalNorm, n)
-		e.multiply(&e.s.final, n, output{e.classifier, logits})
-		e.scale(logits, e.LogitScale)
-		e.limit(logits, e.LogitCap)
+	if n == 0 {
+		return logits, nil
 	}
-	return logits
+	e.normalize(&e.s.final, x, e.finalNorm, n)
+	if e.packer == nil {
+		e.multiply(&e.s.final, n, output{e.classifier, logits})
+	} else if err := e.classifyInParts(ctx, logits, n); err != nil {
+		return nil, err
+	}
+	e.scale(logits, e.LogitScale)
+	e.limit(logits, e.LogitCap)
+	return logits, nil
 }
 
 // normalize writes RMSNorm of n vectors of x to dst.

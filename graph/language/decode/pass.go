@@ -27,16 +27,19 @@ func (p *Pass) Finish(r *Rounding) ([]float32, error) {
 		k.Round(r)
 	}
 	for half := v.half; half < 2*len(e.layers); half++ {
-		if err := v.ctx.Err(); err != nil {
+		l := half / 2
+		leave, err := e.enter(v.ctx, l)
+		if err != nil {
 			return nil, err
 		}
-		if l := half / 2; half%2 == 0 {
+		if half%2 == 0 {
 			e.attend(&e.layers[l], l, n)
 		} else {
 			e.feed(&e.layers[l], n)
 		}
+		leave()
 	}
-	return e.classify(e.s.x, n), nil
+	return e.classify(v.ctx, e.s.x, n)
 }
 
 // Attended is what the attention that the texts stand in front of hands to its output matrix, QueryDim numbers for each token. It is valid

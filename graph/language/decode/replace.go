@@ -21,19 +21,19 @@ func (e *Engine) Replace(ctx context.Context, m *checkpoint.Model, part checkpoi
 		return nil, fmt.Errorf("decode: %s: %w", part, err)
 	}
 	p := packer{ctx: ctx, engine: e, model: m, options: &Options{Weights: w, Layered: e.packer != nil}, rule: rule}
-	classifier, embed := e.classifier, e.embed
+	classifier, embed, end := e.classifier, e.embed, e.end
 	switch at := e.matrix(part); {
 	case at != nil:
 		old, packed := *at, p.of(part)
 		*at, restore = packed, func() { *at = old }
 	case part.Role == checkpoint.Embedding || part.Role == checkpoint.Classifier:
-		restore = func() { e.classifier, e.embed = classifier, embed }
+		restore = func() { e.classifier, e.embed, e.end = classifier, embed, end }
 		ends, row := p.ends()
 		if part.Role == checkpoint.Embedding {
 			e.embed = row
 		}
 		if part.Role == checkpoint.Classifier || m.Tied {
-			e.classifier = ends
+			e.classifier, e.end = ends, &p
 		}
 	default:
 		return nil, fmt.Errorf("decode: there is no matrix %s", part)

@@ -45,8 +45,9 @@ func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) (err error) 
 	}
 	for l := range e.layers {
 		layer := &e.layers[l]
-		if v.enter(l); v.err != nil {
-			return v.err
+		leave, err := e.enter(ctx, l)
+		if err != nil {
+			return err
 		}
 		v.stage(l, layer.attentionNorm, nil, checkpoint.Query, checkpoint.Key, checkpoint.Value)
 		v.stage(l, nil, func(n int) { e.attend(layer, l, n) }, checkpoint.Output)
@@ -58,9 +59,7 @@ func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) (err error) 
 			v.stage(l, nil, func(n int) { e.feed(layer, n) }, checkpoint.Down)
 		}
 		v.advance(func(n int) { e.feed(layer, n) })
-		if e.packer != nil {
-			layer.matrices = matrices{}
-		}
+		leave()
 	}
 	v.stage(-1, e.finalNorm, nil, checkpoint.Classifier)
 	return v.err
@@ -118,15 +117,6 @@ func (v *visit) begin(texts [][]int) error {
 		}
 	}
 	return nil
-}
-
-// enter packs a layer where the engine does not have all.
-func (v *visit) enter(layer int) {
-	if p := v.engine.packer; p != nil && v.err == nil {
-		p.ctx = v.ctx
-		v.engine.layers[layer].matrices = p.matrices(layer)
-		v.err = p.err
-	}
 }
 
 // load makes a group of texts the engine's batch, with empty caches, and returns how many rows it has.

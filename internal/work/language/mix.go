@@ -13,6 +13,7 @@ import (
 	"qwb/analysis/language"
 	"qwb/calib/tune/texts"
 	"qwb/export/language/weights"
+	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/internal/work/fault"
@@ -22,6 +23,9 @@ import (
 // mixTokens is on how many tokens the damage of each matrix is measured, behind those that weights are fitted to, or the last of them where
 // the text ends: the whole model runs once for each matrix.
 const mixTokens = 1 << 11
+
+// mixLogits is how many logits of a text damages are measured on at most: they take 16 bytes each.
+const mixLogits = 1 << 23
 
 // probe is the type that damages are measured with: one of 4 bits, so that they stand out, whose blocks are as short as any.
 const probe = checkpoint.IQ4NL
@@ -114,12 +118,16 @@ func (m *mix) round(ctx context.Context, j *open.Job, l *open.Language, ids [][]
 
 // damage measures what each matrix alone does, on the last of the texts.
 func (m *mix) damage(ctx context.Context, j *open.Job, l *open.Language, probed map[checkpoint.Part]*checkpoint.Tensor, ids [][]int) error {
-	e, err := l.Engine(ctx, decode.Options{Threads: m.Threads, Weights: decode.Weights{Float: true}}, nil)
+	way := layered(m.Threads) // whole where there is room, which is faster
+	most := cmp.Or(exec.MemoryOf(ctx), exec.AvailableMemory())
+	way.Layered = most > 0 && 4*l.Parameters() > most/8
+	e, err := l.Engine(ctx, way, nil)
 	if err != nil {
 		return err
 	}
 	quantized := m.model.With(probed)
-	cfg := language.LayersConfig{Model: e, Threads: m.Threads, Source: m.model, Quantized: quantized, Weights: decode.Weights{Float: true}}
+	cfg := language.LayersConfig{Model: e, Threads: m.Threads, Source: m.model, Quantized: quantized, Weights: decode.Weights{Float: true},
+		Alone: true}
 	for _, t := range matricesOf(m.model) {
 		if probed[t.Part] != nil {
 			cfg.Parts = append(cfg.Parts, t.Part)
@@ -130,8 +138,9 @@ func (m *mix) damage(ctx context.Context, j *open.Job, l *open.Language, probed 
 	defer finish()
 	cfg.Progress = tick
 	n := len(ids)
+	cut := max(mixLogits/m.model.Vocab, 2)
 	for tokens := 0; n > 0 && tokens < mixTokens; n-- {
-		tokens += len(ids[n-1])
+		tokens += min(len(ids[n-1]), cut)
 	}
 	r, err := language.RankMatrices(ctx, func(context.Context) (*language.Passage, error) {
 		for n < len(ids) && len(ids[n]) < 2 {
@@ -141,7 +150,7 @@ func (m *mix) damage(ctx context.Context, j *open.Job, l *open.Language, probed 
 			return nil, io.EOF
 		}
 		n++
-		return &language.Passage{Name: fmt.Sprintf("text %d", n), IDs: ids[n-1]}, nil
+		return &language.Passage{Name: fmt.Sprintf("text %d", n), IDs: ids[n-1][:min(len(ids[n-1]), cut)]}, nil
 	}, cfg)
 	if err != nil {
 		return &fault.FileError{File: m.Text, Err: err}
