@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
 	"qwb/quantizer/lower"
@@ -13,7 +14,7 @@ import (
 )
 
 // nudged is the reference, which also finds out how far its outputs move where codes are one step off, as where an engine rounds a tie
-// otherwise. Reach has the largest NSR of each output, by name: signal is the larger sum of squares of the two.
+// otherwise, and floats a last bit. Reach has the largest NSR of each output, by name: signal is the larger sum of squares of the two.
 type nudged struct {
 	Reach map[string]float64
 	rng   *rand.Rand
@@ -45,7 +46,10 @@ func (e *nudgedEngine) Run(ctx context.Context, feeds []*tensor.Tensor, hook pro
 	}
 	trial := func(move func(at int) int64) error {
 		at := 0
-		got, err := e.Engine.Run(ctx, feeds, func(s *lower.Step, _, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+		got, err := e.Engine.Run(ctx, feeds, func(s *lower.Step, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+			if island, is := s.Op.(*lower.Island); is {
+				return e.floats(ctx, island.Graph, in, out)
+			}
 			return e.moved(s, out, func() int64 { at++; return move(at - 1) }), nil
 		})
 		for k := range got {
@@ -84,6 +88,35 @@ func (e *nudgedEngine) codes(s *lower.Step, out []*tensor.Tensor) (n int) {
 		}
 	}
 	return n
+}
+
+// floats are the results of operators in float each of which is a last bit off.
+func (e *nudgedEngine) floats(ctx context.Context, g *graph.Graph, in, out []*tensor.Tensor) ([]*tensor.Tensor, error) {
+	s, err := exec.New(g, exec.Options{})
+	if err != nil {
+		return nil, err
+	}
+	feeds := map[string]*tensor.Tensor{}
+	for i, v := range g.Inputs {
+		feeds[g.Value(v).Name] = in[i]
+	}
+	got, err := s.NewRunner().Run(ctx, feeds, &exec.Hooks{Output: func(_ *graph.Node, _ int, t *tensor.Tensor) error {
+		if t.DType == tensor.Float32 {
+			e.lastBits(t)
+		}
+		return nil
+	}})
+	if err != nil || len(got) != len(out) {
+		return nil, err
+	}
+	return got, nil
+}
+
+// lastBits moves numbers by up to a last bit.
+func (e *nudgedEngine) lastBits(t *tensor.Tensor) {
+	for i, x := range t.F32() {
+		t.F32()[i] += x * float32(e.by.rng.IntN(3)-1) * 0x1p-23
+	}
 }
 
 func (e *nudgedEngine) moved(s *lower.Step, out []*tensor.Tensor, by func() int64) []*tensor.Tensor {
@@ -132,5 +165,5 @@ func distance(got, want *tensor.Tensor) float64 {
 			noise, a, b = noise+d*d, a+x*x, b+y*y
 		}
 	}
-	return noise / max(a, b, 1e-30)
+	return noise / max(a, b, 1e-24)
 }

@@ -246,6 +246,23 @@ def _(m):
     return m.pair(y, 0.03, 88)
 
 
+@row("ov-signed-steps", "openvino")
+def _(m):
+    return m.op("ConvTranspose", m.pair(m.input(2, 1, 2, 8), zero=0, dtype=np.int8), m.weight(1, 2, 3, 3, axis=1), m.const(np.float32([.3, -.2])),
+                strides=[3, 3], pads=[0, 1, 0, 1])
+
+
+@row("ov-small-norm", "openvino")
+def _(m):
+    a, b = (m.pair(m.input(*s, low=-.01, high=.01), 1e-4, 0, np.int8) for s in ((8, 16), (16, 8)))
+    return m.op("LayerNormalization", m.op("MatMul", a, b), m.const(np.ones(8, np.float32)))
+
+
+@row("ov-one-factor", "openvino")
+def _(m):
+    return m.op("MatMul", m.op("MatMul", m.pair(m.input(2, 32)), m.weight(32, 1, axis=1)), m.const(np.float32([[.7]])))
+
+
 @row("ov-joined-int8", "openvino")
 def _(m):
     x = m.op("Concat", m.input(1, 4, 8, 8), m.input(1, 4, 8, 8), axis=1)

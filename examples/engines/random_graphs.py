@@ -121,7 +121,7 @@ def compare(z, k, names, got):
         if same.all(): continue
         if not (np.isfinite(e) == np.isfinite(q)).all(): return (float("inf"), 0.0, f"{n}: not finite", 1.0)
         ok = np.isfinite(e) & np.isfinite(q) & np.isfinite(f)
-        power = max(np.square(f[ok]).sum(), np.square(q[ok]).sum(), 1e-30)
+        power = max(*(np.square(x[ok]).sum() for x in (f, q, e)), 1e-24)
         nsr, own = np.square(e - q)[ok].sum() / power, np.square(q - f)[ok].sum() / power
         if nsr >= worst[0]: worst = (nsr, own, n, float((~same).mean()))
     return worst
@@ -260,6 +260,7 @@ for first in range(0, a.count, a.chunk):
         if not bad(r): counts[what]["equal" if r[3] <= 1e-12 else "ties"] += 1
         elif "a batch of 1" in text: counts[what]["batch of 1"] += 1
         elif any("OpenVINO does not open" in w for w in f.get("warnings", [])) and what == "OpenVINO": counts[what]["warned of"] += 1
+        elif r[0] == "ran" and any("are +inf in float" in w and f'"{r[5].split(":")[0]}"' in w for w in f.get("warnings", [])): counts[what]["warned of"] += 1
         elif f["platform"] != "float" and (f["network"], what.split()[0]) in own: counts[what]["the float network too"] += 1
         elif r[0] == "ran" and what.split()[0] in ("LiteRT", "ncnn") and (f["network"], r[5]) in others: counts[what]["float elsewhere too"] += 1
         elif r[0] == "ran" and f["platform"] != "float" and r[3] <= reach(f).get(r[5], 0): counts[what]["ties that grow"] += 1

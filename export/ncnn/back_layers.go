@@ -265,7 +265,7 @@ func askedPool(g *graph.Graph, n *graph.Node) []string {
 	average := n.Op == "AveragePool"
 	return words("pool", "average", average, "global", false, "kernel_shape", geo.Kernel, "strides", geo.Stride,
 		"pads", slices.Concat(geo.PadBegin, geo.PadEnd),
-		"output", geo.Out, "count_include_pad", average && n.Pool().CountPadding)
+		"output", geo.Out, "count_include_pad", countsPadding(n, geo))
 }
 
 func askedReduction(g *graph.Graph, n *graph.Node, x []int) []string {

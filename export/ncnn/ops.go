@@ -23,7 +23,7 @@ var writers = map[string]func(*builder, graph.NodeID, *graph.Node) error{
 
 	"Relu": activation("ReLU", 1), "LeakyRelu": (*builder).leaky, "Clip": (*builder).clip, "Sigmoid": activation("Sigmoid", 4),
 	"Mish": activation("Mish", 5), "HardSwish": (*builder).hardSwish, "HardSigmoid": (*builder).hardSigmoid, "PRelu": (*builder).prelu,
-	"Tanh": activation("TanH", 0), "Elu": (*builder).elu, "Selu": (*builder).selu, "Softplus": activation("Softplus", 0),
+	"Tanh": activation("TanH", 0), "Elu": (*builder).elu, "Selu": (*builder).selu, "Softplus": (*builder).softplus,
 	"Erf": activation("Erf", 0), "Gelu": (*builder).gelu, "Swish": (*builder).swish,
 
 	"Abs": unary(0), "Neg": unary(1), "Floor": unary(2), "Ceil": unary(3), "Sqrt": unary(5), "Exp": unary(7), "Log": unary(8), "Sin": unary(9),

@@ -247,6 +247,19 @@ func (b *builder) softsign(id graph.NodeID, n *graph.Node) error {
 	return nil
 }
 
+// softplus is that of at most 80, or x where that is more: ncnn takes the logarithm of an Exp that overflows.
+func (b *builder) softplus(id graph.NodeID, n *graph.Node) error {
+	in, err := b.read(n.Inputs[0])
+	if err != nil {
+		return err
+	}
+	name := b.g.Value(n.Outputs[0]).Name
+	x := b.step("BinaryOp", name+"_least", in, param{0, 5}, param{1, 1}, param{2, float32(80)})
+	x = b.step("Softplus", name+"_softplus", x)
+	b.add("BinaryOp", id, []string{x, in}, n.Outputs[0], param{0, 4})
+	return nil
+}
+
 // celu is alpha times Elu of x / alpha.
 func (b *builder) celu(id graph.NodeID, n *graph.Node) error {
 	in, err := b.read(n.Inputs[0])

@@ -48,6 +48,10 @@ func (b *builder) pool(id graph.NodeID, n *graph.Node) error {
 			}
 		}
 	}
+	counts := countsPadding(n, geo)
+	if mode == 0 && counts {
+		return errors.New("it counts padding, and its windows reach beyond it (ceil_mode): ncnn counts that, too")
+	}
 	in, err := b.read(n.Inputs[0])
 	if err != nil {
 		return err
@@ -59,11 +63,16 @@ func (b *builder) pool(id graph.NodeID, n *graph.Node) error {
 		param{2, geo.Stride[1]},
 		param{12, geo.Stride[0]}, param{3, geo.PadBegin[1]}, param{14, geo.PadEnd[1]}, param{13, geo.PadBegin[0]}, param{15, geo.PadEnd[0]},
 		param{5, mode},
-		param{6, truth(n.Pool().CountPadding)})
+		param{6, truth(counts)})
 	if d, err = b.dims(n.Outputs[0]); lifted && err == nil {
 		b.reshapedOutput(len(b.net.layers)-1, n.Outputs[0], d)
 	}
 	return err
+}
+
+// countsPadding reports whether an average counts padding, of which there is some.
+func countsPadding(n *graph.Node, geo *graph.Geometry) bool {
+	return n.Op == "AveragePool" && n.Pool().CountPadding && slices.Max(slices.Concat(geo.PadBegin, geo.PadEnd)) > 0
 }
 
 // globalPool writes a global Pooling, whose result is a vector, and a Reshape.

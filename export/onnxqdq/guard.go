@@ -26,10 +26,13 @@ func (b *builder) guards() error {
 	of := map[graph.ValueID]graph.ValueID{}
 	for _, id := range b.g.Nodes() {
 		n := b.g.Node(id)
+		if oneFactor(b.g, n) {
+			n.Op = "Mul"
+		}
 		if why := unguarded(b.g, n); why == "" {
 			continue
 		}
-		if is(n, followed...) {
+		if is(n, followed...) && !signedSteps(b.g, n) {
 			y := n.Outputs[0]
 			raw, err := b.g.AddValue(b.named(y, "_unguarded"))
 			if err == nil {
@@ -99,7 +102,8 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 
 func miscomputed(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add", "Mul", "Div",
-		"Transpose", "Clip", quantizeLinear) && !is(n, reductions...) && !is(n, sums...) && !is(n, followed...) {
+		"Transpose", "Clip", "LayerNormalization", "MeanVarianceNormalization", "InstanceNormalization",
+		quantizeLinear) && !is(n, reductions...) && !is(n, sums...) && !is(n, followed...) {
 		return ""
 	}
 	switch {
@@ -107,6 +111,12 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "rounds a product of few rows"
 	case is(n, quantizeLinear) && negativeNorm(g, n.Inputs[0]):
 		return "rounds a normalization with negative factors"
+	case is(n, quantizeLinear) && slidColumn(g, n):
+		return "rounds one column for a convolution"
+	case signedSteps(g, n):
+		return "steps over int8"
+	case smallNorm(g, n):
+		return "normalizes small products"
 	case is(n, quantizeLinear) && openScales(g, n):
 		return "rounds channels that a constant multiplied, with an open size"
 	case is(n, quantizeLinear) && madeBy(g, n.Inputs[0], "GlobalMaxPool", "ReduceMax", "ReduceMin"):
@@ -224,6 +234,60 @@ func joinedShifted(g *graph.Graph, n *graph.Node) bool {
 		_, ok = behind(q.Inputs[0], "Concat")
 	}
 	return ok
+}
+
+// oneFactor reports whether a node is a product of matrices with a single number: 2026.4 does not open that behind one on integers, and
+// opens the same Mul.
+func oneFactor(g *graph.Graph, n *graph.Node) bool {
+	if !is(n, "MatMul") {
+		return false
+	}
+	c := g.Const(n.Inputs[1])
+	return c != nil && c.Len() == 1 && len(c.Shape) == 2 && len(g.Value(n.Inputs[0]).Shape) == 2
+}
+
+// signedSteps reports whether a ConvTranspose of int8 has steps of 2 or more, with a kernel that reaches over 2: 2026.4 then corrects some
+// columns wrongly (NSR 0.01 to 0.8).
+func signedSteps(g *graph.Graph, n *graph.Node) bool {
+	dq := dequantizes(g, n.Input(0))
+	if !is(n, "ConvTranspose") || dq == nil || g.Value(dq.Inputs[0]).DType != tensor.Int8 {
+		return false
+	}
+	w, dilations := g.Value(n.Inputs[1]).Shape, n.AttrInts("dilations")
+	for i, stride := range n.AttrInts("strides") {
+		if stride > 1 && (w[i+2].N > 2 || w[i+2].N > 1 && i < len(dilations) && dilations[i] > 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// smallNorm reports whether a normalization reads a product on integers of small numbers, with one scale each: 2026.4 normalizes the sums
+// without the scales, beside which epsilon is nothing. Small is what half of both ranges makes, if epsilon is more than 1e-4 of its square.
+func smallNorm(g *graph.Graph, n *graph.Node) bool {
+	v := n.Input(0)
+	if !is(n, "LayerNormalization", "MeanVarianceNormalization", "InstanceNormalization") || !madeBy(g, v, "MatMul", "Gemm", "Conv") {
+		return false
+	}
+	p, most := g.Node(g.Producer(v)), 1.0
+	for _, x := range p.Inputs[:2] {
+		dq := dequantizes(g, x)
+		if dq == nil || g.Const(dq.Inputs[1]) == nil || g.Const(dq.Inputs[1]).Len() != 1 {
+			return false // scales of channels stay in front
+		}
+		most *= 64 * float64(g.Const(dq.Inputs[1]).F32()[0])
+	}
+	return most*most < 1e4*n.Epsilon()
+}
+
+// slidColumn reports whether a Q rounds the one column of a product of matrices that a convolution reads: 2026.4 takes the channels of that
+// for its columns and does not open.
+func slidColumn(g *graph.Graph, q *graph.Node) bool {
+	shape := g.Value(q.Inputs[0]).Shape
+	return len(shape) > 2 && shape[len(shape)-1].N == 1 && madeBy(g, q.Inputs[0], "MatMul") &&
+		slices.ContainsFunc(g.Uses(q.Outputs[0]), func(u graph.Use) bool {
+			return slices.ContainsFunc(g.Uses(g.Node(u.Node).Outputs[0]), func(u graph.Use) bool { return graph.Slides(g.Node(u.Node).Op) })
+		})
 }
 
 // madeBy reports whether one of those operators computes a value.
@@ -461,9 +525,10 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
 	"axis or with another number than 0, a constant taken from what was joined; a product of few rows, a norm of negative factors, the " +
-	"largest number of several and what is joined to int8 are not rounded at once, axes of one are not moved behind a reduction, products " +
+	"largest number of several, one column in front of a convolution and what is joined to int8 are not rounded at once, small products not " +
+	"normalized, ConvTranspose does not step over int8, axes of one are not moved behind a reduction, products " +
 	"without a bias have one reader where sizes are open, no rows of a product are joined, and limits of Clip not rounded",
-	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat",
+	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat; a Mul for a product with one number",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {
 		for _, id := range c.order {

@@ -1,10 +1,12 @@
 package onnxqdq_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"qwb/export/onnxqdq"
 	"qwb/graph"
 	"qwb/graph/onnx"
 	"qwb/internal/graphtest"
@@ -56,4 +58,56 @@ output r
 		}
 	}
 	require.Equal(t, map[string]bool{"fed": true}, guarded)
+}
+
+// What OpenVINO computes wrongly of small or odd things gets a Max in front or behind, and the same of usual sizes none.
+func TestOddProductsAreGuarded(t *testing.T) {
+	for network, want := range map[string][]string{
+		`input x: f32[2,1,2,8]
+const w: f32[1,2,3,3] = normal(seed=1)
+y = Transpose(x) {perm=[0,1,3,2]}
+m = MatMul(x, y)
+c = ConvTranspose(x, w) {strides=[STEP,STEP]}
+output m
+output c
+`: {"ConvTranspose", "STEP", "3", "1"},
+		`input x: f32[2,4,4,2]
+const a: f32[2,COLUMNS] = normal(seed=1)
+const w: f32[4,1,3,1] = normal(seed=2)
+p = MatMul(x, a)
+c = Conv(p, w) {group=4}
+output c
+`: {"QuantizeLinear", "COLUMNS", "1", "2"},
+	} {
+		for i, value := range want[2:] {
+			g := graphtest.Parse(t, strings.ReplaceAll(network, want[1], value))
+			require.Empty(t, graph.InferShapes(g))
+			tg := findTarget(t, "openvino_int8")
+			set := configure(t, g, tg, "")
+			calibrated(t, g, set)
+			m := build(t, &onnx.Model{Graph: g}, set, tg)
+			var guarded []string
+			for _, id := range m.Graph.Nodes() {
+				if n := m.Graph.Node(id); n.Op == "Max" {
+					guarded = append(guarded, m.Graph.Node(m.Graph.Uses(n.Outputs[0])[0].Node).Op)
+				}
+			}
+			require.Equal(t, want[:1-i], append([]string{}, guarded...), network)
+		}
+	}
+}
+
+// A product with one number is a Mul: OpenVINO does not open it behind a product on integers.
+func TestAProductWithOneNumberIsAMul(t *testing.T) {
+	g := graphtest.Parse(t, "input x: f32[2,32]\nconst w: f32[32,1] = normal(seed=1)\nconst one: f32[1,1] = [0.5]\n"+
+		"m = MatMul(x, w)\ny = MatMul(m, one) \"one\"\noutput y\n")
+	require.Empty(t, graph.InferShapes(g))
+	tg := findTarget(t, "openvino_int8")
+	set := configure(t, g, tg, "")
+	calibrated(t, g, set)
+	m, err := onnxqdq.Build(&onnx.Model{Graph: g}, set, tg, options)
+	require.NoError(t, err)
+	id, ok := m.Graph.LookupNode("one")
+	require.True(t, ok)
+	require.Equal(t, "Mul", m.Graph.Node(id).Op)
 }

@@ -424,27 +424,48 @@ func (b *builder) program() error {
 	return b.refused.Err(stage)
 }
 
+// inPlace are the operators whose result may lie where an operand of theirs lies, in LiteRT's memory without XNNPACK.
+var inPlace = []string{"RESHAPE", "ADD", "SUB", "MUL", "DIV", "SOFTMAX"}
+
 // unchain makes a RESHAPE of another one's output read what that one reads, where others read the output as well: without XNNPACK,
-// LiteRT's memory plan counts the readers of the output alone, and lets an operator behind the second write over what they read.
+// LiteRT's memory plan counts the readers of the output alone, and lets an operator behind the second write over what they read. Of what
+// another operator computed in place, the RESHAPE gets a result of its own; its operands have two readers then, and stay.
 func (b *builder) unchain() {
-	readers, source := map[int]int{}, map[int]int{}
+	readers, source, reader := map[int]int{}, map[int]int{}, map[int]string{}
 	for i := range b.sub.Operators {
 		for _, t := range b.sub.Operators[i].Inputs {
 			readers[t]++
+			reader[t] = b.sub.Operators[i].Op
 		}
 	}
-	for i := range b.sub.Operators {
-		o := &b.sub.Operators[i]
-		if o.Op != "RESHAPE" {
-			continue
+	made, list := map[int]tf.Operator{}, []tf.Operator(nil)
+	for _, o := range b.sub.Operators {
+		if o.Op == "RESHAPE" {
+			x := o.Inputs[0]
+			if from, chained := source[x]; chained && readers[x] > 1 {
+				readers[x]--
+				readers[from]++
+				x = from
+			}
+			p, is := made[x]
+			is = is && slices.ContainsFunc(p.Inputs, func(t int) bool { return readers[t] == 1 && b.sub.Tensors[t].Data == nil })
+			if y := o.Outputs[0]; is && readers[x] > 1 && readers[y] == 1 && slices.Contains(inPlace, reader[y]) {
+				again := b.sub.Tensors[x]
+				again.Name += "/again"
+				readers[x]--
+				delete(made, x)
+				x = b.tensor(again)
+				p.Outputs = []int{x}
+				list = append(list, p)
+			}
+			o.Inputs = []int{x, o.Inputs[1]}
+			source[o.Outputs[0]] = x
+		} else if slices.Contains(inPlace, o.Op) {
+			made[o.Outputs[0]] = o
 		}
-		if from, chained := source[o.Inputs[0]]; chained && readers[o.Inputs[0]] > 1 {
-			readers[o.Inputs[0]]--
-			readers[from]++
-			o.Inputs = []int{from, o.Inputs[1]}
-		}
-		source[o.Outputs[0]] = o.Inputs[0]
+		list = append(list, o)
 	}
+	b.sub.Operators = list
 }
 
 func isQuantize(s *lower.Step) bool {
