@@ -270,6 +270,7 @@ func outputsUnder[T any](ctx context.Context, e *Evaluator, hooksOf func() *exec
 	kept := exec.Work{Outputs: max(samples.Len(), len(e.float))}
 	c := collector[T]{stage: "evaluate", threads: e.threads, graph: e.g, work: kept}
 	rolling, runs := cmp.Or(e.rolling, new(exec.Rolling)), e.judge.Runs()
+	defer e.session.Forget() // weights of several quantizations, until the next ones
 	c.worker = func() func(context.Context, int, *exec.Sample) (T, error) {
 		runner, hooks := e.session.NewRunner(), hooksOf()
 		return func(ctx context.Context, i int, s *exec.Sample) (T, error) {

@@ -15,6 +15,7 @@ type lane struct {
 type recorder struct {
 	*walk
 	lane   *lane
+	state  *state // whose values may be kept as codes; nil: none
 	values []graph.ValueID
 	copies []*tensor.Tensor
 	ran    []graph.NodeID
@@ -26,7 +27,13 @@ func (r *recorder) record(n *graph.Node, i int, t *tensor.Tensor) {
 	}
 	r.ran = append(r.ran, n.ID)
 	if r.needed(n.Outputs[i], r.lane, r.ahead) { // nodes that are not ahead run now
-		r.values, r.copies = append(r.values, n.Outputs[i]), append(r.copies, r.spares.copy(t))
+		v, kept := n.Outputs[i], (*tensor.Tensor)(nil)
+		if r.state != nil {
+			kept = r.code(r.state, v, t)
+		} else {
+			kept = r.spares.copy(t)
+		}
+		r.values, r.copies = append(r.values, v), append(r.copies, kept)
 	}
 }
 
@@ -69,13 +76,14 @@ func (w *walk) drop(s *state) {
 			}
 			if !w.needed(graph.ValueID(v), l, nil) { // what the layer under way reads is needed
 				l.kept[v] = nil
-				w.spares.give(t)
+				w.release(s, t)
 				continue
 			}
 			bytes += size(t)
 		}
 	}
 	if s.seen != nil && bytes+size(s.seen.xq)+size(s.seen.xf)+size(s.seen.yf)+size(s.seen.yq) > w.room {
+		delete(s.coded, s.seen.yq) // the rest may be looked at until the layer is left
 		s.seen = nil
 	}
 	if bytes > w.room {

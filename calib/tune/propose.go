@@ -74,6 +74,7 @@ func (l *LayerBench) places() int { return max(l.walk.Threads, 1) }
 func (l *LayerBench) inputs(ctx context.Context, look func(place int, s *state, xq, xf *tensor.Tensor) error,
 	then func(place int) error) error {
 	w := l.walk
+	read := make([][2]*tensor.Tensor, l.places()) // what the operator reads, and that without codes
 	for from := 0; from < w.fitting; {
 		part := w.states[from:min(from+l.places(), w.fitting)]
 		err := w.each(ctx, part, func(r *exec.Runner, i int, s *state) error {
@@ -81,11 +82,16 @@ func (l *LayerBench) inputs(ctx context.Context, look func(place int, s *state, 
 			if err != nil {
 				return err
 			}
-			return look(i, s, seen.xq, seen.xf)
+			read[i] = [2]*tensor.Tensor{seen.xq, w.open(s, seen.xq)}
+			return look(i, s, read[i][1], seen.xf)
 		})
 		for place := 0; place < len(part) && then != nil && err == nil; place++ {
 			err = then(place)
 		}
+		for _, x := range read[:len(part)] {
+			w.shut(x[0], x[1])
+		}
+		clear(read)
 		if err != nil {
 			return err
 		}

@@ -59,6 +59,8 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 			if err != nil {
 				return err
 			}
+			x := w.open(s, seen.xq)
+			defer w.shut(seen.xq, x)
 			for k, session := range sessions {
 				one, ok := runners[k].Get().(*exec.Runner)
 				if !ok {
@@ -71,7 +73,7 @@ func (w *walk) try(ctx context.Context, proposals []Proposal) ([]*trial, error) 
 						computed[k].after[i], err = s.moment(l.output, y, seen.yf, l.axis)
 						return err
 					}}
-				if _, err := one.RunAll(ctx, map[string]*tensor.Tensor{"x": seen.xq}, look, nothing); err != nil {
+				if _, err := one.RunAll(ctx, map[string]*tensor.Tensor{"x": x}, look, nothing); err != nil {
 					return err
 				}
 			}

@@ -1,8 +1,11 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"qwb/graph"
@@ -13,8 +16,8 @@ import (
 
 // walk goes through the layers in graph order with all samples side by side, in two lanes: the float reference, and the quantized graph as
 // it is tuned so far. Of each sample and lane it keeps the values that nodes further on read, so that every node runs about once or
-// twice, whatever the number of layers. A sample whose values take more than its share of the memory forgets them and computes them
-// again when they are needed.
+// twice, whatever the number of layers; in the quantized lane the codes of those that are on a grid of 8 bits. A sample whose values take
+// more than its share of the memory forgets them and computes them again when they are needed.
 type walk struct {
 	*Bench
 	list    []layer
@@ -38,8 +41,9 @@ type state struct {
 	padded    *graph.Padded // nil: no position is left out
 	quantized lane
 	float     lane
-	seen      *sight // of the layer under way; nil where there was no room
-	now       moment // of the layer under way, as it is tuned so far
+	seen      *sight                   // of the layer under way; nil where there was no room
+	now       moment                   // of the layer under way, as it is tuned so far
+	coded     map[*tensor.Tensor]grid8 // of the quantized lane, and of what was seen of it
 }
 
 // sight is what a layer reads and computes on one sample.
@@ -49,6 +53,9 @@ type sight struct {
 	yq     *tensor.Tensor // as the next operators read it, of the graph as it was when it was run
 	first  moment         // of the graph as it was when it was run
 }
+
+// usualRoom is how many bytes of activations are kept where Bench.Memory is 0: 128 and 128 samples of ResNet-50 have room.
+const usualRoom = 5 << 28
 
 func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 	session, err := exec.New(b.Reference, exec.Options{})
@@ -74,11 +81,12 @@ func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 			}
 		}
 	}
-	w.room = b.memory() / int64(max(len(fit)+len(b.Held), 1))
-	w.spares.limit = b.memory() / 4
+	memory := cmp.Or(b.Memory, usualRoom)
+	w.room = memory / int64(max(len(fit)+len(b.Held), 1))
+	w.spares.limit = memory / 8
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		for _, s := range samples {
-			st := &state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds)}
+			st := &state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds), coded: map[*tensor.Tensor]grid8{}}
 			w.reset(st)
 			w.states = append(w.states, st)
 		}
@@ -95,6 +103,7 @@ func (w *walk) reset(s *state) {
 		}
 	}
 	s.seen = nil
+	clear(s.coded)
 }
 
 // each calls f for a list of samples, Threads at a time, with a runner of the goroutine's own.
@@ -150,7 +159,7 @@ func (w *walk) enter(ctx context.Context, k int, input bool) error {
 		return err
 	}
 	w.ahead = w.behind(w.list[k].node)
-	w.at, w.input, w.hooks = k, input, &sync.Pool{New: func() any { return q.NewHooks(sim.View{Islands: true}) }}
+	w.at, w.input, w.hooks = k, input, &sync.Pool{New: func() any { return q.NewHooks(sim.View{Islands: true, Early: true}) }}
 	return w.each(ctx, w.states, func(r *exec.Runner, _ int, s *state) error {
 		t, err := w.look(ctx, r, s)
 		if err == nil {
@@ -228,12 +237,20 @@ func (w *walk) float(ctx context.Context, r *exec.Runner, s *state, l layer, t *
 
 // quantize runs the quantized lane of a sample up to and including a layer.
 func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, t *sight) error {
-	rec := recorder{walk: w, lane: &s.quantized}
+	rec := recorder{walk: w, lane: &s.quantized, state: s}
+	read := map[*tensor.Tensor]*tensor.Tensor{} // what codes were opened to
 	simulate := w.hooks.Get().(*exec.Hooks)
 	defer w.hooks.Put(simulate)
 	h := *simulate
 	input, output, wants := h.Input, h.Output, h.Wants
 	h.Wants = everything
+	h.Kept = func(_ graph.ValueID, t *tensor.Tensor) *tensor.Tensor {
+		opened := w.open(s, t)
+		if opened != t {
+			read[opened] = t
+		}
+		return opened
+	}
 	h.Input = func(n *graph.Node, i int, x *tensor.Tensor) (*tensor.Tensor, error) {
 		var err error
 		if wants(n.Inputs[i]) {
@@ -242,7 +259,9 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 			}
 		}
 		if w.input && n.ID == l.node && i == 0 && w.own(n) {
-			t.xq = w.lasting(x, s.quantized.kept[l.input])
+			if t.xq = read[x]; t.xq == nil || t.xq != s.quantized.kept[l.input] {
+				t.xq = w.lasting(x, s.quantized.kept[l.input])
+			}
 		}
 		return x, nil
 	}
@@ -259,7 +278,7 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 			}
 		}
 		if here {
-			t.yq = w.spares.copy(y)
+			t.yq = w.code(s, l.output, y)
 			return nil
 		}
 		rec.record(n, i, y)
@@ -267,6 +286,9 @@ func (w *walk) quantize(ctx context.Context, r *exec.Runner, s *state, l layer, 
 	}
 	_, _, err := r.Resume(ctx, s.quantized.kept, l.node, &h, func(id graph.NodeID) bool { return id == l.node })
 	rec.keep()
+	for opened := range read {
+		w.spares.give(opened)
+	}
 	return err
 }
 
@@ -283,6 +305,7 @@ func (w *walk) leave(changed bool) {
 	l := w.list[w.at]
 	for _, s := range w.states {
 		if s.seen == nil {
+			maps.DeleteFunc(s.coded, func(t *tensor.Tensor, _ grid8) bool { return !slices.Contains(s.quantized.kept, t) })
 			continue
 		}
 		seen := s.seen
@@ -290,15 +313,8 @@ func (w *walk) leave(changed bool) {
 		s.float.kept[l.output], s.float.done[l.node] = seen.yf, true
 		if !changed {
 			s.quantized.kept[l.output], s.quantized.done[l.node] = seen.yq, true
-		} else {
-			w.spares.give(seen.yq)
 		}
-		if seen.xf != s.float.kept[l.input] {
-			w.spares.give(seen.xf)
-		}
-		if seen.xq != s.quantized.kept[l.input] {
-			w.spares.give(seen.xq)
-		}
+		w.forget(s, seen)
 		w.drop(s)
 	}
 }

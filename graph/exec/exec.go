@@ -56,6 +56,9 @@ type Hooks struct {
 	Looks func(v graph.ValueID) bool
 	// Looked, if not nil, is called when Look has seen all of an output, on the goroutine that runs the graph, in order of execution.
 	Looked func(n *graph.Node, i int) error
+	// Kept, if not nil, is called by Resume for a kept value that a step is about to read, and returns what is read in its place. It may be
+	// called more than once for a value; what it returns must stay valid until Resume ends.
+	Kept func(v graph.ValueID, t *tensor.Tensor) *tensor.Tensor
 	// Chose is called when an If, Loop or Scan of the graph, or of a graph inside, has run: way is 0 or 1 of an If whose condition was
 	// false or true, else how many iterations there were. n may belong to a graph inside. Hooks with Chose alone see no values.
 	Chose func(n *graph.Node, way int)

@@ -186,7 +186,7 @@ func derived[T any](c *call, i int) (v T, ok bool) {
 // derive keeps what was computed from input i for the next runs if that is a constant of a graph that keeps such things, and returns it.
 func derive[T any](c *call, i int, v T) T {
 	if c.fixed(i) && c.run.s.g.Keeps(c.raw(i)) {
-		c.step.packs.keep(c.raw(i), v)
+		return c.step.packs.keep(c.raw(i), v, func(v any) bool { _, ok := v.(T); return ok }).(T)
 	}
 	return v
 }

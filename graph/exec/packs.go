@@ -2,6 +2,7 @@ package exec
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"weak"
 
@@ -24,16 +25,19 @@ type packEntry struct {
 	value any
 }
 
-// keep remembers what was derived from t. Two goroutines may derive the same at the same time.
-func (p *packCache) keep(t *tensor.Tensor, v any) {
+// keep remembers what was derived from t, in place of anything else that was, and returns it, or what another goroutine has derived
+// meanwhile where same says that it will do.
+func (p *packCache) keep(t *tensor.Tensor, v any, same func(any) bool) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.entries) == maxPacks {
-		p.entries = p.entries[:maxPacks-1]
+	for _, e := range p.entries {
+		if e.key == t && same(e.value) {
+			return e.value
+		}
 	}
-	p.entries = append(p.entries, packEntry{})
-	copy(p.entries[1:], p.entries)
-	p.entries[0] = packEntry{t, v}
+	p.entries = slices.DeleteFunc(p.entries, func(e packEntry) bool { return e.key == t })
+	p.entries = slices.Insert(p.entries[:min(len(p.entries), maxPacks-1)], 0, packEntry{t, v})
+	return v
 }
 
 // find returns what was derived from t.
@@ -48,6 +52,19 @@ func (p *packCache) find(t *tensor.Tensor) (any, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Forget gives up what is kept of constants in forms that kernels read; it is made again when it is needed. Runs may be under way.
+func (s *Session) Forget() {
+	for i := range s.steps {
+		p := &s.steps[i].packs
+		p.mu.Lock()
+		p.entries = nil
+		p.mu.Unlock()
+		for _, sub := range s.steps[i].subs {
+			sub.Forget()
+		}
+	}
 }
 
 // sharedProducts lets the products that read one constant, such as weights that the layers of a network share, pack it once. What no step

@@ -117,12 +117,13 @@ func TestMoveIsItsDefinition(t *testing.T) {
 func TestPackCacheIsBounded(t *testing.T) {
 	var cache packCache
 	made := 0
+	isInt := func(v any) bool { _, ok := v.(int); return ok }
 	get := func(k *tensor.Tensor) int {
 		v, ok := cache.find(k)
 		if !ok {
 			made++
 			v = made
-			cache.keep(k, v)
+			cache.keep(k, v, isInt)
 		}
 		return v.(int)
 	}
@@ -134,4 +135,7 @@ func TestPackCacheIsBounded(t *testing.T) {
 	assert.Equal(t, 2, get(keys[1]), "the last few are kept")
 	assert.Equal(t, maxPacks+2, get(keys[0]), "the oldest is not")
 	assert.Len(t, cache.entries, maxPacks)
+	assert.Equal(t, maxPacks+2, cache.keep(keys[0], -1, isInt), "what another goroutine has made meanwhile is there")
+	assert.Equal(t, "other", cache.keep(keys[0], "other", func(v any) bool { _, ok := v.(string); return ok }))
+	assert.Len(t, cache.entries, maxPacks, "one of a kind for a constant")
 }

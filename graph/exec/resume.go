@@ -145,6 +145,9 @@ func (re *resumption) need(v graph.ValueID) error {
 		return nil
 	}
 	if k := re.kept[v]; k != nil {
+		if re.hooks != nil && re.hooks.Kept != nil {
+			k = re.hooks.Kept(v, k)
+		}
 		re.vals[v] = handle{t: k, buf: noBuf}
 		return nil
 	}
