@@ -12,6 +12,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 	"qwb/internal/work/journal"
 	"qwb/internal/work/open"
@@ -137,7 +138,7 @@ func weigh(p *Planned, v *reports.Verdict) error {
 	for _, f := range slices.Sorted(maps.Keys(cost.MACs)) {
 		v.Work = append(v.Work, reports.Work{Format: f, MACs: cost.MACs[f], Share: float64(cost.MACs[f]) / float64(all)})
 	}
-	slices.SortStableFunc(v.Work, func(a, b reports.Work) int { return cmp.Compare(b.MACs, a.MACs) })
+	arrange.Stable(v.Work, func(a, b reports.Work) int { return cmp.Compare(b.MACs, a.MACs) })
 	b := &reports.Bytes{Quantized: cost.TotalBytes()}
 	seen := map[graph.ValueID]bool{}
 	order, err := p.Graph.Order()

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"qwb/analysis/task"
+	"qwb/internal/arrange"
 )
 
 // Comparison is what CompareRuns found, in figures.
@@ -129,7 +130,7 @@ func Holm(p []float64) []float64 {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
+	arrange.Stable(order, func(a, b int) int { return cmp.Compare(p[a], p[b]) })
 	most := 0.0
 	for k, i := range order {
 		most = max(most, min(1, float64(len(order)-k)*p[i]))

@@ -8,6 +8,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 )
 
 // keeper holds the float activations of one sample, in memory that the next sample uses again.
@@ -117,7 +118,7 @@ func (a *analyzer) fill(ctx context.Context, keep []bool, s *exec.Sample) error 
 		}
 	}
 	for _, list := range [][]graph.ValueID{read, compared} {
-		slices.SortStableFunc(list, func(x, y graph.ValueID) int { return cmp.Compare(saves[y], saves[x]) })
+		arrange.Stable(list, func(x, y graph.ValueID) int { return cmp.Compare(saves[y], saves[x]) })
 		for _, v := range list {
 			if sizes[v] <= room {
 				room -= sizes[v]

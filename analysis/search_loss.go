@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"qwb/analysis/assign"
+	"qwb/internal/arrange"
 )
 
 // SearchLoss looks for the choice that loses least among those that cost no more than a limit: assign.MinError on predicted losses, placed,
@@ -175,7 +176,7 @@ func (s *searcher) beside(ctx context.Context, point int, limit float64) (int, e
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(x, y pair) int { return cmp.Compare(x.loss, y.loss) })
+	arrange.Stable(list, func(x, y pair) int { return cmp.Compare(x.loss, y.loss) })
 	next := slices.Clone(from)
 	for _, p := range list[:min(len(list), neighbors)] {
 		next[moves[p.a].unit] = moves[p.a].option

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/quantizer/tqc"
 )
 
@@ -74,7 +75,7 @@ func Structures(a, b Configured) (*Structure, error) {
 	s.stretches()
 	s.res.OnlyA, s.res.OnlyB = s.res.A-s.res.Both-s.res.FormA, s.res.B-s.res.Both-s.res.FormB
 	s.res.Comparable = 2*s.res.Both >= min(s.res.A, s.res.B)
-	slices.SortStableFunc(s.res.Rows, func(x, y StructureRow) int { return cmp.Compare(s.place(x), s.place(y)) })
+	arrange.Stable(s.res.Rows, func(x, y StructureRow) int { return cmp.Compare(s.place(x), s.place(y)) })
 	return s.res, nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/pattern"
+	"qwb/internal/arrange"
 )
 
 // What a block is: not so small that a box would not pay, nor most of the graph.
@@ -81,7 +82,7 @@ func (f *folding) fold() []Block {
 
 // choose adds those candidates that lie inside of, around or beside the parts that are there, the longest first.
 func (f *folding) choose(candidates []part) {
-	slices.SortStableFunc(candidates, func(a, b part) int { return cmp.Compare(b.hi-b.lo, a.hi-a.lo) })
+	arrange.Stable(candidates, func(a, b part) int { return cmp.Compare(b.hi-b.lo, a.hi-a.lo) })
 	before := slices.Clone(f.block)
 	known := len(f.parts)
 	inner := slices.Repeat([]int{-1}, len(f.order)) // of those added here
@@ -111,7 +112,7 @@ func (f *folding) choose(candidates []part) {
 
 // tree sorts the parts, outer ones and earlier ones first, and finds parents and the innermost part of every operator.
 func (f *folding) tree() {
-	slices.SortStableFunc(f.parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
+	arrange.Stable(f.parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
 	open := -1
 	for i, b := 0, 0; i < len(f.order); i++ {
 		for open >= 0 && f.parts[open].hi < i {

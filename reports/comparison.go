@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 )
 
@@ -206,7 +207,7 @@ func layersOfPair(t *tables, samples int, p *analysis.PairOfRuns, names map[stri
 		return
 	}
 	list := slices.Clone(p.Layers)
-	slices.SortStableFunc(list, func(a, b analysis.LayerDrift) int { return cmp.Compare(math.Abs(b.Change), math.Abs(a.Change)) })
+	arrange.Stable(list, func(a, b analysis.LayerDrift) int { return cmp.Compare(math.Abs(b.Change), math.Abs(a.Change)) })
 	t.begin(fmt.Sprintf("NSR accumulated up to each operator on %s, %s and %s, largest difference first (* significant)",
 		plain.Count(samples, "sample"), names[p.A], names[p.B]), "node", "op", "first", "second", "change", "")
 	for _, l := range list {

@@ -3,9 +3,9 @@ package reports
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 )
 
 // crossingTable counts the places where a tensor changes between integers and float, and their bytes. It lists those inside the graph, the
@@ -30,7 +30,7 @@ func crossingTable(t *tables, v *analysis.Verification) {
 	if len(islands) == 0 {
 		return
 	}
-	slices.SortStableFunc(islands, func(a, b analysis.CrossingRow) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	arrange.Stable(islands, func(a, b analysis.CrossingRow) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	t.begin("Precision boundaries inside the graph, largest first", "step", "op", "tensor", "to", "bytes")
 	for _, c := range islands[:min(len(islands), 20)] {
 		to := "integers"

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 )
 
@@ -58,7 +59,7 @@ func DiffText(w io.Writer, r *analysis.DiffResult, all bool) error {
 		if len(list) == 0 {
 			continue
 		}
-		slices.SortStableFunc(list, func(a, b analysis.Difference) int { return cmp.Compare(b.Largest, a.Largest) })
+		arrange.Stable(list, func(a, b analysis.Difference) int { return cmp.Compare(b.Largest, a.Largest) })
 		t.begin(kind.title, "node", "op", "at", "a", "b", "different", "largest")
 		for _, d := range list {
 			share, largest := "", ""

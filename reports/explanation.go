@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 )
 
 // explanationTables writes the causes of the loss at the graph outputs and their parts, then those of the steps with the largest loss,
@@ -46,6 +47,6 @@ func optional(x *float64) string {
 // worstLosses lists the steps with the largest loss first.
 func worstLosses(x *analysis.Explanation) []analysis.LayerLoss {
 	list := slices.Clone(x.Layers)
-	slices.SortStableFunc(list, func(a, b analysis.LayerLoss) int { return cmp.Compare(b.NSR, a.NSR) })
+	arrange.Stable(list, func(a, b analysis.LayerLoss) int { return cmp.Compare(b.NSR, a.NSR) })
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 )
 
@@ -94,7 +95,7 @@ func alike(list []analysis.PlatformInfo) []analysis.PlatformInfo {
 // operatorTable writes operators with the most work first, then those that move the most bytes.
 func operatorTable(t *tables, r *analysis.Inspection, all bool) {
 	ops := slices.Clone(r.Ops)
-	slices.SortStableFunc(ops, func(a, b analysis.OpCount) int {
+	arrange.Stable(ops, func(a, b analysis.OpCount) int {
 		return cmp.Or(cmp.Compare(b.MACs, a.MACs), cmp.Compare(min(b.Open, 1), min(a.Open, 1)), cmp.Compare(b.Bytes, a.Bytes),
 			cmp.Compare(b.Count, a.Count), cmp.Compare(a.Op, b.Op))
 	})

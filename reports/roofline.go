@@ -3,10 +3,10 @@ package reports
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 )
 
 // mostNodes is how many nodes the table of the roofline shows.
@@ -45,7 +45,7 @@ func rooflineTable(t *tables, r *analysis.Inspection) {
 			nodes = append(nodes, n)
 		}
 	}
-	slices.SortStableFunc(nodes, func(a, b analysis.NodeInfo) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	arrange.Stable(nodes, func(a, b analysis.NodeInfo) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	t.begin("Nodes that take the longest at least", "name", "op", "MACs", "bytes", "ops/byte", "bound by", "time", "share", "INT8 gains")
 	for _, n := range nodes[:min(mostNodes, len(nodes))] {
 		t.row(shorten(n.Name, 40), n.Op, count(n.MACs), count(n.Bytes), Number(n.Intensity), n.Bound, Seconds(n.Seconds),

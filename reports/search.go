@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 )
 
@@ -32,7 +33,7 @@ func SearchText(w io.Writer, metric string, ranking []analysis.LayerError, point
 	}
 	t.begin("Best sets tried, on the fitting samples", "in FP32", "MACs in FP32", "Q/DQ boundaries", metric, "budget")
 	pareto := slices.DeleteFunc(slices.Clone(points), func(p analysis.Point) bool { return !p.Pareto })
-	slices.SortStableFunc(pareto, func(a, b analysis.Point) int {
+	arrange.Stable(pareto, func(a, b analysis.Point) int {
 		return cmp.Or(cmp.Compare(a.MACs, b.MACs), cmp.Compare(a.Borders, b.Borders), cmp.Compare(len(a.FP32), len(b.FP32)))
 	})
 	pareto = slices.CompactFunc(pareto, func(a, b analysis.Point) bool {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 )
 
 // supportTables write where operators run on a target: how many, then why, of those that do not run on integers; with nodes each by itself.
@@ -65,7 +66,7 @@ func groupsOf(s *analysis.Support) []*supportGroup {
 		list[i].names = append(list[i].names, n.Node)
 	}
 	place := func(g *supportGroup) int { return slices.Index(analysis.Wheres, g.Where) }
-	slices.SortStableFunc(list, func(a, b *supportGroup) int {
+	arrange.Stable(list, func(a, b *supportGroup) int {
 		return cmp.Or(place(a)-place(b), len(b.names)-len(a.names))
 	})
 	return list

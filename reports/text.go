@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 )
 
@@ -90,7 +91,7 @@ func sliceTable(t *tables, outputs []analysis.OutputError) {
 	if len(list) == 0 {
 		return
 	}
-	slices.SortStableFunc(list, func(a, b *analysis.SliceError) int {
+	arrange.Stable(list, func(a, b *analysis.SliceError) int {
 		return cmp.Or(-compareBool(a.Judged, b.Judged), cmp.Compare(b.NSR, a.NSR))
 	})
 	t.begin("Parts of the outputs by themselves, the worst first", "part", "output", "axis", "from", "to", "NSR", "correlation",
@@ -238,7 +239,7 @@ func sensitivityTable(t *tables, s *analysis.SensitivityTable) {
 	}
 	t.begin("Sensitivity: NSR of the outputs with one operator quantized alone, estimated from gradients, worst first", columns...)
 	rows := slices.Clone(s.Rows)
-	slices.SortStableFunc(rows, func(a, b analysis.Sensitivity) int { return cmp.Compare(b.NSR.NSR, a.NSR.NSR) })
+	arrange.Stable(rows, func(a, b analysis.Sensitivity) int { return cmp.Compare(b.NSR.NSR, a.NSR.NSR) })
 	for _, x := range rows {
 		cells := []string{shorten(x.Node, 48), x.Op, WithError(x.NSR.NSR, x.NSRError)}
 		for _, of := range in {
@@ -283,7 +284,7 @@ func graphwiseTable(t *tables, points []analysis.GraphwisePoint) {
 		for i := range order {
 			order[i] = i
 		}
-		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rise(b), rise(a)) })
+		arrange.Stable(order, func(a, b int) int { return cmp.Compare(rise(b), rise(a)) })
 		for _, i := range order[:t.limit] {
 			show[i] = true
 		}
@@ -307,7 +308,7 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 	if t.limit > 0 && len(tensors) > t.limit {
 		title = "Tensors: activations with the heaviest tails"
 		list = slices.DeleteFunc(slices.Clone(tensors), func(s analysis.TensorStatistics) bool { return s.Kind == "parameter" })
-		slices.SortStableFunc(list, func(a, b analysis.TensorStatistics) int { return cmp.Compare(b.Kurtosis, a.Kurtosis) })
+		arrange.Stable(list, func(a, b analysis.TensorStatistics) int { return cmp.Compare(b.Kurtosis, a.Kurtosis) })
 	}
 	t.begin(title, "tensor", "kind", "min", "max", "mean", "std", "kurtosis", "zeros", "dead channels")
 	for _, s := range list {
@@ -324,7 +325,7 @@ func tensorTable(t *tables, tensors []analysis.TensorStatistics) {
 // WorstFirst returns layers by their NSR of the outputs as people compare it, the largest first.
 func WorstFirst(layers []analysis.LayerError) []analysis.LayerError {
 	sorted := slices.Clone(layers)
-	slices.SortStableFunc(sorted, func(a, b analysis.LayerError) int { return cmp.Compare(b.Judged().NSR, a.Judged().NSR) })
+	arrange.Stable(sorted, func(a, b analysis.LayerError) int { return cmp.Compare(b.Judged().NSR, a.Judged().NSR) })
 	return sorted
 }
 

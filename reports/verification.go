@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 )
 
@@ -289,7 +289,7 @@ func safetyTable(t *tables, v *analysis.Verification) {
 	if len(worst) == 0 {
 		return
 	}
-	slices.SortStableFunc(worst, func(a, b analysis.SafetyRow) int { return cmp.Compare(b.Saturated, a.Saturated) })
+	arrange.Stable(worst, func(a, b analysis.SafetyRow) int { return cmp.Compare(b.Saturated, a.Saturated) })
 	t.begin("Steps that can overflow or saturate", "node", "op", "bits", "pairs", "at risk", "saturated on data", "sums affected", "fix")
 	for _, s := range worst[:min(len(worst), 20)] {
 		t.row(shorten(s.Node, 36), s.Op, fmt.Sprint(s.Bits), count(s.Pairs), count(s.AtRisk), fmt.Sprintf("%d of %s", s.Saturated, count(s.Sums)),

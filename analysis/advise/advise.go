@@ -3,11 +3,11 @@ package advise
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/observers"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -140,7 +140,7 @@ func (f *Facts) layers(match func(l *layer) bool) []layer {
 			list = append(list, l)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b layer) int { return cmp.Compare(b.share, a.share) })
+	arrange.Stable(list, func(a, b layer) int { return cmp.Compare(b.share, a.share) })
 	return list
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"qwb/internal/arrange"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -55,13 +56,13 @@ func (f *Facts) misfits(clipped bool) []Finding {
 			list = append(list, m)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *misfit) int { return cmp.Compare(b.now()/b.power, a.now()/a.power) })
+	arrange.Stable(list, func(a, b *misfit) int { return cmp.Compare(b.now()/b.power, a.now()/a.power) })
 	list = list[:min(len(list), mostRanges)]
 	for _, m := range list {
 		f.alternatives(m)
 	}
 	list = slices.DeleteFunc(list, func(m *misfit) bool { return m.best() > worthwhile*m.now() && (clipped || m.outside > fewOutside) })
-	slices.SortStableFunc(list, func(a, b *misfit) int {
+	arrange.Stable(list, func(a, b *misfit) int {
 		return cmp.Compare((b.now()-b.best())/b.power, (a.now()-a.best())/a.power)
 	})
 	var out []Finding
@@ -194,7 +195,7 @@ func (f *Facts) reobserved(list []*misfit) Finding {
 			sums[o] += e / m.now()
 		}
 	}
-	slices.SortStableFunc(by, func(a, b string) int { return cmp.Compare(sums[a], sums[b]) })
+	arrange.Stable(by, func(a, b string) int { return cmp.Compare(sums[a], sums[b]) })
 	out := Finding{Evidence: f.evidence(list)}
 	var slots []tqc.SlotID
 	for _, m := range list {

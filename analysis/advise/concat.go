@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/quantizer/tqc"
 )
 
@@ -57,7 +58,7 @@ func concat(f *Facts) []Finding {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(list, func(a, b join) int { return cmp.Compare(b.wide/b.small, a.wide/a.small) })
+	arrange.Stable(list, func(a, b join) int { return cmp.Compare(b.wide/b.small, a.wide/a.small) })
 	list = list[:min(len(list), mostNodes)]
 	j := list[0]
 	c := &j.at.Config

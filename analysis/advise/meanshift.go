@@ -3,7 +3,7 @@ package advise
 import (
 	"cmp"
 	"fmt"
-	"slices"
+	"qwb/internal/arrange"
 )
 
 // MeanShift is about weights whose rounding moves the means of the channels that they compute.
@@ -17,7 +17,7 @@ func meanShift(f *Facts) []Finding {
 	}
 	// What an operator's shift makes of the error at the outputs: its part of the error at its own output.
 	part := func(l *layer) float64 { return l.share * min(1, f.Shifts[l.id]/l.local) }
-	slices.SortStableFunc(list, func(a, b layer) int { return cmp.Compare(part(&b), part(&a)) })
+	arrange.Stable(list, func(a, b layer) int { return cmp.Compare(part(&b), part(&a)) })
 	n := len(list)
 	list = worst(list)
 	l := list[0]

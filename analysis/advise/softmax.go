@@ -3,9 +3,9 @@ package advise
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/kernels/elementary"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
@@ -65,7 +65,7 @@ func softmax(f *Facts) []Finding {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(list, func(a, b tail) int { return cmp.Compare(b.how, a.how) })
+	arrange.Stable(list, func(a, b tail) int { return cmp.Compare(b.how, a.how) })
 	list = list[:min(len(list), mostNodes)]
 	out := Finding{Evidence: list[0].evidence}
 	var nodes []graph.NodeID

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"qwb/internal/arrange"
 	"slices"
 	"sort"
 )
@@ -28,7 +29,7 @@ type class struct {
 
 // reduce drops items that another one beats or equals (of equals the first option stays) and finds the hull.
 func (c *class) reduce() {
-	slices.SortStableFunc(c.all, func(a, b item) int {
+	arrange.Stable(c.all, func(a, b item) int {
 		return cmp.Or(cmp.Compare(a.weight, b.weight), cmp.Compare(a.value, b.value))
 	})
 	kept := c.all[:0]
@@ -121,7 +122,7 @@ func (p *problem) relax() {
 			steps = append(steps, step{i, h, c.rate(c.hull[h-1], c.hull[h])})
 		}
 	}
-	slices.SortStableFunc(steps, func(a, b step) int { return -cmp.Compare(a.rate, b.rate) })
+	arrange.Stable(steps, func(a, b step) int { return -cmp.Compare(a.rate, b.rate) })
 	p.weight = p.least
 	for _, s := range steps {
 		c := &p.classes[s.class]
@@ -199,7 +200,7 @@ func (p *problem) core() []core {
 			list = append(list, one)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b core) int { return cmp.Compare(a.near, b.near) })
+	arrange.Stable(list, func(a, b core) int { return cmp.Compare(a.near, b.near) })
 	for i := len(list) - 2; i >= 0; i-- {
 		next := &list[i+1]
 		list[i].buys, list[i].gives, list[i].back = max(list[i].buys, next.buys), min(list[i].gives, next.gives), list[i].back+next.back

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"qwb/analysis"
 	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 )
 
 // Layers is what quantizing each matrix of a language model alone does to it, the worst first.
@@ -117,7 +117,7 @@ func RankMatrices(ctx context.Context, texts Passages, cfg LayersConfig) (*Layer
 		result.Layerwise = append(result.Layerwise, d)
 		parameters += d.Parameters
 	}
-	slices.SortStableFunc(result.Layerwise, func(a, b MatrixDamage) int { return cmp.Compare(b.KL, a.KL) })
+	arrange.Stable(result.Layerwise, func(a, b MatrixDamage) int { return cmp.Compare(b.KL, a.KL) })
 	result.Whole = r.damage[len(r.forms)].result()
 	result.Whole.Node, result.Whole.Op, result.Whole.Layer, result.Whole.Parameters = "all", "all", -1, parameters
 	return result, nil

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 )
 
 // box is a rectangle of an object, in the pixels of the picture as the network sees it.
@@ -116,7 +117,7 @@ func (r *boxRule) judge(right *instances, found []box, name string) *picture {
 	slices.Sort(classes)
 	for _, class := range slices.Compact(classes) {
 		labels, dets := byClass(right.boxes, class), byClass(found, class)
-		slices.SortStableFunc(labels, func(a, b box) int { return order(a.apart, b.apart) })
+		arrange.Stable(labels, func(a, b box) int { return order(a.apart, b.apart) })
 		sortBoxes(dets)
 		if r.most > 0 && len(dets) > r.most {
 			dets = dets[:r.most]
@@ -149,7 +150,7 @@ func (r *boxRule) judge(right *instances, found []box, name string) *picture {
 
 // sortBoxes puts detections by falling score, equal ones as they stood.
 func sortBoxes(list []box) {
-	slices.SortStableFunc(list, func(a, b box) int { return cmp.Compare(b.score, a.score) })
+	arrange.Stable(list, func(a, b box) int { return cmp.Compare(b.score, a.score) })
 }
 
 // order puts false before true.
@@ -168,7 +169,7 @@ func (b *boxScorer) Score(records []Record) float64 {
 	for i, r := range records {
 		pictures[i] = r.(*picture)
 	}
-	slices.SortStableFunc(pictures, func(a, b *picture) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) })
+	arrange.Stable(pictures, func(a, b *picture) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Name, b.Name)) })
 	byClass := map[int64][]*classBoxes{}
 	var classes []int64
 	for _, p := range pictures {
@@ -207,7 +208,7 @@ func (r *boxRule) average(pictures []*classBoxes) (ap float64, ok bool) {
 	if labels == 0 {
 		return 0, false
 	}
-	slices.SortStableFunc(all, func(a, b detection) int { return cmp.Compare(b.score, a.score) })
+	arrange.Stable(all, func(a, b detection) int { return cmp.Compare(b.score, a.score) })
 	for t := range r.thresholds {
 		var recall, precision []float64
 		var right, wrong float64

@@ -9,6 +9,7 @@ import (
 
 	"qwb/analysis"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
@@ -81,7 +82,7 @@ func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.V
 		}
 		v.Fits = append(v.Fits, fit)
 	}
-	slices.SortStableFunc(v.Fits, func(a, b analysis.ProfileFit) int { return sign(a.Share() - b.Share()) })
+	arrange.Stable(v.Fits, func(a, b analysis.ProfileFit) int { return sign(a.Share() - b.Share()) })
 	c.sum(v, a.tallies)
 	v.BitExact = &analysis.BitExact{Profile: c.profile.Name, Compared: fit.Compared, Different: fit.Different, Max: fit.Max,
 		Holds: fit.Compared > 0 && fit.Different == 0, Open: !c.exactly()}

@@ -2,10 +2,10 @@ package data
 
 import (
 	"math"
-	"slices"
 
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 )
 
 // Thumbnails finds samples that are nearly equal: the same picture compressed again, made a little brighter, scaled. It keeps a small
@@ -94,7 +94,7 @@ func (t *Thumbnails) Across(o *Thumbnails) []Pair {
 }
 
 func sorted(list []Pair) []Pair {
-	slices.SortStableFunc(list, func(a, b Pair) int {
+	arrange.Stable(list, func(a, b Pair) int {
 		switch {
 		case a.Correlation > b.Correlation:
 			return -1

@@ -11,6 +11,7 @@ import (
 	"qwb/graph"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/passes"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/tqc"
@@ -364,7 +365,7 @@ func (p *passage) worst(ctx context.Context, list []*block, counts bool) (map[*b
 		p.Work.Spent = spent
 	}
 	order := slices.Clone(list)
-	slices.SortStableFunc(order, func(a, b *block) int { return cmp.Compare(growth[b], growth[a]) })
+	arrange.Stable(order, func(a, b *block) int { return cmp.Compare(growth[b], growth[a]) })
 	for _, k := range order[:p.Blocks] {
 		worst[k] = true
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/quantizer/rewrite"
 )
 
@@ -49,7 +50,7 @@ func restructure(ctx context.Context, b *Bench, turns ...func(context.Context, *
 		if err != nil {
 			return nil, err
 		}
-		slices.SortStableFunc(list, func(x, y *candidate) int { return cmp.Compare(x.predicted, y.predicted) })
+		arrange.Stable(list, func(x, y *candidate) int { return cmp.Compare(x.predicted, y.predicted) })
 		for _, c := range list {
 			r.index[c] = len(r.report.Layers)
 			r.report.Layers = append(r.report.Layers, Layer{Node: c.node, Why: "not tried: the budget is spent", Tried: []Step{}})
@@ -145,6 +146,6 @@ func (r *restructuring) inOrder(list []*candidate) []*candidate {
 		at[r.now.Reference.Node(id).Name] = i
 	}
 	out := slices.Clone(list)
-	slices.SortStableFunc(out, func(x, y *candidate) int { return at[x.steps[0].At] - at[y.steps[0].At] })
+	arrange.Stable(out, func(x, y *candidate) int { return at[x.steps[0].At] - at[y.steps[0].At] })
 	return out
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
@@ -77,7 +78,7 @@ func doubled(large []float64) *candidate {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(large[b], large[a]) })
+	arrange.Stable(order, func(a, b int) int { return cmp.Compare(large[b], large[a]) })
 	most := int(math.Ceil(maxDoubled * float64(len(large))))
 	if most >= len(large) || large[order[0]] == 0 {
 		return nil

@@ -12,6 +12,7 @@ import (
 	"qwb"
 	"qwb/analysis"
 	"qwb/analysis/tensors"
+	"qwb/internal/arrange"
 	"qwb/internal/options"
 	"qwb/reports"
 )
@@ -124,7 +125,7 @@ func tensorsText(w io.Writer, list []tensors.Change, all bool) error {
 		return nil
 	}
 	list = slices.Clone(list)
-	slices.SortStableFunc(list, tensors.ByChange)
+	arrange.Stable(list, tensors.ByChange)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\ntensor\tscheme\tclip\tround\tscheme then\tclip\tround")
 	for i, c := range list {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/lower"
 )
 
@@ -104,7 +105,7 @@ func (w *writer) place() int {
 			list = append(list, v)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *value) int { return cmp.Compare(b.bytes(), a.bytes()) })
+	arrange.Stable(list, func(a, b *value) int { return cmp.Compare(b.bytes(), a.bytes()) })
 	size := 0
 	for _, v := range list {
 		v.offset = 0

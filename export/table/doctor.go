@@ -8,6 +8,7 @@ import (
 	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/target"
 )
 
@@ -78,7 +79,7 @@ func (x *Examination) Findings(list []export.Rule) []export.Finding {
 		return slices.IndexFunc(list, func(r export.Rule) bool { return r.Name == f.Rule })
 	}
 	found := slices.DeleteFunc(x.Found, func(f export.Finding) bool { return at(f) < 0 })
-	slices.SortStableFunc(found, func(a, b export.Finding) int { return at(a) - at(b) })
+	arrange.Stable(found, func(a, b export.Finding) int { return at(a) - at(b) })
 	return found
 }
 

@@ -3,6 +3,7 @@ package vectors
 import (
 	"slices"
 
+	"qwb/internal/arrange"
 	"qwb/quantizer/lower"
 )
 
@@ -44,7 +45,7 @@ func Repeated(p *lower.Program) (patterns []Pattern, rest []lower.StepID) {
 		}
 		patterns = append(patterns, found)
 	}
-	slices.SortStableFunc(patterns, func(a, b Pattern) int { return len(b.Places) - len(a.Places) })
+	arrange.Stable(patterns, func(a, b Pattern) int { return len(b.Places) - len(a.Places) })
 	for i, b := range list {
 		for id := b.from; units[i] >= 0 && id < b.to; id++ {
 			rest = append(rest, lower.StepID(id))

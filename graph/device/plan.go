@@ -8,6 +8,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/driver"
 )
@@ -331,7 +332,7 @@ func (p *Plan) arrange() int {
 			list = append(list, l)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *loc) int { return b.bytes - a.bytes })
+	arrange.Stable(list, func(a, b *loc) int { return b.bytes - a.bytes })
 	padded := func(l *loc) int { return (max(l.bytes, 1) + align - 1) / align * align }
 	var placed []*loc // by offset
 	size := 0

@@ -6,6 +6,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 )
 
 // Step is one step of the executor: a node and what is computed with it.
@@ -89,7 +90,7 @@ func SortNodes(nodes []Node) {
 			nodes[i].Share = nodes[i].Seconds / total
 		}
 	}
-	slices.SortStableFunc(nodes, func(a, b Node) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	arrange.Stable(nodes, func(a, b Node) int { return cmp.Compare(b.Seconds, a.Seconds) })
 }
 
 // TensorBytes is the size of a tensor, 0 for nil.

@@ -15,6 +15,7 @@ import (
 	"qwb"
 	"qwb/calib/data"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/plan"
 )
 
@@ -111,7 +112,7 @@ func (b *Bench) files(_ context.Context, q struct {
 		}
 		l.Entries = append(l.Entries, entry)
 	}
-	slices.SortStableFunc(l.Entries, func(x, y Entry) int {
+	arrange.Stable(l.Entries, func(x, y Entry) int {
 		if x.Dir != y.Dir {
 			if x.Dir {
 				return -1

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/quantizer/tqc"
 )
 
@@ -63,7 +64,7 @@ func (c *compiler) group() error {
 		u.position = at
 		c.owner[id] = u
 	}
-	slices.SortStableFunc(c.units, func(a, b *unit) int { return a.position - b.position })
+	arrange.Stable(c.units, func(a, b *unit) int { return a.position - b.position })
 	return nil
 }
 

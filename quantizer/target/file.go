@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"qwb/graph/pattern"
+	"qwb/internal/arrange"
 	"qwb/internal/strictyaml"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -406,7 +407,7 @@ func (t *Target) UnmarshalJSON(b []byte) error {
 func (t *Target) Hash() string {
 	f := t.file()
 	f.Doc = ""
-	slices.SortStableFunc(f.Operators, func(a, b fileOperator) int { return strings.Compare(a.Type, b.Type) })
+	arrange.Stable(f.Operators, func(a, b fileOperator) int { return strings.Compare(a.Type, b.Type) })
 	b, err := json.Marshal(f)
 	if err != nil {
 		return ""

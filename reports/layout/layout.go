@@ -10,6 +10,7 @@ package layout
 
 import (
 	"math"
+	"qwb/internal/arrange"
 	"slices"
 )
 
@@ -232,7 +233,7 @@ func (d *drawn) chains() {
 		for v := range longest {
 			longest[v] = int32(v)
 		}
-		slices.SortStableFunc(longest, func(a, b int32) int { return int(span[b] - span[a]) })
+		arrange.Stable(longest, func(a, b int32) int { return int(span[b] - span[a]) })
 		for _, v := range longest {
 			if total <= most {
 				break

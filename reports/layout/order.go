@@ -2,6 +2,7 @@ package layout
 
 import (
 	"cmp"
+	"qwb/internal/arrange"
 	"slices"
 )
 
@@ -41,7 +42,7 @@ func (d *drawn) start() {
 	for v := range roots {
 		roots[v] = int32(v)
 	}
-	slices.SortStableFunc(roots, func(a, b int32) int { return int(d.layer[a] - d.layer[b]) })
+	arrange.Stable(roots, func(a, b int32) int { return int(d.layer[a] - d.layer[b]) })
 	var stack []int32
 	for _, root := range roots {
 		stack = append(stack[:0], root)
@@ -107,7 +108,7 @@ func (d *drawn) sweep(downwards bool, weight []float64) {
 			}
 			weight[v] = float64(sum) / float64(len(ends))
 		}
-		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(weight[a], weight[b]) })
+		arrange.Stable(list, func(a, b int32) int { return cmp.Compare(weight[a], weight[b]) })
 		d.setLayer(l, list)
 	}
 }

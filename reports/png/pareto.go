@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 	"qwb/reports"
 )
@@ -116,7 +117,7 @@ func frontOf(list []reports.SearchPoint) (line [][2]float64, is map[*reports.Sea
 	for i := range list {
 		sorted[i] = &list[i]
 	}
-	slices.SortStableFunc(sorted, func(a, b *reports.SearchPoint) int {
+	arrange.Stable(sorted, func(a, b *reports.SearchPoint) int {
 		return cmp.Or(cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.Metric, b.Metric))
 	})
 	is = map[*reports.SearchPoint]bool{}
@@ -236,7 +237,7 @@ func slowest(r *analysis.Inspection, floor, right float64) mark {
 	nodes := slices.DeleteFunc(slices.Clone(r.Nodes), func(n analysis.NodeInfo) bool {
 		return n.Seconds <= 0 || n.MACs <= 0 || n.Intensity <= 0
 	})
-	slices.SortStableFunc(nodes, func(a, b analysis.NodeInfo) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	arrange.Stable(nodes, func(a, b analysis.NodeInfo) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return func(c *draw.Canvas, at func(x, y float64) vg.Point) {
 		style, number := letters(9, text.XRight, text.YBottom), letters(7, text.XCenter, text.YBottom)
 		corner := at(right, floor)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 )
 
 const (
@@ -94,7 +95,7 @@ func readFolder(m *Model, folder string) error {
 	if h.Text != nil {
 		arrays = m.textArrays(arrays)
 	}
-	slices.SortStableFunc(m.files, func(a, b source) int { return cmp.Compare(a.name, b.name) })
+	arrange.Stable(m.files, func(a, b source) int { return cmp.Compare(a.name, b.name) })
 	if h.Tied == nil && !slices.ContainsFunc(arrays, func(a SafeArray) bool { return hfNames.fixed[a.Name] == Classifier }) {
 		m.Tied = true
 	}

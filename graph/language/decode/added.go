@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"qwb/internal/arrange"
 	"slices"
 	"strings"
 	"unicode"
@@ -40,7 +41,7 @@ func newAddedTokens(tokens []addedToken) (*addedTokens, error) {
 		a.byFirst[t.Content[0]] = append(a.byFirst[t.Content[0]], t)
 	}
 	for _, list := range a.byFirst {
-		slices.SortStableFunc(list, func(x, y addedToken) int { return cmp.Compare(len(y.Content), len(x.Content)) })
+		arrange.Stable(list, func(x, y addedToken) int { return cmp.Compare(len(y.Content), len(x.Content)) })
 	}
 	return a, nil
 }

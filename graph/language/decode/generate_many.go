@@ -3,6 +3,7 @@ package decode
 import (
 	"context"
 	"fmt"
+	"qwb/internal/arrange"
 	"slices"
 )
 
@@ -43,7 +44,7 @@ func (e *Engine) GenerateMany(ctx context.Context, prompts [][]int, m Many) (sha
 			return 0, fmt.Errorf("generate: prompt %d has %d tokens; there are 1 to %d", i+1, len(p), m.Limit)
 		}
 	}
-	slices.SortStableFunc(g.queue, func(a, b int) int { return slices.Compare(prompts[a], prompts[b]) })
+	arrange.Stable(g.queue, func(a, b int) int { return slices.Compare(prompts[a], prompts[b]) })
 	for {
 		for len(g.queue) > 0 && len(g.live) < max(m.Width, 1) && g.start() {
 		}

@@ -15,6 +15,7 @@ import (
 	"qwb/calib/tune"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/internal/arrange"
 	"qwb/internal/work/measure"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -119,7 +120,7 @@ func advice(ctx context.Context, j *open.Job, p *planning.Planned, set *data.Set
 	}
 	r.Advice = specific(r.Advice)
 	// What is about the data stands behind what is about the error of the outputs: nobody can say what it is worth.
-	slices.SortStableFunc(r.Advice, func(x, y analysis.Advice) int { return cmp.Compare(predictedOf(&x), predictedOf(&y)) })
+	arrange.Stable(r.Advice, func(x, y analysis.Advice) int { return cmp.Compare(predictedOf(&x), predictedOf(&y)) })
 	finish()
 	if o.Try {
 		return a.Try(ctx, set, r)

@@ -9,6 +9,7 @@ import (
 
 	"qwb/calib"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/internal/plain"
 	"qwb/internal/work/calibrate"
 	"qwb/internal/work/open"
@@ -228,7 +229,7 @@ func (t *Trained) Farthest() []TrainedTensor {
 			list = append(list, e)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b TrainedTensor) int {
+	arrange.Stable(list, func(a, b TrainedTensor) int {
 		return cmp.Compare(math.Abs(math.Log(*b.Ratio)), math.Abs(math.Log(*a.Ratio)))
 	})
 	return list

@@ -11,6 +11,7 @@ import (
 	"qwb/calib"
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	workexport "qwb/internal/work/export"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -119,7 +120,7 @@ func warnUntouched(j *open.Job, out *planning.Derived, t *target.Target) {
 	why, cure := map[string]bool{}, ""
 	var reasons []string
 	nodes := out.Graph.Nodes() // the largest first: why a Gather is float is no news
-	slices.SortStableFunc(nodes, func(a, b graph.NodeID) int {
+	arrange.Stable(nodes, func(a, b graph.NodeID) int {
 		x, _ := out.Graph.MACsAtLeast(a)
 		y, _ := out.Graph.MACsAtLeast(b)
 		return cmp.Compare(y, x)

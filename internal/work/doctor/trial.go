@@ -10,6 +10,7 @@ import (
 	"qwb/analysis"
 	"qwb/calib/data"
 	"qwb/graph/exec"
+	"qwb/internal/arrange"
 	"qwb/internal/work/open"
 	"qwb/internal/work/samples"
 )
@@ -257,7 +258,7 @@ func (t *doctorTrial) confirm(ctx context.Context, asked, best data.Candidate, c
 	choice.Correct, choice.Samples = n, len(t.held)
 	d.r.Best = &DoctorBest{choice, asIs, chance(before, t.given)}
 	d.r.Trials = slices.Clone(t.chosen)
-	slices.SortStableFunc(d.r.Trials, func(a, b DoctorChoice) int { return b.Correct - a.Correct })
+	arrange.Stable(d.r.Trials, func(a, b DoctorChoice) int { return b.Correct - a.Correct })
 	said := func(was int) string {
 		return fmt.Sprintf("%d of %d predictions of the float model are correct, %d", was, len(t.held), n)
 	}

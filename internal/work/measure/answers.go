@@ -11,6 +11,7 @@ import (
 	"qwb/analysis/task"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
 )
@@ -205,7 +206,7 @@ func (a *answering) end() {
 		}
 		return -*s
 	}
-	slices.SortStableFunc(a.r.Items, func(x, y analysis.SampleAnswer) int {
+	arrange.Stable(a.r.Items, func(x, y analysis.SampleAnswer) int {
 		return cmp.Or(cmp.Compare(worse(&y), worse(&x)), cmp.Compare(y.NSR, x.NSR))
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"qwb/analysis/task"
 	"qwb/graph/exec"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -52,7 +53,7 @@ func predict(outputs []*tensor.Tensor) (analysis.Prediction, error) {
 				list[i].P /= sum
 			}
 		}
-		slices.SortStableFunc(list, func(a, b analysis.ClassOf) int { return cmp.Compare(b.P, a.P) })
+		arrange.Stable(list, func(a, b analysis.ClassOf) int { return cmp.Compare(b.P, a.P) })
 		list = list[:min(5, len(list))]
 		return analysis.Prediction{Class: list[0].Class, P: list[0].P, Top5: slices.Clone(list)}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/internal/work/planning"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/target"
@@ -198,7 +199,7 @@ func (m *Mixture) decisions(goal string, choice []int) []decision.Decision {
 			list[at].Select = append(list[at].Select, m.Start.Graph.Node(append(slices.Clone(m.Units[i].Nodes), m.Units[i].Joins...)[j]).Name)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b decision.Decision) int { return a.Activations.Bits - b.Activations.Bits })
+	arrange.Stable(list, func(a, b decision.Decision) int { return a.Activations.Bits - b.Activations.Bits })
 	return list
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"qwb/analysis"
+	"qwb/internal/arrange"
 	"qwb/internal/work/store"
 )
 
@@ -47,7 +48,7 @@ func (s *Sweeping) rank() *Result {
 	s.chosen, s.r.Mismatches = &s.tried[best], s.bench.Mismatches
 	s.r.Command = s.chosen.command(s.Model, s.Plan, s.flags())
 	first := s.r.Rows[best]
-	slices.SortStableFunc(s.r.Rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NSR.NSR, b.NSR.NSR)) })
+	arrange.Stable(s.r.Rows, func(a, b Row) int { return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.NSR.NSR, b.NSR.NSR)) })
 	at := slices.IndexFunc(s.r.Rows, func(r Row) bool { return r.Chosen })
 	copy(s.r.Rows[1:at+1], s.r.Rows[:at])
 	s.r.Rows[0] = first

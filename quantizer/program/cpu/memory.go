@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 )
 
 // memory hands out the values of a run. The first run of a set of shapes takes them from the heap and is the record of what is
@@ -193,7 +194,7 @@ func (m *memory) place() {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(m.slots[b].size, m.slots[a].size) })
+	arrange.Stable(order, func(a, b int) int { return cmp.Compare(m.slots[b].size, m.slots[a].size) })
 	var placed []int
 	var total [2]int
 	for _, i := range order {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"qwb/internal/arrange"
 	"qwb/kernels/cuda"
 	"qwb/kernels/cuda/driver"
 )
@@ -151,7 +152,7 @@ const arenaLine = 256
 // least of a gap between those that are needed at the same time, else behind them.
 func placeValues(values []*value) int {
 	order := slices.Clone(values)
-	slices.SortStableFunc(order, func(a, b *value) int { return cmp.Compare(b.size(), a.size()) })
+	arrange.Stable(order, func(a, b *value) int { return cmp.Compare(b.size(), a.size()) })
 	var placed []*value // by offset
 	total := 0
 	for _, v := range order {
