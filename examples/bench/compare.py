@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Measures qwb next to ONNX Runtime, OpenVINO, oneDNN, the processor's peak, itself and an older qwb, in turn; prints a table as Markdown.
+"""Measures qwb next to ONNX Runtime, OpenVINO, oneDNN, llama.cpp, the processor's peak, itself and an older qwb, in turn; prints a table as Markdown.
 
   compare.py QWB MODELS DATA [--before OLDQWB] [--generator gen_models.py] [--only LINE,...] [--json OUT] [--work DIR] [--write FILE] [--list]
 
 QWB is the built binary. MODELS holds the networks with random weights; what is missing is made by the generator.
-DATA is a folder with models/ and data/ as the tests use it (QWB_TESTDATA). Needs Linux and: pip install onnxruntime onnx openvino numpy.
+DATA is a folder with models/ and data/ as the tests use it (QWB_TESTDATA). Needs Linux and: pip install onnxruntime onnx openvino numpy; for the
+lines "generate" llama-cpp-python.
 
 All parties of a line run in turn: old qwb, qwb, peers, old qwb, qwb, peers, ... One turn of all is a round. A round counts if nobody else
 used 6 % of a core or more while it was taken; others are repeated. Ratios are those within rounds: median, smallest, largest.
@@ -14,6 +15,7 @@ import argparse, collections, contextlib, fnmatch, glob, hashlib, json, os, re, 
 
 QUIET = 0.06  # of a core
 SPAN = 0.15   # seconds, the least that a sample takes
+GENERATE, PROMPT = 0.4, 128  # seconds of decoding, and of prompts, of how many tokens each
 SETTLE = 0.05 # seconds; the threads of ONNX Runtime spin for 40 ms after a run
 
 
@@ -99,6 +101,44 @@ def onednn_step(kind, size, threads):
         return lambda: linear(x), {}
     a, b = (torch.randint(-127, 127, (n, n), dtype=torch.int8) for _ in range(2))
     return lambda: torch._int_mm(a, b), {}
+
+
+def llama_steps(file, threads):
+    """What decodes 64 tokens, one after the other, and what runs a prompt, by llama.cpp, as qwb bench generate does."""
+    import llama_cpp as l, numpy as np
+    l.llama_log_set(quiet := l.llama_log_callback(lambda *a: None), None)
+    m, c = l.llama_model_load_from_file(file.encode(), l.llama_model_default_params()), l.llama_context_default_params()
+    c.n_ctx, c.n_batch, c.n_ubatch, c.n_threads, c.n_threads_batch = 256, PROMPT, PROMPT, threads, threads
+    context, words = l.llama_init_from_model(m, c), l.llama_vocab_n_tokens(l.llama_model_get_vocab(m))
+    memory = l.llama_get_memory(context)
+
+    def run(*tokens):
+        ids = (l.llama_token * len(tokens))(*tokens)
+        if l.llama_decode(context, l.llama_batch_get_one(ids, len(tokens))): raise RuntimeError("llama_decode failed")
+        return int(np.ctypeslib.as_array(l.llama_get_logits_ith(context, -1), (words,)).argmax())
+
+    def decode():
+        l.llama_memory_clear(memory, False)
+        token = 1
+        for _ in range(64): token = run(token)
+
+    def prompt():
+        l.llama_memory_clear(memory, False)
+        run(*[i * 7919 % words for i in range(PROMPT)])
+    return decode, prompt, quiet  # what is logged to has to stay
+
+
+def serve_llama(file, threads):
+    """Answers every line of standard input with the seconds of a token and of a prompt."""
+    decode, prompt, quiet = llama_steps(file, threads)
+
+    def seconds(step):
+        n, t = 0, time.perf_counter()
+        while time.perf_counter() - t < GENERATE or n == 0: step(); n += 1
+        return (time.perf_counter() - t) / n
+    decode(); prompt()
+    print(json.dumps({"ready": True}), flush=True)
+    for _ in sys.stdin: print(json.dumps({"decode": seconds(decode) / 64, "prompt": seconds(prompt)}), flush=True)
 
 
 def ort_calibrate(model, folder, threads):
@@ -220,6 +260,18 @@ def kernel(case, part="kernel"):
     return {(side, part): lambda b=binary: party(b) for side, binary in sides()}
 
 
+def generate(shape, weights, threads):
+    """Random weights in a GGUF file, which both run; qwb with the bandwidth and the peak of the same round."""
+    file = gguf(shape, weights)
+
+    def party(binary):
+        r = answer(binary, "bench", "generate", file, "--threads", threads, "--prompt", PROMPT, "--rounds", 1, "--patience", 0, "--span", f"{GENERATE}s", "--json")
+        return {"decode": r["decode"]["seconds"], "prompt": r["prefill"]["seconds"], "bandwidth": r["decode"]["share_of_bandwidth"]["median"],
+                "peak": r["prefill"]["share_of_peak"], "read": r["decode"]["read_gbps"]}
+    return {(side, "generate"): lambda b=binary: party(b) for side, binary in sides()} | {
+        ("llama.cpp", "generate"): Paced(sys.executable, __file__, "--llama", file, threads)}
+
+
 def command(part, *a, prepare=None, ok=(0,)):
     """A command of each qwb; SIDE in its arguments becomes the side, so that each has files of its own."""
     def party(side, binary):
@@ -286,6 +338,14 @@ def samples(folder, name, count):
     r, s = np.random.default_rng(1), shape(name, 1)
     os.makedirs(folder)
     for k in range(count): np.save(os.path.join(folder, f"{k:04}.npy"), r.standard_normal(s).astype(np.float32))
+
+
+@kept
+def gguf(file, shape, weights):
+    """A language model of random weights with llama2.c's tokenizer, which llama.cpp asks for."""
+    process(args.qwb, "bench", "checkpoint", "--shape", shape, "--group-size", 32, "-o", file + ".q80")
+    process(args.qwb, "export", file + ".q80", "--format", "gguf", "--weights", weights, "--requantize", "yes", "--tokenizer", data("models/llm/tokenizer.bin"), "-o", file)
+    os.remove(file + ".q80")
 
 
 def calibrated(file, name, platform, *a):
@@ -519,6 +579,15 @@ for name in CONVOLUTIONS + tuple(TINY) + ("glyphs",):
 line("observe min-max, share of read bandwidth", "min-max", lambda: kernel("min-max n=33554432"), "kernel", "share", None, .85, .95, True)
 line("observe histogram, Gelem/s", "histogram", histogram, "kernel", "speed", None, 3.0, 3.5, True)
 line("observe histogram", "histogram", histogram, "kernel", over=PEERS)
+for shape in ("110M", "1.1B"):
+    for kind in ("q8_0", "q4_0"):
+        for t in (1, 2):
+            end = f"{shape} {kind} threads {t}"
+            start = lambda s=shape, k=kind, t=t: generate(s, k, t)
+            line(f"decode {end}", f"generate {end}", start, "generate", "decode", PEERS, reach=1.0, unit="s")
+            line(f"decode {end}, share of read bandwidth", f"generate {end}", start, "generate", "bandwidth", None, .92, None, True)
+            line(f"prompt {end}", f"generate {end}", start, "generate", "prompt", PEERS, reach=1.0, unit="s")
+            line(f"prompt {end}, share of peak", f"generate {end}", start, "generate", "peak", None, .7, None, True)
 line("version, s", "start-up", start_up, "version", reach=.02)
 line("inspect kws_dequant_fp32, s", "start-up", start_up, "inspect", reach=.02)
 line("size of the binary, MB", "size", size, "size", "size", None, 35, unit="MB")
@@ -628,7 +697,7 @@ def judge(name, group):
     now = ratios["now"]
     row |= {"median": statistics.median(now), "min": min(now), "max": max(now), "rounds": len(now)}
     if ratios["before"]: row["before"] = statistics.median(ratios["before"])
-    row["seconds"] = {s: statistics.median(c.values()) for s in ("before", "now", *others) if (c := column(rounds, s, l.part, "seconds"))}
+    row["seconds"] = {s: statistics.median(c.values()) for s in ("before", "now", *others) if (c := column(rounds, s, l.part, l.field if l.unit == "s" else "seconds"))}
     good = lambda limit: limit is not None and (row["median"] >= limit if l.more else row["median"] <= limit)
     verdict = [] if row["reach"] is None else ["goal" if good(row["goal"]) else "reach" if good(row["reach"]) else "missed"]
     row["verdict"] = ", ".join(verdict + ([] if group["quiet"] else ["not quiet"]))
@@ -742,6 +811,8 @@ def write(file, text):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
         serve(*sys.argv[2:5], int(sys.argv[5])); sys.exit()
+    if sys.argv[1:2] == ["--llama"]:
+        serve_llama(sys.argv[2], int(sys.argv[3])); sys.exit()
     if sys.argv[1:2] == ["--calibrate"]:
         ort_calibrate(*sys.argv[2:4], int(sys.argv[4])); sys.exit()
     if sys.argv[1:2] == ["--nncf"]:
