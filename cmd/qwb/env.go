@@ -130,7 +130,8 @@ func progressLine(what string, done, total int, passed time.Duration) string {
 	}
 	line := fmt.Sprintf("%s: %d of %d after %s", what, done, total, passed.Round(time.Second))
 	if done > 0 && done < total {
-		line += fmt.Sprintf(", about %s left", (passed * time.Duration(total-done) / time.Duration(done)).Round(time.Second))
+		left := time.Duration(float64(passed) * float64(total-done) / float64(done)) // the product is beyond int64 for 1e9 weights
+		line += fmt.Sprintf(", about %s left", left.Round(time.Second))
 	}
 	return line
 }

@@ -48,6 +48,7 @@ func TestProgressLine(t *testing.T) {
 	}{
 		{0, 40, 10 * time.Second, "x: 0 of 40 after 10s"},
 		{10, 40, 20 * time.Second, "x: 10 of 40 after 20s, about 1m0s left"},
+		{5e8, 2e9, 20 * time.Second, "x: 500000000 of 2000000000 after 20s, about 1m0s left"},
 		{40, 40, 20 * time.Second, "x: 40 of 40 after 20s"},
 		{7, 0, 95 * time.Second, "x: 7 after 1m35s"},
 	} {

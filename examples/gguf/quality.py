@@ -5,8 +5,9 @@
 Weights are fitted to the text FIT and measured on TEST, one sequence a line, by qwb eval; files of llama_model_quantize (llama-cpp-python
 0.3.36) are opened by qwb too, with the importance matrix that qwb wrote from FIT. A file that is in FOLDER already is not made again.
 Each file is then run by llama.cpp along the 100 tokens that qwb chooses: whether it would choose the same, or how far apart the logits of
-its own choice and of the first other one are. The lists in brackets are separated by commas, "-" for none."""
-import ctypes, json, os, subprocess, sys
+its own choice and of the first other one are. Types are those of matrices as written, the most frequent first. The lists in brackets are
+separated by commas, "-" for none."""
+import collections, ctypes, json, os, subprocess, sys
 
 import gguf
 import llama_cpp
@@ -16,7 +17,7 @@ QWB, MODEL, TOKENIZER, FIT, TEST, FOLDER = sys.argv[1:7]
 PROMPT = "Once upon a time"
 LISTS = ["q4_0,iq4_nl,q4_k,q5_k", "rtn,importance,gptaq", "4.5,5.4", "q4_0,iq4_nl,q4_k_m,q5_k_m"]  # bits: as large as iq4_nl and q4_k
 TYPES, METHODS, BITS, LLAMA = [[x for x in text.split(",") if x != "-"] for text in (sys.argv[7:] + LISTS[len(sys.argv) - 7:])]
-LLAMA = {name: {"q4_0": 2, "iq4_nl": 25, "q4_k_m": 15, "q5_k_m": 17, "q5_0": 8, "q8_0": 7}[name] for name in LLAMA}  # general.file_type
+LLAMA = {name: getattr(llama_cpp, "LLAMA_FTYPE_MOSTLY_" + name.upper()) for name in LLAMA}
 
 
 def qwb(*args):
@@ -73,15 +74,16 @@ def row(path, name):
     two = lambda key, scale=1, digits=3: f"{e[key] * scale:.{digits}f} ± {e[key + '_error'] * scale:.{digits}f}"
     tensors = gguf.GGUFReader(path).tensors
     bits = 8 * sum(t.n_bytes for t in tensors) / sum(t.n_elements for t in tensors)
-    print(f"| {name} | {os.path.getsize(path) / 1e6:.2f} | {bits:.3f} | {e['perplexity']:.3f} | {two('nll_change', digits=4)} "
-          f"| {two('kl')} | {two('flip_rate', 100, 1)} | {greedy(path)} |", flush=True)
+    kinds = collections.Counter(t.tensor_type.name for t in tensors if t.n_elements > max(t.shape))
+    print(f"| {name} | {', '.join(k for k, _ in kinds.most_common())} | {os.path.getsize(path) / 1e6:.2f} | {bits:.3f} "
+          f"| {e['perplexity']:.3f} | {two('nll_change', digits=4)} | {two('kl')} | {two('flip_rate', 100, 1)} | {greedy(path)} |", flush=True)
 
 
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     path = lambda *parts: os.path.join(FOLDER, "-".join(parts) + ".gguf")
-    print("| file | MB | bits per weight | perplexity | mean NLL above float | KL | flips, % | llama.cpp's greedy tokens |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| file | types | MB | bits per weight | perplexity | mean NLL above float | KL | flips, % | llama.cpp's greedy tokens |")
+    print("|---" * 9 + "|")
     for kind in TYPES:
         for method in METHODS:
             fit = () if method in ("rtn", "range") else ("--fit", FIT, "--imatrix-out", path("imatrix"))
