@@ -100,9 +100,11 @@ func (m *masks) walk(v graph.ValueID, room, share float64) bool {
 		}
 	case "Clip", "Max":
 		found = m.walk(n.Input(m.computed(n)), room, share)
-	case "Add", "Where", "Min":
+	case "TopK": // its numbers, not their places
+		found = v == n.Outputs[0] && m.walk(n.Input(0), room, share)
+	case "Add", "Where", "Min", "Concat": // Concat: of scores with those of sinks
 		for _, i := range operands(n) {
-			if m.hides(n, i) {
+			if n.Op != "Concat" && m.hides(n, i) {
 				m.low[n.Input(i)] = id
 				found = true
 			}
@@ -114,7 +116,7 @@ func (m *masks) walk(v graph.ValueID, room, share float64) bool {
 		found = n.HandsOn() && m.walk(n.Input(0), room, share)
 	}
 	if found {
-		m.at[v] = masking{node: id, room: room, share: share}
+		m.at[v] = masking{node: id, room: max(room, m.at[v].room), share: max(share, m.at[v].share)} // of all readers
 	}
 	return found
 }
@@ -295,7 +297,7 @@ func (m *masks) visible(v graph.ValueID, find func(graph.ValueID) (observers.Ran
 		}
 		b, err := m.visible(n.Input(1), find)
 		return observers.Range{Lo: a.Lo + b.Lo, Hi: a.Hi + b.Hi}, err
-	case "Where", "Min":
+	case "Where", "Min", "Concat":
 		all := noRange
 		for _, i := range operands(n) {
 			if _, low := m.low[n.Input(i)]; low {
