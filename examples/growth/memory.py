@@ -35,11 +35,12 @@ CHECKPOINT = (
     ("export --format q80", ["export", ".", "--format", "q80", "-o", "out.bin"], ["out.bin"]),
     ("export --format gguf", ["export", ".", "--format", "gguf", "--weights", "q4_0", "--tokenizer", "none", "-o", "out.gguf"], ["out.gguf"]),
 )
-FIT = ["--format", "gguf", "--weights", "q4_0", "--tokenizer", "tokenizer.bin", "--fit", "fit.txt", "-o", "out.gguf", "--method"]
+FIT = ["--format", "gguf", "--tokenizer", "tokenizer.bin", "--fit", "fit.txt", "-o", "out.gguf", "--weights", "q4_0", "--method"]
 FITTING = (
     ("export --method importance", ["export", ".", *FIT, "importance", "--imatrix-out", "out.imatrix"], ["out.gguf", "out.imatrix"]),
     ("export --method gptq", ["export", ".", *FIT, "gptq"], ["out.gguf"]),
     ("export --method gptaq", ["export", ".", *FIT, "gptaq"], ["out.gguf"]),
+    ("export --bpw 5", ["export", ".", *FIT[:-3], "--bpw", "5", "--method", "importance"], ["out.gguf"]),
 )
 KINDS = {"onnx": ("ONNX with external data", NETWORK), "checkpoint": ("A Llama checkpoint", CHECKPOINT),
          "fitting": ("A Llama checkpoint of the width of 110M, fitted to 16,384 tokens", FITTING)}
