@@ -57,8 +57,10 @@ func keep() string { return causal("keep", "bool", "false", "true") }
 
 var maskForms = []struct{ name, declare, apply string }{
 	{"Add", additive(), "ms = Add(s, mask)"},
-	{"Add, then TopK", additive() + "\nconst six: i64[1] = [6]", "a = Add(s, mask)\nms, places = TopK(a, six) {axis=-1}"}, // masked ones are the last
-	{"Add, then Concat", additive() + "\nconst none: i64[1] = [0]\nconst three: i64[1] = [3]\nconst six: i64[1] = [6]\nconst last: i64[1] = [2]",
+	// Masked ones are the last.
+	{"Add, then TopK", additive() + "\nconst six: i64[1] = [6]", "a = Add(s, mask)\nms, places = TopK(a, six) {axis=-1}"},
+	{"Add, then Concat",
+		additive() + "\nconst none: i64[1] = [0]\nconst three: i64[1] = [3]\nconst six: i64[1] = [6]\nconst last: i64[1] = [2]",
 		"a = Add(s, mask)\nl = Slice(a, none, three, last)\nr = Slice(a, three, six, last)\nms = Concat(l, r) {axis=-1}"},
 	{"Add first", additive(), "ms = Add(mask, s)"},
 	{"Add, then halved", additive(), "m0 = Add(s, mask)\nms = Mul(m0, half)"},
