@@ -76,7 +76,7 @@ func (t *tuning) newBench(ctx context.Context, reference *graph.Graph, stats *ca
 	if t.Planned.Plan.Imported == nil { // its scales are the file's own, which has none for more biases
 		maps.Copy(t.added, tune.Prepare(reference, set))
 	}
-	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: exec.MemoryFor(ctx, t.o.Memory), Force: t.o.Force,
+	b := &tune.Bench{Reference: reference, Steps: fits.Steps, Threads: t.o.Threads, Memory: exec.MemoryFor(ctx, 0), Force: t.o.Force,
 		BlockSteps: t.o.Steps, Blocks: t.o.Blocks, Loss: t.o.Loss, Optimizer: t.o.Optimizer,
 		StepMemory: exec.MemoryOf(ctx) / 8, Say: func(text string) { t.Note("%s", text) }}
 	var err error

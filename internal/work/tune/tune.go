@@ -27,7 +27,7 @@ type Options struct {
 	Methods []string // names of tune.Methods; "auto" is all of them; none: "auto"
 	Data    open.DataOptions
 	Threads int
-	Memory  int64 // for activations to restart from
+	Memory  int64 // for activations of what is observed anew, and moments
 	Force   bool  // keep what cannot be confirmed
 	// AllowFP32 also tries rewriting steps after which more of the network runs in FP32 than before.
 	AllowFP32 bool
