@@ -9,7 +9,7 @@ onnxscript==0.7.2 onnx==1.23.2 onnxruntime==1.32.0 openvino==2026.4.1 nncf==3.4.
 immutabledict, and with --no-deps ai-edge-quantizer==0.10.0.
 
 structures2026.py makes the networks: true structures, small widths, random weights, both exporters of torch; data of DATA go through them. NSR: of the
-outputs of the file in the engine, against the float model in ONNX Runtime, the mean over 8 samples that nobody calibrated on, the worst of the outputs.
+outputs of the file in the engine, against the float model in ONNX Runtime, the mean over 8 samples that nobody calibrated on (silero_vad: half a minute, step by step), the worst of the outputs.
 The files for TensorRT and for a chip with tables and no float (lut: pow2_int8_lut) are computed by ONNX Runtime without optimizations, as neither is at hand. Share: multiply-accumulates on integers, as
 `qwb calibrate` states it; where the engine does another share (shares.py), that stands behind it in parentheses. Time: the CPU time of qwb's file by that of the other, one thread, files in turns, median of the ratios of a turn: above 1 qwb's is slower.
 Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its preprocessing), its dynamic one (per channel), NNCF with its kind of
@@ -260,7 +260,7 @@ def open_(engine, file):
 
 def save(name, part, samples):
     os.makedirs(place.path(f"{name}/{part}"), exist_ok=True)
-    for k, x in enumerate(samples): np.savez(place.path(f"{name}/{part}/{k:02}.npz"), **x)
+    for k, x in enumerate(samples): np.savez(place.path(f"{name}/{part}/{k:04}.npz"), **x)
 
 
 def trained(name, file):
@@ -276,7 +276,7 @@ def trained(name, file):
             state = list(run(steps[-1]).values())[1]
         for x in steps: del x["sr"]
         save(name, "calibration", steps[: len(steps) // 2: len(steps) // 2 // CALIBRATION][:CALIBRATION])
-        save(name, "unseen", steps[len(steps) // 2 :: len(steps) // 2 // UNSEEN][:UNSEEN])
+        save(name, "unseen", steps[len(steps) // 2 :])
     else:
         n = dict(place.networks(name))[name]
         for part, folder, count in (("calibration", n.calibration, CALIBRATION), ("unseen", n.evaluation, UNSEEN)):

@@ -89,6 +89,7 @@ func AssignBound(b *target.Bound, o Options) (*Assignment, error) {
 		}
 	}
 	a.dropUnprofitable(cost, marks)
+	s.leaveScores()
 	return a, nil
 }
 

@@ -53,3 +53,47 @@ func (s *State) leaveEnds() {
 		}
 	}
 }
+
+// leaveScores leaves in float the operators whose integer kernel has coarse scales of its own (see target.Op.Finer) and that read a product
+// which the target writes as float at no cost, with what only scales, masks or moves its elements before. No region loses its product, so
+// that it comes behind the question of what pays.
+func (s *State) leaveScores() {
+	why := ByTarget + ": " + s.Target.Name + " computes it in float at no cost behind a product, without rounding its scores"
+	for _, id := range s.Order {
+		if s.Integer(id) && s.Ops[id].Finer != 0 {
+			for _, n := range s.behindProduct(id) {
+				s.a.Domains[n], s.a.Why[n] = tqc.DomainFP32, why
+			}
+		}
+	}
+}
+
+// behindProduct lists an operator on integers and those in front of it up to a product that ends in float; nil if one is forced, is read
+// elsewhere or has several inputs on integers.
+func (s *State) behindProduct(id graph.NodeID) (list []graph.NodeID) {
+	for op := s.Ops[id]; op.Role == target.Arithmetic || op.Role == target.Passive; op = s.Ops[id] {
+		if s.marks[id].forced {
+			return nil
+		}
+		list = append(list, id)
+		from := graph.NoNode
+		for _, v := range s.Graph.Node(id).Inputs {
+			p := s.Graph.Producer(v)
+			if p == graph.NoNode || !s.Integer(p) {
+				continue
+			}
+			if _, sole := s.Graph.SoleUse(v); !sole || from != graph.NoNode {
+				return nil
+			}
+			from = p
+		}
+		if from == graph.NoNode || s.a.Fused[from] != graph.NoNode {
+			return nil
+		}
+		id = from
+	}
+	if op := s.Ops[id]; op.Role == target.Weighted && s.EndsInFloat(op) {
+		return list
+	}
+	return nil
+}

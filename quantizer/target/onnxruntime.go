@@ -25,7 +25,7 @@ var ONNXRuntime = Target{
 		// Between two convolutions on integers its layout pass turns a cubic Resize into a form that its kernel cannot shrink in.
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias, NotShrunk}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}, FloatEnd: true}, // QGemm writes either
-		{Type: "MatMul", Role: Weighted, UnsignedFirst: true, Schemes: Schemes{Weight: ortWeights}},
+		{Type: "MatMul", Role: Weighted, UnsignedFirst: true, FloatEnd: true, Schemes: Schemes{Weight: ortWeights}},
 		// DynamicQuantizeLSTM, which quantizes the state as well; there is no such kernel of GRU and RNN.
 		{Type: "LSTM", Role: Weighted, Needs: []Condition{ConstantCells}, Asked: true, Schemes: Schemes{
 			Weight:     schemesOf("int8-sym-channel", "int8-sym-tensor", "uint8-sym-channel", "uint8-asym-tensor"),

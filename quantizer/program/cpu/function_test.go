@@ -10,7 +10,6 @@ import (
 	"qwb/quantizer/lower"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/program/cpu"
-	"qwb/quantizer/target"
 )
 
 // gelu is what ONNX Runtime keeps in float between two integer products, and a float part that is no function of single elements.
@@ -34,9 +33,8 @@ output z
 `
 
 func TestFunctionsOfSingleElementsAreLookedUp(t *testing.T) {
-	tg, err := target.Find("onnxruntime")
-	require.NoError(t, err)
-	g, set, feeds := lowertest.Configured(t, gelu, tg.Name)
+	tg := lowertest.Whole()
+	g, set, feeds := lowertest.ConfiguredBy(t, gelu, tg, "")
 	pr, err := qmath.ProfileNamed(tg.Profile)
 	require.NoError(t, err)
 	p, err := lower.Compile(g, set, tg, pr)
