@@ -85,7 +85,7 @@ func TestProbabilitiesHaveAScaleThatFits(t *testing.T) {
 			data[i] *= c.spread
 		}
 		g := parse(t, "input x: f32["+c.length+",8]\nconst w: f32[8,8] = normal(3)\na = MatMul(x, w) \"scores\"\n"+
-			"s = Softmax(a) {axis=0} \"soft\"\ny = MatMul(s, w) \"context\"\noutput y\n")
+			"s = Softmax(a) {axis=0} \"soft\"\ny = MatMul(s, w) \"context\"\nz = MatMul(a, w) \"on integers\"\noutput y\noutput z\n")
 		require.Empty(t, graph.InferShapes(g))
 		set := configure(t, g, "onnxruntime", quantizer.Options{})
 		render(t, g, set, run(t, g, []*exec.Sample{sampleOf("one", data, c.rows, 8)}, calib.Config{}), calib.RenderConfig{})

@@ -78,7 +78,9 @@ var forms = inverse()
 func inverse() map[string]string {
 	m := map[string]string{}
 	for name, form := range qdq.QOperators {
-		m[form.Op] = name
+		if name != qdq.ProductOfFloats {
+			m[form.Op] = name
+		}
 	}
 	return m
 }

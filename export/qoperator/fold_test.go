@@ -143,16 +143,15 @@ output e
 
 // The small network as it is written: one operator for each, and nothing in between but the limits that the type does not have by itself.
 func TestForm(t *testing.T) {
-	tg := target.ONNXRuntime
-	m, left, _, _, _ := folded(t, small, &tg)
+	m, left, _, _, _ := folded(t, small, lowertest.Whole())
 	require.Empty(t, left)
 	require.Equal(t, map[string]int{"QuantizeLinear": 1, "QLinearConv": 1, "QLinearAveragePool": 1, "Flatten": 1, "QGemm": 2,
-		"QLinearSoftmax": 1}, operators(m.Graph))
+		"QLinearSoftmax": 1, "DequantizeLinear": 1}, operators(m.Graph))
 	require.EqualValues(t, 1, m.Graph.Opset("com.microsoft"))
 	id, ok := m.Graph.LookupNode("soft")
 	require.True(t, ok)
 	require.EqualValues(t, 13, m.Graph.Node(id).AttrInt("opset", 0), "the meaning of its axis")
-	for name, v := range map[string]string{"conv": "r_QuantizeLinear", "fc": "y_QuantizeLinear", "end": "e"} {
+	for name, v := range map[string]string{"conv": "r_QuantizeLinear", "fc": "y_QuantizeLinear", "end": "e_QuantizeLinear"} {
 		id, ok := m.Graph.LookupNode(name)
 		require.True(t, ok)
 		require.Equal(t, v, m.Graph.Value(m.Graph.Node(id).Outputs[0]).Name, "tensors of integers keep their names")
@@ -336,7 +335,7 @@ output y
 
 // TestPlantedFaults: each rule finds its fault, and nothing else is said of a file without one.
 func TestPlantedFaults(t *testing.T) {
-	tg := target.ONNXRuntime
+	tg := lowertest.Whole()
 	for _, r := range qoperator.Rules() {
 		t.Run(r.Name, func(t *testing.T) {
 			require.NotEmpty(t, r.Doc)
@@ -344,11 +343,11 @@ func TestPlantedFaults(t *testing.T) {
 			if r.Name == "blocks" {
 				return // TestWeightsOnly
 			}
-			m, _, _, _, _ := folded(t, small, &tg)
-			require.Empty(t, qoperator.Check(m.Graph, &tg))
+			m, _, _, _, _ := folded(t, small, tg)
+			require.Empty(t, qoperator.Check(m.Graph, tg))
 			require.Contains(t, faults, r.Name)
 			faults[r.Name](t, m.Graph)
-			found := qoperator.Check(m.Graph, &tg)
+			found := qoperator.Check(m.Graph, tg)
 			require.NotEmpty(t, found)
 			for _, f := range found {
 				require.Equal(t, r.Name, f.Rule, "%v", found)
@@ -358,5 +357,5 @@ func TestPlantedFaults(t *testing.T) {
 	}
 	g := graphtest.Parse(t, "input x: f32[1]\na = Add(x, x)\noutput a")
 	g.SetInput(0, 0, g.Outputs[0])
-	require.Len(t, qoperator.Check(g, &tg), 1, "a cycle is all that is said about a graph with one")
+	require.Len(t, qoperator.Check(g, tg), 1, "a cycle is all that is said about a graph with one")
 }

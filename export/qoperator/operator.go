@@ -19,8 +19,11 @@ func (f *folder) operator(id graph.NodeID, name string) error {
 		return f.matMulNBits(id)
 	}
 	e, err := f.behind(n.Outputs[0])
-	if name == "QGemm" && f.staysFloat(n.Outputs[0]) { // it gives floats without a scale of its result
+	if (n.Op == "Gemm" || n.Op == "MatMul") && f.staysFloat(n.Outputs[0]) { // it gives floats without a scale of its result
 		e, err = &end{y: codes{x: n.Outputs[0], scale: graph.NoValue, zero: graph.NoValue}}, nil
+		if n.Op == "MatMul" {
+			name, form = qdq.ProductOfFloats, qdq.QOperators[qdq.ProductOfFloats]
+		}
 	}
 	if err != nil {
 		return err

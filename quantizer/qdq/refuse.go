@@ -19,7 +19,6 @@ var refused = []struct{ op, why string }{
 		"scale is dynamic"},
 	{"DynamicQuantizeMatMul", "its scale is computed when the model runs: a plan holds constant scales only; calibrate the float " +
 		"model instead"},
-	{"MatMulIntegerToFloat", "it has no scale for its output; export the model in Q/DQ form"},
 	{"QAttention", "its parts are not operators of a float graph; export the model in Q/DQ form"},
 	{"QEmbedLayerNormalization", "its parts are not operators of a float graph; export the model in Q/DQ form"},
 	{"QLinearReduceMean", "export the model in Q/DQ form"},

@@ -32,11 +32,15 @@ var pair2 = []Operand{{0, 1, 2}, {3, 4, 5}}
 
 var window = []string{"auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"}
 
+// ProductOfFloats is the MatMul of integers that gives floats: it has no scale of a result.
+const ProductOfFloats = "MatMulIntegerToFloat"
+
 // QOperators lists the operators that are read and written as Q/DQ, by type. Add one here; graph.Spec has to know it too.
 var QOperators = map[string]QOperator{
 	"QLinearConv": {Op: "Conv", In: pair2, Weights: 1, Bias: 8, Out: [2]int{6, 7},
 		Attrs: []string{"auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"}},
 	"QLinearMatMul":            {Op: "MatMul", In: pair2, Weights: 1, Out: [2]int{6, 7}},
+	ProductOfFloats:            {Op: "MatMul", In: []Operand{{0, 2, 4}, {1, 3, 5}}, Weights: 1, Out: [2]int{7, 8}},
 	"QGemm":                    {Op: "Gemm", In: pair2, Weights: 1, Bias: 6, Out: [2]int{7, 8}, Attrs: []string{"alpha", "transA", "transB"}},
 	"QLinearAdd":               {Op: "Add", In: pair2, Out: [2]int{6, 7}},
 	"QLinearMul":               {Op: "Mul", In: pair2, Out: [2]int{6, 7}},
@@ -84,6 +88,9 @@ func (r *reader) unfuseNode(id graph.NodeID, f QOperator) error {
 	if n.AttrInt("channels_last", 0) != 0 {
 		return errors.New("channels_last: only channels first")
 	}
+	if n.Op == ProductOfFloats && n.Input(6) != graph.NoValue {
+		return errors.New("its bias is of floats; export the model in Q/DQ form")
+	}
 	if n.Op == "QLinearSoftmax" && r.g.Opset("") < 13 != (n.AttrInt("opset", 13) < 13) {
 		return fmt.Errorf("it follows opset %d in a model of opset %d", n.AttrInt("opset", 13), r.g.Opset(""))
 	}
@@ -121,7 +128,7 @@ func (r *reader) unfuseNode(id graph.NodeID, f QOperator) error {
 	r.g.RemoveNode(id)
 	r.g.Outputs = r.g.Outputs[:len(r.g.Outputs)-1]
 	float.Name = name
-	if scale == graph.NoValue { // QGemm without requantization
+	if scale == graph.NoValue { // it is not quantized again
 		r.g.Value(y).DType = tensor.Float32
 		float.Outputs = []graph.ValueID{y}
 		_, err := r.g.AddNode(float)
