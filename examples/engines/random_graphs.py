@@ -98,13 +98,20 @@ def ncnn_session(path):
     return run
 
 
+def engine(what):
+    """The engine of a run, and how far it optimizes."""
+    words = what.split()
+    return words[0], words[-1] if "level" in words else ""
+
+
 def runs(f):
     """How the engines run a file: names and what opens it."""
     p = f["platform"]
     if p == "tflite_int8": return [("LiteRT " + k, lambda path, k=k: litert_session(path, k)) for k in ("BUILTIN_REF", "AUTO")]
     if p == "openvino_int8": return [("OpenVINO", openvino_session)]
     if p == "ncnn_int8": return [("ncnn", ncnn_session)]
-    if p == "float": return [("ORT float", lambda path: ort_session(path, 3)), ("OpenVINO float", openvino_session)]
+    if p == "float": return [(f"ORT float level {l}", lambda path, l=int(l): ort_session(path, l)) for l in a.levels.split(",")] + \
+                            [("OpenVINO float", openvino_session)]
     return [(f"ORT {f['format']} level {l}", lambda path, l=int(l): ort_session(path, l)) for l in a.levels.split(",") if f["format"] == "onnx" or l in "03"]
 
 
@@ -244,7 +251,7 @@ for first in range(0, a.count, a.chunk):
         kinds[f"{how}: {what}: {kind(f['refused'])}"].append((f["network"], f["refused"]))
     results = engines(folder, index)
     bad = lambda r: r[0] != "ran" or r[3] > 1e-4 and r[3] > r[4]
-    own = {(index[r[1]]["network"], runs(index[r[1]])[r[2]][0].split()[0]) for r in results if index[r[1]]["platform"] == "float" and bad(r)}
+    own = {(index[r[1]]["network"], engine(runs(index[r[1]])[r[2]][0])) for r in results if index[r[1]]["platform"] == "float" and bad(r)}
     # LiteRT and ncnn do not read the network itself: what another engine has otherwise in float is counted apart, by output
     others = {(index[r[1]]["network"], r[5]) for r in results if index[r[1]]["platform"] == "float" and r[0] == "ran" and bad(r)}
     reaches = {}
@@ -261,7 +268,7 @@ for first in range(0, a.count, a.chunk):
         elif "a batch of 1" in text: counts[what]["batch of 1"] += 1
         elif any("OpenVINO does not open" in w for w in f.get("warnings", [])) and what == "OpenVINO": counts[what]["warned of"] += 1
         elif r[0] == "ran" and any("are +inf in float" in w and f'"{r[5].split(":")[0]}"' in w for w in f.get("warnings", [])): counts[what]["warned of"] += 1
-        elif f["platform"] != "float" and (f["network"], what.split()[0]) in own: counts[what]["the float network too"] += 1
+        elif f["platform"] != "float" and (f["network"], engine(what)) in own: counts[what]["the float network too"] += 1
         elif r[0] == "ran" and what.split()[0] in ("LiteRT", "ncnn") and (f["network"], r[5]) in others: counts[what]["float elsewhere too"] += 1
         elif r[0] == "ran" and f["platform"] != "float" and r[3] <= reach(f).get(r[5], 0): counts[what]["ties that grow"] += 1
         else:
