@@ -94,10 +94,15 @@ func (w *walk) shut(t, opened *tensor.Tensor) {
 // forget gives up what was seen of the layer that is left, but for what is kept.
 func (w *walk) forget(s *state, seen *sight) {
 	for _, t := range []*tensor.Tensor{seen.xq, seen.xf, seen.yf, seen.yq} {
-		if !slices.Contains(s.quantized.kept, t) && !slices.Contains(s.float.kept, t) { // nil is among them
+		if !s.keeps(t) {
 			w.release(s, t)
 		}
 	}
+}
+
+// keeps reports whether a lane keeps a tensor, or whether it is nil.
+func (s *state) keeps(t *tensor.Tensor) bool {
+	return t == nil || slices.Contains(s.quantized.kept, t) || slices.Contains(s.float.kept, t)
 }
 
 // release gives up a tensor of a sample that nobody reads any more.

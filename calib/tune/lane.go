@@ -65,8 +65,8 @@ func (w *walk) needed(v graph.ValueID, l *lane, among []bool) bool {
 	return false
 }
 
-// drop forgets values whose readers have all run. Where the rest takes more than the sample's share of the memory it forgets what was seen
-// of the layer under way, and where that is not enough everything.
+// drop forgets values whose readers have all run. Where the rest takes more than the sample's share of the memory it forgets what the layer
+// under way computed in the quantized lane, where that is not enough all that was seen of it, and then everything.
 func (w *walk) drop(s *state) {
 	var bytes int64
 	for _, l := range []*lane{&s.quantized, &s.float} {
@@ -82,9 +82,20 @@ func (w *walk) drop(s *state) {
 			bytes += size(t)
 		}
 	}
-	if s.seen != nil && bytes+size(s.seen.xq)+size(s.seen.xf)+size(s.seen.yf)+size(s.seen.yq) > w.room {
-		delete(s.coded, s.seen.yq) // the rest may be looked at until the layer is left
-		s.seen = nil
+	if t := s.seen; t != nil {
+		seen := bytes
+		for _, x := range []*tensor.Tensor{t.xq, t.xf, t.yf} {
+			if !s.keeps(x) {
+				seen += size(x)
+			}
+		}
+		if seen+size(t.yq) > w.room { // nobody looks at yq until the layer is left
+			delete(s.coded, t.yq)
+			t.yq = nil
+		}
+		if seen > w.room { // the rest may be looked at until then
+			s.seen = nil
+		}
 	}
 	if bytes > w.room {
 		w.reset(s)

@@ -50,7 +50,7 @@ type state struct {
 type sight struct {
 	xq, xf *tensor.Tensor // nil unless the walk looks at inputs
 	yf     *tensor.Tensor // float
-	yq     *tensor.Tensor // as the next operators read it, of the graph as it was when it was run
+	yq     *tensor.Tensor // as the next operators read it, of the graph as it was when it was run; nil where there was no room
 	first  moment         // of the graph as it was when it was run
 }
 
@@ -81,9 +81,9 @@ func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 			}
 		}
 	}
-	memory := cmp.Or(b.Memory, usualRoom)
+	memory := cmp.Or(b.Memory/4*5, usualRoom) // what is beside it is of the size of the model, and Bench.Memory half of all
 	w.room = memory / int64(max(len(fit)+len(b.Held), 1))
-	w.spares.limit = memory / 8
+	w.spares.limit = memory / 16
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
 		for _, s := range samples {
 			st := &state{sample: s, padded: b.padding(s.Mask).Of(b.Reference, s.Feeds), coded: map[*tensor.Tensor]grid8{}}
@@ -311,7 +311,7 @@ func (w *walk) leave(changed bool) {
 		seen := s.seen
 		s.seen = nil
 		s.float.kept[l.output], s.float.done[l.node] = seen.yf, true
-		if !changed {
+		if !changed && seen.yq != nil {
 			s.quantized.kept[l.output], s.quantized.done[l.node] = seen.yq, true
 		}
 		w.forget(s, seen)
