@@ -70,7 +70,7 @@ func TestSweepKeepsTheBestProposalThatHelps(t *testing.T) {
 	for _, o := range []struct {
 		threads int
 		memory  int64
-	}{{1, 0}, {3, 0}, {2, 1}} {
+	}{{1, 0}, {3, 0}, {2, 1}, {2, 1 << 18}, {1, 1 << 19}} {
 		b, added := bench(t, &target.TRTInt8, 12, 24)
 		b.Threads, b.Memory = o.threads, o.memory
 		list, err := layers(b.Graph, b.Set)

@@ -81,7 +81,7 @@ func (b *Bench) walk(list []layer, fit []*exec.Sample) (*walk, error) {
 			}
 		}
 	}
-	memory := cmp.Or(b.Memory/4*5, usualRoom) // what is beside it is of the size of the model, and Bench.Memory half of all
+	memory := cmp.Or(b.Memory+b.Memory/4, usualRoom) // what is beside it is of the size of the model, and Bench.Memory half of all
 	w.room = memory / int64(max(len(fit)+len(b.Held), 1))
 	w.spares.limit = memory / 16
 	for _, samples := range [][]*exec.Sample{fit, b.Held} {
