@@ -243,7 +243,7 @@ func oneFactor(g *graph.Graph, n *graph.Node) bool {
 		return false
 	}
 	c := g.Const(n.Inputs[1])
-	return c != nil && c.Len() == 1 && len(c.Shape) == 2 && len(g.Value(n.Inputs[0]).Shape) == 2
+	return c != nil && c.Len() == 1 && len(c.Shape) == 2 && len(g.Value(n.Inputs[0]).Shape) >= 2
 }
 
 // signedSteps reports whether a ConvTranspose of int8 has steps of 2 or more, with a kernel that reaches over 2: 2026.4 then corrects some
