@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"qwb/kernels/qmath"
 	"qwb/kernels/ref"
 )
 
@@ -10,6 +11,13 @@ type (
 	ToCodes     = ref.ToCodes
 	Requantized = ref.Requantized
 )
+
+// CodesOf is how the kernels quantize to g; bytes are codes plus a bias. Ties go away from zero where those of g do, else to even. Whether
+// kernels have it, Check says.
+func CodesOf(g qmath.Grid, bias int32) ToCodes {
+	return ToCodes{Factor: 1, Divisor: g.Scale, Away: g.Rounding == qmath.HalfAwayFromZero, Requantized: Requantized{
+		Lo: float32(g.QMin - g.ZeroPoint), Hi: float32(g.QMax - g.ZeroPoint), Zero: g.ZeroPoint + bias}}
+}
 
 // codes8 is one call of an inner operation on bytes: rows of n, the first of which begin with the slices. Assembly reads it by
 // offset; a test holds the offsets.

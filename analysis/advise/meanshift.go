@@ -3,6 +3,7 @@ package advise
 import (
 	"cmp"
 	"fmt"
+
 	"qwb/internal/arrange"
 )
 

@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"qwb/internal/arrange"
 	"slices"
 	"sort"
+
+	"qwb/internal/arrange"
 )
 
 // What is solved is the multiple-choice knapsack problem: one item of each class, the weights within a limit, the least value. The linear

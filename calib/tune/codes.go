@@ -36,8 +36,7 @@ func (w *walk) grid(v graph.ValueID) (to kernels.ToCodes, ok bool) {
 		return to, false
 	}
 	g := w.Set.Grid(slots[at], 0)
-	to = kernels.ToCodes{Factor: 1, Divisor: g.Scale,
-		Requantized: kernels.Requantized{Lo: float32(g.QMin - g.ZeroPoint), Hi: float32(g.QMax - g.ZeroPoint), Zero: g.ZeroPoint - g.QMin}}
+	to = kernels.CodesOf(g, -g.QMin)
 	return to, g.QMax-g.QMin <= 255 && to.Check() == nil
 }
 

@@ -27,14 +27,16 @@ func (r *recorder) record(n *graph.Node, i int, t *tensor.Tensor) {
 	}
 	r.ran = append(r.ran, n.ID)
 	if r.needed(n.Outputs[i], r.lane, r.ahead) { // nodes that are not ahead run now
-		v, kept := n.Outputs[i], (*tensor.Tensor)(nil)
-		if r.state != nil {
-			kept = r.code(r.state, v, t)
-		} else {
-			kept = r.spares.copy(t)
-		}
-		r.values, r.copies = append(r.values, v), append(r.copies, kept)
+		v := n.Outputs[i]
+		r.values, r.copies = append(r.values, v), append(r.copies, r.copy(v, t))
 	}
+}
+
+func (r *recorder) copy(v graph.ValueID, t *tensor.Tensor) *tensor.Tensor {
+	if r.state == nil {
+		return r.spares.copy(t)
+	}
+	return r.code(r.state, v, t)
 }
 
 // keep puts what was collected into the lane: not before a run has ended, which reads what is kept.

@@ -60,8 +60,9 @@ type Bench struct {
 	// Methods that are not FromGrams cannot be fitted then.
 	Grams   func(node string) (*observers.Gram, error)
 	Threads int
-	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB. Results do not depend on it, but for block
-	// and distill, which fit on fewer samples where they do not fit.
+	// Memory is how many bytes of activations may be kept to restart from, 0 for 2 GiB, or 1.25 where operators are gone through one by one
+	// (a quarter more than is named there). Results do not depend on it, but for block and distill, which fit on fewer samples where they do
+	// not fit.
 	Memory int64
 	// StepMemory is how many bytes a step of block and distill may take beside that, which bounds its batch; 0 for as many.
 	StepMemory int64

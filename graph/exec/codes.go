@@ -151,8 +151,7 @@ func unevenZeros(k int, zr, zc, rowSums, columnSums []int32, out kernels.Output)
 
 // quantizeBytes quantizes to uint8 on the kernels. It returns false for grids that they do not know.
 func (c *call) quantizeBytes(dst []uint8, src []float32, g qmath.Grid) bool {
-	s := kernels.ToCodes{Factor: 1, Divisor: g.Scale, Requantized: kernels.Requantized{
-		Lo: float32(g.QMin - g.ZeroPoint), Hi: float32(g.QMax - g.ZeroPoint), Zero: g.ZeroPoint}}
+	s := kernels.CodesOf(g, 0)
 	if g.Rounding != qmath.HalfEven || s.Check() != nil {
 		return false
 	}

@@ -10,8 +10,9 @@ package layout
 
 import (
 	"math"
-	"qwb/internal/arrange"
 	"slices"
+
+	"qwb/internal/arrange"
 )
 
 // Size is how large a node is drawn, in pixels, as are all lengths here.

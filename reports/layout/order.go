@@ -2,8 +2,9 @@ package layout
 
 import (
 	"cmp"
-	"qwb/internal/arrange"
 	"slices"
+
+	"qwb/internal/arrange"
 )
 
 // How often all layers are sorted, down and up counted as two, and after how many without fewer crossings that ends.

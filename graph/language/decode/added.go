@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"qwb/internal/arrange"
 	"slices"
 	"strings"
 	"unicode"
+
+	"qwb/internal/arrange"
 )
 
 // addedToken is a token that is found in a text before anything else, such as <|im_start|>.

@@ -3,8 +3,9 @@ package decode
 import (
 	"context"
 	"fmt"
-	"qwb/internal/arrange"
 	"slices"
+
+	"qwb/internal/arrange"
 )
 
 // Many says how GenerateMany continues prompts.

@@ -85,12 +85,10 @@ func newCoder(e *engine, id lower.TensorID, q qmath.Quantizer, d tensor.DType) *
 
 // toCodes returns the kernel's form of a quantizer to bytes, which are codes plus a bias; false where it has none.
 func toCodes(q qmath.Quantizer, bias int32) (kernels.ToCodes, bool) {
-	to := kernels.ToCodes{Factor: 1, Divisor: q.Scale}
+	to := kernels.CodesOf(q.Grid, bias)
 	if q.Reciprocal != 0 {
 		to.Factor, to.Divisor = q.Reciprocal, 1
 	}
-	to.Requantized = kernels.Requantized{Lo: float32(q.QMin - q.ZeroPoint), Hi: float32(q.QMax - q.ZeroPoint), Zero: q.ZeroPoint + bias}
-	to.Away = q.Rounding == qmath.HalfAwayFromZero
 	zero := q.ZeroPoint >= q.QMin && q.ZeroPoint <= q.QMax // NaN gives the zero point, limited or not
 	return to, zero && (to.Away || q.Rounding == qmath.HalfEven) && to.Check() == nil
 }
