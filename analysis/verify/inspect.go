@@ -237,20 +237,33 @@ func (r *runner) step(c *computer, kernel program.Kernel, s *lower.Step, x *insp
 	return nil
 }
 
-// conclude is what follows from all integers of a sample: the digest, the backend (rule a), the free-running simulation (rule c).
+// conclude is what follows from all integers of a sample, at the same time: the digest, the backend (rule a), the free-running simulation
+// (rule c).
 func (r *runner) conclude(ctx context.Context, x *inspection) error {
-	f := findings{Digest: r.digest.of(x.kept), Pairs: x.pairs}
+	f := findings{Pairs: x.pairs}
 	outs := make([]*tensor.Tensor, len(r.program.Outputs))
 	for i, id := range r.program.Outputs {
 		if outs[i] = x.values[id]; outs[i] == nil {
 			return fmt.Errorf("run: output %q was not computed", r.program.Tensors[id].Name)
 		}
+		f.Suspect = f.Suspect || infinite(outs[i])
 	}
-	r.cfg.Sums.add(r.program, x.kept, outs)
-	if r.backend != nil {
-		if err := r.sameBackend(ctx, x, outs); err != nil {
-			return err
-		}
+	parts := []func() error{
+		func() error {
+			f.Digest = r.digest.of(x.kept)
+			r.cfg.Sums.add(r.program, x.kept, outs)
+			return nil
+		},
+		func() error {
+			if r.backend == nil {
+				return nil
+			}
+			return r.sameBackend(ctx, x, outs)
+		},
+		func() error { return r.drifts(ctx, x, outs, &f) },
+	}
+	if err := inParallel(r.threads, len(parts), func(i int) error { return parts[i]() }); err != nil {
+		return err
 	}
 	for i := range x.tallies {
 		f.Counts = append(f.Counts, make([]*counts, len(x.tallies[i])))
@@ -260,21 +273,24 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 			}
 		}
 	}
-	for _, t := range outs {
-		f.Suspect = f.Suspect || infinite(t)
-	}
-	if r.session != nil {
-		simulated, err := r.session.Run(ctx, x.feeds, r.hooks)
-		if err != nil {
-			return err
-		}
-		f.Drift = make([]driftMeter, len(r.drift))
-		for k := range f.Drift {
-			f.Drift[k].add(simulated[k], outs[k])
-		}
-		f.Suspect = f.Suspect || len(r.cfg.Simulator.Infinite()) > 0
-	}
+	f.Suspect = f.Suspect || r.session != nil && len(r.cfg.Simulator.Infinite()) > 0
 	return r.keep(&f)
+}
+
+// drifts compares the outputs of a sample with those of the free-running simulation.
+func (r *runner) drifts(ctx context.Context, x *inspection, outs []*tensor.Tensor, f *findings) error {
+	if r.session == nil {
+		return nil
+	}
+	simulated, err := r.session.Run(ctx, x.feeds, r.hooks)
+	if err != nil {
+		return err
+	}
+	f.Drift = make([]driftMeter, len(r.drift))
+	for k := range f.Drift {
+		f.Drift[k].add(simulated[k], outs[k])
+	}
+	return nil
 }
 
 // findings are what one sample showed: plain data.

@@ -6,17 +6,15 @@ import "qwb/quantizer/lower"
 // up to three columns, one above the other, as a sum of multiples of powers of two. Sums of products stay apart as long as no lane leaves
 // its bits, for which the terms are cut into stretches. Everything is exact: it only is the plain loop with fewer multiplications.
 type columns struct {
-	n     int // columns
-	lanes int // columns of one integer
-	bits  int // of a lane
-	pairs []columnPair
+	n      int                    // columns
+	lanes  int                    // columns of one integer
+	bits   int                    // of a lane
+	groups [][][columnWords]int64 // by term
+	ends   []int                  // of the stretches
 }
 
-// columnPair are the columns of two integers.
-type columnPair struct {
-	words [2][]int64 // by term
-	ends  []int      // of the stretches
-}
+// columnWords is how many integers a row is multiplied with at a time.
+const columnWords = 4
 
 // newColumns packs columns of as many numbers each. The numbers that they will be multiplied with are of at most the magnitude most.
 func newColumns(list [][]int32, most int64) *columns {
@@ -34,81 +32,154 @@ func newColumns(list [][]int32, most int64) *columns {
 			break
 		}
 	}
+	c.stretch(list, k, most)
 	for len(list) > 0 {
-		n := min(2*c.lanes, len(list))
-		c.pairs = append(c.pairs, c.pack(list[:n], k, most))
+		n := min(columnWords*c.lanes, len(list))
+		words := make([][columnWords]int64, k)
+		for j, column := range list[:n] {
+			for p, q := range column {
+				words[p][j/c.lanes] += int64(q) << (c.bits * (j % c.lanes))
+			}
+		}
+		c.groups = append(c.groups, words)
 		list = list[n:]
 	}
 	return c
 }
 
-// pack puts up to twice so many columns as there are lanes into two integers for each term.
-func (c *columns) pack(list [][]int32, k int, most int64) columnPair {
-	words := make([]int64, 2*k)
-	q := columnPair{words: [2][]int64{words[:k], words[k:]}}
+// stretch cuts the terms where the sum of a column could leave its lane.
+func (c *columns) stretch(list [][]int32, k int, most int64) {
 	room := int64(1)<<(c.bits-1) - 1
 	held := make([]int64, len(list)) // the largest sums of the stretch
 	for p := range k {
 		over := false
 		for j, column := range list {
-			q.words[j/c.lanes][p] += int64(column[p]) << (c.bits * (j % c.lanes))
 			held[j] += magnitude(column[p]) * most
 			over = over || held[j] > room
 		}
 		if over { // the stretch ends in front of this term
-			q.ends = append(q.ends, p)
+			c.ends = append(c.ends, p)
 			for j, column := range list {
 				held[j] = magnitude(column[p]) * most
 			}
 		}
 	}
-	q.ends = append(q.ends, k)
-	return q
+	c.ends = append(c.ends, k)
 }
 
 func magnitude(q int32) int64 { return max(int64(q), -int64(q)) }
 
-// times multiplies rows with the columns: the sum of row i and column j is dst[j*byColumn+i*byRow].
-func (c *columns) times(dst []int64, byColumn, byRow int, rows [][]int32) {
-	sums := make([]int64, 4*c.lanes) // of two rows and two integers
-	for k := range c.pairs {
-		q := &c.pairs[k]
-		for i := 0; i < len(rows); i += 2 {
-			x, y, two := rows[i], rows[i], i+1 < len(rows)
-			if two {
-				y = rows[i+1]
+// rowsAtOnce is how many rows are multiplied with columns together.
+const rowsAtOnce = 16
+
+// leftRows are rows of as many numbers as a right factor has terms, and room for those of them that are not 0.
+type leftRows struct {
+	list   [][]int32
+	others []otherTerms
+}
+
+// otherTerms are the terms of a row that are not 0, where they stand, and the ends of stretches among them.
+type otherTerms struct {
+	numbers, places []int32
+	ends            []int
+}
+
+func newLeftRows(k int) *leftRows {
+	r := &leftRows{list: make([][]int32, rowsAtOnce), others: make([]otherTerms, rowsAtOnce)}
+	all := make([]int32, 3*rowsAtOnce*k)
+	for i := range r.list {
+		own := all[3*i*k:][:3*k]
+		r.list[i], r.others[i].numbers, r.others[i].places = own[:k], own[k:2*k], own[2*k:]
+	}
+	return r
+}
+
+// sparse reports whether at least a quarter of the first n rows is 0, as behind a Relu, and then finds the others.
+func (r *leftRows) sparse(n int, ends []int) bool {
+	others, all := 0, 0
+	for _, row := range r.list[:n] {
+		all += len(row)
+		for _, q := range row {
+			others += isOther(q)
+		}
+	}
+	if 4*others > 3*all {
+		return false
+	}
+	for i, row := range r.list[:n] {
+		o, from, count := &r.others[i], 0, 0
+		o.ends = o.ends[:0]
+		for _, to := range ends {
+			for p := from; p < to; p++ {
+				o.numbers[count], o.places[count] = row[p], int32(p)
+				count += isOther(row[p])
 			}
+			o.ends, from = append(o.ends, count), to
+		}
+	}
+	return true
+}
+
+// isOther is 1 for what is not 0, without a branch that nobody could foresee.
+func isOther(q int32) int { return int(uint32(q|-q) >> 31) }
+
+// times multiplies the first n rows with the columns: the sum of row i and column j is dst[j*byColumn+i*byRow].
+func (c *columns) times(dst []int64, byColumn, byRow int, rows *leftRows, n int) {
+	sums := make([]int64, columnWords*c.lanes)
+	sparse := rows.sparse(n, c.ends)
+	for g, words := range c.groups {
+		for i := range n {
 			clear(sums)
-			from := 0
-			for _, to := range q.ends {
-				a := dot(x[from:to], y[from:to], q.words[0][from:to], q.words[1][from:to])
-				for s, lane := range a {
-					c.unpack(sums[s*c.lanes:][:c.lanes], lane)
+			ends, from := c.ends, 0
+			if sparse {
+				ends = rows.others[i].ends
+			}
+			for _, to := range ends {
+				var a [columnWords]int64
+				if sparse {
+					o := &rows.others[i]
+					a = dotAt(o.numbers[from:to], o.places[from:to], words)
+				} else {
+					a = dot(rows.list[i][from:to], words[from:to])
+				}
+				for s, word := range a {
+					c.unpack(sums[s*c.lanes:][:c.lanes], word)
 				}
 				from = to
 			}
-			for j := range min(2*c.lanes, c.n-k*2*c.lanes) {
-				at := (k*2*c.lanes+j)*byColumn + i*byRow
-				if dst[at] = sums[j]; two {
-					dst[at+byRow] = sums[2*c.lanes+j]
-				}
+			for j := range min(len(sums), c.n-g*len(sums)) {
+				dst[(g*len(sums)+j)*byColumn+i*byRow] = sums[j]
 			}
 		}
 	}
 }
 
-// dot returns the sums of x*a, x*b, y*a and y*b, lane by lane.
-func dot(x, y []int32, a, b []int64) [4]int64 {
-	var xa, xb, ya, yb int64
-	y, a, b = y[:len(x)], a[:len(x)], b[:len(x)]
-	for i, q := range x {
-		s, t := int64(q), int64(y[i])
-		w := a[i]
-		xa, ya = xa+s*w, ya+t*w
-		w = b[i]
-		xb, yb = xb+s*w, yb+t*w
+// dot returns the sums of a row's numbers times each of the integers, lane by lane.
+func dot(row []int32, words [][columnWords]int64) [columnWords]int64 {
+	var s0, s1, s2, s3 int64
+	words = words[:len(row)]
+	for i, q := range row {
+		x, w := int64(q), &words[i]
+		s0 += x * w[0]
+		s1 += x * w[1]
+		s2 += x * w[2]
+		s3 += x * w[3]
 	}
-	return [4]int64{xa, xb, ya, yb}
+	return [columnWords]int64{s0, s1, s2, s3}
+}
+
+// dotAt is dot of numbers that stand at places.
+func dotAt(numbers, places []int32, words [][columnWords]int64) [columnWords]int64 {
+	var s0, s1, s2, s3 int64
+	places = places[:len(numbers)]
+	for i, q := range numbers {
+		x, w := int64(q), &words[places[i]]
+		s0 += x * w[0]
+		s1 += x * w[1]
+		s2 += x * w[2]
+		s3 += x * w[3]
+	}
+	return [columnWords]int64{s0, s1, s2, s3}
 }
 
 // unpack adds the lanes of an integer to their sums. What a lane of less than zero took from the one above goes back there.

@@ -26,7 +26,8 @@ func TestColumnsAreThePlainLoop(t *testing.T) {
 			} {
 				for _, n := range []int{1, 2, 3, 5, 6, 7, 13} {
 					for _, k := range []int{1, 2, 33, 700} {
-						list, rows := make([][]int32, n), make([][]int32, 5)
+						list, rows := make([][]int32, n), newLeftRows(k)
+						const used = 5
 						list[0] = make([]int32, k)
 						list[0][0] = c.right // so that the number of lanes is known
 						for j := range list {
@@ -39,23 +40,25 @@ func TestColumnsAreThePlainLoop(t *testing.T) {
 								}
 							}
 						}
-						for i := range rows {
-							rows[i] = make([]int32, k)
-							for p := range rows[i] {
-								rows[i][p] = fill(c.most)
+						for i, row := range rows.list[:used] {
+							for p := range row {
+								if row[p] = fill(c.most); n > 5 && rng.IntN(3) == 0 { // with zeros, as behind a Relu
+									row[p] = 0
+								}
 							}
+							rows.list[used+i][0] = 1 // of a block before
 						}
 						columns := newColumns(list, int64(c.most))
 						require.Equal(t, c.lanes, columns.lanes)
-						got := make([]int64, n*len(rows))
-						columns.times(got, len(rows), 1, rows)
+						got := make([]int64, n*used)
+						columns.times(got, used, 1, rows, used)
 						for j, column := range list {
-							for i, row := range rows {
+							for i, row := range rows.list[:used] {
 								want := int64(0)
 								for p, q := range column {
 									want += int64(q) * int64(row[p])
 								}
-								require.Equal(t, want, got[j*len(rows)+i], "%d columns of %d", n, k)
+								require.Equal(t, want, got[j*used+i], "%d columns of %d", n, k)
 							}
 						}
 					}

@@ -18,9 +18,6 @@ func (l *linear) convWindow(x *tensor.Tensor) (window, *graph.Geometry, error) {
 	return w, geo, err
 }
 
-// rowsAtOnce is how many output positions are gathered into rows together.
-const rowsAtOnce = 16
-
 // convRows accumulates a convolution of groups of several channels: what an output position reads becomes a row, which is multiplied with
 // the columns of the group's weights. Padding has the meaning 0.
 func (l *linear) convRows(in []*tensor.Tensor) (sums, error) {
@@ -36,11 +33,7 @@ func (l *linear) convRows(in []*tensor.Tensor) (sums, error) {
 	depth := channels / w.group
 	blocks := (size + rowsAtOnce - 1) / rowsAtOnce
 	l.par.ranges(n*blocks, func(from, to int) {
-		rows, places := make([][]int32, rowsAtOnce), make([]int32, taps*rowsAtOnce)
-		all := make([]int32, depth*taps*rowsAtOnce)
-		for i := range rows {
-			rows[i] = all[i*depth*taps:][:depth*taps]
-		}
+		rows, places := newLeftRows(depth*taps), make([]int32, taps*rowsAtOnce)
 		for at := from; at < to; at++ {
 			image, first := at/blocks, at%blocks*rowsAtOnce
 			count := min(rowsAtOnce, size-first)
@@ -54,11 +47,11 @@ func (l *linear) convRows(in []*tensor.Tensor) (sums, error) {
 							if place >= 0 {
 								v = plane[place]
 							}
-							rows[i][c*taps+t] = v
+							rows.list[i][c*taps+t] = v
 						}
 					}
 				}
-				l.columns[g].times(a.acc[(image*m+g*perGroup)*size+first:], size, 1, rows[:count])
+				l.columns[g].times(a.acc[(image*m+g*perGroup)*size+first:], size, 1, rows, count)
 			}
 		}
 	})

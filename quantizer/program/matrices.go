@@ -51,8 +51,8 @@ func (l *linear) matrices(in []*tensor.Tensor) (sums, error) {
 
 // rightColumns is a right factor that is ready to be multiplied with.
 type rightColumns interface {
-	// times multiplies rows with the columns: the sum of row i and column j is dst[j*byColumn+i*byRow].
-	times(dst []int64, byColumn, byRow int, rows [][]int32)
+	// times multiplies the first n rows with the columns: the sum of row i and column j is dst[j*byColumn+i*byRow].
+	times(dst []int64, byColumn, byRow int, rows *leftRows, n int)
 }
 
 // saturating are columns whose products are added in pairs.
@@ -61,8 +61,8 @@ type saturating struct {
 	zero int32
 }
 
-func (s *saturating) times(dst []int64, byColumn, byRow int, rows [][]int32) {
-	for i, row := range rows {
+func (s *saturating) times(dst []int64, byColumn, byRow int, rows *leftRows, n int) {
+	for i, row := range rows.list[:n] {
 		for j, column := range s.list {
 			dst[j*byColumn+i*byRow] = saturatingDot(row, column, s.zero)
 		}
@@ -90,16 +90,15 @@ func (l *linear) multiply(a, b factor, aShape, bShape []int, right func(at int) 
 	for s := range ia {
 		ma, columns := a.codes[ia[s]*a.Rows*a.Cols:], right(ib[s])
 		l.par.ranges(a.Rows, func(from, to int) {
-			all := make([]int32, rowsAtOnce*a.Cols)
+			rows := newLeftRows(a.Cols)
 			for ; from < to; from += rowsAtOnce {
-				rows := make([][]int32, min(rowsAtOnce, to-from))
-				for i := range rows {
-					rows[i] = all[i*a.Cols:][:a.Cols]
-					for p := range rows[i] {
-						rows[i][p] = ma[(from+i)*a.ByRow+p*a.ByCol]
+				n := min(rowsAtOnce, to-from)
+				for i, row := range rows.list[:n] {
+					for p := range row {
+						row[p] = ma[(from+i)*a.ByRow+p*a.ByCol]
 					}
 				}
-				columns.times(out.acc[(s*a.Rows+from)*b.Cols:], 1, b.Cols, rows)
+				columns.times(out.acc[(s*a.Rows+from)*b.Cols:], 1, b.Cols, rows, n)
 			}
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/analysis"
 	"qwb/analysis/language"
 	"qwb/calib/data"
 	"qwb/calib/data/npy"
@@ -164,15 +165,17 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err != nil {
 		return r, err
 	}
-	if err := finite(ctx, j, p, o); err != nil {
-		return r, err
-	}
 	if err := workverify.Stamp(in, p, v); err != nil {
 		return nil, err
 	}
+	warnBad, stop := planning.WarnBadLater(ctx, j, p, open.DataOptions{}, o.Threads)
+	defer stop()
 	out := j.Output(f, r.File)
 	defer out.Discard()
 	if err := writeExport(ctx, j, f, in, out, r, o.Unverified); err != nil {
+		return r, err
+	}
+	if err := finite(j, warnBad(), o.Unverified); err != nil {
 		return r, err
 	}
 	if err := writeBeside(j, &o.Beside, f, in, p, out, r); err != nil {
@@ -188,9 +191,8 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 }
 
 // finite refuses a plan that makes numbers that are none of its samples; of one that nobody verifies it is said.
-func finite(ctx context.Context, j *open.Job, p *planning.Planned, o Options) error {
-	found := planning.WarnBad(ctx, j, p, open.DataOptions{}, o.Threads)
-	if found != nil && !o.Unverified {
+func finite(j *open.Job, found *analysis.NotFinite, unverified bool) error {
+	if found != nil && !unverified {
 		return fault.CheckError{Err: fmt.Errorf("export: %w", &fault.NotFiniteError{Found: found})}
 	}
 	if found != nil {

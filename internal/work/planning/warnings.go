@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
 	"qwb/analysis"
 	"qwb/analysis/advise"
@@ -89,10 +90,40 @@ func LastAnalysis(j *open.Job, p *plan.Plan) *analysis.Report {
 // ones of the data. What a command has done is done: an error is no error of the command. A number that is none is returned: whether it is
 // a warning is the command's to say.
 func WarnBad(ctx context.Context, j *open.Job, p *Planned, o open.DataOptions, threads int) *analysis.NotFinite {
-	losses, infinite, err := planLosses(ctx, j, p, o, threads)
-	f := met(ctx, j, infinite, err, o, threads)
-	WarnBadLosses(j, p.Reference, p.Plan, losses, err, o)
-	return f
+	warn, stop := WarnBadLater(ctx, j, p, o, threads)
+	defer stop()
+	return warn()
+}
+
+// WarnBadLater is WarnBad in two: with several threads, and weights that fit into memory, the plan is simulated while the command goes on,
+// which must not change it; warn waits for that, stop ends it.
+func WarnBadLater(ctx context.Context, j *open.Job, p *Planned, o open.DataOptions,
+	threads int) (warn func() *analysis.NotFinite, stop func()) {
+	var losses analysis.Losses
+	var infinite bool
+	var err error
+	simulating, cancel := context.WithCancel(ctx)
+	simulate := sync.OnceFunc(func() {
+		err = graph.Try(func() (err error) {
+			losses, infinite, err = planLosses(simulating, j, p, o, threads)
+			return err
+		})
+	})
+	beside := threads != 1 && p.Graph.Store == nil
+	if beside {
+		go simulate()
+	}
+	warn = func() *analysis.NotFinite {
+		simulate()
+		f := met(ctx, j, infinite, err, o, threads)
+		WarnBadLosses(j, p.Reference, p.Plan, losses, err, o)
+		return f
+	}
+	return warn, func() {
+		if cancel(); beside {
+			simulate()
+		}
+	}
 }
 
 // WarnBadLosses warns of losses of a plan of g.
