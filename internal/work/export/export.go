@@ -168,6 +168,12 @@ func Run(ctx context.Context, j *open.Job, o Options) (*Result, error) {
 	if err := workverify.Stamp(in, p, v); err != nil {
 		return nil, err
 	}
+	return publish(ctx, j, p, f, in, inputs, r, o)
+}
+
+// publish writes the files of a plan, which get their names once everything that can refuse them has been asked.
+func publish(ctx context.Context, j *open.Job, p *planning.Planned, f *export.Format, in *export.Input, inputs []string, r *Result,
+	o Options) (*Result, error) {
 	warnBad, stop := planning.WarnBadLater(ctx, j, p, open.DataOptions{}, o.Threads)
 	defer stop()
 	out := j.Output(f, r.File)
