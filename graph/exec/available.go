@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math"
 	"os"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,7 +36,7 @@ func machineMemory(read func(string) ([]byte, error)) int64 {
 			}
 		}
 	}
-	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+	for _, file := range groupLimits(read) {
 		if b, err := read(file); err == nil {
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil && n > 0 {
 				least = min(least, n)
@@ -48,6 +50,27 @@ func machineMemory(read func(string) ([]byte, error)) int64 {
 		return 0
 	}
 	return least
+}
+
+// groupLimits are the files that may hold a limit of the memory of the process's control group or of one that it is in. A container sees
+// its own at the root; a scope of systemd or a job of a batch queue lies deeper.
+func groupLimits(read func(string) ([]byte, error)) (files []string) {
+	groups, _ := read("/proc/self/cgroup") // without it the roots remain
+	for _, v := range [...]struct{ root, controller, file string }{
+		{"/sys/fs/cgroup", "", "memory.max"}, {"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes"}} {
+		group := "/"
+		for line := range strings.Lines(string(groups)) {
+			f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+			if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), v.controller) {
+				group = path.Join("/", f[2])
+			}
+		}
+		for ; group != "/"; group = path.Dir(group) {
+			files = append(files, path.Join(v.root, group, v.file))
+		}
+		files = append(files, path.Join(v.root, v.file))
+	}
+	return files
 }
 
 // addressSpace returns what is left of the address space that the process may have (ulimit -v); 0 if that has no limit.

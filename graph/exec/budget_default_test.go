@@ -2,6 +2,7 @@ package exec
 
 import (
 	"math"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,5 +85,33 @@ output y`,
 				require.ErrorContains(t, err, "unless a memory budget is given")
 			}
 		})
+	}
+}
+
+// The limit is the least of the machine's, of the process's control group's, and of those that the group is in.
+func TestMachineMemory(t *testing.T) {
+	const meminfo = "MemTotal: 1048576 kB\n"
+	for what, c := range map[string]struct {
+		files map[string]string
+		want  int64
+	}{
+		"nothing":          {nil, 0},
+		"the machine":      {map[string]string{"/proc/meminfo": meminfo}, 1 << 30},
+		"a container":      {map[string]string{"/proc/meminfo": meminfo, "/sys/fs/cgroup/memory.max": "4096\n"}, 4096},
+		"a container of 1": {map[string]string{"/sys/fs/cgroup/memory/memory.limit_in_bytes": "8192"}, 8192},
+		"a scope": {map[string]string{"/proc/self/cgroup": "0::/user.slice/run.scope\n", "/sys/fs/cgroup/user.slice/run.scope/memory.max": "max",
+			"/sys/fs/cgroup/user.slice/memory.max": "4096", "/proc/meminfo": meminfo}, 4096},
+		"a job": {map[string]string{"/proc/self/cgroup": "3:cpu:/x\n2:hugetlb,memory:/job/1\n0::/\n", "/proc/meminfo": meminfo,
+			"/sys/fs/cgroup/memory/job/1/memory.limit_in_bytes": "8192", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes": "16384",
+			"/sys/fs/cgroup/memory/x/memory.limit_in_bytes": "1"}, 8192},
+		"a group that the container does not see": {map[string]string{"/proc/self/cgroup": "0::/../../host\n", "/proc/meminfo": meminfo,
+			"/sys/fs/cgroup/memory.max": "4096"}, 4096},
+	} {
+		require.Equal(t, c.want, machineMemory(func(name string) ([]byte, error) {
+			if s, ok := c.files[name]; ok {
+				return []byte(s), nil
+			}
+			return nil, os.ErrNotExist
+		}), what)
 	}
 }
