@@ -68,6 +68,7 @@ type LayersConfig struct {
 	Weights   decode.Weights    // how these are multiplied
 	Cache     decode.CacheType  // of keys and values, to be rounded one layer at a time, too
 	Alone     bool              // only what each does to the logits: neither local errors nor all together: Whole means nothing
+	Tight     bool              // computes exponentials of the float model's logits again for each matrix, which takes less memory
 	Rows      int               // tokens that run at once, but for longer texts; 0 for as many as pay; never changes a result
 	Threads   int               // that score, at least one; never changes a result
 	// Progress is told after each run to the logits; may be nil.
@@ -222,7 +223,9 @@ func (r *layersRun) run(ctx context.Context, batch []*Passage) error {
 		return err
 	}
 	r.float = append(r.float[:0], logits...)
-	r.scorer.fix(r.float, r.cfg.Model.Vocab)
+	if !r.cfg.Tight {
+		r.scorer.fix(r.float, r.cfg.Model.Vocab)
+	}
 	var texts [][]int
 	for _, p := range batch {
 		texts = append(texts, p.IDs[:len(p.IDs)-1])
@@ -334,7 +337,7 @@ func (r *layersRun) forward(ctx context.Context, batch []*Passage, c *decode.Rou
 	sequences := make([]decode.Sequence, len(batch))
 	for i, p := range batch {
 		if i == len(r.caches) {
-			r.caches = append(r.caches, r.cfg.Model.NewCache())
+			r.caches = append(r.caches, r.cfg.Model.NewOnceCache())
 		}
 		r.caches[i].Clear()
 		if r.caches[i].Round(nil); r.cfg.Cache != decode.CacheF32 {

@@ -15,6 +15,7 @@ type Cache struct {
 
 	kind  CacheType
 	only  *Rounding // what of it is rounded; nil: everything
+	once  bool      // all layers share the memory of one
 	codes []int8    // of a head, for rounding
 
 	remote DeviceCache // of an engine on a device, which keeps everything there
@@ -39,6 +40,16 @@ func NewCache(c *checkpoint.Config) *Cache { return newCache(c, CacheF32) }
 
 // NewCache returns an empty cache of the type that Options named.
 func (e *Engine) NewCache() *Cache { return newCache(&e.Config, e.cache) }
+
+// NewOnceCache is NewCache for sequences that single calls run whole, with Clear before each: it takes the memory of one layer.
+func (e *Engine) NewOnceCache() *Cache {
+	k := e.NewCache()
+	k.once = true
+	for l := range k.layers {
+		k.layers[l] = k.layers[0]
+	}
+	return k
+}
 
 func newCache(c *checkpoint.Config, kind CacheType) *Cache {
 	k := &Cache{layers: make([]layerCache, c.Layers), dim: c.HeadDim, width: blocks(c.HeadDim), kind: kind}
@@ -89,7 +100,10 @@ func (k *Cache) reserve(n int) {
 			copy(heads[h], old)
 		}
 	}
-	for _, l := range k.layers {
+	for i, l := range k.layers {
+		if i > 0 && k.once {
+			break
+		}
 		enlarge(l.keys, k.dim)
 		enlarge(l.values, k.width)
 	}

@@ -48,9 +48,11 @@ type Engine struct {
 	local      *rotary // of layers with a window
 	s          scratch
 	cache      CacheType
-	device     DeviceModel // nil on the processor
-	packer     *packer     // of an engine that is packed layer by layer
-	end        *packer     // of such an engine, that of the classifier
+	device     DeviceModel                   // nil on the processor
+	packer     *packer                       // of an engine that is packed layer by layer
+	end        *packer                       // of such an engine, that of the classifier
+	spare      map[[2]int][]*kernels.GemmF32 // of such an engine, matrices that were given up, by columns and rows
+	unpacked   []float32                     // of such an engine, a matrix on its way
 }
 
 // layer is the weights of one layer; biases and norms of heads are nil where there are none.
@@ -119,7 +121,7 @@ func New(ctx context.Context, m *checkpoint.Model, o Options) (*Engine, error) {
 		}
 	}
 	if o.Layered {
-		e.packer, e.end = &p, &p
+		e.packer, e.end, e.spare = &p, &p, map[[2]int][]*kernels.GemmF32{}
 	}
 	e.finalNorm = p.norm(checkpoint.FinalNorm, -1)
 	if e.device == nil {
@@ -159,10 +161,7 @@ func (e *Engine) TokenBytes() int64 {
 	n := 4 * int64(e.Dim) * int64(2*e.Layers+2)
 	matrices := []*linear{e.classifier}
 	for _, l := range e.layers {
-		matrices = append(matrices, l.query, l.key, l.value, l.output, l.gate, l.up, l.down, l.router, l.shared.gate, l.shared.up, l.shared.down)
-		for _, x := range l.experts[:min(e.ExpertsUsed, len(l.experts))] {
-			matrices = append(matrices, x.gate, x.up, x.down)
-		}
+		matrices = append(matrices, l.all(e.ExpertsUsed)...)
 		n += 4 * int64(len(l.queryBias)+len(l.keyBias)+len(l.valueBias)+len(l.afterAttention)+len(l.afterFeed))
 	}
 	for _, m := range matrices {

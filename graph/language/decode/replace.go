@@ -25,7 +25,7 @@ func (e *Engine) Replace(ctx context.Context, m *checkpoint.Model, part checkpoi
 	switch at := e.matrix(part); {
 	case at != nil:
 		old, packed := *at, p.of(part)
-		*at, restore = packed, func() { *at = old }
+		*at, restore = packed, func() { *at = old; e.giveUp(packed) }
 	case part.Role == checkpoint.Embedding || part.Role == checkpoint.Classifier:
 		restore = func() { e.classifier, e.embed, e.end = classifier, embed, end }
 		ends, row := p.ends()

@@ -131,7 +131,7 @@ func (v *visit) load(group int) int {
 		size := len(v.streams[i]) / 4
 		rows := size / v.engine.Dim
 		if k == len(v.caches) {
-			v.caches = append(v.caches, v.engine.NewCache())
+			v.caches = append(v.caches, v.engine.NewOnceCache())
 		}
 		cache := v.caches[k]
 		cache.Round(nil)

@@ -199,8 +199,8 @@ func (p *packer) of(part checkpoint.Part) *linear {
 		m.remote = p.upload(t, c)
 	} else if c != nil {
 		m.groups = p.pack(c)
-	} else if x := p.floats(t); x != nil {
-		m.floats = p.engine.table.PackGemmF32(x, t.Cols, t.Rows, t.Cols, true)
+	} else {
+		m.floats = p.packFloats(t)
 	}
 	p.model.Forget(t) // there is a copy now
 	return m

@@ -127,7 +127,7 @@ func (m *mix) damage(ctx context.Context, j *open.Job, l *open.Language, probed 
 	}
 	quantized := m.model.With(probed)
 	cfg := language.LayersConfig{Model: e, Threads: m.Threads, Source: m.model, Quantized: quantized, Weights: decode.Weights{Float: true},
-		Alone: true}
+		Alone: true, Tight: way.Layered}
 	for _, t := range matricesOf(m.model) {
 		if probed[t.Part] != nil {
 			cfg.Parts = append(cfg.Parts, t.Part)
