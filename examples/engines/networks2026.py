@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Networks as they are exported in 2026, in their engines: error, share on integers and time of qwb's files beside those of the peers.
 
-  networks2026.py QWB DATA WORK [--only NAME,...] [--engines onnxruntime,openvino,trt,tflite] [--runs N] [--peers] [--border-cost N] [--table]
+  networks2026.py QWB DATA WORK [--only NAME,...] [--engines onnxruntime,openvino,trt,tflite] [--runs N] [--peers] [--border-cost N] [--unseen N] [--table]
 
 QWB is the built binary, DATA a folder with models/ and data/ as the tests use it (QWB_TESTDATA). WORK keeps networks, files and results: what is
 there is not made again, and --table prints all of it. Needs: pip install torch==2.15.0 torchvision==0.29.2 transformers==5.24.0 timm==1.0.31
@@ -16,7 +16,8 @@ Peers: ONNX Runtime's static quantizer (Q/DQ, per channel, MinMax, after its pre
 transformer where the network is one, and LiteRT's quantizer (static_wi8_ai8, dynamic_wi8_afp32) on the float .tflite that qwb writes. All
 calibrate on the same samples; the share of each file is the engine's. "qwb, dynamic" is --recipe preset:dynamic, "qwb, corrected" --recipe
 preset:corrected: smoothing and corrected biases, which NNCF does by default. Slices: the NSR of the worst index of an axis but the first (channel, token, class), with
-a hundredth of the output's mean square at least. Files of peers are not made again.
+a hundredth of the output's mean square at least. --unseen: another number of samples than 8, for the error bars (make the networks anew in a WORK of
+their own). Files of peers are not made again.
 """
 import argparse, contextlib, glob, io, json, logging, os, shutil, subprocess, sys, tempfile, zipfile
 import numpy as np, onnx, onnxruntime as ort
@@ -27,7 +28,7 @@ import shares
 ap = argparse.ArgumentParser()
 ap.add_argument("qwb"); ap.add_argument("data"); ap.add_argument("work"); ap.add_argument("--only", default="")
 ap.add_argument("--engines", default="onnxruntime,openvino,trt,tflite"); ap.add_argument("--runs", type=int, default=20)
-ap.add_argument("--border-cost", default="")
+ap.add_argument("--border-cost", default=""); ap.add_argument("--unseen", type=int, default=8)
 ap.add_argument("--peers", action="store_true"); ap.add_argument("--table", action="store_true")
 a = ap.parse_args()
 a.data = os.path.abspath(a.data)
@@ -36,7 +37,7 @@ logging.disable(logging.WARNING)
 ort.set_default_logger_severity(4)
 PLATFORM = {"onnxruntime": "onnxruntime", "openvino": "openvino_int8", "trt": "trt_int8", "tflite": "tflite_int8", "lut": "pow2_int8_lut"}
 CONVOLUTIONAL = {"convnext2", "mobilenet4", "yolo8", "yolo11", "yolo8_old", "efficientvit", "kws", "ocr"}
-CALIBRATION, UNSEEN = 24, 8
+CALIBRATION, UNSEEN = 24, a.unseen
 
 
 def quiet(f, *args, **more):
@@ -97,21 +98,27 @@ def in_litert(file):
     return run
 
 
-def worst_slice(pairs):
-    """The largest NSR of an index of an axis but the first, of up to 128, over all samples; of those with a hundredth of the output's mean square."""
+def slices(pairs):
+    """Noise and power (sample, index) of every axis but the first that has up to 128 indices."""
     got, want = (np.stack(list(v)).astype(np.float64) for v in zip(*pairs))
-    worst = 0.0
     for axis in range(2, want.ndim):
         if not 1 < want.shape[axis] <= 128: continue
-        rest = tuple(i for i in range(want.ndim) if i != axis)
-        power, noise = np.mean(want ** 2, rest), np.mean((got - want) ** 2, rest)
-        counts = power > np.mean(want ** 2) / 100
-        if counts.any(): worst = max(worst, float(np.max(noise[counts] / power[counts])))
+        rest = tuple(i for i in range(1, want.ndim) if i != axis)
+        yield np.mean((got - want) ** 2, rest), np.mean(want ** 2, rest)
+
+
+def worst_slice(found, at=slice(None)):
+    """The largest NSR of an index over the samples at; of those with a hundredth of the output's mean square."""
+    worst = 0.0
+    for noise, power in found:
+        n, p = noise[at].mean(0), power[at].mean(0)
+        counts = p > p.mean() / 100
+        if counts.any(): worst = max(worst, float(np.max(n[counts] / p[counts])))
     return worst
 
 
 def error(run, samples, wanted):
-    """The worst output's NSR, its name, and the NSR of the worst slice of any output."""
+    """The worst output's NSR, its name, the NSR of the worst slice of any output, and what error bars are made of: NSR by output and sample, slices."""
     each, pairs = {k: [] for k in wanted[0]}, {}
     for x, w in zip(samples, wanted):
         y = run(x)
@@ -122,8 +129,18 @@ def error(run, samples, wanted):
             pairs.setdefault(k, []).append((got, v))
             each[k].append(np.sum((np.float64(got) - v) ** 2) / max(np.sum(np.float64(v) ** 2), 1e-30))
     worst = max((k for k in each if each[k]), key=lambda k: np.mean(each[k]))
-    same = [p for p in pairs.values() if len({w.shape for _, w in p}) == 1]  # lengths may differ from sample to sample
-    return float(np.mean(each[worst])), worst, max(map(worst_slice, same), default=None)
+    same = [s for p in pairs.values() if len({w.shape for _, w in p}) == 1 for s in slices(p)]  # lengths may differ from sample to sample
+    return float(np.mean(each[worst])), worst, worst_slice(same) if same else None, (np.array(each[worst]), same)
+
+
+def bars(a, b):
+    """NSR and worst slice of file a by those of file b: the ratio, and the 95 % of 2,000 draws of the samples."""
+    g, n, out = np.random.default_rng(0), len(a[0]), []
+    for of in (lambda e, at: e[0][at].mean(), lambda e, at: worst_slice(e[1], at)):
+        if out and not a[1]: continue  # no slices
+        drawn = [of(a, at) / max(of(b, at), 1e-30) for at in (slice(None), *g.integers(0, n, (2000, n)))]
+        out.append([float(x) for x in (drawn[0], *np.percentile(drawn[1:], (2.5, 97.5)))])
+    return out
 
 
 class Reader:
@@ -224,7 +241,7 @@ def measure(name, model, engine):
     samples = lambda part: [dict(np.load(f)) for f in sorted(glob.glob(place.path(f"{name}/{part}/*.npz")))]
     unseen = samples("unseen")
     run = in_onnxruntime(model)
-    wanted, log, row = [run(x) for x in unseen], [], {}
+    wanted, log, row, each = [run(x) for x in unseen], [], {}, {}
     plan, file = f"{name}.{engine}.plan.json", place.path(f"{name}.{engine}." + ("tflite" if engine == "tflite" else "onnx"))
     def made():
         if os.path.exists(place.path(plan)): os.remove(place.path(plan))
@@ -234,7 +251,7 @@ def measure(name, model, engine):
         return open_(engine, file)
     files = {"qwb": attempt(made, log)}
     if files["qwb"]:
-        row["nsr"], row["output"], row["slice"] = error(files["qwb"], unseen, wanted)
+        row["nsr"], row["output"], row["slice"], each["qwb"] = error(files["qwb"], unseen, wanted)
         if engine in shares.OF: row["engine"] = attempt(lambda: shares.OF[engine](file, unseen[0]).part, log)
     else: row["refused"] = log[-1]
     if a.peers and engine not in ("trt", "lut"):
@@ -244,8 +261,10 @@ def measure(name, model, engine):
             found = files[k] and attempt(lambda: error(files[k], unseen, wanted), log)
             if not found: files[k] = None
             row[k] = found[0] if found else log[-1]
-            if found: row.setdefault("slices", {})[k] = found[2]
+            if found: row.setdefault("slices", {})[k], each[k] = found[2:]
             if found: row.setdefault("shares", {})[k] = attempt(lambda: shares.OF[engine](made, unseen[0]).part, log)
+        ours = [k for k in each if k in ("qwb", "qwb, corrected")]
+        row["bars"] = {f"{k} by {o}": bars(each[k], each[o]) for k in ours for o in each if o not in ours}
     if a.runs and engine not in ("trt", "lut") and files["qwb"]:
         files["float"] = attempt(lambda: open_(engine, float_tflite(name, model) if engine == "tflite" else model), log)
         have = [k for k in files if files[k]]
@@ -359,6 +378,9 @@ def tables():
     print("\nThe worst slice (NSR):\n")
     table(["network", "engine", "qwb", *OTHERS], [[n, e, *map(figure, (r.get("slice"), *(r["slices"].get(k) for k in OTHERS)))] for n in order
                                                   for e, r in all_[n].items() if "slices" in r and e != "tflite"])
+    print("\nBy a peer's, of all unseen samples (95 % of 2,000 draws of them):\n")
+    table(["network", "engine", "", "NSR", "worst slice"], [[n, e, k, *(f"{x:.2f} [{l:.2f}, {h:.2f}]" for x, l, h in b)] for n in order
+                                                            for e, r in all_[n].items() for k, b in r.get("bars", {}).items()])
     print("\nA peer has the smaller error, by more than a twentieth:\n\n" + "\n".join("- " + x for x in behind))
     print("\nRefused:\n\n" + "\n".join(f"- {n} ({e}): {cause(all_[n][e]['refused'])}" for n in order for e in PLATFORM if "refused" in all_[n].get(e, {})))
 
