@@ -13,6 +13,12 @@ func compareRows(isa string) (compare, parts func(*sums)) {
 	return nil, nil
 }
 
+// moves reports whether choose and turn go with an instruction set of elementwise rows. They are no values: arguments stay on the stack.
+func moves(isa string) bool { return isa == "avx2" }
+
+func choose(t *moveTile) { chooseAVX2(t) }
+func turn(t *moveTile)   { turnAVX2(t) }
+
 // columnsRow returns the sums by column of an instruction set, nil for plain Go.
 func columnsRow(isa string) func(*columnsTile) {
 	switch isa {

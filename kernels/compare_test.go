@@ -20,5 +20,8 @@ func TestSumsLayout(t *testing.T) {
 	var c columnsTile
 	assert.Equal(t, []uintptr{0, 8, 16, 24, 32}, []uintptr{unsafe.Offsetof(c.x), unsafe.Offsetof(c.y), unsafe.Offsetof(c.sums),
 		unsafe.Offsetof(c.rows), unsafe.Offsetof(c.stride)})
+	var m moveTile
+	assert.Equal(t, []uintptr{0, 8, 16, 24, 32, 40, 48}, []uintptr{unsafe.Offsetof(m.dst), unsafe.Offsetof(m.x), unsafe.Offsetof(m.y),
+		unsafe.Offsetof(m.mask), unsafe.Offsetof(m.n), unsafe.Offsetof(m.ldx), unsafe.Offsetof(m.ldd)})
 	assert.Zero(t, ref.CompareBlock%rowLanes, "blocks begin with lane 0")
 }

@@ -44,6 +44,9 @@ func (t *Table) HardSwish(dst, a []float32) { t.elementwise(OpHardSwish, dst, a,
 // Sqrt is dst[i] = sqrt(a[i]), rounded correctly.
 func (t *Table) Sqrt(dst, a []float32) { t.elementwise(OpSqrt, dst, a, nil, 0, 0) }
 
+// Round is dst[i] = the whole number next to a[i], the even one of two: NaN and infinities pass, zeros keep their signs.
+func (t *Table) Round(dst, a []float32) { t.elementwise(OpRound, dst, a, nil, 0, 0) }
+
 // AddScalar is dst[i] = a[i] + b.
 func (t *Table) AddScalar(dst, a []float32, b float32) {
 	t.elementwise(OpAddScalar, dst, a, nil, b, 0)
@@ -81,6 +84,7 @@ var goMathRows = []Row{
 	{Name: "hard-sigmoid-go", Op: OpHardSigmoid, ISA: "go", Arith: ref.Float32, tile: goHardSigmoid},
 	{Name: "hard-swish-go", Op: OpHardSwish, ISA: "go", Arith: ref.Float32, tile: goHardSwish},
 	{Name: "sqrt-go", Op: OpSqrt, ISA: "go", Arith: ref.Float32, tile: goMap(math.Sqrt)},
+	{Name: "round-go", Op: OpRound, ISA: "go", Arith: ref.Float32, tile: goMap(math.RoundToEven)},
 	{Name: "add-scalar-go", Op: OpAddScalar, ISA: "go", Arith: ref.Float32, tile: func(t *tile) { AddScalar(t.dst, t.a, t.lo) }},
 	{Name: "mul-scalar-go", Op: OpMulScalar, ISA: "go", Arith: ref.Float32, tile: func(t *tile) { MulScalar(t.dst, t.a, t.lo) }},
 	{Name: "div-scalar-go", Op: OpDivScalar, ISA: "go", Arith: ref.Float32, tile: goDivScalar},

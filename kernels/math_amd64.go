@@ -27,6 +27,7 @@ func vectorMathRows() []Row {
 		{OpHardSigmoid, ref.Float32, hardSigmoidAVX512, hardSigmoidAVX2},
 		{OpHardSwish, ref.Float32, hardSwishAVX512, hardSwishAVX2},
 		{OpSqrt, ref.Float32, sqrtAVX512, sqrtAVX2},
+		{OpRound, ref.Float32, roundAVX512, roundAVX2},
 		{OpAddScalar, ref.Float32, addScalarAVX512, addScalarAVX2},
 		{OpMulScalar, ref.Float32, mulScalarAVX512, mulScalarAVX2},
 		{OpDivScalar, ref.Float32, divScalarAVX512, divScalarAVX2},

@@ -50,6 +50,7 @@ func vectorMathRows() []Row {
 		{OpHardSigmoid, ref.Float32, hardSigmoidNEON},
 		{OpHardSwish, ref.Float32, hardSwishNEON},
 		{OpSqrt, ref.Float32, sqrtNEON},
+		{OpRound, ref.Float32, roundNEON},
 		{OpAddScalar, ref.Float32, addScalarNEON},
 		{OpMulScalar, ref.Float32, mulScalarNEON},
 		{OpDivScalar, ref.Float32, divScalarNEON},
@@ -186,6 +187,11 @@ func neonGemm8(t *tile8) {
 		}
 	}
 }
+
+// moves is false: elements are moved by plain Go here, and choose and turn are not called.
+func moves(string) bool { return false }
+func choose(*moveTile)  {}
+func turn(*moveTile)    {}
 
 // columnsRow returns nil: sums by column are plain Go here.
 func columnsRow(string) func(*columnsTile) { return nil }

@@ -16,5 +16,10 @@ func vectorPeaks() []Peak     { return nil }
 // compareRows returns the comparison and the parts of an instruction set, nil for plain Go.
 func compareRows(string) (compare, parts func(*sums)) { return nil, nil }
 
+// moves is false: elements are moved by plain Go here, and choose and turn are not called.
+func moves(string) bool { return false }
+func choose(*moveTile)  {}
+func turn(*moveTile)    {}
+
 // columnsRow returns nil: sums by column are plain Go here.
 func columnsRow(string) func(*columnsTile) { return nil }

@@ -178,6 +178,9 @@ func hardSwishAVX2(t *tile)
 func sqrtAVX2(t *tile)
 
 //go:noescape
+func roundAVX2(t *tile)
+
+//go:noescape
 func addScalarAVX2(t *tile)
 
 //go:noescape
@@ -363,6 +366,12 @@ func partsAVX2(t *sums)
 
 //go:noescape
 func columnsAVX2(t *columnsTile)
+
+//go:noescape
+func chooseAVX2(t *moveTile)
+
+//go:noescape
+func turnAVX2(t *moveTile)
 
 //go:noescape
 func gramAVX2(t *gramTile)

@@ -6530,6 +6530,52 @@ done:
 	VZEROUPPER
 	RET
 
+// func roundAVX2(t *byte)
+// Requires: AVX, CMOV
+TEXT ·roundAVX2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 48(AX), R11
+	MOVQ 144(AX), DX
+	SUBQ $0x10, DX
+	JLT  rest
+
+loop:
+	VMOVUPS  (DI), Y0
+	VMOVUPS  32(DI), Y1
+	VROUNDPS $0x00, Y0, Y0
+	VROUNDPS $0x00, Y1, Y1
+	VMOVUPS  Y0, (R11)
+	VMOVUPS  Y1, 32(R11)
+	ADDQ     $0x00000040, DI
+	ADDQ     $0x00000040, R11
+	SUBQ     $0x10, DX
+	JGE      loop
+
+rest:
+	ADDQ $0x10, DX
+	JZ   done
+
+single:
+	MOVQ       $0x00000010, CX
+	CMPQ       DX, CX
+	CMOVQLT    DX, CX
+	LEAQ       columns<>+0(SB), R15
+	SHLQ       $0x02, CX
+	SUBQ       CX, R15
+	VMOVDQU    64(R15), Y15
+	VMASKMOVPS (DI), Y15, Y0
+	VROUNDPS   $0x00, Y0, Y0
+	VMASKMOVPS Y0, Y15, (R11)
+	ADDQ       $0x20, DI
+	ADDQ       $0x20, R11
+	SUBQ       $0x08, DX
+	JG         single
+
+done:
+	VZEROUPPER
+	RET
+
 // func addScalarAVX2(t *byte)
 // Requires: AVX, CMOV
 TEXT ·addScalarAVX2(SB), NOSPLIT, $0-8
@@ -11060,6 +11106,94 @@ rows:
 	JG        rows
 	VMOVUPD   Y0, (R11)
 	VMOVUPD   Y1, 32(R11)
+	VZEROUPPER
+	RET
+
+// func chooseAVX2(t *byte)
+// Requires: AVX, AVX2
+TEXT ·chooseAVX2(SB), NOSPLIT, $0-8
+	MOVQ  t+0(FP), AX
+	MOVQ  (AX), R11
+	MOVQ  8(AX), DI
+	MOVQ  16(AX), SI
+	MOVQ  24(AX), BX
+	MOVQ  32(AX), DX
+	VPXOR Y0, Y0, Y0
+
+loop:
+	VPMOVZXBD (BX), Y1
+	VPCMPEQD  Y0, Y1, Y1
+	VMOVUPS   (DI), Y2
+	VBLENDVPS Y1, (SI), Y2, Y2
+	VMOVUPS   Y2, (R11)
+	ADDQ      $0x20, DI
+	ADDQ      $0x20, SI
+	ADDQ      $0x20, R11
+	ADDQ      $0x08, BX
+	SUBQ      $0x08, DX
+	JG        loop
+	VZEROUPPER
+	RET
+
+// func turnAVX2(t *byte)
+// Requires: AVX
+TEXT ·turnAVX2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), R11
+	MOVQ 8(AX), DI
+	MOVQ 32(AX), DX
+	MOVQ 40(AX), R8
+	MOVQ 48(AX), R12
+	LEAQ (R8)(R8*2), R9
+	LEAQ (R12)(R12*2), R10
+
+loop:
+	LEAQ       (DI)(R8*4), BX
+	LEAQ       (R11)(R12*4), CX
+	VMOVUPS    (DI), Y0
+	VMOVUPS    (DI)(R8*1), Y1
+	VMOVUPS    (DI)(R8*2), Y2
+	VMOVUPS    (DI)(R9*1), Y3
+	VMOVUPS    (BX), Y4
+	VMOVUPS    (BX)(R8*1), Y5
+	VMOVUPS    (BX)(R8*2), Y6
+	VMOVUPS    (BX)(R9*1), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y9
+	VUNPCKLPS  Y3, Y2, Y10
+	VUNPCKHPS  Y3, Y2, Y11
+	VUNPCKLPS  Y5, Y4, Y12
+	VUNPCKHPS  Y5, Y4, Y13
+	VUNPCKLPS  Y7, Y6, Y14
+	VUNPCKHPS  Y7, Y6, Y15
+	VUNPCKLPD  Y10, Y8, Y0
+	VUNPCKHPD  Y10, Y8, Y1
+	VUNPCKLPD  Y11, Y9, Y2
+	VUNPCKHPD  Y11, Y9, Y3
+	VUNPCKLPD  Y14, Y12, Y4
+	VUNPCKHPD  Y14, Y12, Y5
+	VUNPCKLPD  Y15, Y13, Y6
+	VUNPCKHPD  Y15, Y13, Y7
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y12
+	VPERM2F128 $0x20, Y5, Y1, Y9
+	VPERM2F128 $0x31, Y5, Y1, Y13
+	VPERM2F128 $0x20, Y6, Y2, Y10
+	VPERM2F128 $0x31, Y6, Y2, Y14
+	VPERM2F128 $0x20, Y7, Y3, Y11
+	VPERM2F128 $0x31, Y7, Y3, Y15
+	VMOVUPS    Y8, (R11)
+	VMOVUPS    Y9, (R11)(R12*1)
+	VMOVUPS    Y10, (R11)(R12*2)
+	VMOVUPS    Y11, (R11)(R10*1)
+	VMOVUPS    Y12, (CX)
+	VMOVUPS    Y13, (CX)(R12*1)
+	VMOVUPS    Y14, (CX)(R12*2)
+	VMOVUPS    Y15, (CX)(R10*1)
+	ADDQ       $0x20, DI
+	LEAQ       (R11)(R12*8), R11
+	DECQ       DX
+	JG         loop
 	VZEROUPPER
 	RET
 

@@ -208,6 +208,9 @@ func hardSwishAVX512(t *tile)
 func sqrtAVX512(t *tile)
 
 //go:noescape
+func roundAVX512(t *tile)
+
+//go:noescape
 func addScalarAVX512(t *tile)
 
 //go:noescape

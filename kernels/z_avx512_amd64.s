@@ -13598,6 +13598,58 @@ done:
 	VZEROUPPER
 	RET
 
+// func roundAVX512(t *byte)
+// Requires: AVX, AVX512F, CMOV
+TEXT ·roundAVX512(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 48(AX), R11
+	MOVQ 144(AX), DX
+	SUBQ $0x40, DX
+	JLT  rest
+
+loop:
+	VMOVUPS     (DI), Z0
+	VMOVUPS     64(DI), Z1
+	VMOVUPS     128(DI), Z2
+	VMOVUPS     192(DI), Z3
+	VRNDSCALEPS $0x00, Z0, Z0
+	VRNDSCALEPS $0x00, Z1, Z1
+	VRNDSCALEPS $0x00, Z2, Z2
+	VRNDSCALEPS $0x00, Z3, Z3
+	VMOVUPS     Z0, (R11)
+	VMOVUPS     Z1, 64(R11)
+	VMOVUPS     Z2, 128(R11)
+	VMOVUPS     Z3, 192(R11)
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x00000100, R11
+	SUBQ        $0x40, DX
+	JGE         loop
+
+rest:
+	ADDQ $0x40, DX
+	JZ   done
+
+single:
+	MOVQ        $0x00000010, CX
+	CMPQ        DX, CX
+	CMOVQLT     DX, CX
+	MOVL        $0x00000001, R15
+	SHLL        CL, R15
+	DECL        R15
+	KMOVW       R15, K1
+	VMOVUPS.Z   (DI), K1, Z0
+	VRNDSCALEPS $0x00, Z0, Z0
+	VMOVUPS     Z0, K1, (R11)
+	ADDQ        $0x40, DI
+	ADDQ        $0x40, R11
+	SUBQ        $0x10, DX
+	JG          single
+
+done:
+	VZEROUPPER
+	RET
+
 // func addScalarAVX512(t *byte)
 // Requires: AVX, AVX512F, CMOV
 TEXT ·addScalarAVX512(SB), NOSPLIT, $0-8

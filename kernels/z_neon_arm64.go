@@ -68,6 +68,9 @@ func hardSwishNEON(t *tile)
 func sqrtNEON(t *tile)
 
 //go:noescape
+func roundNEON(t *tile)
+
+//go:noescape
 func addScalarNEON(t *tile)
 
 //go:noescape

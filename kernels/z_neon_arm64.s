@@ -3559,6 +3559,50 @@ l7:
 l1:
 	RET
 
+// func roundNEON(t *tile)
+TEXT ·roundNEON(SB), NOSPLIT, $0-8
+	MOVD t+0(FP), R0
+	MOVD $numbers<>(SB), R17
+	MOVD tile_a(R0), R1
+	MOVD tile_dst(R0), R2
+	MOVD tile_cols(R0), R3
+	SUBS $16, R3, R3
+	BLT l3
+l2:
+	VLD1.P 64(R1), [V0.S4, V1.S4, V2.S4, V3.S4]
+	WORD $0x4e218800 // FRINTN.4S V0, V0
+	WORD $0x4e218821 // FRINTN.4S V1, V1
+	WORD $0x4e218842 // FRINTN.4S V2, V2
+	WORD $0x4e218863 // FRINTN.4S V3, V3
+	VST1.P [V0.S4, V1.S4, V2.S4, V3.S4], 64(R2)
+	SUBS $16, R3, R3
+	BGE l2
+l3:
+	ADDS $16, R3, R3
+	BEQ l1
+	SUBS $4, R3, R3
+	BLT l5
+l4:
+	VLD1.P 16(R1), [V0.S4]
+	WORD $0x4e218800 // FRINTN.4S V0, V0
+	VST1.P [V0.S4], 16(R2)
+	SUBS $4, R3, R3
+	BGE l4
+l5:
+	ADDS $4, R3, R3
+	BEQ l1
+	SUBS $1, R3, R3
+	BLT l7
+l6:
+	FMOVS.P 4(R1), F0
+	WORD $0x4e218800 // FRINTN.4S V0, V0
+	FMOVS.P F0, 4(R2)
+	SUBS $1, R3, R3
+	BGE l6
+l7:
+l1:
+	RET
+
 // func addScalarNEON(t *tile)
 TEXT ·addScalarNEON(SB), NOSPLIT, $0-8
 	MOVD t+0(FP), R0

@@ -348,6 +348,8 @@ func kernelOf(n *graph.Node) kernelMap {
 		return (*kernels.Table).Exp
 	case "Sqrt":
 		return (*kernels.Table).Sqrt
+	case "Round":
+		return (*kernels.Table).Round
 	case "HardSwish":
 		return (*kernels.Table).HardSwish
 	case "Reciprocal":

@@ -3,6 +3,7 @@ package exec
 import (
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/kernels"
 )
 
 // strides returns, by logical axis, how far apart neighbours lie in memory.
@@ -65,6 +66,7 @@ type turn struct {
 	images, channels, positions int
 	last                        bool // to channels-last
 	pieces                      int
+	table                       *kernels.Table
 }
 
 // relayout changes a layout. The function of a piece is bound once, so that nothing is allocated.
@@ -72,7 +74,7 @@ func (r *runnerState) relayout(t turn) {
 	if t.images*t.channels*t.positions == 0 {
 		return
 	}
-	t.pieces = pieces(t.images*t.positions, t.channels)
+	t.pieces, t.table = pieces(t.images*t.positions, t.channels), r.s.table
 	r.turn = t
 	if r.s.par == nil || t.pieces == 1 {
 		for i := range t.pieces {
@@ -94,18 +96,16 @@ func (t *turn) piece(i int) {
 		n := min(t.positions-from, hi-lo)
 		at := image * t.positions * t.channels
 		if t.last {
-			toLast(t.dst[at+from*t.channels:][:n*t.channels], t.src[at+from:], t.channels, t.positions)
+			toLast(t.table, t.dst[at+from*t.channels:][:n*t.channels], t.src[at+from:], t.channels, t.positions)
 		} else {
-			fromLast(t.dst[at+from:], t.src[at+from*t.channels:][:n*t.channels], t.channels, t.positions)
+			t.table.Transpose(t.dst[at+from:], t.positions, t.src[at+from*t.channels:], t.channels, n, t.channels)
 		}
 		lo += n
 	}
 }
 
-const turnTile = 16 // positions and channels that are moved together: both sides stay in the first-level cache
-
 // toLast sets dst[i*c+k] = src[k*stride+i].
-func toLast(dst, src []float32, c, stride int) {
+func toLast(table *kernels.Table, dst, src []float32, c, stride int) {
 	n := len(dst) / c
 	if c == 3 { // images
 		a, b, d := src[:n], src[stride:][:n], src[2*stride:][:n]
@@ -115,34 +115,5 @@ func toLast(dst, src []float32, c, stride int) {
 		}
 		return
 	}
-	for i0 := 0; i0 < n; i0 += turnTile {
-		i1 := min(i0+turnTile, n)
-		for k0 := 0; k0 < c; k0 += turnTile {
-			for k := k0; k < min(k0+turnTile, c); k++ {
-				at := i0*c + k
-				for _, v := range src[k*stride+i0 : k*stride+i1] {
-					dst[at] = v
-					at += c
-				}
-			}
-		}
-	}
-}
-
-// fromLast sets dst[k*stride+i] = src[i*c+k].
-func fromLast(dst, src []float32, c, stride int) {
-	n := len(src) / c
-	for i0 := 0; i0 < n; i0 += turnTile {
-		i1 := min(i0+turnTile, n)
-		for k0 := 0; k0 < c; k0 += turnTile {
-			for k := k0; k < min(k0+turnTile, c); k++ {
-				at := i0*c + k
-				row := dst[k*stride+i0 : k*stride+i1]
-				for i := range row {
-					row[i] = src[at]
-					at += c
-				}
-			}
-		}
-	}
+	table.Transpose(dst, c, src, stride, c, n)
 }

@@ -7,12 +7,14 @@ import (
 
 	"qwb/graph/tensor"
 	"qwb/internal/graphtest"
+	"qwb/kernels"
+	"qwb/kernels/cpu"
 )
 
 // A change of layout is the move that its strides say, whatever the size and the number of threads.
 func TestRelayout(t *testing.T) {
 	for _, threads := range []int{1, 3} {
-		s := &Session{sessionState{par: testTeam(threads).run}}
+		s := &Session{sessionState{par: testTeam(threads).run, table: kernels.Select(cpu.Detect())}}
 		if threads == 1 {
 			s.par = nil
 		}

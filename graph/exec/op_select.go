@@ -76,36 +76,27 @@ func choose[T any](c *call, br broadcast, out []T, cond []bool, a, b []T) {
 	})
 }
 
-// chooseFloats is choose without branches, which conditions in no order would mispredict.
+// chooseFloats is choose by a kernel. What repeats along a row is written once.
 func chooseFloats(c *call, br broadcast, out []float32, cond []bool, a, b []float32) {
 	s0, s1, s2 := br.rowStep(0), br.rowStep(1), br.rowStep(2)
-	br.rows(c.parallel, 2, func(at, n int, from []int) {
-		var take [gathered]bool
-		var x, y [gathered]float32
+	br.rows(c.parallel, 1, func(at, n int, from []int) {
+		var takes [gathered]bool
+		var xs, ys [gathered]float32
 		for lo := 0; lo < n; lo += gathered {
 			dst := out[at+lo : at+min(lo+gathered, n)]
-			pickRow(dst, along(take[:len(dst)], cond, from[0]+lo*s0, s0), along(x[:len(dst)], a, from[1]+lo*s1, s1),
-				along(y[:len(dst)], b, from[2]+lo*s2, s2))
+			take, x, y := takes[:len(dst)], xs[:len(dst)], ys[:len(dst)]
+			if s0 != 0 || lo == 0 {
+				take = along(take, cond, from[0]+lo*s0, s0)
+			}
+			if s1 != 0 || lo == 0 {
+				x = along(x, a, from[1]+lo*s1, s1)
+			}
+			if s2 != 0 || lo == 0 {
+				y = along(y, b, from[2]+lo*s2, s2)
+			}
+			c.run.s.table.Choose(dst, take, x, y)
 		}
 	})
-}
-
-// pickRow has a function of its own, so that all that its loop needs is in registers.
-//
-//go:noinline
-func pickRow(dst []float32, first []bool, x, y []float32) {
-	first, x, y = first[:len(dst)], x[:len(dst)], y[:len(dst)]
-	for i := range dst {
-		dst[i] = pick(first[i], math.Float32bits(x[i]), math.Float32bits(y[i]))
-	}
-}
-
-func pick(first bool, x, y uint32) float32 {
-	take := uint32(0)
-	if first {
-		take = 1
-	}
-	return math.Float32frombits(y ^ (x^y)&-take)
 }
 
 // buildClip limits to [min, max]: attributes before opset 11, optional inputs since. If min is above max the result is max.

@@ -37,7 +37,7 @@ var unaryEvals = []evaluator{
 	{"Reciprocal", mapped(func(x float64) float64 { return 1 / x })},
 	{"Floor", unary64(math.Floor)},
 	{"Ceil", unary64(math.Ceil)},
-	{"Round", simple(evalRound)},
+	{"Round", mapped(math.RoundToEven)},
 	{"Sin", unary64(math.Sin)}, {"Cos", unary64(math.Cos)}, {"Tan", unary64(math.Tan)},
 	{"Asin", unary64(math.Asin)}, {"Acos", unary64(math.Acos)}, {"Atan", unary64(math.Atan)},
 	{"Sinh", unary64(elementary.Sinh)}, {"Cosh", unary64(elementary.Cosh)},
@@ -112,26 +112,6 @@ func unary64(f func(x float64) float64) func(*graph.Node, int64) (evalFunc, erro
 	return simple(func(c *call) error {
 		return mapFloats(c, 16, func(x float32) float32 { return float32(f(float64(x))) }, f)
 	})
-}
-
-// evalRound has a loop of its own: the processor rounds in one instruction where nothing is called.
-func evalRound(c *call) error {
-	x := c.raw(0)
-	if x.DType != tensor.Float32 {
-		return mapF64(c, math.RoundToEven)
-	}
-	out, err := c.outIn(0, x.Layout)
-	if err != nil {
-		return err
-	}
-	src, dst := x.F32(), out.F32()
-	c.parallel(len(src), 4, func(lo, hi int) {
-		d := dst[lo:hi]
-		for i, v := range src[lo:hi] {
-			d[i] = float32(math.RoundToEven(float64(v)))
-		}
-	})
-	return nil
 }
 
 func withAlpha(def float32, f func(x, alpha float32) float32, wide func(x, alpha float64) float64) func(*graph.Node,

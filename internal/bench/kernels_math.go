@@ -18,7 +18,7 @@ func mathKernels() []Kernel {
 		function(kernels.OpGeluTanh, (*kernels.Table).GeluTanh),
 		function(kernels.OpHardSigmoid, func(t *kernels.Table, dst, a []float32) { t.HardSigmoid(dst, a, 0.2, 0.5) }),
 		function(kernels.OpHardSwish, (*kernels.Table).HardSwish),
-		function(kernels.OpSqrt, (*kernels.Table).Sqrt),
+		function(kernels.OpSqrt, (*kernels.Table).Sqrt), function(kernels.OpRound, (*kernels.Table).Round),
 		function(kernels.OpAddScalar, func(t *kernels.Table, dst, a []float32) { t.AddScalar(dst, a, 0.5) }),
 		function(kernels.OpMulScalar, func(t *kernels.Table, dst, a []float32) { t.MulScalar(dst, a, 0.5) }),
 		function(kernels.OpDivScalar, func(t *kernels.Table, dst, a []float32) { t.DivScalar(dst, a, 3) }),

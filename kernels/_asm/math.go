@@ -171,6 +171,16 @@ func (w lanes) root(x values) {
 	}
 }
 
+func (w lanes) nearest(x values) {
+	for _, r := range x {
+		if w.v == avx512 {
+			w.VRNDSCALEPS(operand.U8(0), w.v.vec(r), w.v.vec(r))
+		} else {
+			w.VROUNDPS(operand.U8(0), w.v.vec(r), w.v.vec(r))
+		}
+	}
+}
+
 func (w lanes) move(dst, x values) {
 	for i := range dst {
 		w.VMOVUPS(w.v.vec(x[i]), w.v.vec(dst[i]))

@@ -33,6 +33,7 @@ type unit interface {
 	fusedMinus(y, x, z values)                 // y = y*x - z
 	fusedFrom(y, x, z values)                  // y = z - y*x
 	root(x values)                             // the square root
+	nearest(x values)                          // the next whole number, the even one of two
 	move(dst, x values)                        // dst = x
 	scale(x, n, s values)                      // x = x * 2^n rounded once, for n from -150 to 128; n and s are lost
 	power(dst, n values)                       // 2^n for n from -126 to 127; dst may be n
@@ -76,6 +77,7 @@ var functions = []struct {
 }{
 	{"exp", exp}, {"sigmoid", sigmoid}, {"tanh", tanh}, {"erf", erf}, {"swish", swish}, {"gelu", gelu}, {"geluTanh", geluTanh},
 	{"hardSigmoid", hardSigmoid}, {"hardSwish", hardSwish}, {"sqrt", func(w unit) { w.root(w.value(0)) }},
+	{"round", func(w unit) { w.nearest(w.value(0)) }},
 	{"addScalar", withScalar(func(w unit, x, y values) { w.sum(x, x, y) })},
 	{"mulScalar", withScalar(func(w unit, x, y values) { w.product(x, x, y) })},
 	{"divScalar", withScalar(func(w unit, x, y values) { w.quotient(x, x, y) })},

@@ -31,7 +31,7 @@ var neonWords = map[string]uint32{
 	"FADD.4S": 0x4e20d400, "FSUB.4S": 0x4ea0d400, "FMUL.4S": 0x6e20dc00, "FDIV.4S": 0x6e20fc00, "FMLA.4S": 0x4e20cc00, "FMLS.4S": 0x4ea0cc00,
 	"FMAX.4S": 0x4e20f400, "FMIN.4S": 0x4ea0f400, "FCMEQ.4S": 0x4e20e400, "FCMGE.4S": 0x6e20e400, "FCMGT.4S": 0x6ea0e400,
 	"FADD.2D": 0x4e60d400, "FSUB.2D": 0x4ee0d400, "FMUL.2D": 0x6e60dc00, "FMLA.2D": 0x4e60cc00, "FMLS.2D": 0x4ee0cc00,
-	"FABS.4S": 0x4ea0f800, "FNEG.4S": 0x6ea0f800, "FSQRT.4S": 0x6ea1f800,
+	"FABS.4S": 0x4ea0f800, "FNEG.4S": 0x6ea0f800, "FSQRT.4S": 0x6ea1f800, "FRINTN.4S": 0x4e218800,
 	"FCVTNS.4S": 0x4e21a800, "FCVTAS.4S": 0x4e21c800, "SCVTF.4S": 0x4e21d800, // to integers: ties to even, away from zero
 	"FCVTL.2D": 0x0e617800, "FCVTL2.2D": 0x4e617800, "FCVTN.2S": 0x0e616800, "FCVTN2.4S": 0x4e616800,
 	"FMAXV.S": 0x6e30f800, "FMINV.S": 0x6eb0f800, "UMAXV.S": 0x6eb0a800, "UMINV.S": 0x6eb1a800, "ADDV.S": 0x4eb1b800, // of all lanes

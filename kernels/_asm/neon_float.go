@@ -159,6 +159,7 @@ func (w neonUnit) difference(dst, x, y values) { w.each("FSUB.4S", dst, x, y) }
 func (w neonUnit) product(dst, x, y values)    { w.each("FMUL.4S", dst, x, y) }
 func (w neonUnit) quotient(dst, x, y values)   { w.each("FDIV.4S", dst, x, y) }
 func (w neonUnit) root(x values)               { w.each("FSQRT.4S", x, x) }
+func (w neonUnit) nearest(x values)            { w.each("FRINTN.4S", x, x) }
 func (w neonUnit) fused(y, x, z values)        { w.accumulate("ORR", "FMLA.4S", y, x, z) }
 func (w neonUnit) fusedFrom(y, x, z values)    { w.accumulate("ORR", "FMLS.4S", y, x, z) }
 func (w neonUnit) fusedMinus(y, x, z values)   { w.accumulate("FNEG.4S", "FMLA.4S", y, x, z) }

@@ -37,6 +37,7 @@ var functions = []function{
 	{"gelu", kernels.OpGelu, (*kernels.Table).Gelu, ref.Gelu, ref.Gelu64, 2, 0, anywhere, 0x1p-24},
 	{"gelu tanh", kernels.OpGeluTanh, (*kernels.Table).GeluTanh, ref.GeluTanh, ref.GeluTanh64, 4, -1, anywhere, 0x1p-24},
 	{"sqrt", kernels.OpSqrt, (*kernels.Table).Sqrt, nil, math.Sqrt, 0, 0, 0, 0},
+	{"round", kernels.OpRound, (*kernels.Table).Round, nil, math.RoundToEven, 0, 0, 0, 0},
 	{"add scalar", kernels.OpAddScalar, func(t *kernels.Table, dst, a []float32) { t.AddScalar(dst, a, 3) }, nil,
 		func(x float64) float64 { return x + 3 }, 0, 0, 0, 0},
 	{"mul scalar", kernels.OpMulScalar, func(t *kernels.Table, dst, a []float32) { t.MulScalar(dst, a, 3) }, nil,

@@ -60,6 +60,7 @@ func (s Suite) Run(t *testing.T) {
 	t.Run("pool", s.pool)
 	t.Run("elementwise", s.elementwise)
 	t.Run("broadcasts", s.broadcasts)
+	t.Run("move", s.move)
 	t.Run("math", s.math)
 	t.Run("accuracy", s.accuracy)
 	t.Run("rows", s.rows)
