@@ -50,32 +50,34 @@ const (
 
 // Transpose is dst[j*ldd+i] = src[i*lds+j] for i < rows, j < cols. dst and src must not overlap.
 func (t *Table) Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
-	wholeRows, wholeCols := 0, 0 // those of blocks
-	if moves(t.rows[OpAdd].ISA) && min(rows, cols) >= moveLanes {
-		checkLen("src", len(src), (rows-1)*lds+cols)
-		checkLen("dst", len(dst), (cols-1)*ldd+rows)
-		wholeRows, wholeCols = rows/moveLanes*moveLanes, cols/moveLanes*moveLanes
-		m := moveTile{ldx: 4 * lds, ldd: 4 * ldd}
-		for j := 0; j < wholeCols; j += turnBlocks * moveLanes {
-			m.n = min(turnBlocks, (wholeCols-j)/moveLanes)
-			for i := 0; i < wholeRows; i += moveLanes {
-				m.x, m.dst = &src[i*lds+j], &dst[j*ldd+i]
-				turn(&m)
-			}
+	if !moves(t.rows[OpAdd].ISA) || min(rows, cols) < moveLanes {
+		transpose(dst, ldd, src, lds, rows, cols)
+		return
+	}
+	checkLen("src", len(src), (rows-1)*lds+cols)
+	checkLen("dst", len(dst), (cols-1)*ldd+rows)
+	m := moveTile{ldx: 4 * lds, ldd: 4 * ldd}
+	for j := 0; j < cols; j += m.n * moveLanes {
+		m.n = min(turnBlocks, (cols-j)/moveLanes)
+		if m.n == 0 { // the last blocks reach back to what was moved already, here and below
+			j, m.n = cols-moveLanes, 1
+		}
+		for i := 0; i < rows; i += moveLanes {
+			i := min(i, rows-moveLanes)
+			m.x, m.dst = &src[i*lds+j], &dst[j*ldd+i]
+			turn(&m)
 		}
 	}
-	transpose(dst, ldd, src, lds, wholeRows, rows, 0, cols)
-	transpose(dst, ldd, src, lds, 0, wholeRows, wholeCols, cols)
 }
 
-// transpose is Transpose of rows from i0 and columns from j0 on.
-func transpose(dst []float32, ldd int, src []float32, lds, i0, rows, j0, cols int) {
-	for ; j0 < cols; j0 += turnTile {
-		end := min(j0+turnTile, cols)
-		for from := i0; from < rows; from += turnTile {
-			for i := from; i < min(from+turnTile, rows); i++ {
+// transpose is Transpose in plain Go.
+func transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
+	for j0 := 0; j0 < cols; j0 += turnTile {
+		j1 := min(j0+turnTile, cols)
+		for i0 := 0; i0 < rows; i0 += turnTile {
+			for i := i0; i < min(i0+turnTile, rows); i++ {
 				at := j0*ldd + i
-				for _, v := range src[i*lds+j0 : i*lds+end] {
+				for _, v := range src[i*lds+j0 : i*lds+j1] {
 					dst[at] = v
 					at += ldd
 				}
