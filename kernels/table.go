@@ -84,7 +84,8 @@ const (
 
 var opNames = [opCount]string{"gemm", "depthwise", "max-window", "sum-window", "add", "sub", "mul", "div", "limit", "fake", "min-max",
 	"channel-min-max", "bins", "exp", "sigmoid", "tanh", "erf", "swish", "gelu", "gelu-tanh", "hard-sigmoid", "hard-swish",
-	"sqrt", "round", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div", "row-max", "row-sum", "row-squares", "row-exp", "normalize",
+	"sqrt", "round", "add-scalar", "mul-scalar", "div-scalar", "scalar-sub", "scalar-div",
+	"row-max", "row-sum", "row-squares", "row-exp", "normalize",
 	"gemm-u8s8", "depthwise-u8s8", "scale-u8", "scale-f32", "shift-u8",
 	"add-codes", "add-fused", "to-codes", "to-codes-away", "from-codes", "max-codes",
 	"groups8", "groups4", "groups-float8", "groups-float4", "quantize-groups", "combine", "gram", "units"}
