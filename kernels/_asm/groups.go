@@ -135,6 +135,7 @@ func groupsTile(v isa, bits int, word groupWord) func(g *gen, rows, vecs int) {
 		})
 		g.ADDQ(operand.U32(uint32(4*groupLanes*rows)), groupsRegSums)
 		g.Label("add")
+		g.PREFETCHT0(operand.Mem{Base: groupsRegW, Disp: groupsAhead}) // of the scales
 		g.groupEnd(k)
 		g.ADDQ(operand.U8(4*groupLanes), groupsRegW)
 		g.DECQ(groupsRegGroups)
