@@ -233,7 +233,7 @@ func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
 	if !e.Quantized() || !t.Floats() || f.done[t.Part] != nil {
 		return nil
 	}
-	if err := t.Finite(); err != nil {
+	if err := f.Model.Finite(t); err != nil {
 		return err
 	}
 	var factor *round.Factor
@@ -269,13 +269,13 @@ func stripped(m *checkpoint.Model, t *checkpoint.Tensor, strip int,
 	do func(rows *checkpoint.Tensor) (target, error)) (*checkpoint.Tensor, error) {
 	var list []*checkpoint.Tensor
 	for from, n := 0, max(1, strip/t.Cols); from < t.Rows; from += n {
-		x, err := do(t.Strip(from, min(n, t.Rows-from)))
-		if err != nil {
+		rows := t.Strip(from, min(n, t.Rows-from))
+		x, err := do(rows)
+		if m.Forget(rows); err != nil {
 			return nil, fmt.Errorf("%s: %w", t.Part, err)
 		}
 		list = append(list, x.tensor())
 	}
-	m.Forget(t)
 	return checkpoint.Stack(list), nil
 }
 

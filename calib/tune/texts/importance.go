@@ -78,7 +78,7 @@ func weigh(ctx context.Context, m *checkpoint.Model, imatrix *checkpoint.Importa
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := t.Finite(); err != nil {
+		if err := m.Finite(t); err != nil {
 			return nil, err
 		}
 		importance, err := imatrix.Means(t.Part, t.Cols)

@@ -24,10 +24,9 @@ func RelativeErrors(ctx context.Context, m *checkpoint.Model, imatrix *checkpoin
 		if err != nil {
 			return err
 		}
-		if lost[q.Part] = relativeError(x, q, energy, strip); keep {
+		if lost[q.Part] = relativeError(m, x, q, energy, strip); keep {
 			tensors[q.Part] = m.Spill(q)
 		}
-		m.Forget(x)
 		return nil
 	})
 	if err != nil {
@@ -38,13 +37,14 @@ func RelativeErrors(ctx context.Context, m *checkpoint.Model, imatrix *checkpoin
 
 // relativeError is that of a matrix whose columns have an energy, where that is known; 0 for a matrix of zeros. About strip weights are
 // read at once.
-func relativeError(x, y *checkpoint.Tensor, energy []float64, strip int) float64 {
+func relativeError(m *checkpoint.Model, x, y *checkpoint.Tensor, energy []float64, strip int) float64 {
 	var off, all float64
 	rows := max(1, strip/x.Cols)
 	one, other := make([]float32, rows*x.Cols), make([]float32, rows*x.Cols)
 	for from := 0; from < x.Len(); from += len(one) {
 		n := min(len(one), x.Len()-from)
 		x.Read(one[:n], from)
+		m.Forget(x.Strip(from/x.Cols, n/x.Cols))
 		y.Read(other[:n], from)
 		for i, v := range one[:n] {
 			e := 1.0

@@ -50,9 +50,9 @@ func TestRelativeError(t *testing.T) {
 	}
 	x, y := row(1, 2, 3, 4), row(1, 1, 3, 6)
 	for _, strip := range []int{1, 4, 100} {
-		assert.InDelta(t, 5.0/30, relativeError(x, y, nil, strip), 1e-15)
-		assert.InDelta(t, 15.0/(10+60), relativeError(x, y, []float64{1, 3}, strip), 1e-15)
-		assert.Zero(t, relativeError(row(0, 0), row(0, 0), nil, strip))
-		assert.False(t, math.IsNaN(relativeError(x, x, []float64{0, 0}, strip)))
+		assert.InDelta(t, 5.0/30, relativeError(&checkpoint.Model{}, x, y, nil, strip), 1e-15)
+		assert.InDelta(t, 15.0/(10+60), relativeError(&checkpoint.Model{}, x, y, []float64{1, 3}, strip), 1e-15)
+		assert.Zero(t, relativeError(&checkpoint.Model{}, row(0, 0), row(0, 0), nil, strip))
+		assert.False(t, math.IsNaN(relativeError(&checkpoint.Model{}, x, x, []float64{0, 0}, strip)))
 	}
 }

@@ -16,6 +16,24 @@ func (t *Tensor) Strip(from, rows int) *Tensor {
 	return &out
 }
 
+// finiteRows is how many elements Model.Finite reads before it gives up their pages.
+const finiteRows = 1 << 19
+
+// Finite is Tensor.Finite that gives up what it has read.
+func (m *Model) Finite(t *Tensor) error {
+	if !t.Floats() {
+		return t.Finite()
+	}
+	for from, n := 0, max(1, finiteRows/t.Cols); from < t.Rows; from += n {
+		to := min(from+n, t.Rows)
+		err := t.finite(from, to)
+		if m.Forget(t.Strip(from, to-from)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Stack puts rows of one matrix together: tensors of NewTensor, or of NewPacked where scales are of single rows.
 func Stack(list []*Tensor) *Tensor {
 	if len(list) == 1 {

@@ -287,9 +287,12 @@ func (t *Tensor) scale(group int) float32 {
 }
 
 // Finite returns an error that names the first element which is NaN or infinite. It reads the whole tensor once.
-func (t *Tensor) Finite() error {
+func (t *Tensor) Finite() error { return t.finite(0, t.Rows) }
+
+// finite is Finite of some rows.
+func (t *Tensor) finite(from, to int) error {
 	row := make([]float32, t.Cols)
-	for r := range t.Rows {
+	for r := from; r < to; r++ {
 		t.Row(row, r)
 		for c, v := range row {
 			if v-v != 0 {

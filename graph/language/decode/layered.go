@@ -2,6 +2,7 @@ package decode
 
 import (
 	"context"
+	"slices"
 
 	"qwb/graph/language/checkpoint"
 	"qwb/kernels"
@@ -50,14 +51,15 @@ func (p *packer) packFloats(t *checkpoint.Tensor) *kernels.GemmF32 {
 		}
 		return nil
 	}
-	if p.err = t.Finite(); p.err != nil {
-		return nil
-	}
 	x, size, m := grow(&e.unpacked, t.Len()), [2]int{t.Cols, t.Rows}, new(kernels.GemmF32)
 	if list := e.spare[size]; len(list) > 0 {
 		m, e.spare[size] = list[len(list)-1], list[:len(list)-1]
 	}
 	t.Read(x, 0)
+	if slices.ContainsFunc(x, func(v float32) bool { return v-v != 0 }) {
+		p.err = t.Finite()
+		return nil
+	}
 	e.table.RepackGemmF32(m, x, t.Cols, t.Rows, t.Cols, true)
 	return m
 }
@@ -85,7 +87,7 @@ func (e *Engine) classifyInParts(ctx context.Context, logits []float32, rows int
 			m.Run(e.par, logits[from:], e.Vocab, e.s.final.x, t.Cols, rows, ref.Epilogue{})
 			e.giveUp(&linear{floats: m})
 		}
+		p.model.Forget(part)
 	}
-	p.model.Forget(t)
 	return p.err
 }

@@ -160,7 +160,7 @@ func (p *packer) part(part checkpoint.Part) *checkpoint.Tensor {
 
 // floats returns the elements of a tensor, which are finite.
 func (p *packer) floats(t *checkpoint.Tensor) []float32 {
-	if p.err = t.Finite(); p.err != nil {
+	if p.err = p.model.Finite(t); p.err != nil {
 		return nil
 	}
 	return t.All()
@@ -269,7 +269,7 @@ func (p *packer) ends() (*linear, func(dst []float32, id int)) {
 		return classifier, classifier.groups.Row
 	case c == nil || c.exact:
 		if !p.model.Tied {
-			p.err = errors.Join(p.err, t.Finite())
+			p.err = errors.Join(p.err, p.model.Finite(t))
 		}
 		return classifier, t.Row
 	}
