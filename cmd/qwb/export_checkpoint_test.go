@@ -319,6 +319,11 @@ func TestBitsPerWeight(t *testing.T) {
 	} {
 		fails(t, exitUsage, want, append(slices.Clone(args), more...)...)
 	}
+	for _, more := range [][]string{{"--bpw", "9"}, {"--weights", "q4_0"}} {
+		more = append(more, "-o", "less.gguf", "--mem")
+		_, figure, _ := strings.Cut(fails(t, exitFailed, "would do", slices.Concat(args, more, []string{"64M"})...).stderr, ": --mem ")
+		done(t, slices.Concat(args, more, []string{strings.Fields(figure)[0]})...)
+	}
 }
 
 // TestImportanceMatrix: the sums of a text are written, and weights quantized under them; what cannot be one is refused.

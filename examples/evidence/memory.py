@@ -3,7 +3,8 @@
 
   memory.py QWB DATA [--work DIR] [--only NAME,...] [--commands NAME,...] [--threads N]
 
-A command that asks for no more than 96 MiB is not refused: its figure is that. Needs onnx and GNU time; two of the networks are made as in rows.py.
+A command that asks for no more than 96 MiB is not refused: its figure is that. Of language models (stories15M, 110M) it is export that fits weights to a text;
+with 110M that takes an hour. Needs onnx and GNU time; two of the networks are made as in rows.py.
 """
 import argparse, os, re, shutil, subprocess
 from networks import Workplace, table
@@ -11,6 +12,8 @@ from rows import minilm, yolo
 
 COMMANDS = ("calibrate", "analyze", "eval", "eval int8", "tune", "dispatch", "sweep", "run", "verify", "export")
 LEAST = 96
+FITTING = {"--weights q4_0 importance": ("--weights", "q4_0", "--method", "importance"), "--weights q4_0 gptq": ("--weights", "q4_0", "--method", "gptq"),
+           "--weights q4_0 gptaq": ("--weights", "q4_0", "--method", "gptaq"), "--bpw 5 importance": ("--bpw", "5", "--method", "importance")}
 
 
 def measure(place, args, mem, threads):
@@ -41,6 +44,18 @@ if __name__ == "__main__":
     ap.add_argument("--threads", type=int, default=2); ap.add_argument("--samples", type=int, default=8)
     a = ap.parse_args()
     place, rows, worst = Workplace(a.qwb, a.data, a.work), [], 0
+    def row(name, command, call):
+        global worst
+        said, code, peak, cpu = call(LEAST)
+        asked, before = re.search(r"--mem (\d+)M would", said), peak
+        figure = int(asked[1]) if asked else LEAST
+        if asked: said, code, peak, cpu = call(figure)
+        if code not in (0, 3): said = said.strip().splitlines()[-1][:120]
+        ratio = peak / figure
+        worst = max(worst, ratio)
+        rows.append([name, command, f"{figure}M", f"{before:.0f}M" if asked else "not refused", f"{peak:.0f}M", f"{ratio:.2f}", f"{cpu:.1f}", "" if code in (0, 3) else said])
+        print(*rows[-1], sep=" | ", flush=True)
+
     networks = {"mobilenet_v1": None, "squeezenet": None, "ocr": None, "MiniLM-like": minilm, "YOLO head": yolo}
     for name, make in networks.items():
         if a.only and name not in a.only.split(","): continue
@@ -60,14 +75,18 @@ if __name__ == "__main__":
                 shutil.rmtree(place.path("outputs"), ignore_errors=True)
                 shutil.copy(kept, place.path("w.plan.json")); shutil.copy(kept.replace(".plan.json", ".stats"), place.path("w.stats"))
                 return measure(place, commands(place, model, data, "w.plan.json")[command], mem, a.threads)
-            said, code, peak, cpu = call(LEAST)
-            asked, before = re.search(r"--mem (\d+)M would", said), peak
-            figure = int(asked[1]) if asked else LEAST
-            if asked: said, code, peak, cpu = call(figure)
-            if code not in (0, 3): said = said.strip().splitlines()[-1][:120]
-            ratio = peak / figure
-            worst = max(worst, ratio)
-            rows.append([name, command, f"{figure}M", f"{before:.0f}M" if asked else "not refused", f"{peak:.0f}M", f"{ratio:.2f}", f"{cpu:.1f}", "" if code in (0, 3) else said])
-            print(*rows[-1], sep=" | ", flush=True)
+            row(name, command, call)
+    model = {"stories15M": place.located("models/llm/stories15M.bin"), "110M": place.path("110M.bin")}
+    for name, file in model.items():
+        if a.only and name not in a.only.split(","): continue
+        if name == "110M": place.call("bench", "checkpoint", "--shape", "110M", "--group-size", 0, "-o", file)
+        for command, more in FITTING.items():
+            if a.commands and command not in a.commands.split(","): continue
+            def call(mem):
+                for f in ("out.gguf", "out.gguf.fitting"):
+                    if os.path.exists(place.path(f)): os.remove(place.path(f))
+                return measure(place, ("export", file, "--format", "gguf", "--tokenizer", place.located("models/llm/tokenizer.bin"), *more, "--fit",
+                                       place.located("data/text/tinystories_minigpt.txt"), "-o", "out.gguf"), mem, a.threads)
+            row(name, command, call)
     table(["network", "command", "figure", "peak when refused", "peak with the figure", "ratio", "CPU s", "exit"], rows)
     print(f"Largest ratio: {worst:.2f}")

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -20,7 +21,7 @@ type budget struct {
 
 // MemoryError says that a run would have taken more memory than it may.
 type MemoryError struct {
-	Type   string // of the value that was asked for
+	Type   string // of the value that was asked for; of a whole run, what it does
 	Bytes  int64  // it takes
 	Held   int64  // others take at the same time
 	Budget int64
@@ -37,8 +38,8 @@ func (e *MemoryError) Error() string {
 			(e.Bytes+mega-1)/mega, e.Budget/mega, (e.Bytes+mega-1)/mega)
 	}
 	if e.Run {
-		return fmt.Sprintf("a run of one sample takes about %dM of memory, more than the %dM that it may take: --mem %dM would do",
-			(e.Bytes+mega-1)/mega, e.Budget/mega, (e.Bytes+mega-1)/mega)
+		return fmt.Sprintf("%s takes about %dM of memory, more than the %dM that it may take: --mem %dM would do",
+			cmp.Or(e.Type, "a run of one sample"), (e.Bytes+mega-1)/mega, e.Budget/mega, (e.Bytes+mega-1)/mega)
 	}
 	if e.Single {
 		return fmt.Sprintf("%s takes %d bytes: more than the %d bytes that one value of a model of this size may take unless a memory "+

@@ -34,6 +34,9 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 	if err != nil {
 		return nil, err
 	}
+	if err := fits(ctx, l.Model, o.Way, ids, false); err != nil {
+		return nil, err
+	}
 	float := layered(o.Threads)
 	if o.Way.Scale {
 		if l, err = scaled(ctx, j, l, o, ids); err != nil {

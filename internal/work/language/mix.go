@@ -27,6 +27,9 @@ const mixTokens = 1 << 11
 // mixLogits is how many logits of a text damages are measured on at most: they take 16 bytes each.
 const mixLogits = 1 << 23
 
+// mixRows is at how many tokens a text is cut for that.
+func mixRows(m *checkpoint.Model) int { return max(mixLogits/m.Vocab, 2) }
+
 // probe is the type that damages are measured with: one of 4 bits, so that they stand out, whose blocks are as short as any.
 const probe = checkpoint.IQ4NL
 
@@ -45,11 +48,14 @@ type Mixing struct {
 // 2024): the factor is measured, with the one matrix quantized. Where codes are rounded by second moments, that is how: what this gains
 // differs from matrix to matrix, and is least for an embedding that is the classifier too.
 func Mix(ctx context.Context, j *open.Job, l *open.Language, o Mixing) (map[checkpoint.Part]checkpoint.Type, error) {
-	imatrix, ids, err := importanceOn(ctx, j, l, o.Text, o.Threads)
+	judged, err := textsOf(j, l, o.Text, FitTokens+mixTokens)
+	if err == nil {
+		err = fits(ctx, l.Model, o.Way, judged, true)
+	}
 	if err != nil {
 		return nil, err
 	}
-	judged, err := textsOf(j, l, o.Text, FitTokens+mixTokens)
+	imatrix, ids, err := importanceOn(ctx, j, l, o.Text, o.Threads)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +144,7 @@ func (m *mix) damage(ctx context.Context, j *open.Job, l *open.Language, probed 
 	defer finish()
 	cfg.Progress = tick
 	n := len(ids)
-	cut := max(mixLogits/m.model.Vocab, 2)
+	cut := mixRows(m.model)
 	for tokens := 0; n > 0 && tokens < mixTokens; n-- {
 		tokens += min(len(ids[n-1]), cut)
 	}

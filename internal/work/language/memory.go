@@ -1,0 +1,80 @@
+package language
+
+import (
+	"context"
+
+	"qwb/export/language/weights"
+	"qwb/graph/exec"
+	"qwb/graph/language/checkpoint"
+)
+
+// fits refuses, before anything runs, fitting on texts that takes more memory than the command may, and says how much would do. mixed is
+// for types that are measured (Mix) and then fitted.
+func fits(ctx context.Context, m *checkpoint.Model, way weights.Way, ids [][]int, mixed bool) error {
+	most, need := exec.MemoryOf(ctx), fittingBytes(m, way, ids)
+	if mixed {
+		need = max(need, mixingBytes(m, ids))
+	}
+	if most == 0 || need <= most {
+		return nil
+	}
+	return &exec.MemoryError{Type: "fitting these weights", Bytes: need, Budget: most, Run: true}
+}
+
+const (
+	programBytes = 64 << 20 // the program, its runtime, tokens, and pages of files
+	stripBytes   = 20 << 20 // weights that are fitted at once, with what they become
+)
+
+// sizes are bytes of parts of a model.
+type sizes struct {
+	layer  int64 // the largest one, as floats
+	piece  int64 // the largest matrix that is packed at once
+	stored int64 // the largest matrix in 8 bits, while it is put together
+	square int64 // moments of the widest input
+	rows   int64 // activations of the longest text
+}
+
+func sizesOf(m *checkpoint.Model, ids [][]int) (s sizes) {
+	layers, longest, wide := map[int]int64{}, 0, 0
+	for _, t := range matricesOf(m) {
+		n := int64(t.Len())
+		wide, s.stored = max(wide, t.Cols), max(s.stored, 2*n+n/8)
+		if t.Layer < 0 {
+			n /= classifierParts
+		} else {
+			layers[t.Layer] += 4 * n
+			s.layer = max(s.layer, layers[t.Layer])
+		}
+		s.piece = max(s.piece, 4*n)
+	}
+	for _, text := range ids {
+		longest = max(longest, len(text))
+	}
+	s.square = 8 * int64(wide) * int64(wide)
+	s.rows = 4 * int64(longest) * int64(3*m.Hidden+8*m.Dim)
+	return s
+}
+
+// classifierParts is in how many parts a classifier is packed.
+const classifierParts = 16
+
+// fittingBytes is what Fit takes: a layer, two of them where the float model runs beside, sums and moments, and their factor.
+func fittingBytes(m *checkpoint.Model, way weights.Way, ids [][]int) int64 {
+	s := sizesOf(m, ids)
+	engines, squares := int64(1), int64(2)
+	if way.Round {
+		squares++
+	}
+	if way.Follow {
+		engines, squares = engines+1, squares+2
+	}
+	return programBytes + engines*(s.layer+s.piece+s.rows) + squares*s.square + s.stored + stripBytes
+}
+
+// mixingBytes is what Mix takes: the layer that the texts are in front of and the one that runs, and logits of the float model and of
+// another one.
+func mixingBytes(m *checkpoint.Model, ids [][]int) int64 {
+	s := sizesOf(m, ids)
+	return programBytes + 2*s.layer + 3*s.piece + s.rows + s.stored + 2*4*int64(mixRows(m)*m.Vocab)
+}
