@@ -70,7 +70,7 @@ func (in *DoctorInput) model() (m *onnx.Model, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _, err = onnx.Read(bytes.NewReader(b), int64(len(b)), onnx.FSResolver(in.FS))
+	m, _, err = onnx.Parse(b, onnx.FSResolver(in.FS))
 	return m, err
 }
 
@@ -184,6 +184,14 @@ func (w written) Open(name string) (fs.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
 	return &memoryFile{bytes.NewReader(s.memory.Bytes()), s}, nil
+}
+
+// ReadFile gives what is in memory as it is: nobody may change it.
+func (w written) ReadFile(name string) ([]byte, error) {
+	if s := w.file(name); s != nil && w.Folder() == "" {
+		return s.memory.Bytes(), nil
+	}
+	return fs.ReadFile(os.DirFS(w.Folder()), name)
 }
 
 // memoryFile is an open file that is none of the operating system.

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -95,8 +94,7 @@ func ReadModel(in *Input, out *Output) (*onnx.Model, error) {
 	if path := out.Staged(out.Name()); path != "" {
 		back, err = openModel(path, in.streams())
 	} else {
-		b := out.Bytes(out.Name())
-		back, _, err = onnx.Read(bytes.NewReader(b), int64(len(b)), out)
+		back, _, err = onnx.Parse(out.Bytes(out.Name()), out)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("export: what was written cannot be read: %w", err)

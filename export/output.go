@@ -2,7 +2,6 @@ package export
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -50,7 +49,7 @@ type Stage interface {
 type staged struct {
 	name   string // relative, with slashes
 	temp   string // of the operating system
-	memory bytes.Buffer
+	memory file.Content
 	sum    string // empty until the file is closed
 	size   int64  // bytes
 }
@@ -244,10 +243,7 @@ func (o *Output) add(s *staged) error {
 	case o.into == nil:
 		return nil
 	}
-	return o.into.Add(o.final(s), func(w io.Writer) error {
-		_, err := w.Write(s.memory.Bytes())
-		return err
-	})
+	return o.into.Add(o.final(s), s.memory.CopyTo)
 }
 
 // fileError is an error of a stage as one of a file.
@@ -278,13 +274,17 @@ type writer struct {
 	closed bool
 }
 
-func (w *writer) Write(b []byte) (int, error) {
-	if w.ctx != nil {
-		if err := w.ctx.Err(); err != nil {
-			return 0, err
+func (w *writer) Write(b []byte) (n int, err error) {
+	for more := true; more && err == nil; more = n < len(b) {
+		if w.ctx != nil {
+			if err := w.ctx.Err(); err != nil {
+				return n, err
+			}
 		}
+		var k int
+		k, err = w.buffer.Write(b[n:min(len(b), n+file.Piece)])
+		n += k
 	}
-	n, err := w.buffer.Write(b)
 	w.staged.size += int64(n)
 	return n, err
 }

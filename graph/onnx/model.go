@@ -50,11 +50,11 @@ func Read(r io.ReaderAt, size int64, ext ExternalResolver) (*Model, []graph.Warn
 	if err != nil {
 		return nil, nil, err
 	}
-	return parse(b, ext)
+	return Parse(b, ext)
 }
 
-// parse decodes a model whose bytes stay valid as long as the model.
-func parse(b []byte, ext ExternalResolver) (*Model, []graph.Warning, error) {
+// Parse is Read of bytes that nobody changes as long as the model is used.
+func Parse(b []byte, ext ExternalResolver) (*Model, []graph.Warning, error) {
 	if len(b) == 0 {
 		return nil, nil, errors.New("not an ONNX model: the file is empty")
 	}

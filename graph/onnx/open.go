@@ -34,7 +34,7 @@ func openBeside(path string, held int64) (*Model, []graph.Warning, error) {
 		return nil, nil, err
 	}
 	dir := &folder{path: filepath.Dir(path), files: map[string][]byte{}, held: held + int64(len(data.Bytes)), maps: []*file.Mapping{data}}
-	m, warnings, err := parse(data.Bytes, dir)
+	m, warnings, err := Parse(data.Bytes, dir)
 	if err != nil {
 		for _, m := range dir.maps {
 			_ = m.Release() // the error that matters is err

@@ -1,7 +1,6 @@
 package bring
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/internal/file"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
@@ -153,11 +153,11 @@ func writeImport(j *open.Job, m *open.Model, im *qdq.Imported, o ImportOptions, 
 	if export.WeightBytes(im.Graph) >= limit {
 		return writeLargeImport(j, m, im, float, r, pre, limit)
 	}
-	var b bytes.Buffer
+	var b file.Content
 	if err := float.Write(&b); err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
-	read, _, err := onnx.Read(bytes.NewReader(b.Bytes()), int64(b.Len()), nil)
+	read, _, err := onnx.Parse(b.Bytes(), nil)
 	if err != nil {
 		return fmt.Errorf("import: what was written cannot be read: %w", err)
 	}
@@ -166,7 +166,7 @@ func writeImport(j *open.Job, m *open.Model, im *qdq.Imported, o ImportOptions, 
 	if err != nil {
 		return err
 	}
-	_, err = planning.WritePlan(j, j.Plan, p, "", func(s store.Stage) error { return s.Add(r.Model, store.BytesOf(b.Bytes())) })
+	_, err = planning.WritePlan(j, j.Plan, p, "", func(s store.Stage) error { return s.Add(r.Model, b.CopyTo) })
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"qwb/internal/file"
 	"qwb/internal/work/fault"
 )
 
@@ -109,7 +110,7 @@ type memoryStage struct {
 }
 
 func (s *memoryStage) Add(name string, write func(io.Writer) error) error {
-	var b bytes.Buffer
+	var b file.Content
 	if err := write(&b); err != nil {
 		return err
 	}

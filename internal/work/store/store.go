@@ -67,14 +67,15 @@ func ReadFile(s Store, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	var content file.Content
 	if info, err := f.Stat(); err == nil && info.Mode().IsRegular() && info.Size() > limit {
 		return nil, fmt.Errorf("%s: %d bytes are more than %d", name, info.Size(), limit)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
+	n, err := io.Copy(&content, io.LimitReader(f, limit+1))
+	if err == nil && n > limit {
 		err = fmt.Errorf("%s: more than %d bytes", name, limit)
 	}
-	return b, err
+	return content.Bytes(), err
 }
 
 // ReadAt opens a file to read it at any offset.
