@@ -97,10 +97,13 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("the window of layer %d is %d", l, w)
 		}
 	}
+	if n := c.RotaryDim; n < 0 || n > c.HeadDim || n%2 != 0 {
+		return fmt.Errorf("rotary embedding of %d of %d elements of a head", n, c.HeadDim)
+	}
 	if s := c.EmbedScale; s-s != 0 || s < 0 {
 		return fmt.Errorf("the embedding is multiplied with %g", s)
 	}
-	return c.Scaling.validate(c.HeadDim / 2)
+	return c.Scaling.validate(c.Turned() / 2)
 }
 
 // validateExperts reports what about experts cannot be.

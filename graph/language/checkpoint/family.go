@@ -50,6 +50,8 @@ type Switches struct {
 	NormTopK     bool  `json:"norm_top_k,omitempty"`
 	SharedHidden int   `json:"shared_hidden,omitempty"`
 	Dense        []int `json:"dense,omitempty"`
+	// RotaryDim, if not 0, is how many elements of a head rotary embedding turns, the first ones; it is even.
+	RotaryDim int `json:"rotary_dim,omitempty"`
 	// LocalTheta, if not 0, is the base of rotary embedding in layers with a window, where frequencies are not scaled.
 	LocalTheta float64 `json:"local_theta,omitempty"`
 	// Windows, if not nil, is for each layer how many positions attention sees, its own being the last; 0: all.
@@ -59,7 +61,7 @@ type Switches struct {
 // Plain reports whether there is nothing but perhaps biases of query, key and value: what other programs' simple formats hold.
 func (s *Switches) Plain() bool {
 	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.AttentionScale == 0 && s.ResidualScale == 0 &&
-		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.Experts == 0 && s.Windows == nil
+		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.RotaryDim == 0 && s.Experts == 0 && s.Windows == nil
 }
 
 // Biased reports whether query, key and value have biases.

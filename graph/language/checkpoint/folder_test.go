@@ -164,6 +164,8 @@ func TestBadConfigurations(t *testing.T) {
 		{`type "chunked_attention"`, qwen(map[string]any{"use_sliding_window": true, "sliding_window": 16,
 			"layer_types": []string{"full_attention", "chunked_attention"}})},
 		{"partial_rotary_factor 0.5", map[string]any{"partial_rotary_factor": 0.5}},
+		{"partial_rotary_factor 2 of heads", map[string]any{"architectures": []string{"Phi3ForCausalLM"}, "partial_rotary_factor": 2}},
+		{"rotary embedding of 3 of 8", map[string]any{"architectures": []string{"Phi3ForCausalLM"}, "partial_rotary_factor": 0.4}},
 		{"query_pre_attn_scalar is -1", gemma(map[string]any{"query_pre_attn_scalar": -1})},
 		{"attn_logit_softcapping is 0", gemma(map[string]any{"attn_logit_softcapping": 0})},
 		{"final_logit_softcapping is \"x\"", gemma(map[string]any{"final_logit_softcapping": "x"})},

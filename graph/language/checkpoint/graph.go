@@ -262,8 +262,11 @@ func (b *grapher) rotate(x graph.ValueID, p Part, heads int) graph.ValueID {
 		interleaved = 1
 	}
 	x = b.node(name+".batch", "Reshape", x, b.shape)
-	return b.with(graph.Int("interleaved", interleaved), graph.Int("num_heads", int64(heads))).
-		node(name+".rotary", "RotaryEmbedding", x, turns[0], turns[1], b.positions)
+	attrs := []graph.Attr{graph.Int("interleaved", interleaved), graph.Int("num_heads", int64(heads))}
+	if b.m.RotaryDim != 0 {
+		attrs = append(attrs, graph.Int("rotary_embedding_dim", int64(b.m.RotaryDim)))
+	}
+	return b.with(attrs...).node(name+".rotary", "RotaryEmbedding", x, turns[0], turns[1], b.positions)
 }
 
 func (b *grapher) norm(x graph.ValueID, p Part) graph.ValueID {

@@ -235,11 +235,7 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 	if h.Activation != nil && f.act != "silu" {
 		act = *h.Activation
 	}
-	partial := h.PartialRotary
-	if h.RopeParameters != nil && h.RopeParameters.Partial != nil {
-		partial = h.RopeParameters.Partial
-	}
-	switch {
+	switch partial := h.partial(); {
 	case act != f.act && !(act == "" && f.act == "silu"):
 		return fmt.Errorf("the activation hidden_act is %q; only %s is known of %s", act, f.act, f.architecture)
 	case h.MLPBias:
@@ -250,10 +246,18 @@ func (h *hfConfig) unsupported(f *hfFamily) error {
 		return errors.New("use_bidirectional_attention: attention to later tokens is not supported")
 	case h.UseMRope:
 		return errors.New("use_mrope: rotary embedding in several dimensions is not supported")
-	case valueOr(partial, 1) != 1:
-		return fmt.Errorf("partial_rotary_factor %g: rotary embedding of a part of each head is not supported", *partial)
+	case partial != 1 && f.family != Phi3:
+		return fmt.Errorf("partial_rotary_factor %g: rotary embedding of a part of each head is known of Phi3ForCausalLM alone", partial)
 	}
 	return nil
+}
+
+// partial is the share of each head that rotary embedding turns.
+func (h *hfConfig) partial() float64 {
+	if h.RopeParameters != nil && h.RopeParameters.Partial != nil {
+		return *h.RopeParameters.Partial
+	}
+	return valueOr(h.PartialRotary, 1)
 }
 
 // experts reads the mixture of a family that has one.
@@ -362,6 +366,11 @@ func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 
 func (h *hfConfig) rope(c *Config) error {
 	c.RopeTheta = valueOr(h.RopeTheta, 10000)
+	if partial := h.partial(); partial != 1 {
+		if c.RotaryDim = int(partial * float64(c.HeadDim)); !(partial > 0 && partial < 1) || c.RotaryDim == 0 {
+			return fmt.Errorf("partial_rotary_factor %g of heads of %d elements", partial, c.HeadDim)
+		}
+	}
 	r := h.RopeScaling
 	if h.RopeParameters != nil {
 		r = h.RopeParameters

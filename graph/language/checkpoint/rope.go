@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -60,12 +61,15 @@ func (s *RopeScaling) validate(pairs int) error {
 	return nil
 }
 
-// Frequencies returns the angles per position of the HeadDim/2 pairs of a head, in float64: RopeTheta^(-2i/HeadDim), scaled.
+// Turned is how many elements of a head rotary embedding turns.
+func (c *Config) Turned() int { return cmp.Or(c.RotaryDim, c.HeadDim) }
+
+// Frequencies returns the angles per position of the Turned()/2 pairs of a head, in float64: RopeTheta^(-2i/Turned()), scaled.
 func (c *Config) Frequencies() []float64 {
-	out := make([]float64, c.HeadDim/2)
+	out := make([]float64, c.Turned()/2)
 	low, high := c.yarnRange()
 	for i := range out {
-		f := elementary.Pow(c.RopeTheta, -float64(2*i)/float64(c.HeadDim))
+		f := elementary.Pow(c.RopeTheta, -float64(2*i)/float64(c.Turned()))
 		switch s := c.Scaling; {
 		case s != nil && s.Factors != nil:
 			out[i] = f / float64(s.Factors[i])
@@ -104,9 +108,9 @@ func (c *Config) yarnRange() (low, high float64) {
 		return 0, 1
 	}
 	pair := func(turns float64) float64 {
-		return float64(c.HeadDim) * math.Log(float64(s.OriginalContext)/(turns*2*math.Pi)) / (2 * math.Log(c.RopeTheta))
+		return float64(c.Turned()) * math.Log(float64(s.OriginalContext)/(turns*2*math.Pi)) / (2 * math.Log(c.RopeTheta))
 	}
-	low, high = max(math.Floor(pair(s.BetaFast)), 0), min(math.Ceil(pair(s.BetaSlow)), float64(c.HeadDim-1))
+	low, high = max(math.Floor(pair(s.BetaFast)), 0), min(math.Ceil(pair(s.BetaSlow)), float64(c.Turned()-1))
 	return low, max(high, low+0.001)
 }
 

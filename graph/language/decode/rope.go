@@ -9,7 +9,7 @@ type rotary struct {
 	shape    *checkpoint.Config
 	freqs    []float64
 	halves   bool
-	cos, sin []float32 // by position, HeadDim/2 each
+	cos, sin []float32 // by position, as many as frequencies
 }
 
 func newRotary(c *checkpoint.Config) *rotary {
@@ -26,7 +26,7 @@ func (r *rotary) reach(positions int) {
 	}
 }
 
-// turn turns the heads in x, each of twice as many elements as there are frequencies, at a position.
+// turn turns the heads in x, of each the first elements, twice as many as there are frequencies, at a position.
 func (r *rotary) turn(x []float32, position int) {
 	half := len(r.freqs)
 	cos, sin := r.cos[position*half:][:half], r.sin[position*half:][:half]
@@ -34,7 +34,7 @@ func (r *rotary) turn(x []float32, position int) {
 	if r.halves {
 		step, apart = 1, half
 	}
-	for ; len(x) > 0; x = x[2*half:] {
+	for ; len(x) > 0; x = x[r.shape.HeadDim:] {
 		for i, c := range cos {
 			a, b := x[i*step], x[i*step+apart]
 			x[i*step] = float32(a*c) - float32(b*sin[i])

@@ -22,6 +22,8 @@ models = {
     "qwen3-biases": (T.Qwen3ForCausalLM, T.Qwen3Config(**small, head_dim=8, attention_bias=True, use_sliding_window=True,
                                                        sliding_window=6, layer_types=["sliding_attention", "full_attention"])),
     "phi3": (T.Phi3ForCausalLM, T.Phi3Config(**small, sliding_window=7, original_max_position_embeddings=64)),
+    "phi3-partial": (T.Phi3ForCausalLM, T.Phi3Config(**(small | dict(hidden_size=32)), original_max_position_embeddings=64,
+        rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.75))),
     "granite": (T.GraniteForCausalLM, T.GraniteConfig(**small, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
                                                       logits_scaling=2.5, attention_bias=True)),
     "gemma": (T.GemmaForCausalLM, T.GemmaConfig(**small, head_dim=6, hidden_act="gelu_pytorch_tanh")),
