@@ -61,7 +61,8 @@ type Switches struct {
 // Plain reports whether there is nothing but perhaps biases of query, key and value: what other programs' simple formats hold.
 func (s *Switches) Plain() bool {
 	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.AttentionScale == 0 && s.ResidualScale == 0 &&
-		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.RotaryDim == 0 && s.Experts == 0 && s.Windows == nil
+		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.RotaryDim == 0 && s.Experts == 0 &&
+		s.Windows == nil
 }
 
 // Biased reports whether query, key and value have biases.

@@ -24,6 +24,7 @@ func fits(ctx context.Context, m *checkpoint.Model, way weights.Way, ids [][]int
 const (
 	programBytes = 64 << 20 // the program, its runtime, tokens, and pages of files
 	stripBytes   = 20 << 20 // weights that are fitted at once, with what they become
+	inputBytes   = 16 << 20 // rows that matrices read, and those that are added to moments
 )
 
 // sizes are bytes of parts of a model.
@@ -69,7 +70,7 @@ func fittingBytes(m *checkpoint.Model, way weights.Way, ids [][]int) int64 {
 	if way.Follow {
 		engines, squares = engines+1, squares+2
 	}
-	return programBytes + engines*(s.layer+s.piece+s.rows) + squares*s.square + s.stored + stripBytes
+	return programBytes + engines*(s.layer+s.piece+s.rows+inputBytes) + squares*s.square + s.stored + stripBytes
 }
 
 // mixingBytes is what Mix takes: the layer that the texts are in front of and the one that runs, and logits of the float model and of
