@@ -77,5 +77,5 @@ func fittingBytes(m *checkpoint.Model, way weights.Way, ids [][]int) int64 {
 // another one.
 func mixingBytes(m *checkpoint.Model, ids [][]int) int64 {
 	s := sizesOf(m, ids)
-	return programBytes + 2*s.layer + 3*s.piece + s.rows + s.stored + 2*4*int64(mixRows(m)*m.Vocab)
+	return programBytes + 2*(s.layer+s.piece) + s.rows + s.stored + 2*4*int64(mixRows(m)*m.Vocab)
 }
