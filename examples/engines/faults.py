@@ -218,6 +218,27 @@ def _(m):
     return m.pair(m.op("MatMul", x, m.weight(24, 32, axis=1)), 1 / 16, 128)
 
 
+@row("ov-last-sum", "openvino")
+def _(m):
+    return m.op("GlobalAveragePool", m.pair(m.input(4, 2, 4), 1 / 64, 60))
+
+
+@row("ov-repeated-product", "openvino")
+def _(m):
+    x = m.input(1, 3, 1, 3)
+    m.inputs[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    return m.op("Expand", m.op("MatMul", m.pair(x), m.weight(3, 4, axis=1)), m.const(np.array([1, 3, 3, 4])))
+
+
+@row("ov-cut-factor", "openvino")
+def _(m):
+    scale, x = .0777, m.input(1, 5, 9, 16)
+    m.feeds[x] = (m.rng.integers(-3, 4, (1, 5, 9, 16)) * scale).astype(np.float32)
+    x = m.pair(x, scale, 114)
+    product = m.op("MatMul", m.pair(m.input(1, 5, 7, 9), 1 / 64, 0), x)
+    return m.op("Concat", m.op("Ceil", x), product, axis=2)
+
+
 @row("ov-negative-norm", "openvino")
 def _(m):
     return m.pair(m.op("LayerNormalization", m.input(4, 16), m.const(np.float32([.5, -1] * 8))), 1 / 32, 120)
@@ -244,6 +265,11 @@ def _(m):
     y = m.op("ConvTranspose", m.pair(m.input(1, 4, 5, 8, low=0, high=2), 1 / 128, 0), m.weight(4, 4, 3, 1, axis=1), m.const(np.float32([.3, -.2, .1, .4])),
              strides=[1, 2])
     return m.pair(y, 0.03, 88)
+
+
+@row("ov-dilated-steps", "openvino")
+def _(m):
+    return m.op("ConvTranspose", m.pair(m.input(1, 16, 4, 4, low=0), 1 / 255, 0), m.weight(16, 8, 4, 3, axis=1), strides=[3, 3], dilations=[2, 2])
 
 
 @row("ov-signed-steps", "openvino")

@@ -293,7 +293,9 @@ var faults = []fault{
 		s.Outputs = append(s.Outputs, s.value("planted_1"))
 		s.planted("Conv", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
 		s.Value(s.value("planted_3")).Shape = graph.Shape{{N: -1}, {N: 4}, {N: 16}, {N: 16}}
-		s.planted("QuantizeLinear", nil, "planted_3", "x_scale", "x_zero_point")
+		s.planted("Relu", nil, "planted_3")
+		s.Value(s.value("planted_5")).Shape = s.Value(s.value("planted_3")).Shape
+		s.planted("QuantizeLinear", nil, "planted_5", "x_scale", "x_zero_point")
 	}, true},
 	{"guard", "openvino_int8", "a product of few rows without a bias", func(s surgeon) {
 		s.planted("MatMul", nil, "x_DequantizeLinear", "x_DequantizeLinear")
@@ -307,6 +309,26 @@ var faults = []fault{
 		s.planted("Add", nil, "planted", "k1")
 		s.planted("Mul", nil, "k1", "planted_1")
 		s.planted("QuantizeLinear", nil, "planted_3", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "the last of three axes of more samples than channels", func(s surgeon) {
+		s.planted("Identity", nil, "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(9, 4, 16)
+		s.planted("GlobalAveragePool", nil, "planted")
+	}, true},
+	{"guard", "openvino_int8", "a product of an open size that is repeated", func(s surgeon) {
+		s.planted("MatMul", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 1}, {N: 16}, {N: 16}}
+		s.planted("Expand", nil, "planted", s.Value(s.AddConst("four", tensor.FromI64([]int64{1, 4, 1, 1}, 4))).Name)
+	}, true},
+	{"guard", "openvino_int8", "a second factor that is cut to whole numbers", func(s surgeon) {
+		s.planted("Transpose", nil, "x_DequantizeLinear")
+		s.planted("MatMul", nil, "x_DequantizeLinear", "planted")
+		s.planted("Ceil", nil, "x_DequantizeLinear")
+	}, true},
+	{"guard", "openvino_int8", "an average that counts padding behind a normalization", func(s surgeon) {
+		s.planted("InstanceNormalization", nil, "x_DequantizeLinear", "scales", "scales")
+		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1),
+			graph.Int("count_include_pad", 1)}, "planted")
 	}, true},
 	{"guard", "openvino_int8", "a normalization with negative factors", func(s surgeon) {
 		s.AddConst("k1", tensor.FromF32([]float32{1, -2, 3, 4}, 4))

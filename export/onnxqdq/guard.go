@@ -16,7 +16,7 @@ import (
 // apart.
 
 // followed are the operators that have their Max behind them.
-var followed = []string{"Conv", "ConvTranspose", "MatMul", "Gemm", "Concat"}
+var followed = []string{"Conv", "ConvTranspose", "MatMul", "Gemm", "Concat", dequantizeLinear}
 
 // guards puts a Max in front of the operators that need it, or behind them.
 func (b *builder) guards() error {
@@ -94,15 +94,15 @@ func guarded(g *graph.Graph, v graph.ValueID) bool {
 // overwrite, so that only the first inference is right.
 func unguarded(g *graph.Graph, n *graph.Node) string {
 	why := miscomputed(g, n)
-	if why != "" && graph.OfSizes(g, n.Inputs[0]) {
+	if why != "" && graph.OfSizes(g, n.Outputs[0]) {
 		return ""
 	}
 	return why
 }
 
 func miscomputed(g *graph.Graph, n *graph.Node) string {
-	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add", "Mul", "Div",
-		"Transpose", "Clip", "LayerNormalization", "MeanVarianceNormalization", "InstanceNormalization",
+	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Expand", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add",
+		"Mul", "Div", "Transpose", "Clip", "LayerNormalization", "MeanVarianceNormalization", "InstanceNormalization",
 		quantizeLinear) && !is(n, reductions...) && !is(n, sums...) && !is(n, followed...) {
 		return ""
 	}
@@ -131,6 +131,8 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "clips between two integers"
 	case target.SharedSum(g, n):
 		return "is read by several without a bias"
+	case is(n, dequantizeLinear) && cutBeside(g, n):
+		return "gives a second factor that is cut to whole numbers"
 	case is(n, "Concat") && joinsSigned(g, n):
 		return "joins what becomes int8"
 	case is(n, "Concat") && joinsRows(g, n):
@@ -155,6 +157,8 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "takes a constant from what was joined"
 	case is(n, "Pad") && reshaped(g, n.Outputs[0]):
 		return "pads what is reshaped"
+	case is(n, "Expand") && c.product && openSize(g, n.Inputs[0]):
+		return "repeats a product of an open size"
 	case is(n, "Einsum") && c.product:
 		return "is taken apart"
 	case is(n, "Gather") && c.product:
@@ -165,6 +169,8 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "adds up along several axes"
 	case (is(n, sums...) || is(n, "ReduceMean")) && threeAxes(g, n, 1):
 		return "adds up along the middle of three axes"
+	case (is(n, sums...) || is(n, "ReduceMean", "GlobalAveragePool")) && moreSamples(g, n):
+		return "adds up the last of three axes of more samples than channels"
 	case is(n, reductions...) && c.product && threeAxes(g, n, 2):
 		return "reduces the columns of several samples of a convolution"
 	case is(n, "Unsqueeze", "Reshape") && c.columns && columnLast(g, n):
@@ -175,17 +181,24 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 	return ""
 }
 
-// shifted reports whether a Pad with 0 has one padded axis, and that is the only channel's, or a pair with a zero point is behind it, or
-// others read the zero point in front of it: 2026.4 pads that, for all of them.
+// shifted reports whether a Pad with 0 has one padded axis, and that has one element behind a zero point, or a pair with a zero point is
+// behind it, or others read the zero point in front of it: 2026.4 pads that, for all of them.
 func shifted(g *graph.Graph, n *graph.Node) bool {
 	x, y := g.Value(n.Inputs[0]).Shape, g.Value(n.Outputs[0]).Shape
 	if target.SeveralPadded.Holds(g, n) {
 		return false
 	}
-	if dq := dequantizes(g, n.Inputs[0]); dq != nil && hasZeroPoint(g, dq) && len(g.Uses(dq.Inputs[2])) > 2 {
-		return true
+	if dq := dequantizes(g, n.Inputs[0]); dq != nil && hasZeroPoint(g, dq) {
+		for i := range min(len(x), len(y)) {
+			if x[i] != y[i] && (!x[i].Known() || x[i].N == 1) {
+				return true
+			}
+		}
+		if len(g.Uses(dq.Inputs[2])) > 2 {
+			return true
+		}
 	}
-	return len(x) > 1 && x[1].N == 1 && len(y) > 1 && y[1].N != 1 || slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
+	return slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
 		return is(g.Node(u.Node), quantizeLinear) && hasZeroPoint(g, g.Node(u.Node))
 	})
 }
@@ -357,9 +370,8 @@ func multiplied(g *graph.Graph, v graph.ValueID, shifted bool) bool {
 	})
 }
 
-// fewRows reports whether a Q rounds a product of two matrices on integers, of up to eight rows, with more behind it than a bias and an
-// activation: 2026.4 then computes products of other memory, to NaN. A zero point is something behind it, but where a bias of different
-// numbers takes it in.
+// fewRows reports whether a Q rounds a product of two matrices on integers, of up to eight rows, but for one with a bias of different
+// numbers and an activation behind it: 2026.4 then computes products of other memory, to NaN.
 func fewRows(g *graph.Graph, q *graph.Node) bool {
 	v, constants := q.Input(0), 0
 	for {
@@ -373,9 +385,9 @@ func fewRows(g *graph.Graph, q *graph.Node) bool {
 			if bias != graph.NoValue {
 				constants++
 			}
-			shape, a := g.Value(n.Outputs[0]).Shape, dequantizes(g, n.Inputs[0])
-			return len(shape) == 2 && (!shape[0].Known() || shape[0].N <= 8) && a != nil && dequantized(g, n.Inputs[1]) &&
-				(constants > 1 || constants == 0 && hasZeroPoint(g, a) || constants == 1 && !biased(g, n))
+			shape := g.Value(n.Outputs[0]).Shape
+			return len(shape) == 2 && (!shape[0].Known() || shape[0].N <= 8) && dequantizes(g, n.Inputs[0]) != nil &&
+				dequantized(g, n.Inputs[1]) && (constants != 1 || !biased(g, n))
 		}
 		i := slices.IndexFunc(n.Inputs, func(v graph.ValueID) bool { return g.Const(v) == nil })
 		switch {
@@ -422,15 +434,25 @@ func negativeNorm(g *graph.Graph, v graph.ValueID) bool {
 // cutOff reports whether a Clip of a product that no pair rounds is read by what cuts numbers off to whole ones: 2026.4 clips the sums, at
 // the limit divided by their scale, which is a last bit off.
 func cutOff(g *graph.Graph, n *graph.Node) bool {
-	var cuts func(v graph.ValueID) bool
-	cuts = func(v graph.ValueID) bool {
-		return slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool {
-			r := g.Node(u.Node)
-			return is(r, "Cast", "Floor", "Ceil", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual") ||
-				u.Index == 0 && (r.Reshapes() || is(r, "Identity", "Transpose")) && cuts(r.Outputs[0])
-		})
-	}
-	return cuts(n.Outputs[0]) && carries(g, n.Inputs[0], map[graph.ValueID]carried{}).product
+	return readBehind(g, n.Outputs[0], -1, cutters...) && carries(g, n.Inputs[0], map[graph.ValueID]carried{}).product
+}
+
+// cutters are the operators for which a last bit is a whole number.
+var cutters = []string{"Cast", "Floor", "Ceil", "Sign", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"}
+
+// cutBeside reports whether what a DQ with a zero point gives is the second factor of a MatMul, and cut to whole numbers, too: 2026.4 takes
+// the zero point from the scaled number there, so that 0 is a last bit off.
+func cutBeside(g *graph.Graph, dq *graph.Node) bool {
+	return hasZeroPoint(g, dq) && readBehind(g, dq.Outputs[0], 1, "MatMul") && readBehind(g, dq.Outputs[0], -1, cutters...)
+}
+
+// readBehind reports whether one of those operators reads a value as that input (-1: as any), behind operators that only move elements.
+func readBehind(g *graph.Graph, v graph.ValueID, input int, ops ...string) bool {
+	return slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool {
+		n := g.Node(u.Node)
+		return is(n, ops...) && (input < 0 || input == u.Index) ||
+			u.Index == 0 && (n.Reshapes() || is(n, "Identity", "Transpose")) && readBehind(g, n.Outputs[0], input, ops...)
+	})
 }
 
 // reshaped reports whether somebody reads a tensor by another shape, behind pairs or at once: what pads has zero points along the padded
@@ -467,6 +489,16 @@ func threeAxes(g *graph.Graph, n *graph.Node, axis int) bool {
 	return err == nil && slices.Contains(axes, axis) && !slices.Contains(axes, 0)
 }
 
+// moreSamples reports whether a reduction adds up the last of three axes of what has a zero point, where there may be more samples than
+// channels: 2026.4 takes the zero points of others then (NSR 0.01 to 100). What a Sub reads beside it is a normalization there.
+func moreSamples(g *graph.Graph, n *graph.Node) bool {
+	shape, dq := g.Value(n.Inputs[0]).Shape, dequantizes(g, n.Inputs[0])
+	if dq == nil || !hasZeroPoint(g, dq) || !threeAxes(g, n, 2) || readBehind(g, n.Outputs[0], -1, "Sub") {
+		return false
+	}
+	return !shape[0].Known() || !shape[1].Known() || shape[0].N > shape[1].N
+}
+
 // severalAxes reports whether a reduction takes more than one axis away.
 func severalAxes(g *graph.Graph, n *graph.Node) bool {
 	if c := g.Const(n.Input(1)); c != nil {
@@ -489,7 +521,8 @@ type carried struct{ any, product, columns bool }
 // It is their list, not of those that hand elements on (graph.Node.HandsOn).
 var carriers = map[string]bool{"Relu": false, "LeakyRelu": false, "PRelu": false, "Clip": false, "Add": false, "Sub": false, "Mul": false,
 	"Identity": false, "Dropout": false, "MaxPool": false, "AveragePool": false, "Pad": false, "Slice": false, "Split": false, "Concat": false,
-	"GlobalAveragePool": false, "GlobalMaxPool": false, "Resize": false, "Div": false,
+	"GlobalAveragePool": false, "GlobalMaxPool": false, "Resize": false, "Div": false, "InstanceNormalization": false,
+	"LayerNormalization": false, "MeanVarianceNormalization": false,
 	"Transpose": true, "Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Gather": true, "DepthToSpace": true,
 	"SpaceToDepth": true, "ReduceMean": true, "ReduceMax": true, "ReduceMin": true, "ReduceSum": true, "Expand": true, "Tile": true}
 
@@ -523,11 +556,12 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 }
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
-	"averages that count padding, pools along the columns of a product, sums of products or along the middle of three axes, Pad along one " +
+	"averages that count padding, pools along the columns of a product, sums of products or along one of three axes, Pad along one " +
 	"axis or with another number than 0, a constant taken from what was joined; a product of few rows, a norm of negative factors, the " +
 	"largest number of several, one column in front of a convolution and what is joined to int8 are not rounded at once, small products not " +
 	"normalized, ConvTranspose does not step over int8, axes of one are not moved behind a reduction, products " +
-	"without a bias have one reader where sizes are open, no rows of a product are joined, and limits of Clip not rounded",
+	"without a bias have one reader and are not repeated where sizes are open, no rows of a product are joined, limits of Clip not rounded, " +
+	"and no second factor of a product cut to whole numbers",
 	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat; a Mul for a product with one number",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

@@ -50,6 +50,9 @@ func otherColumns(g *graph.Graph, n *graph.Node) bool {
 // takes the result in another order of axes then (NSR 1 to 2; with a Shape itself as the output it does not).
 func sizesOut(g *graph.Graph, q *graph.Node) bool {
 	p := g.Producer(q.Inputs[0])
+	for p != graph.NoNode && is(g.Node(p), "Relu", "LeakyRelu", "PRelu", "Clip", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh", "Add", "Mul") {
+		p = g.Producer(g.Node(p).Inputs[0])
+	}
 	if p == graph.NoNode || !graph.Slides(g.Node(p).Op) || !openSize(g, q.Inputs[0]) {
 		return false
 	}

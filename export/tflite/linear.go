@@ -247,6 +247,9 @@ func (b *builder) product(s *lower.Step, op *lower.Linear, x, y *value, q lower.
 	return b.matmul(x, w, y, q.Lo, q.Hi, prefer)
 }
 
+// batchAxes are the most axes of a BATCH_MATMUL's factors (2.3).
+const batchAxes = 5
+
 func (b *builder) matmul(x, w, y *value, lo, hi int32, prefer int) error {
 	if len(x.shape) < 2 || len(w.shape) < 2 { // of vectors: a row, and a column
 		shape := slices.Clone(y.shape)
@@ -261,6 +264,22 @@ func (b *builder) matmul(x, w, y *value, lo, hi int32, prefer int) error {
 			return err
 		}
 		b.reshape(b.read(m, identity(len(shape))), b.make(y, identity(len(y.shape))))
+		return nil
+	}
+	if len(x.shape) > batchAxes || len(w.shape) > batchAxes { // the axes in front as one
+		lead := x.shape[:len(x.shape)-2]
+		if len(w.shape) > 2 && !slices.Equal(lead, w.shape[:len(w.shape)-2]) {
+			return fmt.Errorf("BATCH_MATMUL has up to %d axes", batchAxes)
+		}
+		as := func(v *value) []int { return append([]int{tensor.Count(lead)}, v.shape[len(v.shape)-2:]...) }
+		if len(w.shape) > 2 {
+			w = b.shaped(w, as(w))
+		}
+		m := &value{name: y.name + "/matrices", typ: y.typ, enc: y.enc, shape: as(y), at: map[string]int{}}
+		if err := b.matmul(b.shaped(x, as(x)), w, m, lo, hi, prefer); err != nil {
+			return err
+		}
+		b.reshape(b.read(m, identity(3)), b.make(y, identity(len(y.shape))))
 		return nil
 	}
 	ids := []int{b.read(x, identity(len(x.shape))), b.read(w, identity(len(w.shape)))}

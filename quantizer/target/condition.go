@@ -19,7 +19,7 @@ type Condition struct {
 var Conditions = []Condition{Copies, BetaOne, AlphaOne, ConstantWeight, IntegerBias, ChannelBias, OneAxis, OneOutput,
 	ConstantMatrix, Planar, GroupScale, WinogradShape, HalfPixel, TwoAxes, UncountedPads, SeveralSummed, ChannelSlopes, NotShrunk, NotReshaped,
 	NotOneColumn, SeveralTerms, UnitAlpha, SamePads, ConstantCells, PlainCells,
-	CountedFloor, SeveralPadded, NotFromJoined, SeveralSlices, NotTiny, WithoutGaps, ReadsColumns}
+	CountedFloor, SeveralPadded, NotFromJoined, SeveralSlices, NotTiny, WithoutGaps, DenseSteps, ReadsColumns}
 
 // The conditions by themselves.
 var (
@@ -193,12 +193,13 @@ var (
 			wide := func(list []int64) bool { return len(list) == 2 && list[0] == 1 && list[1] != 1 }
 			return !wide(steps) && !wide(n.AttrInts("dilations"))
 		}}
-	// SeveralSlices holds for a convolution, but for one of three axes with several outputs per channel that pads its only slice: OpenVINO
-	// 2026.4 computes other numbers then on integers, NSR 2 to 9.
-	SeveralSlices = Condition{"several-slices", "pads its only slice, with several outputs per channel",
+	// SeveralSlices holds for a convolution, but for one of three axes, of one channel or with several outputs per channel, that pads its only
+	// slice: OpenVINO 2026.4 computes other numbers then on integers, NSR 2 to 9.
+	SeveralSlices = Condition{"several-slices", "pads its only slice, of one channel or with several outputs per channel",
 		func(g *graph.Graph, n *graph.Node) bool {
 			x, w := g.Value(n.Inputs[0]).Shape, g.Value(n.Inputs[1]).Shape
-			return len(x) != 5 || len(w) != 5 || !severalEach(w, n) || w[2].N == 1 || x[2].Known() && x[2].N != 1
+			return len(x) != 5 || len(w) != 5 || w[1].N != 1 || n.Conv().Group > 1 && !severalEach(w, n) || w[2].N == 1 ||
+				x[2].Known() && x[2].N != 1
 		}}
 	// ReadsColumns holds for a convolution, but for one that reads padding alone along its last axis: OpenVINO 2026.4 takes the zero point
 	// of what it does not read for a number on integers, NSR 0.03 to 14.
@@ -247,6 +248,12 @@ var (
 			}
 		}
 		return true
+	}}
+	// DenseSteps holds for a ConvTranspose that does not step or is not dilated: OpenVINO 2026.4 adds up two products on integers in 16
+	// bits otherwise, NSR up to 0.02.
+	DenseSteps = Condition{"dense-steps", "steps and is dilated", func(_ *graph.Graph, n *graph.Node) bool {
+		several := func(v int64) bool { return v > 1 }
+		return !slices.ContainsFunc(n.AttrInts("strides"), several) || !slices.ContainsFunc(n.AttrInts("dilations"), several)
 	}}
 	// SeveralTerms holds for a product of matrices whose sums have more than one term, as far as is known. OpenVINO 2026.4 takes those of one
 	// for something else on integers, NSR 0.1, and may end the process (docs/engines.md).

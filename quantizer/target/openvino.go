@@ -20,7 +20,7 @@ var OpenVINO = Target{
 	// Its transformations take tensors of one axis for others (docs/engines.md).
 	Ops: needing(TwoAxes, slices.Concat([]Op{
 		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, NotOneColumn, SeveralSlices, NotTiny, ReadsColumns}},
-		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, WithoutGaps}},
+		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, WithoutGaps, DenseSteps}},
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, ChannelBias, SeveralTerms}, SignedFactors: true},
 		{Type: "MatMul", Role: Weighted, Needs: []Condition{SeveralTerms}, SignedFactors: true},
 
