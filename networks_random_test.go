@@ -153,7 +153,8 @@ func TestRandomNetworks(t *testing.T) {
 	seeds := []uint64{249, 304, 492, 576, 807} // showed faults
 	lite, ov, qop := [2]string{"tflite_int8", "tflite"}, [2]string{"openvino_int8", "onnx"}, [2]string{"onnxruntime", "qoperator"}
 	faulty := map[uint64][2]string{910032: qop, 911246: qop, 911029: lite, 911264: lite, 911091: lite, 911277: lite, 770043: lite,
-		770182: lite, 770169: lite, 920036: lite, 10138: ov, 10560: ov, 911111: ov, 11048: ov} // by one format
+		770182: lite, 770169: lite, 920036: lite, 10138: ov, 10560: ov, 911111: ov, 11048: ov, 1603192: lite, 1606295: lite, 1607948: lite,
+		1603993: {"ncnn_int8", "ncnn"}, 1601451: qop} // by one format
 	for seed, pf := range faulty {
 		f, _, err := throughDrawn(networktest.Random(seed), seed, pf[0], pf[1], false)
 		require.NoError(t, err, "seed %d, %s, %s", seed, pf, f.At)
@@ -164,6 +165,7 @@ func TestRandomNetworks(t *testing.T) {
 		pf   [2]string
 		why  string
 	}{{920120, lite, "the quotient of the sizes"}, {920248, lite, less}, {930107, lite, less}, {911406, lite, less}, {930342, ncnn, less},
+		{1608831, lite, less},
 		{950156, ncnn, "ncnn has no layer for it"}} {
 		f, _, err := throughDrawn(networktest.Random(r.seed), r.seed, r.pf[0], r.pf[1], false)
 		require.ErrorContains(t, err, r.why, "seed %d", r.seed)

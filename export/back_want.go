@@ -85,7 +85,7 @@ func Limited(g *graph.Graph, v graph.ValueID, codec qmath.Codec) (low, high int3
 	if !ok {
 		return low, high
 	}
-	low, high = Limited(g, n.Inputs[0], codec)
+	low, high = Limited(g, paired(g, n.Inputs[0]), codec)
 	for _, x := range []struct {
 		bound float32
 		set   bool
@@ -97,6 +97,18 @@ func Limited(g *graph.Graph, v graph.ValueID, codec qmath.Codec) (low, high int3
 		}
 	}
 	return low, high
+}
+
+// paired is the tensor that a pair of Q and DQ rounds to v, or v.
+func paired(g *graph.Graph, v graph.ValueID) graph.ValueID {
+	for _, op := range []string{"DequantizeLinear", "QuantizeLinear"} {
+		p := g.Producer(v)
+		if p == graph.NoNode || g.Node(p).Op != op {
+			break
+		}
+		v = g.Node(p).Inputs[0]
+	}
+	return v
 }
 
 func maxOf(a, b int32) int32 { return max(a, b) }

@@ -29,7 +29,14 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 		return nil, err
 	}
 	r := &recoverer{p: in.Program, sub: &m.Subgraphs[0], names: map[string]int{}, producer: map[int]*tf.Operator{},
-		reader: map[int]*tf.Operator{}, perms: map[string][]int{}}
+		reader: map[int]*tf.Operator{}, perms: map[string][]int{}, computed: map[string]bool{}}
+	for i := range r.p.Steps {
+		for _, t := range r.p.Steps[i].Outputs {
+			if t != lower.NoTensor {
+				r.computed[r.p.Tensors[t].Name] = true
+			}
+		}
+	}
 	r.held = &export.Recovered{Wants: wants, Lacks: r.lacks}
 	if err := r.index(m); err != nil {
 		return nil, err
@@ -136,6 +143,7 @@ type recoverer struct {
 	sub              *tf.Subgraph
 	held             *export.Recovered
 	names            map[string]int
+	computed         map[string]bool // the tensors of steps, by name
 	producer, reader map[int]*tf.Operator
 	perms            map[string][]int // orders of axes that are not the model's, by tensor
 }
@@ -410,7 +418,9 @@ func (r *recoverer) limits(id int) (lo, hi int32, o *tf.Operator, err error) {
 			l, h, err := activated(o, x, all)
 			return max(lo, l), min(hi, h), o, err
 		}
-		id = o.Inputs[0]
+		if id = o.Inputs[0]; r.computed[r.sub.Tensors[id].Name] {
+			return lo, hi, o, nil // another step's
+		}
 	}
 	return lo, hi, nil, nil
 }

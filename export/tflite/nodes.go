@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"qwb/export"
 	"qwb/graph"
@@ -226,8 +227,8 @@ func (b *builder) node(g *graph.Graph, n *graph.Node, values map[graph.ValueID]*
 	if !ok {
 		return fmt.Errorf("the operator has no form in the file")
 	}
-	// What reduces nothing to a number (means, products) gives one or another in kernels.
-	if n.Op != "Concat" && tensor.Count(out[0].shape) > 0 &&
+	// What reduces nothing to a number (means, products) gives one or another in kernels; windows over nothing fit nothing.
+	if n.Op != "Concat" && (tensor.Count(out[0].shape) > 0 || graph.Slides(n.Op) || strings.HasSuffix(n.Op, "Pool")) &&
 		slices.ContainsFunc(in, func(x *value) bool { return x != nil && tensor.Count(x.shape) == 0 }) {
 		return errors.New("an input without elements has no form in the file")
 	}

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"fmt"
 	"math"
 
 	"qwb/graph"
@@ -205,8 +206,16 @@ func evalGlobalAveragePool(c *call) error {
 	if out.Len() == 0 {
 		return nil
 	}
+	if x.Len() == 0 {
+		return emptyPlanes(x)
+	}
 	c.run.s.table.GlobalAverage(c.run.s.par, out.F32(), x.F32(), x.Shape[0], tensor.Count(x.Shape[2:]), x.Shape[1])
 	return nil
+}
+
+// emptyPlanes refuses a global pool of planes without elements, of which ONNX does not say what they give; ONNX Runtime refuses it, too.
+func emptyPlanes(x *tensor.Tensor) error {
+	return fmt.Errorf("a global pool of planes without elements: %v", x.Shape)
 }
 
 // overPositions prepares a global pool: f gets the values of one image, position by position, and the row of its result.
@@ -221,6 +230,9 @@ func overPositions(c *call, f func(dst, src []float32)) error {
 	}
 	n, ch := x.Shape[0], x.Shape[1]
 	size := tensor.Count(x.Shape[1:])
+	if size == 0 && n*ch > 0 {
+		return emptyPlanes(x)
+	}
 	c.parallel(n, size, func(lo, hi int) {
 		for i := lo; i < hi; i++ {
 			f(out.F32()[i*ch:(i+1)*ch], x.F32()[i*size:(i+1)*size])

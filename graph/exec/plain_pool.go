@@ -133,6 +133,9 @@ func plainGlobal(f func(plane []float64) float64) func(*graph.Node, int64) (eval
 			return err
 		}
 		size := tensor.Count(c.in(0).Shape[2:])
+		if size == 0 && len(dst) > 0 {
+			return emptyPlanes(c.in(0))
+		}
 		for i, src := 0, c.f64(0); i < len(dst); i++ {
 			dst[i] = f(src[i*size:][:size])
 		}
