@@ -552,6 +552,9 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 		from := carries(g, x, known)
 		c = carried{c.any || from.any, c.product || from.product, c.columns || from.columns || turns && from.product}
 	}
+	if is(n, "InstanceNormalization", "LayerNormalization", "MeanVarianceNormalization") {
+		return carried{any: c.any} // scales of channels stay in front of it
+	}
 	return c
 }
 
