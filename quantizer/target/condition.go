@@ -154,23 +154,24 @@ var (
 		p := g.Producer(n.Input(0))
 		return g.Const(n.Input(1)) == nil || p == graph.NoNode || g.Node(p).Op != "Concat"
 	}}
-	// NotShrunk holds where input 0 does not come from a cubic Resize that shrinks, through first inputs, before the next product.
-	NotShrunk = Condition{"not-shrunk", "reads what a cubic Resize has shrunk", func(g *graph.Graph, n *graph.Node) bool {
+	// NotShrunk holds where no cubic Resize that shrinks lies in front of input 0, through first inputs, or behind the output, before the next
+	// product: ONNX Runtime 1.32 turns its axes, too, and does not open it then.
+	NotShrunk = Condition{"not-shrunk", "reads what a cubic Resize has shrunk, or is shrunk by one", func(g *graph.Graph, n *graph.Node) bool {
 		for v := n.Input(0); v != graph.NoValue; {
 			p := g.Producer(v)
 			if p == graph.NoNode {
 				break
 			}
 			from := g.Node(p)
-			if from.Op == "Resize" && from.AttrStr("mode", "nearest") == "cubic" && shrinks(g, from) {
+			if shrinksCubic(g, from) {
 				return false
 			}
-			if slices.Contains([]string{"Conv", "ConvTranspose", "Gemm", "MatMul"}, from.Op) {
+			if slices.Contains(products, from.Op) {
 				break
 			}
 			v = from.Input(0)
 		}
-		return true
+		return !shrunkBehind(g, n, map[graph.NodeID]bool{})
 	}}
 	// ConstantCells holds for an LSTM whose weights W and R are constants and whose steps lie in front.
 	ConstantCells = Condition{"constant-cells", "has computed weights, or samples in front of steps",
@@ -300,6 +301,26 @@ var (
 // severalEach reports whether a convolution with weights of shape w makes several outputs of each channel.
 func severalEach(w graph.Shape, n *graph.Node) bool {
 	return w[1].N == 1 && w[0].N != int64(n.Conv().Group)
+}
+
+var products = []string{"Conv", "ConvTranspose", "Gemm", "MatMul"}
+
+func shrinksCubic(g *graph.Graph, n *graph.Node) bool {
+	return n.Op == "Resize" && n.AttrStr("mode", "nearest") == "cubic" && shrinks(g, n)
+}
+
+// shrunkBehind reports whether a cubic Resize shrinks what a node gives, before the next product.
+func shrunkBehind(g *graph.Graph, n *graph.Node, seen map[graph.NodeID]bool) bool {
+	return slices.ContainsFunc(n.Outputs, func(v graph.ValueID) bool {
+		return v != graph.NoValue && slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool {
+			r := g.Node(u.Node)
+			if seen[u.Node] || slices.Contains(products, r.Op) {
+				return false
+			}
+			seen[u.Node] = true
+			return shrinksCubic(g, r) || shrunkBehind(g, r, seen)
+		})
+	})
 }
 
 // shrinks reports whether a Resize has an axis that is shorter behind it, as far as is known.

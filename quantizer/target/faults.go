@@ -55,8 +55,9 @@ var Faults = []Fault{
 			return o.has("Resize") && o.integer() && o.Node.AttrStr("mode", "nearest") == "linear"
 		}},
 	{Name: "ort-resize-cubic", Engine: "ONNX Runtime", Targets: ortTargets, Held: byScript,
-		Pattern: "a convolution on integers behind a cubic Resize that shrinks", Effect: "it does not open with all optimizations",
-		Cure: "leave that convolution float", Source: byRandom,
+		Pattern: "a convolution on integers behind a cubic Resize that shrinks, or in front of one",
+		Effect:  "it does not open with all optimizations",
+		Cure:    "leave that convolution float", Source: byRandom,
 		Met: func(o *Rounded) bool { return o.has("Conv") && o.integer() && o.but(NotShrunk) }},
 	{Name: "ort-resize-corners", Engine: "ONNX Runtime", Targets: ortTargets, Held: byScript, Pattern: brokenCorners.pattern,
 		Effect: brokenCorners.effect, Cure: brokenCorners.cure, Source: byRandom, Met: brokenCorners.met},
