@@ -74,21 +74,22 @@ func (m *Model) Digest(ctx context.Context) (string, error) {
 	if m.release == nil && len(m.files) == 0 {
 		return "", errors.New("the checkpoint was closed")
 	}
-	one := func(b []byte) string {
+	one := func(m *file.Mapping) string {
 		h := sha256.New()
-		for part := range slices.Chunk(b, 1<<24) {
+		for part := range slices.Chunk(m.Bytes, 1<<22) {
 			if ctx.Err() == nil {
 				h.Write(part) // no error: see package hash
+				m.Forget(part)
 			}
 		}
 		return hex.EncodeToString(h.Sum(nil))
 	}
 	if len(m.files) == 1 {
-		return one(m.files[0].mapping.Bytes), ctx.Err()
+		return one(m.files[0].mapping), ctx.Err()
 	}
 	h := sha256.New()
 	for _, f := range m.files {
-		if _, err := io.WriteString(h, one(f.mapping.Bytes)+"  "+f.name+"\n"); err != nil {
+		if _, err := io.WriteString(h, one(f.mapping)+"  "+f.name+"\n"); err != nil {
 			return "", err
 		}
 	}
