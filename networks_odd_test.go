@@ -46,9 +46,9 @@ d = Concat(b, c) {axis=1} "join"
 e = Relu(b) "none"
 output d, e`, "halves, none"},
 	{"a convolution that leaves nothing", "onnxruntime", `input x: f32[N2,2,5,1]
-const w: f32[2,1,4,2] = normal(seed=1); const v: f32[1,5,3,3] = normal(seed=2); const k: f32[1,1,1,1] = 2
+const w: f32[2,1,4,2] = normal(seed=1); const v: f32[1,5,3,3] = normal(seed=2); const k: f32[1,1,1,1] = 2; const hw: i64[2] = [2, 3]
 t = ConvTranspose(x, w) {pads=[0,1,0,1]} "n"
-p = GlobalAveragePool(t) "pool"
+p = ReduceSum(t, hw) "sum"
 q = Conv(p, k) "scale"
 u = Mul(t, q) "times"
 y = ConvTranspose(u, v) {pads=[2,0,2,2]} "m"

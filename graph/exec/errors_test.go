@@ -129,3 +129,16 @@ func TestHostileAttributes(t *testing.T) {
 		assert.ErrorContains(t, err, c.want, c.text)
 	}
 }
+
+// ONNX does not say what a global pool gives of planes without elements: it is an error that names the shape, in both executors.
+func TestGlobalPoolsOfNothing(t *testing.T) {
+	for _, op := range []string{"GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"} {
+		g := graphtest.Parse(t, "input x: f32[1,2,H,3]\ny = "+op+`(x) "pool"`+"\noutput y")
+		for _, o := range []exec.Options{{}, {Float64: true}} {
+			s, err := exec.New(g, o)
+			require.NoError(t, err)
+			_, err = s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"x": tensor.New(tensor.Float32, 1, 2, 0, 3)}, nil)
+			require.ErrorContains(t, err, "planes without elements: [1 2 0 3]", op)
+		}
+	}
+}
