@@ -579,11 +579,11 @@ for name in CONVOLUTIONS + tuple(TINY) + ("glyphs",):
 line("observe min-max, share of read bandwidth", "min-max", lambda: kernel("min-max n=33554432"), "kernel", "share", None, .85, .95, True)
 line("observe histogram, Gelem/s", "histogram", histogram, "kernel", "speed", None, 3.0, 3.5, True)
 line("observe histogram", "histogram", histogram, "kernel", over=PEERS)
-for shape in ("110M", "1.1B"):
+for network in ("110M", "1.1B"):
     for kind in ("q8_0", "q4_0"):
         for t in (1, 2):
-            end = f"{shape} {kind} threads {t}"
-            start = lambda s=shape, k=kind, t=t: generate(s, k, t)
+            end = f"{network} {kind} threads {t}"
+            start = lambda n=network, k=kind, t=t: generate(n, k, t)
             line(f"decode {end}", f"generate {end}", start, "generate", "decode", PEERS, reach=1.0, unit="s")
             line(f"decode {end}, share of read bandwidth", f"generate {end}", start, "generate", "bandwidth", None, .92, None, True)
             line(f"prompt {end}", f"generate {end}", start, "generate", "prompt", PEERS, reach=1.0, unit="s")
