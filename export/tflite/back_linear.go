@@ -92,10 +92,14 @@ func (r *recoverer) columns(of lower.TensorID, x int, codes []int32, shape []int
 	if o == nil || o.Op != "RESHAPE" || !strings.HasSuffix(r.sub.Tensors[x].Name, "/stored") || len(shape) != 2 {
 		return codes
 	}
-	held := r.sub.Tensors[o.Inputs[0]].Shape
-	turns := r.turns(of, r.sub.Tensors[o.Inputs[0]].Name, len(held))
+	from := o.Inputs[0]
+	if i, ok := r.names[strings.TrimSuffix(r.sub.Tensors[from].Name, "/plane")]; ok { // the same elements, of one axis less
+		from = i
+	}
+	held := r.sub.Tensors[from].Shape
+	turns := r.turns(of, r.sub.Tensors[from].Name, len(held))
 	perm := []int{}
-	for _, axis := range r.perm(o.Inputs[0])[1:] {
+	for _, axis := range r.perm(from)[1:] {
 		perm = append(perm, slices.Index(turns, axis)-1)
 	}
 	if !valid(perm) || tensor.Count(held[1:]) != shape[1] {

@@ -76,6 +76,23 @@ u: f32[1,6,5,4] = Transpose(t) {perm=[0,3,1,2]} "again"
 f: f32[1,120] = Flatten(u) "flat"
 y: f32[1,5] = Gemm(f, v) "head"
 output y
+`, `
+input x: f32[2,4,8]
+const w: f32[9,4,3] = normal(seed=1, std=0.4)
+const v: f32[54,5] = normal(seed=3, std=0.3)
+a: f32[2,9,6] = Conv(x, w) "first"
+f: f32[2,54] = Flatten(a) "flat"
+y: f32[2,5] = MatMul(f, v) "head"
+output y
+`, `
+input x: f32[2,4,8]
+const w: f32[9,4,3] = normal(seed=1, std=0.4)
+const v: f32[54,5] = normal(seed=3, std=0.3)
+a: f32[2,9,6] = Conv(x, w) "first"
+f: f32[2,54] = Flatten(a) "flat"
+y: f32[2,5] = MatMul(f, v) "head"
+z: f32[2,9,6] = Mul(a, a) "beside"
+output y, z
 `, lowertest.Networks["moves"]} {
 		exporttest.Equal(t, &f, exporttest.Input(t, &f, text, "tflite_int8", nil))
 	}
