@@ -320,6 +320,13 @@ var faults = []fault{
 		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 1}, {N: 16}, {N: 16}}
 		s.planted("Expand", nil, "planted", s.Value(s.AddConst("four", tensor.FromI64([]int64{1, 4, 1, 1}, 4))).Name)
 	}, true},
+	{"guard", "openvino_int8", "a product of an open size, its sign turned for several", func(s surgeon) {
+		s.planted("MatMul", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 1}, {N: 16}, {N: 16}}
+		s.planted("Neg", nil, "planted")
+		s.planted("Abs", nil, "planted_1")
+		s.planted("Exp", nil, "planted_1")
+	}, true},
 	{"guard", "openvino_int8", "a second factor that is cut to whole numbers", func(s surgeon) {
 		s.planted("Transpose", nil, "x_DequantizeLinear")
 		s.planted("MatMul", nil, "x_DequantizeLinear", "planted")

@@ -141,7 +141,8 @@ var Faults = []Fault{
 		Met:    func(o *Rounded) bool { return MovesOnes(o.Graph, o.Node) }},
 	{Name: "ov-shared-sum", Engine: "OpenVINO", Targets: ovTargets, Held: byScript,
 		Pattern: "a convolution or product of matrices on integers without a bias that several read, or an output that something reads, " +
-			"or LayerNormalization, Celu, ReduceSumSquare, MeanVarianceNormalization, where a size is open",
+			"or LayerNormalization, Celu, ReduceSumSquare, MeanVarianceNormalization, at once or behind Reshape, Transpose, Neg, where a " +
+			"size is open",
 		Effect: "all readers but one get sums without their scales (NSR 0.01 to 1)",
 		Cure:   "a Max with the lowest float32 behind it, or fixed sizes (qwb bind)", Source: byRandom,
 		Met: func(o *Rounded) bool { return SharedSum(o.Graph, o.Node) }},

@@ -8,8 +8,8 @@ import (
 )
 
 // SharedSum reports whether a convolution or product of matrices on integers without a bias, some size of whose result is not known, has
-// several readers or is an output that something reads, too: OpenVINO (2026.4) then hands the sums without their scales to all but one.
-// Swish is one reader there.
+// several readers or is an output that something reads, too, at once or behind what moves its elements or their signs: OpenVINO (2026.4)
+// then hands the sums without their scales to all but one. Swish is one reader there.
 func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	if !n.IsONNX() || !graph.Slides(n.Op) && n.Op != "MatMul" && n.Op != "Gemm" {
 		return false
@@ -20,6 +20,13 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 		}
 	}
 	y := n.Outputs[0]
+	for u, ok := g.SoleUse(y); ok; u, ok = g.SoleUse(y) {
+		r := g.Node(u.Node)
+		if u.Index != 0 || !r.IsONNX() || !r.Reshapes() && r.Op != "Transpose" && r.Op != "Identity" && r.Op != "Neg" {
+			break
+		}
+		y = r.Outputs[0]
+	}
 	uses, readers := g.Uses(y), len(g.Uses(y))
 	if g.IsOutput(y) {
 		readers++
@@ -27,7 +34,7 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	if slices.ContainsFunc(uses, func(u graph.Use) bool { return takenApart(g.Node(u.Node)) }) {
 		readers++
 	}
-	if readers < 2 || !slices.ContainsFunc(g.Value(y).Shape, func(d graph.Dim) bool { return !d.Known() }) {
+	if readers < 2 || !slices.ContainsFunc(g.Value(n.Outputs[0]).Shape, func(d graph.Dim) bool { return !d.Known() }) {
 		return false
 	}
 	if bias := n.Input(2); bias != graph.NoValue {
