@@ -275,18 +275,17 @@ type writer struct {
 }
 
 func (w *writer) Write(b []byte) (n int, err error) {
-	for more := true; more && err == nil; more = n < len(b) {
-		if w.ctx != nil {
-			if err := w.ctx.Err(); err != nil {
-				return n, err
-			}
+	for piece := range slices.Chunk(b, file.Piece) {
+		if w.ctx != nil && w.ctx.Err() != nil {
+			return n, w.ctx.Err()
 		}
-		var k int
-		k, err = w.buffer.Write(b[n:min(len(b), n+file.Piece)])
-		n += k
+		k, err := w.buffer.Write(piece)
+		n, w.staged.size = n+k, w.staged.size+int64(k)
+		if err != nil {
+			return n, err
+		}
 	}
-	w.staged.size += int64(n)
-	return n, err
+	return n, nil
 }
 
 // Close may be called twice.

@@ -254,12 +254,7 @@ func (r *runner) conclude(ctx context.Context, x *inspection) error {
 			r.cfg.Sums.add(r.program, x.kept, outs)
 			return nil
 		},
-		func() error {
-			if r.backend == nil {
-				return nil
-			}
-			return r.sameBackend(ctx, x, outs)
-		},
+		func() error { return r.sameBackend(ctx, x, outs) },
 		func() error { return r.drifts(ctx, x, outs, &f) },
 	}
 	if err := inParallel(r.threads, len(parts), func(i int) error { return parts[i]() }); err != nil {

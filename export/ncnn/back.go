@@ -108,16 +108,15 @@ func (r *recoverer) layer(n *graph.Node) *layer {
 
 func (r *recoverer) node(n *graph.Node) error {
 	l := r.layer(n)
-	weighted := l != nil && len(l.weights) > 0 // what others read of its constants is not what it reads
-	for i, v := range n.Inputs {
-		if v == graph.NoValue || r.g.Const(v) == nil || weighted {
-			continue
+	if l == nil || len(l.weights) == 0 { // else what others read of its constants is not what it reads
+		for i, v := range n.Inputs {
+			if v == graph.NoValue || r.g.Const(v) == nil {
+				continue
+			}
+			if l := r.layers[clean("data_"+r.g.Value(v).Name)]; l != nil && l.typ == "MemoryData" {
+				r.numbers(n, i, l.weights[0].floats)
+			}
 		}
-		if l := r.layers[clean("data_"+r.g.Value(v).Name)]; l != nil && l.typ == "MemoryData" {
-			r.numbers(n, i, l.weights[0].floats)
-		}
-	}
-	if !weighted {
 		return r.limits(n)
 	}
 	switch l.typ {

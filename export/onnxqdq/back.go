@@ -381,12 +381,16 @@ func (r *recoverer) codes(v graph.ValueID) (*chain, error) {
 
 // clipped is a chain whose last codes a Clip limits.
 func (r *recoverer) clipped(from *chain, n *graph.Node, q heldGrid) (*chain, error) {
-	for i, limit := range []func(a, b int32) int32{func(a, b int32) int32 { return max(a, b) }, func(a, b int32) int32 { return min(a, b) }} {
+	var ends [2]int32
+	for i := range ends {
 		t := r.g.Const(n.Input(1 + i))
 		if t == nil || t.Len() != 1 || t.Integers() == nil {
 			return nil, fmt.Errorf("limits of codes that are no constants: node %q", n.Name)
 		}
-		q.low, q.high = limit(q.low, t.Integers()[0]), limit(q.high, t.Integers()[0])
+		ends[i] = t.Integers()[0]
+	}
+	for _, code := range []*int32{&q.low, &q.high} {
+		*code = min(max(*code, ends[0]), ends[1])
 	}
 	grids := slices.Clone(from.grids)
 	grids[len(grids)-1] = &q

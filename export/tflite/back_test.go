@@ -52,6 +52,16 @@ y: f32[1,5] = Gemm(f, wf, bf) "fc"
 output y
 `
 
+// flattened is a one-dimensional convolution in front of a product.
+const flattened = `
+input x: f32[2,4,8]
+const w: f32[9,4,3] = normal(seed=1, std=0.4)
+const v: f32[54,5] = normal(seed=3, std=0.3)
+a: f32[2,9,6] = Conv(x, w) "first"
+f: f32[2,54] = Flatten(a) "flat"
+y: f32[2,5] = MatMul(f, v) "head"
+`
+
 // Weights are reordered for a Transpose in front of what is flattened, which the file does not have.
 func TestWeightsBehindATransposeAreReadBack(t *testing.T) {
 	f := Format()
@@ -76,22 +86,7 @@ u: f32[1,6,5,4] = Transpose(t) {perm=[0,3,1,2]} "again"
 f: f32[1,120] = Flatten(u) "flat"
 y: f32[1,5] = Gemm(f, v) "head"
 output y
-`, `
-input x: f32[2,4,8]
-const w: f32[9,4,3] = normal(seed=1, std=0.4)
-const v: f32[54,5] = normal(seed=3, std=0.3)
-a: f32[2,9,6] = Conv(x, w) "first"
-f: f32[2,54] = Flatten(a) "flat"
-y: f32[2,5] = MatMul(f, v) "head"
-output y
-`, `
-input x: f32[2,4,8]
-const w: f32[9,4,3] = normal(seed=1, std=0.4)
-const v: f32[54,5] = normal(seed=3, std=0.3)
-a: f32[2,9,6] = Conv(x, w) "first"
-f: f32[2,54] = Flatten(a) "flat"
-y: f32[2,5] = MatMul(f, v) "head"
-z: f32[2,9,6] = Mul(a, a) "beside"
+`, flattened + "output y", flattened + `z: f32[2,9,6] = Mul(a, a) "beside"
 output y, z
 `, lowertest.Networks["moves"]} {
 		exporttest.Equal(t, &f, exporttest.Input(t, &f, text, "tflite_int8", nil))

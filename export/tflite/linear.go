@@ -250,6 +250,16 @@ func (b *builder) product(s *lower.Step, op *lower.Linear, x, y *value, q lower.
 // batchAxes are the most axes of a BATCH_MATMUL's factors (2.3).
 const batchAxes = 5
 
+// shapedMatmul writes a product that has the elements of y in another shape, and y behind it; suffix is what its name has beside y's.
+func (b *builder) shapedMatmul(x, w, y *value, suffix string, shape []int, lo, hi int32, prefer int) error {
+	m := &value{name: y.name + suffix, typ: y.typ, enc: y.enc, shape: shape, at: map[string]int{}}
+	if err := b.matmul(x, w, m, lo, hi, prefer); err != nil {
+		return err
+	}
+	b.reshape(b.read(m, identity(len(shape))), b.make(y, identity(len(y.shape))))
+	return nil
+}
+
 func (b *builder) matmul(x, w, y *value, lo, hi int32, prefer int) error {
 	if len(x.shape) < 2 || len(w.shape) < 2 { // of vectors: a row, and a column
 		shape := slices.Clone(y.shape)
@@ -259,12 +269,7 @@ func (b *builder) matmul(x, w, y *value, lo, hi int32, prefer int) error {
 		if len(x.shape) == 1 {
 			shape, x = slices.Insert(shape, len(shape)-1, 1), b.shaped(x, []int{1, x.shape[0]})
 		}
-		m := &value{name: y.name + "/matrix", typ: y.typ, enc: y.enc, shape: shape, at: map[string]int{}}
-		if err := b.matmul(x, w, m, lo, hi, prefer); err != nil {
-			return err
-		}
-		b.reshape(b.read(m, identity(len(shape))), b.make(y, identity(len(y.shape))))
-		return nil
+		return b.shapedMatmul(x, w, y, "/matrix", shape, lo, hi, prefer)
 	}
 	if len(x.shape) > batchAxes || len(w.shape) > batchAxes { // the axes in front as one
 		lead := x.shape[:len(x.shape)-2]
@@ -275,12 +280,7 @@ func (b *builder) matmul(x, w, y *value, lo, hi int32, prefer int) error {
 		if len(w.shape) > 2 {
 			w = b.shaped(w, as(w))
 		}
-		m := &value{name: y.name + "/matrices", typ: y.typ, enc: y.enc, shape: as(y), at: map[string]int{}}
-		if err := b.matmul(b.shaped(x, as(x)), w, m, lo, hi, prefer); err != nil {
-			return err
-		}
-		b.reshape(b.read(m, identity(3)), b.make(y, identity(len(y.shape))))
-		return nil
+		return b.shapedMatmul(b.shaped(x, as(x)), w, y, "/matrices", as(y), lo, hi, prefer)
 	}
 	ids := []int{b.read(x, identity(len(x.shape))), b.read(w, identity(len(w.shape)))}
 	b.limited(y, identity(len(y.shape)), lo, hi, prefer, false, func(out, _ int) {

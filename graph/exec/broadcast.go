@@ -106,20 +106,25 @@ func (b broadcast) rowStep(k int) int { return b.steps[k][len(b.shape)-1] }
 // gathered is how many elements of a row are brought together at a time.
 const gathered = 256
 
-// along is len(row) elements of x from one on, step apart: of x itself where they are neighbours, else copied into row.
-func along[T any](row, x []T, from, step int) []T {
-	switch step {
-	case 0:
-		v := x[from]
+// along is an operand along a row, of which parts of up to gathered elements are asked for, from the first on.
+type along[T any] struct {
+	x          []T
+	from, step int
+	row        [gathered]T
+}
+
+// part is n elements from lo on: of x itself where they are neighbours, else copied; what repeats is written once.
+func (o *along[T]) part(lo, n int) []T {
+	row := o.row[:n]
+	switch {
+	case o.step == 1:
+		return o.x[o.from+lo:][:n]
+	case o.step != 0:
 		for i := range row {
-			row[i] = v
+			row[i] = o.x[o.from+(lo+i)*o.step]
 		}
-	case 1:
-		return x[from : from+len(row)]
-	default:
-		for i := range row {
-			row[i] = x[from+i*step]
-		}
+	case lo == 0:
+		fill(row, o.x[o.from])
 	}
 	return row
 }

@@ -139,10 +139,10 @@ func comparer[T number | string](op comparison) func(dst []bool, a, b []T) {
 func compareRows[T number | string](c *call, br broadcast, out []bool, a, b []T, op comparison) {
 	f, sa, sb := comparer[T](op), br.rowStep(0), br.rowStep(1)
 	br.rows(c.parallel, 1, func(at, n int, from []int) {
-		var x, y [gathered]T
+		x, y := along[T]{x: a, from: from[0], step: sa}, along[T]{x: b, from: from[1], step: sb}
 		for lo := 0; lo < n; lo += gathered {
 			dst := out[at+lo : at+min(lo+gathered, n)]
-			f(dst, along(x[:len(dst)], a, from[0]+lo*sa, sa), along(y[:len(dst)], b, from[1]+lo*sb, sb))
+			f(dst, x.part(lo, len(dst)), y.part(lo, len(dst)))
 		}
 	})
 }

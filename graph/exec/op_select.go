@@ -76,25 +76,15 @@ func choose[T any](c *call, br broadcast, out []T, cond []bool, a, b []T) {
 	})
 }
 
-// chooseFloats is choose by a kernel. What repeats along a row is written once.
+// chooseFloats is choose by a kernel.
 func chooseFloats(c *call, br broadcast, out []float32, cond []bool, a, b []float32) {
 	s0, s1, s2 := br.rowStep(0), br.rowStep(1), br.rowStep(2)
 	br.rows(c.parallel, 1, func(at, n int, from []int) {
-		var takes [gathered]bool
-		var xs, ys [gathered]float32
+		take := along[bool]{x: cond, from: from[0], step: s0}
+		x, y := along[float32]{x: a, from: from[1], step: s1}, along[float32]{x: b, from: from[2], step: s2}
 		for lo := 0; lo < n; lo += gathered {
 			dst := out[at+lo : at+min(lo+gathered, n)]
-			take, x, y := takes[:len(dst)], xs[:len(dst)], ys[:len(dst)]
-			if s0 != 0 || lo == 0 {
-				take = along(take, cond, from[0]+lo*s0, s0)
-			}
-			if s1 != 0 || lo == 0 {
-				x = along(x, a, from[1]+lo*s1, s1)
-			}
-			if s2 != 0 || lo == 0 {
-				y = along(y, b, from[2]+lo*s2, s2)
-			}
-			c.run.s.table.Choose(dst, take, x, y)
+			c.run.s.table.Choose(dst, take.part(lo, len(dst)), x.part(lo, len(dst)), y.part(lo, len(dst)))
 		}
 	})
 }

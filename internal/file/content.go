@@ -3,6 +3,7 @@ package file
 import (
 	"io"
 	"runtime"
+	"slices"
 )
 
 // Piece is how many bytes are moved at a time: the collector of garbage waits for whoever moves more, and asks it so often meanwhile that
@@ -51,12 +52,10 @@ func (c *Content) Bytes() []byte {
 // CopyTo writes the content to w.
 func (c *Content) CopyTo(w io.Writer) error {
 	for _, p := range c.parts {
-		for len(p) > 0 {
-			n := min(len(p), Piece)
-			if _, err := w.Write(p[:n]); err != nil {
+		for piece := range slices.Chunk(p, Piece) {
+			if _, err := w.Write(piece); err != nil {
 				return err
 			}
-			p = p[n:]
 		}
 	}
 	return nil

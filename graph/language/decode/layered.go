@@ -64,8 +64,8 @@ func (p *packer) packFloats(t *checkpoint.Tensor) *kernels.GemmF32 {
 	return m
 }
 
-// classifierParts is in how many parts a classifier of floats is packed, one after the other.
-const classifierParts = 16
+// ClassifierParts is in how many parts a classifier of floats is packed, one after the other, where layers are.
+const ClassifierParts = 16
 
 // classifyInParts writes the products of rows of e.s.final with the classifier, which is packed part by part if it is of floats.
 func (e *Engine) classifyInParts(ctx context.Context, logits []float32, rows int) error {
@@ -81,7 +81,7 @@ func (e *Engine) classifyInParts(ctx context.Context, logits []float32, rows int
 		}
 		return p.err
 	}
-	for from, n := 0, (t.Rows+classifierParts-1)/classifierParts; from < t.Rows && p.err == nil; from += n {
+	for from, n := 0, (t.Rows+ClassifierParts-1)/ClassifierParts; from < t.Rows && p.err == nil; from += n {
 		part := t.Strip(from, min(n, t.Rows-from))
 		if m := p.packFloats(part); m != nil {
 			m.Run(e.par, logits[from:], e.Vocab, e.s.final.x, t.Cols, rows, ref.Epilogue{})

@@ -6,6 +6,7 @@ import (
 	"qwb/export/language/weights"
 	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
+	"qwb/graph/language/decode"
 )
 
 // fits refuses, before anything runs, fitting on texts that takes more memory than the command may, and says how much would do. mixed is
@@ -42,7 +43,7 @@ func sizesOf(m *checkpoint.Model, ids [][]int) (s sizes) {
 		n := int64(t.Len())
 		wide, s.stored = max(wide, t.Cols), max(s.stored, 2*n+n/8)
 		if t.Layer < 0 {
-			n /= classifierParts
+			n /= decode.ClassifierParts
 		} else {
 			layers[t.Layer] += 4 * n
 			s.layer = max(s.layer, layers[t.Layer])
@@ -56,9 +57,6 @@ func sizesOf(m *checkpoint.Model, ids [][]int) (s sizes) {
 	s.rows = 4 * int64(longest) * int64(3*m.Hidden+8*m.Dim)
 	return s
 }
-
-// classifierParts is in how many parts a classifier is packed.
-const classifierParts = 16
 
 // fittingBytes is what Fit takes: a layer, two of them where the float model runs beside, sums and moments, and their factor.
 func fittingBytes(m *checkpoint.Model, way weights.Way, ids [][]int) int64 {
