@@ -306,6 +306,17 @@ def _(m):
     return m.op("Clip", m.pair(x, .4), m.const(np.float32(-.3)), m.const(np.float32(.5)))
 
 
+@row("ov-joined-constant", "openvino")
+def _(m):
+    x = m.pair(m.op("Concat", m.input(1, 4, 8, 8), m.input(1, 4, 8, 8), axis=1), zero=100)
+    return m.op("Relu", m.pair(m.op("Div", x, m.const(np.float32(3))), zero=100))
+
+
+@row("ov-joined-channels", "openvino")
+def _(m):
+    return m.op("DepthToSpace", m.pair(m.op("Concat", m.input(1, 4, 8, 8), m.input(1, 4, 8, 8), axis=1), zero=100), blocksize=2)
+
+
 @row("ov-joined-rows", "openvino")
 def _(m):
     x, one = m.pair(m.input(1, 16, 8), zero=100), m.const(np.array([1], np.int64))

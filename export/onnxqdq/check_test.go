@@ -215,6 +215,32 @@ var faults = []fault{
 		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
 		s.planted("Sub", nil, "planted_3", "scales")
 	}, true},
+	{"guard", "openvino_int8", "what was joined, rounded twice", func(s surgeon) {
+		s.planted("Concat", []graph.Attr{graph.Int("axis", 1)}, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
+		s.planted("Identity", nil, "planted_3")
+		s.planted("QuantizeLinear", nil, "planted_5", "x_scale", "x_zero_point")
+	}, true},
+	{"guard", "openvino_int8", "channels that were joined and rounded, spread", func(s surgeon) {
+		s.planted("Concat", []graph.Attr{graph.Int("axis", 1)}, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 8, 16, 16)
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
+		s.planted("DepthToSpace", []graph.Attr{graph.Int("blocksize", 2)}, "planted_3")
+	}, true},
+	{"guard", "openvino_int8", "nothing that is expanded for an output", func(s surgeon) {
+		s.planted("Identity", nil, "x")
+		s.Value(s.value("planted")).Shape = graph.Static(0, 4, 16, 16)
+		s.planted("Expand", nil, "planted", s.Value(s.AddConst("four", tensor.FromI64([]int64{0, 4, 16, 16}, 4))).Name)
+		s.Outputs = append(s.Outputs, s.value("planted_1"))
+	}, true},
+	{"guard", "openvino_int8", "a product of an open size that is computed twice", func(s surgeon) {
+		s.planted("MatMul", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 1}, {N: 16}, {N: 16}}
+		s.planted("Abs", nil, "planted")
+		s.planted("MatMul", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+	}, true},
 	{"guard", "openvino_int8", "a sum of integers along several axes", func(s surgeon) {
 		s.planted("ReduceSumSquare", []graph.Attr{graph.Ints("axes", 2, 3)}, "x_DequantizeLinear")
 	}, true},

@@ -102,7 +102,7 @@ func unguarded(g *graph.Graph, n *graph.Node) string {
 
 func miscomputed(g *graph.Graph, n *graph.Node) string {
 	if !is(n, "AveragePool", "MaxPool", "LpPool", "Pad", "Einsum", "Expand", "Gather", "Unsqueeze", "Reshape", "Resize", "Sub", "Add",
-		"Mul", "Div", "Transpose", "Clip", "LayerNormalization", "MeanVarianceNormalization", "InstanceNormalization",
+		"Mul", "Div", "Transpose", "Clip", "DepthToSpace", "LayerNormalization", "MeanVarianceNormalization", "InstanceNormalization",
 		quantizeLinear) && !is(n, reductions...) && !is(n, sums...) && !is(n, followed...) {
 		return ""
 	}
@@ -131,6 +131,10 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "clips between two integers"
 	case target.SharedSum(g, n):
 		return "is read by several without a bias"
+	case joinedShifted(g, n):
+		return "takes a constant from what was joined, or rounds it once more"
+	case is(n, "Expand") && g.IsOutput(n.Outputs[0]) && nothing(g, n.Inputs[0]) && !madeBy(g, n.Inputs[0], "Max"):
+		return "hands out nothing"
 	case is(n, dequantizeLinear) && cutBeside(g, n):
 		return "gives a second factor that is cut to whole numbers"
 	case is(n, "Concat") && joinsSigned(g, n):
@@ -140,7 +144,11 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 	case is(n, quantizeLinear, "Transpose", "Clip", "Add", "Mul", "Div") || is(n, followed...):
 		return ""
 	}
-	c := carries(g, n.Input(0), map[graph.ValueID]carried{})
+	return movedBehind(g, n, carries(g, n.Input(0), map[graph.ValueID]carried{}))
+}
+
+// movedBehind says what OpenVINO would compute wrongly of a node because it moves what is carried behind it; "": nothing.
+func movedBehind(g *graph.Graph, n *graph.Node, c carried) string {
 	switch {
 	case !c.any:
 	case is(n, "AveragePool") && !target.UncountedPads.Holds(g, n):
@@ -153,10 +161,10 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "pads the columns of a product"
 	case is(n, "Pad") && shifted(g, n):
 		return "pads one axis with a zero point"
-	case is(n, "Sub") && joinedShifted(g, n):
-		return "takes a constant from what was joined"
 	case is(n, "Pad") && reshaped(g, n.Outputs[0]):
 		return "pads what is reshaped"
+	case is(n, "DepthToSpace") && joinedChannels(g, n):
+		return "spreads channels that were joined"
 	case is(n, "Expand") && c.product && openSize(g, n.Inputs[0]):
 		return "repeats a product of an open size"
 	case is(n, "Einsum") && c.product:
@@ -224,31 +232,6 @@ func hasZeroPoint(g *graph.Graph, n *graph.Node) bool {
 	return c != nil && slices.ContainsFunc(c.Integers(), func(z int32) bool { return z != 0 })
 }
 
-// joinedShifted reports whether a Sub takes a constant from what a Concat joined and a pair with a zero point rounded: the process ends
-// when that is opened (2026.4).
-func joinedShifted(g *graph.Graph, n *graph.Node) bool {
-	behind := func(v graph.ValueID, op string) (*graph.Node, bool) {
-		p := g.Producer(v)
-		if p == graph.NoNode || !is(g.Node(p), op) {
-			return nil, false
-		}
-		return g.Node(p), true
-	}
-	k := n.Input(1)
-	if dq, ok := behind(k, dequantizeLinear); ok {
-		k = dq.Inputs[0]
-	}
-	dq, ok := behind(n.Input(0), dequantizeLinear)
-	if !ok || g.Const(k) == nil || !hasZeroPoint(g, dq) {
-		return false
-	}
-	q, ok := behind(dq.Inputs[0], quantizeLinear)
-	if ok {
-		_, ok = behind(q.Inputs[0], "Concat")
-	}
-	return ok
-}
-
 // oneFactor reports whether a node is a product of matrices with a single number: 2026.4 does not open that behind one on integers, and
 // opens the same Mul.
 func oneFactor(g *graph.Graph, n *graph.Node) bool {
@@ -307,26 +290,6 @@ func slidColumn(g *graph.Graph, q *graph.Node) bool {
 func madeBy(g *graph.Graph, v graph.ValueID, ops ...string) bool {
 	p := g.Producer(v)
 	return p != graph.NoNode && is(g.Node(p), ops...)
-}
-
-// joinsSigned reports whether what a Concat joins is rounded to int8: 2026.4 makes integers of the numbers before it scales them then,
-// where a convolution reads them.
-func joinsSigned(g *graph.Graph, n *graph.Node) bool {
-	return slices.ContainsFunc(g.Uses(n.Outputs[0]), func(u graph.Use) bool {
-		return is(g.Node(u.Node), quantizeLinear) && g.Value(g.Node(u.Node).Outputs[0]).DType == tensor.Int8
-	})
-}
-
-// joinsRows reports whether a Concat along another axis than the last reaches a product of matrices on integers with a zero point, whether
-// it joins integers itself or not: what was joined gets a zero point for each part, which 2026.4 does not broadcast ("cannot be
-// broadcasted").
-func joinsRows(g *graph.Graph, n *graph.Node) bool {
-	rank := len(g.Value(n.Outputs[0]).Shape)
-	axis, ok := graph.Axis(n.Axis(), rank)
-	known := map[graph.ValueID]carried{}
-	return ok && axis != rank-1 && multiplied(g, n.Outputs[0], slices.ContainsFunc(n.Inputs, func(v graph.ValueID) bool {
-		return carries(g, v, known).any || dequantized(g, v)
-	}))
 }
 
 // offGrid reports whether a Clip of what a DQ gives, moved or not, has a limit that is no integer there: 2026.4 clips the integers, at the
@@ -499,6 +462,11 @@ func moreSamples(g *graph.Graph, n *graph.Node) bool {
 	return !shape[0].Known() || !shape[1].Known() || shape[0].N > shape[1].N
 }
 
+// nothing reports whether a tensor has no elements, by its shape.
+func nothing(g *graph.Graph, v graph.ValueID) bool {
+	return slices.ContainsFunc(g.Value(v).Shape, func(d graph.Dim) bool { return d.Known() && d.N == 0 })
+}
+
 // severalAxes reports whether a reduction takes more than one axis away.
 func severalAxes(g *graph.Graph, n *graph.Node) bool {
 	if c := g.Const(n.Input(1)); c != nil {
@@ -560,7 +528,8 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along one of three axes, Pad along one " +
-	"axis or with another number than 0, a constant taken from what was joined; a product of few rows, a norm of negative factors, the " +
+	"axis or with another number than 0, a constant taken from what was joined, or that rounded twice, DepthToSpace of " +
+	"joined channels, Expand of nothing; a product of few rows, a norm of negative factors, the " +
 	"largest number of several, one column in front of a convolution and what is joined to int8 are not rounded at once, small products not " +
 	"normalized, ConvTranspose does not step over int8, axes of one are not moved behind a reduction, products " +
 	"without a bias have one reader and are not repeated where sizes are open, no rows of a product are joined, limits of Clip not rounded, " +

@@ -141,8 +141,8 @@ var Faults = []Fault{
 		Met:    func(o *Rounded) bool { return MovesOnes(o.Graph, o.Node) }},
 	{Name: "ov-shared-sum", Engine: "OpenVINO", Targets: ovTargets, Held: byScript,
 		Pattern: "a convolution or product of matrices on integers without a bias that several read, or an output that something reads, " +
-			"or LayerNormalization, Celu, ReduceSumSquare, MeanVarianceNormalization, at once or behind Reshape, Transpose, Neg, where a " +
-			"size is open",
+			"or LayerNormalization, Celu, ReduceSumSquare, MeanVarianceNormalization, at once or behind Reshape, Transpose, Neg, or that is " +
+			"computed twice, where a size is open",
 		Effect: "all readers but one get sums without their scales (NSR 0.01 to 1)",
 		Cure:   "a Max with the lowest float32 behind it, or fixed sizes (qwb bind)", Source: byRandom,
 		Met: func(o *Rounded) bool { return SharedSum(o.Graph, o.Node) }},
@@ -175,8 +175,15 @@ var Faults = []Fault{
 		Cure:    "a Max with the lowest float32 behind it, or fixed sizes (qwb bind)", Source: byRandom},
 	{Name: "ov-resize-corners", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Pattern: brokenCorners.pattern,
 		Effect: brokenCorners.effect, Cure: brokenCorners.cure, Source: byRandom, Met: brokenCorners.met},
-	{Name: "ov-joined-constant", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom, Rule: "guard", Says: "takes a constant",
-		Pattern: "a Sub of a constant behind a Concat that a pair with a zero point rounds", Effect: "the process ends when the file is opened",
+	{Name: "ov-joined-constant", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "takes a constant",
+		Pattern: "a Concat that a pair with a zero point rounds in front of a Sub of a constant, an Add, Mul or Div with one in float, or " +
+			"another pair",
+		Effect: "the process ends when the file is opened", Cure: "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-joined-channels", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "spreads channels",
+		Pattern: "a DepthToSpace of channels that a Concat joined, with a zero point", Effect: "it does not open (shapes are inconsistent)",
+		Cure: "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-empty-expand", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom, Rule: "guard", Says: "hands out nothing",
+		Pattern: "an Expand of a part without elements that is an output (in float too)", Effect: "the process ends",
 		Cure: "a Max with the lowest float32 in front", Source: byRandom},
 	{Name: "ov-empty-constant", Engine: "OpenVINO", Targets: ovTargets, Since: "2026", Held: byScript,
 		Pattern: "a pair around a constant without elements", Effect: "it does not open", Cure: "take the constant out",

@@ -8,8 +8,8 @@ import (
 )
 
 // SharedSum reports whether a convolution or product of matrices on integers without a bias, some size of whose result is not known, has
-// several readers or is an output that something reads, too, at once or behind what moves its elements or their signs: OpenVINO (2026.4)
-// then hands the sums without their scales to all but one. Swish is one reader there.
+// several readers or is an output that something reads, too, at once or behind what moves its elements or their signs, or is computed of
+// the same tensors twice: OpenVINO (2026.4) then hands the sums without their scales to all but one. Swish is one reader there.
 func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	if !n.IsONNX() || !graph.Slides(n.Op) && n.Op != "MatMul" && n.Op != "Gemm" {
 		return false
@@ -32,6 +32,14 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 		readers++
 	}
 	if slices.ContainsFunc(uses, func(u graph.Use) bool { return takenApart(g.Node(u.Node)) }) {
+		readers++
+	}
+	// with a Max behind each they become one
+	behindMax := len(uses) == 1 && g.Node(uses[0].Node).Op == "Max"
+	if !behindMax && slices.ContainsFunc(g.Uses(n.Inputs[0]), func(u graph.Use) bool {
+		twin := g.Node(u.Node)
+		return twin.ID != n.ID && twin.Op == n.Op && slices.Equal(twin.Inputs, n.Inputs)
+	}) {
 		readers++
 	}
 	if readers < 2 || !slices.ContainsFunc(g.Value(n.Outputs[0]).Shape, func(d graph.Dim) bool { return !d.Known() }) {
