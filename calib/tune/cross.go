@@ -2,6 +2,7 @@ package tune
 
 import (
 	"context"
+	"fmt"
 	"maps"
 
 	"qwb/analysis"
@@ -11,7 +12,8 @@ import (
 // and judges on the other, from the first method to the last, so that no sample is ever judged by what was fitted on it. Operators pass the
 // same bar in each as they would alone, at Student's quantile of so few samples. The errors of both together, over all samples, decide
 // about the method, with wider error bars; see analysis.CrossedError. A method that passes is then fitted on all samples: operator by
-// operator, where one of the halves kept what is proposed.
+// operator, where one of the halves kept what is proposed. Ranges of activations are fitted, too: those that saw a sample do not clip it,
+// however little room a change leaves to others, so each bench has them of what it fits on; see Bench.Apart.
 
 // Spread is by how much error bars of the outputs are wider than those of samples that are independent of each other.
 func (b *Bench) Spread() float64 {
@@ -34,17 +36,25 @@ func (b *Bench) JudgedBy() analysis.Blocks {
 }
 
 // cross makes a bench for each half that fits.
-func (b *Bench) cross() {
+func (b *Bench) cross(ctx context.Context) error {
 	b.turns = nil
 	if b.Halves == nil {
-		return
+		return nil
 	}
 	for i := range b.Halves {
 		f := b.copied()
+		if b.Apart != nil {
+			other, err := b.Apart(ctx, b.Halves[i])
+			if err != nil {
+				return fmt.Errorf("tune: ranges of one half of the samples: %w", err)
+			}
+			f = f.on(other)
+		}
 		f.Fit, f.Held, f.turn, f.Resum = b.Halves[i], b.Halves[1-i], true, true
 		f.Halves, f.Resume = nil, nil
 		b.turns = append(b.turns, f)
 	}
+	return nil
 }
 
 // copied is a bench that changes nothing of this one, and saves nothing.

@@ -18,12 +18,17 @@ func (b *Bench) rewritten(ctx context.Context, steps []rewrite.Step) (*Bench, er
 	if err != nil {
 		return nil, err
 	}
+	return b.on(r), nil
+}
+
+// on is this bench with reference, graph and statistics of another.
+func (b *Bench) on(r *Bench) *Bench {
 	next := *b
 	next.Reference, next.Steps, next.Graph, next.Set, next.Frozen, next.Simulate, next.Sums = r.Reference, r.Steps, r.Graph, r.Set, r.Frozen,
 		r.Simulate, r.Sums
 	next.first, next.judge, next.summed = r.Set, nil, nil
-	next.Ranges, next.Chosen = r.Ranges, nil // slots are others
-	return &next, nil
+	next.Rewrite, next.Ranges, next.Chosen = r.Rewrite, r.Ranges, nil // slots are others
+	return &next
 }
 
 // sameSteps reports whether two lists of steps are the same, to the bit.

@@ -28,9 +28,9 @@ import (
 // Bench is what methods work on. Reference and Graph have the same nodes and values; only constants of Graph differ.
 type Bench struct {
 	Reference *graph.Graph // float; not changed
-	// Steps made the reference of the model's graph in normal form. Rewrite returns Reference, Steps, Graph, Set, Frozen, Simulate and Sums of
-	// a bench whose reference has other steps in their place, is configured on what was observed of it, and has of b's tuned values those that
-	// fit it; nil where the plan allows no steps.
+	// Steps made the reference of the model's graph in normal form. Rewrite returns what Bench.on takes of a bench whose reference has other
+	// steps in their place, is configured on what was observed of it, and has of b's tuned values those that fit it; nil where the plan allows
+	// no steps.
 	Steps   []rewrite.Step
 	Rewrite func(ctx context.Context, b *Bench, steps []rewrite.Step) (*Bench, error)
 	Graph   *graph.Graph // with what tuning has changed so far
@@ -54,6 +54,8 @@ type Bench struct {
 	// takes its turn as either, and Fit and Held are all of them; see cross.go.
 	Fit, Held []*exec.Sample
 	Halves    *[2][]*exec.Sample
+	// Apart, if not nil, does what Rewrite does for the same steps, on what is observed of fit alone: of a turn that fits on it.
+	Apart func(ctx context.Context, fit []*exec.Sample) (*Bench, error)
 	// Start and End are the losses before and after Tune.
 	Start, End analysis.Losses
 	// Grams, if not nil, takes the place of Fit: Gram statistics of the float graph by the name of an operator, nil where there are none.
@@ -248,7 +250,9 @@ func (b *Bench) begin(ctx context.Context) (reports []*Report, now analysis.Loss
 		b.Work = new(Work)
 	}
 	b.shared, b.first = new(sim.Constants), b.Set
-	b.cross()
+	if err := b.cross(ctx); err != nil {
+		return nil, nil, err
+	}
 	reports = []*Report{}
 	watch := func() time.Duration { return 0 }
 	if b.turns != nil && b.Resume != nil {

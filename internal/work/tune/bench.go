@@ -39,6 +39,7 @@ type tuning struct {
 	recent   []string                  // keys of observed, in the order in which they came
 	rounding qmath.Rounding            // of activations, by what judges
 	warned   bool                      // that the plan's data cannot be read
+	turn     []*exec.Sample            // what is observed, of a turn; nil: the plan's data
 }
 
 // Tuning makes everything ready: the samples, and a reference with a bias at every operator that could have one.
@@ -136,6 +137,9 @@ func (t *tuning) read(ctx context.Context, o Options) error {
 	if crossed {
 		b.Halves = &[2][]*exec.Sample{b.Fit, b.Held}
 		b.Fit, b.Held = all, all
+		if was := t.Derivation.Base; was != nil && was.Samples() < 2*len(all) { // else few ranges are those of the samples that judge
+			b.Apart = t.apart
+		}
 		t.Note("%s are few: the halves take turns in fitting and judging, and what helps is fitted on all of them",
 			plain.Count(len(all), "sample"))
 	}
@@ -144,7 +148,7 @@ func (t *tuning) read(ctx context.Context, o Options) error {
 		held = append(held, s.Hash)
 		b.Resum = b.Resum || seen[s.Hash] && !exec.HeldOut(s.Hash)
 	}
-	t.kind = analysis.HeldOutKind(held, func(h [32]byte) bool { return seen[h] })
+	t.kind = analysis.HeldOutKind(held, func(h [32]byte) bool { return seen[h] && b.Apart == nil })
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"qwb/calib"
 	"qwb/calib/tune"
 	"qwb/graph"
+	"qwb/graph/exec"
 	"qwb/internal/work/open"
 	"qwb/internal/work/planning"
 	"qwb/quantizer/overlay"
@@ -25,9 +26,23 @@ func (t *tuning) blind(err error) {
 	}
 }
 
-// observeChanged runs a graph on the plan's own data and observes some of its tensors.
-func (t *tuning) observeChanged(ctx context.Context, g *graph.Graph, changed map[string]bool) (*calib.Stats, error) {
-	set, pre, err := t.OpenData(g, t.Planned.Data(open.DataOptions{Threads: t.o.Threads}))
+// look runs a graph on the plan's own data, or on the samples of one turn, and observes some of its tensors, or all where changed is nil.
+func (t *tuning) look(ctx context.Context, g *graph.Graph, changed map[string]bool) (stats *calib.Stats, err error) {
+	base := t.Derivation.Base
+	cfg := calib.Config{Threads: t.o.Threads, Memory: t.o.Memory, MinMaxOnly: !base.HasBins(), Model: base.Model, Preprocess: base.Preprocess,
+		Sources: base.Sources, Seed: base.Seed}
+	if changed != nil {
+		cfg.Only = func(name string) bool { return changed[name] }
+	}
+	if mask := t.Planned.Plan.Preprocess.Mask; mask != "" {
+		if cfg.Padding, err = graph.FindPadding(g, mask); err != nil {
+			return nil, err
+		}
+	}
+	if t.turn != nil {
+		return calib.Run(ctx, g, &exec.InMemory{Samples: t.turn}, cfg)
+	}
+	set, _, err := t.OpenData(g, t.Planned.Data(open.DataOptions{Threads: t.o.Threads}))
 	if err != nil {
 		t.blind(err)
 		return nil, fmt.Errorf("%s: %d tensors have changed and are to be observed again on the plan's data: %w", t.Planned.File,
@@ -35,21 +50,24 @@ func (t *tuning) observeChanged(ctx context.Context, g *graph.Graph, changed map
 	}
 	tick, finish := t.Change.Progress("observe", set.Len())
 	defer finish()
-	base := t.Derivation.Base
-	var padding *graph.Padding
-	if pre.Mask != "" {
-		if padding, err = graph.FindPadding(g, pre.Mask); err != nil {
-			return nil, err
-		}
-	}
-	stats, err := calib.Run(ctx, g, set.Iterator(), calib.Config{Threads: t.o.Threads, Memory: t.o.Memory, MinMaxOnly: !base.HasBins(),
-		Only: func(name string) bool { return changed[name] }, Model: base.Model, Preprocess: base.Preprocess, Sources: base.Sources,
-		Seed: base.Seed, Padding: padding,
-		Progress: func(done, _ int) { tick(done) }})
+	cfg.Progress = func(done, _ int) { tick(done) }
+	return calib.Run(ctx, g, set.Iterator(), cfg)
+}
+
+// apart is the bench as it is, on what is observed of fit alone. See tune.Bench.Apart.
+func (t *tuning) apart(ctx context.Context, fit []*exec.Sample) (*tune.Bench, error) {
+	u, c := *t, *t.Change
+	c.Derivation = &planning.Derivation{Target: t.Derivation.Target, Own: t.Derivation.Own, Threads: t.Derivation.Threads,
+		Base: t.Derivation.Base}
+	u.Change, u.turn, u.observed, u.recent = &c, fit, nil, nil
+	normal, err := planning.NormalAgain(t.Job, t.Planned)
 	if err != nil {
 		return nil, err
 	}
-	return stats, nil
+	if c.Derivation.Base, err = u.look(ctx, normal, nil); err != nil {
+		return nil, err
+	}
+	return u.rewrite(ctx, t.Bench, t.Bench.Steps)
 }
 
 // refuseMoved refuses a graph after steps of which more would run in float than of the plan's, unless that is allowed.
@@ -118,12 +136,12 @@ func (t *tuning) observe(ctx context.Context, steps []rewrite.Step) (*observedSt
 		if !(o.NSR <= maxFloatNSR) {
 			return nil, fmt.Errorf("after %d steps the float outputs are not the model's any more: NSR %.3g", len(steps), o.NSR)
 		}
-		if own := t.Planned.Overlay; own != nil && t.Planned.Applied() && stepsKey(own.Steps) == key {
+		if own := t.Planned.Overlay; own != nil && t.turn == nil && t.Planned.Applied() && stepsKey(own.Steps) == key {
 			if o.stats, o.changed, err = planning.Stepped(t.Job, t.Planned.File, t.Planned.Plan, base); err != nil {
 				return nil, err
 			}
 		} else if len(changed) > 0 {
-			if o.changed, err = t.observeChanged(ctx, o.reference, changed); err != nil {
+			if o.changed, err = t.look(ctx, o.reference, changed); err != nil {
 				return nil, err
 			}
 			if o.stats, err = base.With(o.changed); err != nil {
