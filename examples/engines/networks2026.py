@@ -297,7 +297,7 @@ def trained(name, file):
         save(name, "calibration", steps[: len(steps) // 2: len(steps) // 2 // CALIBRATION][:CALIBRATION])
         save(name, "unseen", steps[len(steps) // 2 :])
     else:
-        n = dict(place.networks(name))[name]
+        n = dict(Workplace(a.qwb, a.data, os.path.join(a.work, "sources")).networks(name))[name]  # all of its samples, not the ones that all calibrate on
         for part, folder, count in (("calibration", n.calibration, CALIBRATION), ("unseen", n.evaluation, UNSEEN)):
             files = sorted(glob.glob(folder + "/*.npy"))
             same = [x for x in map(np.load, files) if x.shape == np.load(files[0]).shape or name != "ocr"]
