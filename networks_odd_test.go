@@ -27,6 +27,13 @@ const w: f32[2,3,1] = normal(seed=1)
 t = Conv(x, w) "n"
 y = LeakyRelu(t) "act"
 output y`, ""},
+	{"two equal activations, whose sizes do not tell how the file turned them", "tflite_int8", `input x: f32[2,2,2]
+const k: f32[2,2] = normal(seed=2); const w: f32[2,2,1] = normal(seed=1)
+m = MatMul(x, k) "k"
+t = Conv(m, w) "n"
+y = Relu(t) "act"
+z = Relu(t) "other"
+output y, z`, ""},
 	{"a broadcast", "tflite_int8", `input x: f32[2,8]
 const w: f32[8,16] = normal(seed=1); const to: i64[3] = [3, 2, 16]
 t = MatMul(x, w) "n"

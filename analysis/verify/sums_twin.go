@@ -54,7 +54,7 @@ type both struct {
 func paired(own, other map[computed]*sum) []both {
 	byName := make(map[computed]*sum, 2*len(other))
 	for c, s := range other {
-		for _, name := range []string{s.tensor, strings.TrimSuffix(s.tensor, integersSuffix)} {
+		for _, name := range []string{s.tensor, valueOf(s.tensor)} {
 			byName[computed{by: name, grid: c.grid}] = s
 		}
 	}
@@ -75,6 +75,14 @@ func paired(own, other map[computed]*sum) []both {
 
 // integersSuffix ends what a program calls the integers of a value.
 const integersSuffix = "_QuantizeLinear"
+
+// valueOf is the name of the value whose integers have that name, numbered where the name was taken; the name itself of others.
+func valueOf(integers string) string {
+	if at := strings.LastIndex(integers, integersSuffix); at >= 0 {
+		return integers[:at]
+	}
+	return integers
+}
 
 // summer makes the sums of one sample.
 type summer struct {

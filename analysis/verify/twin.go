@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"qwb/graph"
 	"qwb/graph/exec"
@@ -157,7 +156,7 @@ type side struct {
 func (s *side) order(name string) []int {
 	perm, ok := s.axes[name]
 	if !ok {
-		perm = s.axes[strings.TrimSuffix(name, integersSuffix)]
+		perm = s.axes[valueOf(name)]
 	}
 	if slices.Equal(perm, []int{0, 2, 3, 1}) {
 		return nil
