@@ -34,7 +34,7 @@ type AgainstConfig struct {
 // as far as it is equal: a difference may be that of the tensor that nobody saw.
 // A recording without any of the program's tensors is an error.
 func Against(ctx context.Context, rec Recording, cfg AgainstConfig) (*analysis.Verification, error) {
-	c, err := check(cfg.Set, cfg.Program)
+	c, err := check(cfg.Set, cfg.Program, cfg.Threads)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,7 @@
 package verify
 
+import "qwb/graph/tensor"
+
 // exactly is the range in which every integer is a float32.
 const exactly = 1 << 24
 
@@ -12,6 +14,17 @@ type digit struct {
 // cut splits integers into digits of so many bits: each within [-2^(bits-1), 2^(bits-1)), but that what is within 2^bits is not
 // split further; a single bit has a sign. Digits that are all zero are left out.
 func cut(codes []int32, bits int) []digit {
+	most := int32(0)
+	for _, q := range codes {
+		most = max(most, q, -q)
+	}
+	if isDigit(most, bits) {
+		d := digit{values: make([]float32, len(codes))}
+		for i, q := range codes {
+			d.values[i] = float32(q)
+		}
+		return []digit{d}
+	}
 	rest := append([]int32(nil), codes...)
 	var list []digit
 	for shift := 0; ; shift += bits {
@@ -35,6 +48,41 @@ func cut(codes []int32, bits int) []digit {
 		if !more {
 			return list
 		}
+	}
+}
+
+// cutCodes cuts the codes of a tensor less a zero point.
+func cutCodes(t *tensor.Tensor, zero int32, bits int) []digit {
+	d := digit{values: make([]float32, t.Len())}
+	most := int32(0)
+	eachBlock(t, func(from int, codes []int32) {
+		for k, q := range codes {
+			q -= zero
+			most = max(most, q, -q)
+			d.values[from+k] = float32(q)
+		}
+	})
+	if isDigit(most, bits) {
+		return []digit{d}
+	}
+	rest := make([]int32, t.Len())
+	t.IntegersAt(0, rest)
+	for i := range rest {
+		rest[i] -= zero
+	}
+	return cut(rest, bits)
+}
+
+// isDigit reports whether integers of at most the magnitude most are one digit of so many bits.
+func isDigit(most int32, bits int) bool { return most <= 1<<bits && (bits > 1 || most <= 1) }
+
+// eachBlock calls f with the codes of a tensor, some of them at a time.
+func eachBlock(t *tensor.Tensor, f func(from int, codes []int32)) {
+	var block [64]int32
+	for from, n := 0, t.Len(); from < n; from += len(block) {
+		codes := block[:min(len(block), n-from)]
+		t.IntegersAt(from, codes)
+		f(from, codes)
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 // float32Error is the relative error of one float32 operation, with the hundredth that covers products of errors.
 const float32Error = 0x1p-24 * 1.01
 
-// finish makes the outputs of real numbers; size are the magnitudes of what was added to each.
-func (l *linear) finish(c *computer, s *sums, real, size []float64, channel func(i int) int) ([]*exact, error) {
+// finish makes the outputs of real numbers, which it may write over; size gives the magnitudes of what was added to each.
+func (l *linear) finish(c *computer, s *sums, real []float64, size func(i int) float64, channel func(i int) int) ([]*exact, error) {
 	// A float epilogue: accumulator, scale product, product, bias, residual, limits, dequantized residual.
-	epilogue := func(i int) float64 { return 8 * float32Error * size[i] }
+	epilogue := func(i int) float64 { return 8 * float32Error * size(i) }
 	var after, spread []float64
 	if !l.clamped {
 		var err error
@@ -24,11 +24,14 @@ func (l *linear) finish(c *computer, s *sums, real, size []float64, channel func
 	}
 	var list []*exact
 	for k := range l.outs {
-		o := &l.outs[k]
+		o, real := &l.outs[k], real
+		if k+1 < len(l.outs) {
+			real = append([]float64(nil), real...)
+		}
 		e := &exact{real: o.y == nil, round: l.rounding(), acc: func(i int) int64 { return int64(s.acc[i]) }}
 		switch {
 		case o.y == nil && l.clamped:
-			e.value, e.bound = make([]float64, len(real)), epilogue
+			e.value, e.bound = real, epilogue
 			for i, v := range real {
 				e.value[i] = min(max(v, float64(l.lo)), float64(l.hi))
 			}
@@ -51,15 +54,15 @@ func (l *linear) finish(c *computer, s *sums, real, size []float64, channel func
 }
 
 // inSteps fills e for an output of integers that are made by a multiplier.
-func (l *linear) inSteps(e *exact, o *linearOutput, s *sums, real, size []float64, channel func(i int) int) {
+func (l *linear) inSteps(e *exact, o *linearOutput, s *sums, real []float64, size func(i int) float64, channel func(i int) int) {
 	e.zero, e.lo, e.hi = o.y.ZeroPoint, o.lo, o.hi
 	if l.profile.Form == qmath.FloatTwice {
 		e.lo = max(e.lo, -127) // its codes are symmetric
 	}
 	y := float64(o.y.Scale)
-	e.value = make([]float64, len(real))
-	for i, v := range real {
-		e.value[i] = v / y
+	e.value = real
+	for i := range real {
+		real[i] /= y
 	}
 	e.multiplier = func(i int) string { return describe(o.multipliers[channel(i)]) }
 	deviation := l.profile.Deviation
@@ -67,9 +70,9 @@ func (l *linear) inSteps(e *exact, o *linearOutput, s *sums, real, size []float6
 		deviation = l.profile.Deviation64
 	}
 	e.bound = func(i int) float64 {
-		b := deviation(int64(math.Abs(s.acc[i])), o.multipliers[channel(i)], e.zero, e.lo, e.hi) + s.off*size[i]/y
+		b := deviation(int64(math.Abs(s.acc[i])), o.multipliers[channel(i)], e.zero, e.lo, e.hi) + s.off*size(i)/y
 		if l.skip != nil { // one more product and one more sum, and nothing that the clamp of the sum hides
-			b += 8 * float32Error * size[i] / y
+			b += 8 * float32Error * size(i) / y
 		}
 		return b
 	}

@@ -59,11 +59,13 @@ func (l *layer) steps(values []float64, y qmath.Grid, bound float64) *exact {
 
 // code rounds v to the grid. NaN is the zero point.
 func (e *exact) code(v float64) int32 {
-	if v != v {
-		return min(max(e.zero, e.lo), e.hi)
+	if math.Abs(v) < 1<<40 { // without branches on what differs by element
+		return int32(min(max(int64(e.round.Round(v))+int64(e.zero), int64(e.lo)), int64(e.hi)))
 	}
 	r := e.round.Round(v) + float64(e.zero)
 	switch {
+	case r != r:
+		return min(max(e.zero, e.lo), e.hi)
 	case r <= float64(e.lo):
 		return e.lo
 	case r >= float64(e.hi):

@@ -21,14 +21,14 @@ type checked struct {
 // Static derives every number of a program a second time, from its graph, set and profile, and compares. A step that graph and plan
 // do not explain at all is a fault too.
 func Static(set *tqc.Set, p *lower.Program) (analysis.StaticCheck, error) {
-	c, err := check(set, p)
+	c, err := check(set, p, 1)
 	if err != nil {
 		return analysis.StaticCheck{}, err
 	}
 	return c.static, nil
 }
 
-func check(set *tqc.Set, p *lower.Program) (*checked, error) {
+func check(set *tqc.Set, p *lower.Program, threads int) (*checked, error) {
 	if p == nil || p.Graph == nil || len(set.Domains) != p.Graph.NumNodes() {
 		return nil, fmt.Errorf("verify: the set is for another graph than the program")
 	}
@@ -40,10 +40,10 @@ func check(set *tqc.Set, p *lower.Program) (*checked, error) {
 	for _, id := range p.Inputs {
 		made[id] = true
 	}
+	found := make([]faults, len(p.Steps))
 	for i := range p.Steps {
-		l := c.layerOf(&p.Steps[i])
-		c.layers = append(c.layers, l)
-		f := &faults{layer: l}
+		l, f := c.layerOf(&p.Steps[i]), &found[i]
+		c.layers, f.layer = append(c.layers, l), l
 		l.wiring(f, made)
 		l.places(f)
 		l.constants(f)
@@ -54,8 +54,16 @@ func check(set *tqc.Set, p *lower.Program) (*checked, error) {
 			f.list = append(f.list, d)
 		} else {
 			c.operations[i] = op
-			op.compare(f)
 		}
+	}
+	err := inParallel(threads, len(found), func(i int) error {
+		if op := c.operations[i]; op != nil {
+			op.compare(&found[i])
+		}
+		return nil
+	})
+	for i := range found {
+		f := &found[i]
 		c.static.Steps++
 		c.static.Values += f.values
 		room := maxFaults - len(c.static.Faults)
@@ -63,7 +71,7 @@ func check(set *tqc.Set, p *lower.Program) (*checked, error) {
 			c.static.Faults, c.first = append(c.static.Faults, d), append(c.first, i)
 		}
 	}
-	return c, nil
+	return c, err
 }
 
 // wiring checks that a step reads what is there and writes the value of its last node.

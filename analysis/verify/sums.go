@@ -77,10 +77,6 @@ type sums struct {
 
 // accumulate computes the sums of products of a step, without bias.
 func (l *linear) accumulate(c *computer, in []*tensor.Tensor) (*sums, error) {
-	left := in[0].Integers()
-	for i := range left {
-		left[i] -= l.x.ZeroPoint
-	}
 	p := c.step
 	var rightShape []int
 	if l.weights != nil {
@@ -96,13 +92,15 @@ func (l *linear) accumulate(c *computer, in []*tensor.Tensor) (*sums, error) {
 		}
 		terms := float64(l.terms(in[0].Shape))
 		reach := int32(0)
-		for _, q := range left {
-			reach = max(reach, q, -q)
-		}
+		eachBlock(in[0], func(_ int, codes []int32) {
+			for _, q := range codes {
+				reach = max(reach, q-l.x.ZeroPoint, l.x.ZeroPoint-q)
+			}
+		})
 		p = &prepared{}
 		p.digits(reach, right, func(d *digit) float64 { return d.largest() * terms })
 	}
-	s, err := l.multiply(c, p, cut(left, p.wide), in[0].Shape, rightShape)
+	s, err := l.multiply(c, p, cutCodes(in[0], l.x.ZeroPoint, p.wide), in[0].Shape, rightShape)
 	if err == nil && !p.exact {
 		s.off = 0x1p-23
 	}
@@ -187,38 +185,42 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 	if err != nil {
 		return nil, err
 	}
+	channel := s.channel(l)
 	real := make([]float64, len(s.acc))
-	size := make([]float64, len(s.acc)) // the magnitudes that are added
+	factor := func(k int) float64 { return float64(l.x.Scale) * float64(l.factor(k)) }
 	s.runs(l, func(k, from, to int) {
-		acc, real, size := s.acc[from:to], real[from:to], size[from:to]
+		acc, real := s.acc[from:to], real[from:to]
 		if l.bias != nil {
 			for i := range acc {
 				acc[i] += float64(l.bias[k])
 			}
 		}
-		factor := float64(l.x.Scale) * float64(l.factor(k))
-		for i, a := range acc {
-			real[i] = a * factor
-			size[i] = math.Abs(real[i])
-		}
+		f, b := factor(k), 0.0
 		if l.float != nil {
-			b := float64(l.float[k])
-			for i := range real {
-				real[i] += b
-				size[i] += math.Abs(b)
-			}
+			b = float64(l.float[k])
+		}
+		for i, a := range acc {
+			real[i] = float64(a*f) + b
 		}
 	})
+	residual := func(int) float64 { return 0 }
 	if l.skip != nil {
 		codes := in[len(in)-1].Integers()
 		if len(codes) != len(real) {
 			return nil, fmt.Errorf("a residual of %d elements for %d", len(codes), len(real))
 		}
-		for i, q := range codes {
-			v := float64(q-l.skip.ZeroPoint) * float64(l.skip.Scale)
-			real[i] += v
-			size[i] += math.Abs(v)
+		residual = func(i int) float64 { return float64(codes[i]-l.skip.ZeroPoint) * float64(l.skip.Scale) }
+		for i := range real {
+			real[i] += residual(i)
 		}
 	}
-	return l.finish(c, s, real, size, s.channel(l))
+	size := func(i int) float64 { // the magnitudes that were added
+		k := channel(i)
+		sum := math.Abs(s.acc[i]*factor(k)) + math.Abs(residual(i))
+		if l.float != nil {
+			sum += math.Abs(float64(l.float[k]))
+		}
+		return sum
+	}
+	return l.finish(c, s, real, size, channel)
 }

@@ -36,7 +36,7 @@ type Config struct {
 // at least. Beside that, every thread needs what one step takes in float64. A cancelled ctx stops between steps. The result does not depend
 // on the number of threads. A NaN that would become a code ends it: the verdict says so.
 func Run(ctx context.Context, samples exec.Iterator, cfg Config) (*analysis.Verification, error) {
-	c, err := check(cfg.Set, cfg.Program)
+	c, err := check(cfg.Set, cfg.Program, cfg.Threads)
 	if err != nil {
 		return nil, err
 	}

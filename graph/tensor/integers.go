@@ -3,20 +3,26 @@ package tensor
 // Integers returns the codes of a quantized tensor as int32, in memory order: of integers of 2 to 32 bits (uint32 apart) the numbers, of
 // floats of 4 and 8 bits (float8e8m0 too) the bit patterns. It is nil for other types. Those of an int32 tensor are its own.
 func (t *Tensor) Integers() []int32 {
-	switch d := t.Data.(type) {
-	case []int32:
+	if d, ok := t.Data.([]int32); ok {
 		return d
-	case []int8, []uint8, []int16:
-	case []uint16:
-		if t.DType != Uint16 {
-			return nil
-		}
-	default:
+	}
+	if !t.HasIntegers() {
 		return nil
 	}
 	out := make([]int32, t.Len())
 	t.IntegersAt(0, out)
 	return out
+}
+
+// HasIntegers reports whether the elements have codes, as Integers gives them.
+func (t *Tensor) HasIntegers() bool {
+	switch t.Data.(type) {
+	case []int8, []uint8, []int16, []int32:
+		return true
+	case []uint16:
+		return t.DType == Uint16
+	}
+	return false
 }
 
 // IntegersAt writes the codes of the elements from on, in memory order, to dst, as many as it has room for. Data without codes, where

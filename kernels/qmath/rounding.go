@@ -53,6 +53,14 @@ func (r *Rounding) UnmarshalText(b []byte) error {
 
 // Round rounds x to an integral float64. NaN and infinities are returned unchanged.
 func (r Rounding) Round(x float64) float64 {
+	if r == HalfEven { // most are: one instruction, where this is called
+		return math.RoundToEven(x)
+	}
+	return r.otherwise(x)
+}
+
+// otherwise is Round for a rounding other than HalfEven.
+func (r Rounding) otherwise(x float64) float64 {
 	switch r {
 	case HalfUp:
 		return nearest(x, math.Ceil)

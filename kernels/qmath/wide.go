@@ -109,7 +109,7 @@ func (s Scaling) RequantizeSlice(dst []int32, acc []int64, m Multiplier, residua
 	case FloatTwice:
 		out, low = m.Out, max(lo, -127)
 	}
-	least, most := float64(low)-float64(zp), float64(hi)-float64(zp)
+	least, most := int64(low)-int64(zp), int64(hi)-int64(zp)
 	for i, a := range acc {
 		v := s.scaleFloat(float32(a), m)
 		if residual != nil {
@@ -125,6 +125,13 @@ func (s Scaling) RequantizeSlice(dst []int32, acc []int64, m Multiplier, residua
 		case FloatTwice:
 			v *= out
 		}
-		dst[i] = int32(min(max(math.RoundToEven(float64(v)), least), most)) + zp
+		switch r := math.RoundToEven(float64(v)); {
+		case r > 1<<40:
+			dst[i] = hi
+		case r < -1<<40:
+			dst[i] = low
+		default: // without branches on what differs by element
+			dst[i] = int32(min(max(int64(r), least), most)) + zp
+		}
 	}
 }

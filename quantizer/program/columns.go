@@ -94,27 +94,24 @@ func newLeftRows(k int) *leftRows {
 	return r
 }
 
-// sparse reports whether at least a quarter of the first n rows is 0, as behind a Relu, and then finds the others.
+// sparse finds what is not 0 among the first n rows, and reports whether at least a quarter is 0, as behind a Relu: of the first row, of
+// the first two, and so on, so that others are not searched to their end.
 func (r *leftRows) sparse(n int, ends []int) bool {
 	others, all := 0, 0
-	for _, row := range r.list[:n] {
-		all += len(row)
-		for _, q := range row {
-			others += isOther(q)
-		}
-	}
-	if 4*others > 3*all {
-		return false
-	}
 	for i, row := range r.list[:n] {
 		o, from, count := &r.others[i], 0, 0
+		numbers, places := o.numbers[:len(row)], o.places[:len(row)]
 		o.ends = o.ends[:0]
 		for _, to := range ends {
-			for p := from; p < to; p++ {
-				o.numbers[count], o.places[count] = row[p], int32(p)
-				count += isOther(row[p])
+			for p, q := range row[from:to] {
+				numbers[count], places[count] = q, int32(from+p)
+				count += isOther(q)
 			}
 			o.ends, from = append(o.ends, count), to
+		}
+		others, all = others+count, all+len(row)
+		if 4*others > 3*all {
+			return false
 		}
 	}
 	return true
@@ -125,30 +122,33 @@ func isOther(q int32) int { return int(uint32(q|-q) >> 31) }
 
 // times multiplies the first n rows with the columns: the sum of row i and column j is dst[j*byColumn+i*byRow].
 func (c *columns) times(dst []int64, byColumn, byRow int, rows *leftRows, n int) {
-	sums := make([]int64, columnWords*c.lanes)
+	width := columnWords * c.lanes
+	sums := make([]int64, width)
 	sparse := rows.sparse(n, c.ends)
 	for g, words := range c.groups {
-		for i := range n {
+		dst := dst[g*width*byColumn:]
+		for i, row := range rows.list[:n] {
 			clear(sums)
-			ends, from := c.ends, 0
+			o, ends, from := &rows.others[i], c.ends, 0
 			if sparse {
-				ends = rows.others[i].ends
+				ends = o.ends
 			}
 			for _, to := range ends {
 				var a [columnWords]int64
 				if sparse {
-					o := &rows.others[i]
 					a = dotAt(o.numbers[from:to], o.places[from:to], words)
 				} else {
-					a = dot(rows.list[i][from:to], words[from:to])
+					a = dot(row[from:to], words[from:to])
 				}
 				for s, word := range a {
 					c.unpack(sums[s*c.lanes:][:c.lanes], word)
 				}
 				from = to
 			}
-			for j := range min(len(sums), c.n-g*len(sums)) {
-				dst[(g*len(sums)+j)*byColumn+i*byRow] = sums[j]
+			at := i * byRow
+			for _, sum := range sums[:min(width, c.n-g*width)] {
+				dst[at] = sum
+				at += byColumn
 			}
 		}
 	}
@@ -185,14 +185,19 @@ func dotAt(numbers, places []int32, words [][columnWords]int64) [columnWords]int
 // unpack adds the lanes of an integer to their sums. What a lane of less than zero took from the one above goes back there.
 func (c *columns) unpack(sums []int64, word int64) {
 	up := 64 - c.bits
-	for j := range sums {
-		if j == c.lanes-1 {
-			sums[j] += word
-			return
-		}
+	switch c.lanes {
+	case 3:
+		s := (*[3]int64)(sums)
 		low := word << up >> up
-		sums[j] += low
 		word = (word - low) >> c.bits
+		mid := word << up >> up
+		s[0], s[1], s[2] = s[0]+low, s[1]+mid, s[2]+(word-mid)>>c.bits
+	case 2:
+		s := (*[2]int64)(sums)
+		low := word << up >> up
+		s[0], s[1] = s[0]+low, s[1]+(word-low)>>c.bits
+	default:
+		sums[0] += word
 	}
 }
 

@@ -42,12 +42,13 @@ func (l *linear) convRows(in []*tensor.Tensor) (sums, error) {
 				for c := range depth {
 					plane := x[(image*channels+g*depth+c)*w.inSize():][:w.inSize()]
 					for t := range taps {
+						at := c*taps + t
 						for i, place := range places[t*rowsAtOnce:][:count] {
 							v := int32(0)
 							if place >= 0 {
 								v = plane[place]
 							}
-							rows.list[i][c*taps+t] = v
+							rows.list[i][at] = v
 						}
 					}
 				}

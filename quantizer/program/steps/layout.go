@@ -82,34 +82,32 @@ func (p *Planes) piece(i int) {
 // transposeGrain is how many elements are worth a piece of their own.
 const transposeGrain = 1 << 15
 
-// transpose writes columns from lo to hi of the rows x cols matrix src as rows of dst, in blocks that stay in the first-level cache.
+// transpose writes columns from lo to hi of the rows x cols matrix src as rows of dst, in blocks whose lines stay in the first-level cache.
 func transpose[T any](dst, src []T, rows, cols, lo, hi int) {
-	switch {
-	case rows == 3: // colours
+	if rows == 3 { // colours
 		a, b, c := src[:hi], src[cols:][:hi], src[2*cols:][:hi]
 		for i := lo; i < hi; i++ {
 			d := dst[3*i:][:3]
 			d[0], d[1], d[2] = a[i], b[i], c[i]
 		}
 		return
-	case rows < 8:
-		for r := range rows {
-			for c, x := range src[r*cols:][lo:hi] {
-				dst[(lo+c)*rows+r] = x
+	}
+	const block = 128
+	for ; lo < hi; lo += block {
+		to := min(lo+block, hi)
+		r := 0
+		for ; r+8 <= rows; r += 8 {
+			s := src[r*cols:]
+			a, b, c, d := s[:to], s[cols:][:to], s[2*cols:][:to], s[3*cols:][:to]
+			e, f, g, h := s[4*cols:][:to], s[5*cols:][:to], s[6*cols:][:to], s[7*cols:][:to]
+			for i := lo; i < to; i++ {
+				o := (*[8]T)(dst[i*rows+r:])
+				o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7] = a[i], b[i], c[i], d[i], e[i], f[i], g[i], h[i]
 			}
 		}
-		return
-	}
-	const block = 32
-	for r0 := 0; r0 < rows; r0 += block {
-		r1 := min(r0+block, rows)
-		for c0 := lo; c0 < hi; c0 += block {
-			c1 := min(c0+block, hi)
-			for c := c0; c < c1; c++ {
-				to := dst[c*rows:][:rows]
-				for r := r0; r < r1; r++ {
-					to[r] = src[r*cols+c]
-				}
+		for ; r < rows; r++ {
+			for i, x := range src[r*cols:][lo:to] {
+				dst[(lo+i)*rows+r] = x
 			}
 		}
 	}
