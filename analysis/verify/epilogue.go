@@ -88,10 +88,15 @@ func (l *linear) activate(c *computer, shape []int, real []float64, off func(i i
 	if err != nil {
 		return nil, nil, err
 	}
+	values, spread = make([]float64, len(real)), make([]float64, len(real))
+	for i := range spread {
+		spread[i] = off(i)
+	}
 	at := func(sign float64) ([]float32, error) {
 		x := tensor.New(tensor.Float32, shape...)
+		to := x.F32()
 		for i, v := range real {
-			x.F32()[i] = float32(v + sign*off(i))
+			to[i] = float32(v + sign*spread[i])
 		}
 		out, err := run.Run(c.ctx, map[string]*tensor.Tensor{g.Value(g.Inputs[0]).Name: x}, nil)
 		if err != nil {
@@ -105,7 +110,6 @@ func (l *linear) activate(c *computer, shape []int, real []float64, off func(i i
 			return nil, nil, err
 		}
 	}
-	values, spread = make([]float64, len(real)), make([]float64, len(real))
 	for i := range real {
 		v := float64(y[0][i])
 		values[i] = v

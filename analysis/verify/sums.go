@@ -187,7 +187,13 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 	}
 	channel := s.channel(l)
 	real := make([]float64, len(s.acc))
-	factor := func(k int) float64 { return float64(l.x.Scale) * float64(l.factor(k)) }
+	factor, bias := make([]float64, l.channels()), make([]float64, l.channels())
+	for k := range factor {
+		factor[k] = float64(l.x.Scale) * float64(l.factor(k))
+		if l.float != nil {
+			bias[k] = float64(l.float[k])
+		}
+	}
 	s.runs(l, func(k, from, to int) {
 		acc, real := s.acc[from:to], real[from:to]
 		if l.bias != nil {
@@ -195,12 +201,8 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 				acc[i] += float64(l.bias[k])
 			}
 		}
-		f, b := factor(k), 0.0
-		if l.float != nil {
-			b = float64(l.float[k])
-		}
 		for i, a := range acc {
-			real[i] = float64(a*f) + b
+			real[i] = float64(a*factor[k]) + bias[k]
 		}
 	})
 	residual := func(int) float64 { return 0 }
@@ -216,11 +218,7 @@ func (l *linear) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 	}
 	size := func(i int) float64 { // the magnitudes that were added
 		k := channel(i)
-		sum := math.Abs(s.acc[i]*factor(k)) + math.Abs(residual(i))
-		if l.float != nil {
-			sum += math.Abs(float64(l.float[k]))
-		}
-		return sum
+		return math.Abs(s.acc[i]*factor[k]) + math.Abs(bias[k]) + math.Abs(residual(i))
 	}
 	return l.finish(c, s, real, size, channel)
 }
