@@ -124,7 +124,6 @@ var thirdParty = map[string][]string{
 	"reports/png":           {"gonum.org/v1/plot", "golang.org/x/image"},
 	"internal":              {"golang.org/x/image", "gonum.org/v1/gonum"},
 	"kernels/kerneltest":    {"github.com/stretchr/testify"},
-	"calib/tune/round":      {"gonum.org/v1/gonum"},
 	"analysis":              {"gonum.org/v1/gonum"},
 
 	"kernels/cuda/driver": {"github.com/ebitengine/purego", "golang.org/x/sys"},

@@ -29,3 +29,14 @@ func columnsRow(isa string) func(*columnsTile) {
 	}
 	return nil
 }
+
+// wideRow returns the sums of products of float64 of an instruction set, nil for plain Go.
+func wideRow(isa string) func(*wideTile) {
+	switch isa {
+	case "avx512":
+		return wideAVX512
+	case "avx2":
+		return wideAVX2
+	}
+	return nil
+}

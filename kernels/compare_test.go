@@ -20,6 +20,9 @@ func TestSumsLayout(t *testing.T) {
 	var c columnsTile
 	assert.Equal(t, []uintptr{0, 8, 16, 24, 32}, []uintptr{unsafe.Offsetof(c.x), unsafe.Offsetof(c.y), unsafe.Offsetof(c.sums),
 		unsafe.Offsetof(c.rows), unsafe.Offsetof(c.stride)})
+	var w wideTile
+	assert.Equal(t, []uintptr{0, 8, 16, 24, 32, 8, 16}, []uintptr{unsafe.Offsetof(w.a), unsafe.Offsetof(w.b), unsafe.Offsetof(w.dst),
+		unsafe.Offsetof(w.ldd), unsafe.Offsetof(w.k), wideRows, wideCols})
 	var m moveTile
 	assert.Equal(t, []uintptr{0, 8, 16, 24, 32, 40, 48}, []uintptr{unsafe.Offsetof(m.dst), unsafe.Offsetof(m.x), unsafe.Offsetof(m.y),
 		unsafe.Offsetof(m.mask), unsafe.Offsetof(m.n), unsafe.Offsetof(m.ldx), unsafe.Offsetof(m.ldd)})

@@ -368,6 +368,9 @@ func partsAVX2(t *sums)
 func columnsAVX2(t *columnsTile)
 
 //go:noescape
+func wideAVX2(t *wideTile)
+
+//go:noescape
 func chooseAVX2(t *moveTile)
 
 //go:noescape

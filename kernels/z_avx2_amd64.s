@@ -11109,6 +11109,137 @@ rows:
 	VZEROUPPER
 	RET
 
+// func wideAVX2(t *byte)
+// Requires: AVX
+TEXT ·wideAVX2(SB), NOSPLIT, $0-8
+	MOVQ t+0(FP), AX
+	MOVQ (AX), DI
+	MOVQ 16(AX), R11
+	MOVQ 24(AX), R8
+	MOVQ $0x00000002, CX
+
+rows:
+	MOVQ    R11, R14
+	VMOVUPD (R14), Y0
+	VMOVUPD 32(R14), Y1
+	ADDQ    R8, R14
+	VMOVUPD (R14), Y2
+	VMOVUPD 32(R14), Y3
+	ADDQ    R8, R14
+	VMOVUPD (R14), Y4
+	VMOVUPD 32(R14), Y5
+	ADDQ    R8, R14
+	VMOVUPD (R14), Y6
+	VMOVUPD 32(R14), Y7
+	ADDQ    R8, R14
+	MOVQ    DI, R12
+	MOVQ    8(AX), R13
+	MOVQ    32(AX), DX
+
+loop0:
+	VMOVUPD      (R13), Y15
+	VMOVUPD      32(R13), Y14
+	VBROADCASTSD (R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y0, Y0
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y1, Y1
+	VBROADCASTSD 8(R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y2, Y2
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y3, Y3
+	VBROADCASTSD 16(R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y4, Y4
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y5, Y5
+	VBROADCASTSD 24(R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y6, Y6
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y7, Y7
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000080, R13
+	DECQ         DX
+	JNZ          loop0
+	MOVQ         R11, R14
+	VMOVUPD      Y0, (R14)
+	VMOVUPD      Y1, 32(R14)
+	ADDQ         R8, R14
+	VMOVUPD      Y2, (R14)
+	VMOVUPD      Y3, 32(R14)
+	ADDQ         R8, R14
+	VMOVUPD      Y4, (R14)
+	VMOVUPD      Y5, 32(R14)
+	ADDQ         R8, R14
+	VMOVUPD      Y6, (R14)
+	VMOVUPD      Y7, 32(R14)
+	ADDQ         R8, R14
+	MOVQ         R11, R14
+	VMOVUPD      64(R14), Y0
+	VMOVUPD      96(R14), Y1
+	ADDQ         R8, R14
+	VMOVUPD      64(R14), Y2
+	VMOVUPD      96(R14), Y3
+	ADDQ         R8, R14
+	VMOVUPD      64(R14), Y4
+	VMOVUPD      96(R14), Y5
+	ADDQ         R8, R14
+	VMOVUPD      64(R14), Y6
+	VMOVUPD      96(R14), Y7
+	ADDQ         R8, R14
+	MOVQ         DI, R12
+	MOVQ         8(AX), R13
+	MOVQ         32(AX), DX
+
+loop8:
+	VMOVUPD      64(R13), Y15
+	VMOVUPD      96(R13), Y14
+	VBROADCASTSD (R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y0, Y0
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y1, Y1
+	VBROADCASTSD 8(R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y2, Y2
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y3, Y3
+	VBROADCASTSD 16(R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y4, Y4
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y5, Y5
+	VBROADCASTSD 24(R12), Y13
+	VMULPD       Y15, Y13, Y12
+	VADDPD       Y12, Y6, Y6
+	VMULPD       Y14, Y13, Y11
+	VADDPD       Y11, Y7, Y7
+	ADDQ         $0x00000040, R12
+	ADDQ         $0x00000080, R13
+	DECQ         DX
+	JNZ          loop8
+	MOVQ         R11, R14
+	VMOVUPD      Y0, 64(R14)
+	VMOVUPD      Y1, 96(R14)
+	ADDQ         R8, R14
+	VMOVUPD      Y2, 64(R14)
+	VMOVUPD      Y3, 96(R14)
+	ADDQ         R8, R14
+	VMOVUPD      Y4, 64(R14)
+	VMOVUPD      Y5, 96(R14)
+	ADDQ         R8, R14
+	VMOVUPD      Y6, 64(R14)
+	VMOVUPD      Y7, 96(R14)
+	ADDQ         R8, R14
+	ADDQ         $0x00000020, DI
+	MOVQ         R14, R11
+	DECQ         CX
+	JNZ          rows
+	VZEROUPPER
+	RET
+
 // func chooseAVX2(t *byte)
 // Requires: AVX, AVX2
 TEXT ·chooseAVX2(SB), NOSPLIT, $0-8

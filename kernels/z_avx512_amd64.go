@@ -560,6 +560,9 @@ func partsAVX512(t *sums)
 func columnsAVX512(t *columnsTile)
 
 //go:noescape
+func wideAVX512(t *wideTile)
+
+//go:noescape
 func gramAVX512(t *gramTile)
 
 //go:noescape

@@ -49,6 +49,7 @@ var everything = []struct {
 	{"codes8", codesFiles},
 	{"sums", compareFiles},
 	{"columnsTile", columnsFiles},
+	{"wideTile", wideFiles},
 	{"moveTile", moveFiles},
 	{"gramTile", gramFiles},
 	{"unitsTile", unitsFiles},

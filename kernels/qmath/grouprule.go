@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 )
 
 // Int4Min and Int4Max are the codes of an int4 group.
@@ -87,7 +88,9 @@ func (r GroupRule) Weighted(x []float32, importance []float64) float32 {
 	if !slices.ContainsFunc(importance, func(w float64) bool { return w > 0 }) {
 		importance = nil
 	}
-	return r.search(new(scaleSearch), x, importance, scale)
+	s := searches.Get().(*scaleSearch)
+	defer searches.Put(s)
+	return r.search(s, x, importance, scale)
 }
 
 // search returns the scale with the smallest squared error where that is below that of the given one. importance may be nil: 1 each.
@@ -168,6 +171,8 @@ func largest(x []float32) float32 {
 // x*x, A that of x*code and B that of code*code. Codes change at known scales, |x| / (k + 1/2), where the error is continuous. So
 // the smallest error is that of the best scale of one of the pieces, which are all visited, from the largest scale down.
 type scaleSearch struct{ steps []codeStep }
+
+var searches = sync.Pool{New: func() any { return new(scaleSearch) }}
 
 // codeStep is a scale below which the code of an element grows from k to k+1 in magnitude.
 type codeStep struct{ scale, x, k, weight float64 }

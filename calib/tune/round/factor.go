@@ -85,12 +85,13 @@ func cholesky(a []float64, n, threads int) bool {
 		}
 		below := n - c - w
 		each(threads, (below+block-1)/block, func(s int) {
-			for r := range min(block, below-s*block) {
-				row := a[(c+w+s*block+r)*n+c:][:w]
-				for j := range w {
-					diagonal := a[(c+j)*n+c:]
-					row[j] = (row[j] - dot(row[:j], diagonal[:j])) / diagonal[j]
-					across[j*below+s*block+r] = row[j]
+			rows := min(block, below-s*block)
+			for j := range w {
+				column(a[(c+w+s*block)*n+c:], n, rows, j, a[(c+j)*n+c:][:j+1])
+			}
+			for r := range rows {
+				for j, v := range a[(c+w+s*block+r)*n+c:][:w] {
+					across[j*below+s*block+r] = v
 				}
 			}
 		})
@@ -105,17 +106,30 @@ func cholesky(a []float64, n, threads int) bool {
 
 // corner is cholesky of the w x w matrix at the beginning of a, whose rows are n apart.
 func corner(a []float64, n, w int) bool {
-	for i := range w {
-		row := a[i*n:][:w]
-		for j := range i {
-			row[j] = (row[j] - dot(row[:j], a[j*n:][:j])) / a[j*n+j]
-		}
-		before := row[i]
-		row[i] -= dot(row[:i], row[:i])
-		if !(row[i] > 1e-13*before) || math.IsInf(row[i], 1) { // what is left is rounding
+	for j := range w {
+		row := a[j*n:][:j+1]
+		before := row[j]
+		row[j] -= dot(row[:j], row[:j])
+		if !(row[j] > 1e-13*before) || math.IsInf(row[j], 1) { // what is left is rounding
 			return false
 		}
-		row[i] = math.Sqrt(row[i])
+		row[j] = math.Sqrt(row[j])
+		if j+1 < w {
+			column(a[(j+1)*n:], n, w-j-1, j, row)
+		}
 	}
 	return true
+}
+
+// column makes column j of so many rows, n apart, that of the factor whose row j is diagonal.
+func column(a []float64, n, rows, j int, diagonal []float64) {
+	i := 0
+	for ; i+4 <= rows; i += 4 {
+		for r, sum := range dots(a[i*n:], n, diagonal[:j]) {
+			a[(i+r)*n+j] = (a[(i+r)*n+j] - sum) / diagonal[j]
+		}
+	}
+	for ; i < rows; i++ {
+		a[i*n+j] = (a[i*n+j] - dot(a[i*n:][:j], diagonal[:j])) / diagonal[j]
+	}
 }

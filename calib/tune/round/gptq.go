@@ -39,8 +39,10 @@ func (f *Factor) roundBlock(p *Problem, codes []int32, r int, s, e []float64, be
 		if err == 0 {
 			continue
 		}
-		for b, x := range l[begin:a] {
-			s[begin+b] += float64(err * x)
+		row := l[begin:a]
+		sums := s[begin:a][:len(row)]
+		for b, x := range row {
+			sums[b] += float64(err * x)
 		}
 	}
 	return loss

@@ -47,6 +47,7 @@ type Problem struct {
 	Grids   Grids
 	H       []float64
 	Threads int
+	reads   []float64 // W H, once it is known
 }
 
 // Rows is the number of rows.
@@ -101,16 +102,20 @@ func (p *Problem) Loss(codes []int32) []float64 {
 	return Forms(e, p.H, p.K, p.Threads)
 }
 
-// Forms is x h x' of every row x of k numbers, for h of k x k.
+// Forms is x h x' of every row x of k numbers, for h of k x k, symmetric: twice the sums below the diagonal, by blocks of it.
 func Forms(rows, h []float64, k, threads int) []float64 {
 	out := make([]float64, len(rows)/k)
 	each(threads, (len(out)+block-1)/block, func(s int) {
 		first := s * block
 		n := min(block, len(out)-first)
 		e, g := rows[first*k:][:n*k], make([]float64, n*k)
-		multiplyAdd(g, k, e, k, h, k, n, k, k)
+		for c := 0; c < k; c += block {
+			w := min(block, k-c)
+			multiplyAdd(g, k, e[c:], k, h[c*k:], k, n, c, w)
+			table().AddProduct(g[c:], k, e[c:], k, h[c*k+c:], k, n, w, w, 0.5)
+		}
 		for r := range n {
-			out[first+r] = dot(e[r*k:][:k], g[r*k:][:k])
+			out[first+r] = 2 * dot4(e[r*k:][:k], g[r*k:][:k])
 		}
 	})
 	return out

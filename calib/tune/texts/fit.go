@@ -5,6 +5,7 @@
 package texts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,10 +66,10 @@ type Loss struct {
 //
 // The moments are exact sums over the rows of all texts (observers.Gram), so the result does not depend on threads or the order of texts.
 func Fit(ctx context.Context, c Config) (done map[checkpoint.Part]*checkpoint.Tensor, losses []Loss, err error) {
-	return fit(ctx, c, strip, heldBytes)
+	return fit(ctx, c, 0, heldBytes)
 }
 
-// fit is Fit with so many weights at once, and so many bytes of rows in memory.
+// fit is Fit with about so many weights at once, 0: strip, and so many bytes of rows in memory.
 func fit(ctx context.Context, c Config, strip, held int) (done map[checkpoint.Part]*checkpoint.Tensor, losses []Loss, err error) {
 	f := fitter{Config: c, ctx: ctx, done: map[checkpoint.Part]*checkpoint.Tensor{}, losses: c.Lost, strip: strip, rows: inputs{most: held}}
 	defer func() { err = errors.Join(err, f.rows.clear()) }()
@@ -113,7 +114,7 @@ type fitter struct {
 	float  func() (*inputs, error, bool) // what they read in the float model; nil: it is not asked for
 	done   map[checkpoint.Part]*checkpoint.Tensor
 	losses []Loss
-	strip  int // weights of a matrix at once
+	strip  int // weights of a matrix at once; 0: strip
 }
 
 func (f *fitter) inputs(_ []checkpoint.Part, x []float32, _ int) error {
@@ -224,8 +225,12 @@ func (f *fitter) follow() (stop func()) {
 
 var errStopped = errors.New("stopped")
 
-// strip is about how many weights of a matrix are fitted at once: whole rows, which are independent.
-const strip = 1 << 19
+// strip is about how many weights of a matrix are fitted at once: whole rows, which are independent, and not fewer than stripRows, which
+// share passes over the moments.
+const (
+	strip     = 1 << 19
+	stripRows = 128
+)
 
 // matrix fits one matrix under the moments of its inputs, nil where they are not known, and puts it in its place in the engine.
 func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
@@ -248,7 +253,8 @@ func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
 		}
 	}
 	var plain, fit, whole float64
-	done, err := stripped(f.Model, t, f.strip, func(rows *checkpoint.Tensor) (target, error) {
+	at := cmp.Or(f.strip, max(strip, stripRows*t.Cols))
+	done, err := stripped(f.Model, t, at, func(rows *checkpoint.Tensor) (target, error) {
 		m, got, err := f.some(rows, e, h, cross, factor)
 		if err == nil && h != nil {
 			addLoss(&plain, &fit, &whole, m, got)
@@ -304,20 +310,31 @@ func rescaled(m target, factor *round.Factor) []int32 {
 	p := m.problem()
 	codes, loss := factor.Round(p)
 	best := scalesOf(p)
+	rows := make([]int, len(loss)) // that were made better last
+	for r := range rows {
+		rows[r] = r
+	}
+	some, now := p, codes
 	for range round.Rescaled {
-		m.scale(p.Scales(codes, factor.Damp))
-		again, less := factor.Round(p)
-		better, tried := 0, scalesOf(p)
-		for r, n := range p.Grids.Row {
-			if less[r] < loss[r] {
-				copy(codes[r*p.K:][:p.K], again[r*p.K:][:p.K])
+		m.scale(some.Scales(now, factor.Damp))
+		again, less := factor.Round(some)
+		tried := scalesOf(p)
+		var better, at []int
+		for i, r := range rows {
+			if n := p.Grids.Row[r]; less[i] < loss[r] {
+				copy(codes[r*p.K:][:p.K], again[i*p.K:][:p.K])
 				copy(best[n:][:len(best)/len(loss)], tried[n:])
-				loss[r] = less[r]
-				better++
+				loss[r] = less[i]
+				better, at = append(better, r), append(at, i)
 			}
 		}
-		if m.scale(best); better == 0 {
+		if m.scale(best); len(better) == 0 {
 			break
+		}
+		some, rows = some.Of(at), better
+		now = make([]int32, 0, len(rows)*p.K)
+		for _, i := range at {
+			now = append(now, again[i*p.K:][:p.K]...)
 		}
 	}
 	return codes
