@@ -1,6 +1,10 @@
 package kernels
 
-import "qwb/kernels/ref"
+import (
+	"sync"
+
+	"qwb/kernels/ref"
+)
 
 // sums is one call of a comparison: what it reads, and the lanes it adds to. Assembly reads it by offset; a test holds the
 // offsets.
@@ -9,6 +13,9 @@ type sums struct {
 	n       int // elements, a multiple of ref.Lanes and not 0
 	lanes   [4][ref.Lanes]float64
 }
+
+// sumsPool spares the memory that a row's arguments take.
+var sumsPool = sync.Pool{New: func() any { return new(sums) }}
 
 // Compare is ref.Compare, bit for bit. y must be at least as long as x.
 func (t *Table) Compare(x, y []float32) (noise, signal, other, dot float64) {
@@ -41,14 +48,16 @@ func (t *Table) Parts(x, y, z []float32) (signal, first, second float64) {
 
 // compareBlock gives the elements up to a multiple of the lanes to the row, finishes with rest, and folds the lanes.
 func compareBlock(row func(*sums), x, y, z []float32, rest func(lanes *[4][ref.Lanes]float64, x, y, z []float32)) [4]float64 {
-	var s sums
+	s := sumsPool.Get().(*sums)
+	defer sumsPool.Put(s)
+	*s = sums{}
 	y = y[:len(x)]
 	if s.n = whole(len(x)); s.n > 0 {
 		s.x, s.y = &x[0], &y[0]
 		if z != nil {
 			s.z = &z[0]
 		}
-		row(&s)
+		row(s)
 	}
 	if z != nil {
 		z = z[s.n:len(x)]
@@ -58,5 +67,6 @@ func compareBlock(row func(*sums), x, y, z []float32, rest func(lanes *[4][ref.L
 	for i := range out {
 		out[i] = ref.FoldLanes(&s.lanes[i])
 	}
+	s.x, s.y, s.z = nil, nil, nil
 	return out
 }

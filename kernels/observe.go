@@ -16,12 +16,12 @@ const (
 // BinSide is how many counters the values of one sign have where so many octaves are kept apart.
 func BinSide(octaves int) int { return ref.BinSide(octaves) }
 
-// Meter measures slices with the rows of a table: extremes, extremes of channels, histograms. It allocates nothing. It is the
+// Meter measures slices with the rows of a table: extremes, extremes of channels, histograms, of which the first allocates. It is the
 // working memory of one goroutine; the zero value is not usable.
 type Meter struct {
 	table *Table
 	args  tile
-	keys  [512]float32
+	keys  *[binBlock]float32 // made by the first histogram
 }
 
 // widest is the largest number of elements that a vector of any row has.
@@ -93,6 +93,9 @@ func (m *Meter) Count(x []float32, low, octaves int, counts []uint32) {
 		panic("kernels: no such exponent")
 	}
 	whole := len(x) &^ (widest - 1)
+	if m.keys == nil {
+		m.keys = new([binBlock]float32)
+	}
 	m.args.a, m.args.cols, m.args.dst = x, whole, m.keys[:]
 	m.args.counts, m.args.floor = counts, uint32(low)*BinsPerOctave-1
 	m.args.side = uint32(side)

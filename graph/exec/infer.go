@@ -47,7 +47,7 @@ func (r *runnerState) inferTypes(i int, c *call) error {
 		}
 		in[k] = graph.InferInput{Present: true, DType: a.t.DType, Shape: graph.Static(a.t.Shape...)}
 		seen := seenInput{dtype: a.t.DType, shape: slices.Clone(a.t.Shape)}
-		if watched(a.t) || a.fixed && a.t.Layout == tensor.RowMajor && r.s.g.Keeps(a.t) {
+		if watched(a.t) || a.fixed && !weighs(a.t) && a.t.Layout == tensor.RowMajor && r.s.g.Keeps(a.t) {
 			in[k].Tensor = a.t
 			if seen.fixed = a.t; !a.fixed {
 				cacheable = false
@@ -70,6 +70,11 @@ func (r *runnerState) inferTypes(i int, c *call) error {
 	c.typ = cache.out
 	cache.valid = cacheable
 	return nil
+}
+
+// weighs reports whether t can only be weights, which no inference looks at: a run may have others in their place.
+func weighs(t *tensor.Tensor) bool {
+	return t.DType == tensor.Float32 && len(t.Shape) > 1 && t.Len() > 8
 }
 
 // watched reports whether shape inference may depend on the elements of t: integers, and the few numbers that can be scales

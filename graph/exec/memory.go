@@ -2,7 +2,6 @@ package exec
 
 import (
 	"fmt"
-	"slices"
 
 	"qwb/graph/tensor"
 )
@@ -85,7 +84,12 @@ func (m *memory) fresh(d tensor.DType, shape []int, n int, layout tensor.Layout)
 	if data == nil {
 		return nil, noBuf, fmt.Errorf("element type %s cannot be computed with", d)
 	}
-	t := &tensor.Tensor{DType: d, Layout: layout, Shape: slices.Clone(shape), Data: data}
+	own := &struct { // one piece of memory, as small networks make many
+		tensor.Tensor
+		dims [4]int
+	}{}
+	t := &own.Tensor
+	t.DType, t.Layout, t.Shape, t.Data = d, layout, append(own.dims[:0], shape...), data
 	m.spoil(t)
 	b := buffer{dtype: d, n: n, birth: m.step, death: m.step}
 	if m.pool != nil {
