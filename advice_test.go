@@ -3,6 +3,7 @@ package qwb
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,4 +131,28 @@ func TestHealthyPlansGetNoAdvice(t *testing.T) {
 		require.Less(t, measure.Floor(r).Mean, advise.Harmless)
 		require.Empty(t, r.Advice, platform)
 	}
+}
+
+// Where the engine computes other bits than eight in float they are not advised, who decides them is told so, and they are in no share.
+func TestBitsInFloatAreNotAdvised(t *testing.T) {
+	patient := advisetest.LostPart
+	for platform, wide := range map[string]bool{"onnxruntime": false, "qnn": true} {
+		patient.Platform = platform
+		r := adviceOf(t, admit(t, patient), false)
+		at := slices.IndexFunc(r.Advice, func(x analysis.Advice) bool { return x.Cause == "coarse-grid" })
+		require.GreaterOrEqual(t, at, 0, platform)
+		require.Equal(t, wide, strings.Contains(strings.Join(append(r.Advice[at].Others, r.Advice[at].Command), " "), "activations="), platform)
+	}
+	patient.Platform = "onnxruntime"
+	p := admit(t, patient)
+	share := func() float64 {
+		r, _, err := p.Export(t.Context(), ExportOptions{Unverified: true, Out: "m.q.onnx"})
+		require.NoError(t, err)
+		return *r.IntegerShare
+	}
+	require.EqualValues(t, 1, share())
+	_, _, err := p.Set(t.Context(), "*", []string{"activations=uint16-asym-tensor"}, 1)
+	require.NoError(t, err)
+	require.Contains(t, string(get(t, p, p.Plan)), "onnxruntime multiplies integers of eight bits alone: ")
+	require.Zero(t, share())
 }

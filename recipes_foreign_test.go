@@ -124,7 +124,7 @@ func TestPresetsOfFormats(t *testing.T) {
 		scheme string
 		share  float64
 	}{
-		"dynamic": {`"WEIGHTS"`, 0}, "int16": {`"activations":"int16-sym-tensor"`, 1}, "fp8": {`"activations":"e4m3-sym-tensor"`, 0},
+		"dynamic": {`"WEIGHTS"`, 0}, "int16": {`"activations":"int16-sym-tensor"`, 0}, "fp8": {`"activations":"e4m3-sym-tensor"`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := place(t, new(Memory), "m", 3)

@@ -39,13 +39,17 @@ func coarse(f *Facts) []Finding {
 	if wide := f.wide(list); wide != "" {
 		out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{wide}}, Cure{Nodes: readers, Words: []string{wide}})
 	}
-	out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"domain=fp32"}})
+	region, _ := f.around(ids(list), true) // what it reads is rounded where it is computed
+	out.Cures = append(out.Cures, Cure{Nodes: ids(list), Words: []string{"domain=fp32"}}, Cure{Nodes: region, Words: []string{"domain=fp32"}})
 	return []Finding{out}
 }
 
 // wide is the first scheme of more than eight bits that any of the operators can have for activations, as a decision;
-// empty where there is none.
+// empty where there is none, or where the target computes it in float, which domain=fp32 does sooner and more exactly.
 func (f *Facts) wide(list []layer) string {
+	if f.Target.Export.EightBits {
+		return ""
+	}
 	for _, l := range list {
 		for _, s := range f.Target.SchemesOf(l.node).Activation {
 			if bits(s) > 8 && !s.AtRunTime() {

@@ -79,6 +79,7 @@ type fileExport struct {
 	GuardFloat       bool  `json:"guard_float,omitempty" yaml:"guard_float,omitempty"`
 	RoundsPools      bool  `json:"rounds_pools,omitempty" yaml:"rounds_pools,omitempty"`
 	SlowDepthwise    bool  `json:"slow_depthwise,omitempty" yaml:"slow_depthwise,omitempty"`
+	EightBits        bool  `json:"eight_bits,omitempty" yaml:"eight_bits,omitempty"`
 	Open             bool  `json:"open,omitempty" yaml:"open,omitempty"`
 }
 

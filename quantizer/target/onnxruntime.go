@@ -74,5 +74,5 @@ var ONNXRuntime = Target{
 	BorderCost: 26,
 	Import:     true,
 	Export: Export{MinOpset: 13, MaxOpset: 21, RankZero: true, Int8Weights: true,
-		QuantizedOutputs: true, OneType: true, PassiveScale: true, RoundsPools: true, SlowDepthwise: true},
+		QuantizedOutputs: true, OneType: true, PassiveScale: true, RoundsPools: true, SlowDepthwise: true, EightBits: true},
 }

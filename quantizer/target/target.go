@@ -257,6 +257,9 @@ type Export struct {
 	// SlowDepthwise: a convolution of one channel in and one out in each group takes no less time on integers than in float: its work pays
 	// for no border.
 	SlowDepthwise bool
+	// EightBits: integers are multiplied only where both factors have eight bits. Between others the operator runs in float, between Q and DQ,
+	// which takes longer than without them.
+	EightBits bool
 	// Open: there is no reader with patterns of its own, so that pairs may stand anywhere and have any integer type.
 	Open bool
 }

@@ -74,7 +74,7 @@ func (e *fileExport) flow() string {
 		"channel_multiple", number(e.ChannelMultiple), "int8_weights", flag(e.Int8Weights), "quantized_outputs", flag(e.QuantizedOutputs),
 		"one_type", flag(e.OneType), "passive_scale", flag(e.PassiveScale), "subsample_first", flag(e.SubsampleFirst),
 		"guard_float", flag(e.GuardFloat), "rounds_pools", flag(e.RoundsPools), "slow_depthwise",
-		flag(e.SlowDepthwise), "open", flag(e.Open))
+		flag(e.SlowDepthwise), "eight_bits", flag(e.EightBits), "open", flag(e.Open))
 }
 
 func (o *fileOperator) flow() string {
