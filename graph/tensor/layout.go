@@ -69,50 +69,73 @@ func (t *Tensor) ToChannelsLast() *Tensor {
 func transposeData(dst, src any, n, rows, cols int) {
 	switch s := src.(type) {
 	case []float32:
-		transposePlanes(dst.([]float32), s, n, rows, cols)
+		TransposePlanes(dst.([]float32), s, n, rows, cols)
 	case []float64:
-		transposePlanes(dst.([]float64), s, n, rows, cols)
+		TransposePlanes(dst.([]float64), s, n, rows, cols)
 	case []int8:
-		transposePlanes(dst.([]int8), s, n, rows, cols)
+		TransposePlanes(dst.([]int8), s, n, rows, cols)
 	case []int16:
-		transposePlanes(dst.([]int16), s, n, rows, cols)
+		TransposePlanes(dst.([]int16), s, n, rows, cols)
 	case []int32:
-		transposePlanes(dst.([]int32), s, n, rows, cols)
+		TransposePlanes(dst.([]int32), s, n, rows, cols)
 	case []int64:
-		transposePlanes(dst.([]int64), s, n, rows, cols)
+		TransposePlanes(dst.([]int64), s, n, rows, cols)
 	case []uint8:
-		transposePlanes(dst.([]uint8), s, n, rows, cols)
+		TransposePlanes(dst.([]uint8), s, n, rows, cols)
 	case []uint16:
-		transposePlanes(dst.([]uint16), s, n, rows, cols)
+		TransposePlanes(dst.([]uint16), s, n, rows, cols)
 	case []uint32:
-		transposePlanes(dst.([]uint32), s, n, rows, cols)
+		TransposePlanes(dst.([]uint32), s, n, rows, cols)
 	case []uint64:
-		transposePlanes(dst.([]uint64), s, n, rows, cols)
+		TransposePlanes(dst.([]uint64), s, n, rows, cols)
 	case []bool:
-		transposePlanes(dst.([]bool), s, n, rows, cols)
+		TransposePlanes(dst.([]bool), s, n, rows, cols)
 	case []string:
-		transposePlanes(dst.([]string), s, n, rows, cols)
+		TransposePlanes(dst.([]string), s, n, rows, cols)
 	case []complex64:
-		transposePlanes(dst.([]complex64), s, n, rows, cols)
+		TransposePlanes(dst.([]complex64), s, n, rows, cols)
 	case []complex128:
-		transposePlanes(dst.([]complex128), s, n, rows, cols)
+		TransposePlanes(dst.([]complex128), s, n, rows, cols)
 	}
 }
 
-// transposePlanes transposes each of n planes of rows x cols elements.
-func transposePlanes[T any](dst, src []T, n, rows, cols int) {
-	const tile = 16 // both sides of a tile stay in L1
-	for p := range n {
-		d, s := dst[p*rows*cols:][:rows*cols], src[p*rows*cols:][:rows*cols]
-		for r0 := 0; r0 < rows; r0 += tile {
-			r1 := min(r0+tile, rows)
-			for c0 := 0; c0 < cols; c0 += tile {
-				c1 := min(c0+tile, cols)
-				for r := r0; r < r1; r++ {
-					for c := c0; c < c1; c++ {
-						d[c*rows+r] = s[r*cols+c]
-					}
-				}
+// TransposePlanes writes n planes of rows x cols as cols x rows.
+func TransposePlanes[T any](dst, src []T, n, rows, cols int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	for k := range n {
+		TransposeColumns(dst[k*rows*cols:][:rows*cols], src[k*rows*cols:][:rows*cols], rows, cols, 0, cols)
+	}
+}
+
+// TransposeColumns writes columns from lo to hi of the rows x cols matrix src as rows of dst, in blocks whose lines stay in the first-level
+// cache.
+func TransposeColumns[T any](dst, src []T, rows, cols, lo, hi int) {
+	if rows == 3 { // colours
+		a, b, c := src[:hi], src[cols:][:hi], src[2*cols:][:hi]
+		for i := lo; i < hi; i++ {
+			d := dst[3*i:][:3]
+			d[0], d[1], d[2] = a[i], b[i], c[i]
+		}
+		return
+	}
+	const block = 128
+	for ; lo < hi; lo += block {
+		to := min(lo+block, hi)
+		r := 0
+		for ; r+8 <= rows; r += 8 {
+			s := src[r*cols:]
+			a, b, c, d := s[:to], s[cols:][:to], s[2*cols:][:to], s[3*cols:][:to]
+			e, f, g, h := s[4*cols:][:to], s[5*cols:][:to], s[6*cols:][:to], s[7*cols:][:to]
+			for i := lo; i < to; i++ {
+				o := (*[8]T)(dst[i*rows+r:])
+				o[0], o[1], o[2], o[3], o[4], o[5], o[6], o[7] = a[i], b[i], c[i], d[i], e[i], f[i], g[i], h[i]
+			}
+		}
+		for ; r < rows; r++ {
+			for i, x := range src[r*cols:][lo:to] {
+				dst[(lo+i)*rows+r] = x
 			}
 		}
 	}

@@ -176,7 +176,7 @@ func (l *linear) finish(ctx context.Context, st *step, m *memory, last bool) err
 			if last && real.moved() {
 				out = m.floats(real.shape)
 				n, c, size := real.planes()
-				steps.TransposePlanes(out.t.F32(), real.t.F32(), n, size, c)
+				tensor.TransposePlanes(out.t.F32(), real.t.F32(), n, size, c)
 			}
 			st.out[k] = out
 		case l.function != nil:

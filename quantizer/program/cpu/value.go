@@ -90,7 +90,7 @@ func (v *value) tensor() *tensor.Tensor {
 	case v.last && v.moved():
 		codes = make([]uint8, len(v.codes))
 		n, c, size := v.planes()
-		steps.TransposePlanes(codes, v.codes, n, size, c)
+		tensor.TransposePlanes(codes, v.codes, n, size, c)
 	}
 	out := tensor.New(v.dtype, v.shape...)
 	switch d := out.Data.(type) {

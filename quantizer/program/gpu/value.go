@@ -110,11 +110,11 @@ func rearranged(dst, src []byte, shape []int, size int, last bool) {
 	}
 	switch size {
 	case 1:
-		steps.TransposePlanes(dst, src, n, rows, cols)
+		tensor.TransposePlanes(dst, src, n, rows, cols)
 	case 2:
-		steps.TransposePlanes(asWords[uint16](dst), asWords[uint16](src), n, rows, cols)
+		tensor.TransposePlanes(asWords[uint16](dst), asWords[uint16](src), n, rows, cols)
 	case 4:
-		steps.TransposePlanes(asWords[uint32](dst), asWords[uint32](src), n, rows, cols)
+		tensor.TransposePlanes(asWords[uint32](dst), asWords[uint32](src), n, rows, cols)
 	}
 }
 
