@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/observers"
 	"qwb/quantizer/tqc"
 )
@@ -108,7 +109,7 @@ func (r *renderer) activations(ctx context.Context, list []*activation) error {
 		}
 		r.out.Choices = append(r.out.Choices, a.choice(r.g))
 	}
-	slices.SortFunc(r.out.Choices, func(x, y Choice) int { return int(x.Slot - y.Slot) })
+	arrange.Stable(r.out.Choices, func(x, y Choice) int { return int(x.Slot - y.Slot) })
 	return nil
 }
 

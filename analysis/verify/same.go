@@ -13,6 +13,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/lower"
 )
 
@@ -392,7 +393,7 @@ func (w *writer) linear(op *lower.Linear, g *graph.Graph, n *graph.Node, known *
 func (w *writer) attributes(n *graph.Node) {
 	w.text(strings.TrimPrefix(n.Domain+"."+n.Op, "."))
 	list := slices.Clone(n.Attrs)
-	slices.SortFunc(list, func(a, b graph.Attr) int { return strings.Compare(a.Name, b.Name) })
+	arrange.Stable(list, func(a, b graph.Attr) int { return strings.Compare(a.Name, b.Name) })
 	for i := range list {
 		a := &list[i]
 		ints := a.Ints

@@ -9,6 +9,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/lower"
 )
 
@@ -69,7 +70,7 @@ func paired(own, other map[computed]*sum) []both {
 		}
 		list = append(list, both{c, s, o})
 	}
-	slices.SortFunc(list, func(a, b both) int { return a.own.at - b.own.at })
+	arrange.Stable(list, func(a, b both) int { return a.own.at - b.own.at })
 	return list
 }
 

@@ -3,10 +3,10 @@ package verify
 import (
 	"cmp"
 	"math"
-	"slices"
 
 	"qwb/analysis"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 )
 
 // tally counts what is found at one tensor.
@@ -144,6 +144,6 @@ func (t *tally) result() analysis.TensorCheck {
 	for k, n := range t.histogram {
 		r.Histogram = append(r.Histogram, analysis.StepCount{Difference: k, Count: n})
 	}
-	slices.SortFunc(r.Histogram, func(a, b analysis.StepCount) int { return int(a.Difference - b.Difference) })
+	arrange.Stable(r.Histogram, func(a, b analysis.StepCount) int { return int(a.Difference - b.Difference) })
 	return r
 }

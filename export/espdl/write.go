@@ -13,6 +13,7 @@ import (
 	"qwb/export"
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
 	"qwb/quantizer/target"
@@ -390,7 +391,7 @@ func (b *builder) kind(id lower.TensorID) Attr {
 
 // node adds a node with one output. Attributes stand by name, as ESP-PPQ writes them.
 func (b *builder) node(name, op string, in []string, out Value, attrs ...Attr) {
-	slices.SortFunc(attrs, func(x, y Attr) int { return strings.Compare(x.Name, y.Name) })
+	arrange.Stable(attrs, func(x, y Attr) int { return strings.Compare(x.Name, y.Name) })
 	b.m.Nodes = append(b.m.Nodes, Node{Name: name, Op: op, Inputs: in, Outputs: []string{out.Name}, Attrs: attrs})
 	b.m.Values = append(b.m.Values, out)
 }

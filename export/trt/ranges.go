@@ -20,6 +20,7 @@ import (
 	"qwb/export"
 	"qwb/export/table"
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/quantizer/target"
 )
 
@@ -174,7 +175,7 @@ func ParseRanges(text []byte) ([]Entry, error) {
 		list = append(list, Entry{name, float32(most / 127)})
 	}
 	if file.PPQ != nil {
-		slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+		arrange.Stable(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return list, nil
 }

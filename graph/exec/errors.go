@@ -2,10 +2,10 @@ package exec
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 )
 
 // UnsupportedOp is one operator (or one version or form of it) that a graph needs and the executor does not have.
@@ -72,7 +72,7 @@ func (e *UnsupportedError) merge(op UnsupportedOp) {
 }
 
 func (e *UnsupportedError) sort() {
-	slices.SortFunc(e.Ops, func(a, b UnsupportedOp) int {
+	arrange.Stable(e.Ops, func(a, b UnsupportedOp) int {
 		if c := strings.Compare(a.Domain, b.Domain); c != 0 {
 			return c
 		}

@@ -18,6 +18,7 @@ import (
 
 	"qwb/graph"
 	"qwb/graph/tensor"
+	"qwb/internal/arrange"
 	"qwb/quantizer/rewrite"
 	"qwb/quantizer/tqc"
 )
@@ -79,7 +80,7 @@ func (o *Overlay) Reference(normal *graph.Graph) (*graph.Graph, error) {
 }
 
 func (o *Overlay) sort() {
-	slices.SortFunc(o.Entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Input, b.Input)) })
+	arrange.Stable(o.Entries, func(a, b Entry) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Input, b.Input)) })
 }
 
 // TensorHash is the SHA-256 of a float32 tensor: its dimensions as uint64, then its elements row-major, little endian; in hexadecimal.

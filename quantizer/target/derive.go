@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"qwb/internal/arrange"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
 )
@@ -56,7 +57,7 @@ var movers = []Op{
 // moving returns movers without some and with more rows, by operator type.
 func moving(without []string, more ...Op) []Op {
 	rows := append(dropped(movers, without...), more...)
-	slices.SortFunc(rows, func(a, b Op) int { return strings.Compare(a.Type, b.Type) })
+	arrange.Stable(rows, func(a, b Op) int { return strings.Compare(a.Type, b.Type) })
 	return rows
 }
 

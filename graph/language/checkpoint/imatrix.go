@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 	"qwb/internal/file"
 )
 
@@ -59,7 +60,7 @@ func (m *Importance) Means(p Part, k int) ([]float64, error) {
 
 // Sort puts the entries into the order of their names.
 func (m *Importance) Sort() {
-	slices.SortFunc(m.Entries, func(x, y InputSquares) int { return cmp.Compare(x.Name, y.Name) })
+	arrange.Stable(m.Entries, func(x, y InputSquares) int { return cmp.Compare(x.Name, y.Name) })
 }
 
 // ReadImportance reads llama-imatrix's file: GGUF with general.type imatrix, or the binary form before it. Sums that are negative or not

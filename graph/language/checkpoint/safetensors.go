@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"qwb/internal/arrange"
 )
 
 // Safetensors is the content of a safetensors file (github.com/huggingface/safetensors): named arrays in the order of their bytes.
@@ -113,7 +115,7 @@ func parseSpan(name string, value []byte, size int) (safeSpan, error) {
 
 // cutSpans cuts data into the arrays, which must cover it.
 func cutSpans(spans []safeSpan, data []byte) ([]SafeArray, error) {
-	slices.SortFunc(spans, func(a, b safeSpan) int {
+	arrange.Stable(spans, func(a, b safeSpan) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
 	})
 	out := make([]SafeArray, len(spans))

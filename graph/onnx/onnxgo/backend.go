@@ -25,6 +25,7 @@ import (
 	gorgonia "gorgonia.org/tensor"
 
 	"qwb/graph"
+	"qwb/internal/arrange"
 )
 
 // Backend receives a computation graph from onnx-go's decoder and builds a graph.Graph of it.
@@ -202,7 +203,7 @@ func (b *Backend) Graph(inputs, outputs []int64) (*graph.Graph, error) {
 			}
 			n.Attrs = append(n.Attrs, a)
 		}
-		slices.SortFunc(n.Attrs, func(x, y graph.Attr) int { return strings.Compare(x.Name, y.Name) })
+		arrange.Stable(n.Attrs, func(x, y graph.Attr) int { return strings.Compare(x.Name, y.Name) })
 		if _, err := b.g.AddNode(n); err != nil {
 			return nil, err
 		}

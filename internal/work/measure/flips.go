@@ -116,7 +116,7 @@ func Flips(ctx context.Context, j *open.Job, o FlipsOptions) (*analysis.FlipsRes
 	for pair, n := range changes {
 		r.Changes = append(r.Changes, analysis.Confused{From: pair[0], To: pair[1], Count: n})
 	}
-	slices.SortFunc(r.Changes, func(a, b analysis.Confused) int {
+	arrange.Stable(r.Changes, func(a, b analysis.Confused) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
 	})
 	return r, nil

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"qwb/internal/arrange"
 )
 
 // Omissions tests the checks themselves. Each launch runs again for every instruction of its kernel that orders something (a barrier, a
@@ -36,7 +38,7 @@ func (o *Omissions) List() []Omission {
 	for _, x := range o.list {
 		list = append(list, *x)
 	}
-	slices.SortFunc(list, func(a, b Omission) int {
+	arrange.Stable(list, func(a, b Omission) int {
 		return strings.Compare(fmt.Sprintf("%8x %s %9d %s", a.PTX, a.Kernel, a.Line, a.Instruction),
 			fmt.Sprintf("%8x %s %9d %s", b.PTX, b.Kernel, b.Line, b.Instruction))
 	})
