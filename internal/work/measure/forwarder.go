@@ -8,6 +8,7 @@ import (
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/exec"
+	"qwb/graph/passes"
 	"qwb/graph/tensor"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
@@ -42,6 +43,12 @@ func forward(j *open.Job, o RunOptions) (*forwarder, error) {
 		m, err := j.OpenModel(j.Model)
 		if err != nil {
 			return nil, err
+		}
+		if m.Lite { // float data meet weights of integers as codes there, not as real numbers
+			if _, err := passes.HybridRecurrences(m.Graph); err != nil {
+				m.Close()
+				return nil, &fault.FileError{Stage: "run", File: j.Model, Err: err}
+			}
 		}
 		f := &forwarder{graph: m.Graph, data: func(d open.DataOptions) open.DataOptions { return d.Of(m) }, ends: []func(){func() { m.Close() }}}
 		return f, f.float(j.Model, o, nil)
