@@ -43,7 +43,7 @@ func Build(m *onnx.Model, set *tqc.Set, t *target.Target, o Options) (*onnx.Mode
 	}
 	b := &builder{ctx: o.Context, g: m.Graph.Clone(), src: m.Graph, set: set, t: t, pairs: map[pairKey]graph.ValueID{},
 		weights: map[pairKey]graph.ValueID{}, baked: map[graph.ValueID]graph.ValueID{}, params: map[paramKey][2]graph.ValueID{},
-		matrices: map[graph.ValueID]graph.ValueID{}, lowest: graph.NoValue}
+		matrices: map[graph.ValueID]graph.ValueID{}, constants: map[graph.ValueID][]tqc.SlotID{}, lowest: graph.NoValue}
 	if err := b.run(); err != nil {
 		return nil, err
 	}
@@ -119,17 +119,18 @@ type paramKey struct {
 }
 
 type builder struct {
-	ctx      context.Context
-	g, src   *graph.Graph // g is written to; src is the original, for what slots refer to
-	set      *tqc.Set
-	t        *target.Target
-	pairs    map[pairKey]graph.ValueID       // value -> its dequantized form
-	weights  map[pairKey]graph.ValueID       // constant -> its dequantized form
-	baked    map[graph.ValueID]graph.ValueID // constant -> the float values of its integers, the first of them
-	params   map[paramKey][2]graph.ValueID   // scale and zero point
-	matrices map[graph.ValueID]graph.ValueID // result of a Reshape behind a Gemm -> the matrix
-	lowest   graph.ValueID                   // the constant of guards
-	need     int64                           // the lowest opset that has the types and granularities written so far
+	ctx       context.Context
+	g, src    *graph.Graph // g is written to; src is the original, for what slots refer to
+	set       *tqc.Set
+	t         *target.Target
+	pairs     map[pairKey]graph.ValueID       // value -> its dequantized form
+	weights   map[pairKey]graph.ValueID       // constant -> its dequantized form
+	constants map[graph.ValueID][]tqc.SlotID  // slots of a constant that differ in integers or scales
+	baked     map[graph.ValueID]graph.ValueID // constant -> the float values of its integers, the first of them
+	params    map[paramKey][2]graph.ValueID   // scale and zero point
+	matrices  map[graph.ValueID]graph.ValueID // result of a Reshape behind a Gemm -> the matrix
+	lowest    graph.ValueID                   // the constant of guards
+	need      int64                           // the lowest opset that has the types and granularities written so far
 }
 
 func (b *builder) run() error {

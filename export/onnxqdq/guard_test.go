@@ -97,6 +97,26 @@ output c
 	}
 }
 
+// Weights that several products read with the same integers and scales, as the steps of an unrolled cell do, are written once.
+func TestSharedWeightsAreWrittenOnce(t *testing.T) {
+	g := graphtest.Parse(t, "input x: f32[4,32]\nconst w: f32[32,32] = normal(seed=1)\n"+
+		"a = MatMul(x, w)\nb = Tanh(a)\nc = MatMul(b, w)\noutput c\n")
+	require.Empty(t, graph.InferShapes(g))
+	for platform, want := range map[string]int{"openvino_int8": 1, "onnxruntime": 1, "trt_int8": 2} {
+		tg := findTarget(t, platform)
+		set := configure(t, g, tg, "")
+		calibrated(t, g, set)
+		m := build(t, &onnx.Model{Graph: g}, set, tg)
+		read := map[graph.ValueID]bool{}
+		for _, id := range m.Graph.Nodes() {
+			if n := m.Graph.Node(id); n.Op == "MatMul" {
+				read[n.Inputs[1]] = true
+			}
+		}
+		require.Len(t, read, want, platform)
+	}
+}
+
 // A product with one number is a Mul: OpenVINO does not open it behind a product on integers.
 func TestAProductWithOneNumberIsAMul(t *testing.T) {
 	g := graphtest.Parse(t, "input x: f32[2,32]\nconst w: f32[32,1] = normal(seed=1)\nconst one: f32[1,1] = [0.5]\n"+

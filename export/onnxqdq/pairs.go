@@ -2,6 +2,7 @@ package onnxqdq
 
 import (
 	"fmt"
+	"slices"
 
 	"qwb/graph"
 	"qwb/graph/tensor"
@@ -108,6 +109,23 @@ func (b *builder) node(op, name string, c *tqc.Config, in []graph.ValueID, out g
 	return err
 }
 
+// likewise is the first slot of the same constant that was asked for and has the same integers and scales, as the steps of a cell have:
+// what is written twice is read and kept in memory twice. TensorRT's weights are each for one reader.
+func (b *builder) likewise(slot tqc.SlotID) tqc.SlotID {
+	s, p := b.set.Slot(slot), b.set.Params(slot)
+	for _, first := range b.constants[s.Value] {
+		o := b.set.Params(first)
+		if b.set.Slot(first).Config.SameScheme(s.Config) && slices.Equal(o.Scale, p.Scale) && slices.Equal(o.ZeroPoint, p.ZeroPoint) &&
+			o.Global == p.Global && slices.Equal(o.Codes, p.Codes) {
+			return first
+		}
+	}
+	if !b.t.Export.FloatWeights {
+		b.constants[s.Value] = append(b.constants[s.Value], slot)
+	}
+	return slot
+}
+
 // constant returns the dequantized form of a constant input: an integer initializer and a DQ, or, where the target reads float
 // weights, their dequantized values with Q and DQ (codes of less than 8 bits have a DQ alone).
 // Q then gives the codes back whichever way it rounds.
@@ -124,7 +142,7 @@ func (b *builder) constant(slot tqc.SlotID) (graph.ValueID, error) {
 	if s.Config.RunTime() {
 		return graph.NoValue, fmt.Errorf("policy %q for a constant", s.Config.Policy)
 	}
-	key := pairKey{s.Value, b.set.Root(slot), d, ""}
+	key := pairKey{s.Value, b.set.Root(b.likewise(slot)), d, ""}
 	if dq, ok := b.weights[key]; ok {
 		return dq, nil
 	}
