@@ -319,7 +319,7 @@ func TestBitsPerWeight(t *testing.T) {
 	} {
 		fails(t, exitUsage, want, append(slices.Clone(args), more...)...)
 	}
-	for _, more := range [][]string{{"--bpw", "9"}, {"--weights", "q4_0"}} {
+	for _, more := range [][]string{{"--bpw", "9"}, {"--weights", "q4_0"}, {"--weights", "q4_0", "--method", "awq"}} {
 		more = append(more, "-o", "less.gguf", "--mem")
 		_, figure, _ := strings.Cut(fails(t, exitFailed, "would do", slices.Concat(args, more, []string{"64M"})...).stderr, ": --mem ")
 		done(t, slices.Concat(args, more, []string{strings.Fields(figure)[0]})...)
@@ -337,6 +337,16 @@ func TestImportanceMatrix(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, m.Entries, 7*s.layers+1)
 	assert.Equal(t, []string{"t.txt"}, m.Datasets)
+	write(t, "first.txt", []byte("a b c d e\n"))
+	done(t, "export", "m.bin", "--format", "gguf", "--method", "importance", "--fit", "first.txt", "--imatrix-out", "first.imatrix")
+	done(t, "export", "m.bin", "--format", "gguf", "--method", "importance", "--fit", "t.txt", "--fit-tokens", "2",
+		"--imatrix-out", "less.imatrix")
+	less, err := checkpoint.ReadImportance("less.imatrix")
+	require.NoError(t, err)
+	first, err := checkpoint.ReadImportance("first.imatrix")
+	require.NoError(t, err)
+	assert.Equal(t, first.Entries, less.Entries)
+	fails(t, exitUsage, "--fit-tokens is of the text of --fit", "export", "m.bin", "--format", "gguf", "--fit-tokens", "2")
 	done(t, "export", "m.bin", "--format", "gguf", "--weights", "q4_1", "--method", "importance", "--imatrix", "i.gguf", "-o", "same.gguf")
 	done(t, "export", "m.bin", "--format", "gguf", "--weights", "q4_1", "--method", "range", "-o", "range.gguf")
 	assert.NotEqual(t, read(t, "range.gguf"), read(t, "same.gguf"))

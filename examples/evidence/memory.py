@@ -13,7 +13,8 @@ from rows import minilm, yolo
 COMMANDS = ("calibrate", "analyze", "eval", "eval int8", "tune", "dispatch", "sweep", "run", "verify", "export")
 LEAST = 96
 FITTING = {"--weights q4_0 importance": ("--weights", "q4_0", "--method", "importance"), "--weights q4_0 gptq": ("--weights", "q4_0", "--method", "gptq"),
-           "--weights q4_0 gptaq": ("--weights", "q4_0", "--method", "gptaq"), "--bpw 5 importance": ("--bpw", "5", "--method", "importance")}
+           "--weights q4_0 gptaq": ("--weights", "q4_0", "--method", "gptaq"), "--weights q4_0 awq": ("--weights", "q4_0", "--method", "awq"),
+           "--weights q4_0 smoothquant": ("--weights", "q4_0", "--method", "smoothquant"), "--bpw 5 importance": ("--bpw", "5", "--method", "importance")}
 
 
 def measure(place, args, mem, threads):

@@ -76,7 +76,7 @@ def row(path, name):
     bits = 8 * sum(t.n_bytes for t in tensors) / sum(t.n_elements for t in tensors)
     kinds = collections.Counter(t.tensor_type.name for t in tensors if t.n_elements > max(t.shape))
     print(f"| {name} | {', '.join(k for k, _ in kinds.most_common())} | {os.path.getsize(path) / 1e6:.2f} | {bits:.3f} "
-          f"| {e['perplexity']:.3f} | {two('nll_change', digits=4)} | {two('kl')} | {two('flip_rate', 100, 1)} | {greedy(path)} |", flush=True)
+          f"| {e['perplexity']:.3f} | {two('nll_change', digits=4)} | {two('kl', digits=5)} | {two('flip_rate', 100, 1)} | {greedy(path)} |", flush=True)
 
 
 def main():

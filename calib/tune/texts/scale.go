@@ -147,6 +147,9 @@ func (s *scaler) stage(parts []checkpoint.Part, rows *inputs) error {
 	if found.Inputs != 0 || found.Weight != 0 {
 		s.fold(parts, front, best, x)
 	}
+	for _, t := range append(list, s.Model.Of(front)) { // they are read again by others, or in the next stage
+		s.Model.Forget(t)
+	}
 	return nil
 }
 

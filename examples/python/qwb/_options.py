@@ -255,6 +255,7 @@ OPTIONS = {
         "encodings": ("string", "for encodings: version of the file of encodings (1.0.0, 0.6.1, 2.0.0, 2.1.0)"),
         "external_above": ("int", "for onnx, qoperator, encodings, trt-cache, trt-ranges, ppq-trt, mnn, snpe, ppl-cuda, ppl-dsp, tengine, ascend, rknn, ppq-json, nxp: number of bytes of weights above which they go to a separate file, FILE.data beside the model"),
         "fit": ("string", "for q80, llama2c-v0, llama2c-v1, kuiper, gguf, mllm, inferllm, compressed-tensors, gptq, gptq_v2, awq: text file for --method importance, gptq, gptaq, awq, awq+gptaq, smoothquant, one sequence per line, that weights are fitted to"),
+        "fit_tokens": ("int", "for q80, llama2c-v0, llama2c-v1, kuiper, gguf, mllm, inferllm, compressed-tensors, gptq, gptq_v2, awq: how many tokens of --fit are taken, in whole lines (0: 16384)"),
         "format": ("string", "file format, one of those above (default: that of the plan's platform, else onnx)"),
         "formats": ("bool", "list the formats and their options, write nothing"),
         "group_fallback": ("string", "where groups do not divide the rows of a matrix: error, ignore (it stays float) or adjust (halve the groups) (default: as the format has it) (error, ignore, adjust)"),

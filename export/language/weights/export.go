@@ -21,6 +21,8 @@ var (
 		Doc: FallbackDoc + " (default: as the format has it)"}
 	Method = export.Option{Name: "method", Kind: export.Choice, Choices: Methods, Doc: "how to choose scales: " + MethodDoc}
 	Fit    = export.Option{Name: "fit", Kind: export.Text, Doc: FitDoc}
+	Tokens = export.Option{Name: "fit-tokens", Kind: export.Whole,
+		Doc: "how many tokens of --fit are taken, in whole lines (0: 16384)"}
 	// Imatrix and ImatrixOut are importance matrices of llama.cpp.
 	Imatrix = export.Option{Name: "imatrix", Kind: export.Text,
 		Doc: "importance matrix of llama.cpp (GGUF or its older binary form) for --method " + Importance + ", in place of --fit"}
@@ -43,7 +45,7 @@ func Matrices(forms ...string) export.Option {
 func (f Format) Export() export.Format {
 	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
 		From:    export.Checkpoint,
-		Options: []export.Option{Group, Fallback, Method, Judge, Fit, Imatrix, ImatrixOut, Requantize}, Tokens: f.Tokenizer}
+		Options: []export.Option{Group, Fallback, Method, Judge, Fit, Tokens, Imatrix, ImatrixOut, Requantize}, Tokens: f.Tokenizer}
 	if f.Folder != "" {
 		out.Ext = ""
 	}

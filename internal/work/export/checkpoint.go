@@ -235,14 +235,17 @@ func mixExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 	if err != nil {
 		return err
 	}
-	in.Types, err = worklanguage.Mix(ctx, j, l, worklanguage.Mixing{Text: file, Bits: bits, Types: in.State.(*weights.File).Types,
-		Way: weights.WayOf(in.Options.Text(weights.Method.Name)), Threads: in.Threads})
+	in.Types, err = worklanguage.Mix(ctx, j, l, worklanguage.Mixing{Text: file, Tokens: tokensOf(in), Bits: bits,
+		Types: in.State.(*weights.File).Types, Way: weights.WayOf(in.Options.Text(weights.Method.Name)), Threads: in.Threads})
 	if err != nil {
 		return err
 	}
 	in.State = nil
 	return f.Check(in)
 }
+
+// tokensOf is how many tokens of the text are taken, 0 where that was not said.
+func tokensOf(in *export.Input) int { return int(in.Options.Whole(weights.Tokens.Name)) }
 
 // fitExport replaces the matrices that the file will have quantized by those that were fitted to a text, where that was asked for: from
 // there on the checkpoint is a quantized one, whose codes and scales the file takes as they are.
@@ -251,6 +254,9 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 	imatrix, imatrixOut := in.Options.Text(weights.Imatrix.Name), in.Options.Text(weights.ImatrixOut.Name)
 	if imatrixOut != "" && file == "" {
 		return fault.Usagef("--%s is of the text of --%s", weights.ImatrixOut.Name, weights.Fit.Name)
+	}
+	if tokensOf(in) != 0 && file == "" {
+		return fault.Usagef("--%s is of the text of --%s", weights.Tokens.Name, weights.Fit.Name)
 	}
 	if file == "" && imatrix == "" {
 		return nil
@@ -278,8 +284,8 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 	if imatrix != "" {
 		in.Checkpoint, err = worklanguage.Weigh(ctx, j, in.Checkpoint, imatrix, in.Threads, encoding)
 	} else {
-		in.Checkpoint, err = fitText(ctx, j, in, worklanguage.Fitting{Text: file, Way: weights.WayOf(method), Bits: 8, Threads: in.Threads,
-			Encoding: encoding, Unfinished: unfinished}, imatrixOut)
+		in.Checkpoint, err = fitText(ctx, j, in, worklanguage.Fitting{Text: file, Tokens: tokensOf(in),
+			Way: weights.WayOf(method), Bits: 8, Threads: in.Threads, Encoding: encoding, Unfinished: unfinished}, imatrixOut)
 	}
 	if err != nil {
 		return err
@@ -300,7 +306,7 @@ func fitText(ctx context.Context, j *open.Job, in *export.Input, o worklanguage.
 		return nil, err
 	}
 	if imatrix != "" {
-		if err := worklanguage.WriteImportance(ctx, j, l, o.Text, imatrix, in.Threads); err != nil {
+		if err := worklanguage.WriteImportance(ctx, j, l, o.Text, o.Tokens, imatrix, in.Threads); err != nil {
 			return nil, err
 		}
 	}

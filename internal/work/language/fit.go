@@ -1,6 +1,7 @@
 package language
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -14,12 +15,13 @@ import (
 	"qwb/internal/work/open"
 )
 
-// FitTokens is how many tokens of a text weights are fitted to: whole lines until there are so many.
+// FitTokens is how many tokens of a text weights are fitted to unless another number is given: whole lines until there are so many.
 const FitTokens = 1 << 14
 
 // Fitting says what Fit fits, as texts.Config does.
 type Fitting struct {
 	Text     string // file, one sequence per line
+	Tokens   int    // of it, in whole lines; 0: FitTokens
 	Way      weights.Way
 	Bits     int
 	Threads  int
@@ -30,7 +32,7 @@ type Fitting struct {
 
 // Fit returns the model with its matrices fitted to a text, and tells what they lose.
 func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkpoint.Model, error) {
-	ids, err := fitTexts(j, l, o.Text)
+	ids, err := fitTexts(j, l, o.Text, o.Tokens)
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +123,9 @@ func scaled(ctx context.Context, j *open.Job, l *open.Language, o Fitting, ids [
 	return &open.Language{Model: l.With(tensors), Tokenizer: l.Tokenizer}, nil
 }
 
-// fitTexts reads the first lines of a file.
-func fitTexts(j *open.Job, l *open.Language, file string) (ids [][]int, err error) {
-	if ids, err = textsOf(j, l, file, FitTokens); err == nil && len(ids) == 0 {
+// fitTexts reads the first lines of a file, which have so many tokens; 0: FitTokens.
+func fitTexts(j *open.Job, l *open.Language, file string, tokens int) (ids [][]int, err error) {
+	if ids, err = textsOf(j, l, file, cmp.Or(tokens, FitTokens)); err == nil && len(ids) == 0 {
 		return nil, fault.Usagef("--fit %s: there is no text in it", file)
 	}
 	return ids, err

@@ -38,8 +38,8 @@ func Weigh(ctx context.Context, j *open.Job, m *checkpoint.Model, path string, t
 
 // importanceOn is the importance matrix of a model on the first lines of a text, with these lines. It takes the memory of one layer.
 func importanceOn(ctx context.Context, j *open.Job, l *open.Language, text string,
-	threads int) (m *checkpoint.Importance, ids [][]int, err error) {
-	if ids, err = fitTexts(j, l, text); err != nil {
+	tokens, threads int) (m *checkpoint.Importance, ids [][]int, err error) {
+	if ids, err = fitTexts(j, l, text, tokens); err != nil {
 		return nil, nil, err
 	}
 	engine, err := l.Engine(ctx, layered(threads), nil)
@@ -53,8 +53,8 @@ func importanceOn(ctx context.Context, j *open.Job, l *open.Language, text strin
 }
 
 // WriteImportance writes the importance matrix of a model on the first lines of a text.
-func WriteImportance(ctx context.Context, j *open.Job, l *open.Language, text, path string, threads int) error {
-	m, ids, err := importanceOn(ctx, j, l, text, threads)
+func WriteImportance(ctx context.Context, j *open.Job, l *open.Language, text string, tokens int, path string, threads int) error {
+	m, ids, err := importanceOn(ctx, j, l, text, tokens, threads)
 	if err != nil {
 		return err
 	}

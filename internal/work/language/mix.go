@@ -36,6 +36,7 @@ const probe = checkpoint.IQ4NL
 // Mixing says what Mix chooses from.
 type Mixing struct {
 	Text    string            // file, one sequence per line
+	Tokens  int               // of it that weights are fitted to; 0: FitTokens
 	Bits    float64           // of the file's tensors per weight, at most
 	Types   []checkpoint.Type // that matrices may have
 	Way     weights.Way       // how they are quantized then
@@ -48,14 +49,14 @@ type Mixing struct {
 // 2024): the factor is measured, with the one matrix quantized. Where codes are rounded by second moments, that is how: what this gains
 // differs from matrix to matrix, and is least for an embedding that is the classifier too.
 func Mix(ctx context.Context, j *open.Job, l *open.Language, o Mixing) (map[checkpoint.Part]checkpoint.Type, error) {
-	judged, err := textsOf(j, l, o.Text, FitTokens+mixTokens)
+	judged, err := textsOf(j, l, o.Text, cmp.Or(o.Tokens, FitTokens)+mixTokens)
 	if err == nil {
 		err = fits(ctx, l.Model, o.Way, judged, true)
 	}
 	if err != nil {
 		return nil, err
 	}
-	imatrix, ids, err := importanceOn(ctx, j, l, o.Text, o.Threads)
+	imatrix, ids, err := importanceOn(ctx, j, l, o.Text, o.Tokens, o.Threads)
 	if err != nil {
 		return nil, err
 	}
