@@ -13,8 +13,8 @@ import (
 	"qwb/quantizer/program/cpu"
 )
 
-// A .tflite file with an LSTM of real data and weights of integers computes what the plan's integers do, which are LiteRT's: data and states
-// become codes, each row by its range.
+// A .tflite file with an LSTM of real data and weights of integers computes what the plan's integers do, which are LiteRT's: data and
+// states become codes, each row by its range.
 func TestHybridFileRunsOnCodes(t *testing.T) {
 	ctx, store := t.Context(), new(Memory)
 	p := &Project{Model: "m.onnx", Plan: "m" + PlanSuffix, Store: store,
