@@ -118,8 +118,18 @@ var kernelChecks = []rule{
 	}},
 	{export.Rule{Name: "sizes", Doc: "operands have sizes that fit each other, from the inputs on",
 		Fix: "write the sizes that the operator needs"}, func(c *checker) { newSizes(c).all() }},
-	{export.Rule{Name: "factor", Doc: "ADD and SUB add at most 2^19 steps of the result at once: kernels end the process beyond that",
-		Fix: "give the result a scale nearer to those that are added"}, func(c *checker) {
+	{export.Rule{Name: "factor", Doc: "ADD and SUB add at most 2^19 steps of the result at once: kernels end the process beyond that; a " +
+		"product of CONV_2D is less than 256 steps of the result: XNNPACK (2.3) does not open the file otherwise",
+		Fix: "give the result a scale nearer to those that are added or multiplied, or leave the operator float"}, func(c *checker) {
+		c.each([]string{"CONV_2D"}, func(op int, in, out []*tf.Tensor) {
+			if len(in) < 2 || !integers(in[0]) || !integers(in[1]) || !integers(out[0]) {
+				return
+			}
+			x, w, y := in[0].Quantization.Scale[0], slices.Max(in[1].Quantization.Scale), out[0].Quantization.Scale[0]
+			if f := float64(x) * float64(w) / float64(y); !(f < 256) {
+				c.report(op, "products of scale %g are rounded to scale %g", float64(x)*float64(w), y)
+			}
+		})
 		c.each([]string{"ADD", "SUB"}, func(op int, in, out []*tf.Tensor) {
 			if len(in) != 2 || !integers(in[0]) || !integers(in[1]) || !integers(out[0]) {
 				return

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -230,7 +231,19 @@ func TestDoctor(t *testing.T) {
 		}
 		require.True(t, names[r.Name], "%s: %v", r.Name, found)
 	}
-	_, err := Check([]byte("no file of this kind"))
+	m, _, err := exported(t, network, "tflite_int8", nil)
+	require.NoError(t, err)
+	conv := op(m, "CONV_2D")
+	of := func(id int) []float32 { return m.Subgraphs[0].Tensors[id].Quantization.Scale }
+	for times, want := range map[float32]bool{255: false, 256: true} {
+		of(conv.Inputs[0])[0] = times * of(conv.Outputs[0])[0] / slices.Max(of(conv.Inputs[1])) * 1.0001
+		b, err := m.Write()
+		require.NoError(t, err)
+		found, err := Check(b)
+		require.NoError(t, err)
+		require.Equal(t, want, slices.ContainsFunc(found, func(f export.Finding) bool { return f.Rule == "factor" }), "%v", found)
+	}
+	_, err = Check([]byte("no file of this kind"))
 	require.ErrorContains(t, err, "read tflite")
 }
 
