@@ -300,8 +300,7 @@ def trained(name, file):
         n = dict(Workplace(a.qwb, a.data, os.path.join(a.work, "sources")).networks(name))[name]  # all of its samples, not the ones that all calibrate on
         for part, folder, count in (("calibration", n.calibration, CALIBRATION), ("unseen", n.evaluation, UNSEEN)):
             files = sorted(glob.glob(folder + "/*.npy"))
-            same = [x for x in map(np.load, files) if x.shape == np.load(files[0]).shape or name != "ocr"]
-            save(name, part, [{onnx.load(file).graph.input[0].name: x} for x in same[:: max(1, len(same) // count)][:count]])
+            save(name, part, [{onnx.load(file).graph.input[0].name: np.load(x)} for x in files[:: max(1, len(files) // count)][:count]])
 
 
 TRAINED = {"minilm": "", "silero_vad": "models/speech/silero_vad_16k_op15.onnx", "ocr": "models/ocr/en_PP-OCRv4_rec.onnx", "kws": "models/mlperf-tiny/kws_dequant_fp32.onnx"}
