@@ -75,7 +75,7 @@ func everyChoice(t *testing.T, p *Project, what Costing, formats []string, f fun
 		require.NoError(t, err)
 		losses, err := ev.Losses(ctx, q)
 		require.NoError(t, err)
-		cost, err := analysis.CostOf(out.Graph, out.Set, what.Device)
+		cost, err := analysis.CostOf(out.Graph, out.Set, c.Planned.Target, what.Device)
 		require.NoError(t, err)
 		f(losses.Estimate().Mean, what.Of(cost, c.Planned.Target))
 		i := 0
@@ -123,7 +123,7 @@ func TestDispatchInFormatsAgainstEveryChoice(t *testing.T) {
 		// The plan has what was found: decisions with their evidence, and an export that ONNX Runtime takes.
 		c, err := planning.NewChange(ctx, p.job(), 1)
 		require.NoError(t, err)
-		cost, err := analysis.CostOf(c.Was.Graph, c.Was.Set, nil)
+		cost, err := analysis.CostOf(c.Was.Graph, c.Was.Set, c.Planned.Target, nil)
 		require.NoError(t, err)
 		require.Equal(t, r.Cost.After, cost)
 		require.Empty(t, c.Findings(c.Was.Graph, c.Was.Set))

@@ -247,7 +247,7 @@ func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 		require.Equal(t, "left and 1 more", units[1].Name)
 		require.Equal(t, []float64{2 + 3, 0}, units[1].Options[0].Parts)
 		require.Empty(t, units[1].Options[1].Parts, "fp32")
-		start, err := analysis.CostOf(m.Start.Graph, m.Start.Set, device)
+		start, err := analysis.CostOf(m.Start.Graph, m.Start.Set, m.D.Target, device)
 		require.NoError(t, err)
 		for i := range m.Units {
 			for k := range m.Units[i].Options {
@@ -255,7 +255,7 @@ func TestUnitCostsAreThoseOfThePlan(t *testing.T) {
 				choice[i] = k
 				out, _, err := m.Derive(ctx, base, "", choice)
 				require.NoError(t, err)
-				cost, err := analysis.CostOf(out.Graph, out.Set, device)
+				cost, err := analysis.CostOf(out.Graph, out.Set, m.D.Target, device)
 				require.NoError(t, err)
 				free := *m.D.Target // conversions hang on what the neighbours are
 				free.BorderCost = 0

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
 	"qwb/calib/data/npy"
 	"qwb/export/all"
 	"qwb/graph/onnx"

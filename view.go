@@ -127,7 +127,7 @@ func view(j *open.Job, r *analysis.Report, stale, brief bool) (*reports.View, er
 
 // weigh adds what the plan costs, and the float network.
 func weigh(p *Planned, v *reports.Verdict) error {
-	cost, err := analysis.CostOf(p.Graph, p.Set, nil)
+	cost, err := analysis.CostOf(p.Graph, p.Set, p.Target, nil)
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ import (
 // CostOf adds up what a configured graph costs for one sample. Open dimensions count as 1.
 //
 // A multiply-accumulate is of the format in which its two factors can be multiplied: that of both, of integers the wider one (int4 weights
-// with uint8 activations are computed in int8), else fp32. A constant has the bytes of its codes, scales and zero points; one that several
-// operators read in one format counts once. A device adds the time (see Device); nil leaves it out. It is an error that names the operator
-// if the device has no speed for a format.
-func CostOf(g *graph.Graph, set *tqc.Set, d *Device) (Cost, error) {
-	c, nodes, err := costs(g, set, d)
+// with uint8 activations are computed in int8), else fp32; so is what the target t multiplies in float (nil: none does). A constant has the
+// bytes of its codes, scales and zero points; one that several operators read in one format counts once. A device adds the time (see
+// Device); nil leaves it out. It is an error that names the operator if the device has no speed for a format.
+func CostOf(g *graph.Graph, set *tqc.Set, t *target.Target, d *Device) (Cost, error) {
+	c, nodes, err := costs(g, set, t, d)
 	if err != nil {
 		return Cost{}, err
 	}
@@ -67,17 +67,17 @@ type storedConstant struct {
 }
 
 // NodeCosts returns what CostOf adds up, by NodeID.
-func NodeCosts(g *graph.Graph, set *tqc.Set, d *Device) ([]NodeCost, error) {
-	_, list, err := costs(g, set, d)
+func NodeCosts(g *graph.Graph, set *tqc.Set, t *target.Target, d *Device) ([]NodeCost, error) {
+	_, list, err := costs(g, set, t, d)
 	return list, err
 }
 
-func costs(g *graph.Graph, set *tqc.Set, d *Device) (*costing, []NodeCost, error) {
+func costs(g *graph.Graph, set *tqc.Set, t *target.Target, d *Device) (*costing, []NodeCost, error) {
 	order, err := g.Order()
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &costing{g: g, set: set, order: order, counted: map[constant]bool{}}
+	c := &costing{g: g, set: set, eight: t != nil && t.Export.EightBits, order: order, counted: map[constant]bool{}}
 	list := make([]NodeCost, g.NumNodes())
 	for _, id := range order {
 		n := &list[id]
@@ -160,6 +160,7 @@ func formatNamed(name string) (numberFormat, bool) {
 type costing struct {
 	g       *graph.Graph
 	set     *tqc.Set
+	eight   bool // integers of other widths are multiplied in float
 	order   []graph.NodeID
 	counted map[constant]bool
 }
@@ -198,6 +199,8 @@ func (c *costing) arithmetic(id graph.NodeID) numberFormat {
 	}
 	a, b := factors[0], factors[1]
 	switch {
+	case c.eight && (a.integer && a.bits != 8 || b.integer && b.bits != 8):
+		return fp32
 	case a == b:
 		return a
 	case a.integer && b.integer && a.bits > b.bits:

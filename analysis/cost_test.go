@@ -100,7 +100,7 @@ func TestCost(t *testing.T) {
 			selects = append(selects, s)
 		}
 		g, set := costSet(t, c.platform, c.words, selects...)
-		cost, err := analysis.CostOf(g, set, nil)
+		cost, err := analysis.CostOf(g, set, nil, nil)
 		require.NoError(t, err)
 		require.Equal(t, c.macs, cost.MACs, "%s %v", c.platform, c.words)
 		if c.bytes != nil {
@@ -110,6 +110,20 @@ func TestCost(t *testing.T) {
 		require.Equal(t, c.borders, cost.Borders, "%s %v", c.platform, c.words)
 		require.Nil(t, cost.Seconds)
 	}
+}
+
+// Where a target multiplies integers of eight bits alone, others are of float.
+func TestCostOfEightBits(t *testing.T) {
+	tg, err := target.Find("onnxruntime")
+	require.NoError(t, err)
+	g, set := costSet(t, "onnxruntime", map[string]string{"conv2": "activations=int16-sym-tensor", "gemm": "weights=int4-sym-channel"},
+		"conv2", "gemm")
+	as, err := analysis.CostOf(g, set, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{"int8": 13824 + 160, "int16": 8192}, as.MACs)
+	in, err := analysis.CostOf(g, set, tg, nil)
+	require.NoError(t, err)
+	require.Equal(t, map[string]int64{"int8": 13824, "fp32": 8192 + 160}, in.MACs)
 }
 
 // A constant that two operators read counts once in each format.
@@ -122,11 +136,11 @@ b = MatMul(a, w) "b"
 output b`)
 	graph.InferShapes(g)
 	set := tqc.NewSet(g)
-	cost, err := analysis.CostOf(g, set, nil)
+	cost, err := analysis.CostOf(g, set, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{"fp32": 1024}, cost.Bytes)
 	set.Domains[g.Nodes()[1]] = tqc.DomainFP16
-	cost, err = analysis.CostOf(g, set, nil)
+	cost, err = analysis.CostOf(g, set, nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, map[string]int64{"fp32": 1024, "fp16": 512}, cost.Bytes)
 	require.Equal(t, int64(1536), cost.TotalBytes())
@@ -150,7 +164,7 @@ func TestPredictedTime(t *testing.T) {
 
 	// In float: conv1 with its Relu, conv2, pool and gemm; the Flatten takes no time. Arithmetic in microseconds of 1000 operations each.
 	g, set := costSet(t, "onnxruntime", map[string]string{"*": "domain=fp32"}, "*")
-	cost, err := analysis.CostOf(g, set, d)
+	cost, err := analysis.CostOf(g, set, nil, d)
 	require.NoError(t, err)
 	pool := 4. * (16*64 + 16) / 1 // bytes at 1 GB/s: more than a thousand
 	gemm := 4. * (16 + 10 + 160 + 10) / 2
@@ -161,7 +175,7 @@ func TestPredictedTime(t *testing.T) {
 	// On integers arithmetic is four times as fast, tensors are a quarter, but for the output, which the gemm writes as float; the input is
 	// converted: 1 ns for each element, and the traffic of 5 bytes for each.
 	g, set = costSet(t, "onnxruntime", nil)
-	cost, err = analysis.CostOf(g, set, d)
+	cost, err = analysis.CostOf(g, set, nil, d)
 	require.NoError(t, err)
 	pool = (16*64 + 16) / 1
 	gemm = (16 + 40 + 160 + 40 + 40) / 2
@@ -176,7 +190,7 @@ func TestSpeeds(t *testing.T) {
 		d, err := analysis.ParseDevice([]byte("name: box\ndoc: x\ngops: {" + gops + "}\nread: [{bytes: 1, gbps: 1000000}]"))
 		require.NoError(t, err)
 		g, set := costSet(t, "onnxruntime", map[string]string{"conv2": words}, "conv2")
-		cost, err := analysis.CostOf(g, set, d)
+		cost, err := analysis.CostOf(g, set, nil, d)
 		if err != nil {
 			return 0, err
 		}

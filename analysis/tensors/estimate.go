@@ -68,7 +68,7 @@ func EstimateOf(was, is *Plan, selector string, r *analysis.Report, stale bool) 
 
 // cost is the share of the work that runs on integers, and the bytes of constants.
 func (p *Plan) cost() (share, bytes float64, err error) {
-	c, err := analysis.CostOf(p.Graph, p.Set, nil)
+	c, err := analysis.CostOf(p.Graph, p.Set, p.Target, nil)
 	return c.Integer(), float64(c.TotalBytes()), err
 }
 

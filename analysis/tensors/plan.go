@@ -8,14 +8,16 @@ import (
 	"qwb/observers"
 	"qwb/quantizer/decision"
 	"qwb/quantizer/plan"
+	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
 
 // Plan is a plan as far as figures of its tensors need it.
 type Plan struct {
-	Plan  *plan.Plan
-	Graph *graph.Graph // that Set is of, with what was tuned
-	Set   *tqc.Set
+	Plan   *plan.Plan
+	Graph  *graph.Graph // that Set is of, with what was tuned
+	Set    *tqc.Set
+	Target *target.Target
 	// Observed are the statistics that the scales of activations follow from, or why there are none. It is asked for each tensor.
 	Observed func() (Observed, error)
 }

@@ -115,7 +115,7 @@ func Analyze(ctx context.Context, j *open.Job, o AnalyzeOptions, more More) (*an
 	if r.PlanSHA256, err = p.Plan.Hash(); err != nil {
 		return nil, err
 	}
-	cost, err := analysis.CostOf(p.Graph, p.Set, nil)
+	cost, err := analysis.CostOf(p.Graph, p.Set, p.Target, nil)
 	if err != nil {
 		return nil, err
 	}

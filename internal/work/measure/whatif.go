@@ -105,13 +105,15 @@ func measureBoth(ctx context.Context, j *open.Job, next *open.Job, o WhatIfOptio
 // TensorsOf are the tensors of an open plan, for their figures. The statistics are read when they are first needed.
 func TensorsOf(j *open.Job, r *planning.Planned) *tensors.Plan {
 	q := *j.Project
-	return &tensors.Plan{Plan: r.Plan, Graph: r.Graph, Set: r.Set, Observed: sync.OnceValues(func() (tensors.Observed, error) {
+	p := &tensors.Plan{Plan: r.Plan, Graph: r.Graph, Set: r.Set, Target: r.Target}
+	p.Observed = sync.OnceValues(func() (tensors.Observed, error) {
 		stats, err := planning.TunedStats(&open.Job{Project: &q}, r)
 		if err != nil {
 			return nil, err
 		}
 		return observed{stats, q.Catalog.Observers}, nil
-	})}
+	})
+	return p
 }
 
 // observed is tensors.Observed of statistics, with the observers that a program brings along.

@@ -233,7 +233,7 @@ func Show(j *open.Job) (*ShowResult, error) {
 		}
 	}
 	if p.Set != nil { // what a plan whose tuned values are lost quantizes is not known
-		if r.Cost, err = analysis.CostOf(p.Graph, p.Set, nil); err != nil {
+		if r.Cost, err = analysis.CostOf(p.Graph, p.Set, p.Target, nil); err != nil {
 			return nil, err
 		}
 	}

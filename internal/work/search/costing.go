@@ -102,8 +102,8 @@ func (c Costing) said(cost float64) string {
 func (s *searcher) costs(out *placed) (*analysis.CostChange, error) {
 	c := &analysis.CostChange{What: s.o.Costing.name()}
 	var err error
-	if c.Before, err = analysis.CostOf(s.start.Graph, s.start.Set, s.o.Costing.Device); err == nil {
-		c.After, err = analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
+	if c.Before, err = analysis.CostOf(s.start.Graph, s.start.Set, s.Derivation.Target, s.o.Costing.Device); err == nil {
+		c.After, err = analysis.CostOf(out.Graph, out.Set, s.Derivation.Target, s.o.Costing.Device)
 	}
 	return c, err
 }

@@ -90,7 +90,7 @@ func (m *Mixture) candidates(ctx context.Context, base []decision.Decision) ([]C
 
 // fill gives the options that a candidate chooses their errors and costs.
 func (m *Mixture) fill(units []assign.Unit, c *Candidate, what Costing, losses map[graph.NodeID][]float64) error {
-	costs, err := analysis.NodeCosts(c.Out.Graph, c.Out.Set, what.Device)
+	costs, err := analysis.NodeCosts(c.Out.Graph, c.Out.Set, m.D.Target, what.Device)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func (s *searcher) place(ctx context.Context, choice []int) (*analysis.Placement
 	p := &analysis.Placement{MACs: total - integer, Borders: len(out.Assignment.Borders()),
 		Chosen: s.mix.Chosen(out.Derived, choice), Barred: true}
 	if p.Cost = float64(p.MACs); s.mixed() {
-		cost, err := analysis.CostOf(out.Graph, out.Set, s.o.Costing.Device)
+		cost, err := analysis.CostOf(out.Graph, out.Set, s.Derivation.Target, s.o.Costing.Device)
 		if err != nil {
 			return nil, err
 		}

@@ -12,7 +12,7 @@ func (s *searcher) allow() error {
 	if s.o.MaxWork == nil {
 		return nil
 	}
-	now, err := analysis.CostOf(s.start.Graph, s.start.Set, nil)
+	now, err := analysis.CostOf(s.start.Graph, s.start.Set, s.Derivation.Target, nil)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (s *searcher) beyond(ctx context.Context, choice []int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	cost, err := analysis.CostOf(out.Graph, out.Set, nil)
+	cost, err := analysis.CostOf(out.Graph, out.Set, s.Derivation.Target, nil)
 	if err != nil || cost.Work() <= s.room*(1+1e-9) {
 		return false, err
 	}

@@ -121,7 +121,7 @@ func search(ctx context.Context, c *planning.Change, o Options, step []decision.
 	found.Goal.Metric, found.Goal.Budget = budget.metricName(), budget.At
 	if o.MaxCost != nil {
 		if s.most = o.MaxCost.At; o.MaxCost.Share {
-			cost, err := analysis.CostOf(start.Graph, start.Set, o.Costing.Device)
+			cost, err := analysis.CostOf(start.Graph, start.Set, c.Derivation.Target, o.Costing.Device)
 			if err != nil {
 				return nil, err
 			}

@@ -277,7 +277,7 @@ func (t *trial) one(ctx context.Context, p *Point) (*analysis.Accuracy, *analysi
 	if t.refused != nil {
 		return none(t.refused)
 	}
-	cost, err := analysis.CostOf(out.Graph, out.Set, t.device)
+	cost, err := analysis.CostOf(out.Graph, out.Set, p.Target, t.device)
 	if err != nil {
 		return nil, nil, err
 	}
