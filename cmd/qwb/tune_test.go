@@ -55,7 +55,7 @@ func TestTuneWritesAnOverlayThatEveryCommandRunsOn(t *testing.T) {
 			for _, key := range []string{"plan", "overlay", "samples", "held_out", "held_out_kind", "before", "after", "methods"} {
 				require.Contains(t, r, key)
 			}
-			require.Equal(t, "half", r["held_out_kind"])
+			require.Equal(t, "unseen", r["held_out_kind"])
 			require.Equal(t, 48.0, r["samples"])
 			require.Equal(t, "simulation", r["judged"])
 			nsr := func(at string) float64 { return r[at].(map[string]any)["nsr"].(float64) }
@@ -139,7 +139,7 @@ func TestTuneFromStatistics(t *testing.T) {
 	require.Less(t, r["work"], 100000.0)
 	log := done(t, "plan", "log").stdout
 	require.Contains(t, log, "bias-analytic: kept at ")
-	require.Contains(t, log, " held-out samples (half) of 48: ")
+	require.Contains(t, log, " held-out samples (unseen) of 48: ")
 	require.NoFileExists(t, "m.tuning")
 
 	done(t, "calibrate", "m.onnx", "--data", "data", "--platform", "onnxruntime", "--observer", "minmax", "--minmax-only", "-o",
