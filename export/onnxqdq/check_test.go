@@ -241,6 +241,15 @@ var faults = []fault{
 		s.planted("Abs", nil, "planted")
 		s.planted("MatMul", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
 	}, true},
+	{"guard", "openvino_int8", "the same where one factor has a limit in front of its pair", func(s surgeon) {
+		s.planted("MatMul", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Shape{{N: -1}, {N: 1}, {N: 16}, {N: 16}}
+		s.planted("Abs", nil, "planted")
+		s.planted("Relu", nil, "x")
+		s.planted("QuantizeLinear", nil, "planted_3", "x_scale", "x_zero_point")
+		s.planted("DequantizeLinear", nil, "planted_5", "x_scale", "x_zero_point")
+		s.planted("MatMul", nil, "planted_7", "w1_DequantizeLinear")
+	}, true},
 	{"guard", "openvino_int8", "a sum of integers along several axes", func(s surgeon) {
 		s.planted("ReduceSumSquare", []graph.Attr{graph.Ints("axes", 2, 3)}, "x_DequantizeLinear")
 	}, true},

@@ -9,7 +9,7 @@ import (
 
 // SharedSum reports whether a convolution or product of matrices on integers without a bias, some size of whose result is not known, has
 // several readers or is an output that something reads, too, at once or behind what moves its elements or their signs, or is computed of
-// the same tensors twice: OpenVINO (2026.4) then hands the sums without their scales to all but one. Swish is one reader there.
+// the same tensors twice, limits in front of their pairs aside: OpenVINO (2026.4) then hands the sums without their scales to all but one. Swish is one reader there.
 func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	if !n.IsONNX() || !graph.Slides(n.Op) && n.Op != "MatMul" && n.Op != "Gemm" {
 		return false
@@ -36,9 +36,10 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	}
 	// with a Max behind each they become one
 	behindMax := len(uses) == 1 && g.Node(uses[0].Node).Op == "Max"
-	if !behindMax && slices.ContainsFunc(g.Uses(n.Inputs[0]), func(u graph.Use) bool {
+	if !behindMax && slices.ContainsFunc(g.Uses(n.Inputs[1]), func(u graph.Use) bool {
 		twin := g.Node(u.Node)
-		return twin.ID != n.ID && twin.Op == n.Op && slices.Equal(twin.Inputs, n.Inputs)
+		return twin.ID != n.ID && twin.Op == n.Op && slices.Equal(twin.Inputs[1:], n.Inputs[1:]) &&
+			beforeLimits(g, twin.Inputs[0]) == beforeLimits(g, n.Inputs[0])
 	}) {
 		readers++
 	}
@@ -59,6 +60,17 @@ func SharedSum(g *graph.Graph, n *graph.Node) bool {
 		})
 	})
 	return !swish
+}
+
+// limits are operators that OpenVINO leaves out where a pair behind them has their limits.
+var limits = []string{"Relu", "Clip", "Identity", "QuantizeLinear", "DequantizeLinear"}
+
+// beforeLimits is what a value is made of by limits and pairs alone.
+func beforeLimits(g *graph.Graph, v graph.ValueID) graph.ValueID {
+	for p := g.Producer(v); p != graph.NoNode && slices.Contains(limits, g.Node(p).Op); p = g.Producer(v) {
+		v = g.Node(p).Inputs[0]
+	}
+	return v
 }
 
 var apart = []string{"LayerNormalization", "ReduceSumSquare", "MeanVarianceNormalization", "LogSoftmax"}
