@@ -9,7 +9,8 @@ import (
 
 // SharedSum reports whether a convolution or product of matrices on integers without a bias, some size of whose result is not known, has
 // several readers or is an output that something reads, too, at once or behind what moves its elements or their signs, or is computed of
-// the same tensors twice, limits in front of their pairs aside: OpenVINO (2026.4) then hands the sums without their scales to all but one. Swish is one reader there.
+// the same tensors twice, limits in front of their pairs aside: OpenVINO (2026.4) then hands the sums without their scales to all but one.
+// Swish is one reader there.
 func SharedSum(g *graph.Graph, n *graph.Node) bool {
 	if !n.IsONNX() || !graph.Slides(n.Op) && n.Op != "MatMul" && n.Op != "Gemm" {
 		return false
