@@ -289,17 +289,26 @@ func (r *recoverer) between() {
 	for i := range r.sub.Tensors {
 		x := &r.sub.Tensors[i]
 		k := strings.LastIndexAny(x.Name, "/:")
+		of, limit := strings.CutSuffix(first(x.Name), "/limit")
+		if limit {
+			k = len(of)
+		}
 		if k < 0 || known[x.Name] != nil || !x.Quantization.Quantized() || strings.HasPrefix(x.Name[k:], "/rescaled") {
 			continue
 		}
 		// Weights may be called so too: what stands between is computed, and a second constant is one of a constant.
-		if of := known[x.Name[:k]]; of == nil || of.Encoding == nil || x.Data != nil && of.Const == nil && x.Name[k:] != "/limit" {
+		if of := known[x.Name[:k]]; of == nil || of.Encoding == nil || x.Data != nil && of.Const == nil && !limit {
 			continue
 		}
 		at := export.TensorName(x.Name[:k])
 		r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: x.Quantization.Scale})
 		r.held.Add(&export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{int32(zero(x.Quantization, 0))}})
 	}
+}
+
+// first is the name that the writer asked for: it has put a colon and a number behind one that was taken.
+func first(name string) string {
+	return strings.TrimSuffix(strings.TrimRight(name, "0123456789"), ":")
 }
 
 // integersOf are the numbers of a constant of integers.
@@ -403,7 +412,7 @@ func (r *recoverer) limits(id int) (lo, hi int32, o *tf.Operator, err error) {
 		}
 		switch x := &r.sub.Tensors[o.Outputs[0]]; {
 		case (o.Op == "MAXIMUM" || o.Op == "MINIMUM") && len(o.Inputs) == 2 && r.sub.Tensors[o.Inputs[1]].Data != nil &&
-			strings.HasSuffix(r.sub.Tensors[o.Inputs[1]].Name, "/limit"):
+			strings.HasSuffix(first(r.sub.Tensors[o.Inputs[1]].Name), "/limit"):
 			c, err := integersOf(&r.sub.Tensors[o.Inputs[1]])
 			if err != nil || len(c) != 1 {
 				return 0, 0, nil, fmt.Errorf("a limit of %d codes", len(c))

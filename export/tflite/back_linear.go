@@ -89,7 +89,7 @@ func dilationOf(n *graph.Node, axes int) []int {
 // columns brings the columns of a matrix into the order of the model, where its input is a tensor of several axes that is read as it lies.
 func (r *recoverer) columns(of lower.TensorID, x int, codes []int32, shape []int) []int32 {
 	o := r.producer[x]
-	if o == nil || o.Op != "RESHAPE" || !strings.HasSuffix(r.sub.Tensors[x].Name, "/stored") || len(shape) != 2 {
+	if o == nil || o.Op != "RESHAPE" || !strings.HasSuffix(first(r.sub.Tensors[x].Name), "/stored") || len(shape) != 2 {
 		return codes
 	}
 	from := o.Inputs[0]

@@ -49,7 +49,12 @@ a: f32[1,4,8,8] = Add(r, k) "add"
 p: f32[1,4,4,4] = AveragePool(a) {kernel_shape=[2,2], strides=[2,2]} "pool"
 f: f32[1,64] = Flatten(p) "flat"
 y: f32[1,5] = Gemm(f, wf, bf) "fc"
+const below: f32[5] = [-90, -90, -90, -90, -90]
+const zero: f32[] = 0
+s: f32[1,5] = Add(y, below) "far below"
+l: f32[1,5] = Clip(s, zero, hi) "always zero"
 output y
+output l
 `
 
 // flattened is a one-dimensional convolution in front of a product.
@@ -116,5 +121,8 @@ func TestDamagedFilesAreFound(t *testing.T) {
 		{What: "a scale of a tensor", Plant: changed("r", "", longer)},
 		{What: "a zero point of a tensor", Plant: changed("r", "", func(x *tf.Tensor) { x.Quantization.ZeroPoint[0]++ })},
 		{What: "a limit of codes", Plant: changed("r", "/limit", func(x *tf.Tensor) { x.Data[0]++ })},
+		{What: "the first of two limits", Plant: changed("l", "/limit", func(x *tf.Tensor) { x.Data[0]++ })},
+		{What: "the second of two limits", Plant: changed("l", "/limit:1", func(x *tf.Tensor) { x.Data[0]++ })},
+		{What: "a scale of the second of two limits", Plant: changed("l", "/limit:1", longer)},
 	})
 }
