@@ -183,6 +183,18 @@ func TestInfinityIsFoundWhereItIsMade(t *testing.T) {
 			require.Contains(t, text, part)
 		}
 	}
+	require.Contains(t, fmt.Sprint(warnings), "conv stay float: on integers inverse (Reciprocal) gives an infinite number")
+	v, _, err := p.Verify(ctx, VerifyOptions{Threads: 2})
+	require.NoError(t, err)
+	require.True(t, v.Holds(), v.Verdict)
+	e, _, err := p.Explain(ctx, "conv")
+	require.NoError(t, err)
+	require.Contains(t, e.Why, "calibrate: on integers inverse (Reciprocal): division by 0")
+
+	_, _, err = p.Set(ctx, "conv", []string{"domain=int"}, 1)
+	require.NoError(t, err)
+	_, warnings, err = p.Calibrate(ctx, CalibrateOptions{Platform: "onnxruntime", BorderCost: &zero, Threads: 1}) // keeps the decision
+	require.NoError(t, err)
 	require.True(t, slices.ContainsFunc(warnings, func(w tqc.Warning) bool { return w.Node == "inverse" }), warnings)
 	for name, err := range everyRun(p) {
 		require.ErrorAs(t, err, new(CheckError), name)

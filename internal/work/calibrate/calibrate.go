@@ -159,9 +159,7 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	if err := planning.TunedBy(j, d, j.Plan, next, m.Graph); err != nil {
 		return nil, nil, err
 	}
-	finish := watched(j, d, "ranges")
-	out, err := d.Remembered(ctx, next)
-	finish()
+	out, seen, err := derived(ctx, j, d, next)
 	if errors.Is(err, context.Canceled) && len(o.Data.Paths) > 0 {
 		return nil, nil, keep(j, stats, stats.Samples(), observed, err)
 	}
@@ -183,8 +181,9 @@ func With(ctx context.Context, j *open.Job, o Options, g Given, recipes []recipe
 	}
 	planning.EndPart(j, observed)
 	j.WarnAll(p.Warnings)
-	res.Hint = judged(ctx, j, d, out, p, g.Stats == nil && !steps.Tune(), o.Threads)
-	res.Warnings, res.IntegerShare = append(res.Warnings, p.Warnings...), planning.IntegerShare(out.Graph, out.Set, t)
+	j.WarnAll(seen.warnings)
+	res.Hint = judged(ctx, j, d, out, p, seen, g.Stats == nil && !steps.Tune(), o.Threads)
+	res.Warnings, res.IntegerShare = slices.Concat(res.Warnings, p.Warnings, seen.warnings), planning.IntegerShare(out.Graph, out.Set, t)
 	res.Samples, res.Seconds, res.PeakRSS = stats.Samples(), elapsed(), j.PeakMemory()
 	return res, steps, nil
 }
@@ -199,10 +198,35 @@ func warnInfinite(j *open.Job, m *open.Model, stats *calib.Stats, res *Result) {
 	}
 }
 
-// judged simulates a plan on the samples that statistics keep, warns of what is wrong there, and gives a hint where it is the last step.
-func judged(ctx context.Context, j *open.Job, d *planning.Derivation, out *planning.Derived, p *plan.Plan, last bool, threads int) *Hint {
-	losses, err := planning.KeptLosses(ctx, j, d, out, threads)
-	planning.WarnNotFinite(ctx, j, d.Kept != nil && d.Kept.Infinite, err, open.DataOptions{}, threads)
+// judgement is what a plan gives on the samples that statistics keep, or why there is none, and what was done about it.
+type judgement struct {
+	losses   analysis.Losses
+	err      error
+	warnings []tqc.Warning
+}
+
+// derived derives a plan, simulates it on the samples that statistics keep, and leaves float what gives them numbers that are none there.
+func derived(ctx context.Context, j *open.Job, d *planning.Derivation, next *plan.Plan) (*planning.Derived, *judgement, error) {
+	finish := watched(j, d, "ranges")
+	out, err := d.Remembered(ctx, next)
+	finish()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := new(judgement)
+	s.losses, s.err = planning.KeptLosses(ctx, j, d, out, d.Threads)
+	other, warnings, err := d.Mend(ctx, next, out, s.err)
+	if s.warnings = warnings; err == nil && other != out {
+		s.losses, s.err = planning.KeptLosses(ctx, j, d, other, d.Threads)
+	}
+	return other, s, err
+}
+
+// judged warns of what is wrong on the samples that statistics keep, and gives a hint where a plan is the last step.
+func judged(ctx context.Context, j *open.Job, d *planning.Derivation, out *planning.Derived, p *plan.Plan, s *judgement, last bool,
+	threads int) *Hint {
+	losses, err := s.losses, s.err
+	planning.WarnNotFinite(ctx, j, d.Kept != nil && len(d.Kept.Infinite) > 0, err, open.DataOptions{}, threads)
 	planning.WarnBadLosses(j, out.Graph, p, losses, err, open.DataOptions{})
 	if !last || err != nil {
 		return nil

@@ -1,8 +1,10 @@
 package planning
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -16,6 +18,8 @@ import (
 	"qwb/internal/work/open"
 	"qwb/internal/work/samples"
 	"qwb/internal/work/store"
+	"qwb/quantizer/decision"
+	"qwb/quantizer/plan"
 	"qwb/quantizer/sim"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
@@ -206,6 +210,41 @@ func cured(ctx context.Context, j *open.Job, p *Planned, samples []*exec.Sample,
 	return f, err
 }
 
+// Mend adds to a plan's last step that operators stay float where those on integers give the kept samples numbers that are none in float
+// (a divisor that is rounded to 0), and returns what is derived then, or out where there is nothing to do, nothing helps, or somebody has
+// decided about these operators. met is what KeptLosses returned for out.
+func (d *Derivation) Mend(ctx context.Context, p *plan.Plan, out *Derived, met error) (*Derived, []tqc.Warning, error) {
+	if d.Kept == nil || !NotFinite(met) && (met != nil || Infinite(d.Stats, d.Kept.Infinite)) {
+		return out, nil, nil
+	}
+	q, err := d.Simulator(out, &d.Kept.Shared)
+	if err != nil {
+		return out, nil, err
+	}
+	f, selector, err := d.Search(ctx, out, p.Decisions, KeptSamples(d.Stats)).Find(ctx, out.Set, q)
+	if err != nil || selector == "" {
+		return out, nil, ctx.Err()
+	}
+	more := inFloat(decision.ByCalibrate, selector)
+	sel, err := more.Select.Selector()
+	if err != nil {
+		return out, nil, err
+	}
+	m, err := sel.Match(out.Graph, out.Set)
+	if err != nil || slices.ContainsFunc(m.Nodes, func(id graph.NodeID) bool { return out.Table.Nodes[id].By("domain") > 0 }) {
+		return out, nil, err
+	}
+	more.Goal = fmt.Sprintf("on integers %s (%s): %s", f.Node, f.Op, f.Why)
+	p.Also(more)
+	mended, err := d.Remembered(ctx, p)
+	return mended, []tqc.Warning{{Node: f.Node, Text: selector + " stay float: on integers " + f.String()}}, err
+}
+
+// inFloat is the decision that operators stay float.
+func inFloat(by decision.By, selector string) decision.Decision {
+	return decision.Decision{By: by, Select: decision.Select{selector}, Properties: decision.Properties{Domain: decision.FP32}}
+}
+
 // Search looks for numbers that are none in float, and for what has to be FP32 for there to be none.
 type Search struct {
 	Graph     *graph.Graph
@@ -214,6 +253,19 @@ type Search struct {
 	Samples   []*exec.Sample
 	// with makes the plan with what a selector means in FP32; nil: nothing can be tried.
 	With func(selector string) (*tqc.Set, *sim.Simulator, error)
+}
+
+// Search is one in samples, which tries what follows from a list of decisions and one more.
+func (d *Derivation) Search(ctx context.Context, out *Derived, list []decision.Decision, samples []*exec.Sample) *Search {
+	return &Search{Graph: out.Graph, Target: d.Target, Reference: cmp.Or(d.Reference, d.Graph), Samples: samples,
+		With: func(selector string) (*tqc.Set, *sim.Simulator, error) {
+			more, err := d.Derive(ctx, append(slices.Clip(list), inFloat(decision.ByUser, selector)))
+			if err != nil {
+				return nil, nil, err
+			}
+			q, err := d.Simulator(more, nil)
+			return more.Set, q, err
+		}}
 }
 
 // Find finds the first such number, and a selector of operators that mend it: ever more of those in front of it are tried. The selector is

@@ -23,7 +23,7 @@ type KeptRuns struct {
 	Evaluator *analysis.Evaluator
 	reference *graph.Graph
 	Shared    sim.Constants
-	Infinite  bool // of the last simulation of them: see sim.Simulator.Infinite
+	Infinite  []string // of the last simulation of them: see sim.Simulator.Infinite
 }
 
 // KeptLosses simulates a derived plan on the samples that its statistics keep, at most calib.MaxKept, and returns what analysis.Judge says
@@ -40,7 +40,7 @@ func KeptLosses(ctx context.Context, j *open.Job, d *Derivation, out *Derived, t
 		return nil, err
 	}
 	l, err := k.Evaluator.Losses(ctx, q)
-	k.Infinite = len(q.Infinite()) > 0
+	k.Infinite = q.Infinite()
 	return l, err
 }
 

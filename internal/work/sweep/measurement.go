@@ -320,17 +320,7 @@ func (s *Sweeping) notFinite(ctx context.Context, d *planning.Derivation, p *Poi
 	if failed != nil {
 		return err
 	}
-	x := &planning.Search{Graph: out.Graph, Target: p.Target, Reference: cmp.Or(d.Reference, d.Graph), Samples: taken}
-	x.With = func(selector string) (*tqc.Set, *sim.Simulator, error) {
-		more := decision.Decision{By: decision.ByUser, Select: decision.Select{selector}, Properties: decision.Properties{Domain: decision.FP32}}
-		out, err := d.Derive(ctx, append(slices.Clip(list), more))
-		if err != nil {
-			return nil, nil, err
-		}
-		q, err := d.Simulator(out, nil)
-		return out.Set, q, err
-	}
-	f, selector, failed := x.Find(ctx, out.Set, q)
+	f, selector, failed := d.Search(ctx, out, list, taken).Find(ctx, out.Set, q)
 	if failed != nil || f == nil {
 		return err
 	}
