@@ -36,7 +36,8 @@ type groupTile struct {
 type groupsJob struct {
 	x      *GroupRows
 	parts  []groupsPart
-	panels int // of all parts
+	each   int // panels that are multiplied at once
+	steps  int // of each panels, of all parts
 	pieces int
 	piece  func(i int)
 }
@@ -62,12 +63,15 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 			if w == nil {
 				w = new(groupsWorker)
 			}
-			j.run(w, part(j.panels, j.pieces, i), part(j.panels, j.pieces, i+1))
+			j.run(w, part(j.steps, j.pieces, i), part(j.steps, j.pieces, i+1))
 			w.tile = groupTile{}
 			t.jobs.groupsWorkers.Put(w)
 		}
 	}
-	j.x, j.parts, j.panels = x, j.parts[:0], 0
+	j.x, j.parts, j.steps, j.each = x, j.parts[:0], 0, 1
+	if x.m > 1 {
+		j.each = panelsAtOnce
+	}
 	work := 0
 	for i := range products {
 		p := &products[i]
@@ -85,12 +89,12 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 		work += p.Matrix.Bytes() * x.m
 	}
 	for i := range j.parts {
-		j.panels += ceil(j.parts[i].Rows, groupLanes)
+		j.steps += ceil(j.parts[i].Rows, j.each*groupLanes)
 	}
-	if x.m > 0 && j.panels > 0 {
+	if x.m > 0 && j.steps > 0 {
 		j.pieces = 1
 		if par != nil {
-			j.pieces = max(1, min(j.panels, work/groupsGrain, maxPieces))
+			j.pieces = max(1, min(j.steps, work/groupsGrain, maxPieces))
 		}
 		par.Run(j.pieces, j.piece)
 	}
@@ -99,17 +103,17 @@ func (t *Table) MulGroups(par Parallel, x *GroupRows, products []GroupsProduct) 
 	t.jobs.groups.Put(j)
 }
 
-// run computes panels lo to hi, counted through all parts.
+// run computes steps lo to hi, counted through all parts.
 func (j *groupsJob) run(w *groupsWorker, lo, hi int) {
 	first := 0
 	for i := range j.parts {
 		p := &j.parts[i]
-		n := ceil(p.Rows, groupLanes)
+		n := ceil(p.Rows, j.each*groupLanes)
 		if from, to := max(lo-first, 0), min(hi-first, n); from < to {
-			if p.packed == nil {
+			if from, to = from*j.each, to*j.each; p.packed == nil {
 				p.plain(from*groupLanes, min(to*groupLanes, p.Rows))
 			} else {
-				w.tiles(p, from, to)
+				w.tiles(p, from, min(to, ceil(p.Rows, groupLanes)), j.each)
 			}
 		}
 		first += n
@@ -148,9 +152,9 @@ func (p *groupsPart) plain(lo, hi int) {
 	}
 }
 
-// tiles computes panels lo to hi of a product. A panel stays in the cache while all rows of activations go over it; a single
+// tiles computes panels lo to hi of a product, each at once, which stay in the cache while all rows of activations go over them. A single
 // row goes over all panels in one call.
-func (w *groupsWorker) tiles(p *groupsPart, lo, hi int) {
+func (w *groupsWorker) tiles(p *groupsPart, lo, hi, each int) {
 	g, x := p.Groups, p.x
 	t := &w.tile
 	t.groups, t.words, t.bits = g.Cols/g.Size, g.Size/g.perWord(), g.Bits
@@ -164,9 +168,12 @@ func (w *groupsWorker) tiles(p *groupsPart, lo, hi int) {
 		}
 		lo = whole
 	}
-	for panel := lo; panel < hi; panel++ {
+	if p.sums != nil {
+		each = 1
+	}
+	for panel := lo; panel < hi; panel += each {
 		for i := 0; i < x.m; i += x.tile {
-			w.multiply(p, panel, panel+1, i)
+			w.multiply(p, panel, min(panel+each, hi), i)
 		}
 	}
 }
@@ -209,6 +216,22 @@ func (w *groupsWorker) multiply(p *groupsPart, panel, to, i int) {
 			}
 		}
 	}
+}
+
+// panelsAtOnce is how many panels several rows of activations are multiplied with in one call.
+const panelsAtOnce = 2
+
+// pairedRow is a row of products with functions for single panels and for pairs of them, listed by the number of rows of activations.
+func pairedRow(op Op, isa string, runs func(cpu.Features) bool, single, pair []func(*groupTile)) Row {
+	r := groupsRow(op, isa, runs, single)
+	r.groups = func(t *groupTile) {
+		if t.panels == panelsAtOnce && t.sums == nil {
+			pair[t.rows-1](t)
+		} else {
+			single[t.rows-1](t)
+		}
+	}
+	return r
 }
 
 // groupsRow is a row of products whose functions are listed by the number of rows of activations.

@@ -11860,8 +11860,8 @@ add:
 	MOVQ         R11, R13
 	VMOVUPS      Y2, (R13)
 	VMOVUPS      Y3, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -12167,8 +12167,8 @@ add:
 	ADDQ         R9, R13
 	VMOVUPS      Y6, (R13)
 	VMOVUPS      Y7, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -12515,8 +12515,8 @@ add:
 	MOVQ         R11, R13
 	VMOVUPS      Y2, (R13)
 	VMOVUPS      Y3, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -13042,8 +13042,8 @@ add:
 	ADDQ         R9, R13
 	VMOVUPS      Y6, (R13)
 	VMOVUPS      Y7, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET

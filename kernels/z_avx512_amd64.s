@@ -25659,8 +25659,8 @@ add:
 	JNZ         group
 	MOVQ        R11, R13
 	VMOVUPS     Z1, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -25845,8 +25845,8 @@ add:
 	VMOVUPS     Z2, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z3, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -26080,8 +26080,8 @@ add:
 	VMOVUPS     Z4, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z5, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -26364,8 +26364,8 @@ add:
 	VMOVUPS     Z6, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z7, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -26697,8 +26697,8 @@ add:
 	VMOVUPS     Z8, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z9, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -27079,8 +27079,8 @@ add:
 	VMOVUPS     Z10, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z11, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -27510,8 +27510,8 @@ add:
 	VMOVUPS     Z12, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z13, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -27990,8 +27990,8 @@ add:
 	VMOVUPS     Z14, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z15, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -28197,8 +28197,8 @@ add:
 	JNZ         group
 	MOVQ        R11, R13
 	VMOVUPS     Z1, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -28493,8 +28493,8 @@ add:
 	VMOVUPS     Z2, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z3, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -28878,8 +28878,8 @@ add:
 	VMOVUPS     Z4, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z5, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -29352,8 +29352,8 @@ add:
 	VMOVUPS     Z6, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z7, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -29915,8 +29915,8 @@ add:
 	VMOVUPS     Z8, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z9, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -30567,8 +30567,8 @@ add:
 	VMOVUPS     Z10, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z11, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -31308,8 +31308,8 @@ add:
 	VMOVUPS     Z12, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z13, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET
@@ -32138,8 +32138,8 @@ add:
 	VMOVUPS     Z14, (R13)
 	ADDQ        R9, R13
 	VMOVUPS     Z15, (R13)
-	ADDQ        $0x40, R11
-	DECQ        R10
+	ADDQ        $0x00000040, R11
+	SUBQ        $0x01, R10
 	JNZ         panel
 	VZEROUPPER
 	RET

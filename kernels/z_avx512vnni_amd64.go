@@ -140,8 +140,9 @@ func slide8Stride2V1R6(t *tile8)
 //go:noescape
 func gramAVX512VNNI(t *gramTile)
 
-var groups8AVX512VNNI = [1][12]func(t *groupTile){
-	{groups8AVX512VNNIV1R1, groups8AVX512VNNIV1R2, groups8AVX512VNNIV1R3, groups8AVX512VNNIV1R4, groups8AVX512VNNIV1R5, groups8AVX512VNNIV1R6, groups8AVX512VNNIV1R7, groups8AVX512VNNIV1R8, groups8AVX512VNNIV1R9, groups8AVX512VNNIV1R10, groups8AVX512VNNIV1R11, groups8AVX512VNNIV1R12},
+var groups8AVX512VNNI = [2][6]func(t *groupTile){
+	{groups8AVX512VNNIV1R1, groups8AVX512VNNIV1R2, groups8AVX512VNNIV1R3, groups8AVX512VNNIV1R4, groups8AVX512VNNIV1R5, groups8AVX512VNNIV1R6},
+	{groups8AVX512VNNIV2R1, groups8AVX512VNNIV2R2, groups8AVX512VNNIV2R3, groups8AVX512VNNIV2R4, groups8AVX512VNNIV2R5, groups8AVX512VNNIV2R6},
 }
 
 //go:noescape
@@ -163,25 +164,26 @@ func groups8AVX512VNNIV1R5(t *groupTile)
 func groups8AVX512VNNIV1R6(t *groupTile)
 
 //go:noescape
-func groups8AVX512VNNIV1R7(t *groupTile)
+func groups8AVX512VNNIV2R1(t *groupTile)
 
 //go:noescape
-func groups8AVX512VNNIV1R8(t *groupTile)
+func groups8AVX512VNNIV2R2(t *groupTile)
 
 //go:noescape
-func groups8AVX512VNNIV1R9(t *groupTile)
+func groups8AVX512VNNIV2R3(t *groupTile)
 
 //go:noescape
-func groups8AVX512VNNIV1R10(t *groupTile)
+func groups8AVX512VNNIV2R4(t *groupTile)
 
 //go:noescape
-func groups8AVX512VNNIV1R11(t *groupTile)
+func groups8AVX512VNNIV2R5(t *groupTile)
 
 //go:noescape
-func groups8AVX512VNNIV1R12(t *groupTile)
+func groups8AVX512VNNIV2R6(t *groupTile)
 
-var groups4AVX512VNNI = [1][12]func(t *groupTile){
-	{groups4AVX512VNNIV1R1, groups4AVX512VNNIV1R2, groups4AVX512VNNIV1R3, groups4AVX512VNNIV1R4, groups4AVX512VNNIV1R5, groups4AVX512VNNIV1R6, groups4AVX512VNNIV1R7, groups4AVX512VNNIV1R8, groups4AVX512VNNIV1R9, groups4AVX512VNNIV1R10, groups4AVX512VNNIV1R11, groups4AVX512VNNIV1R12},
+var groups4AVX512VNNI = [2][6]func(t *groupTile){
+	{groups4AVX512VNNIV1R1, groups4AVX512VNNIV1R2, groups4AVX512VNNIV1R3, groups4AVX512VNNIV1R4, groups4AVX512VNNIV1R5, groups4AVX512VNNIV1R6},
+	{groups4AVX512VNNIV2R1, groups4AVX512VNNIV2R2, groups4AVX512VNNIV2R3, groups4AVX512VNNIV2R4, groups4AVX512VNNIV2R5, groups4AVX512VNNIV2R6},
 }
 
 //go:noescape
@@ -203,19 +205,19 @@ func groups4AVX512VNNIV1R5(t *groupTile)
 func groups4AVX512VNNIV1R6(t *groupTile)
 
 //go:noescape
-func groups4AVX512VNNIV1R7(t *groupTile)
+func groups4AVX512VNNIV2R1(t *groupTile)
 
 //go:noescape
-func groups4AVX512VNNIV1R8(t *groupTile)
+func groups4AVX512VNNIV2R2(t *groupTile)
 
 //go:noescape
-func groups4AVX512VNNIV1R9(t *groupTile)
+func groups4AVX512VNNIV2R3(t *groupTile)
 
 //go:noescape
-func groups4AVX512VNNIV1R10(t *groupTile)
+func groups4AVX512VNNIV2R4(t *groupTile)
 
 //go:noescape
-func groups4AVX512VNNIV1R11(t *groupTile)
+func groups4AVX512VNNIV2R5(t *groupTile)
 
 //go:noescape
-func groups4AVX512VNNIV1R12(t *groupTile)
+func groups4AVX512VNNIV2R6(t *groupTile)

@@ -3307,8 +3307,8 @@ add:
 	MOVQ         R11, R13
 	VMOVUPS      Y2, (R13)
 	VMOVUPS      Y3, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -3544,8 +3544,8 @@ add:
 	ADDQ         R9, R13
 	VMOVUPS      Y6, (R13)
 	VMOVUPS      Y7, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -3860,8 +3860,8 @@ add:
 	ADDQ         R9, R13
 	VMOVUPS      Y10, (R13)
 	VMOVUPS      Y11, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -4108,8 +4108,8 @@ add:
 	MOVQ         R11, R13
 	VMOVUPS      Y2, (R13)
 	VMOVUPS      Y3, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -4495,8 +4495,8 @@ add:
 	ADDQ         R9, R13
 	VMOVUPS      Y6, (R13)
 	VMOVUPS      Y7, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET
@@ -5021,8 +5021,8 @@ add:
 	ADDQ         R9, R13
 	VMOVUPS      Y10, (R13)
 	VMOVUPS      Y11, 32(R13)
-	ADDQ         $0x40, R11
-	DECQ         R10
+	ADDQ         $0x00000040, R11
+	SUBQ         $0x01, R10
 	JNZ          panel
 	VZEROUPPER
 	RET

@@ -21,16 +21,16 @@ const (
 const groupLanes = 16
 
 var groupsFiles = []file{
-	{"avx512vnni", groupFamilies("AVX512VNNI", avx512, 12, (*gen).groupDotEvex)},
-	{"avx512", groupFamilies("AVX512", avx512, 8, (*gen).groupPairs)},
-	{"avxvnni", groupFamilies("AVXVNNI", avx2, 3, (*gen).groupDotVex)},
-	{"avx2", groupFamilies("AVX2", avx2, 2, (*gen).groupPairs)},
+	{"avx512vnni", groupFamilies("AVX512VNNI", avx512, 6, 2, (*gen).groupDotEvex)},
+	{"avx512", groupFamilies("AVX512", avx512, 8, 1, (*gen).groupPairs)},
+	{"avxvnni", groupFamilies("AVXVNNI", avx2, 3, 1, (*gen).groupDotVex)},
+	{"avx2", groupFamilies("AVX2", avx2, 2, 1, (*gen).groupPairs)},
 }
 
-func groupFamilies(suffix string, v isa, mr int, word groupWord) []family {
+func groupFamilies(suffix string, v isa, mr, panels int, word groupWord) []family {
 	return []family{
-		{"groups8" + suffix, mr, 1, groupsTile(v, 8, word)},
-		{"groups4" + suffix, mr, 1, groupsTile(v, 4, word)},
+		{"groups8" + suffix, mr, panels, groupsTile(v, 8, word)},
+		{"groups4" + suffix, mr, panels, groupsTile(v, 4, word)},
 	}
 }
 
@@ -50,13 +50,15 @@ var (
 	groupsRegPanels = reg.R10
 	groupsRegFirst  = reg.R12 // the beginning of x
 	groupsRegTo     = reg.R13
+	groupsRegApart  = reg.R14 // bytes from a panel to the next
 )
 
 // groupsKernel is a product of rows rows of activations with panels of 16 rows of a matrix.
 type groupsKernel struct {
 	v          isa
 	bits, rows int
-	vecs       int // of a panel
+	vecs       int // of the panels at once: of one, or one each of two
+	apart      bool
 }
 
 // sum is the register of the int32 sums of a row in a group, total that of its float32 sums.
@@ -66,10 +68,21 @@ func (k *groupsKernel) total(r, i int) reg.VecPhysical { return k.v.vec((k.rows+
 // spare returns the i-th register from the end.
 func (k *groupsKernel) spare(i int) reg.VecPhysical { return k.v.vec(k.v.count() - 1 - i) }
 
-// weights is the address of a vector of the current word of the panel; x that of a row's codes, four each, of which a word has one
+// weights is the address of a vector of the current word of the panels; x that of a row's codes, four each, of which a word has one
 // or, of four bits, two.
 func (k *groupsKernel) weights(i int) operand.Mem {
+	if k.apart && i > 0 {
+		return operand.Mem{Base: groupsRegW, Index: groupsRegApart, Scale: 1}
+	}
 	return operand.Mem{Base: groupsRegW, Disp: i * k.v.bytes()}
+}
+
+// ahead asks for the line of every panel that comes groupsAhead bytes behind the current one.
+func (k *groupsKernel) ahead(g *gen) {
+	g.PREFETCHT0(operand.Mem{Base: groupsRegW, Disp: groupsAhead})
+	if k.apart {
+		g.PREFETCHT0(operand.Mem{Base: groupsRegW, Index: groupsRegApart, Scale: 1, Disp: groupsAhead})
+	}
 }
 
 func (k *groupsKernel) x(r, half int) operand.Mem {
@@ -80,13 +93,14 @@ func (k *groupsKernel) x(r, half int) operand.Mem {
 const groupsAhead = 4096
 
 // groupsTile returns the emitter of products. Codes of the matrix are unsigned, raised by 128, or by 8 where they have 4 bits: the
-// sums begin with as many times the sum of the codes of x, negated.
-func groupsTile(v isa, bits int, word groupWord) func(g *gen, rows, vecs int) {
+// sums begin with as many times the sum of the codes of x, negated. Two panels at once, whose int32 sums are not written, share what is
+// read of x.
+func groupsTile(v isa, bits int, word groupWord) func(g *gen, rows, panels int) {
 	const unroll = 4
-	return func(g *gen, rows, _ int) {
-		k := &groupsKernel{v: v, bits: bits, rows: rows, vecs: groupLanes / int(v)}
+	return func(g *gen, rows, panels int) {
+		k := &groupsKernel{v: v, bits: bits, rows: rows, vecs: panels * groupLanes / int(v), apart: panels > 1}
 		step := func(u int) {
-			g.PREFETCHT0(operand.Mem{Base: groupsRegW, Disp: groupsAhead})
+			k.ahead(g)
 			word(g, k)
 			g.ADDQ(operand.U8(4*groupLanes), groupsRegW)
 			g.ADDQ(operand.U8(4*rows*8/bits), groupsRegX)
@@ -100,6 +114,12 @@ func groupsTile(v isa, bits int, word groupWord) func(g *gen, rows, vecs int) {
 		g.SHLQ(operand.U8(2), groupsRegLdd)
 		g.MOVQ(g.field(groupsPanels), groupsRegPanels)
 		g.groupMask(k)
+		if k.apart {
+			g.MOVQ(g.field(groupsWords), groupsRegApart)
+			g.INCQ(groupsRegApart)
+			g.IMULQ(g.field(groupsGroups), groupsRegApart)
+			g.SHLQ(operand.U8(6), groupsRegApart)
+		}
 
 		g.Label("panel")
 		g.MOVQ(groupsRegFirst, groupsRegX)
@@ -128,14 +148,16 @@ func groupsTile(v isa, bits int, word groupWord) func(g *gen, rows, vecs int) {
 		g.JNZ(operand.LabelRef("single"))
 
 		g.Label("summed")
-		g.TESTQ(groupsRegSums, groupsRegSums)
-		g.JZ(operand.LabelRef("add"))
-		k.each(func(r, i int) {
-			g.VMOVUPS(k.sum(r, i), operand.Mem{Base: groupsRegSums, Disp: (r*k.vecs + i) * v.bytes()})
-		})
-		g.ADDQ(operand.U32(uint32(4*groupLanes*rows)), groupsRegSums)
-		g.Label("add")
-		g.PREFETCHT0(operand.Mem{Base: groupsRegW, Disp: groupsAhead}) // of the scales
+		if !k.apart {
+			g.TESTQ(groupsRegSums, groupsRegSums)
+			g.JZ(operand.LabelRef("add"))
+			k.each(func(r, i int) {
+				g.VMOVUPS(k.sum(r, i), operand.Mem{Base: groupsRegSums, Disp: (r*k.vecs + i) * v.bytes()})
+			})
+			g.ADDQ(operand.U32(uint32(4*groupLanes*rows)), groupsRegSums)
+			g.Label("add")
+		}
+		k.ahead(g) // of the scales
 		g.groupEnd(k)
 		g.ADDQ(operand.U8(4*groupLanes), groupsRegW)
 		g.DECQ(groupsRegGroups)
@@ -150,8 +172,11 @@ func groupsTile(v isa, bits int, word groupWord) func(g *gen, rows, vecs int) {
 				g.VMOVUPS(k.total(r, i), operand.Mem{Base: groupsRegTo, Disp: i * v.bytes()})
 			}
 		}
-		g.ADDQ(operand.U8(4*groupLanes), groupsRegDst)
-		g.DECQ(groupsRegPanels)
+		g.ADDQ(operand.U32(uint32(4*groupLanes*panels)), groupsRegDst)
+		if k.apart {
+			g.ADDQ(groupsRegApart, groupsRegW)
+		}
+		g.SUBQ(operand.U8(uint8(panels)), groupsRegPanels)
 		g.JNZ(operand.LabelRef("panel"))
 		g.end()
 	}
@@ -175,6 +200,8 @@ func (g *gen) groupStart(k *groupsKernel) {
 		from := operand.Mem{Base: groupsRegHead, Disp: 4 * (k.rows + r)}
 		for i := range k.vecs {
 			switch {
+			case i > 0 && k.v == avx512:
+				g.VMOVDQA32(k.sum(r, 0), k.sum(r, i))
 			case k.v == avx512:
 				g.VPSLLD_BCST(shift, from, k.sum(r, i))
 			case i == 0:
@@ -241,11 +268,42 @@ func (g *gen) groupCodes(k *groupsKernel, i int, use func(half int, codes reg.Ve
 
 // groupDotEvex multiplies and adds by VPDPBUSD, unsigned codes of the matrix by signed ones of x.
 func (g *gen) groupDotEvex(k *groupsKernel) {
+	if k.apart {
+		g.groupDotPanels(k)
+		return
+	}
 	g.groupCodes(k, 0, func(half int, codes reg.VecPhysical) {
 		for r := range k.rows {
 			g.VPDPBUSD_BCST(k.x(r, half), codes, k.sum(r, 0))
 		}
 	})
+}
+
+// groupDotPanels is groupDotEvex of several panels.
+func (g *gen) groupDotPanels(k *groupsKernel) {
+	x, codes := k.spare(1), func(i int) reg.VecPhysical { return k.spare(2 + i) }
+	dot := func(half int, codes func(i int) reg.VecPhysical) {
+		for r := range k.rows {
+			g.VPBROADCASTD(k.x(r, half), x)
+			for i := range k.vecs {
+				g.VPDPBUSD(x, codes(i), k.sum(r, i))
+			}
+		}
+	}
+	each := func(f func(i int)) {
+		for i := range k.vecs {
+			f(i)
+		}
+	}
+	each(func(i int) { g.VMOVUPS(k.weights(i), codes(i)) })
+	if k.bits == 4 {
+		low := func(i int) reg.VecPhysical { return k.spare(2 + k.vecs + i) }
+		each(func(i int) { g.VPANDD(k.spare(0), codes(i), low(i)) })
+		dot(0, low)
+		each(func(i int) { g.VPSRLD(operand.U8(4), codes(i), codes(i)) })
+		each(func(i int) { g.VPANDD(k.spare(0), codes(i), codes(i)) })
+	}
+	dot(8/k.bits-1, codes)
 }
 
 func (g *gen) groupDotVex(k *groupsKernel) {
