@@ -339,6 +339,11 @@ def _(m):
     return m.pair(m.op("Mul", x, m.const(np.random.default_rng(0).normal(size=(35, 1, 1)).astype(np.float32))), 0.03, 120)
 
 
+@row("ov-small-shift", "openvino")
+def _(m):
+    return m.pair(m.op("Sub", m.pair(m.input(2, 8, 4, 4, low=0, high=1), 0.0161, 0), m.const(np.float32(0.018))), 0.01612, 2)
+
+
 @row("ov-column-constant", "openvino")
 def _(m):
     y = m.pair(m.op("MatMul", m.input(1, 8, 1, 6), m.input(1, 8, 6, 1)), 0.03, 0)

@@ -119,6 +119,8 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "normalizes small products"
 	case is(n, quantizeLinear) && openScales(g, n):
 		return "rounds channels that a constant multiplied, with an open size"
+	case is(n, quantizeLinear) && lessThanAStep(g, n):
+		return "rounds what a constant moves by less than a step"
 	case is(n, quantizeLinear) && madeBy(g, n.Inputs[0], "GlobalMaxPool", "ReduceMax", "ReduceMin"):
 		return "rounds a largest or smallest number"
 	case is(n, quantizeLinear) && sizesOut(g, n):
@@ -530,10 +532,10 @@ var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators t
 	"averages that count padding, pools along the columns of a product, sums of products or along one of three axes, Pad along one " +
 	"axis or with another number than 0, a constant taken from what was joined, or that rounded twice, DepthToSpace of " +
 	"joined channels, Expand of nothing; a product of few rows, a norm of negative factors, the " +
-	"largest number of several, one column in front of a convolution and what is joined to int8 are not rounded at once, small products not " +
-	"normalized, ConvTranspose does not step over int8, axes of one are not moved behind a reduction, products " +
-	"without a bias have one reader and are not repeated where sizes are open, no rows of a product are joined, limits of Clip not rounded, " +
-	"and no second factor of a product cut to whole numbers",
+	"largest number of several, one column in front of a convolution, what is joined to int8 and what a constant moves by " +
+	"less than a step are not rounded at once, small products not normalized, ConvTranspose does not step over int8, axes of " +
+	"one are not moved behind a reduction, products without a bias have one reader and are not repeated where sizes are open, " +
+	"no rows of a product are joined, limits of Clip not rounded, and no second factor of a product cut to whole numbers",
 	Fix:     "put a Max with the lowest float32 in front of them, behind a product and a Concat; a Mul for a product with one number",
 	applies: func(t *target.Target) bool { return t.Export.GuardFloat },
 	check: func(c *checker) {

@@ -1,6 +1,7 @@
 package onnxqdq
 
 import (
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -67,6 +68,58 @@ func sizesOut(g *graph.Graph, q *graph.Node) bool {
 			slices.ContainsFunc(n.Inputs, ofSizes)
 	}
 	return slices.ContainsFunc(g.Outputs, ofSizes)
+}
+
+// lessThanAStep reports whether a Q rounds what a DQ without a zero point gives plus or less a constant, by a scale at most 1 % off,
+// so that 0 of the first lies less than a step beside the lowest number of the second: 2026.4 takes the one grid for the other, and
+// codes are one off.
+func lessThanAStep(g *graph.Graph, q *graph.Node) bool {
+	p := g.Producer(q.Inputs[0])
+	if p == graph.NoNode || !is(g.Node(p), "Add", "Sub") {
+		return false
+	}
+	for i, x := range g.Node(p).Inputs {
+		c, to := numbersIn(g, g.Node(p).Inputs[1-i]), g.Const(q.Input(1))
+		if c == nil || to == nil || to.Len() != 1 || !dequantized(g, x) || i == 1 && is(g.Node(p), "Sub") {
+			continue
+		}
+		dq, zero, step := g.Node(g.Producer(x)), g.Const(q.Input(2)), float64(to.F32()[0])
+		from := g.Const(dq.Inputs[1])
+		if from == nil || from.Len() != 1 || hasZeroPoint(g, dq) || math.Abs(step/float64(from.F32()[0])-1) > 0.01 {
+			continue
+		}
+		sign, lowest := 1.0, 0.0
+		if is(g.Node(p), "Add") {
+			sign = -1
+		}
+		if zero != nil {
+			lowest = float64(zero.Integers()[0]) * step
+		}
+		if slices.ContainsFunc(c, func(v float64) bool { return math.Abs(sign*v-lowest) < step }) {
+			return true
+		}
+	}
+	return false
+}
+
+// numbersIn are the numbers of a constant that x is, or that is dequantized to x without a zero point; nil: neither.
+func numbersIn(g *graph.Graph, x graph.ValueID) (out []float64) {
+	c := constantIn(g, x)
+	switch {
+	case c == nil:
+	case c.DType == tensor.Float32 && g.Const(x) != nil:
+		for _, v := range c.F32() {
+			out = append(out, float64(v))
+		}
+	case dequantized(g, x):
+		dq := g.Node(g.Producer(x))
+		if s := g.Const(dq.Inputs[1]); s != nil && s.Len() == 1 && !hasZeroPoint(g, dq) {
+			for _, q := range c.Integers() {
+				out = append(out, float64(q)*float64(s.F32()[0]))
+			}
+		}
+	}
+	return out
 }
 
 func openSize(g *graph.Graph, v graph.ValueID) bool {

@@ -78,6 +78,17 @@ p = MatMul(x, a)
 c = Conv(p, w) {group=4}
 output c
 `: {"QuantizeLinear", "COLUMNS", "1", "2"},
+		`input x: f32[2,4,4,2]
+const c: f32[1,4,1,1] = [MOVED, MOVED, MOVED, MOVED]
+const w: f32[4,4,1,1] = normal(seed=1)
+o = Conv(x, w)
+r = Relu(o)
+s = Sub(r, c)
+y = Conv(s, w)
+z = Conv(r, w)
+output y
+output z
+`: {"QuantizeLinear", "MOVED", "0.001", "-0.4"},
 	} {
 		for i, value := range want[2:] {
 			g := graphtest.Parse(t, strings.ReplaceAll(network, want[1], value))

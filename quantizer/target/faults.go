@@ -165,6 +165,10 @@ var Faults = []Fault{
 		Pattern: "a Mul or Div by a constant for each channel in front of a QuantizeLinear, where a size is open",
 		Effect:  "it takes the factors of other channels (NSR 0.03 to 1)",
 		Cure:    "a Max with the lowest float32 behind it, or fixed sizes (qwb bind)", Source: byRandom},
+	{Name: "ov-small-shift", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "rounds what a constant moves",
+		Pattern: "an Add or Sub of a constant between a pair without a zero point and one of a scale at most 1 % off, whose lowest number is " +
+			"less than a step away from the 0 of the first",
+		Effect: "codes are one off", Cure: "a Max with the lowest float32 behind it", Source: byRandom},
 	{Name: "ov-column-constant", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "puts a constant to a product",
 		Pattern: "a sum or product of a product of matrices, rounded without a zero point, and a constant of several elements, for each " +
 			"channel of more than two axes or where the product has one column",
