@@ -16,6 +16,6 @@ func TestGroupsLayout(t *testing.T) {
 	assert.Equal(t, []uintptr{0, 24, 48, 72, 96, 104, 112, 120}, []uintptr{unsafe.Offsetof(x.w), unsafe.Offsetof(x.x), unsafe.Offsetof(x.dst),
 		unsafe.Offsetof(x.sums), unsafe.Offsetof(x.ldd), unsafe.Offsetof(x.groups), unsafe.Offsetof(x.words), unsafe.Offsetof(x.panels)})
 	var q groupQuantizer
-	assert.Equal(t, []uintptr{0, 24, 48, 56, 64}, []uintptr{unsafe.Offsetof(q.x), unsafe.Offsetof(q.to), unsafe.Offsetof(q.rows),
-		unsafe.Offsetof(q.groups), unsafe.Offsetof(q.size)})
+	assert.Equal(t, []uintptr{0, 24, 32, 40, 64, 72, 80}, []uintptr{unsafe.Offsetof(q.x), unsafe.Offsetof(q.groups), unsafe.Offsetof(q.size),
+		unsafe.Offsetof(q.to), unsafe.Offsetof(q.rows), unsafe.Offsetof(q.codes), unsafe.Offsetof(q.step)})
 }

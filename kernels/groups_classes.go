@@ -84,30 +84,26 @@ func (r *GroupRows) prepareClasses(i int, x []float32, s *spareRow) {
 	}
 	for c := range r.classes {
 		class, part := &r.classOf.classes[c], &r.classes[c]
-		first := i / part.tile * part.tile
-		rows := min(part.tile, r.m-first)
-		to := part.words[first*part.rowWords()+i-first:]
+		place := part.place(i)
 		for k, p := range class.pieces {
-			if r.float {
-				at := k * rows * part.size
-				for j := range part.size {
-					word := uint32(0)
-					if p.lo+j < p.hi {
-						word = math.Float32bits(x[p.lo+j])
-					}
-					to[at+j*rows] = word
-				}
+			if !r.float {
+				place.put(k, s.scales[p.lo/r.size], s.codes[p.lo:p.hi], part.size)
 				continue
 			}
-			at := k * rows * (2 + part.size/4)
-			to[at] = math.Float32bits(s.scales[p.lo/r.size])
-			to[at+rows] = putCodes(to[at+2*rows:], s.codes[p.lo:p.hi], rows, part.size)
+			at := k * place.rows * part.size
+			for j := range part.size {
+				word := uint32(0)
+				if p.lo+j < p.hi {
+					word = math.Float32bits(x[p.lo+j])
+				}
+				place.to[at+j*place.rows] = word
+			}
 		}
 	}
 }
 
-// putCodes writes codes as words, rows apart, with zeros behind them up to size, and returns their negated sum.
-func putCodes(to []uint32, codes []int8, rows, size int) uint32 {
+// putCodes writes codes as words, step apart, with zeros behind them up to size, and returns their negated sum.
+func putCodes(to []uint32, codes []int8, step, size int) uint32 {
 	sum := int32(0)
 	for k := 0; k < size; k += 4 {
 		var c [4]int8
@@ -115,7 +111,7 @@ func putCodes(to []uint32, codes []int8, rows, size int) uint32 {
 			copy(c[:], codes[k:])
 		}
 		sum += int32(c[0]) + int32(c[1]) + int32(c[2]) + int32(c[3])
-		to[k/4*rows] = word4(c[:])
+		to[k/4*step] = word4(c[:])
 	}
 	return uint32(-sum)
 }

@@ -168,8 +168,11 @@ func (w *groupsWorker) tiles(p *groupsPart, lo, hi, each int) {
 		}
 		lo = whole
 	}
-	if p.sums != nil {
+	switch {
+	case p.sums != nil:
 		each = 1
+	case x.whole:
+		each = max(each, manyWords/g.panelWords())
 	}
 	for panel := lo; panel < hi; panel += each {
 		for i := 0; i < x.m; i += x.tile {
@@ -177,6 +180,9 @@ func (w *groupsWorker) tiles(p *groupsPart, lo, hi, each int) {
 		}
 	}
 }
+
+// manyWords is how many words of panels a product of many rows goes over in one call: they stay in the second-level cache.
+const manyWords = 1 << 15
 
 // multiply runs a tile, of the rows of activations from row i on, over panels,
 // and puts directly where it belongs what lies there side by side.
@@ -198,7 +204,11 @@ func (w *groupsWorker) multiply(p *groupsPart, panel, to, i int) {
 		w.sums = resize(w.sums, t.groups*t.rows*groupLanes)
 		t.sums = w.sums
 	}
-	g.row.groups(t)
+	if p.x.whole {
+		g.row.many(t)
+	} else {
+		g.row.groups(t)
+	}
 	for r := range t.rows {
 		if !direct {
 			dst := p.dst[(i+r)*p.rows+p.first+row*p.step:]

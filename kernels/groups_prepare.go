@@ -10,7 +10,8 @@ import (
 // Groups.Prepare, and memory is kept for the next use.
 type GroupRows struct {
 	m, cols, size int
-	tile          int // rows of a tile; 0: everything lies row by row
+	tile          int  // rows of a tile; 0: everything lies row by row
+	whole         bool // the codes of a row and group lie in one piece
 	float         bool
 
 	classOf *Groups // the matrix with classes that it was prepared for, nil for others
@@ -39,18 +40,35 @@ type spareRow struct {
 // holds the offsets.
 type groupQuantizer struct {
 	x      []float32
-	to     []uint32 // place of the row's first scale
-	rows   int      // of the tile
 	groups int
 	size   int
+	groupPlace
 }
 
-// tileRows is how many rows of activations a product takes at once, 0 where there are no panels.
-func (g *Groups) tileRows() int {
-	if g.packed == nil {
-		return 0
+// groupPlace says where the first group of a row of activations lies.
+type groupPlace struct {
+	to    []uint32 // from its scale on; the sum follows after rows words
+	rows  int      // of the tile
+	codes int      // from the scale to the first word of codes
+	step  int      // between words of codes
+}
+
+// Tiles of manyRows rows, whose codes lie in one piece, are used from leastMany rows on: for fewer, there is more to read than to compute.
+const (
+	manyRows  = 16
+	leastMany = 8
+)
+
+// tileRows is how many of m rows of activations a product takes at once, 0 where there are no panels, and whether their codes lie in one
+// piece.
+func (g *Groups) tileRows(m int) (rows int, whole bool) {
+	switch {
+	case g.packed == nil:
+		return 0, false
+	case g.row.many != nil && m >= leastMany:
+		return manyRows, true
 	}
-	return g.row.MR
+	return g.row.MR, false
 }
 
 // Takes reports whether rows were prepared as products with g take them: then they need not be prepared again for it.
@@ -59,7 +77,8 @@ func (g *Groups) Takes(x *GroupRows) bool {
 		return false
 	}
 	if g.classes == nil {
-		return x.classOf == nil && x.tile == g.tileRows()
+		tile, whole := g.tileRows(x.m)
+		return x.classOf == nil && x.tile == tile && x.whole == whole
 	}
 	return x.classOf != nil && x.classOf.Bits == g.Bits && len(x.classOf.classes) == len(g.classes)
 }
@@ -67,10 +86,12 @@ func (g *Groups) Takes(x *GroupRows) bool {
 // Prepare quantizes m rows of x by ref.QuantizeRow in the groups of g, or takes them as they are where g multiplies floats.
 //
 // For a g with panels, tiles of up to tileRows rows follow each other. A tile has, group by group, the scale of each row, the
-// negated sum of the codes of each row, and the codes, word by word for each row; of floats, element by element those of each row.
+// negated sum of the codes of each row, and the codes, word by word for each row, or row by row where products take them whole; of floats,
+// element by element those of each row.
 func (g *Groups) Prepare(dst *GroupRows, par Parallel, x []float32, m int) {
 	checkLen("x", len(x), m*g.Cols)
-	dst.m, dst.cols, dst.size, dst.tile, dst.float = m, g.Cols, g.Size, g.tileRows(), g.Float
+	dst.m, dst.cols, dst.size, dst.float = m, g.Cols, g.Size, g.Float
+	dst.tile, dst.whole = g.tileRows(m)
 	groups := ceil(g.Cols, g.Size)
 	dst.x, dst.row, dst.classOf = x, g.quantizer, nil
 	switch {
@@ -104,7 +125,8 @@ func (r *GroupRows) prepareFor(g *Groups) {
 	r.classes = r.classes[:len(g.classes)]
 	for i, c := range g.classes {
 		part := &r.classes[i]
-		part.m, part.cols, part.size, part.tile, part.float = r.m, c.Cols, c.Size, c.tileRows(), r.float
+		part.m, part.cols, part.size, part.float = r.m, c.Cols, c.Size, r.float
+		part.tile, part.whole = c.tileRows(r.m)
 		part.words = resize(part.words, r.m*part.rowWords())
 	}
 }
@@ -134,31 +156,46 @@ func (r *GroupRows) prepare(piece int) {
 			ref.QuantizeRow(r.codes[i*r.cols:][:r.cols], r.scales[i*groups:][:groups], x, r.size)
 			continue
 		}
-		first := i / r.tile * r.tile
-		rows := min(r.tile, r.m-first)
-		to := r.words[first*r.rowWords()+i-first:]
+		p := r.place(i)
 		switch {
 		case r.float:
 			for k, v := range x {
-				to[k*rows] = math.Float32bits(v)
+				p.to[k*p.rows] = math.Float32bits(v)
 			}
 		case r.row.quantize != nil && r.size%16 == 0:
-			s.tile = groupQuantizer{x, to, rows, groups, r.size}
+			s.tile = groupQuantizer{x, groups, r.size, p}
 			r.row.quantize(&s.tile)
 			s.tile = groupQuantizer{}
 		default:
-			s.quantize(to, x, rows, r.size)
+			s.quantize(p, x, r.size)
 		}
 	}
 }
 
-// quantize writes the codes of a row to their places among rows rows.
-func (s *spareRow) quantize(to []uint32, x []float32, rows, size int) {
+// place says where row i lies.
+func (r *GroupRows) place(i int) groupPlace {
+	first := i / r.tile * r.tile
+	p := groupPlace{rows: min(r.tile, r.m-first)}
+	p.codes, p.step = 2*p.rows, p.rows
+	if lane := i - first; r.whole {
+		p.codes, p.step = 2*p.rows+lane*(r.size/4-1), 1
+	}
+	p.to = r.words[first*r.rowWords()+i-first:]
+	return p
+}
+
+// quantize writes the codes of a row to their places.
+func (s *spareRow) quantize(p groupPlace, x []float32, size int) {
 	s.codes, s.scales = resize(s.codes, len(x)), resize(s.scales, len(x)/size)
 	ref.QuantizeRow(s.codes, s.scales, x, size)
 	for g, scale := range s.scales {
-		at := g * rows * (2 + size/4)
-		to[at] = math.Float32bits(scale)
-		to[at+rows] = putCodes(to[at+2*rows:], s.codes[g*size:][:size], rows, size)
+		p.put(g, scale, s.codes[g*size:][:size], size)
 	}
+}
+
+// put writes a group of size codes; those that are missing are zeros.
+func (p *groupPlace) put(group int, scale float32, codes []int8, size int) {
+	to := p.to[group*p.rows*(2+size/4):]
+	to[0] = math.Float32bits(scale)
+	to[p.rows] = putCodes(to[p.codes:], codes, p.step, size)
 }

@@ -10,12 +10,14 @@ func vectorGroupsRows() []Row {
 	avxvnni := func(f cpu.Features) bool { return f.AVXVNNI }
 	avx512 := func(f cpu.Features) bool { return f.AVX512 }
 	avx2 := func(f cpu.Features) bool { return f.AVX2 }
+	groups8 := pairedRow(OpGroups8, "avx512vnni", avx512vnni, groups8AVX512VNNI[0][:], groups8AVX512VNNI[1][:])
+	groups4 := pairedRow(OpGroups4, "avx512vnni", avx512vnni, groups4AVX512VNNI[0][:], groups4AVX512VNNI[1][:])
 	return []Row{
-		pairedRow(OpGroups8, "avx512vnni", avx512vnni, groups8AVX512VNNI[0][:], groups8AVX512VNNI[1][:]),
+		manyAMX(groups8), groups8,
 		groupsRow(OpGroups8, "avx512", avx512, groups8AVX512[0][:]),
 		groupsRow(OpGroups8, "avxvnni", avxvnni, groups8AVXVNNI[0][:]),
 		groupsRow(OpGroups8, "avx2", avx2, groups8AVX2[0][:]),
-		pairedRow(OpGroups4, "avx512vnni", avx512vnni, groups4AVX512VNNI[0][:], groups4AVX512VNNI[1][:]),
+		manyAMX(groups4), groups4,
 		groupsRow(OpGroups4, "avx512", avx512, groups4AVX512[0][:]),
 		groupsRow(OpGroups4, "avxvnni", avxvnni, groups4AVXVNNI[0][:]),
 		groupsRow(OpGroups4, "avx2", avx2, groups4AVX2[0][:]),

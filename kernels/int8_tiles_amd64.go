@@ -28,7 +28,7 @@ const (
 
 // tileCall is one call of a product in tiles. Assembly reads it by offset.
 type tileCall struct {
-	config    [64]byte // of the registers, as LDTILECFG reads it
+	config    [tileBytes]byte // of the registers, as LDTILECFG reads it
 	a         unsafe.Pointer
 	panel     unsafe.Pointer
 	dst, init unsafe.Pointer
@@ -74,14 +74,18 @@ func (c *tileCall) arrange(t *tile8) {
 
 // configure describes the registers: four of sums, a left and a right factor, and the same for rest groups, of which there may be none.
 func (c *tileCall) configure(rows, rest int) {
+	configureTiles(&c.config, [][2]int{{rows, tileBytes}, {rows, tileBytes}, {rows, tileBytes}, {rows, tileBytes}, {rows, tileBytes},
+		{tileGroups, tileBytes}, {rows, 4 * rest}, {rest, tileBytes}})
+}
+
+// configureTiles describes registers by their rows and the bytes of a row. One that lacks either is not there.
+func configureTiles(config *[tileBytes]byte, registers [][2]int) {
 	const palette, columns, rowCounts = 0, 16, 48 // places in config
-	c.config[palette] = 1
-	for i, r := range [8][2]int{{rows, tileBytes}, {rows, tileBytes}, {rows, tileBytes}, {rows, tileBytes}, {rows, tileBytes},
-		{tileGroups, tileBytes}, {rows, 4 * rest}, {rest, tileBytes}} {
-		if rest == 0 && i >= 6 {
-			break
+	config[palette] = 1
+	for i, r := range registers {
+		if r[0] > 0 && r[1] > 0 {
+			config[rowCounts+i], config[columns+2*i] = byte(r[0]), byte(r[1])
 		}
-		c.config[rowCounts+i], c.config[columns+2*i] = byte(r[0]), byte(r[1])
 	}
 }
 
@@ -116,14 +120,18 @@ var (
 	provedAMX  bool
 )
 
-// soundShape compares the product of a matrix of m x k and one of k x n, extreme values among them.
-func soundShape(m, k, n int) bool {
-	a, b := make([]uint8, m*k), make([]int8, k*n)
-	x := uint32(m*k + n)
-	next := func() uint8 {
+// extremes draws bytes, a third of which are 0 or 255.
+func extremes(x uint32) func() uint8 {
+	return func() uint8 {
 		x = x*1664525 + 1013904223
 		return uint8(max(0, min(255, int(x>>22)-384)))
 	}
+}
+
+// soundShape compares the product of a matrix of m x k and one of k x n, extreme values among them.
+func soundShape(m, k, n int) bool {
+	a, b := make([]uint8, m*k), make([]int8, k*n)
+	next := extremes(uint32(m*k + n))
 	for i := range a {
 		a[i] = next()
 	}

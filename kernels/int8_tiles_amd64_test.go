@@ -5,8 +5,10 @@ package kernels
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,29 +33,31 @@ type machine struct {
 	rows    [8]int
 	bytes   [8]int
 	on      bool // tiles are configured
+	vectors map[string][16]uint32
 	memory  [8][]byte
 }
 
 // Addresses are the number of a region and a place in it.
 const regionBits = 40
 
-var symbols = map[string]int{
-	"tileCall_lda": int(unsafe.Offsetof(tileCall{}.lda)), "tileCall_ldd": int(unsafe.Offsetof(tileCall{}.ldd)),
-	"tileCall_ldi": int(unsafe.Offsetof(tileCall{}.ldi)), "tileCall_a": int(unsafe.Offsetof(tileCall{}.a)),
-	"tileCall_dst": int(unsafe.Offsetof(tileCall{}.dst)), "tileCall_init": int(unsafe.Offsetof(tileCall{}.init)),
-	"tileCall_panel": int(unsafe.Offsetof(tileCall{}.panel)), "tileCall_segs": int(unsafe.Offsetof(tileCall{}.segs)),
-	"tileCall_count": int(unsafe.Offsetof(tileCall{}.count)), "tileCall_pairs": int(unsafe.Offsetof(tileCall{}.pairs)),
-	"tileCall_single": int(unsafe.Offsetof(tileCall{}.single)), "tileCall_places": int(unsafe.Offsetof(tileCall{}.places)),
-	"tilePlace_a": int(unsafe.Offsetof(tilePlace{}.a)), "tilePlace_dst": int(unsafe.Offsetof(tilePlace{}.dst)),
-	"tilePlace_init": int(unsafe.Offsetof(tilePlace{}.init)), "tilePlace__size": int(unsafe.Sizeof(tilePlace{})),
-	"segment_off": int(unsafe.Offsetof(segment{}.off)), "segment_n": int(unsafe.Offsetof(segment{}.n)),
-	"segment__size": int(unsafe.Sizeof(segment{})),
-}
+// symbols are the names of go_asm.h for the structs that tiles read.
+var symbols = func() map[string]int {
+	names := map[string]int{}
+	for _, x := range []any{tileCall{}, tilePlace{}, segment{}, groupsCall{}} {
+		of := reflect.TypeOf(x)
+		names[of.Name()+"__size"] = int(of.Size())
+		for i := range of.NumField() {
+			names[of.Name()+"_"+of.Field(i).Name] = int(of.Field(i).Offset)
+		}
+	}
+	return names
+}()
 
 func newMachine(t *testing.T) *machine {
 	text, err := os.ReadFile("z_amx_amd64.s")
 	require.NoError(t, err)
-	m := &machine{t: t, code: map[string][]string{}, labels: map[string]map[string]int{}, general: map[string]int{}}
+	m := &machine{t: t, code: map[string][]string{}, labels: map[string]map[string]int{}, general: map[string]int{},
+		vectors: map[string][16]uint32{}}
 	name := ""
 	for _, line := range strings.Split(string(text), "\n") {
 		switch {
@@ -135,6 +139,10 @@ func (m *machine) call(name string) {
 		case "BYTE":
 			m.tile(rest)
 		case "MOVQ":
+			if to, ok := m.address(operands[1]); ok {
+				binary.LittleEndian.PutUint64(m.at(to, 8), uint64(m.read(operands[0])))
+				continue
+			}
 			m.general[operands[1]] = m.read(operands[0])
 		case "LEAQ":
 			m.general[operands[1]], _ = m.address(operands[0])
@@ -157,9 +165,63 @@ func (m *machine) call(name string) {
 				at = to - 1
 			}
 		default:
-			require.Fail(m.t, "an instruction that the machine does not have", m.code[name][at])
+			m.vector(op, operands)
 		}
 	}
+}
+
+// vector executes an instruction of vectors of 16 elements, whose last operand is written.
+func (m *machine) vector(op string, operands []string) {
+	if op == "VZEROUPPER" {
+		return
+	}
+	name, _, _ := strings.Cut(op, ".")
+	f, last := vectorInstructions[name], operands[len(operands)-1]
+	require.NotNil(m.t, f, "an instruction that the machine does not have: %s %v", op, operands)
+	var of [2][16]uint32
+	for i, operand := range operands[:len(operands)-1] {
+		of[i] = m.vectors[operand]
+		if number, ok := strings.CutPrefix(operand, "$"); ok {
+			of[i][0] = uint32(m.value(number))
+		} else if from, ok := m.address(operand); ok {
+			one := strings.HasSuffix(op, ".BCST") || name == "VPBROADCASTD"
+			for k := range of[i] {
+				place := from + 4*k
+				if one {
+					place = from
+				}
+				of[i][k] = binary.LittleEndian.Uint32(m.at(place, 4))
+			}
+		}
+	}
+	result := [16]uint32{}
+	for k := range result {
+		if result[k] = f(of[0][k], of[1][k]); strings.HasPrefix(operands[0], "$") {
+			result[k] = f(of[0][0], of[1][k])
+		}
+	}
+	if to, ok := m.address(last); ok {
+		for k, x := range result {
+			binary.LittleEndian.PutUint32(m.at(to+4*k, 4), x)
+		}
+		return
+	}
+	m.vectors[last] = result
+}
+
+// vectorInstructions are what instructions do to the elements of their operands, in the order of Go's assembler.
+var vectorInstructions = map[string]func(a, b uint32) uint32{
+	"VMOVDQU32":    func(a, _ uint32) uint32 { return a },
+	"VMOVUPS":      func(a, _ uint32) uint32 { return a },
+	"VPBROADCASTD": func(a, _ uint32) uint32 { return a },
+	"VPANDD":       func(a, b uint32) uint32 { return a & b },
+	"VPXORD":       func(a, b uint32) uint32 { return a ^ b },
+	"VPADDD":       func(a, b uint32) uint32 { return a + b },
+	"VPSLLD":       func(n, a uint32) uint32 { return a << n },
+	"VPSRLD":       func(n, a uint32) uint32 { return a >> n },
+	"VCVTDQ2PS":    func(a, _ uint32) uint32 { return math.Float32bits(float32(int32(a))) },
+	"VMULPS":       func(a, b uint32) uint32 { return math.Float32bits(math.Float32frombits(a) * math.Float32frombits(b)) },
+	"VADDPS":       func(a, b uint32) uint32 { return math.Float32bits(math.Float32frombits(a) + math.Float32frombits(b)) },
 }
 
 // tile decodes an instruction of tiles, holds it to what the line says of it, and executes it.
@@ -190,9 +252,12 @@ func (m *machine) tile(line string) {
 		name := map[byte]string{3: "TILELOADD", 2: "TILESTORED"}[prefix]
 		said = fmt.Sprintf("%s T%d, %d(%s)(%s*1)", name, reg, int8(code[6]), base, index)
 		m.move(prefix == 3, reg, m.general[base]+int(int8(code[6])), m.general[index])
-	case code[3] == 0x5e && prefix == 1 && mod == 3:
-		said = fmt.Sprintf("TDPBUSD T%d, T%d, T%d", reg, rm, third)
-		m.dot(reg, rm, third)
+	case code[3] == 0x49 && prefix == 3 && mod == 3 && rm == 0:
+		said, m.tiles[reg] = fmt.Sprintf("TILEZERO T%d", reg), [16][64]byte{}
+		require.True(m.t, m.on && m.rows[reg] > 0)
+	case code[3] == 0x5e && (prefix == 1 || prefix == 2) && mod == 3:
+		said = fmt.Sprintf("%s T%d, T%d, T%d", map[byte]string{1: "TDPBUSD", 2: "TDPBSUD"}[prefix], reg, rm, third)
+		m.dot(prefix == 2, reg, rm, third)
 	}
 	require.Equal(m.t, comment, said, "%x", code)
 }
@@ -221,8 +286,8 @@ func (m *machine) move(load bool, tile, address, apart int) {
 	}
 }
 
-// dot is TDPBUSD: c += a*b, a without sign, b with one.
-func (m *machine) dot(c, a, b int) {
+// dot is TDPBUSD: c += a*b, a without sign, b with one; or TDPBSUD, the other way round.
+func (m *machine) dot(leftSigned bool, c, a, b int) {
 	require.True(m.t, m.on && c != a && c != b && a != b)
 	require.Equal(m.t, m.rows[c], m.rows[a])
 	require.Equal(m.t, m.bytes[c], m.bytes[b])
@@ -233,7 +298,11 @@ func (m *machine) dot(c, a, b int) {
 			sum := int32(binary.LittleEndian.Uint32(cell))
 			for k := range m.rows[b] {
 				for e := range 4 {
-					sum += int32(m.tiles[a][r][4*k+e]) * int32(int8(m.tiles[b][k][4*n+e]))
+					x, y := m.tiles[a][r][4*k+e], m.tiles[b][k][4*n+e]
+					if leftSigned {
+						x, y = y, x
+					}
+					sum += int32(x) * int32(int8(y))
 				}
 			}
 			binary.LittleEndian.PutUint32(cell, uint32(sum))
@@ -323,8 +392,74 @@ func TestTilesOfAMX(t *testing.T) {
 	}
 }
 
+// groups executes what groupsAMX calls.
+func (m *machine) groups(t *groupTile) {
+	c := []groupsCall{{}}
+	c[0].arrange(t)
+	m.memory = [8][]byte{1: raw(c), 2: raw(t.w), 3: raw(t.x), 4: raw(t.dst), 5: raw(t.sums), 6: make([]byte, 2*tileLen)}
+	for i, name := range []string{"w", "x", "dst", "sums", "scratch"} {
+		if i != 3 || t.sums != nil {
+			binary.LittleEndian.PutUint64(m.memory[1][symbols["groupsCall_"+name]:], uint64(i+2)<<regionBits)
+		}
+	}
+	m.call(fmt.Sprintf("groups%dAMX", t.bits))
+}
+
+// Products of groups in tiles are those of the definition, sums and results.
+func TestGroupsInTiles(t *testing.T) {
+	m := newMachine(t)
+	plain := Select(cpu.Features{})
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, row := range vectorGroupsRows() {
+		if row.many == nil {
+			continue
+		}
+		calls := 0
+		row.many = func(t *groupTile) { m.groups(t); calls++ }
+		row.groups = goGroups // this processor may have no instructions for few rows
+		for _, s := range [][4]int{{8, 16, 64, 32}, {16, 40, 192, 64}, {17, 33, 136, 136}, {40, 20, 48, 24}, {24, 70, 288, 64},
+			{9, 24, 1024, 512}, {12, 33, 16, 8}} {
+			matrix := GroupMatrix{Rows: s[1], Cols: s[2], Size: s[3], Bits: 8}
+			if row.Op == OpGroups4 {
+				matrix.Bits = 4
+			}
+			codes, scales := make([]int8, s[1]*s[2]), make([]float32, s[1]*s[2]/s[3])
+			for i := range codes {
+				codes[i] = int8(max(-128, min(127, rng.IntN(512)-256))) >> (8 - matrix.Bits)
+			}
+			for i := range scales {
+				scales[i] = rng.Float32() - 0.5
+			}
+			matrix.Read = func(q []int8, d []float32, from int) {
+				copy(q, codes[from:])
+				copy(d, scales[from/s[3]:])
+			}
+			x := make([]float32, s[0]*s[2])
+			for i := range x {
+				x[i] = float32(rng.NormFloat64())
+			}
+			var dst [2][]float32
+			var sums [2][]int32
+			for i, of := range []*Table{plain, plain.With(row)} {
+				g, err := of.PackGroups(nil, matrix)
+				require.NoError(t, err)
+				var rows GroupRows
+				g.Prepare(&rows, nil, x, s[0])
+				dst[i], sums[i] = make([]float32, 2*s[0]*s[1]), make([]int32, s[0]*g.TotalPieces())
+				of.MulGroups(nil, &rows, []GroupsProduct{{Matrix: g, Dst: dst[i][:s[0]*s[1]]}, {Matrix: g, Dst: dst[i][s[0]*s[1]:], Sums: sums[i]}})
+			}
+			require.Equal(t, dst[0], dst[1], "%v %v", row.Name, s)
+			require.Equal(t, sums[0], sums[1], "%v %v", row.Name, s)
+		}
+		require.Greater(t, calls, 7)
+	}
+}
+
 // Where the processor has tiles, its products are the definition's, and where not, nothing asks it.
 func TestTilesAreProved(t *testing.T) {
 	require.True(t, soundAMX())
-	require.Equal(t, cpu.Detect().AMX, Select(cpu.Detect()).rows[OpGemmU8S8].ISA == "amx")
+	require.True(t, soundGroupsAMX())
+	for _, op := range []Op{OpGemmU8S8, OpGroups8, OpGroups4} {
+		require.Equal(t, cpu.Detect().AMX, Select(cpu.Detect()).rows[op].ISA == "amx", "%v", op)
+	}
 }

@@ -114,6 +114,7 @@ type Row struct {
 
 	// Products of groups.
 	groups   func(*groupTile)
+	many     func(*groupTile)      // of up to manyRows rows of activations, each in one piece; may be nil
 	quantize func(*groupQuantizer) // may be nil
 
 	gram  func(*gramTile)  // nil for plain Go

@@ -11,4 +11,10 @@ func gemm8AMXV1(t *tileCall)
 func gemm8AMXV2(t *tileCall)
 
 //go:noescape
+func groups8AMX(t *groupsCall)
+
+//go:noescape
+func groups4AMX(t *groupsCall)
+
+//go:noescape
 func dotPeakAMX(t *tileCall)

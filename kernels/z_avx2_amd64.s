@@ -13319,11 +13319,16 @@ loop:
 TEXT ·quantizeGroupsAVX2(SB), NOSPLIT, $0-8
 	MOVQ         t+0(FP), AX
 	MOVQ         (AX), SI
-	MOVQ         24(AX), DI
-	MOVQ         48(AX), R8
+	MOVQ         40(AX), DI
+	MOVQ         32(AX), R9
+	MOVQ         64(AX), R8
+	LEAQ         8(R9), R13
+	IMULQ        R8, R13
 	SHLQ         $0x02, R8
-	MOVQ         56(AX), CX
-	MOVQ         64(AX), R9
+	MOVQ         72(AX), R10
+	MOVQ         80(AX), R12
+	SHLQ         $0x02, R12
+	MOVQ         24(AX), CX
 	MOVL         $0x7fffffff, R15
 	VMOVD        R15, X10
 	VPBROADCASTD X10, Y10
@@ -13356,7 +13361,7 @@ largest:
 	VPSHUFD      $0xb1, X0, X1
 	VPMAXUD      X1, X0, X0
 	VMOVD        X0, R15
-	LEAQ         (DI)(R8*2), R11
+	LEAQ         (DI)(R10*4), R11
 	CMPL         R15, $0x7f800000
 	JGE          broken
 	VDIVSS       X12, X0, X0
@@ -13396,13 +13401,13 @@ codes:
 	VEXTRACTI128 $0x01, Y0, X1
 	VPACKSSWB    X1, X0, X0
 	VPEXTRD      $0x00, X0, (R11)
-	ADDQ         R8, R11
+	ADDQ         R12, R11
 	VPEXTRD      $0x01, X0, (R11)
-	ADDQ         R8, R11
+	ADDQ         R12, R11
 	VPEXTRD      $0x02, X0, (R11)
-	ADDQ         R8, R11
+	ADDQ         R12, R11
 	VPEXTRD      $0x03, X0, (R11)
-	ADDQ         R8, R11
+	ADDQ         R12, R11
 	ADDQ         $0x10, DX
 	CMPQ         DX, R9
 	JLT          codes
@@ -13418,7 +13423,7 @@ codes:
 
 next:
 	LEAQ (SI)(R9*4), SI
-	MOVQ R11, DI
+	ADDQ R13, DI
 	DECQ CX
 	JNZ  group
 	VZEROUPPER
@@ -13435,7 +13440,7 @@ zeros:
 
 clear:
 	MOVL R15, (R11)
-	ADDQ R8, R11
+	ADDQ R12, R11
 	ADDQ $0x04, DX
 	CMPQ DX, R9
 	JLT  clear

@@ -7378,8 +7378,8 @@ TEXT ·quantizeGroupsNEON(SB), NOSPLIT, $0-8
 	FMOVQ 640(R17), F30
 	FMOVQ 656(R17), F31
 	MOVD groupQuantizer_x(R0), R1
-	MOVD groupQuantizer_to(R0), R2
-	MOVD groupQuantizer_rows(R0), R3
+	MOVD groupQuantizer_groupPlace+groupPlace_to(R0), R2
+	MOVD groupQuantizer_groupPlace+groupPlace_rows(R0), R3
 	MOVD groupQuantizer_groups(R0), R4
 	MOVD groupQuantizer_size(R0), R5
 	LSL $2, R3, R3

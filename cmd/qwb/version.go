@@ -76,8 +76,11 @@ type cpuFound struct {
 func findCPU() cpuFound {
 	f := cpu.Detect()
 	c := cpuFound{f.String(), cpu.NoAMX()}
-	if f.AMX && kernels.Select(f).Rows()[kernels.OpGemmU8S8].ISA != "amx" {
-		c.NoAMX = "its tiles compute something else than the definition: please report it, with the processor's name"
+	rows := kernels.Select(f).Rows()
+	for _, op := range []kernels.Op{kernels.OpGemmU8S8, kernels.OpGroups8, kernels.OpGroups4} {
+		if f.AMX && rows[op].ISA != "amx" {
+			c.NoAMX = fmt.Sprintf("its tiles compute something else than the definition of %v: please report it, with the processor's name", op)
+		}
 	}
 	return c
 }

@@ -8,16 +8,18 @@ import (
 // Offsets of the fields of kernels.groupQuantizer; a test in package kernels holds them to the struct.
 const (
 	quantizeX      = 0
-	quantizeTo     = 24
-	quantizeRows   = 48
-	quantizeGroups = 56
-	quantizeSize   = 64
+	quantizeGroups = 24
+	quantizeSize   = 32
+	quantizeTo     = 40
+	quantizeRows   = 64
+	quantizeCodes  = 72
+	quantizeStep   = 80
 )
 
 var groupsQuantizeFiles = []file{{"avx2", []family{{"quantizeGroupsAVX2", 1, 1, quantizeGroupsRow}}}}
 
 // quantizeGroupsRow quantizes a row in groups of a multiple of 16 elements and writes it to its place among rows rows: by group its
-// scale, the negated sum of its codes, and its codes, four each.
+// scale, the negated sum of its codes, and its codes, four each, codes words after the scale and step words apart.
 func quantizeGroupsRow(g *gen, _, _ int) {
 	const (
 		scale = 8 + iota
@@ -27,7 +29,8 @@ func quantizeGroupsRow(g *gen, _, _ int) {
 		limit
 		negative
 	)
-	regX, regHead, regStep, regGroups, regSize, regOut, regLeft := reg.RSI, reg.RDI, reg.R8, reg.RCX, reg.R9, reg.R11, reg.RDX
+	regX, regHead, regRows, regGroups, regSize, regOut, regLeft := reg.RSI, reg.RDI, reg.R8, reg.RCX, reg.R9, reg.R11, reg.RDX
+	regCodes, regStep, regNext := reg.R10, reg.R12, reg.R13
 	y := avx2.vec
 	constant := func(bits uint32, i int) {
 		g.MOVL(operand.U32(bits), regTmp.As32())
@@ -37,10 +40,15 @@ func quantizeGroupsRow(g *gen, _, _ int) {
 	g.Load(g.Param("t"), regTile)
 	g.MOVQ(g.field(quantizeX), regX)
 	g.MOVQ(g.field(quantizeTo), regHead)
-	g.MOVQ(g.field(quantizeRows), regStep)
+	g.MOVQ(g.field(quantizeSize), regSize)
+	g.MOVQ(g.field(quantizeRows), regRows)
+	g.LEAQ(operand.Mem{Base: regSize, Disp: 8}, regNext) // from group to group: scales, sums and codes of all rows
+	g.IMULQ(regRows, regNext)
+	g.SHLQ(operand.U8(2), regRows)
+	g.MOVQ(g.field(quantizeCodes), regCodes)
+	g.MOVQ(g.field(quantizeStep), regStep)
 	g.SHLQ(operand.U8(2), regStep)
 	g.MOVQ(g.field(quantizeGroups), regGroups)
-	g.MOVQ(g.field(quantizeSize), regSize)
 	constant(0x7fffffff, absolute)
 	constant(0x3effffff, half)
 	constant(0x42fe0000, limit) // 127
@@ -65,7 +73,7 @@ func quantizeGroupsRow(g *gen, _, _ int) {
 	g.VPSHUFD(operand.U8(0xb1), reg.X0, reg.X1)
 	g.VPMAXUD(reg.X1, reg.X0, reg.X0)
 	g.VMOVD(reg.X0, regTmp.As32())
-	g.LEAQ(operand.Mem{Base: regHead, Index: regStep, Scale: 2}, regOut) // the codes follow scales and sums
+	g.LEAQ(operand.Mem{Base: regHead, Index: regCodes, Scale: 4}, regOut)
 	g.CMPL(regTmp.As32(), operand.U32(0x7f800000))
 	g.JGE(operand.LabelRef("broken"))
 	g.VDIVSS(y(limit).AsX(), reg.X0, reg.X0)
@@ -112,11 +120,11 @@ func quantizeGroupsRow(g *gen, _, _ int) {
 	g.VPADDD(reg.X1, reg.X0, reg.X0)
 	g.VMOVD(reg.X0, regTmp.As32())
 	g.NEGL(regTmp.As32())
-	g.MOVL(regTmp.As32(), operand.Mem{Base: regHead, Index: regStep, Scale: 1})
+	g.MOVL(regTmp.As32(), operand.Mem{Base: regHead, Index: regRows, Scale: 1})
 
 	g.Label("next")
 	g.LEAQ(operand.Mem{Base: regX, Index: regSize, Scale: 4}, regX)
-	g.MOVQ(regOut, regHead)
+	g.ADDQ(regNext, regHead)
 	g.DECQ(regGroups)
 	g.JNZ(operand.LabelRef("group"))
 	g.end()
@@ -126,7 +134,7 @@ func quantizeGroupsRow(g *gen, _, _ int) {
 	g.Label("zeros")                               // the scale is in regTmp
 	g.MOVL(regTmp.As32(), operand.Mem{Base: regHead})
 	g.XORQ(regTmp, regTmp)
-	g.MOVL(regTmp.As32(), operand.Mem{Base: regHead, Index: regStep, Scale: 1})
+	g.MOVL(regTmp.As32(), operand.Mem{Base: regHead, Index: regRows, Scale: 1})
 	g.XORQ(regLeft, regLeft)
 	g.Label("clear")
 	g.MOVL(regTmp.As32(), operand.Mem{Base: regOut})

@@ -174,7 +174,8 @@ func quantizeGroupsNEON(n *neon) {
 	n.numbered()
 	n.number(float(127), limit)
 	n.number(float(-127), least)
-	n.get(x, "groupQuantizer_x", "groupQuantizer_to", "groupQuantizer_rows", "groupQuantizer_groups", "groupQuantizer_size")
+	place := "groupQuantizer_groupPlace+groupPlace"
+	n.get(x, "groupQuantizer_x", place+"_to", place+"_rows", "groupQuantizer_groups", "groupQuantizer_size")
 	n.line("LSL $2, R%d, R%d", step, step)
 	broken, zeros, next := n.fresh(), n.fresh(), n.fresh()
 	v := consecutive(0, 4)

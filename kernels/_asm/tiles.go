@@ -139,23 +139,24 @@ func (w *tiles) blocks(name string, blocks, vecs int) {
 	places("dst", "ldd", w.store)
 }
 
-// writeTiles writes the functions of AMX: products of so many vectors of 16 columns, and the loop that measures the peak.
+// writeTiles writes the functions of AMX: products of so many vectors of 16 columns, products of groups, and the loop that measures the
+// peak.
 func writeTiles(folder string) error {
 	var w tiles
 	w.WriteString(strings.Replace(header, "package kernels\n", "#include \"go_asm.h\"\n#include \"textflag.h\"\n", 1))
 	stubs := header
-	begin := func(name string) {
-		fmt.Fprintf(&w, "\n// func %s(t *tileCall)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, name)
+	begin := func(name, call string) {
+		fmt.Fprintf(&w, "\n// func %s(t *%s)\nTEXT ·%s(SB), NOSPLIT, $0-8\n", name, call, name)
 		w.line("MOVQ t+0(FP), AX")
 		w.configure()
-		stubs += fmt.Sprintf("\n//go:noescape\nfunc %s(t *tileCall)\n", name)
+		stubs += fmt.Sprintf("\n//go:noescape\nfunc %s(t *%s)\n", name, call)
 	}
 	end := func() {
 		w.release()
 		w.line("RET")
 	}
 	for vecs := 1; vecs <= 2; vecs++ {
-		begin(fmt.Sprintf("gemm8AMXV%d", vecs))
+		begin(fmt.Sprintf("gemm8AMXV%d", vecs), "tileCall")
 		w.line("MOVQ tileCall_lda(AX), R8")
 		w.line("MOVQ $128, R11")
 		w.line("LEAQ tileCall_places(AX), R10")
@@ -174,7 +175,13 @@ func writeTiles(folder string) error {
 		w.label("done")
 		end()
 	}
-	begin("dotPeakAMX")
+	for _, bits := range []int{8, 4} {
+		begin(fmt.Sprintf("groups%dAMX", bits), "groupsCall")
+		w.groupTiles(bits)
+		w.line("VZEROUPPER")
+		end()
+	}
+	begin("dotPeakAMX", "tileCall")
 	w.line("MOVQ tileCall_pairs(AX), CX")
 	w.label("loop")
 	for t := range byte(4) {

@@ -31,11 +31,13 @@ func (s Suite) groups(t *testing.T) {
 			for _, rows := range []int{1, 15, 16, 17, 33} {
 				s.groupsOf(t, rng, groupsCase{1 + rng.IntN(3), rows, 3 * size, size, bits})
 			}
+			s.groupsOf(t, rng, groupsCase{8 + rng.IntN(28), 16 + rng.IntN(40), 3 * size, size, bits})
 		}
 		s.groupsOf(t, rng, groupsCase{3, 64, 172, 8, bits})  // groups run on from row to row
 		s.groupsOf(t, rng, groupsCase{3, 14, 18, 28, bits})  // groups longer than rows
 		s.groupsOf(t, rng, groupsCase{1, 70, 288, 64, bits}) // two classes of rows, with panels that are not full
 		s.groupsOf(t, rng, groupsCase{5, 70, 288, 64, bits})
+		s.groupsOf(t, rng, groupsCase{19, 70, 288, 64, bits})
 		s.groupsOf(t, rng, groupsCase{2, 64, 172, 64, bits}) // sixteen
 		s.groupsOf(t, rng, groupsCase{2, 96, 70, 6, bits})   // groups of no whole words that go on
 		s.groupsOf(t, rng, groupsCase{2, 96, 7, 96, bits})   // more classes than are worth their panels
