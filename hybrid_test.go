@@ -2,6 +2,8 @@ package qwb
 
 import (
 	"bytes"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,7 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/export/all"
 	"qwb/graph/onnx"
+	"qwb/graph/tflite"
 	"qwb/internal/graphtest"
 	"qwb/quantizer/program"
 	"qwb/quantizer/program/cpu"
@@ -48,4 +51,70 @@ output y`)}).Write(&b))
 	file := &Project{Model: "m.tflite", Store: store, Catalog: p.Catalog}
 	require.Equal(t, want, run(file, "", "file"))
 	require.NotEqual(t, want, run(p, "fp32", "float"))
+	file.Plan = "i" + PlanSuffix
+	r, _, err := file.Import(ctx, ImportOptions{Threads: 1})
+	require.NoError(t, err)
+	require.Equal(t, "tflite_int8", r.Platform)
+	require.Equal(t, want, run(file, "int8", "imported"))
+}
+
+// A FULLY_CONNECTED of real data and weights of integers makes codes of each row of the data, as a run of the file and of what is imported
+// of it do.
+func TestHybridProductRunsOnCodes(t *testing.T) {
+	const rows, in, out = 3, 8, 5
+	x, codes := graphtest.Normal(4, rows, in), make([]byte, in*out)
+	for i := range codes {
+		codes[i] = byte(int8(37*i%255 - 127))
+	}
+	scale := []float32{0.01, 0.02, 0.005, 0.03, 0.01}
+	for _, asymmetric := range []bool{false, true} {
+		var want [rows * out]float64
+		for i := range rows {
+			own := x.F32()[i*in:][:in]
+			low, high := min(slices.Min(own), 0), max(slices.Max(own), 0)
+			s, zero := float64(max(high, -low))/127, 0.0
+			if asymmetric {
+				s = float64(high-low) / 255
+				zero = math.RoundToEven(-128 - float64(low)/s)
+			}
+			for k := range out {
+				for c := range in {
+					want[i*out+k] += (math.RoundToEven(float64(own[c])/s+zero) - zero) * float64(int8(codes[k*in+c])) * s * float64(scale[k])
+				}
+			}
+		}
+		b, err := (&tflite.Model{Version: 3, Subgraphs: []tflite.Subgraph{{
+			Tensors: []tflite.Tensor{{Name: "x", Shape: []int{rows, in}},
+				{Name: "w", Type: tflite.Int8, Shape: []int{out, in}, Data: codes,
+					Quantization: &tflite.Quantization{Scale: scale, ZeroPoint: make([]int, out)}},
+				{Name: "y", Shape: []int{rows, out}}},
+			Operators: []tflite.Operator{{Op: "FULLY_CONNECTED", Version: 9, Inputs: []int{0, 1, -1}, Outputs: []int{2},
+				OptionsType: "FullyConnected", Options: tflite.Options{"asymmetric_quantize_inputs": asymmetric}}},
+			Inputs: []int{0}, Outputs: []int{2}}}}).Write()
+		require.NoError(t, err)
+		store := new(Memory)
+		store.Write("m.tflite", b)
+		var data bytes.Buffer
+		require.NoError(t, npy.Write(&data, x))
+		store.Write("d/0.npy", data.Bytes())
+		p := &Project{Model: "m.tflite", Store: store,
+			Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+		run := func(mode string) {
+			_, _, err := p.Run(t.Context(), RunOptions{Mode: mode, Inputs: []string{"x=d/0.npy"}, Output: "out" + mode, Threads: 1})
+			require.NoError(t, err)
+			y, err := npy.Read(bytes.NewReader(get(t, p, "out"+mode+"/y.npy")))
+			require.NoError(t, err)
+			for i, v := range y.F32() {
+				require.InDelta(t, want[i], v, 1e-5, "%s %d", mode, i)
+			}
+		}
+		run("")
+		p.Plan = "i" + PlanSuffix
+		_, _, err = p.Import(t.Context(), ImportOptions{Platform: "tflite_int8", Threads: 1})
+		require.NoError(t, err)
+		run("sim")
+		if !asymmetric { // codes of rows with zero points have no integer form here
+			run("int8")
+		}
+	}
 }

@@ -25,6 +25,13 @@ var recurrentOps = []OpSpec{
 		MACs: func(c *InferCtx) Shape { return recurrentMACs(c, 4) }},
 }
 
+// RowCodes is the attribute of a Gemm, MatMul or LSTM whose data are real numbers that meet weights of integers: codes of 8 bits are made of
+// them, with a scale for each row, symmetric with the attribute RowsSymmetric, with a zero point each with RowsAsymmetric.
+const (
+	RowCodes                      = "qwb_row_codes"
+	RowsSymmetric, RowsAsymmetric = 1, 2
+)
+
 // OwnDomain is that of operators of integer programs that no domain of ONNX has. HybridLSTM has the inputs of DynamicQuantizeLSTM, and
 // a fourth output: the codes of the data. IntegerLSTM has inputs and outputs of LSTM as codes, biases of both halves in one, int32
 // [directions, 4*units], and grids as attributes: see exec.

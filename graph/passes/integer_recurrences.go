@@ -72,7 +72,9 @@ func recurrences(g *graph.Graph, domain, op string, data func(n *graph.Node) gra
 			n.Outputs = append(n.Outputs, codes)
 		}
 		n.Op, n.Domain, n.Inputs = op, domain, inputs
-		n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a graph.Attr) bool { return a.Name == "layout" || a.Name == "output_sequence" })
+		n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a graph.Attr) bool {
+			return a.Name == "layout" || a.Name == "output_sequence" || a.Name == graph.RowCodes
+		})
 		if _, err := g.AddNode(n); err != nil {
 			return written, g.ErrorAt("", id, err)
 		}

@@ -26,12 +26,15 @@ type grid struct {
 	global float32
 	// runTime: the scale is computed when the model runs, from the tensor; there is none here.
 	runTime bool
+	// rows: of run time, one for each row of the last axis; zeros: with zero points.
+	rows, zeros bool
 }
 
 // same reports whether two grids are one.
 func (a *grid) same(b *grid) bool {
 	return a.dtype == b.dtype && a.low == b.low && a.high == b.high && a.axis == b.axis && a.block == b.block && a.blocks == b.blocks &&
-		a.global == b.global && a.runTime == b.runTime && slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
+		a.global == b.global && a.runTime == b.runTime && a.rows == b.rows && a.zeros == b.zeros &&
+		slices.Equal(a.scale, b.scale) && slices.Equal(a.zero, b.zero)
 }
 
 // sameChain reports whether tensors are brought to the same grids in turn.
@@ -57,6 +60,28 @@ func (q *grid) format() qmath.Format {
 
 // dynamicGrid is that of DynamicQuantizeLinear.
 func dynamicGrid() *grid { return &grid{dtype: tensor.Uint8, axis: -1, high: 255, runTime: true} }
+
+// rowGrid is that of rows, by the number of graph.RowCodes.
+func rowGrid(how int64) *grid {
+	return &grid{dtype: tensor.Int8, axis: -1, low: -128, high: 127, runTime: true, rows: true, zeros: how == graph.RowsAsymmetric}
+}
+
+// rows gives the data of operators that make codes of their rows a grid of run time; what has a grid, or no weights of integers, has none.
+func (r *reader) rows() error {
+	for _, id := range r.g.Nodes() {
+		n := r.g.Node(id)
+		how := n.AttrInt(graph.RowCodes, 0)
+		if how == 0 {
+			continue
+		}
+		n.Attrs = slices.DeleteFunc(slices.Clone(n.Attrs), func(a graph.Attr) bool { return a.Name == graph.RowCodes })
+		data := graph.Use{Node: id, Index: 0}
+		if len(r.q.reads[data]) == 0 && len(r.q.reads[graph.Use{Node: id, Index: graph.WeightInput}]) > 0 {
+			r.q.reads[data] = []*grid{rowGrid(how)}
+		}
+	}
+	return nil
+}
 
 // gridOf reads scale and zero point of integers of type d, for a tensor of the given shape whose scales lie along attribute axis
 // of n. constant says that it is one: a single scale with an axis then counts as one per channel.

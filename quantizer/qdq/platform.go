@@ -12,6 +12,13 @@ func (q *Quantized) Wide() bool {
 	return wide
 }
 
+// Rows reports whether rows of data become codes by scales of run time.
+func (q *Quantized) Rows() bool {
+	rows := false
+	q.activations(func(g *grid) { rows = rows || g.rows })
+	return rows
+}
+
 // activations calls see with every grid of a computed tensor.
 func (q *Quantized) activations(see func(g *grid)) {
 	for _, id := range q.Graph.Nodes() {

@@ -70,7 +70,7 @@ func Read(ctx context.Context, g *graph.Graph) (*Quantized, error) {
 	graph.InferShapes(g)
 	r := &reader{g: g, q: &Quantized{Graph: g, reads: map[graph.Use][]*grid{}, codes: map[graph.ValueID]*code{}},
 		links: map[graph.ValueID]link{}, constants: map[graph.ValueID][]graph.ValueID{}}
-	for _, step := range []func() error{r.fold, r.unfuse, r.moveCodes, r.nameCaptured, r.detach, r.find, r.biasScales} {
+	for _, step := range []func() error{r.fold, r.unfuse, r.moveCodes, r.nameCaptured, r.detach, r.find, r.rows, r.biasScales} {
 		if err := step(); err != nil {
 			return nil, err
 		}

@@ -62,6 +62,27 @@ func RunTimePair(g *graph.Graph, name string, from graph.ValueID, c *tqc.Config,
 	return r.Err
 }
 
+// RowPairs adds a pair of rows in front of the products of g that make codes of their data (graph.RowCodes), which compute it so then.
+func RowPairs(g *graph.Graph) error {
+	for _, id := range g.Nodes() {
+		n := g.Node(id)
+		how := n.AttrInt(graph.RowCodes, 0)
+		if how == 0 || n.Op == "LSTM" {
+			continue
+		}
+		c, from := rowGrid(how).scheme(tqc.Config{}), n.Inputs[0]
+		to, err := g.AddValue(graph.Value{Name: g.FreshName(n.Name + "_rows"), DType: tensor.Float32, Shape: g.Value(from).Shape})
+		if err == nil {
+			err = RunTimePair(g, n.Name+"_data", from, &c, tensor.Int8, to)
+		}
+		if err != nil {
+			return g.ErrorAt("", id, err)
+		}
+		g.SetInput(id, 0, to)
+	}
+	return nil
+}
+
 // runTime adds the nodes of one scale.
 type runTime struct {
 	graph.NodeWriter

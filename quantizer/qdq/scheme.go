@@ -19,7 +19,8 @@ func (q *grid) scheme(like tqc.Config) tqc.Config {
 		c.Policy, like = tqc.Floating, tqc.Config{Policy: tqc.Symmetric}
 	}
 	zero := !slices.ContainsFunc(q.zero, func(z int32) bool { return z != 0 })
-	if zero && c.Signed() && (q.blocks == tqc.MX || like.Policy.Has(tqc.Symmetric) || like.Signed() != c.Signed() || like.Bits != c.Bits) {
+	if zero && c.Signed() && !q.zeros && (q.rows || q.blocks == tqc.MX ||
+		like.Policy.Has(tqc.Symmetric) || like.Signed() != c.Signed() || like.Bits != c.Bits) {
 		c.Policy |= tqc.Symmetric
 	} else {
 		c.Policy |= tqc.Asymmetric
@@ -32,6 +33,8 @@ func (q *grid) scheme(like tqc.Config) tqc.Config {
 		c.Policy |= tqc.PowerOf2
 	}
 	switch {
+	case q.rows:
+		c.Policy |= tqc.PerToken
 	case q.axis < 0:
 		c.Policy |= tqc.PerTensor
 	case q.block > 0:

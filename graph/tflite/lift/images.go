@@ -273,7 +273,7 @@ func (l *lifter) fullyConnected() error {
 	if err != nil {
 		return err
 	}
-	attrs := []graph.Attr{graph.Int("transB", 1)}
+	attrs := l.rowCodes(x, w, graph.Int("transB", 1))
 	if len(t.Shape) == 2 {
 		return l.result(0, plain, "Gemm", attrs, data, weight, b)
 	}
@@ -333,5 +333,5 @@ func (l *lifter) batchMatMul() error {
 		}
 		in[i] = v
 	}
-	return l.result(0, plain, "MatMul", nil, in[0], in[1])
+	return l.result(0, plain, "MatMul", l.rowCodes(l.in(0), l.in(1)), in[0], in[1])
 }

@@ -26,6 +26,22 @@ import (
 // in the order of the file; package graph does not know them.
 const Domain = "tflite"
 
+// rowCodes adds the mark to the attributes of an operator of data x and weights w, where it is such a one.
+func (l *lifter) rowCodes(x, w int, attrs ...graph.Attr) []graph.Attr {
+	if x < 0 || w < 0 {
+		return attrs
+	}
+	if d, of := &l.s.Tensors[x], &l.s.Tensors[w]; d.Type != tflite.Float32 || d.Data != nil || of.Data == nil || !of.Quantization.Quantized() ||
+		of.Type != tflite.Int8 && of.Type != tflite.Int4 {
+		return attrs
+	}
+	how := int64(graph.RowsSymmetric)
+	if l.op.Options.Bool("asymmetric_quantize_inputs") {
+		how = graph.RowsAsymmetric
+	}
+	return append(attrs, graph.Int(graph.RowCodes, how))
+}
+
 // opset is the first in which pairs have codes of 16 and of 4 bits.
 const opset = 21
 

@@ -17,6 +17,7 @@ import (
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
 	"qwb/quantizer/program"
+	"qwb/quantizer/qdq"
 )
 
 // forwarder runs a model, or what a plan makes of it, in one mode.
@@ -45,7 +46,11 @@ func forward(j *open.Job, o RunOptions) (*forwarder, error) {
 			return nil, err
 		}
 		if m.Lite { // float data meet weights of integers as codes there, not as real numbers
-			if _, err := passes.HybridRecurrences(m.Graph); err != nil {
+			_, err := passes.HybridRecurrences(m.Graph)
+			if err == nil {
+				err = qdq.RowPairs(m.Graph)
+			}
+			if err != nil {
 				m.Close()
 				return nil, &fault.FileError{Stage: "run", File: j.Model, Err: err}
 			}

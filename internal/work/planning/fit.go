@@ -35,8 +35,11 @@ func Fitting(m *open.Model, q *qdq.Quantized, c target.Catalog, forced *target.T
 	list := q.Platforms(c)
 	if m.Lite {
 		name := target.TFLite.Name
-		if q.Wide() {
+		switch {
+		case q.Wide():
 			name = target.TFLite16x8.Name
+		case q.Rows(): // the target that has LSTM
+			name = target.TFLiteInt8.Name
 		}
 		if t, err := c.Find(name); err == nil {
 			list = append([]*target.Target{t}, list...)
