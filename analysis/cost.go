@@ -15,9 +15,9 @@ import (
 // CostOf adds up what a configured graph costs for one sample. Open dimensions count as 1.
 //
 // A multiply-accumulate is of the format in which its two factors can be multiplied: that of both, of integers the wider one (int4 weights
-// with uint8 activations are computed in int8), else fp32; so is what the target t multiplies in float (nil: none does). A constant has the
-// bytes of its codes, scales and zero points; one that several operators read in one format counts once. A device adds the time (see
-// Device); nil leaves it out. It is an error that names the operator if the device has no speed for a format.
+// with uint8 activations are computed in int8), else fp32; so are integers that the target t multiplies in float (nil: none). A constant
+// has the bytes of its codes, scales and zero points; one that several operators read in one format counts once. A device adds the time
+// (see Device); nil leaves it out. It is an error that names the operator if the device has no speed for a format.
 func CostOf(g *graph.Graph, set *tqc.Set, t *target.Target, d *Device) (Cost, error) {
 	c, nodes, err := costs(g, set, t, d)
 	if err != nil {
@@ -77,7 +77,12 @@ func costs(g *graph.Graph, set *tqc.Set, t *target.Target, d *Device) (*costing,
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &costing{g: g, set: set, eight: t != nil && t.Export.EightBits, order: order, counted: map[constant]bool{}}
+	c := &costing{g: g, set: set, order: order, counted: map[constant]bool{}}
+	if t != nil {
+		if c.bound, err = t.Bind(g); err != nil {
+			return nil, nil, err
+		}
+	}
 	list := make([]NodeCost, g.NumNodes())
 	for _, id := range order {
 		n := &list[id]
@@ -160,7 +165,7 @@ func formatNamed(name string) (numberFormat, bool) {
 type costing struct {
 	g       *graph.Graph
 	set     *tqc.Set
-	eight   bool // integers of other widths are multiplied in float
+	bound   *target.Bound // nil without a target
 	order   []graph.NodeID
 	counted map[constant]bool
 }
@@ -199,7 +204,7 @@ func (c *costing) arithmetic(id graph.NodeID) numberFormat {
 	}
 	a, b := factors[0], factors[1]
 	switch {
-	case c.eight && (a.integer && a.bits != 8 || b.integer && b.bits != 8):
+	case c.bound != nil && (a.integer || b.integer) && !c.bound.MultipliesIntegers(id, c.set):
 		return fp32
 	case a == b:
 		return a

@@ -31,9 +31,57 @@ func (b *Bound) SignedConfig(id graph.NodeID) tqc.Config {
 	return under(b.schemesOf(op).Activation[b.signedScheme(op)], b.Activation).OfActivation()
 }
 
-// MultipliesIntegers reports whether the factors of node id have the form in which the target multiplies integers, by their scales in set.
+// MultipliesIntegers reports whether the factors of node id, where they are integers, have the form in which the target multiplies them:
+// by their widths and scales in set, which a convolution has to know before the network runs.
 func (b *Bound) MultipliesIntegers(id graph.NodeID, set *tqc.Set) bool {
-	op, n := b.Ops[id], b.Graph.Node(id)
+	n := b.Graph.Node(id)
+	for i := range min(2, len(n.Inputs)) {
+		for _, c := range b.grids(n, i, set) {
+			if c.RunTime() && graph.Slides(n.Op) {
+				return false
+			}
+		}
+	}
+	return !b.OtherWidth(id, set) && b.signedFactors(n, set)
+}
+
+// OtherWidth reports whether node id multiplies integers that have another width than the target's products have.
+func (b *Bound) OtherWidth(id graph.NodeID, set *tqc.Set) bool {
+	n := b.Graph.Node(id)
+	if macs, _ := b.Graph.MACsAtLeast(id); macs == 0 || !b.Export.EightBits {
+		return false
+	}
+	for i := range min(2, len(n.Inputs)) {
+		for _, c := range b.grids(n, i, set) {
+			if c.Integer() && c.Bits != 8 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// grids are the configurations of input i of a node that quantize, or will: its own, and that of what computes it.
+func (b *Bound) grids(n *graph.Node, i int, set *tqc.Set) (list []*tqc.Config) {
+	slots := []tqc.SlotID{set.Input(n.ID, i)}
+	if v := n.Inputs[i]; v != graph.NoValue && b.Graph.Producer(v) != graph.NoNode {
+		p := b.Graph.Node(b.Graph.Producer(v))
+		slots = append(slots, set.Output(p.ID, slices.Index(p.Outputs, v)))
+	}
+	for _, s := range slots {
+		if s == tqc.NoSlot {
+			continue
+		}
+		if state := set.Slot(s).State(); state != tqc.FP32 && state != tqc.Overlapped {
+			list = append(list, &set.Slot(s).Config)
+		}
+	}
+	return list
+}
+
+// signedFactors reports whether factors that must be symmetric and signed are.
+func (b *Bound) signedFactors(n *graph.Node, set *tqc.Set) bool {
+	id, op := n.ID, b.Ops[n.ID]
 	if op == nil || !op.SignedFactors {
 		return true
 	}

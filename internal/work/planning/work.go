@@ -33,93 +33,43 @@ func CompareIntegers(was *graph.Graph, had []tqc.Domain, now *graph.Graph, has [
 // IntegerShare is the share of a graph's multiply-accumulates that run on integers on a target, 0 to 1; nil for a graph without any.
 // Formats that are no integers do not, nor do convolutions with scales of run time, nor products that the target multiplies in float.
 func IntegerShare(g *graph.Graph, set *tqc.Set, t *target.Target) *float64 {
-	all, integer, _ := workOf(g, set.Domains)
-	if all == 0 {
+	c, err := analysis.CostOf(g, set, t, nil)
+	if err != nil || len(c.MACs) == 0 {
 		return nil
 	}
-	float := floatProducts(g, set, t)
-	for _, id := range g.Nodes() {
-		n, _ := g.MACsAtLeast(id)
-		if set.Domains[id] == tqc.DomainInt && n > 0 &&
-			(slices.Contains(float, id) || !integerFactors(g, g.Node(id), set) || otherBits(g, g.Node(id), set, t)) {
-			integer -= n
-		}
-	}
-	share := float64(integer) / float64(all)
+	share := c.Integer()
 	return &share
 }
 
-// floatProducts lists the products with integers on both sides that the target multiplies in float.
-func floatProducts(g *graph.Graph, set *tqc.Set, t *target.Target) (list []graph.NodeID) {
+// warnFloatProducts says which products of integers the target multiplies in float: those of another width, and those with a zero point or
+// no sign.
+func warnFloatProducts(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 	b, err := t.Bind(g)
 	if err != nil {
 		return nil
 	}
-	for _, id := range b.Order {
-		if set.Domains[id] == tqc.DomainInt && !b.MultipliesIntegers(id, set) {
-			list = append(list, id)
-		}
-	}
-	return list
-}
-
-// warnFloatProducts says which these are, and which have factors that the target's integers have not.
-func warnFloatProducts(g *graph.Graph, set *tqc.Set, t *target.Target) []tqc.Warning {
 	var warnings []tqc.Warning
 	var others []string
-	for _, id := range g.Nodes() {
-		if n := g.Node(id); set.Domains[id] == tqc.DomainInt && otherBits(g, n, set, t) {
-			others = append(others, n.Name)
+	var list []graph.NodeID
+	for _, id := range b.Order {
+		switch {
+		case set.Domains[id] != tqc.DomainInt:
+		case b.OtherWidth(id, set):
+			others = append(others, g.Node(id).Name)
+		case !b.MultipliesIntegers(id, set):
+			list = append(list, id)
 		}
 	}
 	if len(others) > 0 {
 		warnings = []tqc.Warning{{Node: others[0], Text: fmt.Sprintf("%s multiplies integers of eight bits alone: %s with others run in float, "+
 			"between roundings, which takes longer than domain=fp32", t.Name, plain.Count(len(others), "operator"))}}
 	}
-	list := floatProducts(g, set, t)
 	if len(list) == 0 {
 		return warnings
 	}
 	return append(warnings, tqc.Warning{Node: g.Node(list[0]).Name,
 		Text: fmt.Sprintf("%s computes %s with integers on both sides in float: a "+
 			"factor has a zero point, or no sign; activations=int8-sym-tensor on its inputs mends that", t.Name, plain.Count(len(list), "product"))})
-}
-
-// otherBits reports whether a node multiplies integers that have another width than the target's products have.
-func otherBits(g *graph.Graph, n *graph.Node, set *tqc.Set, t *target.Target) bool {
-	if macs, _ := g.MACsAtLeast(n.ID); macs == 0 || !t.Export.EightBits {
-		return false
-	}
-	for i, v := range n.Inputs[:min(2, len(n.Inputs))] {
-		for _, s := range factorSlots(g, set, n, i, v) {
-			if c := &set.Slot(s).Config; c.Integer() && c.Bits != 8 {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// factorSlots are the slots with a grid of what a node reads: its own, and that of what computes it.
-func factorSlots(g *graph.Graph, set *tqc.Set, n *graph.Node, i int, v graph.ValueID) []tqc.SlotID {
-	slots := []tqc.SlotID{set.Input(n.ID, i)}
-	if v != graph.NoValue && g.Producer(v) != graph.NoNode {
-		p := g.Node(g.Producer(v))
-		slots = append(slots, set.Output(p.ID, slices.Index(p.Outputs, v)))
-	}
-	return slices.DeleteFunc(slots, func(s tqc.SlotID) bool { return s == tqc.NoSlot || !set.Slot(s).State().Quantizes() })
-}
-
-// integerFactors reports whether what a node multiplies are integers.
-func integerFactors(g *graph.Graph, n *graph.Node, set *tqc.Set) bool {
-	for i, v := range n.Inputs {
-		for _, s := range factorSlots(g, set, n, i, v) {
-			if c := &set.Slot(s).Config; !c.Integer() || c.RunTime() && graph.Slides(n.Op) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // workOf is how many multiply-accumulates a graph has and how many of them run on integers, and how many elements are computed in float.
