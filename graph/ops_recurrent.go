@@ -25,8 +25,8 @@ var recurrentOps = []OpSpec{
 		MACs: func(c *InferCtx) Shape { return recurrentMACs(c, 4) }},
 }
 
-// RowCodes is the attribute of a Gemm, MatMul or LSTM whose data are real numbers that meet weights of integers: codes of 8 bits are made of
-// them, with a scale for each row, symmetric with the attribute RowsSymmetric, with a zero point each with RowsAsymmetric.
+// RowCodes is the attribute of Gemm, MatMul and LSTM of a .tflite file whose data are real numbers and whose weights are integers: codes of
+// 8 bits are made of the data, with a scale for each row. It is RowsSymmetric, or RowsAsymmetric where rows have zero points too.
 const (
 	RowCodes                      = "qwb_row_codes"
 	RowsSymmetric, RowsAsymmetric = 1, 2

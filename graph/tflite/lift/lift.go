@@ -31,8 +31,9 @@ func (l *lifter) rowCodes(x, w int, attrs ...graph.Attr) []graph.Attr {
 	if x < 0 || w < 0 {
 		return attrs
 	}
-	if d, of := &l.s.Tensors[x], &l.s.Tensors[w]; d.Type != tflite.Float32 || d.Data != nil || of.Data == nil || !of.Quantization.Quantized() ||
-		of.Type != tflite.Int8 && of.Type != tflite.Int4 {
+	d, of := &l.s.Tensors[x], &l.s.Tensors[w]
+	if d.Type != tflite.Float32 || d.Data != nil || of.Data == nil || !of.Quantization.Quantized() || of.Type != tflite.Int8 &&
+		of.Type != tflite.Int4 {
 		return attrs
 	}
 	how := int64(graph.RowsSymmetric)

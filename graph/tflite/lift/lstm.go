@@ -83,8 +83,9 @@ func (l *lifter) lstm() error {
 	for len(in) > 4 && in[len(in)-1] == graph.NoValue {
 		in = in[:len(in)-1]
 	}
-	if _, err := l.g.AddNode(graph.Node{Name: l.g.FreshName(t.Name), Op: "LSTM", Attrs: l.rowCodes(x, l.in(lstmWeights), graph.Int("hidden_size", int64(hidden))),
-		Inputs: in, Outputs: slices.Clone(out)}); err != nil {
+	attrs := l.rowCodes(x, l.in(lstmWeights), graph.Int("hidden_size", int64(hidden)))
+	if _, err := l.g.AddNode(graph.Node{Name: l.g.FreshName(t.Name), Op: "LSTM", Attrs: attrs, Inputs: in,
+		Outputs: slices.Clone(out)}); err != nil {
 		return err
 	}
 	for i, id := range []int{l.op.Outputs[0], l.in(lstmState), l.in(lstmState + 1)} { // the grids of an LSTM of integers, at its results
