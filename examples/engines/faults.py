@@ -317,6 +317,12 @@ def _(m):
     return m.op("DepthToSpace", m.pair(m.op("Concat", m.input(1, 4, 8, 8), m.input(1, 4, 8, 8), axis=1), zero=100), blocksize=2)
 
 
+@row("ov-joined-gather", "openvino")
+def _(m):
+    x = m.input(2, 3, 4, 5)
+    return m.op("Gather", m.pair(m.op("Concat", m.pair(x), m.pair(x), axis=1), zero=100), m.const(np.int64(0)), axis=2)
+
+
 @row("ov-joined-rows", "openvino")
 def _(m):
     x, one = m.pair(m.input(1, 16, 8), zero=100), m.const(np.array([1], np.int64))

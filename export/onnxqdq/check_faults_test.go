@@ -195,6 +195,15 @@ var faults = []fault{
 		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
 		s.planted("DepthToSpace", []graph.Attr{graph.Int("blocksize", 2)}, "planted_3")
 	}, true},
+	{"guard", "openvino_int8", "one row gathered of channels that were joined and rounded", func(s surgeon) {
+		s.planted("Concat", []graph.Attr{graph.Int("axis", 1)}, "x_DequantizeLinear", "x_DequantizeLinear")
+		s.Value(s.value("planted")).Shape = graph.Static(2, 8, 16, 16)
+		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
+		s.planted("DequantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
+		s.Value(s.value("planted_3")).Shape = graph.Static(2, 8, 16, 16)
+		s.planted("Gather", []graph.Attr{graph.Int("axis", 2)}, "planted_3", "k")
+		s.Value(s.value("planted_5")).Shape = graph.Static(2, 8, 16)
+	}, true},
 	{"guard", "openvino_int8", "nothing that is expanded for an output", func(s surgeon) {
 		s.planted("Identity", nil, "x")
 		s.Value(s.value("planted")).Shape = graph.Static(0, 4, 16, 16)

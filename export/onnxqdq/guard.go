@@ -23,12 +23,14 @@ func (b *builder) guards() error {
 	if !b.t.Export.GuardFloat {
 		return nil
 	}
+	for _, id := range b.g.Nodes() { // first, as scales are moved behind a Mul
+		if n := b.g.Node(id); oneFactor(b.g, n) {
+			n.Op = "Mul"
+		}
+	}
 	of := map[graph.ValueID]graph.ValueID{}
 	for _, id := range b.g.Nodes() {
 		n := b.g.Node(id)
-		if oneFactor(b.g, n) {
-			n.Op = "Mul"
-		}
 		if why := unguarded(b.g, n); why == "" {
 			continue
 		}
@@ -173,6 +175,8 @@ func movedBehind(g *graph.Graph, n *graph.Node, c carried) string {
 		return "is taken apart"
 	case is(n, "Gather") && c.product:
 		return "gathers from a product"
+	case is(n, "Gather") && len(g.Value(n.Inputs[0]).Shape) != len(g.Value(n.Outputs[0]).Shape) && joinedChannels(g, n):
+		return "gathers from channels that were joined"
 	case is(n, sums...) && c.product:
 		return "adds up a product"
 	case is(n, sums...) && severalAxes(g, n):
@@ -530,8 +534,8 @@ func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +
 	"averages that count padding, pools along the columns of a product, sums of products or along one of three axes, Pad along one " +
-	"axis or with another number than 0, a constant taken from what was joined, or that rounded twice, DepthToSpace of " +
-	"joined channels, Expand of nothing; a product of few rows, a norm of negative factors, the " +
+	"axis or with another number than 0, a constant taken from what was joined, or that rounded twice, DepthToSpace " +
+	"and Gather of joined channels, Expand of nothing; a product of few rows, a norm of negative factors, the " +
 	"largest number of several, one column in front of a convolution, what is joined to int8 and what a constant moves by " +
 	"less than a step are not rounded at once, small products not normalized, ConvTranspose does not step over int8, axes of " +
 	"one are not moved behind a reduction, products without a bias have one reader and are not repeated where sizes are open, " +

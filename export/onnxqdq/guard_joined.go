@@ -35,8 +35,9 @@ func joinedShifted(g *graph.Graph, n *graph.Node) bool {
 	return madeBy(g, q, quantizeLinear) && madeBy(g, g.Node(g.Producer(q)).Inputs[0], "Concat")
 }
 
-// joinedChannels reports whether a DepthToSpace spreads channels that a Concat joined: what was joined gets a zero point for each channel,
-// which 2026.4 keeps for the fewer channels behind it ("Argument shapes are inconsistent").
+// joinedChannels reports whether a node reads channels that a Concat joined: what was joined gets a zero point for each channel, which
+// 2026.4 keeps for the fewer channels behind a DepthToSpace, and for the other axes behind a Gather with another number of them ("Argument
+// shapes are inconsistent", or an output of another shape).
 func joinedChannels(g *graph.Graph, n *graph.Node) bool {
 	for g.Producer(n.Inputs[0]) != graph.NoNode {
 		n = g.Node(g.Producer(n.Inputs[0]))
