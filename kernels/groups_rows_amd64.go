@@ -26,7 +26,8 @@ func vectorGroupsRows() []Row {
 		groupsRow(OpGroupsFloat4, "avx512", avx512, groupsFloat4AVX512[0][:]),
 		groupsRow(OpGroupsFloat4, "avx2", avx2, []func(*groupTile){groupsFloat4AVX2}),
 		{Name: "quantize-groups-avx2", Op: OpQuantizeGroups, ISA: "avx2", runs: avx2, quantize: quantizeGroupsAVX2},
-		{Name: "combine-avx512", Op: OpCombine, ISA: "avx512", runs: avx512, tile: func(t *tile) { combineAVX512[t.rows-1][0](t) }},
+		{Name: "combine-avx512", Op: OpCombine, ISA: "avx512", MR: 4, runs: avx512,
+			tile: func(t *tile) { combineAVX512[t.rows-1][t.strip.count-1](t) }},
 		{Name: "combine-avx2", Op: OpCombine, ISA: "avx2", runs: avx2, tile: func(t *tile) { combineAVX2[t.rows-1][0](t) }},
 	}
 }

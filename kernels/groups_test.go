@@ -24,7 +24,7 @@ func TestGroupsDoNotAllocate(t *testing.T) {
 		assert.Zero(t, testing.AllocsPerRun(100, func() {
 			g.Prepare(rows, nil, x, 3)
 			table.MulGroups(nil, rows, products)
-			table.Combine(dst[:32], x[:2], x, 16, 32)
+			table.Combine(kernels.Combination{Dst: dst, S: x, M: x, Rows: 2, N: 2, StepDst: 32, Blocks: 2, Step: 16, BlockStep: 32})
 		}), name)
 	}
 }

@@ -10,6 +10,7 @@ type rowArgs struct {
 	sums  [rowLanes]float64
 	tops  [rowLanes]float32
 	rest  [rowLanes]float32
+	strip strip
 	units unitsArgs
 }
 

@@ -7569,8 +7569,8 @@ loop:
 	VADDPS       Y14, Y0, Y0
 	VMULPS       32(SI), Y15, Y13
 	VADDPS       Y13, Y1, Y1
-	ADDQ         $0x04, DI
 	ADDQ         R8, SI
+	ADDQ         $0x04, DI
 	DECQ         DX
 	JNZ          loop
 	VMOVUPS      Y0, (R11)
@@ -7606,8 +7606,8 @@ loop:
 	VADDPS       Y14, Y2, Y2
 	VMULPS       32(SI)(R12*1), Y15, Y13
 	VADDPS       Y13, Y3, Y3
-	ADDQ         $0x04, DI
 	ADDQ         R8, SI
+	ADDQ         $0x04, DI
 	DECQ         DX
 	JNZ          loop
 	VMOVUPS      Y0, (R11)
@@ -7651,8 +7651,8 @@ loop:
 	VADDPS       Y14, Y4, Y4
 	VMULPS       32(SI)(R12*2), Y15, Y13
 	VADDPS       Y13, Y5, Y5
-	ADDQ         $0x04, DI
 	ADDQ         R8, SI
+	ADDQ         $0x04, DI
 	DECQ         DX
 	JNZ          loop
 	VMOVUPS      Y0, (R11)
@@ -7704,8 +7704,8 @@ loop:
 	VADDPS       Y14, Y6, Y6
 	VMULPS       32(SI)(R13*1), Y15, Y13
 	VADDPS       Y13, Y7, Y7
-	ADDQ         $0x04, DI
 	ADDQ         R8, SI
+	ADDQ         $0x04, DI
 	DECQ         DX
 	JNZ          loop
 	VMOVUPS      Y0, (R11)

@@ -267,24 +267,60 @@ func channelMinMaxAVX512(t *tile)
 //go:noescape
 func binsAVX512(t *tile)
 
-var combineAVX512 = [4][1]func(t *tile){
-	{combineAVX512V1R1},
-	{combineAVX512V2R1},
-	{combineAVX512V3R1},
-	{combineAVX512V4R1},
+var combineAVX512 = [4][4]func(t *tile){
+	{combineAVX512V1R1, combineAVX512V1R2, combineAVX512V1R3, combineAVX512V1R4},
+	{combineAVX512V2R1, combineAVX512V2R2, combineAVX512V2R3, combineAVX512V2R4},
+	{combineAVX512V3R1, combineAVX512V3R2, combineAVX512V3R3, combineAVX512V3R4},
+	{combineAVX512V4R1, combineAVX512V4R2, combineAVX512V4R3, combineAVX512V4R4},
 }
 
 //go:noescape
 func combineAVX512V1R1(t *tile)
 
 //go:noescape
+func combineAVX512V1R2(t *tile)
+
+//go:noescape
+func combineAVX512V1R3(t *tile)
+
+//go:noescape
+func combineAVX512V1R4(t *tile)
+
+//go:noescape
 func combineAVX512V2R1(t *tile)
+
+//go:noescape
+func combineAVX512V2R2(t *tile)
+
+//go:noescape
+func combineAVX512V2R3(t *tile)
+
+//go:noescape
+func combineAVX512V2R4(t *tile)
 
 //go:noescape
 func combineAVX512V3R1(t *tile)
 
 //go:noescape
+func combineAVX512V3R2(t *tile)
+
+//go:noescape
+func combineAVX512V3R3(t *tile)
+
+//go:noescape
+func combineAVX512V3R4(t *tile)
+
+//go:noescape
 func combineAVX512V4R1(t *tile)
+
+//go:noescape
+func combineAVX512V4R2(t *tile)
+
+//go:noescape
+func combineAVX512V4R3(t *tile)
+
+//go:noescape
+func combineAVX512V4R4(t *tile)
 
 var gemm8AVX512 = [4][6]func(t *tile8){
 	{gemm8AVX512V1R1, gemm8AVX512V1R2, gemm8AVX512V1R3, gemm8AVX512V1R4, gemm8AVX512V1R5, gemm8AVX512V1R6},

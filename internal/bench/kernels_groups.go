@@ -13,7 +13,8 @@ func groupsKernels() []Kernel {
 		list = append(list, groups(op, 1, 768, 288, 32), groups(op, 1, 5632, 2048, 64), groups(op, 1, 32000, 2048, 64),
 			groups(op, 128, 2048, 2048, 64), groups(op, 8, 96, 96, 32))
 	}
-	return append(list, quantizeGroups(1, 2048, 64), quantizeGroups(128, 2048, 64), combine(64, 512), combine(4*64, 64))
+	return append(list, quantizeGroups(1, 2048, 64), quantizeGroups(128, 2048, 64), combine(1, 64, 512),
+		combine(1, 4*64, 64), combine(8, 64, 512))
 }
 
 // groups is the product of m rows of activations with rows x cols codes.
@@ -67,12 +68,13 @@ func quantizeGroups(m, cols, size int) Kernel {
 		}}
 }
 
-// combine is a weighted sum of n vectors of width elements: the values of an attention head, or the scores of four blocks of keys.
-func combine(width, n int) Kernel {
-	return Kernel{Op: kernels.OpCombine, Shape: fmt.Sprintf("width=%d n=%d", width, n), Mode: "fp32", Unit: GOPS, Bound: kernels.PeakFloat,
-		Ops: 2 * float64(width) * float64(n), Bytes: 4 * float64(width) * float64(n),
+// combine is rows weighted sums of n vectors of width elements: the values of an attention head, or the scores of four blocks of keys.
+func combine(rows, width, n int) Kernel {
+	return Kernel{Op: kernels.OpCombine, Shape: fmt.Sprintf("m=%d n=%d k=%d", rows, width, n), Mode: "fp32", Unit: GOPS,
+		Bound: kernels.PeakFloat, Ops: 2 * float64(rows) * float64(width) * float64(n), Bytes: 4 * float64(width) * float64(n),
 		Prepare: func(t *kernels.Table) func(kernels.Parallel) {
-			dst, s, m := make([]float32, width), numbers(n), numbers(width*n)
-			return func(kernels.Parallel) { t.Combine(dst, s, m, kernels.CombineBlock, kernels.CombineBlock*n) }
+			c := kernels.Combination{Dst: make([]float32, rows*width), S: numbers(rows * n), M: numbers(width * n), Rows: rows, N: n, StepS: n,
+				StepDst: width, Blocks: width / kernels.CombineBlock, Step: kernels.CombineBlock, BlockStep: kernels.CombineBlock * n}
+			return func(kernels.Parallel) { t.Combine(c) }
 		}}
 }

@@ -218,24 +218,50 @@ func (s Suite) combine(t *testing.T) {
 	for blocks := 1; blocks < 11; blocks++ {
 		for _, n := range []int{0, 1, 2, 3, 7, 8, 48, 65} {
 			for _, d := range []data{ordinary, extreme} {
-				step, apart := kernels.CombineBlock+rng.IntN(3), 70*(kernels.CombineBlock+3)
-				factors, m := s.copyOf(d(rng, n)), s.copyOf(d(rng, max(0, (blocks-1)*apart+(n-1)*step+kernels.CombineBlock)))
-				want := make([]float32, blocks*kernels.CombineBlock)
-				for b := range blocks {
-					if n > 0 {
-						ref.Combine(want[b*kernels.CombineBlock:][:kernels.CombineBlock], factors, m[b*apart:], step)
-					}
-				}
-				dst := s.Memory.New(len(want))
-				for i := range dst {
-					dst[i] = float32(math.NaN())
-				}
-				s.Table.Combine(dst, factors, m, step, apart)
-				requireSame(t, want, dst, "%d blocks of %d", blocks, n)
-				require.NoError(t, s.Memory.Check())
+				s.combineOf(t, rng, d, kernels.Combination{Rows: 1 + rng.IntN(9), N: n, Grow: rng.IntN(2) == 0, Blocks: blocks})
 			}
 		}
 	}
-	assert.Panics(t, func() { s.Table.Combine(make([]float32, 15), make([]float32, 1), make([]float32, 16), 16, 0) })
-	assert.Panics(t, func() { s.Table.Combine(make([]float32, 16), make([]float32, 2), make([]float32, 31), 16, 0) })
+	one := kernels.Combination{Dst: make([]float32, 16), S: make([]float32, 2), M: make([]float32, 32), Rows: 1, N: 2, Blocks: 1, Step: 16}
+	s.Table.Combine(one)
+	for _, spoil := range []func(c *kernels.Combination){
+		func(c *kernels.Combination) { c.Dst = c.Dst[:15] },
+		func(c *kernels.Combination) { c.S = c.S[:1] },
+		func(c *kernels.Combination) { c.M = c.M[:31] },
+		func(c *kernels.Combination) { c.Rows, c.Grow = 2, true },
+	} {
+		c := one
+		spoil(&c)
+		assert.Panics(t, func() { s.Table.Combine(c) })
+	}
+}
+
+func (s Suite) combineOf(t *testing.T, rng *rand.Rand, d data, c kernels.Combination) {
+	most := c.N
+	if c.Grow {
+		most += c.Rows - 1
+	}
+	c.Step, c.BlockStep = kernels.CombineBlock+rng.IntN(3), 80*(kernels.CombineBlock+3)
+	c.StepS, c.StepDst = most+rng.IntN(3), 16*c.Blocks+rng.IntN(3)
+	c.S = s.copyOf(d(rng, (c.Rows-1)*c.StepS+most))
+	c.M = s.copyOf(d(rng, max(0, (c.Blocks-1)*c.BlockStep+(most-1)*c.Step+kernels.CombineBlock)))
+	c.Dst = s.Memory.New((c.Rows-1)*c.StepDst + 16*c.Blocks)
+	for i := range c.Dst {
+		c.Dst[i] = float32(math.NaN())
+	}
+	s.Table.Combine(c)
+	for r := range c.Rows {
+		n := c.N
+		if c.Grow {
+			n += r
+		}
+		want := make([]float32, 16*c.Blocks)
+		for b := range c.Blocks {
+			if n > 0 {
+				ref.Combine(want[16*b:][:16], c.S[r*c.StepS:][:n], c.M[b*c.BlockStep:], c.Step)
+			}
+		}
+		requireSame(t, want, c.Dst[r*c.StepDst:][:len(want)], "row %d of %d, %d blocks of %d", r, c.Rows, c.Blocks, n)
+	}
+	require.NoError(t, s.Memory.Check())
 }

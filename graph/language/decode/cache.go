@@ -16,7 +16,7 @@ type Cache struct {
 	kind  CacheType
 	only  *Rounding // what of it is rounded; nil: everything
 	once  bool      // all layers share the memory of one
-	codes []int8    // of a head, for rounding
+	codes []int8    // of all heads, for rounding
 
 	remote DeviceCache // of an engine on a device, which keeps everything there
 	owner  DeviceModel // whose it is
@@ -54,7 +54,7 @@ func (e *Engine) NewOnceCache() *Cache {
 func newCache(c *checkpoint.Config, kind CacheType) *Cache {
 	k := &Cache{layers: make([]layerCache, c.Layers), dim: c.HeadDim, width: blocks(c.HeadDim), kind: kind}
 	if kind != CacheF32 {
-		k.codes = make([]int8, c.HeadDim)
+		k.codes = make([]int8, c.KVDim())
 	}
 	for l := range k.layers {
 		k.layers[l] = layerCache{make([][]float32, c.KVHeads), make([][]float32, c.KVHeads)}
@@ -71,7 +71,7 @@ func (k *Cache) Clear() { k.length = 0 }
 // Round makes the cache round what r says in place of what its type does, from now on; nil: its type again.
 func (k *Cache) Round(r *Rounding) {
 	if k.only = r; r != nil && k.codes == nil {
-		k.codes = make([]int8, k.dim)
+		k.codes = make([]int8, k.dim*len(k.layers[0].keys))
 	}
 }
 
@@ -109,13 +109,14 @@ func (k *Cache) reserve(n int) {
 	}
 }
 
-// put stores the key and the value of a head at a position, and rounds both where the cache has fewer bits.
+// put stores the key and the value of a head at a position, and rounds both where the cache has fewer bits. Goroutines may do so for
+// several heads at once.
 func (k *Cache) put(layer, head, position int, key, value []float32) {
 	if r := k.only; r != nil {
-		r.round(layer, key, value, k.codes)
+		r.round(layer, key, value, k.codes[head*k.dim:][:k.dim])
 	} else if k.kind != CacheF32 {
-		k.kind.round(key, k.codes)
-		k.kind.round(value, k.codes)
+		k.kind.round(key, k.codes[head*k.dim:][:k.dim])
+		k.kind.round(value, k.codes[head*k.dim:][:k.dim])
 	}
 	l := &k.layers[layer]
 	to := l.keys[head][position/keyBlock*keyBlock*k.dim+position%keyBlock:]

@@ -20,6 +20,8 @@ type scratch struct {
 	last, logits []float32
 	final        rows
 	attention    attention
+	placed       int       // the layer that place is at
+	head, gated  func(int) // pieces of place and between, bound once
 
 	batch    kernels.Batch // products of floats
 	products []kernels.GroupsProduct
@@ -111,22 +113,43 @@ func (e *Engine) attend(l *layer, index, n int) {
 	addRows(v, l.valueBias)
 	e.normalizeEach(q, l.queryNorm)
 	e.normalizeEach(k, l.keyNorm)
-	rotary := e.rotary
-	if c.Window(index) > 0 {
-		rotary = e.local
-	}
-	for i, p := range s.at {
-		rotary.turn(q[i*c.QueryDim():][:c.QueryDim()], p.position)
-		rotary.turn(k[i*c.KVDim():][:c.KVDim()], p.position)
-		for h := range c.KVHeads {
-			at := i*c.KVDim() + h*c.HeadDim
-			p.cache.put(index, h, p.position, k[at:][:c.HeadDim], v[at:][:c.HeadDim])
-		}
-	}
-	e.attention(s.attended.reset(n, c.QueryDim()), q, index, n)
+	e.place(index)
+	e.attention(s.attended.reset(n, c.QueryDim()), q, index)
 	e.multiply(&s.attended, n, output{l.output, grow(&s.q, n*c.Dim)})
 	addRows(s.q, l.outputBias)
 	e.join(l.afterAttention)
+}
+
+// placeGrain is how many elements of queries are worth to be turned in pieces, one for each head of keys.
+const placeGrain = 1 << 13
+
+// place turns queries and keys by their positions and puts keys and values into the caches of a layer.
+func (e *Engine) place(layer int) {
+	s := &e.s
+	if s.head == nil {
+		s.head = e.placeHead
+	}
+	s.placed = layer
+	if par := e.par; len(s.q) >= placeGrain {
+		par.Run(e.KVHeads, s.head)
+		return
+	}
+	kernels.Parallel(nil).Run(e.KVHeads, s.head)
+}
+
+// placeHead does so for a head of keys and its heads of queries.
+func (e *Engine) placeHead(head int) {
+	s, c, rotary := &e.s, &e.Config, e.rotary
+	if c.Window(s.placed) > 0 {
+		rotary = e.local
+	}
+	queries := c.QueryDim() / c.KVHeads
+	for i, p := range s.at {
+		rotary.turn(s.q[i*c.QueryDim()+head*queries:][:queries], p.position)
+		k, v := s.k[i*c.KVDim()+head*c.HeadDim:][:c.HeadDim], s.v[i*c.KVDim()+head*c.HeadDim:][:c.HeadDim]
+		rotary.turn(k, p.position)
+		p.cache.put(s.placed, head, p.position, k, v)
+	}
 }
 
 // join adds what a part has computed to the residual stream, normalized where there are gains.
@@ -159,14 +182,27 @@ func (e *Engine) feed(l *layer, n int) {
 // between computes what the last matrix of a feed-forward part reads, s.hidden.
 func (e *Engine) between(m *mlp, x *rows, n int) {
 	s, width := &e.s, m.gate.rows
-	gate, up := grow(&s.gate, n*width), grow(&s.up, n*width)
-	e.multiply(x, n, output{m.gate, gate}, output{m.up, up})
+	e.multiply(x, n, output{m.gate, grow(&s.gate, n*width)}, output{m.up, grow(&s.up, n*width)})
+	s.hidden.reset(n, width)
+	if s.gated == nil {
+		s.gated = e.activate
+	}
+	e.par.Run((n*width+gateGrain-1)/gateGrain, s.gated)
+}
+
+// gateGrain is how many elements of gates are a piece.
+const gateGrain = 1 << 14
+
+// activate computes a piece of the elements between the matrices of a feed-forward part.
+func (e *Engine) activate(piece int) {
+	s, from, to := &e.s, piece*gateGrain, min((piece+1)*gateGrain, len(e.s.gate))
+	gate := s.gate[from:to]
 	if e.GELU {
 		e.table.GeluTanh(gate, gate)
 	} else {
 		e.table.Swish(gate, gate, 1)
 	}
-	e.table.Mul(s.hidden.reset(n, width), gate, up)
+	e.table.Mul(s.hidden.x[from:to], gate, s.up[from:to])
 }
 
 // scale multiplies with a factor; 0 is none.
