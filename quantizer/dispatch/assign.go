@@ -28,6 +28,8 @@ type Options struct {
 	// between float and integer. nil: the target's; 0: regions stay whatever their borders cost. Negative and infinite costs and NaN
 	// are errors.
 	BorderCost *float64
+	// Observed says how many elements a tensor of open size has in a sample, on the mean; false where nothing is known. nil: of none.
+	Observed func(graph.ValueID) (int64, bool)
 	// Forced are the sets of nodes that somebody decided about.
 	Forced []Forced
 }
@@ -39,13 +41,14 @@ type Assignment struct {
 	Why      []string       // by NodeID: "who: reason"
 	Fused    []graph.NodeID // by NodeID: the integer node an activation is computed together with, else NoNode
 
-	bound *target.Bound
+	bound    *target.Bound
+	observed func(graph.ValueID) (int64, bool)
 }
 
 // Assign decides for all nodes of g. Forced nodes get their domain and take with them what cannot be separated from them; where
 // sets overlap, the first decides who is named, and sets that contradict each other are an error with a Conflict in it. So is a node
-// that is forced to integers and that the target cannot compute on them. The graph needs inferred shapes for the costs of borders:
-// regions of unknown size are kept.
+// that is forced to integers and that the target cannot compute on them. The graph needs inferred shapes for the costs of borders, and
+// Observed where they are open: regions of unknown size are kept.
 func Assign(g *graph.Graph, t *target.Target, o Options) (*Assignment, error) {
 	b, err := t.Bind(g)
 	if err != nil {
@@ -69,7 +72,8 @@ func AssignBound(b *target.Bound, o Options) (*Assignment, error) {
 		}
 	}
 	n := b.Graph.NumNodes()
-	a := &Assignment{Strategy: strategy.Name, Domains: make([]tqc.Domain, n), Why: make([]string, n), Fused: make([]graph.NodeID, n), bound: b}
+	a := &Assignment{Strategy: strategy.Name, Domains: make([]tqc.Domain, n), Why: make([]string, n), Fused: make([]graph.NodeID, n), bound: b,
+		observed: o.Observed}
 	for i := range a.Fused {
 		a.Fused[i] = graph.NoNode
 	}

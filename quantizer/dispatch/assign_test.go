@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,6 +81,30 @@ func TestARegionOfUnknownSizeStays(t *testing.T) {
 	a, err = dispatch.Assign(batch, &target.TRTInt8, dispatch.Options{})
 	require.NoError(t, err)
 	require.Equal(t, tqc.DomainFP32, a.Domains[0], "an open batch counts as 1")
+}
+
+// Of the region above with open sizes as many elements were seen as it has there; the product of two activations is of unknown size still.
+func TestARegionOfOpenSizeIsJudgedByWhatWasSeen(t *testing.T) {
+	g := parse(t, strings.Replace(single, "[1,4,10,10]", "[N,4,H,W]", 1))
+	seen := map[string]int64{"x": 400, "e": 400, "c": 800, "y": 800}
+	observed := func(v graph.ValueID) (int64, bool) { n, ok := seen[g.Value(v).Name]; return n, ok }
+	for cost, want := range map[float64]tqc.Domain{2.6: tqc.DomainInt, 2.7: tqc.DomainFP32} {
+		tg := target.ONNXRuntime
+		tg.BorderCost = cost
+		a, err := dispatch.Assign(g, &tg, dispatch.Options{Observed: observed})
+		require.NoError(t, err)
+		require.Equal(t, want, a.Domains[id(t, g, "conv")], "cost %g", cost)
+	}
+	delete(seen, "c")
+	a, err := dispatch.Assign(g, &target.TRTInt8, dispatch.Options{Observed: observed})
+	require.NoError(t, err)
+	require.Equal(t, tqc.DomainInt, a.Domains[id(t, g, "conv")], "no sample says how large it is")
+
+	g = parse(t, "input x: f32[1,S,8]\ninput k: f32[1,8,S]\ne = Exp(x)\nh = Exp(k)\nm = MatMul(e, h) \"products\"\ny = Exp(m)\noutput y")
+	seen = map[string]int64{"e": 32, "h": 32, "m": 16}
+	a, err = dispatch.Assign(g, &target.TRTInt8, dispatch.Options{Observed: observed})
+	require.NoError(t, err)
+	require.Equal(t, tqc.DomainInt, a.Domains[id(t, g, "products")])
 }
 
 const residual = `

@@ -11,8 +11,8 @@ import (
 // Border is a tensor that has to be converted between float and integers.
 type Border struct {
 	Value    graph.ValueID
-	Elements int64 // dimensions that are not known count as 1
-	Known    bool  // whether all of them but the batch are known
+	Elements int64 // those observed of an open size, where there are any; else dimensions that are not known count as 1
+	Known    bool  // whether they were observed, or all of them but the batch are known
 	ToFloat  bool  // computed on integers and read as float; otherwise the other way round
 }
 
@@ -42,7 +42,7 @@ func BordersOf(g *graph.Graph, order []graph.NodeID, domains []tqc.Domain) []Bor
 }
 
 func (a *Assignment) newBorder(v graph.ValueID) Border {
-	n, known := elements(a.bound.Graph, v)
+	n, known := a.elements(v)
 	p := a.bound.Graph.Producer(v)
 	return Border{Value: v, Elements: n, Known: known, ToFloat: p != graph.NoNode && a.integer(p)}
 }
@@ -96,7 +96,7 @@ func (a *Assignment) dropUnprofitable(cost float64, marks []mark) {
 	of := make([]sums, count)
 	for _, id := range a.bound.Order {
 		if a.integer(id) {
-			n, known := a.bound.Graph.MACsAtLeast(id)
+			n, known := a.macs(id)
 			if !a.slow(id) {
 				of[region[id]].macs += n
 			}

@@ -119,11 +119,24 @@ func (d *Derivation) Forced(list []decision.Decision, out *Derived) (forced []di
 func (d *Derivation) Assign(out *Derived, forced []dispatch.Forced) (err error) {
 	whole := &out.Table.Plan
 	out.Assignment, err = dispatch.Assign(d.Graph, d.Target, dispatch.Options{Strategy: whole.Dispatcher, BorderCost: whole.BorderCost,
-		Forced: forced})
+		Observed: d.observed, Forced: forced})
 	if err != nil {
 		return d.undispatched(out.Table, err)
 	}
 	return nil
+}
+
+// observed is how many elements a tensor has in a sample, on the mean; those left out as padding and what is not finite do not count.
+func (d *Derivation) observed(v graph.ValueID) (int64, bool) {
+	if d.Stats == nil || d.Stats.Samples() == 0 {
+		return 0, false
+	}
+	t := d.Stats.Tensor(d.Graph.Value(v).Name)
+	if t == nil || t.State.Count() == 0 {
+		return 0, false
+	}
+	n := uint64(d.Stats.Samples())
+	return int64((t.State.Count() + n - 1) / n), true
 }
 
 // Configure dispatches a normal graph for a target and chooses all scales from its statistics, activations by an observer.
