@@ -660,8 +660,8 @@ func groups4AVX512V1R7(t *groupTile)
 //go:noescape
 func groups4AVX512V1R8(t *groupTile)
 
-var groupsFloat8AVX512 = [1][4]func(t *groupTile){
-	{groupsFloat8AVX512V1R1, groupsFloat8AVX512V1R2, groupsFloat8AVX512V1R3, groupsFloat8AVX512V1R4},
+var groupsFloat8AVX512 = [1][5]func(t *groupTile){
+	{groupsFloat8AVX512V1R1, groupsFloat8AVX512V1R2, groupsFloat8AVX512V1R3, groupsFloat8AVX512V1R4, groupsFloat8AVX512V1R5},
 }
 
 //go:noescape
@@ -676,8 +676,11 @@ func groupsFloat8AVX512V1R3(t *groupTile)
 //go:noescape
 func groupsFloat8AVX512V1R4(t *groupTile)
 
-var groupsFloat4AVX512 = [1][4]func(t *groupTile){
-	{groupsFloat4AVX512V1R1, groupsFloat4AVX512V1R2, groupsFloat4AVX512V1R3, groupsFloat4AVX512V1R4},
+//go:noescape
+func groupsFloat8AVX512V1R5(t *groupTile)
+
+var groupsFloat4AVX512 = [1][5]func(t *groupTile){
+	{groupsFloat4AVX512V1R1, groupsFloat4AVX512V1R2, groupsFloat4AVX512V1R3, groupsFloat4AVX512V1R4, groupsFloat4AVX512V1R5},
 }
 
 //go:noescape
@@ -691,3 +694,6 @@ func groupsFloat4AVX512V1R3(t *groupTile)
 
 //go:noescape
 func groupsFloat4AVX512V1R4(t *groupTile)
+
+//go:noescape
+func groupsFloat4AVX512V1R5(t *groupTile)

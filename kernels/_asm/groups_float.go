@@ -9,7 +9,7 @@ import (
 const groupChains = 4
 
 var groupsFloatFiles = []file{
-	{"avx512", groupFloatFamilies("AVX512", avx512, 4)},
+	{"avx512", groupFloatFamilies("AVX512", avx512, 5)},
 	{"avx2", groupFloatFamilies("AVX2", avx2, 1)},
 }
 
@@ -94,8 +94,12 @@ func groupsFloatTile(v isa, bits int) func(g *gen, rows, vecs int) {
 	}
 }
 
-// groupSigns fills the last register with the bits that make unsigned codes signed ones.
+// groupSigns fills the last register with the bits that make unsigned codes signed ones, or with the numbers they stand for.
 func (g *gen) groupSigns(k *groupsFloatKernel) {
+	if k.looksUp() {
+		g.groupNumbers(k)
+		return
+	}
 	bits := uint32(0x80808080)
 	if k.bits == 4 {
 		bits = 0x88888888
@@ -105,20 +109,48 @@ func (g *gen) groupSigns(k *groupsFloatKernel) {
 	g.VPBROADCASTD(k.spare(0).AsX(), k.spare(0))
 }
 
+// looksUp says whether codes become numbers by a table of them: those of 4 bits, which vectors of 16 numbers have room for.
+func (k *groupsFloatKernel) looksUp() bool { return k.bits == 4 && k.v == avx512 }
+
+// groupNumbers fills the last register with the numbers -8 to 7.
+func (g *gen) groupNumbers(k *groupsFloatKernel) {
+	t, low := k.spare(0), k.spare(1).AsX()
+	g.MOVQ(operand.U64(0x0706050403020100), regTmp)
+	g.VMOVQ(regTmp, k.spare(1).AsX())
+	g.MOVQ(operand.U64(0x0f0e0d0c0b0a0908), regTmp)
+	g.VMOVQ(regTmp, k.spare(2).AsX())
+	g.VPUNPCKLQDQ(k.spare(2).AsX(), low, low)
+	g.VPMOVZXBD(low, t)
+	g.VCVTDQ2PS(t, t)
+	g.MOVL(operand.U32(0x41000000), regTmp.As32()) // 8
+	g.VPBROADCASTD(regTmp.As32(), k.spare(1))
+	g.VSUBPS(k.spare(1), t, t)
+}
+
 // groupFloatWord adds the products of one word of vector i of a panel.
 func (g *gen) groupFloatWord(k *groupsFloatKernel, i int) {
 	w, code, x := k.spare(1), k.spare(2), k.spare(3)
 	g.VMOVUPS(k.weights(i), w)
-	g.VXORPS(k.spare(0), w, w)
+	if !k.looksUp() {
+		g.VXORPS(k.spare(0), w, w)
+	}
 	for e := range 32 / k.bits {
 		at := 8*(e%4) + 4*(e/4) // the code's lowest bit
-		from := w
-		if up := 32 - k.bits - at; up > 0 {
+		from, up := w, 32-k.bits-at
+		switch {
+		case k.looksUp() && at > 0:
+			g.VPSRLD(operand.U8(at), w, code)
+			from = code
+		case !k.looksUp() && up > 0:
 			g.VPSLLD(operand.U8(up), w, code)
 			from = code
 		}
-		g.VPSRAD(operand.U8(32-k.bits), from, code)
-		g.VCVTDQ2PS(code, code)
+		if k.looksUp() {
+			g.VPERMPS(k.spare(0), from, code)
+		} else {
+			g.VPSRAD(operand.U8(32-k.bits), from, code)
+			g.VCVTDQ2PS(code, code)
+		}
 		for r := range k.rows {
 			in := operand.Mem{Base: groupsRegX, Disp: 4 * (e*k.rows + r)}
 			if k.v == avx512 {
