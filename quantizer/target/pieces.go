@@ -12,6 +12,8 @@ import (
 // sum, a square or a difference that the graph has written out (variances, norms, sums of exponentials). On a grid of integers
 // a quiet sample's square becomes 0, and the difference of two numbers that were rounded becomes negative: the root is NaN and the quotient
 // infinite where the float network has ordinary numbers. Kernels for what is one operator (LayerNormalization) compute these in float too.
+// A divisor that is a product of two computed tensors, as in attention without Softmax, is far larger than what it divides and often shares
+// its tensor, and so do their factors: one scale shows the divisor alone.
 func (b *Bound) findPieces() {
 	b.Pieces = make([]string, b.Graph.NumNodes())
 	for _, id := range b.Order {
@@ -23,7 +25,7 @@ func (b *Bound) findPieces() {
 		if at < 0 {
 			continue
 		}
-		w := &pieces{b: b, log: n.Op == "Log", seen: map[graph.ValueID]bool{},
+		w := &pieces{b: b, log: n.Op == "Log", quotient: what == "quotient", seen: map[graph.ValueID]bool{},
 			why: fmt.Sprintf("a piece of the %s of %q, where numbers that were rounded give NaN, infinity or 0", what, n.Name)}
 		if w.operand(n.Input(at)) {
 			w.mark(id)
@@ -71,10 +73,10 @@ func exponent(g *graph.Graph, n *graph.Node) (float64, bool) {
 
 // pieces walks back from one operand.
 type pieces struct {
-	b    *Bound
-	log  bool // the operand is that of a logarithm
-	why  string
-	seen map[graph.ValueID]bool // what it found there, by value that operand was asked about
+	b             *Bound
+	log, quotient bool // what the operand is of
+	why           string
+	seen          map[graph.ValueID]bool // what it found there, by value that operand was asked about
 }
 
 func (w *pieces) mark(id graph.NodeID) {
@@ -136,6 +138,13 @@ func (w *pieces) operand(v graph.ValueID) bool {
 		found = true
 	case n.Op == "Softmax" && w.log:
 		found = true
+	case w.quotient && w.product(n):
+		for _, in := range n.Inputs {
+			if p := w.behindMoves(in); p != nil && w.product(p) {
+				w.mark(p.ID)
+			}
+		}
+		found = true
 	case isMove(n):
 		found = w.operand(n.Input(0))
 	case joins[n.Op]:
@@ -149,6 +158,11 @@ func (w *pieces) operand(v graph.ValueID) bool {
 	}
 	w.seen[v] = found
 	return found
+}
+
+// product reports whether a node is the product of two tensors that are computed.
+func (w *pieces) product(n *graph.Node) bool {
+	return (n.Op == "MatMul" || n.Op == "Gemm") && w.b.Graph.Const(n.Input(0)) == nil && w.b.Graph.Const(n.Input(1)) == nil
 }
 
 // square reports whether a node multiplies a tensor by itself.
@@ -189,9 +203,15 @@ func (w *pieces) inner(v graph.ValueID) bool {
 
 // reduced reports whether a tensor is a reduction, moved at most.
 func (w *pieces) reduced(v graph.ValueID) bool {
+	n := w.behindMoves(v)
+	return n != nil && reduces[n.Op]
+}
+
+// behindMoves is the node that computes a tensor before it is moved.
+func (w *pieces) behindMoves(v graph.ValueID) *graph.Node {
 	n := w.producer(v)
-	for n != nil && isMove(n) {
+	for n != nil && (isMove(n) || n.Op == "Pad") {
 		n = w.producer(n.Input(0))
 	}
-	return n != nil && reduces[n.Op]
+	return n
 }
