@@ -2,6 +2,7 @@ package qwb
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
@@ -66,7 +67,9 @@ func TestHybridProductRunsOnCodes(t *testing.T) {
 	for i := range codes {
 		codes[i] = byte(int8(37*i%255 - 127))
 	}
-	scale := []float32{0.01, 0.02, 0.005, 0.03, 0.01}
+	scale, bias := []float32{0.01, 0.02, 0.005, 0.03, 0.01}, []float32{1, 2, 3, -4, 5}
+	biases, err := binary.Append(nil, binary.LittleEndian, bias)
+	require.NoError(t, err)
 	for _, asymmetric := range []bool{false, true} {
 		var want [rows * out]float64
 		for i := range rows {
@@ -81,15 +84,17 @@ func TestHybridProductRunsOnCodes(t *testing.T) {
 				for c := range in {
 					want[i*out+k] += (math.RoundToEven(float64(own[c])/s+zero) - zero) * float64(int8(codes[k*in+c])) * s * float64(scale[k])
 				}
+				want[i*out+k] = max(want[i*out+k]+float64(bias[k]), 0)
 			}
 		}
 		b, err := (&tflite.Model{Version: 3, Subgraphs: []tflite.Subgraph{{
 			Tensors: []tflite.Tensor{{Name: "x", Shape: []int{rows, in}},
 				{Name: "w", Type: tflite.Int8, Shape: []int{out, in}, Data: codes,
 					Quantization: &tflite.Quantization{Scale: scale, ZeroPoint: make([]int, out)}},
-				{Name: "y", Shape: []int{rows, out}}},
-			Operators: []tflite.Operator{{Op: "FULLY_CONNECTED", Version: 9, Inputs: []int{0, 1, -1}, Outputs: []int{2},
-				OptionsType: "FullyConnected", Options: tflite.Options{"asymmetric_quantize_inputs": asymmetric}}},
+				{Name: "y", Shape: []int{rows, out}}, {Name: "b", Shape: []int{out}, Data: biases}},
+			Operators: []tflite.Operator{{Op: "FULLY_CONNECTED", Version: 9, Inputs: []int{0, 1, 3}, Outputs: []int{2},
+				OptionsType: "FullyConnected", Options: tflite.Options{"asymmetric_quantize_inputs": asymmetric,
+					"fused_activation_function": tflite.Relu}}},
 			Inputs: []int{0}, Outputs: []int{2}}}}).Write()
 		require.NoError(t, err)
 		store := new(Memory)
@@ -115,6 +120,10 @@ func TestHybridProductRunsOnCodes(t *testing.T) {
 		run("sim")
 		if !asymmetric { // codes of rows with zero points have no integer form here
 			run("int8")
+			_, _, err = p.Export(t.Context(), ExportOptions{Unverified: true, Out: "again.tflite"})
+			require.NoError(t, err)
+			p.Model, p.Plan = "again.tflite", ""
+			run("")
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"qwb/graph/tflite/lift"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
+	"qwb/quantizer/qdq"
 )
 
 // back reads a file that was written and says what it holds of the program: tensors by name, and steps by the operator that computes their
@@ -58,6 +59,9 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 	}
 	// What is computed of weights alone that are integers is computed of integers.
 	if _, err := passes.HybridRecurrences(g); err != nil {
+		return nil, err
+	}
+	if err := qdq.RowPairs(g); err != nil {
 		return nil, err
 	}
 	if err := r.turn(g); err != nil {

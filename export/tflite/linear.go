@@ -2,7 +2,9 @@ package tflite
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"qwb/graph"
@@ -87,6 +89,55 @@ func integerWeights(g *graph.Graph, n *graph.Node, op *lower.Linear) (*weights, 
 	return w, nil
 }
 
+// hybridProduct writes a product of float data, of whose rows the kernel makes codes, and of weights of 8 bits.
+func (b *builder) hybridProduct(s *lower.Step, op *lower.RunTime) error {
+	g := b.p.Graph
+	n, last := g.Node(s.Node), tf.NoActivation
+	if end := g.Node(g.Producer(b.p.Tensors[s.Outputs[0]].Value)); end.ID != n.ID && end.Op == "Relu" {
+		last = tf.Relu
+	} else if end.ID != n.ID {
+		last = -1
+	}
+	gemm := n.Gemm()
+	if !op.Rows || op.Weights == nil || op.Weights.Codes.DType != tensor.Int8 || last < 0 || gemm.Alpha != 1 || gemm.Beta != 1 ||
+		slices.ContainsFunc(op.Weights.ZeroPoint, func(z int32) bool { return z != 0 }) {
+		return errors.New("scales of run time have no form in the file but in LSTM, and for rows of data times int8 weights, with a Relu at most")
+	}
+	x, err := b.input(s.Inputs[0])
+	if err != nil {
+		return err
+	}
+	y, err := b.valueOf(s.Outputs[0])
+	if err != nil {
+		return err
+	}
+	w := &weights{name: g.Value(n.Inputs[1]).Name, codes: op.Weights.Codes, m: op.Weights.Channels, scale: op.Weights.Scale}
+	if !op.Weights.PerChannel() {
+		w.scale = w.scale[:1]
+	}
+	bias := g.Const(n.Input(2))
+	if n.Input(2) != graph.NoValue && (bias == nil || bias.F32() == nil) {
+		return errors.New("a bias that is computed")
+	}
+	for c := range w.m {
+		v := float32(0)
+		if bias != nil && bias.Len() > 0 {
+			v = bias.ToRowMajor().F32()[c%bias.Len()]
+		}
+		w.bias = binary.LittleEndian.AppendUint32(w.bias, math.Float32bits(v))
+	}
+	if err := b.sum(n, x, y, w, 0, 0, tf.NoActivation); err != nil {
+		return err
+	}
+	for i := len(b.sub.Operators) - 1; i >= 0 && last != tf.NoActivation; i-- {
+		if o := &b.sub.Operators[i]; o.Op == "FULLY_CONNECTED" {
+			o.Options["fused_activation_function"] = last
+			break
+		}
+	}
+	return nil
+}
+
 // weight adds the tensor of the weights in an order of axes, to a shape; axis is that of the output channels in it.
 func (b *builder) weight(w *weights, perm, shape []int, axis int) int {
 	t := tf.Tensor{Name: w.name, Type: types[w.codes.DType], Shape: shape, Data: b.permuteBytes(w.codes, w.codes.Shape, perm)}
@@ -102,7 +153,7 @@ func (b *builder) weight(w *weights, perm, shape []int, axis int) int {
 // biasOf adds the bias, whose scale is the product of those of input and weights.
 func (b *builder) biasOf(w *weights, x *value) int {
 	t := tf.Tensor{Name: w.name + "/bias", Type: tf.Float32, Shape: []int{w.m}, Data: w.bias}
-	if w.scale != nil {
+	if w.scale != nil && x.enc != nil {
 		t.Type, t.Quantization = tf.Int32, &tf.Quantization{ZeroPoint: make([]int, len(w.scale))}
 		if w.wide {
 			t.Type = tf.Int64

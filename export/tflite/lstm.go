@@ -203,7 +203,7 @@ func (b *builder) hybrid(s *lower.Step, op *lower.RunTime) error {
 	g := op.Graph
 	id, ok := g.LookupNode(b.p.Graph.Node(s.Node).Name)
 	if !ok || g.Node(id).Domain != graph.OwnDomain {
-		return errors.New("scales of run time have no form in the file but in LSTM")
+		return b.hybridProduct(s, op)
 	}
 	n := g.Node(id)
 	if n.Op == "IntegerLSTM" {
