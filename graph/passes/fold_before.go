@@ -1,8 +1,11 @@
 package passes
 
 import (
+	"slices"
+
 	"qwb/graph"
 	"qwb/graph/pattern"
+	"qwb/graph/tensor"
 )
 
 // FoldScaleBefore moves a constant factor before an operator into its weights. Zero padding does not matter: a padded zero
@@ -14,7 +17,59 @@ var FoldScaleBefore = Pass{
 		at("x = Mul(u, const k)\ny = "+weightedOps+"(x, w, b?)", foldScaleBefore),
 		at("x = Div(u, const k)\ny = "+weightedOps+"(x, w, b?)", foldScaleBefore),
 		at("x = Mul(u, const k)\ny = MatMul(const w, x)", foldScaleBefore),
-		at("x = Div(u, const k)\ny = MatMul(const w, x)", foldScaleBefore)),
+		at("x = Div(u, const k)\ny = MatMul(const w, x)", foldScaleBefore),
+		at("x = Mul(u, const k)\nz = Add|Sub(x, const d)\ny = "+weightedOps+"(z, w, b?)", foldScaleThrough)),
+}
+
+// foldScaleThrough turns weights of u*k+d into k times the weights of u+d/k, for one number k: what is padded with 0 stays 0. As many
+// operators are left as with d alone, and so are tensors that round.
+func foldScaleThrough(c *Context, m *pattern.Match) (*Patch, error) {
+	x, z, u := m.Node("x"), m.Node("z"), m.Value("u")
+	k, d := c.G.Const(m.Value("k")), c.G.Const(m.Value("d"))
+	by, ok := pattern.Scalar(k)
+	if have, known := pattern.Rank(c.G, u); !ok || by == 0 || d.DType != tensor.Float32 || !known || have < len(k.Shape) {
+		return nil, decline("the factor before the offset is not one number")
+	}
+	if c.inIdiom(x) || c.inIdiom(z) || fromInput(c.G, u) || legacyBroadcast(c.G, c.G.Node(x)) || legacyBroadcast(c.G, c.G.Node(z)) {
+		return nil, decline("factor and offset are part of something else")
+	}
+	l, err := c.linear(m.Root)
+	if err != nil {
+		return nil, err
+	}
+	if l.n.Input(l.input) != m.Value("z") {
+		return nil, decline("the sum is the weight")
+	}
+	w, err := l.scaled(nil, []float64{by})
+	if err != nil {
+		return nil, err
+	}
+	offset := tensor.New(tensor.Float32, d.Shape...)
+	for i, v := range d.F32() {
+		offset.F32()[i] = float32(float64(v) / by)
+	}
+	if err := finite(offset); err != nil {
+		return nil, err
+	}
+	p := &Patch{What: "Mul through the offset behind it into the weights of the " + l.n.Op + " after it"}
+	sum := *c.G.Node(z)
+	sum.Inputs = slices.Clone(sum.Inputs)
+	for i, v := range sum.Inputs {
+		if v == m.Value("x") {
+			sum.Inputs[i] = u
+		} else {
+			sum.Inputs[i] = p.Const(c.G.Value(v).Name, offset)
+		}
+	}
+	from := p.Temp(c.G.Value(m.Value("x")).Name, m.Value("z"))
+	sum.Outputs = []graph.ValueID{from}
+	p.Drop(x, z)
+	p.Add(sum)
+	if err := l.replace(c, p, w, nil, m.Value("y")); err != nil {
+		return nil, err
+	}
+	p.add[len(p.add)-1].Inputs[l.input] = from
+	return p, nil
 }
 
 func foldScaleBefore(c *Context, m *pattern.Match) (*Patch, error) {

@@ -23,6 +23,15 @@ func TestFoldScaleBefore(t *testing.T) {
 		{"other readers of the product", "s = Mul(x, k); y = Conv(s, w); z = Relu(s); output y, z", "Mul Conv Relu", "also read by"},
 		{"other readers of its input", "r = Relu(x); s = Mul(r, k); y = Conv(s, w); output y, r", "Relu Conv", ""},
 		{"the product is an output", "s = Mul(x, k); y = Conv(s, w); output y, s", "Mul Conv", "graph output"},
+		{"through an offset, padded", "r = Relu(x); s = Mul(r, k); a = Add(s, k4); y = Conv(a, w, b) {pads=[1, 1, 1, 1]}; output y",
+			"Relu Add Conv", ""},
+		{"through an offset that is taken off", "n = Relu(m); s = Mul(k, n); a = Sub(s, k4l); y = Gemm(a, wg, b); output y", "Relu Sub Gemm", ""},
+		{"through an offset, by channel", "r = Relu(x); s = Mul(r, k4); a = Add(s, k4); y = Conv(a, w); output y", "Relu Mul Add Conv",
+			"not one number"},
+		{"through an offset that others read", "r = Relu(x); s = Mul(r, k); a = Add(s, k4); y = Conv(a, w); z = Relu(a); output y, z",
+			"Relu Mul Add Conv Relu", "also read by"},
+		{"through an offset, of the graph's input", "s = Mul(x, k); a = Add(s, k4); y = Conv(a, w); output y", "Mul Add Conv",
+			"part of something else"},
 		{"the constant above", "s = Div(k, x); y = Conv(s, w); output y", "Div Conv", ""},
 	})
 }
