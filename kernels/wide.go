@@ -15,9 +15,9 @@ type wideTile struct {
 const (
 	wideRows  = 8
 	wideCols  = 16
-	wideDepth = 64 // of k at once: a panel of b stays in the first cache
-	wideHigh  = 64 // rows of a at once
-	wideNear  = 8  // panels of b at once: whole pages of its rows are read
+	wideDepth = 64  // of k at once: a panel of b stays in the first cache
+	wideHigh  = 128 // rows of a at once
+	wideNear  = 8   // panels of b at once: whole pages of its rows are read
 )
 
 // AddProduct adds factor*a*b to dst: a is m x k with rows lda apart, b is k x n with rows ldb apart, dst m x n with rows ldd apart, and
@@ -82,8 +82,12 @@ func (w *wideWork) packColumns(b []float64, ldb, cols, depth int) {
 	for p := range depth {
 		row := b[p*ldb:][:cols]
 		for c := 0; c < cols; c += wideCols {
-			to := w.b[c*wideDepth+p*wideCols:][:wideCols]
-			clear(to[copy(to, row[c:]):])
+			to := (*[wideCols]float64)(w.b[c*wideDepth+p*wideCols:])
+			if c+wideCols <= cols {
+				*to = [wideCols]float64(row[c:])
+			} else {
+				clear(to[copy(to[:], row[c:]):])
+			}
 		}
 	}
 }

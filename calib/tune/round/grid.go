@@ -105,9 +105,7 @@ func (p *Problem) Loss(codes []int32) []float64 {
 // Forms is x h x' of every row x of k numbers, for h of k x k, symmetric: twice the sums below the diagonal, by blocks of it.
 func Forms(rows, h []float64, k, threads int) []float64 {
 	out := make([]float64, len(rows)/k)
-	each(threads, (len(out)+block-1)/block, func(s int) {
-		first := s * block
-		n := min(block, len(out)-first)
+	strips(len(out), threads, func(first, n int) {
 		e, g := rows[first*k:][:n*k], make([]float64, n*k)
 		for c := 0; c < k; c += block {
 			w := min(block, k-c)
@@ -122,7 +120,13 @@ func Forms(rows, h []float64, k, threads int) []float64 {
 }
 
 // strips calls f for the rows in pieces that share a pass over the moments.
-func (p *Problem) strips(f func(first, rows int)) {
-	n := p.Rows()
-	each(p.Threads, (n+block-1)/block, func(i int) { f(i*block, min(block, n-i*block)) })
+func (p *Problem) strips(f func(first, rows int)) { strips(p.Rows(), p.Threads, f) }
+
+// strips calls f for n rows in pieces: of two blocks where all threads have as many of them, as moments are read anew for each.
+func strips(n, threads int, f func(first, rows int)) {
+	size := block
+	if pair := 2 * block; n%(pair*max(threads, 1)) == 0 {
+		size = pair
+	}
+	each(threads, (n+size-1)/size, func(i int) { f(i*size, min(size, n-i*size)) })
 }

@@ -25,9 +25,7 @@ func (f *Factor) Shift(w, cross []float64, threads int) ([]float64, error) {
 	}
 	out := make([]float64, len(w))
 	rows := len(w) / k
-	each(threads, (rows+block-1)/block, func(s int) {
-		first := s * block
-		n := min(block, rows-first)
+	strips(rows, threads, func(first, n int) {
 		d, y, across := make([]float64, n*k), make([]float64, n*k), make([]float64, block*k)
 		multiplyAdd(d, k, w[first*k:], k, cross, k, n, k, k)
 		for r := range n {

@@ -229,7 +229,7 @@ var errStopped = errors.New("stopped")
 // share passes over the moments.
 const (
 	strip     = 1 << 19
-	stripRows = 128
+	stripRows = 256
 )
 
 // matrix fits one matrix under the moments of its inputs, nil where they are not known, and puts it in its place in the engine.

@@ -60,7 +60,7 @@ func sizesOf(m *checkpoint.Model, ids [][]int) (s sizes) {
 		longest = max(longest, len(text))
 	}
 	s.square = 8 * int64(wide) * int64(wide)
-	s.wide = stripBytes * max(int64(wide), 4096) / 4096
+	s.wide = stripBytes * max(int64(wide), 2048) / 2048
 	s.rows = 4 * int64(longest) * int64(3*m.Hidden+8*m.Dim)
 	return s
 }
