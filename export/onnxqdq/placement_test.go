@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/export/onnxqdq"
+	"qwb/graph"
 	"qwb/graph/onnx"
+	"qwb/internal/graphtest"
 	"qwb/quantizer/lower/lowertest"
 	"qwb/quantizer/target"
 )
@@ -71,5 +73,36 @@ output f
 				requireSimulation(t, g, set, m, 2)
 			})
 		}
+	}
+}
+
+// Numbers that are put to an activation's result are computed with it where the engine fuses several: one pair stands behind them.
+func TestNumbersBehindAnActivationHaveOnePair(t *testing.T) {
+	for platform, want := range map[string]int{"openvino_int8": 2, "onnxruntime": 4} {
+		g := graphtest.Parse(t, `input x: f32[1,4,8,8]
+const w: f32[4,4,1,1] = normal(seed=1)
+const v: f32[4,1,3,3] = normal(seed=2)
+const factor: f32[1] = 0.2
+const less: f32[1] = -0.2
+c = Conv(x, w)
+h = HardSwish(c)
+m = Mul(factor, h)
+a = Add(m, less)
+y = Conv(a, v) {group=4, pads=[1,1,1,1]}
+output y
+`)
+		require.Empty(t, graph.InferShapes(g))
+		tg := findTarget(t, platform)
+		set := configure(t, g, tg, "")
+		calibrated(t, g, set)
+		m := build(t, &onnx.Model{Graph: g}, set, tg)
+		pairs := 0
+		for _, id := range m.Graph.Nodes() {
+			if m.Graph.Node(id).Op == "QuantizeLinear" {
+				pairs++
+			}
+		}
+		require.Equal(t, want, pairs, platform)
+		require.Empty(t, onnxqdq.Check(m.Graph, tg, nil))
 	}
 }

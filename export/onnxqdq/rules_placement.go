@@ -106,11 +106,36 @@ func (c *checker) fused(n *graph.Node, op *target.Op) bool {
 	if u := c.unit(n.ID); u != nil {
 		return c.unitOf(u.Input) == u
 	}
+	if op.Role == target.Arithmetic && c.t.Chain > 1 {
+		return c.chained(n)
+	}
 	head := c.producer(n, 0)
 	if op.Role != target.Activation || head == nil || len(c.readers(head, 0)) != 1 {
 		return false
 	}
 	return c.role(head) != nil
+}
+
+// chained reports whether n puts a number to what activations behind a sum of products on integers compute, which nobody else reads.
+func (c *checker) chained(n *graph.Node) bool {
+	for range c.t.Chain {
+		at, ok := c.g.Argument(n.ID)
+		head := graph.NoNode
+		if ok {
+			head = c.g.Producer(n.Input(at))
+		}
+		if head == graph.NoNode || len(c.readers(c.g.Node(head), 0)) != 1 || c.g.IsOutput(n.Input(at)) {
+			return false
+		}
+		n = c.g.Node(head)
+		if u := c.unit(head); u != nil {
+			return c.unitOf(u.Input) == u
+		}
+		if op := c.role(n); op != nil && op.Role == target.Weighted {
+			return true
+		}
+	}
+	return false
 }
 
 // unit returns the activation of several nodes that a node is part of, nil for none.

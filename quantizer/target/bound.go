@@ -56,7 +56,11 @@ func (t *Target) Bind(g *graph.Graph) (*Bound, error) {
 	for _, id := range order {
 		op := b.Ops[id]
 		switch {
-		case op == nil || op.Role != Activation:
+		case op == nil:
+		case op.Role != Activation:
+			if head, behind := b.head(id, length); behind > 1 && b.withNumber(id) && b.Ops[head].Role == Weighted {
+				b.Ops[id], b.Heads[id], length[id] = &activation, head, behind
+			}
 		case b.Heads[id] != graph.NoNode:
 			length[id] = 1 // part of a fusion
 		default:
@@ -110,11 +114,24 @@ func (b *Bound) bindUnit(u *Unit) {
 	}
 }
 
+// withNumber reports whether a node puts a number to what one tensor holds.
+func (b *Bound) withNumber(id graph.NodeID) bool {
+	at, ok := b.Graph.Argument(id)
+	n := b.Graph.Node(id)
+	return ok && b.Ops[id].Role == Arithmetic && len(n.Inputs) == 2 && n.Inputs[1-at] != n.Inputs[at]
+}
+
 // head returns the node whose result activation id alone reads, if the target computes the two together, and how many activations
 // stand behind it then. length has those of the nodes before id.
 func (b *Bound) head(id graph.NodeID, length []int) (head graph.NodeID, behind int) {
 	g := b.Graph
 	v := g.Node(id).Input(0)
+	if g.Const(v) != nil {
+		v = g.Node(id).Input(1)
+	}
+	if v == graph.NoValue {
+		return graph.NoNode, 0
+	}
 	p := g.Producer(v)
 	if p == graph.NoNode || b.Ops[p] == nil || b.Ops[p].FixedScale != 0 {
 		return graph.NoNode, 0
