@@ -38,8 +38,9 @@ func TestAdviceOnTrainedNetworks(t *testing.T) {
 			p := &Project{Model: filepath.Join(root, "models", filepath.FromSlash(c.model)), Plan: "m" + PlanSuffix,
 				Catalog: Catalog{Backends: []program.Backend{program.Reference, cpu.Backend}}}
 			put(t, p.job().Files(), "lines.yaml", []byte("resize: {size: [48, 320]}\nchannel_order: bgr\nmean: 127.5\nstd: 127.5\n"))
-			o := CalibrateOptions{Platform: c.platform, Data: DataOptions{Paths: []string{filepath.Join(root, "data", filepath.FromSlash(c.data))},
-				Preprocess: c.preprocess, Samples: 48}, Threads: 2}
+			data := DataOptions{Paths: []string{filepath.Join(root, "data", filepath.FromSlash(c.data))}, Preprocess: c.preprocess, Samples: 48}
+			borders := 0.0 // depthwise convolutions stay on integers
+			o := CalibrateOptions{Platform: c.platform, BorderCost: &borders, Data: data, Threads: 2}
 			_, _, err := p.Calibrate(context.Background(), o)
 			require.NoError(t, err)
 			a := AnalyzeOptions{Data: DataOptions{Samples: 6}}
