@@ -4,7 +4,6 @@ package kernels
 
 import (
 	"slices"
-	"sync"
 	"unsafe"
 
 	"qwb/kernels/cpu"
@@ -71,27 +70,17 @@ func manyAMX(few Row) Row {
 
 // soundGroupsAMX is soundAMX for products of groups.
 func soundGroupsAMX() bool {
-	if !cpu.Detect().AMX {
-		return true
-	}
-	checkOfGroups.Do(func() {
-		provedGroups = true
+	return proofOfGroups.holds(func() bool {
 		for _, row := range vectorGroupsRows() {
-			if row.many == nil {
-				continue
-			}
 			for _, shape := range [][4]int{{8, 16, 64, 32}, {16, 48, 384, 64}, {37, 33, 272, 136}, {15, 20, 48, 24}} {
-				provedGroups = provedGroups && soundGroups(row, shape)
+				if row.many != nil && !soundGroups(row, shape) {
+					return false
+				}
 			}
 		}
+		return true
 	})
-	return provedGroups
 }
-
-var (
-	checkOfGroups sync.Once
-	provedGroups  bool
-)
 
 // soundGroups compares a product with the definition: of so many rows of activations, of rows and columns of a matrix, and of a group.
 func soundGroups(row Row, shape [4]int) bool {

@@ -103,22 +103,32 @@ var gemmAMX = Row{Name: "gemm-u8s8-amx-128x32", Op: OpGemmU8S8, ISA: "amx", MR: 
 // soundAMX compares products in tiles with the definition, once, where the processor has tiles: these rows were written from the manual,
 // and a processor that no test has seen shall not decide what is computed.
 func soundAMX() bool {
+	return proofOfAMX.holds(func() bool {
+		for _, shape := range [][3]int{{1, 4, 1}, {16, 64, 16}, {37, 150, 33}, {128, 267, 32}, {130, 64, 70}} {
+			if !soundShape(shape[0], shape[1], shape[2]) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+var proofOfAMX, proofOfGroups proof
+
+// proof is what a comparison of rows of tiles said, made once. (sync.OnceValue would need the rows before they are listed.)
+type proof struct {
+	once sync.Once
+	is   bool
+}
+
+// holds asks compare where the processor has tiles.
+func (p *proof) holds(compare func() bool) bool {
 	if !cpu.Detect().AMX {
 		return true
 	}
-	checkOfAMX.Do(func() {
-		provedAMX = true
-		for _, shape := range [][3]int{{1, 4, 1}, {16, 64, 16}, {37, 150, 33}, {128, 267, 32}, {130, 64, 70}} {
-			provedAMX = provedAMX && soundShape(shape[0], shape[1], shape[2])
-		}
-	})
-	return provedAMX
+	p.once.Do(func() { p.is = compare() })
+	return p.is
 }
-
-var (
-	checkOfAMX sync.Once
-	provedAMX  bool
-)
 
 // extremes draws bytes, a third of which are 0 or 255.
 func extremes(x uint32) func() uint8 {

@@ -77,9 +77,9 @@ func findCPU() cpuFound {
 	f := cpu.Detect()
 	c := cpuFound{f.String(), cpu.NoAMX()}
 	rows := kernels.Select(f).Rows()
-	for _, op := range []kernels.Op{kernels.OpGemmU8S8, kernels.OpGroups8, kernels.OpGroups4} {
-		if f.AMX && rows[op].ISA != "amx" {
-			c.NoAMX = fmt.Sprintf("its tiles compute something else than the definition of %v: please report it, with the processor's name", op)
+	for _, r := range kernels.Rows() {
+		if r.ISA == "amx" && r.Runs(f) && rows[r.Op].ISA != r.ISA {
+			c.NoAMX = fmt.Sprintf("its tiles compute something else than the definition of %v: please report it, with the processor's name", r.Op)
 		}
 	}
 	return c

@@ -10,7 +10,6 @@ import (
 
 	"qwb/export"
 	"qwb/graph"
-	"qwb/graph/passes"
 	tf "qwb/graph/tflite"
 	"qwb/graph/tflite/lift"
 	"qwb/kernels/qmath"
@@ -58,10 +57,7 @@ func back(_ context.Context, in *export.Input, out *export.Output) (*export.Read
 		return nil, err
 	}
 	// What is computed of weights alone that are integers is computed of integers.
-	if _, err := passes.HybridRecurrences(g); err != nil {
-		return nil, err
-	}
-	if err := qdq.RowPairs(g); err != nil {
+	if err := qdq.CodesOfRows(g); err != nil {
 		return nil, err
 	}
 	if err := r.turn(g); err != nil {

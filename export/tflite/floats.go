@@ -1,7 +1,6 @@
 package tflite
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -277,26 +276,21 @@ func product(b *builder, g *graph.Graph, n *graph.Node, in []*value, y *value) e
 	if graph.Slides(n.Op) {
 		ws.m = y.shape[1]
 	}
-	bias := make([]float32, ws.m)
+	var bias *tensor.Tensor
 	if len(in) > 2 && in[2] != nil {
-		c := in[2].konst
-		if (c == nil || c.Len() != ws.m && c.Len() != 1) && !graph.Slides(n.Op) {
+		bias = in[2].konst
+		if (bias == nil || bias.Len() != ws.m && bias.Len() != 1) && !graph.Slides(n.Op) {
 			p := b.between2(y, "product", y.shape)
 			if err := product(b, g, n, in[:2], p); err != nil {
 				return err
 			}
 			return b.each("ADD", []*value{p, in[2]}, y, "fused_activation_function", tf.NoActivation)
 		}
-		if c == nil || c.Len() != ws.m && c.Len() != 1 {
+		if bias == nil || bias.Len() != ws.m && bias.Len() != 1 {
 			return fmt.Errorf("its bias is not one constant per output channel")
 		}
-		for i := range bias {
-			bias[i] = c.F32()[i%c.Len()]
-		}
 	}
-	for _, x := range bias {
-		ws.bias = binary.LittleEndian.AppendUint32(ws.bias, math.Float32bits(x))
-	}
+	ws.floatBias(bias)
 	return b.sum(n, in[0], y, ws, 0, 0, tf.NoActivation)
 }
 

@@ -119,23 +119,19 @@ func (b *builder) hybridProduct(s *lower.Step, op *lower.RunTime) error {
 	if n.Input(2) != graph.NoValue && (bias == nil || bias.F32() == nil) {
 		return errors.New("a bias that is computed")
 	}
-	for c := range w.m {
-		v := float32(0)
-		if bias != nil && bias.Len() > 0 {
-			v = bias.ToRowMajor().F32()[c%bias.Len()]
-		}
-		w.bias = binary.LittleEndian.AppendUint32(w.bias, math.Float32bits(v))
+	w.floatBias(bias)
+	return b.sum(n, x, y, w, 0, 0, last)
+}
+
+// floatBias sets the bias to the numbers of a constant of one or of every channel, or to zeros.
+func (w *weights) floatBias(c *tensor.Tensor) {
+	numbers := []float32{0}
+	if c != nil && c.Len() > 0 {
+		numbers = c.ToRowMajor().F32()
 	}
-	if err := b.sum(n, x, y, w, 0, 0, tf.NoActivation); err != nil {
-		return err
+	for i := range w.m {
+		w.bias = binary.LittleEndian.AppendUint32(w.bias, math.Float32bits(numbers[i%len(numbers)]))
 	}
-	for i := len(b.sub.Operators) - 1; i >= 0 && last != tf.NoActivation; i-- {
-		if o := &b.sub.Operators[i]; o.Op == "FULLY_CONNECTED" {
-			o.Options["fused_activation_function"] = last
-			break
-		}
-	}
-	return nil
 }
 
 // weight adds the tensor of the weights in an order of axes, to a shape; axis is that of the output channels in it.

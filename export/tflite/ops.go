@@ -193,9 +193,9 @@ func like(lo, hi float32) int {
 }
 
 // limited lets emit write an operator into a tensor for v with a fused activation (a number of TensorFlow Lite's, or nothing if the
-// operator has none), and limits the codes by MAXIMUM and MINIMUM where no activation does.
+// operator has none), and limits the codes by MAXIMUM and MINIMUM where no activation does. Floats have the activation prefer.
 func (b *builder) limited(v *value, perm []int, lo, hi int32, prefer int, fuses bool, emit func(out, activation int)) {
-	a, ok := tf.NoActivation, true
+	a, ok := prefer, true
 	if v.enc != nil {
 		if a, ok = activation(v.enc, lo, hi, prefer); !fuses && a != tf.NoActivation {
 			l, h := limitsOf(tf.NoActivation, v.enc)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"qwb/graph"
+	"qwb/graph/passes"
 	"qwb/graph/tensor"
 	"qwb/quantizer/tqc"
 )
@@ -62,8 +63,12 @@ func RunTimePair(g *graph.Graph, name string, from graph.ValueID, c *tqc.Config,
 	return r.Err
 }
 
-// RowPairs adds a pair of rows in front of the products of g that make codes of their data (graph.RowCodes), which compute it so then.
-func RowPairs(g *graph.Graph) error {
+// CodesOfRows makes what a .tflite file computes of float data and weights of integers compute so: LSTM by passes.HybridRecurrences,
+// products that make codes of their data (graph.RowCodes) by a pair of rows in front of them.
+func CodesOfRows(g *graph.Graph) error {
+	if _, err := passes.HybridRecurrences(g); err != nil {
+		return err
+	}
 	for _, id := range g.Nodes() {
 		n := g.Node(id)
 		how := n.AttrInt(graph.RowCodes, 0)

@@ -35,38 +35,28 @@ func (b *Bound) SignedConfig(id graph.NodeID) tqc.Config {
 // by their widths and scales in set, which a convolution has to know before the network runs.
 func (b *Bound) MultipliesIntegers(id graph.NodeID, set *tqc.Set) bool {
 	n := b.Graph.Node(id)
-	for i := range min(2, len(n.Inputs)) {
-		for _, c := range b.grids(n, i, set) {
-			if c.RunTime() && graph.Slides(n.Op) {
-				return false
-			}
-		}
+	if graph.Slides(n.Op) && slices.ContainsFunc(b.grids(n, set), (*tqc.Config).RunTime) {
+		return false
 	}
 	return !b.OtherWidth(id, set) && b.signedFactors(n, set)
 }
 
 // OtherWidth reports whether node id multiplies integers that have another width than the target's products have.
 func (b *Bound) OtherWidth(id graph.NodeID, set *tqc.Set) bool {
-	n := b.Graph.Node(id)
-	if macs, _ := b.Graph.MACsAtLeast(id); macs == 0 || !b.Export.EightBits {
-		return false
-	}
-	for i := range min(2, len(n.Inputs)) {
-		for _, c := range b.grids(n, i, set) {
-			if c.Integer() && c.Bits != 8 {
-				return true
-			}
-		}
-	}
-	return false
+	macs, _ := b.Graph.MACsAtLeast(id)
+	return macs > 0 && b.Export.EightBits &&
+		slices.ContainsFunc(b.grids(b.Graph.Node(id), set), func(c *tqc.Config) bool { return c.Integer() && c.Bits != 8 })
 }
 
-// grids are the configurations of input i of a node that quantize, or will: its own, and that of what computes it.
-func (b *Bound) grids(n *graph.Node, i int, set *tqc.Set) (list []*tqc.Config) {
-	slots := []tqc.SlotID{set.Input(n.ID, i)}
-	if v := n.Inputs[i]; v != graph.NoValue && b.Graph.Producer(v) != graph.NoNode {
-		p := b.Graph.Node(b.Graph.Producer(v))
-		slots = append(slots, set.Output(p.ID, slices.Index(p.Outputs, v)))
+// grids are the configurations of a node's factors that quantize, or will: its own, and those of what computes them.
+func (b *Bound) grids(n *graph.Node, set *tqc.Set) (list []*tqc.Config) {
+	var slots []tqc.SlotID
+	for i, v := range n.Inputs[:min(2, len(n.Inputs))] {
+		slots = append(slots, set.Input(n.ID, i))
+		if v != graph.NoValue && b.Graph.Producer(v) != graph.NoNode {
+			p := b.Graph.Node(b.Graph.Producer(v))
+			slots = append(slots, set.Output(p.ID, slices.Index(p.Outputs, v)))
+		}
 	}
 	for _, s := range slots {
 		if s == tqc.NoSlot {

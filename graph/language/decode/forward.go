@@ -130,11 +130,11 @@ func (e *Engine) place(layer int) {
 		s.head = e.placeHead
 	}
 	s.placed = layer
-	if par := e.par; len(s.q) >= placeGrain {
-		par.Run(e.KVHeads, s.head)
-		return
+	par := e.par
+	if len(s.q) < placeGrain {
+		par = nil
 	}
-	kernels.Parallel(nil).Run(e.KVHeads, s.head)
+	par.Run(e.KVHeads, s.head)
 }
 
 // placeHead does so for a head of keys and its heads of queries.

@@ -26,7 +26,7 @@ import (
 // in the order of the file; package graph does not know them.
 const Domain = "tflite"
 
-// rowCodes adds the mark to the attributes of an operator of data x and weights w, where it is such a one.
+// rowCodes adds graph.RowCodes to the attributes of an operator of data x and weights w, where these are float and integers.
 func (l *lifter) rowCodes(x, w int, attrs ...graph.Attr) []graph.Attr {
 	if x < 0 || w < 0 {
 		return attrs

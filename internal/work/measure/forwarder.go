@@ -8,7 +8,6 @@ import (
 	"qwb/analysis"
 	"qwb/graph"
 	"qwb/graph/exec"
-	"qwb/graph/passes"
 	"qwb/graph/tensor"
 	"qwb/internal/work/fault"
 	"qwb/internal/work/open"
@@ -46,11 +45,7 @@ func forward(j *open.Job, o RunOptions) (*forwarder, error) {
 			return nil, err
 		}
 		if m.Lite { // float data meet weights of integers as codes there, not as real numbers
-			_, err := passes.HybridRecurrences(m.Graph)
-			if err == nil {
-				err = qdq.RowPairs(m.Graph)
-			}
-			if err != nil {
+			if err := qdq.CodesOfRows(m.Graph); err != nil {
 				m.Close()
 				return nil, &fault.FileError{Stage: "run", File: j.Model, Err: err}
 			}
