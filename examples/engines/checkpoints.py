@@ -5,7 +5,8 @@ difference of log-probabilities, and greedy tokens.
 
 A PATH that is a folder is opened by transformers with compressed-tensors in float32, or by gptqmodel, whose own weights of each matrix are
 then multiplied in float32; .gguf by llama.cpp with a cache of float32; .onnx by ONNX Runtime; .bin by run.c or runq.c of llama2.c, whose
-folder the environment variable LLAMA2C names, compiled with a main of our own that writes logits. ARGUMENTS are what qwb opens instead:
+folder the environment variable LLAMA2C names, compiled with a main of our own that writes logits; .inferllm.bin, .kuiper.bin and .mllm by
+the programs that INFERLLM, KUIPERLLAMA and MLLM name, built as programs/ says. SENTENCEPIECE is any tokenizer.model. ARGUMENTS are what qwb opens instead:
 "q8_0.gguf --mode sim". Of an .onnx they are the checkpoint that it was made of, which gives the tokens; the graph is then run by qwb run.
 
 qwb writes the log-probabilities of its first 4 chunks of 128 tokens as llama-perplexity does, in 65535 steps of at most 16: differences are
@@ -144,7 +145,21 @@ def llama2c(path):
                                      "<f4").reshape(len(ids), -1)
 
 
-ENGINES = {"": folder, ".gguf": llama, ".onnx": ort, ".bin": llama2c}
+def program(name, *more):
+    def engine(path):
+        return lambda ids: np.frombuffer(subprocess.run([os.environ[name], path, *more, *map(str, ids)], check=True, capture_output=True).stdout,
+                                         "<f4").reshape(len(ids), -1)
+    return engine
+
+
+def mllm(path):
+    c = json.load(open(os.path.splitext(path)[0] + ".config.json"))
+    return program("MLLM", *(str(c[k]) for k in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                                                 "num_key_value_heads", "vocab_size")))(path)
+
+
+ENGINES = {".gguf": llama, ".onnx": ort, ".inferllm.bin": program("INFERLLM"), ".mllm": mllm,
+           ".kuiper.bin": program("KUIPERLLAMA", os.environ.get("SENTENCEPIECE", "")), ".bin": llama2c, "": folder}
 
 
 def greedy(logits, model, graph=None):
@@ -163,7 +178,7 @@ def greedy(logits, model, graph=None):
 
 
 def row(name, path, *model):
-    logits = ENGINES[os.path.splitext(path)[1] if not os.path.isdir(path) else ""](path)
+    logits = next(e for end, e in ENGINES.items() if path.endswith(end))(path)
     model = shlex.split(model[0]) if model else [path]
     tokens, ours, ppl = recorded(model)
     nll, mine, far, half = [], [], 0, CONTEXT // 2

@@ -22,15 +22,14 @@ const (
 var forms = map[string]checkpoint.Type{"q8_0": checkpoint.WideQ8, "q4_0": checkpoint.WideQ4, "f32": checkpoint.F32}
 
 // limits: InferLLM's graph of Llama has these numbers in its code, and 32-bit offsets.
-var limits = weights.Limits{NormEps: checkpoint.InferLLMEps, Theta: checkpoint.InferLLMTheta,
+var limits = weights.Limits{Theta: checkpoint.InferLLMTheta,
 	Pairing: checkpoint.Halves, OneHead: true, MaxBytes: math.MaxInt32}
 
 // Format writes all matrices quantized, the embedding too, and a classifier of its own, which is the embedding once more where the model
 // shares it. The tokens are part of the file, so a tokenizer has to be known.
 func Format() weights.Format {
 	return weights.Format{Name: "inferllm", Title: "InferLLM", Suffix: ".bin", Note: "start it with --version 2",
-		Experimental: "no engine has read its files here yet",
-		Matrices:     []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Shape: true, Layout: layout, Open: checkpoint.OpenLike}
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Shape: true, NormEps: checkpoint.InferLLMEps, Layout: layout, Open: checkpoint.OpenLike}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

@@ -132,7 +132,6 @@ func TestWhatInferLLMCannotHold(t *testing.T) {
 	}{
 		{"2 heads of keys and values for 4", func(c *checkpoint.Config, _ *weights.Options) { c.KVHeads = 2 }},
 		{"biases", func(c *checkpoint.Config, _ *weights.Options) { c.Family = checkpoint.Qwen2 }},
-		{"epsilon of the norms of 1e-05, only 1e-06", func(c *checkpoint.Config, _ *weights.Options) { c.NormEps = 1e-5 }},
 		{"multiple of 64 elements, those of down have 200", func(c *checkpoint.Config, _ *weights.Options) { c.Hidden = 200 }},
 		{"computes the width of the feed-forward layers from the dimension 64: 256, and the model has 128",
 			func(c *checkpoint.Config, _ *weights.Options) { c.Hidden = 128 }},

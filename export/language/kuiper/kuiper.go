@@ -20,8 +20,7 @@ import (
 // are taken from the model, and must be those of one of its builds.
 func Format() weights.Format {
 	return weights.Format{Name: "kuiper", Title: "KuiperLLama version 3, int8 in groups", Suffix: ".bin",
-		Experimental: "no engine has read its files here yet",
-		Matrices:     []string{"int8"}, Shape: true, Layout: layout, Open: checkpoint.OpenLike}
+		Matrices: []string{"int8"}, Shape: true, NormEps: checkpoint.KuiperBuilds[0].NormEps, Layout: layout, Open: checkpoint.OpenLike}
 }
 
 // build returns the limits of the build that the model is for, and its flag.
@@ -32,7 +31,7 @@ func build(c *checkpoint.Config) (limits weights.Limits, flag string) {
 			k = b
 		}
 	}
-	return weights.Limits{NormEps: k.NormEps, Theta: k.Theta, Pairing: k.Pairing}, k.Flag
+	return weights.Limits{Theta: k.Theta, Pairing: k.Pairing}, k.Flag
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

@@ -70,7 +70,6 @@ func TestWhatKuiperCannotHold(t *testing.T) {
 	}{
 		{"biases", 0, func(c *checkpoint.Config) { c.Family = checkpoint.Qwen2 }},
 		{"base of rotary embedding of 1e+06", 0, func(c *checkpoint.Config) { c.RopeTheta = 1e6 }},
-		{"epsilon of the norms of 1e-06", 0, func(c *checkpoint.Config) { c.NormEps = 1e-6 }},
 		{"do not divide the rows of 96 elements of down", 64, func(*checkpoint.Config) {}},
 	} {
 		shape := weightstest.Llama()

@@ -19,7 +19,7 @@ const (
 	magic      = 0x616b3432
 )
 
-var limits = weights.Limits{NormEps: normEps, Theta: theta, Pairing: checkpoint.Interleaved}
+var limits = weights.Limits{Theta: theta, Pairing: checkpoint.Interleaved}
 
 // begin starts the layout of a file.
 func begin(m *checkpoint.Model, format string) (*weights.File, error) {

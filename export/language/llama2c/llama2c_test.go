@@ -192,7 +192,6 @@ func TestWhatLlama2cCannotHold(t *testing.T) {
 		change func(c *checkpoint.Config)
 	}{
 		{"biases", func(c *checkpoint.Config) { c.Family = checkpoint.Qwen2 }},
-		{"epsilon of the norms of 1e-06, only 1e-05", func(c *checkpoint.Config) { c.NormEps = 1e-6 }},
 		{"base of rotary embedding of 500000, only 10000", func(c *checkpoint.Config) { c.RopeTheta = 500000 }},
 		{"scaled rotary frequencies", func(c *checkpoint.Config) { c.Scaling = &checkpoint.RopeScaling{Factor: 2} }},
 		{"heads of 32 elements", func(c *checkpoint.Config) { c.HeadDim = 32 }},

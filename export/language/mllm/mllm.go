@@ -16,17 +16,17 @@ const (
 	magic      = 20012
 	headerSize = 12 // magic number and length of the index
 	blockSize  = 32
+	normEps    = 1e-6 // in the code of every model with RMSNorm
 )
 
 // forms are the types of matrices, as mllm's quantizer has them.
 var forms = map[string]checkpoint.Type{"q8_0": checkpoint.GGQ8, "q4_0": checkpoint.GGQ4, "f32": checkpoint.F32}
 
-// Format writes what mllm's quantizer makes: blocks of ggml, with the embedding always in Q4_0 and a classifier of its own, which
-// is a copy of the embedding where the model shares it.
+// Format writes blocks of ggml, and a classifier of its own, which is a copy of the embedding where the model shares it. The embedding has
+// the type of the matrices, which mllm reads; its own quantizer makes it Q4_0 beside Q8_0.
 func Format() weights.Format {
 	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm",
-		Note: "the embedding is q4_0 beside q8_0, as mllm's own quantizer writes it", Experimental: "no engine has read its files here yet",
-		Matrices: []string{"q8_0", "q4_0", "f32"}, Shape: true, Layout: layout, Open: checkpoint.OpenLike}
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Shape: true, NormEps: normEps, Layout: layout, Open: checkpoint.OpenLike}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
@@ -53,17 +53,9 @@ func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {
 	if m.Scaling != nil {
 		f.Warn("the file does not hold that rotary frequencies are scaled", m.Scaling.Factor)
 	}
-	if kind == checkpoint.GGQ8 {
-		f.Warn("the embedding is written as q4_0, as mllm's own quantizer writes it beside q8_0: 4 bits, with an error of more than 10 % "+
-			"where q8_0 has less than 1 %; --weights f32 keeps it exact", 4)
-	}
 	var items []weights.Item
 	for _, p := range weights.UntiedParts(&m.Config) {
-		e := weights.Encoding{Type: kind, Search: o.Search && kind != checkpoint.F32}
-		if p.Role == checkpoint.Embedding && kind != checkpoint.F32 {
-			e.Type = checkpoint.GGQ4
-		}
-		items = append(items, f.Item(p.Role, p.Layer, e))
+		items = append(items, f.Item(p.Role, p.Layer, weights.Encoding{Type: kind, Search: o.Search && kind != checkpoint.F32}))
 	}
 	index(f, items)
 	f.Items = append(f.Items, items...)

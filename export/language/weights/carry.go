@@ -10,7 +10,6 @@ import (
 
 // Limits say what a format holds beside the weights. The zero value holds Llama's shape, and nothing that is not asked for here.
 type Limits struct {
-	NormEps  float32            // the only epsilon of the norms; 0: any
 	Theta    float64            // the only base of rotary embedding; 0: any
 	Pairing  checkpoint.Pairing // of the rows of query and key
 	Biases   bool               // of query, key and value
@@ -31,7 +30,6 @@ func (l Limits) Check(c *checkpoint.Config, format string) error {
 	}
 	add(c.Biased() && !l.Biases, "the biases of query, key and value of the %s family", c.Family)
 	add(!c.Plain() && !l.Switches, "what the %s family has beside Llama's parts", c.Family)
-	add(l.NormEps != 0 && c.NormEps != l.NormEps, "an epsilon of the norms of %g, only %g", c.NormEps, l.NormEps)
 	add(l.Theta != 0 && c.RopeTheta != l.Theta, "a base of rotary embedding of %g, only %g", c.RopeTheta, l.Theta)
 	add(c.Scaling != nil && !l.Scaling, "scaled rotary frequencies")
 	add(!l.HeadDim && c.Heads*c.HeadDim != c.Dim, "heads of %d elements, only dim / heads = %d / %d", c.HeadDim, c.Dim, c.Heads)

@@ -43,7 +43,7 @@ func Matrices(forms ...string) export.Option {
 
 // Export returns the format as package export has it.
 func (f Format) Export() export.Format {
-	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Experimental: f.Experimental, Ext: "." + f.Name + f.Suffix,
+	out := export.Format{Name: f.Name, Doc: f.Title, Note: f.Note, Ext: "." + f.Name + f.Suffix,
 		From:    export.Checkpoint,
 		Options: []export.Option{Group, Fallback, Method, Judge, Fit, Tokens, Imatrix, ImatrixOut, Requantize}, Tokens: f.Tokenizer}
 	if f.Folder != "" {
@@ -71,11 +71,22 @@ func (f Format) layout(in *export.Input) (*File, error) {
 		file.search(in)
 		return file, nil
 	}
+	had, err := in.Checkpoint, error(nil)
+	if f.NormEps != 0 {
+		if in.Checkpoint, err = had.WithEpsilon(f.NormEps); err != nil {
+			in.Checkpoint = had
+			return nil, fmt.Errorf("export: %s cannot hold an epsilon of the norms of %g, only %g: %w", f.Title, had.NormEps, f.NormEps, err)
+		}
+	}
 	file, err := f.Layout(in.Checkpoint, Options{Group: int(in.Options.Whole(Group.Name)), Fallback: in.Options.Text(Fallback.Name),
 		Matrices: in.Options.Text("weights"), Search: WayOf(in.Options.Text(Method.Name)).Search, Tokenizer: in.Tokens,
 		Types: in.Types, Usual: usual(in.Checkpoint)})
 	if err != nil {
 		return nil, err
+	}
+	if in.Checkpoint != had {
+		file.Warn(fmt.Sprintf("the engine has an epsilon of the norms of %g, the model %g: embedding, output of attention and down are "+
+			"multiplied by the square root of their quotient, which changes no logits", f.NormEps, had.NormEps), 0)
 	}
 	if err := file.Convert(in.Options.Text(Requantize.Name) == "yes"); err != nil {
 		return nil, err

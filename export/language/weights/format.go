@@ -12,8 +12,6 @@ type Format struct {
 	Title  string // in a few words
 	Suffix string // of a file's name
 	Note   string // what a user of the engine has to know, for help; may be empty
-	// Experimental says why nobody should rely on the format yet; empty: engines have read such files.
-	Experimental string
 	// Matrices are the forms that matrices can have in the file, by the names of Options.Matrices, the default first.
 	Matrices []string
 	// Types are the types that single matrices may have, whatever the others have; nil: all are of one form.
@@ -22,6 +20,8 @@ type Format struct {
 	Tokenizer bool
 	// Shape says that the format holds less than the model's shape: a config.json is written beside the file.
 	Shape bool
+	// NormEps is the only epsilon of the norms that the engine has; 0: any. Models with another are written as ones that compute the same.
+	NormEps float32
 	// Folder is the name of the file where the format is a folder, "" of others. Beside writes what else is in it.
 	Folder string
 	Beside func(f *File, out *export.Output) error

@@ -80,6 +80,8 @@ type Tensor struct {
 
 	packing *packing // of type Packed, in a file
 	levels  *Levels  // of type Packed, made in this process
+
+	factor float32 // of floats: what each element is multiplied with; 0: nothing
 }
 
 // Storage says in words how the elements are stored.
@@ -142,6 +144,16 @@ func (t Type) bytes(n int) int {
 // Read converts len(dst) elements of the flattened tensor, the first being element from. They must lie within it; of types in
 // blocks, from and len(dst) must be multiples of a block, which whole rows are.
 func (t *Tensor) Read(dst []float32, from int) {
+	t.stored(dst, from)
+	if t.factor != 0 {
+		for i := range dst {
+			dst[i] *= t.factor
+		}
+	}
+}
+
+// stored is Read without the factor.
+func (t *Tensor) stored(dst []float32, from int) {
 	if t.Type == Packed {
 		t.readPacked(dst, from)
 		return
