@@ -29,7 +29,8 @@ var limits = weights.Limits{Theta: checkpoint.InferLLMTheta,
 // shares it. The tokens are part of the file, so a tokenizer has to be known.
 func Format() weights.Format {
 	return weights.Format{Name: "inferllm", Title: "InferLLM", Suffix: ".bin", Note: "start it with --version 2",
-		Matrices: []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Shape: true, NormEps: checkpoint.InferLLMEps, Layout: layout, Open: checkpoint.OpenLike}
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Tokenizer: true, Shape: true, NormEps: checkpoint.InferLLMEps,
+		Layout: layout, Open: checkpoint.OpenLike}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

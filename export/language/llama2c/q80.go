@@ -12,8 +12,8 @@ import (
 // llama2.c's exporter writes them all the same where they divide the model's dimension, the only thing that it looks at; these files can
 // be made again here, and say that they are unlike what runq computes. All others are refused.
 func Q80() weights.Format {
-	return weights.Format{Name: "q80", Title: "llama2.c version 2, int8 in groups", Suffix: ".bin", NormEps: normEps, Matrices: []string{"int8"},
-		Layout: layout2, Open: open}
+	return weights.Format{Name: "q80", Title: "llama2.c version 2, int8 in groups", Suffix: ".bin", Matrices: []string{"int8"},
+		NormEps: normEps, Layout: layout2, Open: open}
 }
 
 func layout2(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

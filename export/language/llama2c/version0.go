@@ -12,8 +12,8 @@ import (
 // V0 is version 0: float32, with tables of the rotary embedding. They are those of the source where it has them, since its exporter's
 // cosines and sines differ from others in last bits.
 func V0() weights.Format {
-	return weights.Format{Name: "llama2c-v0", Title: "llama2.c version 0, float32", Suffix: ".bin", NormEps: normEps, Matrices: []string{"f32"},
-		Layout: layout0, Open: open}
+	return weights.Format{Name: "llama2c-v0", Title: "llama2.c version 0, float32", Suffix: ".bin", Matrices: []string{"f32"},
+		NormEps: normEps, Layout: layout0, Open: open}
 }
 
 func layout0(m *checkpoint.Model, _ weights.Options) (*weights.File, error) {

@@ -7,8 +7,8 @@ import (
 
 // V1 is version 1: float32 behind a header of 256 bytes.
 func V1() weights.Format {
-	return weights.Format{Name: "llama2c-v1", Title: "llama2.c version 1, float32", Suffix: ".bin", NormEps: normEps, Matrices: []string{"f32"},
-		Layout: layout1, Open: open}
+	return weights.Format{Name: "llama2c-v1", Title: "llama2.c version 1, float32", Suffix: ".bin", Matrices: []string{"f32"},
+		NormEps: normEps, Layout: layout1, Open: open}
 }
 
 func layout1(m *checkpoint.Model, _ weights.Options) (*weights.File, error) {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// WithEpsilon is a model that computes the same with another epsilon of its norms. RMSNorm (Zhang and Sennrich 2019) of c*x with the epsilon
-// c*c*e is that of x with e, so that everything that is added to the residual stream is multiplied by c: the embedding, the output of
+// WithEpsilon is a model that computes the same with another epsilon of its norms. RMSNorm (Zhang and Sennrich 2019) of c*x with an epsilon
+// of c*c*e is that of x with e, so that everything that is added to the residual stream is multiplied by c: the embedding, the output of
 // attention and that of the feed-forward part. A shared classifier becomes a matrix of its own. It is m where the epsilon is that already.
 //
 // Errors: an epsilon that is not above 0, what the family has beside Llama's parts, and matrices that are quantized. As With, it needs m
