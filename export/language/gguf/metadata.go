@@ -71,6 +71,9 @@ func holds(c *checkpoint.Config) error {
 		if !listed(s) && float64(float32(s.Factor)) != s.Factor {
 			return fmt.Errorf("export: GGUF holds the factor of scaled rotary frequencies as float32, which %v is not", s.Factor)
 		}
+		if s.Factors != nil && s.Attention != 0 && s.Attention != 1 {
+			return fmt.Errorf("export: GGUF has no place for %g, which cosines and sines are multiplied with beside a list of factors", s.Attention)
+		}
 	}
 	return nil
 }

@@ -62,6 +62,9 @@ func readFolder(m *Model, folder string) error {
 	if m.Config, h, err = parseHFConfig(b); err != nil {
 		return fmt.Errorf("%s: %w", configFile, err)
 	}
+	if m.Context < h.MaxPositions {
+		m.warn("texts of up to %d of the %d tokens are computed: longer ones have other factors of rotary frequencies", m.Context, h.MaxPositions)
+	}
 	q, err := m.quantization(folder, h)
 	if err != nil {
 		return err

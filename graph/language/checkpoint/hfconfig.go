@@ -31,6 +31,7 @@ type hfConfig struct {
 	RopeScaling    *hfRope  `json:"rope_scaling"`
 	RopeParameters *hfRope  `json:"rope_parameters"` // newer files: in place of rope_theta and rope_scaling
 	PartialRotary  *float64 `json:"partial_rotary_factor"`
+	OriginalMax    int      `json:"original_max_position_embeddings"` // of longrope
 
 	Act           string   `json:"hidden_act"`
 	Activation    *string  `json:"hidden_activation"` // of Gemma: in place of hidden_act
@@ -76,20 +77,21 @@ type hfConfig struct {
 }
 
 type hfRope struct {
-	Type            string   `json:"rope_type"`
-	OldType         string   `json:"type"`
-	Theta           *float64 `json:"rope_theta"`
-	Factor          float64  `json:"factor"`
-	LowFactor       float64  `json:"low_freq_factor"`
-	HighFactor      float64  `json:"high_freq_factor"`
-	OriginalContext int      `json:"original_max_position_embeddings"`
-	BetaFast        *float64 `json:"beta_fast"`
-	BetaSlow        *float64 `json:"beta_slow"`
-	Attention       *float64 `json:"attention_factor"`
-	MScale          *float64 `json:"mscale"`
-	MScaleAll       *float64 `json:"mscale_all_dim"`
-	Truncate        *bool    `json:"truncate"`
-	Partial         *float64 `json:"partial_rotary_factor"`
+	Type            string    `json:"rope_type"`
+	OldType         string    `json:"type"`
+	Theta           *float64  `json:"rope_theta"`
+	Factor          float64   `json:"factor"`
+	LowFactor       float64   `json:"low_freq_factor"`
+	HighFactor      float64   `json:"high_freq_factor"`
+	OriginalContext int       `json:"original_max_position_embeddings"`
+	BetaFast        *float64  `json:"beta_fast"`
+	BetaSlow        *float64  `json:"beta_slow"`
+	Attention       *float64  `json:"attention_factor"`
+	MScale          *float64  `json:"mscale"`
+	MScaleAll       *float64  `json:"mscale_all_dim"`
+	Truncate        *bool     `json:"truncate"`
+	Partial         *float64  `json:"partial_rotary_factor"`
+	ShortFactors    []float64 `json:"short_factor"` // of longrope, for texts of up to OriginalContext tokens
 	// Of Gemma 3: one of each kind of layers.
 	Full  *hfRope `json:"full_attention"`
 	Local *hfRope `json:"sliding_attention"`
@@ -410,10 +412,12 @@ func (h *hfConfig) rope(c *Config) error {
 		c.Scaling = &RopeScaling{Factor: r.Factor, LowFactor: r.LowFactor, HighFactor: r.HighFactor, OriginalContext: r.OriginalContext}
 	case "yarn":
 		return h.yarn(r, c)
+	case "longrope":
+		return h.longrope(r, c)
 	case "dynamic":
 		return errors.New("rope_scaling of type dynamic is not supported: its frequencies change with the length of the text")
 	default:
-		return fmt.Errorf("rope_scaling of type %q is not supported; linear, llama3 and yarn are", kind)
+		return fmt.Errorf("rope_scaling of type %q is not supported; linear, llama3, yarn and longrope are", kind)
 	}
 	return nil
 }
@@ -429,6 +433,31 @@ func (h *hfConfig) yarn(r *hfRope, c *Config) error {
 			s.Factor, s.BetaFast, s.BetaSlow, s.Attention, s.OriginalContext)
 	}
 	c.Scaling = s
+	return nil
+}
+
+// longrope reads the factors of short texts, the only ones that are computed here: longer texts have others, from their first token on.
+func (h *hfConfig) longrope(r *hfRope, c *Config) error {
+	s := &RopeScaling{Factor: r.Factor, OriginalContext: cmp.Or(h.OriginalMax, r.OriginalContext)}
+	if s.OriginalContext > 0 && (s.Factor == 0 || h.OriginalMax > 0) {
+		s.Factor = float64(c.Context) / float64(s.OriginalContext)
+	}
+	s.Attention = 1
+	if s.Factor > 1 {
+		s.Attention = math.Sqrt(1 + math.Log(s.Factor)/math.Log(float64(s.OriginalContext)))
+	}
+	s.Attention = valueOr(r.Attention, s.Attention)
+	if !(s.Factor > 0 && s.Attention > 0 && s.OriginalContext > 1) {
+		return fmt.Errorf("rope_scaling: factor %g, attention_factor %g, original_max_position_embeddings %d", s.Factor, s.Attention,
+			s.OriginalContext)
+	}
+	if n := c.Turned() / 2; len(r.ShortFactors) != n {
+		return fmt.Errorf("rope_scaling: %d short_factor for %d frequencies", len(r.ShortFactors), n)
+	}
+	for _, f := range r.ShortFactors {
+		s.Factors = append(s.Factors, float32(f))
+	}
+	c.Scaling, c.Context = s, min(c.Context, s.OriginalContext)
 	return nil
 }
 

@@ -23,7 +23,8 @@ type RopeScaling struct {
 	BetaFast  float64 `json:"beta_fast,omitempty"`
 	BetaSlow  float64 `json:"beta_slow,omitempty"`
 	Attention float64 `json:"attention,omitempty"`
-	// Factors, if there are any, are what each pair's frequency is divided by, and nothing else is used: GGUF keeps no rule.
+	// Factors, if there are any, are what each pair's frequency is divided by, and beside them only Attention is used: GGUF keeps no rule,
+	// and LongRoPE (Ding et al., arXiv 2402.13753) finds them by search.
 	Factors []float32 `json:"factors,omitempty"`
 }
 
@@ -47,8 +48,8 @@ func (s *RopeScaling) validate(pairs int) error {
 		return nil
 	}
 	ok := s.Factor > 0 && s.LowFactor >= 0 && s.HighFactor >= s.LowFactor && s.OriginalContext >= 0 && s.BetaSlow >= 0 &&
-		s.BetaFast >= s.BetaSlow &&
-		(s.BetaFast == 0) == (s.Attention == 0) && s.Attention >= 0 && (s.BetaFast == 0 || s.OriginalContext > 0 && s.HighFactor == 0)
+		s.BetaFast >= s.BetaSlow && s.Attention >= 0 &&
+		(s.Factors != nil || (s.BetaFast == 0) == (s.Attention == 0)) && (s.BetaFast == 0 || s.OriginalContext > 0 && s.HighFactor == 0)
 	if s.Factors != nil {
 		ok = ok && len(s.Factors) == pairs
 		for _, f := range s.Factors {
