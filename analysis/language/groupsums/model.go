@@ -136,7 +136,7 @@ func (r *run) turn(x []float32) {
 	for position := range r.n {
 		for head := x[position*width:][:width]; len(head) > 0; head = head[2*half:] {
 			for i, f := range freqs {
-				cos, sin := r.m.Turns(position, f)
+				cos, sin := r.m.Angle(position, f)
 				a, b := float64(head[i*step]), float64(head[i*step+apart])
 				head[i*step], head[i*step+apart] = float32(a*cos-b*sin), float32(a*sin+b*cos)
 			}

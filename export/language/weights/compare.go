@@ -88,8 +88,8 @@ func SameShape(want, got *checkpoint.Config) error {
 func sameTurns(want, got *checkpoint.Config) error {
 	const close = 1e-6
 	w, g := want.Frequencies(), got.Frequencies()
-	amplitudeW, _ := want.Turns(0, 0)
-	amplitudeG, _ := got.Turns(0, 0)
+	amplitudeW, _ := want.Angle(0, 0)
+	amplitudeG, _ := got.Angle(0, 0)
 	same := math.Abs(amplitudeG-amplitudeW) <= close*amplitudeW
 	for i := range w {
 		same = same && math.Abs(g[i]-w[i]) <= close*w[i]

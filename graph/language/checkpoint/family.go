@@ -21,6 +21,7 @@ const (
 	Qwen2MoE Family = "qwen2moe" // experts beside one for all tokens
 	Qwen3MoE Family = "qwen3moe" // experts
 	Gemma3   Family = "gemma3"   // and norms of heads in place of the limits, two bases of rotary embedding
+	SmolLM3  Family = "smollm3"  // layers without rotary embedding
 )
 
 // Switches are what models differ in beside numbers. The zero value is Llama's.
@@ -54,6 +55,8 @@ type Switches struct {
 	RotaryDim int `json:"rotary_dim,omitempty"`
 	// LocalTheta, if not 0, is the base of rotary embedding in layers with a window, where frequencies are not scaled.
 	LocalTheta float64 `json:"local_theta,omitempty"`
+	// Unturned are the layers without rotary embedding, ascending.
+	Unturned []int `json:"unturned,omitempty"`
 	// Windows, if not nil, is for each layer how many positions attention sees, its own being the last; 0: all.
 	Windows []int `json:"windows,omitempty"`
 }
@@ -62,7 +65,7 @@ type Switches struct {
 func (s *Switches) Plain() bool {
 	return !s.OutputBias && !s.HeadNorm && !s.UnitNorm && !s.GELU && s.EmbedScale == 0 && s.AttentionScale == 0 && s.ResidualScale == 0 &&
 		s.LogitScale == 0 && !s.AfterNorm && s.ScoreCap == 0 && s.LogitCap == 0 && s.LocalTheta == 0 && s.RotaryDim == 0 && s.Experts == 0 &&
-		s.Windows == nil
+		s.Windows == nil && s.Unturned == nil
 }
 
 // Biased reports whether query, key and value have biases.
@@ -70,6 +73,9 @@ func (c *Config) Biased() bool { return c.Bias || c.Family == Qwen2 }
 
 // Routed reports whether a layer has experts.
 func (c *Config) Routed(layer int) bool { return c.Experts > 0 && !slices.Contains(c.Dense, layer) }
+
+// Turns reports whether rotary embedding turns the queries and keys of a layer.
+func (c *Config) Turns(layer int) bool { return !slices.Contains(c.Unturned, layer) }
 
 // Window is how many positions attention sees in a layer, its own being the last; 0: all.
 func (c *Config) Window(layer int) int {
@@ -106,6 +112,8 @@ var hfFamilies = []hfFamily{
 		`{"num_local_experts": 128, "num_experts_per_tok": 8, "moe_intermediate_size": 768}`},
 	{"Phi3ForCausalLM", "phi3", Phi3, "silu", 1e-5, 0, 1, true, Switches{}, ""},
 	{"GraniteForCausalLM", "granite", Granite, "silu", 1e-6, 0, 1, false, Switches{}, ""},
+	{"SmolLM3ForCausalLM", "smollm3", SmolLM3, "silu", 1e-6, 0, -1, true, Switches{},
+		`{"rope_theta": 2e6, "no_rope_layer_interval": 4, "num_key_value_heads": 4, "tie_word_embeddings": true}`},
 	{"GemmaForCausalLM", "gemma", Gemma, "gelu_pytorch_tanh", 1e-6, 256, 2, false, Switches{UnitNorm: true, GELU: true, EmbedScale: 1}, ""},
 	{"Gemma2ForCausalLM", "gemma2", Gemma2, "gelu_pytorch_tanh", 1e-6, 256, 2, true,
 		Switches{UnitNorm: true, GELU: true, EmbedScale: 1, AfterNorm: true},

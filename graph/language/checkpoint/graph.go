@@ -90,7 +90,7 @@ func (b *grapher) tables(name string, c *Config) [2]graph.ValueID {
 	cos, sin := make([]float32, c.Context*half), make([]float32, c.Context*half)
 	for p := range c.Context {
 		for i, f := range freqs {
-			x, y := c.Turns(p, f)
+			x, y := c.Angle(p, f)
 			cos[p*half+i], sin[p*half+i] = float32(x), float32(y)
 		}
 	}
@@ -262,6 +262,9 @@ func (b *grapher) rotate(x graph.ValueID, p Part, heads int) graph.ValueID {
 		interleaved = 1
 	}
 	x = b.node(name+".batch", "Reshape", x, b.shape)
+	if !b.m.Turns(p.Layer) {
+		return x
+	}
 	attrs := []graph.Attr{graph.Int("interleaved", interleaved), graph.Int("num_heads", int64(heads))}
 	if b.m.RotaryDim != 0 {
 		attrs = append(attrs, graph.Int("rotary_embedding_dim", int64(b.m.RotaryDim)))

@@ -62,6 +62,10 @@ type hfConfig struct {
 	DenseLayers  []int `json:"mlp_only_layers"`
 	QKVBias      *bool `json:"qkv_bias"`
 
+	// Of SmolLM3.
+	TurnedLayers []int `json:"no_rope_layers"` // 1 for each layer that has rotary embedding
+	Unturned     int   `json:"no_rope_layer_interval"`
+
 	// Of Gemma 2 and 3.
 	QueryScalar *float64        `json:"query_pre_attn_scalar"`
 	ScoreCap    json.RawMessage `json:"attn_logit_softcapping"` // null is none
@@ -130,6 +134,9 @@ func parseHFConfig(b []byte) (c Config, h *hfConfig, err error) {
 		if err := h.caps(&c); err != nil {
 			return c, nil, err
 		}
+	}
+	if err := h.unturned(&c); err != nil {
+		return c, nil, err
 	}
 	if err := h.windows(f, &c); err != nil {
 		return c, nil, err
@@ -214,7 +221,6 @@ func (h *hfConfig) family() (*hfFamily, error) {
 // strangers are what known architectures have that is not computed here.
 var strangers = map[string]string{
 	"Olmo2ForCausalLM":      "norms behind attention and feed-forward part, and norms of all heads together",
-	"SmolLM3ForCausalLM":    "layers without rotary embedding",
 	"PhiForCausalLM":        "parallel parts, and rotary embedding of a part of each head",
 	"GPTNeoXForCausalLM":    "parallel parts, LayerNorm, and rotary embedding of a part of each head",
 	"GPT2LMHeadModel":       "learned positions and LayerNorm",
@@ -226,7 +232,7 @@ var strangers = map[string]string{
 }
 
 // biased are the families of which attention_bias gives biases to all matrices of attention.
-var biased = []Family{Llama, Qwen3, Qwen3MoE, Granite}
+var biased = []Family{Llama, Qwen3, Qwen3MoE, Granite, SmolLM3}
 
 // unsupported reports what would change the numbers and is not computed.
 func (h *hfConfig) unsupported(f *hfFamily) error {
@@ -305,6 +311,22 @@ func (h *hfConfig) factors(c *Config) error {
 	return nil
 }
 
+// unturned reads which layers have no rotary embedding: those that a list says, or each last one of as many as an interval says.
+func (h *hfConfig) unturned(c *Config) error {
+	if c.Family != SmolLM3 || c.Layers > 1<<12 {
+		return nil // Validate says so
+	}
+	if h.TurnedLayers != nil && len(h.TurnedLayers) != c.Layers {
+		return fmt.Errorf("no_rope_layers has %d entries for %d layers", len(h.TurnedLayers), c.Layers)
+	}
+	for l := range max(c.Layers, 0) {
+		if h.TurnedLayers != nil && h.TurnedLayers[l] == 0 || h.TurnedLayers == nil && h.Unturned > 0 && (l+1)%h.Unturned == 0 {
+			c.Unturned = append(c.Unturned, l)
+		}
+	}
+	return nil
+}
+
 // caps reads what Gemma 2 and 3 do with scores and logits.
 func (h *hfConfig) caps(c *Config) error {
 	scalar := *h.QueryScalar
@@ -333,8 +355,8 @@ func (h *hfConfig) caps(c *Config) error {
 // of rotary embedding of their own.
 func (h *hfConfig) windows(f *hfFamily, c *Config) error {
 	w := valueOr(h.Sliding, 0)
-	qwen := strings.HasPrefix(f.modelType, "qwen")
-	if !f.window || w <= 0 || w >= c.Context && c.LocalTheta == 0 || qwen && !h.UseSliding {
+	asked := strings.HasPrefix(f.modelType, "qwen") || f.family == SmolLM3
+	if !f.window || w <= 0 || w >= c.Context && c.LocalTheta == 0 || asked && !h.UseSliding {
 		return nil
 	}
 	if h.LayerTypes != nil && len(h.LayerTypes) != c.Layers {

@@ -93,8 +93,8 @@ func (c *Config) Local() *Config {
 	return &local
 }
 
-// Turns returns cosine and sine of the angle of a pair at a position, given its frequency, times what the scaling multiplies them by.
-func (c *Config) Turns(position int, frequency float64) (cos, sin float64) {
+// Angle returns cosine and sine of the angle of a pair at a position, given its frequency, times what the scaling multiplies them by.
+func (c *Config) Angle(position int, frequency float64) (cos, sin float64) {
 	sin, cos = math.Sincos(float64(position) * frequency)
 	if s := c.Scaling; s != nil && s.Attention != 0 {
 		sin, cos = sin*s.Attention, cos*s.Attention

@@ -19,9 +19,9 @@ import (
 func TestFamilies(t *testing.T) {
 	list, err := os.ReadDir("testdata/families")
 	require.NoError(t, err)
-	require.Len(t, list, 21)
+	require.Len(t, list, 22)
 	windows := map[string][]int{"mistral": {5, 5}, "mistral-wide": {17, 17}, "qwen2-window": {0, 4}, "qwen3-biases": {6, 0}, "phi3": {7, 7},
-		"gemma2": {5, 0}, "gemma3": {5, 0, 5}, "mixtral": {9, 9}, "qwen3moe": {7, 7, 7}, "gemma3-images": {4096, 4096}}
+		"gemma2": {5, 0}, "gemma3": {5, 0, 5}, "mixtral": {9, 9}, "smollm3": {0, 0, 6}, "qwen3moe": {7, 7, 7}, "gemma3-images": {4096, 4096}}
 	for _, entry := range list {
 		t.Run(entry.Name(), func(t *testing.T) {
 			folder := "testdata/families/" + entry.Name()

@@ -145,9 +145,11 @@ func (e *Engine) placeHead(head int) {
 	}
 	queries := c.QueryDim() / c.KVHeads
 	for i, p := range s.at {
-		rotary.turn(s.q[i*c.QueryDim()+head*queries:][:queries], p.position)
 		k, v := s.k[i*c.KVDim()+head*c.HeadDim:][:c.HeadDim], s.v[i*c.KVDim()+head*c.HeadDim:][:c.HeadDim]
-		rotary.turn(k, p.position)
+		if c.Turns(s.placed) {
+			rotary.turn(s.q[i*c.QueryDim()+head*queries:][:queries], p.position)
+			rotary.turn(k, p.position)
+		}
 		p.cache.put(s.placed, head, p.position, k, v)
 	}
 }

@@ -20,7 +20,7 @@ func newRotary(c *checkpoint.Config) *rotary {
 func (r *rotary) reach(positions int) {
 	for p := len(r.cos) / len(r.freqs); p < positions; p++ {
 		for _, f := range r.freqs {
-			x, y := r.shape.Turns(p, f)
+			x, y := r.shape.Angle(p, f)
 			r.cos, r.sin = append(r.cos, float32(x)), append(r.sin, float32(y))
 		}
 	}

@@ -27,6 +27,8 @@ models = {
     "phi3-longrope": (T.Phi3ForCausalLM, T.Phi3Config(**(small | dict(hidden_size=32)), original_max_position_embeddings=48,
         rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, partial_rotary_factor=0.75, short_factor=[1.0, 1.1, 1.7],
                              long_factor=[1.2, 2.0, 5.0]))),
+    "smollm3": (T.SmolLM3ForCausalLM, T.SmolLM3Config(**(small | dict(num_hidden_layers=3)), no_rope_layers=[1, 0, 1], use_sliding_window=True,
+        sliding_window=6, layer_types=["full_attention", "full_attention", "sliding_attention"])),
     "granite": (T.GraniteForCausalLM, T.GraniteConfig(**small, embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.4,
                                                       logits_scaling=2.5, attention_bias=True)),
     "gemma": (T.GemmaForCausalLM, T.GemmaConfig(**small, head_dim=6, hidden_act="gelu_pytorch_tanh")),
