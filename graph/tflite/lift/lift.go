@@ -54,6 +54,10 @@ func Graph(m *tflite.Model) (*graph.Graph, []graph.Warning, error) {
 	}
 	s := m.Subgraphs[0]
 	s.Tensors = slices.Clone(s.Tensors) // some are added, and constants computed
+	s.Operators = slices.Clone(s.Operators)
+	for i, op := range s.Operators {
+		s.Operators[i] = standard(op)
+	}
 	empty(&s)
 	dilate(&s)
 	name := s.Name

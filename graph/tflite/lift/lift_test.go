@@ -335,6 +335,29 @@ func TestCarried(t *testing.T) {
 	require.Equal(t, graph.NoValue, n.Inputs[1])
 }
 
+// TestCustomOperatorsThatAreStandard: MediaPipe's transposed convolution is the graph of TRANSPOSE_CONV; with other options it is carried.
+func TestCustomOperatorsThatAreStandard(t *testing.T) {
+	of := func(custom []byte) (*graph.Graph, []graph.Warning) {
+		b := &builder{}
+		x, w, bias := b.input(1, 3, 4, 2), b.floats(3, 3, 3, 2), b.floats(3)
+		y := b.op("TRANSPOSE_CONV", "TransposeConv", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 1}, []int{1, 3, 8, 3}, w, w, x, bias)
+		if custom != nil {
+			b.s.Operators[0] = tflite.Operator{Op: "CUSTOM", Custom: "Convolution2DTransposeBias", Inputs: []int{x, w, bias}, Outputs: []int{y},
+				CustomOptions: custom}
+		}
+		g, warnings, err := lift.Graph(b.model(y))
+		require.NoError(t, err)
+		return g, warnings
+	}
+	want, _ := of(nil)
+	got, _ := of([]byte{1, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0})
+	require.Equal(t, graph.Format(want), graph.Format(got))
+	for _, options := range [][]byte{{}, {1, 0, 0, 0, 2, 0, 0, 0}, {7, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0}} {
+		_, warnings := of(options)
+		require.Contains(t, warnings[len(warnings)-1].Text, "Convolution2DTransposeBias has no form in ONNX")
+	}
+}
+
 // TestRefusals: what cannot be a graph is an error that names the operator and what is wrong with it.
 func TestRefusals(t *testing.T) {
 	conv := func(in ...int) *tflite.Model {
