@@ -77,6 +77,17 @@ func NewEvaluator(ctx context.Context, g *graph.Graph, samples func() exec.Itera
 	return e, nil
 }
 
+// On is an evaluator of another graph, with the same inputs and outputs, by what this one's graph gives in float on the same samples. parts
+// are those of NewEvaluator.
+func (e *Evaluator) On(ctx context.Context, g *graph.Graph, parts ...Slice) (*Evaluator, error) {
+	n := *e
+	n.judge = NewJudge(g, parts...)
+	n.g, n.given = n.judge.g, g
+	var err error
+	n.session, err = exec.New(n.judge.Runs(), exec.Options{Context: ctx})
+	return &n, err
+}
+
 // recorder remembers the samples it hands on, as long as there is room.
 type recorder struct {
 	exec.Iterator

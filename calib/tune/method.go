@@ -54,7 +54,7 @@ const NeedsStatistics = "statistics"
 
 // Methods lists all methods, in the order in which auto tries them: those that change the structure, then by cost. Those that
 // are OnlyNamed it leaves out.
-var Methods = []*Method{&Equalize, &Migrate, &Split, &Analytic, &Bias, &Range, &GPTQ, &Ridge, &Block, &Distill}
+var Methods = []*Method{&Spread, &Equalize, &Migrate, &Split, &Analytic, &Bias, &Range, &GPTQ, &Ridge, &Block, &Distill}
 
 // Find returns the method of a name, nil if there is none.
 func Find(name string) *Method {

@@ -26,7 +26,7 @@ func (b *Bench) on(r *Bench) *Bench {
 	next := *b
 	next.Reference, next.Steps, next.Graph, next.Set, next.Frozen, next.Simulate, next.Sums = r.Reference, r.Steps, r.Graph, r.Set, r.Frozen,
 		r.Simulate, r.Sums
-	next.first, next.judge, next.summed = r.Set, nil, nil
+	next.first, next.base, next.summed = r.Set, nil, nil
 	next.Rewrite, next.Ranges, next.Chosen = r.Rewrite, r.Ranges, nil // slots are others
 	return &next
 }

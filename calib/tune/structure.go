@@ -20,7 +20,8 @@ type structural struct {
 }
 
 // restructure tries structures one by one and leaves in the bench the best of them if it lowers the held-out error of the outputs: paired,
-// sample by sample, by more than the error bar at the number of standard errors that all trials together need. Each side is judged after a
+// sample by sample, by more than the error bar at the number of standard errors that all trials together need: in the mean, or in the
+// typical sample where the mean does not rise, as in Judge. Each side is judged after a
 // correction of its biases, so that nothing is kept for what a correction gives as well; of what is kept the corrected biases stay. A
 // structure that does not fit, or cannot be quantized as the plan decides, is declined with the reason.
 func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, error) {
@@ -32,6 +33,9 @@ func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, er
 	if b.Rewrite == nil {
 		report.Note = "not tried: the plan was imported, and its tensors cannot be observed again"
 		return report, nil
+	}
+	if err := b.float(ctx); err != nil {
+		return nil, err
 	}
 	b.within = b.trial(0, len(list)+1)
 	_, now, err := b.corrected(ctx)
@@ -50,7 +54,7 @@ func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, er
 			step.Why = "not tried: the budget is spent"
 		} else if s.Refines && best == nil {
 			step.Why = "not tried: none before it lowers the error"
-		} else if e, t, err := b.structure(ctx, s, now); err != nil {
+		} else if e, typical, t, err := b.structure(ctx, s, now); err != nil {
 			if ctx.Err() != nil || !declines(err) {
 				return nil, err
 			}
@@ -58,7 +62,8 @@ func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, er
 		} else {
 			step.measured(e)
 			step.Why = "the error of the outputs does not fall by more than its error bar"
-			if b.keeps(e, bar) && (best == nil || e.Mean < change.Mean) {
+			passes := b.keeps(e, bar) || e.Mean <= 0 && b.keeps(typical, max(bar, typicalBar))
+			if passes && (best == nil || e.Mean < change.Mean) {
 				best, least, change = t, i, e
 			}
 		}
@@ -105,12 +110,13 @@ type declined struct{ error }
 func (d *declined) Unwrap() error { return d.error }
 
 // structure judges one structure against the losses of the bench as it is.
-func (b *Bench) structure(ctx context.Context, s structural, now analysis.Losses) (analysis.Estimate, *Bench, error) {
+func (b *Bench) structure(ctx context.Context, s structural, now analysis.Losses) (change, typical analysis.Estimate, t *Bench, err error) {
 	t, after, err := b.after(ctx, s.Steps)
 	if err != nil {
-		return analysis.Estimate{}, nil, err
+		return change, typical, nil, err
 	}
-	return analysis.Paired(now.PerSample(), after.PerSample()), t, nil
+	x, y := now.PerSample(), after.PerSample()
+	return analysis.Paired(x, y), analysis.Paired(logs(x), logs(y)), t, nil
 }
 
 // after is the bench after more steps, its biases corrected, and its losses.
@@ -130,8 +136,18 @@ func (b *Bench) after(ctx context.Context, steps []rewrite.Step) (*Bench, analys
 // correction of what is kept is made anew with all samples.
 const correctedOn = 32
 
+// baseline is a bench with its biases corrected and the losses then. The next change of structure is held against it too where nothing was
+// kept in between: nobody changes it.
+type baseline struct {
+	bench  *Bench
+	losses analysis.Losses
+}
+
 // corrected is the bench with its biases corrected, and the losses then. b stays as it is.
 func (b *Bench) corrected(ctx context.Context) (*Bench, analysis.Losses, error) {
+	if b.base != nil {
+		return b.base.bench, b.base.losses, nil
+	}
 	t := *b
 	t.Graph, t.Set, t.Frozen = b.Graph.Clone(), b.Set.Clone(), maps.Clone(b.Frozen)
 	t.Save, t.Progress, t.point, t.done = nil, b.within, nil, nil // it is not this sweep that is taken up after an interruption
@@ -143,6 +159,7 @@ func (b *Bench) corrected(ctx context.Context) (*Bench, analysis.Losses, error) 
 	losses, err := t.Losses(ctx)
 	if err == nil {
 		b.forwards(float64(len(b.Held)))
+		b.base = &baseline{&t, losses}
 	}
 	return &t, losses, err
 }

@@ -102,6 +102,7 @@ type Bench struct {
 	within func(Progress) // hears of the trial under way; may be nil
 	before analysis.NSR   // of the outputs, when it began
 	judge  *judge
+	base   *baseline    // of changes of structure; nil: none yet, or something was kept
 	turns  []*Bench     // one for each half that fits
 	turn   bool         // it is one of them
 	only   verdicts     // what may be kept; nil: what passes
@@ -159,14 +160,20 @@ const (
 func Judge(before, after analysis.Losses, of analysis.Blocks, spread float64) (change, typical analysis.Estimate, confirmed bool) {
 	x, y := before.PerSample(), after.PerSample()
 	change = analysis.Paired(of.Of(x), of.Of(y))
-	for i := range x {
-		x[i], y[i] = math.Log(x[i]+least), math.Log(y[i]+least)
-	}
-	typical = analysis.Paired(of.Of(x), of.Of(y))
+	typical = analysis.Paired(of.Of(logs(x)), of.Of(logs(y)))
 	change.Error *= spread
 	typical.Error *= spread
 	enough := len(x) >= analysis.MinHeldOut
 	return change, typical, enough && (change.Below(wholeBar) || change.Mean <= 0 && typical.Below(typicalBar))
+}
+
+// logs are the logarithms of errors.
+func logs(x []float64) []float64 {
+	out := make([]float64, len(x))
+	for i, v := range x {
+		out[i] = math.Log(v + least)
+	}
+	return out
 }
 
 // least is an error below which samples are alike: -120 dB.
@@ -315,9 +322,13 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	b.forwards(float64(len(b.Held)))
 	r.Name = m.Name
 	b.confirm(r, before, after)
+	base := b.base
 	if r.Kept == 0 {
 		*b, after = was, before
+	} else {
+		base = nil
 	}
+	b.base = base
 	return r, after, nil
 }
 
@@ -362,13 +373,8 @@ type judge struct {
 
 // Losses are the errors of the outputs on the held-out samples: of the integers where the bench has them, else of the simulation.
 func (b *Bench) Losses(ctx context.Context) (analysis.Losses, error) {
-	if b.judge == nil || b.judge.reference != b.Reference {
-		ev, err := analysis.NewEvaluator(ctx, b.Reference, func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }, b.Threads,
-			0, b.Parts...)
-		if err != nil {
-			return nil, err
-		}
-		b.judge = &judge{b.Reference, ev}
+	if err := b.float(ctx); err != nil {
+		return nil, err
 	}
 	if b.Integers != nil {
 		return b.judge.LossesOf(ctx, b.Graph, func(g *graph.Graph) (analysis.Forward, error) { return b.Integers(g, b.Set) })
@@ -378,6 +384,25 @@ func (b *Bench) Losses(ctx context.Context) (analysis.Losses, error) {
 		return nil, err
 	}
 	return b.judge.Losses(ctx, q)
+}
+
+// float computes what the outputs are held against, unless it is there. A bench on a rewritten reference has that of the first one.
+func (b *Bench) float(ctx context.Context) error {
+	var ev *analysis.Evaluator
+	var err error
+	switch {
+	case b.judge == nil:
+		held := func() exec.Iterator { return &exec.InMemory{Samples: b.Held} }
+		ev, err = analysis.NewEvaluator(ctx, b.Reference, held, b.Threads, 0, b.Parts...)
+	case b.judge.reference != b.Reference:
+		ev, err = b.judge.On(ctx, b.Reference, b.Parts...)
+	default:
+		return nil
+	}
+	if err == nil {
+		b.judge = &judge{b.Reference, ev}
+	}
+	return err
 }
 
 // Overlay returns what the bench's graph has otherwise than the reference, and the scales of its weights that were tuned. set is the final

@@ -28,7 +28,7 @@ var Presets = []Preset{
 	{"fp8", "E4M3 everywhere, one scale per tensor", prescribed + "- {select: \"*\", activations: e4m3-sym-tensor, weights: " +
 		"e4m3-sym-tensor}\n"},
 	{"corrected", "ranges moved into weights and biases corrected, where held-out samples confirm it, as NNCF does by default",
-		"- {tune: {method: [migrate, bias]}}\n"},
+		"- {tune: {method: [spread, migrate, bias]}}\n"},
 }
 
 // prescribed leaves operators in float whose results have an int8 scale that targets prescribe.

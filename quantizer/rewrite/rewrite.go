@@ -35,7 +35,7 @@ type Kind struct {
 }
 
 // Kinds lists all kinds.
-var Kinds = []*Kind{&Scale, &Shift, &Copy, &Group, &SplitChannels, &SplitWeight}
+var Kinds = []*Kind{&Scale, &Spread, &Shift, &Copy, &Group, &SplitChannels, &SplitWeight}
 
 // Find returns the kind of a name, nil if there is none.
 func Find(name string) *Kind {

@@ -17,44 +17,69 @@ var Scale = Kind{Name: "scale", Doc: "multiplies output channels by positive fac
 	Apply: applyScale}
 
 func applyScale(g *graph.Graph, s *Step) error {
-	id, ok := g.LookupNode(s.At)
-	if !ok {
-		return fmt.Errorf("there is no such node")
-	}
-	way, reason := CanScale(g, id)
-	if way == nil {
-		return fmt.Errorf("%s", reason)
-	}
-	scale := s.Vectors["scale"]
-	if len(scale) != way.Channels {
-		return fmt.Errorf("%d factors for %d channels", len(scale), way.Channels)
-	}
-	for c, x := range scale {
-		if !(x > 0) || 1/x-1/x != 0 {
-			return fmt.Errorf("the factor %g of channel %d", x, c)
-		}
-	}
-	for _, e := range way.Producers {
-		if err := multiply(g, e, e.factors(scale, false)); err != nil {
-			return err
-		}
-	}
-	for _, e := range way.Consumers {
-		if err := divide(g, e, e.factors(scale, true)); err != nil {
-			return err
-		}
-	}
-	for _, c := range way.constants {
-		if err := scaleOperand(g, c, c.factors(scale, false)); err != nil {
-			return err
-		}
+	way, err := applyFactors(g, s)
+	if err != nil {
+		return err
 	}
 	for _, e := range way.Bounded {
-		if err := bound(g, e, e.factors(scale, false)); err != nil {
+		if err := bound(g, e, e.factors(s.Vectors["scale"], false)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Spread is Scale with factors of at least 1 that leaves the bound of a Clip as it is. A channel is then clipped at a part of the bound:
+// that changes nothing where its values end below, as the factors are made to do, and the quantizer, whose range they fill, clips there
+// too.
+var Spread = Kind{Name: "spread", Doc: "multiplies output channels by 1 or more, divides the weights of their readers, leaves Clips",
+	Apply: applySpread}
+
+func applySpread(g *graph.Graph, s *Step) error {
+	for c, x := range s.Vectors["scale"] {
+		if x < 1 {
+			return fmt.Errorf("the factor %g of channel %d", x, c)
+		}
+	}
+	_, err := applyFactors(g, s)
+	return err
+}
+
+// applyFactors multiplies and divides everything on a way but the bounds of Clips.
+func applyFactors(g *graph.Graph, s *Step) (*Way, error) {
+	id, ok := g.LookupNode(s.At)
+	if !ok {
+		return nil, fmt.Errorf("there is no such node")
+	}
+	way, reason := CanScale(g, id)
+	if way == nil {
+		return nil, fmt.Errorf("%s", reason)
+	}
+	scale := s.Vectors["scale"]
+	if len(scale) != way.Channels {
+		return nil, fmt.Errorf("%d factors for %d channels", len(scale), way.Channels)
+	}
+	for c, x := range scale {
+		if !(x > 0) || 1/x-1/x != 0 {
+			return nil, fmt.Errorf("the factor %g of channel %d", x, c)
+		}
+	}
+	for _, e := range way.Producers {
+		if err := multiply(g, e, e.factors(scale, false)); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range way.Consumers {
+		if err := divide(g, e, e.factors(scale, true)); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range way.constants {
+		if err := scaleOperand(g, c, c.factors(scale, false)); err != nil {
+			return nil, err
+		}
+	}
+	return way, nil
 }
 
 // factors are those of the node's own channels, or one over them.

@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"testing"
@@ -9,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb/graph"
+	"qwb/graph/exec"
+	"qwb/graph/tensor"
 	"qwb/quantizer/rewrite"
 )
 
@@ -270,4 +273,28 @@ func TestStepsThatDoNotFit(t *testing.T) {
 		assert.Equal(t, 1, broken.Index)
 		assert.Contains(t, err.Error(), c.reason)
 	}
+}
+
+// TestSpread: below the part of the bound that a channel has left nothing changes, and above it is clipped; factors are not below 1.
+func TestSpread(t *testing.T) {
+	g := parse(t, `input x: f32[1,2,1,2]
+	output y
+	const w: f32[2,1,1,1] = [1, 1]; const d: f32[2,1,1,1] = [1, 1]; const lo: f32[] = [0]; const hi: f32[] = [6]
+	t = Conv(x, w) {group=2} "a"
+	r = Clip(t, lo, hi)
+	y = Conv(r, d) {group=2} "c"`)
+	step := func(f ...float32) []rewrite.Step {
+		return []rewrite.Step{{Kind: "spread", At: "a", Vectors: map[string][]float32{"scale": f}}}
+	}
+	after, err := rewrite.Apply(g, step(1, 4))
+	require.NoError(t, err)
+	require.Equal(t, g.NumNodes(), after.NumNodes())
+	s, err := exec.New(after, exec.Options{})
+	require.NoError(t, err)
+	x := tensor.FromF32([]float32{-1, 5, 1.5, 5}, 1, 2, 1, 2)
+	out, err := s.NewRunner().Run(context.Background(), map[string]*tensor.Tensor{"x": x}, nil)
+	require.NoError(t, err)
+	require.Equal(t, []float32{0, 5, 1.5, 1.5}, out[0].ToRowMajor().F32())
+	_, err = rewrite.Apply(g, step(1, 0.5))
+	require.ErrorContains(t, err, "the factor 0.5 of channel 1")
 }

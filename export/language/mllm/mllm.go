@@ -16,7 +16,7 @@ const (
 	magic      = 20012
 	headerSize = 12 // magic number and length of the index
 	blockSize  = 32
-	normEps    = 1e-6 // in the code of every model with RMSNorm
+	normEps    = 1e-6 // in the code of every model with RMSNorm, which can be changed
 )
 
 // forms are the types of matrices, as mllm's quantizer has them.
@@ -26,7 +26,7 @@ var forms = map[string]checkpoint.Type{"q8_0": checkpoint.GGQ8, "q4_0": checkpoi
 // the type of the matrices, which mllm reads; its own quantizer makes it Q4_0 beside Q8_0.
 func Format() weights.Format {
 	return weights.Format{Name: "mllm", Title: "mllm version 1", Suffix: ".mllm",
-		Matrices: []string{"q8_0", "q4_0", "f32"}, Shape: true, NormEps: normEps, Layout: layout, Open: checkpoint.OpenLike}
+		Matrices: []string{"q8_0", "q4_0", "f32"}, Shape: true, NormEps: normEps, AnyEps: true, Layout: layout, Open: checkpoint.OpenLike}
 }
 
 func layout(m *checkpoint.Model, o weights.Options) (*weights.File, error) {

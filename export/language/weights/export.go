@@ -71,10 +71,11 @@ func (f Format) layout(in *export.Input) (*File, error) {
 		file.search(in)
 		return file, nil
 	}
-	had, err := in.Checkpoint, error(nil)
+	had := in.Checkpoint
 	if f.NormEps != 0 {
-		if in.Checkpoint, err = had.WithEpsilon(f.NormEps); err != nil {
-			in.Checkpoint = had
+		if m, err := had.WithEpsilon(f.NormEps); err == nil {
+			in.Checkpoint = m
+		} else if !f.AnyEps {
 			return nil, fmt.Errorf("export: %s cannot hold an epsilon of the norms of %g, only %g: %w", f.Title, had.NormEps, f.NormEps, err)
 		}
 	}

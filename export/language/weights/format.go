@@ -21,7 +21,9 @@ type Format struct {
 	// Shape says that the format holds less than the model's shape: a config.json is written beside the file.
 	Shape bool
 	// NormEps is the only epsilon of the norms that the engine has; 0: any. Models with another are written as ones that compute the same.
+	// Of those that cannot be, as their integers are to stay, a format that AnyEps keeps the epsilon: its engine has to be told.
 	NormEps float32
+	AnyEps  bool
 	// Folder is the name of the file where the format is a folder, "" of others. Beside writes what else is in it.
 	Folder string
 	Beside func(f *File, out *export.Output) error

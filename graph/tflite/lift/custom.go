@@ -6,9 +6,9 @@ import (
 	"qwb/graph/tflite"
 )
 
-// standard is an operator as TensorFlow Lite's own set has it, where a custom one computes the same: Convolution2DTransposeBias, of MediaPipe
-// and run by XNNPACK, is TRANSPOSE_CONV of data, weights and bias. Its options are a struct of int32 (TfLiteTransposeConvParams): padding
-// (1 SAME, 2 VALID), strides along width and height. Others, and options of another form, stay as they are.
+// standard is an operator as TensorFlow Lite's own set has it, where a custom one computes the same: Convolution2DTransposeBias, of
+// MediaPipe and run by XNNPACK, is TRANSPOSE_CONV of data, weights and bias. Its options are a struct of int32 (TfLiteTransposeConvParams):
+// padding (1 SAME, 2 VALID), strides along width and height. Others, and options of another form, stay as they are.
 func standard(op tflite.Operator) tflite.Operator {
 	if op.Op != "CUSTOM" || op.Custom != "Convolution2DTransposeBias" || len(op.Inputs) != 3 || len(op.CustomOptions) < 12 {
 		return op

@@ -340,7 +340,8 @@ func TestCustomOperatorsThatAreStandard(t *testing.T) {
 	of := func(custom []byte) (*graph.Graph, []graph.Warning) {
 		b := &builder{}
 		x, w, bias := b.input(1, 3, 4, 2), b.floats(3, 3, 3, 2), b.floats(3)
-		y := b.op("TRANSPOSE_CONV", "TransposeConv", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 1}, []int{1, 3, 8, 3}, w, w, x, bias)
+		y := b.op("TRANSPOSE_CONV", "TransposeConv", options{"padding": tflite.Same, "stride_w": 2, "stride_h": 1}, []int{1, 3, 8, 3},
+			w, w, x, bias)
 		if custom != nil {
 			b.s.Operators[0] = tflite.Operator{Op: "CUSTOM", Custom: "Convolution2DTransposeBias", Inputs: []int{x, w, bias}, Outputs: []int{y},
 				CustomOptions: custom}
