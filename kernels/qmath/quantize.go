@@ -18,7 +18,10 @@ func (g Grid) Quantize(x float32) int32 {
 	if v != v {
 		return g.ZeroPoint
 	}
-	r := g.Rounding.Round(v)
+	r := math.RoundToEven(v)
+	if g.Rounding != HalfEven {
+		r = g.Rounding.Round(v)
+	}
 	// Clamp while still in float64: the quotient may be far outside int32.
 	if r <= float64(g.QMin)-float64(g.ZeroPoint) {
 		return g.QMin
@@ -76,6 +79,24 @@ func (g Grid) quantizeNarrow(dst []int32, src []float32, lo, hi float32) {
 // rounded to float32.
 func (g Grid) Dequantize(q int32) float32 {
 	return float32(float32(int64(q)-int64(g.ZeroPoint)) * g.Scale) // rounded here, not fused with what follows
+}
+
+// Nearest returns Quantize(x) and Dequantize of that. x is not NaN.
+func (g *Grid) Nearest(x float32) (code int32, value float32) {
+	lo, hi := g.QMin-g.ZeroPoint, g.QMax-g.ZeroPoint
+	if g.Rounding != HalfEven || lo <= -1<<22 || hi >= 1<<22 || g.ZeroPoint > 1<<22 || g.ZeroPoint < -1<<22 {
+		code = g.Quantize(x)
+		return code, g.Dequantize(code)
+	}
+	v := x / g.Scale
+	switch low, high := float32(lo), float32(hi); {
+	case v <= low:
+		return g.QMin, low * g.Scale
+	case v >= high:
+		return g.QMax, high * g.Scale
+	}
+	code = nearestEven(v)
+	return code + g.ZeroPoint, float32(code) * g.Scale
 }
 
 // Fake returns Dequantize(Quantize(x)).

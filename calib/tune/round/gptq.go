@@ -1,5 +1,11 @@
 package round
 
+// piece is how many positions of a block are rounded before their errors are multiplied for the rest of the block, all rows at once.
+const piece = 16
+
+// abreast is how many rows are rounded side by side: each number of a row waits for the one before it, and other rows fill the time.
+const abreast = 8
+
 // Round rounds the weights of each row one after the other: weight i becomes the code nearest to
 //
 //	w_i + 1/R_ii sum over j before i of R_ji (w_j - q_j)
@@ -15,8 +21,15 @@ func (f *Factor) Round(p *Problem) (codes []int32, loss []float64) {
 		e := make([]float64, rows*block)
 		for end := f.K; end > 0; {
 			begin := max(0, (end-1)/block*block)
-			for r := range rows {
-				loss[first+r] += f.roundBlock(p, codes, first+r, s[r*f.K:][:f.K], e[r*block:], begin, end)
+			for to := end; to > begin; {
+				from := max(begin, (to-1)/piece*piece)
+				for r := 0; r < rows; r += abreast {
+					f.roundBlock(p, codes, loss[first+r:][:min(abreast, rows-r)], first+r, s[r*f.K:], e[r*block+from-begin:], from, to)
+				}
+				if from > begin {
+					multiplyAdd(s[begin:], f.K, e[from-begin:], block, f.l[from*f.K+begin:], f.K, rows, from-begin, to-from)
+				}
+				to = from
 			}
 			multiplyAdd(s, f.K, e, block, f.l[begin*f.K:], f.K, rows, begin, end-begin)
 			end = begin
@@ -25,27 +38,29 @@ func (f *Factor) Round(p *Problem) (codes []int32, loss []float64) {
 	return codes, loss
 }
 
-// roundBlock rounds one row at the positions from begin to end, writes their errors to e and returns their squares of the form.
-func (f *Factor) roundBlock(p *Problem, codes []int32, r int, s, e []float64, begin, end int) (loss float64) {
+// roundBlock rounds rows from first on, one for each of loss, at the positions from begin to end, writes their errors to e and adds their
+// squares of the form to loss.
+func (f *Factor) roundBlock(p *Problem, codes []int32, loss []float64, first int, s, e []float64, begin, end int) {
 	for a := end - 1; a >= begin; a-- {
-		i, l := f.place[a], f.l[a*f.K:]
-		w := p.W[r*p.K+i]
-		q, v := p.Grids.nearest(r, i, w+s[a]/l[a])
-		codes[r*p.K+i] = q
-		err := w - v
-		e[a-begin] = err
-		left := float64(l[a]*err) + s[a]
-		loss += float64(left * left)
-		if err == 0 {
-			continue
-		}
-		row := l[begin:a]
-		sums := s[begin:a][:len(row)]
-		for b, x := range row {
-			sums[b] += float64(err * x)
+		i, l, row := f.place[a], f.l[a*f.K+a], f.l[a*f.K+begin:a*f.K+a]
+		for r := range loss {
+			at, sum := (first+r)*p.K+i, s[r*f.K+a]
+			w := p.W[at]
+			q, v := p.Grids.nearest(first+r, i, w+sum/l)
+			codes[at] = q
+			err := w - v
+			e[r*block+a-begin] = err
+			left := float64(l*err) + sum
+			loss[r] += float64(left * left)
+			if err == 0 {
+				continue
+			}
+			sums := s[r*f.K+begin:][:len(row)]
+			for b, x := range row {
+				sums[b] += float64(err * x)
+			}
 		}
 	}
-	return loss
 }
 
 // Loss is the quadratic form of every row under the damped moments.

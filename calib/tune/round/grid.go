@@ -31,13 +31,13 @@ func (g *Grids) At(r, i int) qmath.Grid { return g.List[g.Row[r]+g.Column[i]] }
 
 // nearest is the code of element (r, i) nearest to w, and the number that it stands for.
 func (g *Grids) nearest(r, i int, w float64) (code int32, value float64) {
-	grid := g.At(r, i)
+	grid := &g.List[g.Row[r]+g.Column[i]]
 	if g.Form != nil {
 		q := g.Form.Nearest(float32(w), grid.Scale, 0)
 		return int32(q), float64(float32(grid.Scale * g.Form.Value(q)))
 	}
-	code = grid.Quantize(float32(w))
-	return code, float64(grid.Dequantize(code))
+	code, v := grid.Nearest(float32(w))
+	return code, float64(v)
 }
 
 // Problem is a matrix to be rounded: W has rows of K weights, all of which read the same inputs, whose moments are H (K x K, symmetric).

@@ -408,3 +408,25 @@ func TestScalesAreTheBest(t *testing.T) {
 		at(r, group, s)
 	}
 }
+
+func BenchmarkRound(b *testing.B) {
+	const k, rows, groups = 1024, 256, 8
+	p := sample(9, rows, k, 400, 0.5)
+	p.Threads = 2
+	p.Grids = Grids{List: make([]qmath.Grid, rows*groups), Row: make([]int, rows), Column: make([]int, k)}
+	for i := range p.Grids.Column {
+		p.Grids.Column[i] = i * groups / k
+	}
+	for i := range p.Grids.List {
+		p.Grids.List[i] = qmath.Grid{Scale: 0.3, QMin: -7, QMax: 7}
+	}
+	for r := range p.Grids.Row {
+		p.Grids.Row[r] = r * groups
+	}
+	f, err := NewFactor(p.H, k, 0.01, Natural, 2)
+	require.NoError(b, err)
+	for b.Loop() {
+		f.Round(p)
+	}
+	b.ReportMetric(rows*k*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mweights/s")
+}
