@@ -128,6 +128,11 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 			y = op.Product.Y
 		case *lower.Average:
 			y = op.Y
+		case *lower.RunTime:
+			if err := wantsHybrid(in.Program, s, op, yield); err != nil {
+				return err
+			}
+			continue
 		default:
 			continue
 		}
@@ -385,6 +390,9 @@ func (r *recoverer) step(s *lower.Step) error {
 			if err := r.weights(at, s, op, o); err != nil {
 				return err
 			}
+		}
+		if op, ok := s.Op.(*lower.RunTime); ok && op.Weights != nil {
+			return r.hybrid(at, s, op, o)
 		}
 	}
 	switch s.Op.(type) {

@@ -3,6 +3,7 @@ package tflite
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -22,13 +23,69 @@ func (r *recoverer) weights(at string, s *lower.Step, op *lower.Linear, o *tf.Op
 	if !ok || len(o.Inputs) <= row.bias {
 		return nil
 	}
-	n := r.p.Graph.Node(s.Node)
-	x, w, b := &r.sub.Tensors[o.Inputs[row.x]], &r.sub.Tensors[o.Inputs[row.w]], &r.sub.Tensors[o.Inputs[row.bias]]
-	codes, err := integersOf(w)
+	x, b := &r.sub.Tensors[o.Inputs[row.x]], &r.sub.Tensors[o.Inputs[row.bias]]
+	q, err := r.matrix(at, s, op.Weights, o, row)
 	if err != nil {
 		return err
 	}
-	shape := op.Weights.Codes.Shape // of the model
+	return r.bias(at, op, x, q, b)
+}
+
+// hybrid adds what weights adds, of a product of float data, whose bias is float, and its activation.
+func (r *recoverer) hybrid(at string, s *lower.Step, op *lower.RunTime, o *tf.Operator) error {
+	row := sums["FULLY_CONNECTED"]
+	if o == nil || o.Op != "FULLY_CONNECTED" || len(o.Inputs) <= row.bias {
+		return nil
+	}
+	if _, err := r.matrix(at, s, op.Weights, o, row); err != nil {
+		return err
+	}
+	b := &r.sub.Tensors[o.Inputs[row.bias]]
+	if b.Type != tf.Float32 || len(b.Data) != 4*op.Weights.Channels {
+		return fmt.Errorf("its bias has %d bytes of %s for %d channels", len(b.Data), b.Type, op.Weights.Channels)
+	}
+	numbers := make([]float32, op.Weights.Channels)
+	for c := range numbers {
+		numbers[c] = math.Float32frombits(binary.LittleEndian.Uint32(b.Data[4*c:]))
+	}
+	r.held.Add(&export.Item{At: at, Kind: export.Numbers, Floats: numbers})
+	r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: []int32{int32(o.Options.Int("fused_activation_function"))}})
+	return nil
+}
+
+// wantsHybrid is what hybrid finds.
+func wantsHybrid(p *lower.Program, s *lower.Step, op *lower.RunTime, yield func(*export.Item) error) error {
+	at, n := export.StepName(p, s), p.Graph.Node(s.Node)
+	if op.Weights == nil || n.Op != "Gemm" {
+		return nil
+	}
+	bias := &weights{m: op.Weights.Channels}
+	bias.floatBias(p.Graph.Const(n.Input(2)))
+	numbers := make([]float32, bias.m)
+	for c := range numbers {
+		numbers[c] = math.Float32frombits(binary.LittleEndian.Uint32(bias.bias[4*c:]))
+	}
+	for _, it := range []*export.Item{
+		{At: at, Kind: export.Codes, Narrow: op.Weights.Codes.ToRowMajor()}, {At: at, Kind: export.Scales, Floats: op.Weights.Scale},
+		{At: at, Kind: export.ZeroPoints, Ints: op.Weights.ZeroPoint}, {At: at, Kind: export.Numbers, Floats: numbers},
+		{At: at, Kind: export.Clamp, Ints: []int32{int32(hybridEnd(p, s))}},
+	} {
+		if err := yield(it); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matrix adds codes, scales and zero points of the weights of an operator that sums, in the layout of the model, and returns how the file
+// has them.
+func (r *recoverer) matrix(at string, s *lower.Step, weights *lower.Weights, o *tf.Operator, row sumRow) (*tf.Quantization, error) {
+	n, w := r.p.Graph.Node(s.Node), &r.sub.Tensors[o.Inputs[row.w]]
+	codes, err := integersOf(w)
+	if err != nil {
+		return nil, err
+	}
+	shape := weights.Codes.Shape // of the model
 	perm := last(len(shape))
 	switch {
 	case o.Op == "FULLY_CONNECTED":
@@ -45,23 +102,23 @@ func (r *recoverer) weights(at string, s *lower.Step, op *lower.Linear, o *tf.Op
 	held, group, dilation := shape, 1, []int(nil)
 	if o.Op == "TRANSPOSE_CONV" {
 		if group, dilation = n.Conv().Group, dilationOf(n, len(shape)-2); group < 1 || shape[0]%group != 0 {
-			return fmt.Errorf("weights %v in %d groups", shape, group)
+			return nil, fmt.Errorf("weights %v in %d groups", shape, group)
 		}
 		held = zeroedShape(shape, group, dilation)
 	}
 	if len(perm) != len(held) || len(codes) != tensor.Count(held) {
-		return fmt.Errorf("weights %v for %v of the model", w.Shape, held)
+		return nil, fmt.Errorf("weights %v for %v of the model", w.Shape, held)
 	}
 	if codes = restored(codes, permuted(held, perm), perm); dilation != nil {
 		if codes, err = unzeroed(codes, shape, group, dilation); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	r.held.Add(&export.Item{At: at, Kind: export.Codes, Ints: codes})
-	scales, zeros, channels := []float32{}, []int32{}, op.Weights.Channels
+	scales, zeros, channels := []float32{}, []int32{}, weights.Channels
 	q := w.Quantization
 	if !q.Quantized() || len(q.Scale) != 1 && (len(q.Scale) != channels || q.Axis != row.axis) {
-		return fmt.Errorf("its weights have %d scales along axis %d for %d channels", len(q.Scale), q.Axis, channels)
+		return nil, fmt.Errorf("its weights have %d scales along axis %d for %d channels", len(q.Scale), q.Axis, channels)
 	}
 	for c := range channels {
 		scales, zeros = append(scales, q.Scale[min(c, len(q.Scale)-1)]), append(zeros, int32(zero(q, c)))
@@ -72,7 +129,7 @@ func (r *recoverer) weights(at string, s *lower.Step, op *lower.Linear, o *tf.Op
 	}
 	r.held.Add(&export.Item{At: at, Kind: export.Scales, Floats: scales, Stored: func(s float32) float32 { return s * alpha }})
 	r.held.Add(&export.Item{At: at, Kind: export.ZeroPoints, Ints: zeros})
-	return r.bias(at, op, x, q, b)
+	return q, nil
 }
 
 // dilationOf are the dilations of a convolution over so many axes.

@@ -13,6 +13,8 @@ import (
 	tf "qwb/graph/tflite"
 	"qwb/internal/exporttest"
 	"qwb/quantizer/lower/lowertest"
+	"qwb/quantizer/target"
+	"qwb/quantizer/tqc"
 )
 
 // changed returns a Plant that changes the first tensor of a file whose name begins and ends so.
@@ -95,6 +97,42 @@ output y
 output y, z
 `, lowertest.Networks["moves"]} {
 		exporttest.Equal(t, &f, exporttest.Input(t, &f, text, "tflite_int8", nil))
+	}
+}
+
+// TestDamagedHybridProducts: of a product whose data get scales when it runs, weights, bias and activation are compared.
+func TestDamagedHybridProducts(t *testing.T) {
+	f, tg := Format(), target.TFLiteInt8
+	tg.Activation.Policy = tqc.PerToken | tqc.Dynamic | tqc.Symmetric | tqc.Linear
+	tg.Activation.QMin = -127
+	in, _ := inputFor(t, `
+input x: f32[3,8]
+const w: f32[8,5] = normal(seed=1)
+const b: f32[5] = normal(seed=2)
+s: f32[3,5] = Gemm(x, w, b) "product"
+y: f32[3,5] = Relu(s) "end"
+output y
+`, &tg, nil)
+	require.Equal(t, 8*5+5+5+5+1, int(exporttest.Equal(t, &f, in).Compared)) // codes, scales, zero points, bias, activation
+	for _, plant := range []func(t testing.TB, dir string){
+		changed("w", "w", func(x *tf.Tensor) { x.Data[3]++ }), changed("w", "w", func(x *tf.Tensor) { x.Quantization.Scale[0] *= 1.0001 }),
+		changed("w", "/bias", func(x *tf.Tensor) { x.Data[2]++ }),
+		func(t testing.TB, dir string) {
+			path := filepath.Join(dir, "m.tflite")
+			b, err := os.ReadFile(path)
+			require.NoError(t, err)
+			m, err := tf.Read(b)
+			require.NoError(t, err)
+			require.Len(t, m.Subgraphs[0].Operators, 1)
+			op := &m.Subgraphs[0].Operators[0]
+			require.Equal(t, tf.Relu, op.Options.Int("fused_activation_function"))
+			op.Options["fused_activation_function"] = tf.NoActivation
+			b, err = m.Write()
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, b, 0o600))
+		},
+	} {
+		exporttest.Found(t, &f, in, plant)
 	}
 }
 

@@ -70,8 +70,11 @@ var keepers = map[string]int{"AVERAGE_POOL_2D": 0, "MAX_POOL_2D": 0, "CONCATENAT
 	"SPACE_TO_DEPTH": 0, "SQUEEZE": 0, "EXPAND_DIMS": 0,
 	"REDUCE_MAX": 0, "REDUCE_MIN": 0, "MAXIMUM": -1, "MINIMUM": -1, "BROADCAST_TO": 0, "PACK": -1, "UNPACK": 0, "SPLIT_V": 0}
 
-// sums are the operators with weights and bias: their places, and the axis of output channels.
-var sums = map[string]struct{ x, w, bias, axis int }{"CONV_2D": {0, 1, 2, 0}, "DEPTHWISE_CONV_2D": {0, 1, 2, 3},
+// sumRow says where an operator with weights has data, weights and bias, and the axis of output channels.
+type sumRow struct{ x, w, bias, axis int }
+
+// sums are the operators with weights and bias.
+var sums = map[string]sumRow{"CONV_2D": {0, 1, 2, 0}, "DEPTHWISE_CONV_2D": {0, 1, 2, 3},
 	"FULLY_CONNECTED": {0, 1, 2, 0}, "TRANSPOSE_CONV": {2, 1, 3, 0}}
 
 var checks = []rule{

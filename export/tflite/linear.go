@@ -92,12 +92,7 @@ func integerWeights(g *graph.Graph, n *graph.Node, op *lower.Linear) (*weights, 
 // hybridProduct writes a product of float data, of whose rows the kernel makes codes, and of weights of 8 bits.
 func (b *builder) hybridProduct(s *lower.Step, op *lower.RunTime) error {
 	g := b.p.Graph
-	n, last := g.Node(s.Node), tf.NoActivation
-	if end := g.Node(g.Producer(b.p.Tensors[s.Outputs[0]].Value)); end.ID != n.ID && end.Op == "Relu" {
-		last = tf.Relu
-	} else if end.ID != n.ID {
-		last = -1
-	}
+	n, last := g.Node(s.Node), hybridEnd(b.p, s)
 	gemm := n.Gemm()
 	if !op.Rows || op.Weights == nil || op.Weights.Codes.DType != tensor.Int8 || last < 0 || gemm.Alpha != 1 || gemm.Beta != 1 ||
 		slices.ContainsFunc(op.Weights.ZeroPoint, func(z int32) bool { return z != 0 }) {
@@ -121,6 +116,17 @@ func (b *builder) hybridProduct(s *lower.Step, op *lower.RunTime) error {
 	}
 	w.floatBias(bias)
 	return b.sum(n, x, y, w, 0, 0, last)
+}
+
+// hybridEnd is the activation behind a product of float data; -1: one that the kernel does not have.
+func hybridEnd(p *lower.Program, s *lower.Step) int {
+	switch end := p.Graph.Node(p.Graph.Producer(p.Tensors[s.Outputs[0]].Value)); {
+	case end.ID == s.Node:
+		return tf.NoActivation
+	case end.Op == "Relu":
+		return tf.Relu
+	}
+	return -1
 }
 
 // floatBias sets the bias to the numbers of a constant of one or of every channel, or to zeros.

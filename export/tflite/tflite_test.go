@@ -36,8 +36,8 @@ func exported(t testing.TB, text, platform string, options map[string]string) (*
 }
 
 // exportedFor is exported for any target, with the program and numbers for its inputs.
-func exportedFor(t testing.TB, text string, tg *target.Target, options map[string]string) (*tf.Model, []byte, func() []*tensor.Tensor,
-	error) {
+// inputFor is the program of a text for a target, and numbers to run it on.
+func inputFor(t testing.TB, text string, tg *target.Target, options map[string]string) (*export.Input, map[string]*tensor.Tensor) {
 	t.Helper()
 	g := graphtest.Parse(t, text)
 	require.Empty(t, graph.InferShapes(g))
@@ -50,13 +50,22 @@ func exportedFor(t testing.TB, text string, tg *target.Target, options map[strin
 	in := &export.Input{Title: "test", Producer: "qwb", Version: "test", Model: &onnx.Model{Graph: g}, Set: set, Target: tg, Program: p}
 	in.Options, err = f.Resolve(options)
 	require.NoError(t, err)
+	return in, feeds
+}
+
+func exportedFor(t testing.TB, text string, tg *target.Target, options map[string]string) (*tf.Model, []byte, func() []*tensor.Tensor,
+	error) {
+	t.Helper()
+	f := Format()
+	in, feeds := inputFor(t, text, tg, options)
+	p := in.Program
 	if err := f.Check(in); err != nil {
 		return nil, nil, nil, err
 	}
 	path := filepath.Join(t.TempDir(), "m.tflite")
 	out := f.NewOutput(path, nil)
 	defer out.Discard()
-	_, err = f.Write(context.Background(), in, out)
+	_, err := f.Write(context.Background(), in, out)
 	require.NoError(t, err)
 	require.NoError(t, f.Conforms(context.Background(), in, out), "what is written has no findings")
 	same, err := f.Equal(context.Background(), in, out)
