@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"qwb/graph/language/decode"
 	"qwb/kernels/elementary"
@@ -28,7 +29,17 @@ type LogProbs struct {
 
 	rows  []byte
 	float []float32
+	row   func(dst []float32) error // in place of rows
 }
+
+// Recorded are logits that an engine gave for chunks of context tokens of a vocabulary, as LogProbs. row reads those behind the next scored
+// token into dst, vocab numbers: of each chunk Scored(context) rows, those behind its tokens from context/2 on but the last.
+func Recorded(tokens []int, context, vocab int, row func(dst []float32) error) *LogProbs {
+	return &LogProbs{Context: context, Vocab: vocab, Chunks: len(tokens) / context, Tokens: tokens, row: row}
+}
+
+// AsRun reports whether Tokens are what an engine was given: none is replaced.
+func (p *LogProbs) AsRun() bool { return p.row != nil }
 
 // IsLogProbs reports whether a file begins so.
 func IsLogProbs(b []byte) bool {
@@ -70,6 +81,9 @@ func ParseLogProbs(b []byte) (*LogProbs, error) {
 
 // next returns the logarithms of the next n rows, Vocab each, valid until the next call.
 func (p *LogProbs) next(n int) ([]float32, error) {
+	if p.row != nil {
+		return p.recorded(n)
+	}
 	size := logProbsRow(p.Vocab)
 	if n*size > len(p.rows) {
 		return nil, errors.New("the file of logarithms of probabilities ends early")
@@ -82,6 +96,22 @@ func (p *LogProbs) next(n int) ([]float32, error) {
 		least := math.Float32frombits(binary.LittleEndian.Uint32(row[4:]))
 		for i := range p.Vocab {
 			p.float = append(p.float, float32(scale*float32(binary.LittleEndian.Uint16(row[8+2*i:])))+least)
+		}
+	}
+	return p.float, nil
+}
+
+// recorded is next of logits.
+func (p *LogProbs) recorded(n int) ([]float32, error) {
+	p.float = slices.Grow(p.float[:0], n*p.Vocab)[:n*p.Vocab]
+	for i := range n {
+		row := p.float[i*p.Vocab:][:p.Vocab]
+		if err := p.row(row); err != nil {
+			return nil, err
+		}
+		sum := decode.LogSumExp(row)
+		for k, v := range row {
+			row[k] = float32(float64(v) - sum)
 		}
 	}
 	return p.float, nil

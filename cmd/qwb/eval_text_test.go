@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -11,7 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"qwb"
+	"qwb/calib/data/npy"
+	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
+	"qwb/graph/tensor"
 )
 
 // The trained models predict the texts of an independent evaluation as well as that says, sequence by sequence.
@@ -211,4 +215,53 @@ func TestEvalTextInChunks(t *testing.T) {
 	assert.NoFileExists(t, "none")
 	write(t, "base", read(t, "base")[:100])
 	fails(t, exitFailed, "base: 5 chunks of 16 tokens.*the file has 100", "eval", "m.bin", "--against", "base")
+}
+
+// TestEvalTextAgainstRecordedLogits: what another engine gave for its own tokens, here what this one gives.
+func TestEvalTextAgainstRecordedLogits(t *testing.T) {
+	languagePlace(t)
+	const chunks, length = 3, 10
+	m, err := checkpoint.Open("m.bin")
+	require.NoError(t, err)
+	defer m.Close()
+	e, err := decode.New(t.Context(), m, decode.Options{Weights: decode.Weights{Float: true}})
+	require.NoError(t, err)
+	tokens, logits := tensor.New(tensor.Int32, chunks, length), tensor.New(tensor.Float32, chunks, length, m.Vocab)
+	ids := tensor.Of[int32](tokens)
+	for c := range chunks {
+		one := make([]int, length)
+		for i := range one {
+			one[i] = 3 + (7*c+5*i*i)%50
+			ids[c*length+i] = int32(one[i])
+		}
+		x, err := e.Forward(t.Context(), []decode.Sequence{{Cache: decode.NewCache(&m.Config), Tokens: one, Want: length}})
+		require.NoError(t, err)
+		for i, v := range x {
+			logits.F32()[c*length*m.Vocab+i] = v + float32(c) // which no probability sees
+		}
+	}
+	save := func(arrays map[string]*tensor.Tensor) {
+		var b bytes.Buffer
+		require.NoError(t, npy.WriteArchive(&b, arrays))
+		write(t, "r.npz", b.Bytes())
+	}
+	save(map[string]*tensor.Tensor{"tokens": tokens, "logits": logits})
+	r := done(t, "eval", "m.bin", "--against", "r.npz", "--json").object(t)
+	require.EqualValues(t, chunks*4, r["tokens"])
+	assert.InDelta(t, 0, r["kl"], 1e-6)
+	assert.InDelta(t, r["float_mean_nll"], r["mean_nll"], 1e-5)
+	assert.Positive(t, done(t, "eval", "m.bin", "--against", "r.npz", "--bits", "4", "--group-size", "4", "--json").object(t)["kl"])
+
+	logits.F32()[5*m.Vocab+2] = float32(math.NaN())
+	save(map[string]*tensor.Tensor{"tokens": tokens, "logits": logits})
+	fails(t, exitFailed, "logits of token 5: element 2 is NaN", "eval", "m.bin", "--against", "r.npz")
+	save(map[string]*tensor.Tensor{"tokens": tokens, "logits": tensor.New(tensor.Float32, chunks, length, 7)})
+	fails(t, exitFailed, "vocabulary of 7 tokens", "eval", "m.bin", "--against", "r.npz")
+	save(map[string]*tensor.Tensor{"tokens": tokens, "logits": tensor.New(tensor.Float32, chunks, 2, m.Vocab)})
+	fails(t, exitFailed, "chunks x context x vocabulary", "eval", "m.bin", "--against", "r.npz")
+	ids[4] = 1 << 20
+	save(map[string]*tensor.Tensor{"tokens": tokens, "logits": logits})
+	fails(t, exitFailed, "token 4 is 1048576", "eval", "m.bin", "--against", "r.npz")
+	save(map[string]*tensor.Tensor{"logits": logits})
+	fails(t, exitFailed, `no array "tokens"`, "eval", "m.bin", "--against", "r.npz")
 }

@@ -99,7 +99,7 @@ func (o *Eval) Table(c *qwb.Catalog) Table {
 				Help: "samples per forward pass of --mode int8, if the model takes batches; on a GPU a large batch is faster"},
 			{Name: "answers", At: &o.Answers, Help: "write the prediction for every sample, or the score of every line of text, to this TSV `FILE`"},
 			{Name: "against", At: &o.Texts.Against, For: Checkpoints, Job: true,
-				Help: "`CHECKPOINT` to compare with, or probabilities of one (default: the same weights as floats)"},
+				Help: "`CHECKPOINT` to compare with, or probabilities or logits (.npz) of one (default: the same weights as floats)"},
 			{Name: "context", See: "language-models.md", At: &o.Texts.Context, For: Checkpoints, Job: true, Values: fixed(),
 				Help: "cut the text as llama-perplexity does: into chunks of this many tokens, of which the second half is scored (0: lines)"},
 			{Name: "chunks", At: &o.Texts.Chunks, For: Checkpoints, Job: true, Values: fixed(),

@@ -2,6 +2,7 @@ package npy
 
 import (
 	"archive/zip"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -99,6 +100,24 @@ func (a *Archive) Read(name string) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("npz: array %q: %w", name, err)
 	}
 	return t, nil
+}
+
+// Stream returns the header of an array and what its elements can be read from, as Header.Read does: the whole array, or parts of it one
+// after the other by headers of their shapes. An array in Fortran order is an error.
+func (a *Archive) Stream(name string) (Header, io.ReadCloser, error) {
+	r, err := a.open(name)
+	if err != nil {
+		return Header{}, nil, err
+	}
+	h, err := ReadHeader(r)
+	if err == nil && h.Fortran {
+		err = errors.New("it is in Fortran order")
+	}
+	if err != nil {
+		_ = r.Close()
+		return h, nil, fmt.Errorf("npz: array %q: %w", name, err)
+	}
+	return h, r, nil
 }
 
 func (a *Archive) open(name string) (io.ReadCloser, error) {

@@ -81,7 +81,7 @@ OPTIONS = {
         "top_p": ("float64", "draw from the most likely tokens whose probabilities sum up to this (0: all)"),
     },
     "eval": {
-        "against": ("string", "CHECKPOINT to compare with, or probabilities of one (default: the same weights as floats)"),
+        "against": ("string", "CHECKPOINT to compare with, or probabilities or logits (.npz) of one (default: the same weights as floats)"),
         "alphabet": ("string", "text FILE for metrics of texts: what the classes of the model stand for, one on a line"),
         "answers": ("string", "write the prediction for every sample, or the score of every line of text, to this TSV FILE"),
         "backend": ("string", "backend of --mode int8: reference, cpu, cuda, ptx; for a checkpoint: cpu, cuda or ptx"),

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"qwb/analysis/language"
 	"qwb/graph/language/checkpoint"
@@ -33,11 +34,20 @@ func (e *evaluation) base() error {
 	if err != nil {
 		return nil // a folder, or what its reader complains about
 	}
-	if !language.IsLogProbs(b) {
+	other := strings.HasSuffix(e.options.Against, ".npz")
+	if !other && !language.IsLogProbs(b) {
 		return release()
 	}
 	e.ends = append(e.ends, func() { _ = release() })
-	if e.config.Base, err = language.ParseLogProbs(b); err == nil && e.config.Base.Vocab != e.language.Vocab {
+	if other {
+		var end func() error
+		if e.config.Base, end, err = recorded(b, e.language.Vocab); err == nil {
+			e.ends = append(e.ends, func() { _ = end() })
+		}
+	} else {
+		e.config.Base, err = language.ParseLogProbs(b)
+	}
+	if err == nil && e.config.Base.Vocab != e.language.Vocab {
 		err = fmt.Errorf("the probabilities are of a vocabulary of %d tokens, %s has one of %d", e.config.Base.Vocab, e.language.Path,
 			e.language.Vocab)
 	}
@@ -78,7 +88,7 @@ func (e *evaluation) cut() error {
 	if o.Chunks > 0 && o.Chunks < e.chunks.Chunks {
 		e.chunks.Chunks, e.chunks.Tokens = o.Chunks, e.chunks.Tokens[:o.Chunks*e.chunks.Context]
 	}
-	if e.chunks.begin = -1; beginsTexts(e.language) {
+	if e.chunks.begin = -1; beginsTexts(e.language) && !e.chunks.AsRun() {
 		e.chunks.begin = e.language.BOS
 	}
 	return nil
