@@ -21,9 +21,9 @@ type structural struct {
 
 // restructure tries structures one by one and leaves in the bench the best of them if it lowers the held-out error of the outputs: paired,
 // sample by sample, by more than the error bar at the number of standard errors that all trials together need: in the mean, or in the
-// typical sample where the mean does not rise, as in Judge. Each side is judged after a
-// correction of its biases, so that nothing is kept for what a correction gives as well; of what is kept the corrected biases stay. A
-// structure that does not fit, or cannot be quantized as the plan decides, is declined with the reason.
+// typical sample where the mean does not rise, as in Judge. Each side is judged after a correction of its biases, so that nothing is kept
+// for what a correction gives as well; of what is kept the corrected biases stay. A structure that does not fit, or cannot be quantized as
+// the plan decides, is declined with the reason.
 func (b *Bench) restructure(ctx context.Context, list []structural) (*Report, error) {
 	report := &Report{Layers: []Layer{}}
 	if len(list) == 0 {
