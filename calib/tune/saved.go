@@ -99,6 +99,9 @@ func (b *Bench) differs(s changes) *overlay.Overlay {
 // restore makes the bench what it was when an overlay was made of it, with scales of activations that were chosen.
 func (b *Bench) restore(ctx context.Context, o *overlay.Overlay, chosen []Chosen) error {
 	if !sameSteps(o.Steps, b.Steps) {
+		if err := b.float(ctx); err != nil { // outputs are held against those of the first reference
+			return err
+		}
 		next, err := b.rewritten(ctx, o.Steps)
 		if err != nil {
 			return err
