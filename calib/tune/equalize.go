@@ -57,7 +57,7 @@ func equalize(ctx context.Context, b *Bench) (*Report, error) {
 	if len(ways) == 0 {
 		return &Report{Layers: []Layer{}, Note: "no factor of a channel could move from one operator to another"}, nil
 	}
-	e := &equalizer{b: b, ways: ways, ranges: map[graph.NodeID]*ranges{}, seen: map[graph.NodeID][]float64{}}
+	e := newEqualizer(b, ways)
 	if err := e.observe(ctx); err != nil {
 		return nil, err
 	}
@@ -108,6 +108,10 @@ type equalizer struct {
 	ways   []*rewrite.Way
 	ranges map[graph.NodeID]*ranges // nil: the operator has no quantized weight
 	seen   map[graph.NodeID][]float64
+}
+
+func newEqualizer(b *Bench, ways []*rewrite.Way) *equalizer {
+	return &equalizer{b: b, ways: ways, ranges: map[graph.NodeID]*ranges{}, seen: map[graph.NodeID][]float64{}}
 }
 
 // observe takes the largest values of the channels that the consumers read, over the fitting samples, in float.
@@ -165,18 +169,23 @@ func (e *equalizer) structure(form equalization) structural {
 	}
 	s := structural{By: form.name, Refines: form.refines}
 	for k, w := range e.ways {
-		step := rewrite.Step{Kind: rewrite.Scale.Name, At: e.b.Reference.Node(w.At).Name,
-			Vectors: map[string][]float32{"scale": make([]float32, w.Channels)}}
-		plain := true
+		scale, plain := make([]float32, w.Channels), true
 		for c, f := range factors[k] {
-			step.Vectors["scale"][c] = float32(elementary.Pow(f, form.power))
+			scale[c] = float32(elementary.Pow(f, form.power))
 			plain = plain && math.Abs(math.Log(f)) < settled
 		}
 		if !plain {
-			s.Steps, s.Nodes = append(s.Steps, step), append(s.Nodes, step.At)
+			e.add(&s, &rewrite.Scale, w, scale)
 		}
 	}
 	return s
+}
+
+// add adds the step that multiplies the channels of a way.
+func (e *equalizer) add(s *structural, kind *rewrite.Kind, w *rewrite.Way, scale []float32) {
+	at := e.b.Reference.Node(w.At).Name
+	s.Steps = append(s.Steps, rewrite.Step{Kind: kind.Name, At: at, Vectors: map[string][]float32{"scale": scale}})
+	s.Nodes = append(s.Nodes, at)
 }
 
 // pair moves the factors of one way toward where both sides have the same ranges, and returns the largest change of a logarithm.

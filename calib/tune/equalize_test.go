@@ -46,7 +46,7 @@ func equalizerOf(t *testing.T, g *graph.Graph, perChannel bool) *equalizer {
 	b := &Bench{Reference: g, Set: set, Fit: sampleList(0, 2)}
 	ways, err := b.ways()
 	require.NoError(t, err)
-	e := &equalizer{b: b, ways: ways, ranges: map[graph.NodeID]*ranges{}, seen: map[graph.NodeID][]float64{}}
+	e := newEqualizer(b, ways)
 	for _, id := range g.Nodes() {
 		if r := e.of(id); r != nil {
 			r.perChannel = perChannel

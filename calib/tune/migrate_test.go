@@ -203,8 +203,9 @@ func migrates(t *testing.T, g *graph.Graph, platform *target.Target) {
 	require.Equal(t, b.Steps, b.Overlay(b.Set, nil).Steps)
 }
 
-// hardSwish is a depthwise convolution that reads a HardSwish in pieces, of channels of very different ranges.
-func hardSwish(t *testing.T) *graph.Graph {
+// behind is a convolution, an activation from t to h, and a depthwise convolution, with channels of very different ranges in between: every
+// fourth is multiplied by one of by, and its weights behind by back of that.
+func behind(t *testing.T, activation string, by []float32, back func(by float32) float32) *graph.Graph {
 	g := graphtest.Parse(t, `opset 13
 	input x: f32[1,4,12,12]
 	output y
@@ -212,18 +213,22 @@ func hardSwish(t *testing.T) *graph.Graph {
 	const lo: f32[] = [0]; const hi: f32[] = [6]
 	const d: f32[16,1,3,3] = normal(seed=4); const e: f32[16] = normal(seed=5); const p: f32[8,16,1,1] = normal(seed=6, std=0.3)
 	t = Conv(x, w, b) "a"
-	t3 = Add(t, three)
-	tc = Clip(t3, lo, hi)
-	tm = Mul(t, tc)
-	h = Div(tm, six)
+	`+activation+`
 	c = Conv(h, d, e) {group=16, pads=[1, 1, 1, 1]} "dw"
 	r = Relu(c)
 	y = Conv(r, p) "pw"`)
-	by := func(c int) float32 { return []float32{12, 0.25, 1, 0.3}[c%4] }
-	stretch(g, "w", func(i int) float32 { return by(i / 4) })
-	stretch(g, "b", by)
-	stretch(g, "d", func(i int) float32 { return 1 / by(i/9) / (by(i/9) + 1) })
+	stretch(g, "w", func(i int) float32 { return by[i/4%4] })
+	stretch(g, "b", func(i int) float32 { return by[i%4] })
+	stretch(g, "d", func(i int) float32 { return back(by[i/9%4]) })
 	return g
+}
+
+// hardSwish is behind a HardSwish in pieces.
+func hardSwish(t *testing.T) *graph.Graph {
+	return behind(t, `t3 = Add(t, three)
+	tc = Clip(t3, lo, hi)
+	tm = Mul(t, tc)
+	h = Div(tm, six)`, []float32{12, 0.25, 1, 0.3}, func(by float32) float32 { return 1 / by / (by + 1) })
 }
 
 func TestGroupsInFrontOfADepthwiseConvolution(t *testing.T) {

@@ -3,8 +3,8 @@ package tune
 import (
 	"context"
 	"math"
+	"slices"
 
-	"qwb/graph"
 	"qwb/quantizer/rewrite"
 )
 
@@ -24,12 +24,8 @@ func spread(ctx context.Context, b *Bench) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &equalizer{b: b, ranges: map[graph.NodeID]*ranges{}, seen: map[graph.NodeID][]float64{}}
-	for _, w := range ways {
-		if e.alone(w) {
-			e.ways = append(e.ways, w)
-		}
-	}
+	e := newEqualizer(b, ways)
+	e.ways = slices.DeleteFunc(e.ways, func(w *rewrite.Way) bool { return !e.alone(w) })
 	if len(e.ways) == 0 {
 		return &Report{Layers: []Layer{}, Note: "no channels are read by depthwise convolutions alone"}, nil
 	}
@@ -38,13 +34,8 @@ func spread(ctx context.Context, b *Bench) (*Report, error) {
 	}
 	s := structural{By: "own ranges"}
 	for _, w := range e.ways {
-		step := rewrite.Step{Kind: rewrite.Spread.Name, At: b.Reference.Node(w.At).Name,
-			Vectors: map[string][]float32{"scale": e.fill(w)}}
-		for _, f := range step.Vectors["scale"] {
-			if f > 1+settled {
-				s.Steps, s.Nodes = append(s.Steps, step), append(s.Nodes, step.At)
-				break
-			}
+		if f := e.fill(w); slices.Max(f) > 1+settled {
+			e.add(&s, &rewrite.Spread, w, f)
 		}
 	}
 	if len(s.Steps) == 0 {

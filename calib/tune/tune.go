@@ -322,13 +322,12 @@ func (b *Bench) try(ctx context.Context, m *Method, before analysis.Losses) (*Re
 	b.forwards(float64(len(b.Held)))
 	r.Name = m.Name
 	b.confirm(r, before, after)
-	base := b.base
 	if r.Kept == 0 {
+		was.base = b.base // still that of the bench as it was
 		*b, after = was, before
 	} else {
-		base = nil
+		b.base = nil
 	}
-	b.base = base
 	return r, after, nil
 }
 

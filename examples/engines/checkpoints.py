@@ -141,25 +141,30 @@ def llama2c(path):
     quantized = open(path, "rb").read(8) == b"24ka\x02\0\0\0"
     open(d + "/main.c", "w").write(MAIN % os.path.abspath(os.path.join(os.environ["LLAMA2C"], "runq.c" if quantized else "run.c")))
     subprocess.run(["cc", "-O3", "-march=native", "-o", d + "/main", d + "/main.c", "-lm"], check=True, capture_output=True)
-    return lambda ids: np.frombuffer(subprocess.run([d + "/main", path, *map(str, ids)], check=True, capture_output=True).stdout,
+    return program(d + "/main", path)
+
+
+def program(*command):
+    """Logits that a program writes behind the ids that end its command."""
+    return lambda ids: np.frombuffer(subprocess.run([*command, *map(str, ids)], check=True, capture_output=True).stdout,
                                      "<f4").reshape(len(ids), -1)
 
 
-def program(name, *more):
-    def engine(path):
-        return lambda ids: np.frombuffer(subprocess.run([os.environ[name], path, *more, *map(str, ids)], check=True, capture_output=True).stdout,
-                                         "<f4").reshape(len(ids), -1)
-    return engine
+def inferllm(path):
+    return program(os.environ["INFERLLM"], path)
+
+
+def kuiperllama(path):
+    return program(os.environ["KUIPERLLAMA"], path, os.environ["SENTENCEPIECE"])
 
 
 def mllm(path):
     c = json.load(open(os.path.splitext(path)[0] + ".config.json"))
-    return program("MLLM", *(str(c[k]) for k in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
-                                                 "num_key_value_heads", "vocab_size")))(path)
+    return program(os.environ["MLLM"], path, *(str(c[k]) for k in ("hidden_size", "intermediate_size", "num_hidden_layers",
+                                                                   "num_attention_heads", "num_key_value_heads", "vocab_size")))
 
 
-ENGINES = {".gguf": llama, ".onnx": ort, ".inferllm.bin": program("INFERLLM"), ".mllm": mllm,
-           ".kuiper.bin": program("KUIPERLLAMA", os.environ.get("SENTENCEPIECE", "")), ".bin": llama2c, "": folder}
+ENGINES = {".gguf": llama, ".onnx": ort, ".inferllm.bin": inferllm, ".mllm": mllm, ".kuiper.bin": kuiperllama, ".bin": llama2c, "": folder}
 
 
 def greedy(logits, model, graph=None):

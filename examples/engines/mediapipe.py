@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 warnings.filterwarnings("ignore"); logging.disable(logging.CRITICAL)
 WHEEL = "mediapipe==0.10.14"
+PEERS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence", "peers.py")
 SIGNED = ("face_detection_short_range", "face_detection_full_range_sparse", "pose_detection")  # pixels of -1 to 1, the others 0 to 1
 
 ap = argparse.ArgumentParser()
@@ -84,25 +85,8 @@ def cpu(path, x):
     return np.median(times[1:]) * 1e3
 
 
-def ort_static(src, cal, out):
-    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
-    import onnx
-    quant_pre_process(src, out + ".pre", skip_symbolic_shape=True)
-    name = onnx.load(src).graph.input[0].name
-    class Reader(CalibrationDataReader):
-        def __init__(self): self.left = iter(cal)
-        def get_next(self):
-            x = next(self.left, None)
-            return None if x is None else {name: x}
-    quantize_static(out + ".pre", out, Reader(), quant_format=QuantFormat.QDQ, per_channel=True, activation_type=QuantType.QUInt8,
-                    weight_type=QuantType.QInt8)
-
-
-def nncf_onnx(src, cal, out):
-    import nncf, onnx
-    m = onnx.load(src)
-    onnx.save(nncf.quantize(m, nncf.Dataset([{m.graph.input[0].name: x} for x in cal]), subset_size=len(cal)), out)
+def peer(name, src, w, out):
+    subprocess.run([sys.executable, PEERS, name, "w8a8", src, w + "/calibration", out], check=True, capture_output=True)
 
 
 def nncf_ov(src, cal, out):
@@ -142,8 +126,10 @@ def row(model):
                     if who in ("qwb", "corrected"):
                         ours(model, w, {"tflite": "tflite_int8", "openvino": "openvino_int8"}.get(engine, engine), file,
                              corrected if who == "corrected" else [])
+                    elif engine == "openvino":
+                        nncf_ov(w + "/float.onnx", cal, path)
                     else:
-                        {"ort": ort_static, "nncf": nncf_ov if engine == "openvino" else nncf_onnx}[who](w + "/float.onnx", cal, path)
+                        peer({"ort": "ort-minmax"}.get(who, who), w + "/float.onnx", w, path)
                 got = outputs(path, test)
             except Exception as e:
                 cells.append(f"{who}: fails ({str(e).split(chr(10))[0][:40]})")

@@ -59,15 +59,10 @@ func wantsHybrid(p *lower.Program, s *lower.Step, op *lower.RunTime, yield func(
 	if op.Weights == nil || n.Op != "Gemm" {
 		return nil
 	}
-	bias := &weights{m: op.Weights.Channels}
-	bias.floatBias(p.Graph.Const(n.Input(2)))
-	numbers := make([]float32, bias.m)
-	for c := range numbers {
-		numbers[c] = math.Float32frombits(binary.LittleEndian.Uint32(bias.bias[4*c:]))
-	}
 	for _, it := range []*export.Item{
 		{At: at, Kind: export.Codes, Narrow: op.Weights.Codes.ToRowMajor()}, {At: at, Kind: export.Scales, Floats: op.Weights.Scale},
-		{At: at, Kind: export.ZeroPoints, Ints: op.Weights.ZeroPoint}, {At: at, Kind: export.Numbers, Floats: numbers},
+		{At: at, Kind: export.ZeroPoints, Ints: op.Weights.ZeroPoint},
+		{At: at, Kind: export.Numbers, Floats: floatsOf(p.Graph.Const(n.Input(2)), op.Weights.Channels)},
 		{At: at, Kind: export.Clamp, Ints: []int32{int32(hybridEnd(p, s))}},
 	} {
 		if err := yield(it); err != nil {

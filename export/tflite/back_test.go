@@ -19,6 +19,15 @@ import (
 
 // changed returns a Plant that changes the first tensor of a file whose name begins and ends so.
 func changed(prefix, suffix string, change func(t *tf.Tensor)) func(t testing.TB, dir string) {
+	return edited(func(t testing.TB, s *tf.Subgraph) {
+		i := slices.IndexFunc(s.Tensors, func(x tf.Tensor) bool { return strings.HasPrefix(x.Name, prefix) && strings.HasSuffix(x.Name, suffix) })
+		require.GreaterOrEqual(t, i, 0)
+		change(&s.Tensors[i])
+	})
+}
+
+// edited changes the subgraph of the file.
+func edited(change func(t testing.TB, s *tf.Subgraph)) func(t testing.TB, dir string) {
 	return func(t testing.TB, dir string) {
 		t.Helper()
 		path := filepath.Join(dir, "m.tflite")
@@ -26,10 +35,7 @@ func changed(prefix, suffix string, change func(t *tf.Tensor)) func(t testing.TB
 		require.NoError(t, err)
 		m, err := tf.Read(b)
 		require.NoError(t, err)
-		list := m.Subgraphs[0].Tensors
-		i := slices.IndexFunc(list, func(x tf.Tensor) bool { return strings.HasPrefix(x.Name, prefix) && strings.HasSuffix(x.Name, suffix) })
-		require.GreaterOrEqual(t, i, 0)
-		change(&list[i])
+		change(t, &m.Subgraphs[0])
 		b, err = m.Write()
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, b, 0o600))
@@ -117,20 +123,11 @@ output y
 	for _, plant := range []func(t testing.TB, dir string){
 		changed("w", "w", func(x *tf.Tensor) { x.Data[3]++ }), changed("w", "w", func(x *tf.Tensor) { x.Quantization.Scale[0] *= 1.0001 }),
 		changed("w", "/bias", func(x *tf.Tensor) { x.Data[2]++ }),
-		func(t testing.TB, dir string) {
-			path := filepath.Join(dir, "m.tflite")
-			b, err := os.ReadFile(path)
-			require.NoError(t, err)
-			m, err := tf.Read(b)
-			require.NoError(t, err)
-			require.Len(t, m.Subgraphs[0].Operators, 1)
-			op := &m.Subgraphs[0].Operators[0]
-			require.Equal(t, tf.Relu, op.Options.Int("fused_activation_function"))
-			op.Options["fused_activation_function"] = tf.NoActivation
-			b, err = m.Write()
-			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(path, b, 0o600))
-		},
+		edited(func(t testing.TB, s *tf.Subgraph) {
+			require.Len(t, s.Operators, 1)
+			require.Equal(t, tf.Relu, s.Operators[0].Options.Int("fused_activation_function"))
+			s.Operators[0].Options["fused_activation_function"] = tf.NoActivation
+		}),
 	} {
 		exporttest.Found(t, &f, in, plant)
 	}

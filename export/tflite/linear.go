@@ -129,15 +129,23 @@ func hybridEnd(p *lower.Program, s *lower.Step) int {
 	return -1
 }
 
-// floatBias sets the bias to the numbers of a constant of one or of every channel, or to zeros.
+// floatBias sets the bias to floatsOf a constant.
 func (w *weights) floatBias(c *tensor.Tensor) {
-	numbers := []float32{0}
+	for _, x := range floatsOf(c, w.m) {
+		w.bias = binary.LittleEndian.AppendUint32(w.bias, math.Float32bits(x))
+	}
+}
+
+// floatsOf are the numbers of a constant of one or of every one of m channels, or zeros.
+func floatsOf(c *tensor.Tensor, m int) []float32 {
+	out := make([]float32, m)
 	if c != nil && c.Len() > 0 {
-		numbers = c.ToRowMajor().F32()
+		numbers := c.ToRowMajor().F32()
+		for i := range out {
+			out[i] = numbers[i%len(numbers)]
+		}
 	}
-	for i := range w.m {
-		w.bias = binary.LittleEndian.AppendUint32(w.bias, math.Float32bits(numbers[i%len(numbers)]))
-	}
+	return out
 }
 
 // weight adds the tensor of the weights in an order of axes, to a shape; axis is that of the output channels in it.

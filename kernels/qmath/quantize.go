@@ -18,10 +18,7 @@ func (g Grid) Quantize(x float32) int32 {
 	if v != v {
 		return g.ZeroPoint
 	}
-	r := math.RoundToEven(v)
-	if g.Rounding != HalfEven {
-		r = g.Rounding.Round(v)
-	}
+	r := g.Rounding.Round(v)
 	// Clamp while still in float64: the quotient may be far outside int32.
 	if r <= float64(g.QMin)-float64(g.ZeroPoint) {
 		return g.QMin
@@ -59,7 +56,6 @@ func (g Grid) QuantizeSlice(dst []int32, src []float32) {
 // quantizeNarrow is QuantizeSlice with limits before the zero point within 22 bits, where adding 1.5*2^23 leaves no room for a fraction: it
 // rounds half to even.
 func (g Grid) quantizeNarrow(dst []int32, src []float32, lo, hi float32) {
-	const whole = 3 << 22
 	for i, x := range src {
 		switch v := x / g.Scale; {
 		case v <= lo:
@@ -67,8 +63,7 @@ func (g Grid) quantizeNarrow(dst []int32, src []float32, lo, hi float32) {
 		case v >= hi:
 			dst[i] = g.QMax
 		case v == v:
-			sum := float32(v + whole)
-			dst[i] = int32(sum-whole) + g.ZeroPoint
+			dst[i] = nearestEven(v) + g.ZeroPoint
 		default:
 			dst[i] = g.ZeroPoint
 		}
@@ -91,12 +86,12 @@ func (g *Grid) Nearest(x float32) (code int32, value float32) {
 	v := x / g.Scale
 	switch low, high := float32(lo), float32(hi); {
 	case v <= low:
-		return g.QMin, low * g.Scale
+		return g.QMin, float32(low * g.Scale) // rounded here, as in Dequantize
 	case v >= high:
-		return g.QMax, high * g.Scale
+		return g.QMax, float32(high * g.Scale)
 	}
 	code = nearestEven(v)
-	return code + g.ZeroPoint, float32(code) * g.Scale
+	return code + g.ZeroPoint, float32(float32(code) * g.Scale)
 }
 
 // Fake returns Dequantize(Quantize(x)).

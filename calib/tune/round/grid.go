@@ -27,11 +27,11 @@ func PerRow(list []qmath.Grid, rows, k int) Grids {
 }
 
 // At is the grid of element (r, i).
-func (g *Grids) At(r, i int) qmath.Grid { return g.List[g.Row[r]+g.Column[i]] }
+func (g *Grids) At(r, i int) *qmath.Grid { return &g.List[g.Row[r]+g.Column[i]] }
 
 // nearest is the code of element (r, i) nearest to w, and the number that it stands for.
 func (g *Grids) nearest(r, i int, w float64) (code int32, value float64) {
-	grid := &g.List[g.Row[r]+g.Column[i]]
+	grid := g.At(r, i)
 	if g.Form != nil {
 		q := g.Form.Nearest(float32(w), grid.Scale, 0)
 		return int32(q), float64(float32(grid.Scale * g.Form.Value(q)))

@@ -121,7 +121,7 @@ func (p *Problem) Of(rows []int) *Problem {
 }
 
 // unit is what a code stands for at a scale of 1.
-func (p *Problem) unit(code int32, g qmath.Grid) float64 {
+func (p *Problem) unit(code int32, g *qmath.Grid) float64 {
 	if p.Grids.Form != nil {
 		return float64(p.Grids.Form.Value(uint8(code)))
 	}

@@ -144,7 +144,7 @@ func (t Type) bytes(n int) int {
 // Read converts len(dst) elements of the flattened tensor, the first being element from. They must lie within it; of types in
 // blocks, from and len(dst) must be multiples of a block, which whole rows are.
 func (t *Tensor) Read(dst []float32, from int) {
-	t.stored(dst, from)
+	t.readStored(dst, from)
 	if t.factor != 0 {
 		for i := range dst {
 			dst[i] *= t.factor
@@ -152,8 +152,8 @@ func (t *Tensor) Read(dst []float32, from int) {
 	}
 }
 
-// stored is Read without the factor.
-func (t *Tensor) stored(dst []float32, from int) {
+// readStored is Read without the factor.
+func (t *Tensor) readStored(dst []float32, from int) {
 	if t.Type == Packed {
 		t.readPacked(dst, from)
 		return

@@ -22,27 +22,28 @@ func recorded(b []byte, vocab int) (p *language.LogProbs, end func() error, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	h, r, err := a.Stream("logits")
+	h, err := a.Header("logits")
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(ids.Shape) != 2 || ids.Shape[0] < 1 || ids.Shape[1] < 4 || len(h.Shape) != 3 || h.Shape[0] != ids.Shape[0] ||
 		h.Shape[1] != ids.Shape[1] || !h.DType.IsFloat() {
-		_ = r.Close()
 		return nil, nil, fmt.Errorf("tokens %s and logits %s: chunks x context, of 4 or more, and floats, chunks x context x vocabulary",
 			ids.Type(), tensor.TypeString(h.DType, h.Shape))
 	}
 	list, err := data.Convert(ids, tensor.Int64)
 	if err != nil {
-		_ = r.Close()
 		return nil, nil, fmt.Errorf("tokens: %w", err)
 	}
 	tokens := make([]int, list.Len())
 	for i, v := range tensor.Of[int64](list) {
 		if tokens[i] = int(v); v < 0 || v >= int64(vocab) {
-			_ = r.Close()
 			return nil, nil, fmt.Errorf("token %d is %d, of a vocabulary of %d", i, v, vocab)
 		}
+	}
+	_, r, err := a.Stream("logits")
+	if err != nil {
+		return nil, nil, err
 	}
 	rows := logitRows{from: r, header: h, context: ids.Shape[1]}
 	return language.Recorded(tokens, ids.Shape[1], h.Shape[2], rows.next), r.Close, nil
