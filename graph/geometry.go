@@ -232,6 +232,9 @@ func (geo *Geometry) slide(auto string, ceil bool) error {
 		switch auto {
 		case "SAME_UPPER", "SAME_LOWER":
 			geo.Out[i], geo.PadBegin[i], geo.PadEnd[i] = -1, -1, -1
+			if geo.Kernel[i] == 1 { // of any size
+				geo.PadBegin[i], geo.PadEnd[i] = 0, 0
+			}
 			if in < 0 {
 				continue
 			}

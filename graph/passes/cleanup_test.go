@@ -1,6 +1,7 @@
 package passes
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,6 +55,25 @@ func TestPoolsRoundedUp(t *testing.T) {
 		g, _ := rewrite(t, "input x: f32["+sizes+"]\ny = MaxPool(x) {kernel_shape=[1,3], strides=[2,2], ceil_mode=1} \"n\"\noutput y", NoOps)
 		id, _ := g.LookupNode("n")
 		require.Equal(t, want, g.Node(id).AttrInt("ceil_mode", 0), sizes)
+	}
+}
+
+// The padding of a pool that steps over the end is stated, of any size where the window has one element.
+func TestPoolsStepOverTheEnd(t *testing.T) {
+	for text, want := range map[string][]int64{
+		"1,9,6,6 MaxPool kernel_shape=[1,1], strides=[2,2]":                  {0, 0, 0, 0},
+		"1,9,6,6 AveragePool kernel_shape=[1,3], strides=[2,2], ceil_mode=1": {0, 0, 0, 1},
+		"1,9,9,9 LpPool kernel_shape=[2,2], strides=[3,3]":                   {0, 0, 0, 0},
+		"1,9,H,W MaxPool kernel_shape=[1,1], strides=[2,1]":                  {0, 0, 0, 0},
+		"1,9,6,6 MaxPool kernel_shape=[2,2], strides=[2,2]":                  nil,
+		"1,9,H,6 MaxPool kernel_shape=[2,1], strides=[3,3]":                  nil,
+	} {
+		f := strings.SplitN(text, " ", 3)
+		g, _ := rewrite(t, "opset 18; input x: f32["+f[0]+"]; y = "+f[1]+"(x) {auto_pad=\"SAME_UPPER\", "+f[2]+"} \"n\"; output y", NoOps)
+		id, _ := g.LookupNode("n")
+		require.Equal(t, want, g.Node(id).AttrInts("pads"), text)
+		require.Equal(t, want == nil, g.Node(id).AttrStr("auto_pad", "") != "", text)
+		require.Zero(t, g.Node(id).AttrInt("ceil_mode", 0), text)
 	}
 }
 

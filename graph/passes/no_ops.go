@@ -11,7 +11,8 @@ import (
 var NoOps = Pass{
 	Name: "no-ops",
 	Doc: "Removes Identity, sums and concatenations of one value, sums with 0, products with 1, padding by nothing, " +
-		"and Slice, Expand, Tile, Resize and Split that leave everything as it is; drops a ceil_mode that changes no size.",
+		"and Slice, Expand, Tile, Resize and Split that leave everything as it is; drops a ceil_mode that changes no size, " +
+		"and an auto_pad of a pool that steps over the end.",
 	sweep: each(
 		unary("y = Identity(x)"),
 		unary("y = Sum|Max|Min|Mean|Concat(x)"),
@@ -20,6 +21,7 @@ var NoOps = Pass{
 		at("y = Pad(x, ...)", padNothing),
 		at("y = Slice|Expand|Tile|Resize|Split(x, ...)", whole),
 		at("y = MaxPool|AveragePool|LpPool(x)", roundedUp),
+		at("y = MaxPool|AveragePool|LpPool(x)", stepsOver),
 	),
 }
 
@@ -141,6 +143,37 @@ func roundedUp(c *Context, m *pattern.Match) (*Patch, error) {
 		return nil, nil
 	}
 	p := &Patch{What: "a ceil_mode that changes no size"}
+	p.Drop(m.Root)
+	p.Add(n)
+	return p, nil
+}
+
+// stepsOver states the padding of a pool whose auto_pad steps over the end: by ONNX's formula of SAME its padding is negative, which
+// ONNX Runtime 1.32 takes at its word and refuses.
+func stepsOver(c *Context, m *pattern.Match) (*Patch, error) {
+	n, x := *c.G.Node(m.Root), c.proven(m.Value("x"))
+	if mode := n.AttrStr("auto_pad", "NOTSET"); mode != "SAME_UPPER" && mode != "SAME_LOWER" || x == nil {
+		return nil, nil
+	}
+	geo, err := graph.PoolGeometry(&n, x)
+	if err != nil || slices.Contains(geo.PadEnd, -1) {
+		return nil, nil
+	}
+	over := false
+	var pads []int64
+	for i, size := range geo.In {
+		over = over || size < 0 || (geo.Out[i]-1)*geo.Stride[i]+(geo.Kernel[i]-1)*geo.Dilation[i]+1 < size
+		pads = slices.Insert(pads, i, int64(geo.PadBegin[i]))
+		pads = append(pads, int64(geo.PadEnd[i]))
+	}
+	if !over {
+		return nil, nil
+	}
+	n.Attrs = slices.Clone(n.Attrs)
+	n.DropAttr("auto_pad")
+	n.DropAttr("ceil_mode") // SAME pays no attention to it
+	n.SetAttr(graph.Ints("pads", pads...))
+	p := &Patch{What: "an auto_pad that steps over the end"}
 	p.Drop(m.Root)
 	p.Add(n)
 	return p, nil
