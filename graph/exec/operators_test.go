@@ -109,3 +109,18 @@ func TestBadShapesAndElements(t *testing.T) {
 		assert.ErrorContains(t, err, c.want, c.text)
 	}
 }
+
+// A signal of [batch, length] is a real one, as in ONNX Runtime.
+func TestSTFTOfRankTwo(t *testing.T) {
+	of := func(shape string) []float32 {
+		g := graphtest.Parse(t, "opset 17; input x: f32["+shape+"]; const n: i64[] = 2; const w: f32[4] = [1, 2, 3, 4]; y = STFT(x, n, w); output y")
+		sizes, _ := g.Value(g.Inputs[0]).Shape.Ints()
+		x := tensor.New(tensor.Float32, sizes...)
+		for i := range x.F32() {
+			x.F32()[i] = float32(i*i%7) - 2
+		}
+		return run(t, g, exec.Options{}, map[string]*tensor.Tensor{"x": x}, nil)[0].F32()
+	}
+	require.Len(t, of("2,9"), 2*3*3*2)
+	require.Equal(t, of("2,9,1"), of("2,9"))
+}
