@@ -49,7 +49,7 @@ var networkFormats = [][2]string{{"onnxruntime", "onnx"}, {"onnxruntime", "qoper
 	{"tflite_int8", "tflite"}, {"ncnn_int8", "ncnn"},
 	{"trt_int8", "onnx"}, {"pow2_int8", "onnx"}, {"tflite_16x8", "tflite"}, {"espdl_int8", "espdl"}, {"qnn", ""}, {"mnn_int8", ""},
 	{"xint8", ""}, {"trt_fp8", ""}, {"nxp_int8", ""},
-	{"pow2_int8_lut", ""}}
+	{"pow2_int8_lut", ""}, {"openvino_int8_amx", "onnx"}}
 
 // throughDrawn calibrates a network for a platform, exports it and reads it back. The files lie in the store, named after the platform.
 func throughDrawn(g *graph.Graph, seed uint64, platform, format string, outputs bool) (f drawnFile, files *Memory, err error) {

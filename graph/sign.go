@@ -3,7 +3,7 @@ package graph
 import "slices"
 
 // NeverNegative reports whether no element of a float value is below 0, as far as the operators say that compute it: Softmax, Relu and
-// others whose results have no sign, what moves, selects, adds or multiplies such numbers, and constants. NaN counts as no sign.
+// others whose results have no sign, limits from 0 on, what moves, selects, adds or multiplies such numbers, and constants. NaN counts as no sign.
 func (g *Graph) NeverNegative(v ValueID) bool {
 	return g.neverNegative(v, map[ValueID]bool{})
 }
@@ -31,6 +31,11 @@ func (g *Graph) findNeverNegative(v ValueID, seen map[ValueID]bool) bool {
 		return true
 	case "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceSum":
 		return g.neverNegative(n.Inputs[0], seen)
+	case "Clip":
+		lo, hi, known := LimitsOf(n, g.Opset(""), g.Const)
+		return known && hi >= 0 && (lo >= 0 || g.neverNegative(n.Inputs[0], seen))
+	case "Max":
+		return slices.ContainsFunc(n.Inputs, func(x ValueID) bool { return g.neverNegative(x, seen) })
 	case "Where":
 		from = 1
 	case "Add", "Concat", "Div", "Min", "Mul", "Sum":

@@ -33,6 +33,35 @@ output d: f32[1,8,16]
 output y: f32[1,8,16]
 `
 
+// With AMX no convolution of OpenVINO reads a zero point, but of what is never negative, and of the network's input.
+func TestConvolutionsReadSigned(t *testing.T) {
+	const text = `
+opset 17
+input x: f32[1,8,9,9]
+const w: f32[8,8,3,3] = normal(seed=1)
+a = Conv(x, w) "first"
+s = LeakyRelu(a) {alpha=0.1} "leaky"
+b = Conv(s, w) "second"
+r = Relu(b) "relu"
+c = Conv(r, w) "third"
+p = MaxPool(c) {kernel_shape=[2,2]} "pool"
+y = Conv(p, w) {pads=[1,1,1,1]} "last"
+output y
+`
+	for platform, signed := range map[string]bool{"openvino_int8_amx": true, "openvino_int8": false} {
+		g := graphtest.Parse(t, text)
+		require.Empty(t, graph.InferShapes(g))
+		set, err := configure(t, g, platform, "")
+		require.NoError(t, err)
+		for name, want := range map[string]bool{"first": false, "second": signed, "third": false, "last": signed} {
+			id, ok := g.LookupNode(name)
+			require.True(t, ok, name)
+			c := &set.Slot(set.Input(id, 0)).Config
+			require.Equal(t, want, c.QMin < 0 && c.Policy.Has(tqc.Symmetric), "%s, %s", platform, name)
+		}
+	}
+}
+
 // What OpenVINO multiplies on integers (examples/engines/shares.py holds it to the engine): two signed factors without zero points, or
 // a first one that is never negative; all that shares a scale with one is signed too, and what only constants are multiplied with is not.
 func TestFactorsOfProductsAreSigned(t *testing.T) {

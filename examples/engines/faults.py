@@ -249,6 +249,12 @@ def _(m):
     return m.op("GlobalMaxPool", m.op("Conv", m.pair(m.input(2, 4, 9)), m.weight(32, 4, 2)))
 
 
+@row("ov-scaled-sum", "openvino")
+def _(m):
+    t = m.op("Mul", m.input(2, 8, 5), m.const(np.linspace(0.5, 3, 8, dtype=np.float32).reshape(1, 8, 1)))
+    return m.op("Concat", m.op("GlobalMaxPool", t), m.op("MatMul", m.pair(t), m.weight(5, 4, axis=1)), axis=2)
+
+
 @row("ov-reduce-axes", "openvino")
 def _(m):
     m.opset = 13

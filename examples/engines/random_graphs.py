@@ -108,7 +108,7 @@ def runs(f):
     """How the engines run a file: names and what opens it."""
     p = f["platform"]
     if p == "tflite_int8": return [("LiteRT " + k, lambda path, k=k: litert_session(path, k)) for k in ("BUILTIN_REF", "AUTO")]
-    if p == "openvino_int8": return [("OpenVINO", openvino_session)]
+    if p in ("openvino_int8", "openvino_int8_amx"): return [("OpenVINO", openvino_session)]
     if p == "ncnn_int8": return [("ncnn", ncnn_session)]
     if p == "float": return [(f"ORT float level {l}", lambda path, l=int(l): ort_session(path, l)) for l in a.levels.split(",")] + \
                             [("OpenVINO float", openvino_session)]

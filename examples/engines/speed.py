@@ -9,7 +9,8 @@ quantizer with Q/DQ, per channel, MinMax, after its own preprocessing. Files tak
 over all turns of the CPU time of qwb's file by that of the other file in the same turn: above 1 qwb's is slower. NSR: of the engine's outputs,
 against the float model in ONNX Runtime, mean over samples that nobody calibrated on, the worst output. OpenVINO computes floats in float32
 (INFERENCE_PRECISION_HINT), so that processors with and without bf16 agree. With --best each peer also quantizes with its other setting (NNCF's
-accurate bias correction; percentile 99.99), and the file with the smaller NSR is the peer's. Engines trt (TensorRT's file in ONNX Runtime, no
+accurate bias correction; percentile 99.99), and the file with the smaller NSR is the peer's. openvino_amx is OpenVINO
+with the file for openvino_int8_amx. Engines trt (TensorRT's file in ONNX Runtime, no
 fusions) and litert (needs ai-edge-litert==2.3.0) have no peer. With --tune "qwb" is the file after `qwb tune` with its defaults, and
 the untuned plan's NSR stands beside it: NNCF corrects biases by default, qwb when it tunes. --runs 0 measures no time.
 """
@@ -144,9 +145,9 @@ for name, n in networks():
     wanted = [float_run(x) for x in unseen]
     for engine in a.engines.split(","):
         order = [o.name for o in onnx.load(n.model, load_external_data=False).graph.output]
-        open_ = {"onnxruntime": in_onnxruntime, "openvino": lambda f: in_openvino(f, calibration[0]), "trt": lambda f: in_onnxruntime(f, False),
+        open_ = {"onnxruntime": in_onnxruntime, **dict.fromkeys(("openvino", "openvino_amx"), lambda f: in_openvino(f, calibration[0])), "trt": lambda f: in_onnxruntime(f, False),
                  "litert": lambda f: in_litert(f, order)}[engine]
-        platform = {"onnxruntime": "onnxruntime", "openvino": "openvino_int8", "trt": "trt_int8", "litert": "tflite_int8"}[engine]
+        platform = {"onnxruntime": "onnxruntime", "openvino": "openvino_int8", "openvino_amx": "openvino_int8_amx", "trt": "trt_int8", "litert": "tflite_int8"}[engine]
         files = {"qwb": attempt(lambda: open_(qwb_file(name, n, platform)))}
         untuned = nsr(files["qwb"], unseen, wanted) if a.tune and files["qwb"] else None
         if untuned is not None: files["qwb"] = attempt(lambda: open_(qwb_file(name, n, platform, True)))
@@ -157,7 +158,7 @@ for name, n in networks():
                 print(rows[-1], file=sys.stderr, flush=True)
             continue
         def peer(fast):
-            if engine == "openvino":
+            if engine.startswith("openvino"):
                 m = core.read_model(n.model)
                 if m.is_dynamic(): m.reshape(list(calibration[0].shape))
                 return in_openvino(quiet(nncf.quantize, m, nncf.Dataset(calibration), fast_bias_correction=fast), calibration[0])

@@ -18,7 +18,7 @@ type Catalog struct {
 
 // Builtin returns the targets of this package.
 func Builtin() Catalog {
-	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &Pow2, &TFLiteInt8, &TFLite16x8, &NCNNInt8, &MNNInt8,
+	return Catalog{All: []*Target{&TRTInt8, &ONNXRuntime, &OpenVINO, &OpenVINOAMX, &Pow2, &TFLiteInt8, &TFLite16x8, &NCNNInt8, &MNNInt8,
 		&QNN, &AIMET, &SNPE, &RKNN, &Tengine, &Ascend, &PPLCuda, &PPLDsp, &PPLDspTI, &MetaxT, &MetaxC, &Graphcore,
 		&TRT10, &TRT11, &TRTFP8,
 		&ESPDLInt8, &ESPDLInt8S3, &ESPDLInt8C, &ESPDLInt16, &ESPDLInt16S3, &ESPDLInt16C, &XInt8, &FPGA, &NXP,

@@ -21,7 +21,7 @@ var evidence = []struct {
 	Engine
 }{
 	{[]string{"onnxruntime"}, Engine{Name: "ONNX Runtime 1.32", Compared: []string{"ort"}}},
-	{[]string{"openvino_int8"}, Engine{Name: "OpenVINO 2026.4", Compared: []string{"trt"}}},
+	{[]string{"openvino_int8", "openvino_int8_amx"}, Engine{Name: "OpenVINO 2026.4", Compared: []string{"trt"}}},
 	{[]string{"tflite_int8", "tflite_16x8"}, Engine{Name: "TensorFlow Lite 2.14 and LiteRT 2.3", Compared: []string{"tflite2", "litert"}}},
 	{[]string{"tflite"}, Engine{Name: "TensorFlow Lite 2.14", Compared: []string{"tflite2"}}},
 	{[]string{"ncnn_int8"}, Engine{Name: "ncnn 20261020", Compared: []string{"ncnn"}}},

@@ -16,13 +16,19 @@ func (t *Target) signedScheme(op *Op) int {
 	})
 }
 
-// SignedFactor reports whether input i of node id has to be symmetric and signed for integers to be multiplied: see Op.SignedFactors.
+// SignedFactor reports whether input i of node id has to be symmetric and signed for integers to be multiplied: see Op.SignedFactors and
+// Op.SignedInput. An input of the network is left as it is, pixels above all, and
+// what convolutions with groups alone read, which tiles do not multiply.
 func (b *Bound) SignedFactor(id graph.NodeID, i int) bool {
 	g, n := b.Graph, b.Graph.Node(id)
-	if op := b.Ops[id]; op == nil || !op.SignedFactors || i > 1 || g.Const(n.Input(i)) != nil {
+	op := b.Ops[id]
+	switch {
+	case op == nil || i > 1 || g.Const(n.Input(i)) != nil:
 		return false
+	case i == 0 && op.SignedInput && n.AttrInt("group", 1) == 1 && g.Producer(n.Input(0)) != graph.NoNode && !g.NeverNegative(n.Input(0)):
+		return true
 	}
-	return i == 1 || g.Const(n.Input(1)) == nil && !g.NeverNegative(n.Input(0))
+	return op.SignedFactors && (i == 1 || g.Const(n.Input(1)) == nil && !g.NeverNegative(n.Input(0)))
 }
 
 // SignedConfig is the policy of what SignedFactor reports.

@@ -9,7 +9,7 @@ import (
 
 var (
 	ortTargets  = []string{"onnxruntime"}
-	ovTargets   = []string{"openvino_int8"}
+	ovTargets   = []string{"openvino_int8", "openvino_int8_amx"}
 	liteTargets = []string{"tflite_int8", "tflite_16x8", "tflite"}
 )
 
@@ -127,6 +127,10 @@ var Faults = []Fault{
 	{Name: "ov-reduced-columns", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "reduces the columns",
 		Pattern: "a reduction or global pool along the last of three axes of several samples of a convolution on integers without a bias",
 		Effect:  "channels get the scales of others (NSR 0.05 to 0.7)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-scaled-sum", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "reduces channels",
+		Pattern: "a reduction or global pool of three axes of several samples whose channels a constant multiplied (normalizations " +
+			"do), where a pair reads these too",
+		Effect: "channels get the factors of others (NSR 0.07 to 2)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
 	{Name: "ov-middle-sum", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "adds up along the middle",
 		Pattern: "ReduceSum or ReduceMean of integers of three axes along the second one (and the third), of more than one sample",
 		Effect:  "other codes are added up (NSR 0.1 to 1)", Cure: "a Max with the lowest float32 in front", Source: byRandom},

@@ -102,6 +102,7 @@ type fileOperator struct {
 	FloatEnd   bool        `json:"float_end,omitempty" yaml:"float_end,omitempty"`
 	FloatNorm  bool        `json:"float_norm,omitempty" yaml:"float_norm,omitempty"`
 	Signed     bool        `json:"signed_factors,omitempty" yaml:"signed_factors,omitempty"`
+	SignedIn   bool        `json:"signed_input,omitempty" yaml:"signed_input,omitempty"`
 	First      bool        `json:"unsigned_first,omitempty" yaml:"unsigned_first,omitempty"`
 	Asked      bool        `json:"asked,omitempty" yaml:"asked,omitempty"`
 	Schemes    *fileScheme `json:"schemes,omitempty" yaml:"schemes,omitempty"`
@@ -286,7 +287,7 @@ func schemes(texts []string) ([]tqc.Scheme, error) {
 
 func (f *fileOperator) op() (Op, error) {
 	op := Op{Type: f.Type, Role: f.Role, Align: f.Align, Overlap: f.Overlap, Alone: f.Alone, FixedScale: f.FixedScale, FixedZero: f.FixedZero,
-		Finer: f.Finer, FloatEnd: f.FloatEnd, FloatNorm: f.FloatNorm, SignedFactors: f.Signed, UnsignedFirst: f.First, Asked: f.Asked}
+		Finer: f.Finer, FloatEnd: f.FloatEnd, FloatNorm: f.FloatNorm, SignedFactors: f.Signed, SignedInput: f.SignedIn, UnsignedFirst: f.First, Asked: f.Asked}
 	for _, l := range []struct {
 		to   *[]Condition
 		from []string
@@ -347,7 +348,7 @@ func (t *Target) file() *file {
 		op := &t.Ops[i]
 		o := fileOperator{Type: op.Type, Role: op.Role, Needs: conditionNames(op.Needs), Align: op.Align, Overlap: op.Overlap, Alone: op.Alone,
 			FixedScale: op.FixedScale, FixedZero: op.FixedZero, Finer: op.Finer, FloatEnd: op.FloatEnd, FloatNorm: op.FloatNorm,
-			Signed: op.SignedFactors, First: op.UnsignedFirst, Asked: op.Asked, Reduced: conditionNames(op.Reduced)}
+			Signed: op.SignedFactors, SignedIn: op.SignedInput, First: op.UnsignedFirst, Asked: op.Asked, Reduced: conditionNames(op.Reduced)}
 		if s := (fileScheme{texts(op.Schemes.Weight), texts(op.Schemes.Activation), texts(op.Schemes.Bias)}); s.Weight != nil ||
 			s.Activation != nil || s.Bias != nil {
 			o.Schemes = &s

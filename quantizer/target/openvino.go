@@ -3,6 +3,7 @@ package target
 import (
 	"slices"
 
+	"qwb/graph"
 	"qwb/graph/pattern"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/tqc"
@@ -70,3 +71,13 @@ var OpenVINO = Target{
 	BorderCost: 20,
 	Export:     Export{MinOpset: 13, MaxOpset: 21, RankZero: true, PassiveScale: true, SubsampleFirst: true, GuardFloat: true},
 }
+
+// OpenVINOAMX is OpenVINO on processors with AMX, where its convolutions take up to a third more time for a zero point of what they read
+// (examples/engines/measured/tuned.md); products by constants do not, and neither do convolutions without AMX.
+var OpenVINOAMX = derive(&OpenVINO, func(t *Target) {
+	t.Name = "openvino_int8_amx"
+	t.Doc = "OpenVINO on CPUs with AMX: as openvino_int8, but convolutions read int8 without zero points where numbers may be negative"
+	for i := range t.Ops {
+		t.Ops[i].SignedInput = graph.Slides(t.Ops[i].Type) && t.Ops[i].Role == Weighted
+	}
+})

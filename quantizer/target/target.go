@@ -172,6 +172,9 @@ type Op struct {
 	// SignedFactors: on integers, a computed second factor of a product is symmetric and signed, and a first one beside it too, unless it is
 	// never negative, whose zero point is 0 as well. Everything else is multiplied in float there: see Bound.SignedFactor.
 	SignedFactors bool
+	// SignedInput: a computed first factor is symmetric and signed unless it is never negative, so that no product reads a zero point.
+	// An input of the network is left as it is, and what only convolutions with groups read.
+	SignedInput bool
 	// UnsignedFirst: a constant first factor of a product is quantized as activations are, which are unsigned: no kernel multiplies a signed
 	// first factor by an unsigned second one.
 	UnsignedFirst bool

@@ -193,10 +193,10 @@ func (t *Target) validateOp(op *Op) error {
 		return fmt.Errorf("float_end is said of weighted and arithmetic operators")
 	case op.FloatNorm && op.Role != Arithmetic:
 		return fmt.Errorf("float_norm is said of arithmetic operators")
-	case op.SignedFactors && op.Role != Weighted:
-		return fmt.Errorf("signed_factors is said of weighted operators")
-	case op.SignedFactors && t.signedScheme(op) < 0:
-		return fmt.Errorf("signed_factors, but no activations are symmetric and signed")
+	case (op.SignedFactors || op.SignedInput) && op.Role != Weighted:
+		return fmt.Errorf("signed_factors and signed_input are said of weighted operators")
+	case (op.SignedFactors || op.SignedInput) && t.signedScheme(op) < 0:
+		return fmt.Errorf("signed_factors or signed_input, but no activations are symmetric and signed")
 	case op.UnsignedFirst && (op.Role != Weighted || t.Activation.QMin != 0):
 		return fmt.Errorf("unsigned_first is said of weighted operators of targets whose activations are unsigned")
 	case op.Role == Passive && t.Placement.Outputs() && spec.Passive == nil && !slices.Contains(selects, op.Type):
