@@ -129,7 +129,11 @@ func wants(in *export.Input, yield func(*export.Item) error) error {
 		case *lower.Average:
 			y = op.Y
 		case *lower.RunTime:
-			if err := wantsHybrid(in.Program, s, op, yield); err != nil {
+			wanted := wantsHybrid
+			if cellsNode(op) != nil {
+				wanted = wantsCells
+			}
+			if err := wanted(in.Program, s, op, yield); err != nil {
 				return err
 			}
 			continue
@@ -391,7 +395,9 @@ func (r *recoverer) step(s *lower.Step) error {
 				return err
 			}
 		}
-		if op, ok := s.Op.(*lower.RunTime); ok && op.Weights != nil {
+		if op, ok := s.Op.(*lower.RunTime); ok && cellsNode(op) != nil {
+			return r.cells(s, cellsNode(op))
+		} else if ok && op.Weights != nil {
 			return r.hybrid(at, s, op, o)
 		}
 	}

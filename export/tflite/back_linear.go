@@ -3,7 +3,6 @@ package tflite
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -44,9 +43,9 @@ func (r *recoverer) hybrid(at string, s *lower.Step, op *lower.RunTime, o *tf.Op
 	if b.Type != tf.Float32 || len(b.Data) != 4*op.Weights.Channels {
 		return fmt.Errorf("its bias has %d bytes of %s for %d channels", len(b.Data), b.Type, op.Weights.Channels)
 	}
-	numbers := make([]float32, op.Weights.Channels)
-	for c := range numbers {
-		numbers[c] = math.Float32frombits(binary.LittleEndian.Uint32(b.Data[4*c:]))
+	numbers, err := r.reals([]int{o.Inputs[row.bias]}, []int{0})
+	if err != nil {
+		return err
 	}
 	r.held.Add(&export.Item{At: at, Kind: export.Numbers, Floats: numbers})
 	r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: []int32{int32(o.Options.Int("fused_activation_function"))}})

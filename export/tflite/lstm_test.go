@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"qwb/graph/tensor"
 	tf "qwb/graph/tflite"
 	"qwb/graph/tflite/lift"
+	"qwb/internal/exporttest"
 	"qwb/internal/programtest"
 	"qwb/kernels/qmath"
 	"qwb/quantizer/lower"
@@ -171,4 +173,40 @@ var litertIntegers = [][]float32{
 		0.056209225, -0.2594272, -0.3199602, 0.38914078, -0.047561653, 0.27672234, 0.54047334, -0.069180585},
 	{0.41992188, 1, -0.08300781, -0.2705078, 0.62597656, 0.8623047, -0.59277344, -0.10839844, 0.6328125, -1.0439453, 1.5917969,
 		-1.0107422, -0.111328125, -0.89453125, -0.36914062, -0.049804688},
+}
+
+// TestDamagedCells: weights, biases, scales of states and attributes of each direction of an LSTM are compared.
+func TestDamagedCells(t *testing.T) {
+	f := Format()
+	dynamic := target.TFLiteInt8
+	dynamic.Ops = slices.Clone(dynamic.Ops)
+	for i := range dynamic.Ops {
+		dynamic.Ops[i].Asked = false
+	}
+	cell := func(change func(o *tf.Operator)) func(t testing.TB, dir string) {
+		return edited(func(t testing.TB, s *tf.Subgraph) {
+			for i := range s.Operators {
+				if s.Operators[i].Op == "UNIDIRECTIONAL_SEQUENCE_LSTM" && strings.HasSuffix(s.Tensors[s.Operators[i].Inputs[1]].Name, ":1") {
+					change(&s.Operators[i]) // of the second direction
+				}
+			}
+		})
+	}
+	code, scale := func(x *tf.Tensor) { x.Data[1] ^= 5 }, func(x *tf.Tensor) { x.Quantization.Scale[0] *= 1.0001 }
+	plants := map[string]func(t testing.TB, dir string){
+		"a code of W": changed("cells/W2", "", code), "a code of R of the second direction": changed("cells/R1", ":1", code),
+		"a scale of W": changed("cells/W0", "", scale), "a bias": changed("cells/B3", ":1", code),
+		"an activation":     cell(func(o *tf.Operator) { o.Options["fused_activation_function"] = tf.Relu }),
+		"the order of axes": cell(func(o *tf.Operator) { o.Options["time_major"] = false }),
+		"gates exchanged":   cell(func(o *tf.Operator) { o.Inputs[1], o.Inputs[2] = o.Inputs[2], o.Inputs[1] }),
+	}
+	for name, tg := range map[string]*target.Target{"hybrid": &dynamic, "integers": integerCells()} {
+		in, _ := inputFor(t, cellsAndProduct, tg, nil)
+		exporttest.Equal(t, &f, in)
+		for what, plant := range plants {
+			t.Run(name+": "+what, func(t *testing.T) { exporttest.Found(t, &f, in, plant) })
+		}
+	}
+	in, _ := inputFor(t, cellsAndProduct, integerCells(), nil)
+	exporttest.Found(t, &f, in, changed("cells/cell", "", scale))
 }
