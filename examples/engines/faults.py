@@ -255,6 +255,13 @@ def _(m):
     return m.op("Concat", m.op("GlobalMaxPool", t), m.op("MatMul", m.pair(t), m.weight(5, 4, axis=1)), axis=2)
 
 
+@row("ov-shifted-padding", "openvino")
+def _(m):
+    x = m.input(2, 8, 5)
+    t = m.op("Add", m.op("Mul", x, m.const(np.float32(1.7))), m.const(np.float32(0.7)))
+    return m.op("Concat", m.op("AveragePool", t, kernel_shape=[3], pads=[1, 1], count_include_pad=1), m.op("MatMul", m.pair(x), m.weight(5, 4, axis=1)), axis=2)
+
+
 @row("ov-reduce-axes", "openvino")
 def _(m):
     m.opset = 13

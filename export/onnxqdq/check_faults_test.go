@@ -233,12 +233,18 @@ var faults = []fault{
 		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16)
 		s.planted("ReduceMean", []graph.Attr{graph.Ints("axes", 1)}, "planted")
 	}, true},
-	{"guard", "openvino_int8", "the largest of channels that a constant multiplied beside a pair", func(s surgeon) {
+	{"guard", "openvino_int8", "the largest of channels that a constant multiplied", func(s surgeon) {
 		factors := s.AddConst("factors", tensor.FromF32([]float32{1, 2, 3, 4}, 1, 4, 1))
 		s.planted("Mul", nil, "x", s.Value(factors).Name)
 		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16)
-		s.planted("QuantizeLinear", nil, "planted", "x_scale", "x_zero_point")
 		s.planted("ReduceMax", []graph.Attr{graph.Ints("axes", 2)}, "planted")
+	}, true},
+	{"guard", "openvino_int8", "an average that counts padding of what was multiplied and added to", func(s surgeon) {
+		half := s.Value(s.AddConst("half", tensor.FromF32([]float32{0.5}))).Name
+		s.planted("Mul", nil, "x", half)
+		s.planted("Add", nil, "planted", half)
+		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1), graph.Int("count_include_pad", 1)},
+			"planted_1")
 	}, true},
 	{"guard", "openvino_int8", "rows of a product that are joined", func(s surgeon) {
 		s.planted("Concat", []graph.Attr{graph.Int("axis", 2)}, "x_DequantizeLinear", "x_DequantizeLinear")

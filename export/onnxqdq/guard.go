@@ -137,8 +137,10 @@ func miscomputed(g *graph.Graph, n *graph.Node) string {
 		return "is read by several without a bias"
 	case joinedShifted(g, n):
 		return "takes a constant from what was joined, or rounds it once more"
-	case (is(n, reductions...) || is(n, sums...)) && scaledBeside(g, n):
-		return "reduces channels that a constant multiplied and a pair reads"
+	case (is(n, reductions...) || is(n, "ReduceSum")) && scaledChannels(g, n):
+		return "reduces channels that a constant multiplied"
+	case is(n, "AveragePool") && shiftedPads(g, n):
+		return "counts padding of what was multiplied and added to"
 	case is(n, "Expand") && g.IsOutput(n.Outputs[0]) && nothing(g, n.Inputs[0]) && !madeBy(g, n.Inputs[0], "Max"):
 		return "hands out nothing"
 	case is(n, dequantizeLinear) && cutBeside(g, n):
@@ -470,40 +472,49 @@ func moreSamples(g *graph.Graph, n *graph.Node) bool {
 	return !shape[0].Known() || !shape[1].Known() || shape[0].N > shape[1].N
 }
 
-// scaledBeside reports whether a reduction takes an axis away of three that have several samples, of channels that a constant multiplied,
-// where a pair reads these too: 2026.4 takes the constant for the pair's, moves it behind the reduction, and there to other channels (NSR
-// 0.07 to 2).
-func scaledBeside(g *graph.Graph, n *graph.Node) bool {
+// affine says what constants do to a tensor that is as it is handed on: 2026.4 takes factors of float tensors, too, for what a pair
+// dequantizes, and moves them, with what is added behind them, behind operators.
+func affine(g *graph.Graph, v graph.ValueID) (scaled, channels, shifted bool) {
+	for v != graph.NoValue && g.Producer(v) != graph.NoNode {
+		p := g.Node(g.Producer(v))
+		if is(p, "InstanceNormalization", "BatchNormalization") {
+			return true, true, true
+		}
+		if _, through := carriers[p.Op]; !through {
+			break
+		}
+		i := -1
+		if is(p, "Add", "Sub", "Mul", "Div") {
+			i = slices.IndexFunc(p.Inputs, func(v graph.ValueID) bool { return g.Const(v) != nil })
+		}
+		switch {
+		case i < 0:
+			v = p.Input(0)
+		case is(p, "Mul", "Div"):
+			c := g.Const(p.Inputs[i])
+			return true, c.Len() > 1 && c.Shape[len(c.Shape)-1] == 1, shifted
+		default:
+			v, shifted = p.Inputs[1-i], true
+		}
+	}
+	return false, false, false
+}
+
+// scaledChannels reports whether a reduction takes an axis away of three that have several samples, of channels that a constant multiplied:
+// 2026.4 moves the factors to other channels (NSR 0.07 to 2).
+func scaledChannels(g *graph.Graph, n *graph.Node) bool {
 	if shape := g.Value(n.Inputs[0]).Shape; len(shape) != 3 || shape[0].Known() && shape[0].N == 1 {
 		return false
 	}
-	paired := false
-	for v := n.Inputs[0]; v != graph.NoValue && g.Producer(v) != graph.NoNode; {
-		paired = paired || slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool { return u.Index == 0 && is(g.Node(u.Node), quantizeLinear) })
-		p := g.Node(g.Producer(v))
-		if is(p, "InstanceNormalization", "BatchNormalization") {
-			return paired
-		}
-		if _, through := carriers[p.Op]; !through {
-			return false
-		}
-		v = p.Input(0)
-		if i := constantOperand(g, p); i >= 0 {
-			if c := g.Const(p.Inputs[i]); is(p, "Mul", "Div") && c.Len() > 1 && c.Shape[len(c.Shape)-1] == 1 {
-				return paired
-			}
-			v = p.Inputs[1-i]
-		}
-	}
-	return false
+	_, channels, _ := affine(g, n.Inputs[0])
+	return channels
 }
 
-// constantOperand is the place of the constant among the two operands of an Add, Sub, Mul or Div; -1: there is none.
-func constantOperand(g *graph.Graph, n *graph.Node) int {
-	if !is(n, "Add", "Sub", "Mul", "Div") {
-		return -1
-	}
-	return slices.IndexFunc(n.Inputs, func(v graph.ValueID) bool { return g.Const(v) != nil })
+// shiftedPads reports whether an average counts padding of what a constant multiplied and another was added to: 2026.4 adds that behind it,
+// to the padding too (NSR 0.02 to 0.5).
+func shiftedPads(g *graph.Graph, n *graph.Node) bool {
+	scaled, _, shifted := affine(g, n.Inputs[0])
+	return scaled && shifted && !target.UncountedPads.Holds(g, n)
 }
 
 // nothing reports whether a tensor has no elements, by its shape.

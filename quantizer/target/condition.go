@@ -183,24 +183,30 @@ var (
 		func(g *graph.Graph, n *graph.Node) bool {
 			return n.Input(4) == graph.NoValue && n.Input(7) == graph.NoValue && graph.UsualCells(n)
 		}}
-	// NotOneColumn holds for a convolution, but for one of several outputs per channel that steps, or is dilated, along its width alone and
-	// computes one column: OpenVINO 2026.4 takes it for one without steps on integers, NSR 1 to 6 (docs/engines.md).
-	NotOneColumn = Condition{"not-one-column", "steps along its width to one column, with several outputs per channel",
+	// NotOneColumn holds for a convolution over two axes or three, but for one that steps along its width, or is dilated along it alone with
+	// several outputs per channel, and computes one column of several rows: OpenVINO 2026.4 takes many for ones without steps on integers
+	// (NSR 1 to 6; with AMX one of six of those with steps, without one of forty).
+	NotOneColumn = Condition{"not-one-column", "steps along its width to one column",
 		func(g *graph.Graph, n *graph.Node) bool {
-			w, y, steps := g.Value(n.Inputs[1]).Shape, g.Value(n.Outputs[0]).Shape, n.AttrInts("strides")
-			if len(w) != 4 || len(y) != 4 || !severalEach(w, n) || w[3].N == 1 || y[3].N != 1 {
+			w, y := g.Value(n.Inputs[1]).Shape, g.Value(n.Outputs[0]).Shape
+			last := len(w) - 1
+			if last < 3 || len(y) != len(w) || eachAlone(w, n) || w[last].N == 1 || y[last].N != 1 {
 				return true
 			}
-			wide := func(list []int64) bool { return len(list) == 2 && list[0] == 1 && list[1] != 1 }
-			return !wide(steps) && !wide(n.AttrInts("dilations"))
+			steps, dilations := n.AttrInts("strides"), n.AttrInts("dilations")
+			wide := len(steps) == last-1 && steps[last-2] != 1 ||
+				len(dilations) == last-1 && dilations[0] == 1 && dilations[last-2] != 1 && severalEach(w, n)
+			return !wide || !slices.ContainsFunc(y[2:last], func(d graph.Dim) bool { return d.N != 1 })
 		}}
-	// SeveralSlices holds for a convolution, but for one of three axes, of one channel or with several outputs per channel, that pads its only
-	// slice: OpenVINO 2026.4 computes other numbers then on integers, NSR 2 to 9.
-	SeveralSlices = Condition{"several-slices", "pads its only slice, of one channel or with several outputs per channel",
+	// SeveralSlices holds for a convolution, but for one of three axes that pads its only slice: OpenVINO 2026.4 computes other numbers then
+	// on integers, NSR 0.4 to 9, or ends with AMX.
+	SeveralSlices = Condition{"several-slices", "pads its only slice",
 		func(g *graph.Graph, n *graph.Node) bool {
 			x, w := g.Value(n.Inputs[0]).Shape, g.Value(n.Inputs[1]).Shape
-			return len(x) != 5 || len(w) != 5 || w[1].N != 1 || n.Conv().Group > 1 && !severalEach(w, n) || w[2].N == 1 ||
-				x[2].Known() && x[2].N != 1
+			if len(x) != 5 || len(w) != 5 || w[2].N == 1 || eachAlone(w, n) {
+				return true
+			}
+			return x[2].N != 1 && (x[2].Known() || w[1].N != 1)
 		}}
 	// ReadsColumns holds for a convolution, but for one that reads padding alone along its last axis: OpenVINO 2026.4 takes the zero point
 	// of what it does not read for a number on integers, NSR 0.03 to 14.
@@ -297,6 +303,11 @@ var (
 			return true
 		}}
 )
+
+// eachAlone reports whether a convolution with weights of shape w, in groups, makes one output of each channel.
+func eachAlone(w graph.Shape, n *graph.Node) bool {
+	return n.Conv().Group > 1 && w[1].N == 1 && w[0].N == int64(n.Conv().Group)
+}
 
 // severalEach reports whether a convolution with weights of shape w makes several outputs of each channel.
 func severalEach(w graph.Shape, n *graph.Node) bool {

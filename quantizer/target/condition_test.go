@@ -36,6 +36,11 @@ func TestConditionsOfOpenVINO(t *testing.T) {
 		"input x: f32[1,9,6,6]\nconst w: f32[9,9,3,3] = normal(1)\nconst s: f32[4] = [1, 1, 2, 2]\nt = Conv(x, w) \"n\"\nu = Tanh(t)\n" +
 			"y = Resize(u, _, s) {mode=\"cubic\"}\noutput y": true,
 		"input x: f32[1,4,8]\nconst w: f32[4,3,3] = normal(1)\ny = ConvTranspose(x, w) {strides=[2],dilations=[3]} \"n\"\noutput y":  false,
+		"input x: f32[1,8,9,4]\nconst w: f32[8,8,3,3] = normal(1)\ny = Conv(x, w) {strides=[2,2]} \"n\"\noutput y":                   false,
+		"input x: f32[1,8,3,4]\nconst w: f32[8,8,3,3] = normal(1)\ny = Conv(x, w) {strides=[2,2]} \"n\"\noutput y":                   true,
+		"input x: f32[1,8,2,9,4]\nconst w: f32[8,8,2,3,3] = normal(1)\ny = Conv(x, w) {strides=[1,1,2]} \"n\"\noutput y":             false,
+		"input x: f32[1,2,9,4]\nconst w: f32[2,1,3,3] = normal(1)\ny = Conv(x, w) {group=2,strides=[2,2]} \"n\"\noutput y":           true,
+		"input x: f32[1,31,1,6,14]\nconst w: f32[48,31,2,5,5] = normal(1)\ny = Conv(x, w) {pads=[1,1,1,2,0,0]} \"n\"\noutput y":      false,
 		"input x: f32[1,1,1,5,5]\nconst w: f32[1,1,4,3,3] = normal(1)\ny = Conv(x, w) {pads=[1,1,1,2,1,1]} \"n\"\noutput y":          false,
 		"input x: f32[1,2,1,9,9]\nconst w: f32[2,1,4,3,3] = normal(1)\ny = Conv(x, w) {group=2, pads=[1,1,1,2,1,1]} \"n\"\noutput y": true,
 		"input x: f32[N,3,4]\nconst w: f32[3,1,2] = normal(1)\ny = Conv(x, w) {group=3} \"n\"\noutput y":                             true,

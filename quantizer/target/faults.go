@@ -129,8 +129,12 @@ var Faults = []Fault{
 		Effect:  "channels get the scales of others (NSR 0.05 to 0.7)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
 	{Name: "ov-scaled-sum", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "reduces channels",
 		Pattern: "a reduction or global pool of three axes of several samples whose channels a constant multiplied (normalizations " +
-			"do), where a pair reads these too",
+			"do), in float too where the file has pairs",
 		Effect: "channels get the factors of others (NSR 0.07 to 2)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
+	{Name: "ov-shifted-padding", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "counts padding of what",
+		Pattern: "an AveragePool that counts padding of what constants multiplied and added to (normalizations do), in float too where " +
+			"the file has pairs",
+		Effect: "padding counts as the addend (NSR 0.02 to 0.5)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
 	{Name: "ov-middle-sum", Engine: "OpenVINO", Targets: ovTargets, Held: byScript, Rule: "guard", Says: "adds up along the middle",
 		Pattern: "ReduceSum or ReduceMean of integers of three axes along the second one (and the third), of more than one sample",
 		Effect:  "other codes are added up (NSR 0.1 to 1)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
@@ -219,7 +223,7 @@ var Faults = []Fault{
 			return o.has("DequantizeLinear") && o.Node.AttrInt("block_size", 0) > 0 && o.Node.AttrInt("axis", 1) != 0
 		}},
 	{Name: "ov-one-column", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom,
-		Pattern: "a convolution on integers of several outputs per channel that steps or is dilated along its width alone, to one column",
+		Pattern: "a convolution on integers that steps along its width, or with several outputs per channel is dilated along it alone, to one column",
 		Effect:  "it is computed without steps (NSR 0.02 to 6)", Cure: "leave it float", Source: byRandom,
 		Met: func(o *Rounded) bool { _, in := o.In(0); return o.has("Conv") && in && o.but(NotOneColumn) }},
 	{Name: "ov-padding-columns", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom,
