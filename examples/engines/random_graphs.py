@@ -266,7 +266,7 @@ for first in range(0, a.count, a.chunk):
         counts[what]["runs"] += 1
         if not bad(r): counts[what]["equal" if r[3] <= 1e-12 else "ties"] += 1
         elif "a batch of 1" in text: counts[what]["batch of 1"] += 1
-        elif any("OpenVINO does not open" in w for w in f.get("warnings", [])) and what == "OpenVINO": counts[what]["warned of"] += 1
+        elif any("OpenVINO does not open" in w or "with AMX OpenVINO" in w for w in f.get("warnings", [])) and what == "OpenVINO": counts[what]["warned of"] += 1
         elif r[0] == "ran" and any("are +inf in float" in w and f'"{r[5].split(":")[0]}"' in w for w in f.get("warnings", [])): counts[what]["warned of"] += 1
         elif f["platform"] != "float" and (f["network"], engine(what)) in own: counts[what]["the float network too"] += 1
         elif r[0] == "ran" and what.split()[0] in ("LiteRT", "ncnn") and (f["network"], r[5]) in others: counts[what]["float elsewhere too"] += 1

@@ -246,6 +246,11 @@ var faults = []fault{
 		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1), graph.Int("count_include_pad", 1)},
 			"planted_1")
 	}, true},
+	{"guard", "openvino_int8", "an activation of a ConvTranspose that is rounded", func(s surgeon) {
+		s.planted("ConvTranspose", nil, "x_DequantizeLinear", "w1_DequantizeLinear")
+		s.planted("Relu", nil, "planted")
+		s.planted("QuantizeLinear", nil, "planted_1", "x_scale", "x_zero_point")
+	}, true},
 	{"guard", "openvino_int8", "rows of a product that are joined", func(s surgeon) {
 		s.planted("Concat", []graph.Attr{graph.Int("axis", 2)}, "x_DequantizeLinear", "x_DequantizeLinear")
 		s.Value(s.value("planted")).Shape = graph.Static(2, 4, 16, 8)

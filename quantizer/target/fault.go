@@ -46,6 +46,7 @@ type Rounded struct {
 type Grid struct {
 	Scale      float64
 	QMin, QMax int32
+	ZeroPoint  int32
 }
 
 // integer reports whether the operator reads and writes integers.
@@ -118,22 +119,26 @@ func part(list []string, i int) int {
 // OfPlan is an operator of a network that a set configures.
 func OfPlan(g *graph.Graph, set *tqc.Set, id graph.NodeID) *Rounded {
 	grid := func(slots []tqc.SlotID, i int) (Grid, bool) {
-		if i >= len(slots) || slots[i] == tqc.NoSlot || !set.Slot(slots[i]).State().Quantizes() {
+		if i >= len(slots) || slots[i] == tqc.NoSlot {
 			return Grid{}, false
 		}
-		c := set.Slot(slots[i]).Config
+		c, quantizes := set.Slot(slots[i]).Config, set.Slot(slots[i]).State().Quantizes()
 		x := Grid{QMin: c.QMin, QMax: c.QMax}
 		if p := set.Params(slots[i]); len(p.Scale) > 0 {
 			x.Scale = float64(p.Scale[0])
 		}
-		return x, true
+		if p := set.Params(slots[i]); len(p.ZeroPoint) > 0 {
+			x.ZeroPoint = p.ZeroPoint[0]
+		}
+		return x, quantizes
 	}
 	integer := func(slots []tqc.SlotID) func(i int) (Grid, bool) {
 		return func(i int) (Grid, bool) {
-			if x, ok := grid(slots, i); ok || set.Domains[id] != tqc.DomainInt {
+			x, ok := grid(slots, i)
+			if ok || set.Domains[id] != tqc.DomainInt {
 				return x, ok
 			}
-			return Grid{}, i == 0 // it hands on the integers that it reads, or a reader rounds what it computes
+			return x, i == 0 // it hands on the integers that it reads, or a reader rounds what it computes
 		}
 	}
 	return &Rounded{Graph: g, Node: g.Node(id), In: integer(set.Inputs(id)), Out: integer(set.Outputs(id))}
@@ -167,6 +172,9 @@ func gridOf(g *graph.Graph, n *graph.Node, v graph.ValueID) (Grid, bool) {
 	var x Grid
 	if s := constantOf(g, n.Input(1)); s != nil && s.DType == tensor.Float32 && s.Len() > 0 {
 		x.Scale = float64(s.F32()[0])
+	}
+	if z := constantOf(g, n.Input(2)); z != nil && z.Len() > 0 && z.DType.IsInteger() {
+		x.ZeroPoint = z.Integers()[0]
 	}
 	bits, signed := g.Value(v).DType.Bits(), true
 	switch g.Value(v).DType {

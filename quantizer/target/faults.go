@@ -270,6 +270,17 @@ var Faults = []Fault{
 		Source: "measured here", Met: patches,
 		Warning: "slides over 32 channels in steps of its kernel, 4 or more: on processors with AMX OpenVINO 2026.4 computes it wrongly on " +
 			"integers; set ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI there, or leave it in float (qwb set PLAN NODE domain=fp32)"},
+	{Name: "ov-amx-tall", Engine: "OpenVINO", Targets: ovTargets, On: "x64 with AMX", Held: byRandom,
+		Pattern: "a convolution on integers with a zero point whose kernel is one column of three rows or more, on 4, 8, 12 or 16 channels, " +
+			"with padding in front and 16 columns or more", Effect: "it reads what nobody wrote: other numbers in each run (NSR 0.1 to 10)",
+		Cure: "calibrate for openvino_int8_amx, which has no zero points there", Source: byRandom, Met: tall,
+		Warning: "slides a column over 4 to 16 channels with a zero point and padding: on processors with AMX OpenVINO 2026.4 computes other " +
+			"numbers in each run; calibrate for openvino_int8_amx there"},
+	{Name: "ov-amx-activation", Engine: "OpenVINO", Targets: ovTargets, On: "x64 with AMX", Held: byRandom, Rule: "guard",
+		Says:    "rounds behind a ConvTranspose",
+		Pattern: "an activation of a ConvTranspose on integers that is rounded, whose channels are no multiple of 4, or whose planes have " +
+			"few elements (25 were seen)",
+		Effect:  "other numbers (NSR 1 to 10)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
 	{Name: "ov-arm-products", Engine: "OpenVINO", Targets: ovTargets, Until: "2026.3", On: "ARM", Held: bySource,
 		Pattern: "a product of matrices of uint8 activations and int8 weights", Effect: "negative weights count as 0",
 		Cure: "int8 activations", Source: "github.com/openvinotoolkit/openvino/pull/36764",
@@ -304,10 +315,17 @@ var Faults = []Fault{
 // patches: a convolution on integers of 32 input channels whose kernel, of 4 or more, is its stride.
 func patches(o *Rounded) bool {
 	_, in := o.In(0)
-	if !o.has("Conv") || !in {
+	return o.has("Conv") && in && o.but(NotPatches)
+}
+
+// tall reports whether a convolution over a tensor with a zero point and padding in front has a kernel of one column.
+func tall(o *Rounded) bool {
+	x, in := o.In(0)
+	if !o.has("Conv") || !in || x.ZeroPoint == 0 {
 		return false
 	}
-	shape, strides := o.Graph.Value(o.Node.Inputs[1]).Shape, o.Node.AttrInts("strides")
-	return len(shape) == len(strides)+2 && shape[1].N == 32 && !slices.ContainsFunc(shape[2:], func(d graph.Dim) bool { return d.N < 4 }) &&
-		slices.EqualFunc(shape[2:], strides, func(d graph.Dim, s int64) bool { return d.N == s })
+	w, y := o.Graph.Value(o.Node.Inputs[1]).Shape, o.Graph.Value(o.Node.Outputs[0]).Shape
+	geo, err := graph.ConvGeometry(o.Node, o.Graph.Value(o.Node.Inputs[0]).Shape, w)
+	return err == nil && len(w) == 4 && w[3].N == 1 && w[2].N > 2 && w[1].N <= 16 && w[1].N%4 == 0 && geo.PadBegin[0] != 0 &&
+		(y[3].N > 15 || !y[3].Known())
 }

@@ -78,6 +78,10 @@ var OpenVINOAMX = derive(&OpenVINO, func(t *Target) {
 	t.Name = "openvino_int8_amx"
 	t.Doc = "OpenVINO on CPUs with AMX: as openvino_int8, but convolutions read int8 without zero points where numbers may be negative"
 	for i := range t.Ops {
-		t.Ops[i].SignedInput = graph.Slides(t.Ops[i].Type) && t.Ops[i].Role == Weighted
+		op := &t.Ops[i]
+		op.SignedInput = graph.Slides(op.Type) && op.Role == Weighted
+		if op.Type == "Conv" {
+			op.Needs = append(slices.Clone(op.Needs), NotPatches)
+		}
 	}
 })
