@@ -277,10 +277,10 @@ var Faults = []Fault{
 		Warning: "slides a column over 4 to 16 channels with a zero point and padding: on processors with AMX OpenVINO 2026.4 computes other " +
 			"numbers in each run; calibrate for openvino_int8_amx there"},
 	{Name: "ov-amx-activation", Engine: "OpenVINO", Targets: ovTargets, On: "x64 with AMX", Held: byRandom, Rule: "guard",
-		Says:    "rounds behind a ConvTranspose",
+		Says: "rounds behind a ConvTranspose",
 		Pattern: "an activation of a ConvTranspose on integers that is rounded, whose channels are no multiple of 4, or whose planes have " +
 			"few elements (25 were seen)",
-		Effect:  "other numbers (NSR 1 to 10)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
+		Effect: "other numbers (NSR 1 to 10)", Cure: "a Max with the lowest float32 in front", Source: byRandom},
 	{Name: "ov-arm-products", Engine: "OpenVINO", Targets: ovTargets, Until: "2026.3", On: "ARM", Held: bySource,
 		Pattern: "a product of matrices of uint8 activations and int8 weights", Effect: "negative weights count as 0",
 		Cure: "int8 activations", Source: "github.com/openvinotoolkit/openvino/pull/36764",
