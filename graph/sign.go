@@ -3,7 +3,8 @@ package graph
 import "slices"
 
 // NeverNegative reports whether no element of a float value is below 0, as far as the operators say that compute it: Softmax, Relu and
-// others whose results have no sign, limits from 0 on, what moves, selects, adds or multiplies such numbers, and constants. NaN counts as no sign.
+// others whose results have no sign, limits from 0 on, what moves, selects, adds or multiplies such numbers, and constants. NaN counts as
+// no sign.
 func (g *Graph) NeverNegative(v ValueID) bool {
 	return g.neverNegative(v, map[ValueID]bool{})
 }

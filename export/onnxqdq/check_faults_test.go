@@ -243,8 +243,8 @@ var faults = []fault{
 		half := s.Value(s.AddConst("half", tensor.FromF32([]float32{0.5}))).Name
 		s.planted("Mul", nil, "x", half)
 		s.planted("Add", nil, "planted", half)
-		s.planted("AveragePool", []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1), graph.Int("count_include_pad", 1)},
-			"planted_1")
+		counts := []graph.Attr{graph.Ints("kernel_shape", 3, 3), graph.Ints("pads", 1, 1, 1, 1), graph.Int("count_include_pad", 1)}
+		s.planted("AveragePool", counts, "planted_1")
 	}, true},
 	{"guard", "openvino_int8", "an activation of a ConvTranspose that is rounded", func(s surgeon) {
 		s.planted("ConvTranspose", nil, "x_DequantizeLinear", "w1_DequantizeLinear")

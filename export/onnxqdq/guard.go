@@ -84,7 +84,8 @@ func (b *builder) guard(x, y graph.ValueID) error {
 // guarded reports whether a value is what a DQ gives, or a ConvTranspose, behind a guard.
 func guarded(g *graph.Graph, v graph.ValueID) bool {
 	p := g.Producer(v)
-	if p == graph.NoNode || !is(g.Node(p), "Max") || len(g.Node(p).Inputs) != 2 || !madeBy(g, g.Node(p).Inputs[0], dequantizeLinear, "ConvTranspose") {
+	if p == graph.NoNode || !is(g.Node(p), "Max") || len(g.Node(p).Inputs) != 2 ||
+		!madeBy(g, g.Node(p).Inputs[0], dequantizeLinear, "ConvTranspose") {
 		return false
 	}
 	c := g.Const(g.Node(p).Inputs[1])

@@ -14,7 +14,8 @@ import (
 
 // platforms are PPQ's names of platforms.
 var platforms = map[string]string{"trt_int8": "TRT_INT8", "trt10_int8": "TRT_INT8", "trt_fp8": "TRT_FP8", "onnxruntime": "ONNXRUNTIME",
-	"openvino_int8": "OPENVINO_INT8", "openvino_int8_amx": "OPENVINO_INT8", "ncnn_int8": "NCNN_INT8", "mnn_int8": "MNN_INT8", "tengine_int8": "TENGINE_INT8",
+	"openvino_int8": "OPENVINO_INT8", "openvino_int8_amx": "OPENVINO_INT8",
+	"ncnn_int8": "NCNN_INT8", "mnn_int8": "MNN_INT8", "tengine_int8": "TENGINE_INT8",
 	"ascend_int8":   "ASC_INT8",
 	"ppl_cuda_int8": "PPL_CUDA_INT8", "ppl_dsp_int8": "PPL_DSP_INT8", "ppl_dsp_ti_int8": "PPL_DSP_TI_INT8", "qnn": "QNN_DSP_INT8",
 	"snpe":     "SNPE_INT8",

@@ -58,7 +58,8 @@ func wantsCells(p *lower.Program, s *lower.Step, op *lower.RunTime, yield func(*
 				&export.Item{At: at + what, Kind: export.Scales, Floats: []float32{scale[d%len(scale)]}})
 		}
 		if integers {
-			items = append(items, &export.Item{At: at, Kind: export.Bias, Ints: g.Const(n.Inputs[3]).ToRowMajor().Integers()[d*4*hidden:][:4*hidden]},
+			bias := g.Const(n.Inputs[3]).ToRowMajor().Integers()[d*4*hidden:][:4*hidden]
+			items = append(items, &export.Item{At: at, Kind: export.Bias, Ints: bias},
 				&export.Item{At: at, Kind: export.Scales, Floats: []float32{n.AttrFloat("h_scale", 0), n.AttrFloat("c_scale", 0)}},
 				&export.Item{At: at, Kind: export.ZeroPoints, Ints: []int32{int32(n.AttrInt("h_zero_point", 0)), 0}})
 		} else {

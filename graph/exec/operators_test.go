@@ -113,7 +113,8 @@ func TestBadShapesAndElements(t *testing.T) {
 // A signal of [batch, length] is a real one, as in ONNX Runtime.
 func TestSTFTOfRankTwo(t *testing.T) {
 	of := func(shape string) []float32 {
-		g := graphtest.Parse(t, "opset 17; input x: f32["+shape+"]; const n: i64[] = 2; const w: f32[4] = [1, 2, 3, 4]; y = STFT(x, n, w); output y")
+		g := graphtest.Parse(t, "opset 17; input x: f32["+shape+"]; const n: i64[] = 2; const w: f32[4] = [1, 2, 3, 4]; "+
+			"y = STFT(x, n, w); output y")
 		sizes, _ := g.Value(g.Inputs[0]).Shape.Ints()
 		x := tensor.New(tensor.Float32, sizes...)
 		for i := range x.F32() {

@@ -210,11 +210,12 @@ var (
 		}}
 	// NotPatches holds for a convolution, but for one of 32 channels whose kernel, of 4 or more, is its stride: with AMX OpenVINO 2026.4
 	// computes other numbers then on integers, NSR 4 to 10.
-	NotPatches = Condition{"not-patches", "slides over 32 channels in steps of its kernel, 4 or more", func(g *graph.Graph, n *graph.Node) bool {
-		w, strides := g.Value(n.Inputs[1]).Shape, n.AttrInts("strides")
-		return len(w) != len(strides)+2 || w[1].N != 32 || slices.ContainsFunc(w[2:], func(d graph.Dim) bool { return d.N < 4 }) ||
-			!slices.EqualFunc(w[2:], strides, func(d graph.Dim, s int64) bool { return d.N == s })
-	}}
+	NotPatches = Condition{"not-patches", "slides over 32 channels in steps of its kernel, 4 or more",
+		func(g *graph.Graph, n *graph.Node) bool {
+			w, strides := g.Value(n.Inputs[1]).Shape, n.AttrInts("strides")
+			return len(w) != len(strides)+2 || w[1].N != 32 || slices.ContainsFunc(w[2:], func(d graph.Dim) bool { return d.N < 4 }) ||
+				!slices.EqualFunc(w[2:], strides, func(d graph.Dim, s int64) bool { return d.N == s })
+		}}
 	// ReadsColumns holds for a convolution, but for one that reads padding alone along its last axis: OpenVINO 2026.4 takes the zero point
 	// of what it does not read for a number on integers, NSR 0.03 to 14.
 	ReadsColumns = Condition{"reads-columns", "reads padding alone along its last axis", func(g *graph.Graph, n *graph.Node) bool {

@@ -223,8 +223,9 @@ var Faults = []Fault{
 			return o.has("DequantizeLinear") && o.Node.AttrInt("block_size", 0) > 0 && o.Node.AttrInt("axis", 1) != 0
 		}},
 	{Name: "ov-one-column", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom,
-		Pattern: "a convolution on integers that steps along its width, or with several outputs per channel is dilated along it alone, to one column",
-		Effect:  "it is computed without steps (NSR 0.02 to 6)", Cure: "leave it float", Source: byRandom,
+		Pattern: "a convolution on integers that steps along its width, or with several outputs per channel is dilated along it alone, " +
+			"to one column",
+		Effect: "it is computed without steps (NSR 0.02 to 6)", Cure: "leave it float", Source: byRandom,
 		Met: func(o *Rounded) bool { _, in := o.In(0); return o.has("Conv") && in && o.but(NotOneColumn) }},
 	{Name: "ov-padding-columns", Engine: "OpenVINO", Targets: ovTargets, Held: byRandom,
 		Pattern: "a convolution on integers that reads padding alone along its last axis, of what has a zero point",

@@ -287,7 +287,8 @@ func schemes(texts []string) ([]tqc.Scheme, error) {
 
 func (f *fileOperator) op() (Op, error) {
 	op := Op{Type: f.Type, Role: f.Role, Align: f.Align, Overlap: f.Overlap, Alone: f.Alone, FixedScale: f.FixedScale, FixedZero: f.FixedZero,
-		Finer: f.Finer, FloatEnd: f.FloatEnd, FloatNorm: f.FloatNorm, SignedFactors: f.Signed, SignedInput: f.SignedIn, UnsignedFirst: f.First, Asked: f.Asked}
+		Finer: f.Finer, FloatEnd: f.FloatEnd, FloatNorm: f.FloatNorm, SignedFactors: f.Signed, SignedInput: f.SignedIn,
+		UnsignedFirst: f.First, Asked: f.Asked}
 	for _, l := range []struct {
 		to   *[]Condition
 		from []string

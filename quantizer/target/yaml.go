@@ -87,7 +87,8 @@ func (o *fileOperator) flow() string {
 	}
 	return flow("type", o.Type, "role", o.Role.String(), "needs", list(o.Needs), "align", align, "overlap", flag(o.Overlap), "alone",
 		flag(o.Alone), "fixed_scale", number(o.FixedScale), "fixed_zero", flag(o.FixedZero), "finer", number(float32(o.Finer)),
-		"float_end", flag(o.FloatEnd), "float_norm", flag(o.FloatNorm), "signed_factors", flag(o.Signed), "signed_input", flag(o.SignedIn), "unsigned_first", flag(o.First),
+		"float_end", flag(o.FloatEnd), "float_norm", flag(o.FloatNorm), "signed_factors", flag(o.Signed),
+		"signed_input", flag(o.SignedIn), "unsigned_first", flag(o.First),
 		"asked", flag(o.Asked), "reduced", list(o.Reduced), "schemes", schemes)
 }
 
