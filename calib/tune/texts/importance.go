@@ -8,6 +8,7 @@ import (
 	"qwb/export/language/weights"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
+	"qwb/kernels/qmath"
 )
 
 // Importance is what the inputs of the matrices are on texts, in the model that the engine runs, by the names that GGUF has for matrices.
@@ -50,6 +51,31 @@ func Importance(ctx context.Context, e *decode.Engine, texts [][]int) (*checkpoi
 	})
 	m.Sort()
 	return m, err
+}
+
+// Largest is the largest magnitude that each matrix reads on texts, in the model that the engine runs; 0 where no token comes to it. An
+// input that is not finite is an error.
+func Largest(ctx context.Context, e *decode.Engine, texts [][]int) (map[checkpoint.Part]float32, error) {
+	all, most := map[checkpoint.Part]float32{}, float32(0)
+	err := e.Walk(ctx, texts, decode.Walker{
+		Inputs: func(parts []checkpoint.Part, x []float32, _ int) error {
+			for _, v := range x {
+				if v-v != 0 {
+					return fmt.Errorf("%s reads %g on the text", parts[0], v)
+				}
+				most = max(most, qmath.Abs32(v))
+			}
+			return nil
+		},
+		Ready: func(parts []checkpoint.Part) error {
+			for _, p := range parts {
+				all[p] = most
+			}
+			most = 0
+			return nil
+		},
+	})
+	return all, err
 }
 
 // Weigh chooses the factors of matrices under an importance matrix, and the nearest codes. It returns the tensors, for Model.With, which

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -54,5 +55,24 @@ func TestRelativeError(t *testing.T) {
 		assert.InDelta(t, 15.0/(10+60), relativeError(&checkpoint.Model{}, x, y, []float64{1, 3}, strip), 1e-15)
 		assert.Zero(t, relativeError(&checkpoint.Model{}, row(0, 0), row(0, 0), nil, strip))
 		assert.False(t, math.IsNaN(relativeError(&checkpoint.Model{}, x, x, []float64{0, 0}, strip)))
+	}
+}
+
+// TestLargest: what a matrix reads at most lies between the root of its mean square and that of its sum of squares.
+func TestLargest(t *testing.T) {
+	ctx := context.Background()
+	e, err := decode.New(ctx, weightstest.Model(t, small, 3), decode.Options{Weights: decode.Weights{Float: true}})
+	require.NoError(t, err)
+	imatrix, err := Importance(ctx, e, ids())
+	require.NoError(t, err)
+	most, err := Largest(ctx, e, ids())
+	require.NoError(t, err)
+	require.Len(t, most, 7*small.Layers+1) // and the classifier
+	for p, v := range most {
+		i := slices.IndexFunc(imatrix.Entries, func(x checkpoint.InputSquares) bool { return x.Name == checkpoint.GGUFName(p) })
+		require.GreaterOrEqual(t, i, 0, p)
+		rows, largest := imatrix.Entries[i].Counts[0], slices.Max(imatrix.Entries[i].Sums)
+		require.LessOrEqual(t, float64(v*v), float64(largest)*1.0001, p)
+		require.GreaterOrEqual(t, float64(v*v), float64(largest/rows)*0.9999, p)
 	}
 }

@@ -105,7 +105,7 @@ func (w method) layout(m *checkpoint.Model, o weights.Options) (*weights.File, e
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	if scheme.Inputs != "" {
-		f.Warn("engines round the inputs of matrices too, at run time: figures of qwb are of the weights alone", 0)
+		f.Warn("engines round the inputs of matrices too: figures of qwb are of the weights alone", 0)
 	}
 	return f, nil
 }

@@ -76,6 +76,36 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
+// TestStaticInputs: the scale of what each matrix reads is in the file, and another one is found.
+func TestStaticInputs(t *testing.T) {
+	m, folder := weightstest.Model(t, wide(), 3), t.TempDir()
+	scheme := *checkpoint.SchemeOf("compressed-tensors", "fp8")
+	f, err := write(t, m, scheme, weights.Options{}, folder)
+	require.NoError(t, err)
+	matrices := 0
+	for i := range f.Items {
+		if it := &f.Items[i]; it.Encoding.Scheme != nil {
+			matrices++
+			it.Input = 0.25 * float32(matrices)
+		}
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(folder, weightsFile), weightstest.Bytes(t, f), 0o600))
+	back, err := checkpoint.Open(folder)
+	require.NoError(t, err)
+	defer back.Close()
+	_, err = f.Compare(context.Background(), back, weights.Run{Threads: 1})
+	require.NoError(t, err)
+	require.Equal(t, float32(0.25), back.Tensor(checkpoint.Query, 0).InputScale())
+	require.Zero(t, back.Tensor(checkpoint.Embedding, -1).InputScale())
+	for i := range f.Items {
+		if f.Items[i].Part == (checkpoint.Part{Role: checkpoint.Up, Layer: 1}) {
+			f.Items[i].Input = 3
+		}
+	}
+	_, err = f.Compare(context.Background(), back, weights.Run{Threads: 1})
+	require.ErrorContains(t, err, "of its inputs, not 3")
+}
+
 // TestFolderIsCopied: config.json of the source keeps what it says, with the quantization in place, and its tokenizer comes along.
 func TestFolderIsCopied(t *testing.T) {
 	from := t.TempDir()

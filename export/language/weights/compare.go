@@ -124,6 +124,9 @@ func (p *piece) compare(t *checkpoint.Tensor) error {
 		return p.compareFloats(read)
 	}
 	if e.Type == checkpoint.Packed {
+		if got := t.InputScale(); e.Scheme.Static && got != p.item.Input {
+			return fmt.Errorf("%s has the scale %g of its inputs, not %g", p.item.Part, got, p.item.Input)
+		}
 		return p.compareLevels(read)
 	}
 	if e.Type.Form() != nil {

@@ -76,6 +76,8 @@ type Item struct {
 	Row func(row int) int
 	// Global is what the scales of a matrix of NVFP4 are multiplied with before they are stored.
 	Global float32
+	// Input is the scale of what a matrix reads, where the Scheme is Static.
+	Input float32
 
 	carried bool // the integers of the source are written
 	again   bool // the source is quantized, and is once more

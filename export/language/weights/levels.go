@@ -18,10 +18,16 @@ func (e Encoding) Affine() qmath.AffineRule {
 // levels is the matrix that is to be in the file, given its elements.
 func (it *Item) levels(x []float32) (*checkpoint.Levels, error) {
 	if it.keeps() {
-		return it.Tensor.Levels().Rowed(it.Row), nil
+		l := *it.Tensor.Levels().Rowed(it.Row)
+		l.Input = it.Input
+		return &l, nil
 	}
 	if it.carried {
-		return it.carriedLevels()
+		l, err := it.carriedLevels()
+		if err == nil {
+			l.Input = it.Input
+		}
+		return l, err
 	}
 	e, t := it.Encoding, it.Tensor
 	l := checkpoint.NewLevels(e.Scheme, t.Rows, t.Cols, e.Group, e.Scale)
@@ -67,7 +73,7 @@ func (it *Item) affine(l *checkpoint.Levels, x []float32) error {
 func (it *Item) numbers(l *checkpoint.Levels, x []float32) error {
 	number := *l.Scheme.Number
 	top := number.Decode(number.Encode(math.Inf(1), true))
-	l.Global = it.Global
+	l.Global, l.Input = it.Global, it.Input
 	across := (l.Cols + l.Group - 1) / l.Group
 	for i := range l.Scales {
 		r, c := i/across*l.Height, i%across*l.Group

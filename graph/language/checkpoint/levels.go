@@ -24,6 +24,7 @@ type Levels struct {
 	Scale      string    // how scales are stored: F32, F16, BF16, F8_E4M3, or U8 for powers of two
 	Zeros      []uint8   // like Scales; nil: half of the codes are below 0
 	Global     float32
+	Input      float32 // scale of what the matrix reads, of Static schemes
 }
 
 // NewLevels returns a matrix without codes, scales and zero points yet. Its scales are stored as scale says.
@@ -97,6 +98,17 @@ func NewPacked(p Part, name string, l *Levels) *Tensor {
 
 // Levels are those that the tensor was made of in this process; nil: it was not.
 func (t *Tensor) Levels() *Levels { return t.levels }
+
+// InputScale is the scale by which engines round what a matrix reads, where the checkpoint has one number for it; 0 where it has none.
+func (t *Tensor) InputScale() float32 {
+	switch {
+	case t.levels != nil:
+		return t.levels.Input
+	case t.packing != nil:
+		return t.packing.input
+	}
+	return 0
+}
 
 // stored is an array of a matrix: what its name ends in, and how its bytes are written.
 type stored struct {

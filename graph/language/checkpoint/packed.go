@@ -27,6 +27,7 @@ type packing struct {
 	group  int // columns that share a scale
 	index  []byte
 	factor func(scale float32) float32 // by what is of the whole matrix; nil: none
+	input  float32                     // scale of what the matrix reads; 0: there is none
 	first  int                         // the row in the arrays that is row 0 here
 	stored int                         // bytes of all arrays
 }

@@ -369,8 +369,15 @@ func (q *hfQuantization) sizes() (along, down []int) {
 	return along, down
 }
 
-// setFactor reads the scale that is one of the whole matrix: Model Optimizer multiplies with it, compressed-tensors divides by it.
+// setFactor reads the scale that is one of the whole matrix: Model Optimizer multiplies with it, compressed-tensors divides by it. That of
+// the inputs is kept where it is one number.
 func (p *packing) setFactor(a *SafeArray) error {
+	if in := a.beside["input_scale"]; in != nil {
+		if n, ok := floatTypes[in.DType]; ok && len(in.Data) == n.size {
+			n.data = in.Data
+			p.input = n.at(0)
+		}
+	}
 	times, by := a.beside["weight_scale_2"], a.beside["weight_global_scale"]
 	s := cmp.Or(times, by)
 	if s == nil {

@@ -20,6 +20,7 @@ type Scheme struct {
 	Scales string           // their type in safetensors; "": that of the model's floats
 	// Form is format of compressed-tensors, Inputs how its engines round the inputs of matrices; empty: they do not.
 	Form, Inputs string
+	Static       bool // the inputs of a matrix have one scale, which the file holds
 
 	layout func(l *Levels) []stored
 }
@@ -34,6 +35,8 @@ var Schemes = []Scheme{
 	{Method: "compressed-tensors", Name: "w8a8", Bits: 8, Group: -1, Scales: "F32", Form: "int-quantized", Inputs: "int", layout: bytesOf},
 	{Method: "compressed-tensors", Name: "fp8_dynamic", Bits: 8, Number: &e4m3, Group: -1, Scales: "F32", Form: "float-quantized",
 		Inputs: "float", layout: bytesOf},
+	{Method: "compressed-tensors", Name: "fp8", Bits: 8, Number: &e4m3, Group: -1, Scales: "F32", Form: "float-quantized",
+		Inputs: "float", Static: true, layout: bytesOf},
 	{Method: "compressed-tensors", Name: "fp8_block", Bits: 8, Number: &e4m3, Group: 128, Height: 128, Scales: "F32",
 		Form: "float-quantized", Inputs: "float", layout: bytesOf},
 	{Method: "compressed-tensors", Name: "nvfp4a16", Bits: 4, Number: &e2m1, Group: 16, Scales: "F8_E4M3", Form: "nvfp4-pack-quantized",
@@ -106,6 +109,8 @@ func (s *Scheme) Config(group int) map[string]any {
 	}
 	var inputs any
 	switch {
+	case s.Static:
+		inputs = kind(s.Inputs, map[string]any{"strategy": "tensor"})
 	case s.Inputs != "" && s.Height > 0:
 		inputs = kind(s.Inputs, map[string]any{"strategy": "group", "group_size": s.Group, "dynamic": true})
 	case s.Inputs != "":
@@ -141,17 +146,23 @@ func packedWords(l *Levels) []stored {
 	}})
 }
 
-// bytesOf is int-quantized and float-quantized of compressed-tensors.
+// bytesOf is int-quantized and float-quantized of compressed-tensors, the latter with a scale of the inputs where they have one.
 func bytesOf(l *Levels) []stored {
 	dtype, flip := "I8", byte(0x80)
 	if l.Scheme.Number != nil {
 		dtype, flip = "F8_E4M3", 0
 	}
-	return []stored{{".weight", dtype, []int{l.Rows, l.Cols}, func(b []byte) {
+	list := []stored{{".weight", dtype, []int{l.Rows, l.Cols}, func(b []byte) {
 		for i, q := range l.Codes {
 			b[i] = q ^ flip
 		}
 	}}, l.scaleArray()}
+	if l.Scheme.Static {
+		list = append(list, stored{".input_scale", "F32", []int{1}, func(b []byte) {
+			binary.LittleEndian.PutUint32(b, math.Float32bits(l.Input))
+		}})
+	}
+	return list
 }
 
 // halfBytes is nvfp4-pack-quantized and mxfp4-pack-quantized of compressed-tensors, whose scale of the whole matrix divides.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -93,8 +94,15 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 		return nil, err
 	}
 	method := in.Options.Text(weights.Method.Name)
-	if err := worklanguage.CheckTexts(method, in.Options.Text(weights.Judge.Name), in.Options.Text(weights.Fit.Name),
-		in.Options.Text(weights.Imatrix.Name)); err != nil {
+	static, err := staticExport(ctx, j, in)
+	if err != nil {
+		return nil, err
+	}
+	fit := in.Options.Text(weights.Fit.Name)
+	if static {
+		fit = "" // the text is of the inputs, not of the method
+	}
+	if err := worklanguage.CheckTexts(method, in.Options.Text(weights.Judge.Name), fit, in.Options.Text(weights.Imatrix.Name)); err != nil {
 		return nil, err
 	}
 	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
@@ -103,8 +111,10 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 	if err := mixExport(ctx, j, in, f); err != nil {
 		return nil, err
 	}
-	if err := fitExport(ctx, j, in, f, unfinished(j, r)); err != nil {
-		return nil, err
+	if !static {
+		if err := fitExport(ctx, j, in, f, unfinished(j, r)); err != nil {
+			return nil, err
+		}
 	}
 	out := j.Output(f, r.File)
 	defer out.Discard()
@@ -121,6 +131,40 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 		return r, err
 	}
 	return r, finished(unfinished(j, r))
+}
+
+// staticExport gives the matrices of a file that holds a scale of what they read that scale, by the text of --fit. It reports whether the
+// file is such a one.
+func staticExport(ctx context.Context, j *open.Job, in *export.Input) (bool, error) {
+	layout, ok := in.State.(*weights.File)
+	if !ok {
+		return false, nil
+	}
+	var scales map[checkpoint.Part]float32
+	for i := range layout.Items {
+		it := &layout.Items[i]
+		s := it.Encoding.Scheme
+		if it.Tensor == nil || s == nil || !s.Static {
+			continue
+		}
+		if scales == nil {
+			text := in.Options.Text(weights.Fit.Name)
+			if text == "" {
+				return true, fault.Usagef("--weights %s needs --%s FILE: the scales of what matrices read are taken from that text", s.Name,
+					weights.Fit.Name)
+			}
+			l, err := languageOf(in)
+			if err != nil {
+				return true, err
+			}
+			top := float32(s.Number.Decode(s.Number.Encode(math.Inf(1), true)))
+			if scales, err = worklanguage.InputScales(ctx, j, l, text, tokensOf(in), in.Threads, top); err != nil {
+				return true, err
+			}
+		}
+		it.Input = scales[it.Part]
+	}
+	return scales != nil, nil
 }
 
 // finished removes what was kept for an interrupted run.
@@ -187,7 +231,7 @@ func judgeExport(ctx context.Context, j *open.Job, in *export.Input, f *export.F
 	method := in.Options.Text(weights.Method.Name)
 	judged := method == weights.Judged
 	switch {
-	case !judged && !weights.WayOf(method).Fit && !f.Tokens && named != "":
+	case !judged && in.Options.Text(weights.Fit.Name) == "" && !f.Tokens && named != "":
 		return nil, fault.Usagef("--%s is for format %s with --method %s only: its files have no tokens", export.Tokenizer.Name, f.Name,
 			weights.Judged)
 	case !judged:

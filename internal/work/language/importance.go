@@ -52,6 +52,30 @@ func importanceOn(ctx context.Context, j *open.Job, l *open.Language, text strin
 	return m, ids, nil
 }
 
+// InputScales is the scale of what each matrix reads, so that the largest magnitude on the first lines of a text becomes top; 1 where all is
+// 0. It takes the memory of one layer.
+func InputScales(ctx context.Context, j *open.Job, l *open.Language, text string, tokens, threads int,
+	top float32) (map[checkpoint.Part]float32, error) {
+	ids, err := fitTexts(j, l, text, tokens)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := l.Engine(ctx, layered(threads), nil)
+	if err != nil {
+		return nil, err
+	}
+	all, err := texts.Largest(ctx, engine, ids)
+	if err != nil {
+		return nil, &fault.FileError{File: l.Path, Err: err}
+	}
+	for p, most := range all {
+		if all[p] = most / top; most == 0 {
+			all[p] = 1
+		}
+	}
+	return all, nil
+}
+
 // WriteImportance writes the importance matrix of a model on the first lines of a text.
 func WriteImportance(ctx context.Context, j *open.Job, l *open.Language, text string, tokens int, path string, threads int) error {
 	m, ids, err := importanceOn(ctx, j, l, text, tokens, threads)
