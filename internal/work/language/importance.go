@@ -52,8 +52,8 @@ func importanceOn(ctx context.Context, j *open.Job, l *open.Language, text strin
 	return m, ids, nil
 }
 
-// InputScales is the scale of what each matrix reads, so that the largest magnitude on the first lines of a text becomes top; 1 where all is
-// 0. It takes the memory of one layer.
+// InputScales is the scale of what each matrix reads, so that the largest magnitude on the first lines of a text becomes top; 1 where all
+// is 0. It takes the memory of one layer.
 func InputScales(ctx context.Context, j *open.Job, l *open.Language, text string, tokens, threads int,
 	top float32) (map[checkpoint.Part]float32, error) {
 	ids, err := fitTexts(j, l, text, tokens)
