@@ -93,28 +93,8 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 	if err := outFile(j, f, nil, r.File, &o); err != nil {
 		return nil, err
 	}
-	method := in.Options.Text(weights.Method.Name)
-	static, err := staticExport(ctx, j, in)
-	if err != nil {
+	if err := chooseWeights(ctx, j, in, f, r); err != nil {
 		return nil, err
-	}
-	fit := in.Options.Text(weights.Fit.Name)
-	if static {
-		fit = "" // the text is of the inputs, not of the method
-	}
-	if err := worklanguage.CheckTexts(method, in.Options.Text(weights.Judge.Name), fit, in.Options.Text(weights.Imatrix.Name)); err != nil {
-		return nil, err
-	}
-	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
-		return nil, err
-	}
-	if err := mixExport(ctx, j, in, f); err != nil {
-		return nil, err
-	}
-	if !static {
-		if err := fitExport(ctx, j, in, f, unfinished(j, r)); err != nil {
-			return nil, err
-		}
 	}
 	out := j.Output(f, r.File)
 	defer out.Discard()
@@ -131,6 +111,30 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 		return r, err
 	}
 	return r, finished(unfinished(j, r))
+}
+
+// chooseWeights chooses scales, types and codes by the texts that are named for it.
+func chooseWeights(ctx context.Context, j *open.Job, in *export.Input, f *export.Format, r *Result) error {
+	static, err := staticExport(ctx, j, in)
+	if err != nil {
+		return err
+	}
+	fit := in.Options.Text(weights.Fit.Name)
+	if static {
+		fit = "" // the text is of the inputs, not of the method
+	}
+	err = worklanguage.CheckTexts(in.Options.Text(weights.Method.Name), in.Options.Text(weights.Judge.Name), fit,
+		in.Options.Text(weights.Imatrix.Name))
+	if err != nil {
+		return err
+	}
+	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
+		return err
+	}
+	if err := mixExport(ctx, j, in, f); err != nil || static {
+		return err
+	}
+	return fitExport(ctx, j, in, f, unfinished(j, r))
 }
 
 // staticExport gives the matrices of a file that holds a scale of what they read that scale, by the text of --fit. It reports whether the
