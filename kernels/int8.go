@@ -44,9 +44,10 @@ type tile8 struct {
 	dst, init []int32
 	segs      []segment // n in groups
 	lda, ldd  int
-	rows      int // 1 to MR; see tileRows8
-	cols      int // 1 to NR
-	ldi       int // 0 or NR
+	rows      int   // 1 to MR; see tileRows8
+	cols      int   // 1 to NR
+	ldi       int   // 0 or NR
+	more      []int // where further lines of as many rows begin in a, for kernels that take several: their sums follow
 }
 
 // layout8 is how the weights of a panel lie in memory.

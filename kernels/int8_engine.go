@@ -26,6 +26,7 @@ type product8 struct {
 	tilesPerLine        int
 	rowPieces, panels   int
 	colPieces, panelLen int
+	linesAtOnce         int
 
 	last  []uint8     // a copy of the last row
 	piece func(i int) // runPiece
@@ -70,6 +71,9 @@ func (p *product8) run(par Parallel) {
 		mr = tileRows8(p.row.MR, p.lda, 4*raw.Ldd)
 	}
 	p.tilesPerLine = (p.perLine + mr - 1) / mr
+	if p.linesAtOnce = 1; p.row.lines != nil && p.tilesPerLine == 1 {
+		p.linesAtOnce = min(p.row.lines(p.perLine, p.lda), p.row.MR/p.perLine)
+	}
 	p.panels = (p.n + p.row.NR - 1) / p.row.NR
 	p.panelLen = len(p.packed) / p.panels
 	perBlock := min(blockRows8, max(4*p.row.MR, blockRead8/max(p.k, 1)))
@@ -120,6 +124,7 @@ func (p *product8) runPiece(i int) {
 			next := part(p.perLine, p.tilesPerLine, at+1)
 			t.rows = next - first
 			row := p.firstRow + line*p.perLine + first
+			begin := start
 			t.a = p.a[start+first*p.lda:]
 			if first, at = next, at+1; at == p.tilesPerLine {
 				line, at, first = line+1, 0, 0
@@ -128,8 +133,16 @@ func (p *product8) runPiece(i int) {
 			if p.depthwise() {
 				t.a = t.a[panel*nr:]
 			}
+			rows := t.rows
+			if t.more = t.more[:0]; p.linesAtOnce > 1 && !(isRaw && t.cols == nr) {
+				for ; tile+1 < tile1 && len(t.more)+1 < p.linesAtOnce; tile++ {
+					t.more = append(t.more, start-begin)
+					rows, line = rows+t.rows, line+1
+					start = p.start(line)
+				}
+			}
 			if p.terms.Row != nil {
-				p.addRowTerms(w, row, t.rows)
+				p.addRowTerms(w, row, rows)
 				t.init, t.ldi = w.init, nr
 			}
 			if isRaw && t.cols == nr {
@@ -141,7 +154,7 @@ func (p *product8) runPiece(i int) {
 				from = row
 			}
 			p.tile(t)
-			if held += t.rows; (held+p.row.MR)*nr <= len(w.acc) && tile+1 < tile1 {
+			if held += rows; (held+p.row.MR)*nr <= len(w.acc) && tile+1 < tile1 {
 				continue
 			}
 			w.sums.Acc, w.sums.Row, w.sums.Col, w.sums.Rows, w.sums.Cols = w.acc, from, col, held, t.cols

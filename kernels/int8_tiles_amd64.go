@@ -57,19 +57,34 @@ func tilesAMX(t *tile8) {
 	}
 }
 
-// arrange cuts a tile into blocks. They have equally many rows, since the registers are configured once: the last block begins where it
-// ends with the rows, and computes some a second time.
+// arrange cuts the lines of a tile into blocks. They have equally many rows, since the registers are configured once: the last block of a
+// line begins where it ends with the rows, and computes some a second time. A pair takes hardly longer than a single block, whose sums
+// wait for each other, and lines of a few rows make pairs.
 func (c *tileCall) arrange(t *tile8) {
 	c.count, c.lda, c.ldd, c.ldi = len(t.segs), t.lda, 4*t.ldd, 4*t.ldi
 	most := tileRows(tileRowsAMX, t.lda, 4*t.ldd)
 	blocks := (t.rows + most - 1) / most
 	rows := (t.rows + blocks - 1) / blocks
-	c.pairs, c.single = blocks/2, blocks%2
-	for i := range blocks {
-		first := min(i*rows, t.rows-rows)
-		c.places[i] = tilePlace{first * c.lda, first * c.ldd, first * c.ldi}
+	all := blocks * (1 + len(t.more))
+	c.pairs, c.single = all/2, all%2
+	for line := range 1 + len(t.more) {
+		begin, of := 0, c.places[line*blocks:][:blocks]
+		if line > 0 {
+			begin = t.more[line-1]
+		}
+		for i := range of {
+			first := min(i*rows, t.rows-rows)
+			at := line*t.rows + first
+			of[i] = tilePlace{begin + first*c.lda, at * c.ldd, at * c.ldi}
+		}
 	}
 	c.configure(rows, t.segs[0].n%tileGroups)
+}
+
+// linesAMX is how many lines of so many rows a call takes.
+func linesAMX(rows, lda int) int {
+	most := tileRows(tileRowsAMX, lda)
+	return max(1, blocksAMX/((rows+most-1)/most))
 }
 
 // configure describes the registers: four of sums, a left and a right factor, and the same for rest groups, of which there may be none.
@@ -98,7 +113,7 @@ func peakAMX(t *tile) {
 
 // gemmAMX is the row of tiles; the one that is listed knows soundAMX too.
 var gemmAMX = Row{Name: "gemm-u8s8-amx-128x32", Op: OpGemmU8S8, ISA: "amx", MR: blocksAMX * tileRowsAMX, NR: 2 * tileColumns,
-	layout: quads8, runs: func(f cpu.Features) bool { return f.AMX }, tile8: tilesAMX}
+	layout: quads8, runs: func(f cpu.Features) bool { return f.AMX }, tile8: tilesAMX, lines: linesAMX}
 
 // soundAMX compares products in tiles with the definition, once, where the processor has tiles: these rows were written from the manual,
 // and a processor that no test has seen shall not decide what is computed.

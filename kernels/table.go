@@ -108,7 +108,8 @@ type Row struct {
 	// Integer operations.
 	layout layout8
 	tile8  func(*tile8)
-	slide  [2]func(*tile8) // depthwise tiles of 3x3 kernels by stride, for panels of slide8; may be nil
+	lines  func(rows, lda int) int // how many lines of so many rows tile8 takes at once; nil: one
+	slide  [2]func(*tile8)         // depthwise tiles of 3x3 kernels by stride, for panels of slide8; may be nil
 	store  func(*outTile)
 	codes  func(*codes8)
 
