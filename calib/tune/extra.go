@@ -94,7 +94,7 @@ func (r *restructuring) affordable(list []*candidate) (free, paid []*candidate) 
 	now := SizeOf(b.Reference)
 	sum := now
 	var without Size
-	left := 0
+	left, operators := 0, 0
 	for _, c := range list {
 		next, err := rewrite.Apply(b.Reference, c.steps)
 		if err != nil {
@@ -106,6 +106,7 @@ func (r *restructuring) affordable(list []*candidate) (free, paid []*candidate) 
 		switch why := b.Room.over(more); {
 		case s.MACs <= now.MACs && s.Elements <= 1.001*now.Elements:
 			free = append(free, c)
+			operators += len(next.Nodes()) - len(b.Reference.Nodes())
 		case why == "":
 			paid, sum = append(paid, c), more
 		default:
@@ -119,6 +120,10 @@ func (r *restructuring) affordable(list []*candidate) (free, paid []*candidate) 
 		all := Size{sum.MACs + without.MACs, sum.Elements + without.Elements}
 		b.say("%s: %d of %d changes are left out: all of them cost %s; --max-work and --max-bytes allow more than %.3g %% and %.3g %%",
 			b.stage.Method, left, len(list), all.Words(b.Room.Model), 100*b.Room.Work, 100*b.Room.Bytes)
+	}
+	if n := len(b.Reference.Nodes()); 20*operators > n {
+		b.say("%s: the changes that cost no work add up to %d operators to %d: engines take longer for them, small networks most",
+			b.stage.Method, operators, n)
 	}
 	if words := sum.Words(b.Room.Model); len(paid) > 0 && words != "" {
 		b.say("%s: %d changes are tried that cost %s", b.stage.Method, len(paid), words)

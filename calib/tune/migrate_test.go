@@ -234,11 +234,14 @@ func hardSwish(t *testing.T) *graph.Graph {
 func TestGroupsInFrontOfADepthwiseConvolution(t *testing.T) {
 	g := hardSwish(t)
 	b := rewritable(t, g, &target.ONNXRuntime, 1, 4, 12, 12)
+	said := ""
+	b.Room, b.Say = &Room{Model: SizeOf(g), Work: 0.05, Bytes: 0.05}, func(text string) { said += text + "\n" }
 	reports, err := b.Tune(context.Background(), &Migrate)
 	require.NoError(t, err)
 	r := reports[0]
 	require.True(t, r.Confirmed)
 	require.Less(t, r.After.NSR, 0.4*r.Before.NSR)
+	require.Contains(t, said, "engines take longer for them")
 	sameFunction(t, g, b.Reference, b.Held)
 	kinds := map[string]int{}
 	for _, s := range b.Steps {
