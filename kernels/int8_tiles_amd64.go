@@ -24,6 +24,7 @@ const (
 	tileBytes   = 64
 	tileGroups  = tileBytes / 4
 	blocksAMX   = 8 // of rows in a call: configuring costs as much as a dozen products of tiles
+	fewRowsAMX  = 4 // up to which VNNI is faster
 )
 
 // tileCall is one call of a product in tiles. Assembly reads it by offset.
@@ -44,8 +45,12 @@ type tileCall struct {
 // tilePlace says where a block of rows lies, in bytes.
 type tilePlace struct{ a, dst, init int }
 
-// tilesAMX computes a tile of up to blocksAMX*tileRowsAMX rows.
+// tilesAMX computes a tile of up to blocksAMX*tileRowsAMX rows, few ones by VNNI, which the weights lie for.
 func tilesAMX(t *tile8) {
+	if t.rows <= fewRowsAMX && len(t.more) == 0 {
+		gemm8AVX512VNNI[(t.cols-1)/tileColumns][t.rows-1](t)
+		return
+	}
 	c := tileCall{a: unsafe.Pointer(unsafe.SliceData(t.a)), panel: unsafe.Pointer(unsafe.SliceData(t.panel)),
 		dst: unsafe.Pointer(unsafe.SliceData(t.dst)), init: unsafe.Pointer(unsafe.SliceData(t.init)),
 		segs: unsafe.Pointer(unsafe.SliceData(t.segs))}
@@ -113,7 +118,7 @@ func peakAMX(t *tile) {
 
 // gemmAMX is the row of tiles; the one that is listed knows soundAMX too.
 var gemmAMX = Row{Name: "gemm-u8s8-amx-128x32", Op: OpGemmU8S8, ISA: "amx", MR: blocksAMX * tileRowsAMX, NR: 2 * tileColumns,
-	layout: quads8, runs: func(f cpu.Features) bool { return f.AMX }, tile8: tilesAMX, lines: linesAMX}
+	layout: quads8, runs: func(f cpu.Features) bool { return f.AMX && f.AVX512VNNI }, tile8: tilesAMX, lines: linesAMX}
 
 // soundAMX compares products in tiles with the definition, once, where the processor has tiles: these rows were written from the manual,
 // and a processor that no test has seen shall not decide what is computed.
