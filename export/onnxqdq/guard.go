@@ -533,17 +533,22 @@ func activated(g *graph.Graph, n *graph.Node) bool {
 			return false
 		}
 	}
-	return dequantized(g, x) && endsRounded(g, n.Outputs[0])
+	return dequantized(g, x) && endsRounded(g, n.Outputs[0], map[graph.ValueID]bool{})
 }
 
-// endsRounded reports whether a pair reads a value, or what activations, sums and products make of it.
-func endsRounded(g *graph.Graph, v graph.ValueID) bool {
+// endsRounded reports whether a pair reads a value, or what activations, sums and products make of it; seen are those that were asked.
+func endsRounded(g *graph.Graph, v graph.ValueID, seen map[graph.ValueID]bool) bool {
+	if seen[v] {
+		return false
+	}
+	seen[v] = true
 	return slices.ContainsFunc(g.Uses(v), func(u graph.Use) bool {
 		n := g.Node(u.Node)
 		if is(n, quantizeLinear) {
 			return u.Index == 0
 		}
-		return n.Spec() != nil && (n.Spec().Kind == graph.KindActivation || is(n, "Add", "Sub", "Mul", "Div")) && endsRounded(g, n.Outputs[0])
+		return n.Spec() != nil && (n.Spec().Kind == graph.KindActivation || is(n, "Add", "Sub", "Mul", "Div")) &&
+			endsRounded(g, n.Outputs[0], seen)
 	})
 }
 
