@@ -114,7 +114,7 @@ func (p *product8) runPiece(i int) {
 	for panel := part(p.panels, p.colPieces, c); panel < part(p.panels, p.colPieces, c+1); panel++ {
 		t.panel = p.packed[panel*p.panelLen:][:p.panelLen]
 		t.cols = min(nr, p.n-panel*nr)
-		col := p.column + panel*nr
+		col, direct := p.column+panel*nr, isRaw && t.cols == nr
 		p.begin(w.column[:nr], col, t.cols)
 		t.init, t.ldi = w.column[:nr], 0
 		line, at := tile0/p.tilesPerLine, tile0%p.tilesPerLine
@@ -134,7 +134,7 @@ func (p *product8) runPiece(i int) {
 				t.a = t.a[panel*nr:]
 			}
 			rows := t.rows
-			if t.more = t.more[:0]; p.linesAtOnce > 1 && !(isRaw && t.cols == nr) {
+			if t.more = t.more[:0]; p.linesAtOnce > 1 && !direct {
 				for ; tile+1 < tile1 && len(t.more)+1 < p.linesAtOnce; tile++ {
 					t.more = append(t.more, start-begin)
 					rows, line = rows+t.rows, line+1
@@ -145,7 +145,7 @@ func (p *product8) runPiece(i int) {
 				p.addRowTerms(w, row, rows)
 				t.init, t.ldi = w.init, nr
 			}
-			if isRaw && t.cols == nr {
+			if direct {
 				t.dst, t.ldd = raw.Dst[row*raw.Ldd+col:], raw.Ldd
 				p.tile(t)
 				continue

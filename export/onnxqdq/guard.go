@@ -444,83 +444,6 @@ func reshaped(g *graph.Graph, v graph.ValueID) bool {
 	return false
 }
 
-// sums are the reductions that the transformations take for such along axes without scales. ReduceMean is not one of them: a Max in front
-// of it would part it from a LayerNormalization.
-var sums = []string{"ReduceSum", "ReduceSumSquare", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceProd"}
-
-// reductions are all operators that take axes away, but for sums, and that scales are moved behind.
-var reductions = []string{"ReduceMean", "ReduceMax", "ReduceMin", "GlobalAveragePool", "GlobalMaxPool"}
-
-// threeAxes reports whether a reduction of a tensor of three axes, the first of which may have more than one element, leaves that one and
-// takes that axis away: 2026.4 then adds up other codes along the middle (NSR 0.1 to 1), and scales channels that no bias is added to by
-// those of others (NSR 0.05 to 0.7).
-func threeAxes(g *graph.Graph, n *graph.Node, axis int) bool {
-	shape := g.Value(n.Inputs[0]).Shape
-	if len(shape) != 3 || shape[0].Known() && shape[0].N == 1 {
-		return false
-	}
-	if is(n, "GlobalAveragePool", "GlobalMaxPool") {
-		return axis == 2
-	}
-	axes, err := g.ReducedAxes(n, len(shape))
-	return err == nil && slices.Contains(axes, axis) && !slices.Contains(axes, 0)
-}
-
-// moreSamples reports whether a reduction adds up the last of three axes of what has a zero point, where there may be more samples than
-// channels: 2026.4 takes the zero points of others then (NSR 0.01 to 100). What a Sub reads beside it is a normalization there.
-func moreSamples(g *graph.Graph, n *graph.Node) bool {
-	shape, dq := g.Value(n.Inputs[0]).Shape, dequantizes(g, n.Inputs[0])
-	if dq == nil || !hasZeroPoint(g, dq) || !threeAxes(g, n, 2) || readBehind(g, n.Outputs[0], -1, "Sub") {
-		return false
-	}
-	return !shape[0].Known() || !shape[1].Known() || shape[0].N > shape[1].N
-}
-
-// affine says what constants do to a tensor that is as it is handed on: 2026.4 takes factors of float tensors, too, for what a pair
-// dequantizes, and moves them, with what is added behind them, behind operators.
-func affine(g *graph.Graph, v graph.ValueID) (scaled, channels, shifted bool) {
-	for v != graph.NoValue && g.Producer(v) != graph.NoNode {
-		p := g.Node(g.Producer(v))
-		if is(p, "InstanceNormalization", "BatchNormalization") {
-			return true, true, true
-		}
-		if _, through := carriers[p.Op]; !through {
-			break
-		}
-		i := -1
-		if is(p, "Add", "Sub", "Mul", "Div") {
-			i = slices.IndexFunc(p.Inputs, func(v graph.ValueID) bool { return g.Const(v) != nil })
-		}
-		switch {
-		case i < 0:
-			v = p.Input(0)
-		case is(p, "Mul", "Div"):
-			c := g.Const(p.Inputs[i])
-			return true, c.Len() > 1 && c.Shape[len(c.Shape)-1] == 1, shifted
-		default:
-			v, shifted = p.Inputs[1-i], true
-		}
-	}
-	return false, false, false
-}
-
-// scaledChannels reports whether a reduction takes an axis away of three that have several samples, of channels that a constant multiplied:
-// 2026.4 moves the factors to other channels (NSR 0.07 to 2).
-func scaledChannels(g *graph.Graph, n *graph.Node) bool {
-	if shape := g.Value(n.Inputs[0]).Shape; len(shape) != 3 || shape[0].Known() && shape[0].N == 1 {
-		return false
-	}
-	_, channels, _ := affine(g, n.Inputs[0])
-	return channels
-}
-
-// shiftedPads reports whether an average counts padding of what a constant multiplied and another was added to: 2026.4 adds that behind it,
-// to the padding too (NSR 0.02 to 0.5).
-func shiftedPads(g *graph.Graph, n *graph.Node) bool {
-	scaled, _, shifted := affine(g, n.Inputs[0])
-	return scaled && shifted && !target.UncountedPads.Holds(g, n)
-}
-
 // activated reports whether a node is an activation of what a ConvTranspose on integers computes, which is rounded behind it, where the
 // channels are no multiple of 4, or the planes small: with AMX 2026.4 computes that wrongly (NSR 1 to 10; planes of 25 elements were seen).
 func activated(g *graph.Graph, n *graph.Node) bool {
@@ -557,63 +480,10 @@ func nothing(g *graph.Graph, v graph.ValueID) bool {
 	return slices.ContainsFunc(g.Value(v).Shape, func(d graph.Dim) bool { return d.Known() && d.N == 0 })
 }
 
-// severalAxes reports whether a reduction takes more than one axis away.
-func severalAxes(g *graph.Graph, n *graph.Node) bool {
-	if c := g.Const(n.Input(1)); c != nil {
-		return c.Len() != 1
-	}
-	return len(n.AttrInts("axes")) != 1
-}
-
 // columnLast reports whether the last axis has one element behind a node and more in front of it.
 func columnLast(g *graph.Graph, n *graph.Node) bool {
 	x, y := g.Value(n.Inputs[0]).Shape, g.Value(n.Outputs[0]).Shape
 	return len(x) > 0 && len(y) > len(x) && y[len(y)-1].N == 1 && x[len(x)-1].N != 1
-}
-
-// carried is what dequantizes before a tensor: any, the scales of a product that no pair rounded, and those along its last axis, or along
-// another than they had.
-type carried struct{ any, product, columns bool }
-
-// carriers are the operators behind which the transformations move what dequantizes; those that are marked give the axes other places.
-// It is their list, not of those that hand elements on (graph.Node.HandsOn).
-var carriers = map[string]bool{"Relu": false, "LeakyRelu": false, "PRelu": false, "Clip": false, "Add": false, "Sub": false, "Mul": false,
-	"Identity": false, "Dropout": false, "MaxPool": false, "AveragePool": false, "Pad": false, "Slice": false, "Split": false, "Concat": false,
-	"GlobalAveragePool": false, "GlobalMaxPool": false, "Resize": false, "Div": false, "InstanceNormalization": false,
-	"LayerNormalization": false, "MeanVarianceNormalization": false,
-	"Transpose": true, "Reshape": true, "Flatten": true, "Squeeze": true, "Unsqueeze": true, "Gather": true, "DepthToSpace": true,
-	"SpaceToDepth": true, "ReduceMean": true, "ReduceMax": true, "ReduceMin": true, "ReduceSum": true, "Expand": true, "Tile": true}
-
-func carries(g *graph.Graph, v graph.ValueID, known map[graph.ValueID]carried) (c carried) {
-	if v == graph.NoValue || g.Const(v) != nil || g.Producer(v) == graph.NoNode {
-		return carried{}
-	}
-	if c, ok := known[v]; ok {
-		return c
-	}
-	defer func() { known[v] = c }()
-	n := g.Node(g.Producer(v))
-	turns, through := carriers[n.Op]
-	switch {
-	case is(n, dequantizeLinear):
-		return carried{any: true}
-	case is(n, "Conv", "ConvTranspose", "MatMul", "Gemm"):
-		for _, x := range n.Inputs[:min(2, len(n.Inputs))] {
-			p := g.Producer(x)
-			c.any = c.any || p != graph.NoNode && is(g.Node(p), dequantizeLinear)
-		}
-		return carried{c.any, c.any, c.any && is(n, "MatMul", "Gemm")}
-	case !through || !n.IsONNX():
-		return carried{}
-	}
-	for _, x := range n.Inputs {
-		from := carries(g, x, known)
-		c = carried{c.any || from.any, c.product || from.product, c.columns || from.columns || turns && from.product}
-	}
-	if is(n, "InstanceNormalization", "LayerNormalization", "MeanVarianceNormalization") {
-		return carried{any: c.any} // scales of channels stay in front of it
-	}
-	return c
 }
 
 var guardRule = rule{Name: "guard", Doc: "no scales are moved behind operators that do not commute with them: " +

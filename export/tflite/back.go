@@ -395,10 +395,13 @@ func (r *recoverer) step(s *lower.Step) error {
 				return err
 			}
 		}
-		if op, ok := s.Op.(*lower.RunTime); ok && cellsNode(op) != nil {
-			return r.cells(s, cellsNode(op))
-		} else if ok && op.Weights != nil {
-			return r.hybrid(at, s, op, o)
+		if op, ok := s.Op.(*lower.RunTime); ok {
+			switch n := cellsNode(op); {
+			case n != nil:
+				return r.cells(s, n)
+			case op.Weights != nil:
+				return r.hybrid(at, s, op, o)
+			}
 		}
 	}
 	switch s.Op.(type) {

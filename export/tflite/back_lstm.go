@@ -119,7 +119,7 @@ func (r *recoverer) direction(at string, o *tf.Operator, integers bool) error {
 		r.held.Add(&export.Item{At: at, Kind: export.Numbers, Floats: bias})
 	}
 	major := int32(0)
-	if b, ok := o.Options["time_major"].(bool); ok && b {
+	if o.Options.Bool("time_major") {
 		major = 1
 	}
 	r.held.Add(&export.Item{At: at, Kind: export.Clamp, Ints: []int32{int32(o.Options.Int("fused_activation_function")), major}})

@@ -200,12 +200,10 @@ func (c *cells) weights(d int, ids []int) {
 
 // hybrid writes an LSTM of float data and of weights of 8 bits.
 func (b *builder) hybrid(s *lower.Step, op *lower.RunTime) error {
-	g := op.Graph
-	id, ok := g.LookupNode(b.p.Graph.Node(s.Node).Name)
-	if !ok || g.Node(id).Domain != graph.OwnDomain {
+	g, n := op.Graph, cellsNode(op)
+	if n == nil {
 		return b.hybridProduct(s, op)
 	}
-	n := g.Node(id)
 	if n.Op == "IntegerLSTM" {
 		return b.integer(s, g, n)
 	}

@@ -184,8 +184,8 @@ var (
 			return n.Input(4) == graph.NoValue && n.Input(7) == graph.NoValue && graph.UsualCells(n)
 		}}
 	// NotOneColumn holds for a convolution over two axes or three, but for one that steps along its width, or is dilated along it alone with
-	// several outputs per channel, and computes one column of several rows: OpenVINO 2026.4 takes many for ones without steps on integers
-	// (NSR 1 to 6; with AMX one of six of those with steps, without one of forty).
+	// several outputs per channel, and computes one column, of several rows without those: OpenVINO 2026.4 takes many for ones without steps
+	// on integers (NSR 1 to 6; with AMX one of six of those with steps, without one of forty).
 	NotOneColumn = Condition{"not-one-column", "steps along its width to one column",
 		func(g *graph.Graph, n *graph.Node) bool {
 			w, y := g.Value(n.Inputs[1]).Shape, g.Value(n.Outputs[0]).Shape
@@ -196,7 +196,8 @@ var (
 			steps, dilations := n.AttrInts("strides"), n.AttrInts("dilations")
 			wide := len(steps) == last-1 && steps[last-2] != 1 ||
 				len(dilations) == last-1 && dilations[0] == 1 && dilations[last-2] != 1 && severalEach(w, n)
-			return !wide || !slices.ContainsFunc(y[2:last], func(d graph.Dim) bool { return d.N != 1 })
+			rows := severalEach(w, n) || slices.ContainsFunc(y[2:last], func(d graph.Dim) bool { return d.N != 1 })
+			return !wide || !rows
 		}}
 	// SeveralSlices holds for a convolution, but for one of three axes that pads its only slice: OpenVINO 2026.4 computes other numbers then
 	// on integers, NSR 0.4 to 9, or ends with AMX.

@@ -17,8 +17,8 @@ func (t *Target) signedScheme(op *Op) int {
 }
 
 // SignedFactor reports whether input i of node id has to be symmetric and signed for integers to be multiplied: see Op.SignedFactors and
-// Op.SignedInput. An input of the network is left as it is, pixels above all, and
-// what convolutions with groups alone read, which tiles do not multiply.
+// Op.SignedInput. An input of the network is left as it is, pixels above all, and what convolutions with groups alone read, which tiles do
+// not multiply.
 func (b *Bound) SignedFactor(id graph.NodeID, i int) bool {
 	g, n := b.Graph, b.Graph.Node(id)
 	op := b.Ops[id]

@@ -122,15 +122,15 @@ func OfPlan(g *graph.Graph, set *tqc.Set, id graph.NodeID) *Rounded {
 		if i >= len(slots) || slots[i] == tqc.NoSlot {
 			return Grid{}, false
 		}
-		c, quantizes := set.Slot(slots[i]).Config, set.Slot(slots[i]).State().Quantizes()
-		x := Grid{QMin: c.QMin, QMax: c.QMax}
-		if p := set.Params(slots[i]); len(p.Scale) > 0 {
+		slot, p := set.Slot(slots[i]), set.Params(slots[i])
+		x := Grid{QMin: slot.Config.QMin, QMax: slot.Config.QMax}
+		if len(p.Scale) > 0 {
 			x.Scale = float64(p.Scale[0])
 		}
-		if p := set.Params(slots[i]); len(p.ZeroPoint) > 0 {
+		if len(p.ZeroPoint) > 0 {
 			x.ZeroPoint = p.ZeroPoint[0]
 		}
-		return x, quantizes
+		return x, slot.State().Quantizes()
 	}
 	integer := func(slots []tqc.SlotID) func(i int) (Grid, bool) {
 		return func(i int) (Grid, bool) {

@@ -17,17 +17,22 @@ func (e Encoding) Affine() qmath.AffineRule {
 
 // levels is the matrix that is to be in the file, given its elements.
 func (it *Item) levels(x []float32) (*checkpoint.Levels, error) {
+	l, err := it.codedLevels(x)
+	if err != nil || !it.Encoding.Scheme.Static {
+		return l, err
+	}
+	own := *l
+	own.Input = it.Input
+	return &own, nil
+}
+
+// codedLevels is levels, but for the scale of the inputs.
+func (it *Item) codedLevels(x []float32) (*checkpoint.Levels, error) {
 	if it.keeps() {
-		l := *it.Tensor.Levels().Rowed(it.Row)
-		l.Input = it.Input
-		return &l, nil
+		return it.Tensor.Levels().Rowed(it.Row), nil
 	}
 	if it.carried {
-		l, err := it.carriedLevels()
-		if err == nil {
-			l.Input = it.Input
-		}
-		return l, err
+		return it.carriedLevels()
 	}
 	e, t := it.Encoding, it.Tensor
 	l := checkpoint.NewLevels(e.Scheme, t.Rows, t.Cols, e.Group, e.Scale)
@@ -73,7 +78,7 @@ func (it *Item) affine(l *checkpoint.Levels, x []float32) error {
 func (it *Item) numbers(l *checkpoint.Levels, x []float32) error {
 	number := *l.Scheme.Number
 	top := number.Decode(number.Encode(math.Inf(1), true))
-	l.Global, l.Input = it.Global, it.Input
+	l.Global = it.Global
 	across := (l.Cols + l.Group - 1) / l.Group
 	for i := range l.Scales {
 		r, c := i/across*l.Height, i%across*l.Group

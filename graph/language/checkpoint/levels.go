@@ -99,15 +99,12 @@ func NewPacked(p Part, name string, l *Levels) *Tensor {
 // Levels are those that the tensor was made of in this process; nil: it was not.
 func (t *Tensor) Levels() *Levels { return t.levels }
 
-// InputScale is the scale by which engines round what a matrix reads, where the checkpoint has one number for it; 0 where it has none.
+// InputScale is the scale by which engines round what a matrix reads, where its file has one number for it; 0 where it has none.
 func (t *Tensor) InputScale() float32 {
-	switch {
-	case t.levels != nil:
-		return t.levels.Input
-	case t.packing != nil:
-		return t.packing.input
+	if t.packing == nil {
+		return 0
 	}
-	return 0
+	return t.packing.input
 }
 
 // stored is an array of a matrix: what its name ends in, and how its bytes are written.

@@ -99,7 +99,6 @@ type keptHead struct {
 	Scheme     string  `json:",omitempty"`
 	Scale      string  `json:",omitempty"`
 	Global     float32 `json:",omitempty"`
-	Input      float32 `json:",omitempty"`
 }
 
 // AppendKept appends a tensor of NewTensor or NewPacked, for ParseKept.
@@ -108,7 +107,6 @@ func (t *Tensor) AppendKept(b []byte) []byte {
 	parts := [3][]byte{t.data, t.scales, nil}
 	if l := t.levels; l != nil {
 		h.Method, h.Scheme, h.Scale, h.Global, h.Group = l.Scheme.Method, l.Scheme.Name, l.Scale, l.Global, l.Group
-		h.Input = l.Input
 		scales, _ := binary.Append(nil, binary.LittleEndian, l.Scales) // no error: float32 has a size
 		parts = [3][]byte{l.Codes, scales, l.Zeros}
 	}
@@ -150,7 +148,7 @@ func ParseKept(b []byte) (*Tensor, error) {
 		return nil, fmt.Errorf("there is no %s of %s", h.Scheme, h.Method)
 	}
 	l := &Levels{Scheme: s, Rows: h.Rows, Cols: h.Cols, Group: h.Group, Height: max(s.Height, 1), Codes: parts[0],
-		Scales: make([]float32, len(parts[1])/4), Scale: h.Scale, Zeros: parts[2], Global: h.Global, Input: h.Input}
+		Scales: make([]float32, len(parts[1])/4), Scale: h.Scale, Zeros: parts[2], Global: h.Global}
 	if len(l.Zeros) == 0 {
 		l.Zeros = nil
 	}

@@ -284,7 +284,7 @@ const watchedRanges = 500
 func warnTypes(j *open.Job, m *open.Model, t *target.Target) {
 	for _, v := range m.Graph.Inputs {
 		val := m.Graph.Value(v)
-		if val.Const == nil && val.DType == tensor.Float64 && strings.HasPrefix(t.Name, "openvino_int8") {
+		if val.Const == nil && val.DType == tensor.Float64 && strings.HasPrefix(target.EngineOf(t.Name).Name, "OpenVINO") {
 			j.Warn("input %q is %s: OpenVINO does not open quantized files with such inputs%s", val.Name, val.DType, export.ToFloat32(val.DType))
 			return
 		}

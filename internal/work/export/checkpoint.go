@@ -114,61 +114,72 @@ func exportCheckpoint(ctx context.Context, j *open.Job, o Options) (*Result, err
 }
 
 // chooseWeights chooses scales, types and codes by the texts that are named for it.
-func chooseWeights(ctx context.Context, j *open.Job, in *export.Input, f *export.Format, r *Result) error {
-	static, err := staticExport(ctx, j, in)
-	if err != nil {
-		return err
-	}
-	fit := in.Options.Text(weights.Fit.Name)
-	if static {
+func chooseWeights(ctx context.Context, j *open.Job, in *export.Input, f *export.Format, r *Result) (err error) {
+	method, fit := in.Options.Text(weights.Method.Name), in.Options.Text(weights.Fit.Name)
+	static := staticScheme(in)
+	switch {
+	case static != nil && fit == "":
+		return fault.Usagef("--weights %s needs --%s FILE: the scales of what matrices read are taken from that text", static.Name,
+			weights.Fit.Name)
+	case static != nil && !weights.WayOf(method).Fit:
 		fit = "" // the text is of the inputs, not of the method
 	}
-	err = worklanguage.CheckTexts(in.Options.Text(weights.Method.Name), in.Options.Text(weights.Judge.Name), fit,
-		in.Options.Text(weights.Imatrix.Name))
-	if err != nil {
+	if err := worklanguage.CheckTexts(method, in.Options.Text(weights.Judge.Name), fit, in.Options.Text(weights.Imatrix.Name)); err != nil {
 		return err
 	}
 	if r.Judged, err = judgeExport(ctx, j, in, f); err != nil {
 		return err
 	}
-	if err := mixExport(ctx, j, in, f); err != nil || static {
+	if err := mixExport(ctx, j, in, f); err != nil {
 		return err
+	}
+	if static != nil && fit == "" {
+		return inputScales(ctx, j, in, static)
 	}
 	return fitExport(ctx, j, in, f, unfinished(j, r))
 }
 
-// staticExport gives the matrices of a file that holds a scale of what they read that scale, by the text of --fit. It reports whether the
-// file is such a one.
-func staticExport(ctx context.Context, j *open.Job, in *export.Input) (bool, error) {
-	layout, ok := in.State.(*weights.File)
-	if !ok {
-		return false, nil
+// staticScheme is the scheme of a file that holds a scale of what matrices read; nil: it is none.
+func staticScheme(in *export.Input) *checkpoint.Scheme {
+	if layout, ok := in.State.(*weights.File); ok {
+		for i := range layout.Items {
+			if s := layout.Items[i].Encoding.Scheme; s != nil && s.Static {
+				return s
+			}
+		}
 	}
-	var scales map[checkpoint.Part]float32
+	return nil
+}
+
+// inputScales gives each matrix of a static scheme the scale of what it reads, by the text of --fit.
+func inputScales(ctx context.Context, j *open.Job, in *export.Input, s *checkpoint.Scheme) error {
+	text := in.Options.Text(weights.Fit.Name)
+	l, err := textModel(ctx, j, in, text)
+	if err != nil {
+		return err
+	}
+	top := s.Number.Decode(s.Number.Encode(math.Inf(1), true))
+	scales, err := worklanguage.InputScales(ctx, j, l, text, tokensOf(in), in.Threads, top)
+	if err != nil {
+		return err
+	}
+	layout := in.State.(*weights.File)
 	for i := range layout.Items {
-		it := &layout.Items[i]
-		s := it.Encoding.Scheme
-		if it.Tensor == nil || s == nil || !s.Static {
-			continue
-		}
-		if scales == nil {
-			text := in.Options.Text(weights.Fit.Name)
-			if text == "" {
-				return true, fault.Usagef("--weights %s needs --%s FILE: the scales of what matrices read are taken from that text", s.Name,
-					weights.Fit.Name)
-			}
-			l, err := languageOf(in)
-			if err != nil {
-				return true, err
-			}
-			top := float32(s.Number.Decode(s.Number.Encode(math.Inf(1), true)))
-			if scales, err = worklanguage.InputScales(ctx, j, l, text, tokensOf(in), in.Threads, top); err != nil {
-				return true, err
-			}
-		}
-		it.Input = scales[it.Part]
+		layout.Items[i].Input = scales[layout.Items[i].Part]
 	}
-	return scales != nil, nil
+	return nil
+}
+
+// textModel is the checkpoint for a text; where that is asked for, the importance matrix of the text is written.
+func textModel(ctx context.Context, j *open.Job, in *export.Input, text string) (*open.Language, error) {
+	l, err := languageOf(in)
+	if err != nil {
+		return nil, err
+	}
+	if file := in.Options.Text(weights.ImatrixOut.Name); file != "" {
+		err = worklanguage.WriteImportance(ctx, j, l, text, tokensOf(in), file, in.Threads)
+	}
+	return l, err
 }
 
 // finished removes what was kept for an interrupted run.
@@ -299,8 +310,8 @@ func tokensOf(in *export.Input) int { return int(in.Options.Whole(weights.Tokens
 // there on the checkpoint is a quantized one, whose codes and scales the file takes as they are.
 func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.Format, unfinished string) error {
 	method, file := in.Options.Text(weights.Method.Name), in.Options.Text(weights.Fit.Name)
-	imatrix, imatrixOut := in.Options.Text(weights.Imatrix.Name), in.Options.Text(weights.ImatrixOut.Name)
-	if imatrixOut != "" && file == "" {
+	imatrix := in.Options.Text(weights.Imatrix.Name)
+	if in.Options.Text(weights.ImatrixOut.Name) != "" && file == "" {
 		return fault.Usagef("--%s is of the text of --%s", weights.ImatrixOut.Name, weights.Fit.Name)
 	}
 	if tokensOf(in) != 0 && file == "" {
@@ -333,7 +344,7 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 		in.Checkpoint, err = worklanguage.Weigh(ctx, j, in.Checkpoint, imatrix, in.Threads, encoding)
 	} else {
 		in.Checkpoint, err = fitText(ctx, j, in, worklanguage.Fitting{Text: file, Tokens: tokensOf(in),
-			Way: weights.WayOf(method), Bits: 8, Threads: in.Threads, Encoding: encoding, Unfinished: unfinished}, imatrixOut)
+			Way: weights.WayOf(method), Bits: 8, Threads: in.Threads, Encoding: encoding, Unfinished: unfinished})
 	}
 	if err != nil {
 		return err
@@ -347,16 +358,11 @@ func fitExport(ctx context.Context, j *open.Job, in *export.Input, f *export.For
 	return nil
 }
 
-// fitText fits the checkpoint to a text, and writes the importance matrix of the text to a file where one is named.
-func fitText(ctx context.Context, j *open.Job, in *export.Input, o worklanguage.Fitting, imatrix string) (*checkpoint.Model, error) {
-	l, err := languageOf(in)
+// fitText fits the checkpoint to a text.
+func fitText(ctx context.Context, j *open.Job, in *export.Input, o worklanguage.Fitting) (*checkpoint.Model, error) {
+	l, err := textModel(ctx, j, in, o.Text)
 	if err != nil {
 		return nil, err
-	}
-	if imatrix != "" {
-		if err := worklanguage.WriteImportance(ctx, j, l, o.Text, o.Tokens, imatrix, in.Threads); err != nil {
-			return nil, err
-		}
 	}
 	return worklanguage.Fit(ctx, j, l, o)
 }
