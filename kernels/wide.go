@@ -1,6 +1,9 @@
 package kernels
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // wideTile is one call of sums of products of float64: wideRows x wideCols sums in dst, their rows ldd bytes apart. Assembly reads it by
 // offset; a test holds the offsets.
@@ -22,7 +25,7 @@ const (
 
 // AddProduct adds factor*a*b to dst: a is m x k with rows lda apart, b is k x n with rows ldb apart, dst m x n with rows ldd apart, and
 // overlaps neither. Each element of a is multiplied by factor first. To each element of dst the k products are added in their order, each
-// rounded before: every table gives the same bits.
+// with one rounding (math.FMA): every table gives the same bits.
 func (t *Table) AddProduct(dst []float64, ldd int, a []float64, lda int, b []float64, ldb int, m, n, k int, factor float64) {
 	checkMatrix("dst", len(dst), m, n, ldd)
 	checkMatrix("a", len(a), m, k, lda)
@@ -102,7 +105,7 @@ func (w *wideWork) tile(run func(*wideTile), dst []float64, ldd, i, c, rows, col
 			for p := range depth {
 				x := w.a[i*wideDepth+p*wideRows+r]
 				for j, v := range w.b[c*wideDepth+p*wideCols:][:cols] {
-					sums[j] += float64(x * v)
+					sums[j] = math.FMA(x, v, sums[j])
 				}
 			}
 		}

@@ -2,6 +2,7 @@ package kernels_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 	"qwb/kernels/cpu"
 )
 
-// Every instruction set adds rounded products in the order of k, in tiles of all sizes, and touches nothing beside its sums.
+// Every instruction set adds products in the order of k with one rounding each, in tiles of all sizes, and touches nothing beside its sums.
 func TestAddProduct(t *testing.T) {
 	f := cpu.Detect()
 	narrow := f
@@ -33,7 +34,7 @@ func TestAddProduct(t *testing.T) {
 			for i := range m {
 				for p := range k {
 					for j := range n {
-						want[i*ldd+j] += float64(float64(factor*a[i*lda+p]) * b[p*ldb+j])
+						want[i*ldd+j] = math.FMA(factor*a[i*lda+p], b[p*ldb+j], want[i*ldd+j])
 					}
 				}
 			}

@@ -184,9 +184,13 @@ func (g *Gram) at(block func(group, i, j int) int, group, i, j int) int {
 func (g *Gram) H(group int) []float64 {
 	h, unit := make([]float64, g.K*g.K), g.X.Step*g.X.Step
 	for i := range g.K {
-		for j := i; j < g.K; j++ {
-			v := float64(g.xxAt(group, i, j)) * unit
-			h[i*g.K+j], h[j*g.K+i] = v, v
+		for j := i; j < g.K; {
+			sums := g.xx[g.at(g.shape.half, group, i, j):] // side by side as far as the block goes
+			for n := min(gramLanes-j%gramLanes, g.K-j); n > 0; n-- {
+				v := float64(sums[0]) * unit
+				h[i*g.K+j], h[j*g.K+i] = v, v
+				sums, j = sums[1:], j+1
+			}
 		}
 	}
 	return h

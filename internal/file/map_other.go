@@ -4,6 +4,7 @@ package file
 
 import (
 	"errors"
+	"iter"
 	"os"
 )
 
@@ -13,4 +14,4 @@ func mapSize(f *os.File, size int) (*Mapping, error) {
 }
 
 // spill is for systems where a file without a name can be mapped.
-func spill([]byte) (*Mapping, error) { return nil, errors.ErrUnsupported }
+func spill(iter.Seq[[]byte]) (*Mapping, error) { return nil, errors.ErrUnsupported }

@@ -5,6 +5,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"syscall"
 )
@@ -22,9 +23,9 @@ func mapSize(f *os.File, size int) (*Mapping, error) {
 	return &Mapping{data, true, func() error { return syscall.Munmap(data) }}, nil
 }
 
-// spill maps a file without a name that holds a copy of b, for reading and writing. The copy is written, not stored through the mapping, so
-// that it takes no memory.
-func spill(b []byte) (*Mapping, error) {
+// spill maps a file without a name that holds copies of pieces, for reading and writing. They are written, not stored through the mapping,
+// so that they take no memory.
+func spill(pieces iter.Seq[[]byte]) (*Mapping, error) {
 	f, err := os.CreateTemp("", "qwb-spill-*")
 	if err != nil {
 		return nil, err
@@ -33,10 +34,14 @@ func spill(b []byte) (*Mapping, error) {
 	if err := os.Remove(f.Name()); err != nil {
 		return nil, err
 	}
-	if _, err := f.Write(b); err != nil {
-		return nil, err
+	size := 0
+	for b := range pieces {
+		if _, err := f.Write(b); err != nil {
+			return nil, err
+		}
+		size += len(b)
 	}
-	data, err := syscall.Mmap(int(f.Fd()), 0, len(b), syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	data, err := syscall.Mmap(int(f.Fd()), 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package file
 
 import (
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -43,7 +44,12 @@ func (m *Maps) Forget(part []byte) {
 // Spill returns a copy of b that lies in a file of the system's folder for temporary ones. The file has no name, so that it is gone with
 // the process, however that ends; the copy may be written to. Where that cannot be, nil is returned.
 func (m *Maps) Spill(b []byte) []byte {
-	one, err := spill(b)
+	return m.SpillAll(func(yield func([]byte) bool) { yield(b) })
+}
+
+// SpillAll is Spill of pieces, one behind the other.
+func (m *Maps) SpillAll(pieces iter.Seq[[]byte]) []byte {
+	one, err := spill(pieces)
 	if err != nil {
 		return nil
 	}

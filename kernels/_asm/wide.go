@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Sums of products of float64: every product is rounded, then added, in the order of k.
+// Sums of products of float64, added in the order of k, each with one rounding.
 var wideFiles = []file{
 	{"avx512", []family{{"wideAVX512", 1, 1, wideSums(avx512, 8)}}},
 	{"avx2", []family{{"wideAVX2", 1, 1, wideSums(avx2, 4)}}},
@@ -60,8 +60,7 @@ func wideSums(v isa, rows int) func(g *gen, _, _ int) {
 			for r := range rows {
 				g.VBROADCASTSD(operand.Mem{Base: a, Disp: 8 * r}, last(3))
 				for i := range vecs {
-					g.VMULPD(last(1+i), last(3), last(4+i))
-					g.VADDPD(last(4+i), acc[r][i], acc[r][i])
+					g.VFMADD231PD(last(1+i), last(3), acc[r][i])
 				}
 			}
 			g.ADDQ(operand.U32(8*wideRows), a)

@@ -30,6 +30,7 @@ type Factor struct {
 	// the ordinary lower Cholesky factor.
 	place []int
 	l     []float64 // K x K, lower, row by row, by position
+	added []float64 // to the diagonal, by input
 }
 
 // ErrMoments is returned for moments with NaN, infinity or a negative diagonal.
@@ -48,7 +49,7 @@ func NewFactor(h []float64, k int, damp float64, order Order, threads int) (*Fac
 		}
 		mean += h[i*k+i] / float64(k)
 	}
-	f := &Factor{K: k, Damp: damp, place: make([]int, k), l: make([]float64, k*k)}
+	f := &Factor{K: k, Damp: damp, place: make([]int, k), l: make([]float64, k*k), added: make([]float64, k)}
 	for i := range f.place {
 		f.place[i] = k - 1 - i
 	}
@@ -62,9 +63,10 @@ func NewFactor(h []float64, k int, damp float64, order Order, threads int) (*Fac
 				row[b] = h[i*k+j]
 			}
 			clear(row[a+1:])
-			if row[a] += f.Damp * mean; row[a] == 0 {
-				row[a] = 1
+			if f.added[i] = f.Damp * mean; row[a]+f.added[i] == 0 {
+				f.added[i] = 1
 			}
+			row[a] += f.added[i]
 		}
 		if cholesky(f.l, k, threads) {
 			return f, nil

@@ -63,6 +63,16 @@ func (f *Factor) roundBlock(p *Problem, codes []int32, loss []float64, first int
 	}
 }
 
+// Undamped takes off loss, the forms of rows under the damped moments, what damping adds for the numbers got that their codes stand for.
+func (f *Factor) Undamped(loss []float64, p *Problem, got []float64) {
+	for r := range loss {
+		for i, w := range p.W[r*p.K:][:p.K] {
+			e := w - got[r*p.K+i]
+			loss[r] -= float64(float64(e*e) * f.added[i])
+		}
+	}
+}
+
 // Loss is the quadratic form of every row under the damped moments.
 func (f *Factor) Loss(p *Problem, codes []int32) []float64 {
 	loss := make([]float64, p.Rows())

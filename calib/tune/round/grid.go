@@ -102,6 +102,18 @@ func (p *Problem) Loss(codes []int32) []float64 {
 	return Forms(e, p.H, p.K, p.Threads)
 }
 
+// Squares is the quadratic form of every row of weights: the sum of squares of its output.
+func (p *Problem) Squares() []float64 {
+	if p.reads == nil {
+		return Forms(p.W, p.H, p.K, p.Threads)
+	}
+	out := make([]float64, p.Rows())
+	for r := range out {
+		out[r] = dot4(p.W[r*p.K:][:p.K], p.reads[r*p.K:][:p.K])
+	}
+	return out
+}
+
 // Forms is x h x' of every row x of k numbers, for h of k x k, symmetric: twice the sums below the diagonal, by blocks of it.
 func Forms(rows, h []float64, k, threads int) []float64 {
 	out := make([]float64, len(rows)/k)

@@ -3,8 +3,10 @@ package round
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"qwb/kernels/qmath"
@@ -429,4 +431,24 @@ func BenchmarkRound(b *testing.B) {
 		f.Round(p)
 	}
 	b.ReportMetric(rows*k*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mweights/s")
+}
+
+// What Round returns is, undamped, the form of its codes, also beside an input that is always zero; a row's square is the same from W H.
+func TestUndamped(t *testing.T) {
+	p := perRow(sample(5, 6, 70, 200, 3), 4)
+	for i := range p.K {
+		p.H[7*p.K+i], p.H[i*p.K+7] = 0, 0
+	}
+	f, err := NewFactor(p.H, p.K, 0, Falling, 2)
+	require.NoError(t, err)
+	codes, loss := f.Round(p)
+	got := make([]float64, len(p.W))
+	for i := range got {
+		got[i] = p.Value(codes, i/p.K, i%p.K)
+	}
+	f.Undamped(loss, p, got)
+	assert.InDeltaSlice(t, p.Loss(codes), loss, 1e-9*slices.Max(loss))
+	squares := p.Squares()
+	p.Scales(codes, f.Damp)
+	assert.InDeltaSlice(t, squares, p.Squares(), 1e-9*slices.Max(squares))
 }

@@ -6,8 +6,9 @@ import (
 	"qwb/kernels/qmath"
 )
 
-// Rescaled is how often scales are fitted to codes and codes to scales in turn. What more rounds gain is little.
-const Rescaled = 4
+// Rescaled is how often scales are fitted to codes and codes to scales in turn. Two turns more take half a percent off the error of outputs
+// and nothing measurable off the divergence of a model (stories15M in five types).
+const Rescaled = 2
 
 // Scales returns for each grid of p the scale with the least quadratic form for these codes, all grids of a row together: least squares
 // over one number for each grid of a row, which must be no other row's; a grid has neighbouring columns. A grid whose codes stand for 0

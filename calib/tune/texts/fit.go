@@ -11,9 +11,11 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync/atomic"
 
 	"qwb/calib/tune/round"
 	"qwb/export/language/weights"
+	"qwb/graph/exec"
 	"qwb/graph/language/checkpoint"
 	"qwb/graph/language/decode"
 )
@@ -84,10 +86,10 @@ func fit(ctx context.Context, c Config, strip, held int) (done map[checkpoint.Pa
 		}
 	case c.Model.Tied:
 		last := func(parts []checkpoint.Part) bool { return parts[0].Role == checkpoint.Classifier }
-		err = c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.inputs, Skip: func(parts []checkpoint.Part) bool { return !last(parts) },
+		err = c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.rows.add, Skip: func(parts []checkpoint.Part) bool { return !last(parts) },
 			Ready: func(parts []checkpoint.Part) error {
 				if last(parts) {
-					return f.matrices([]checkpoint.Part{embedding.Part})
+					return f.matrices(parts)
 				}
 				return nil
 			}})
@@ -98,12 +100,13 @@ func fit(ctx context.Context, c Config, strip, held int) (done map[checkpoint.Pa
 		return nil, nil, err
 	}
 	defer f.follow()()
-	err = c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.inputs, Skip: f.had, Ready: func(parts []checkpoint.Part) error {
-		if parts[0].Role == checkpoint.Classifier && c.Model.Tied {
-			return nil
-		}
-		return f.matrices(parts)
-	}})
+	err = c.Engine.Walk(ctx, c.Texts, decode.Walker{Inputs: f.rows.add, Shown: f.rows.read, Skip: f.had,
+		Ready: func(parts []checkpoint.Part) error {
+			if parts[0].Role == checkpoint.Classifier && c.Model.Tied {
+				return nil
+			}
+			return f.matrices(parts)
+		}})
 	return f.done, f.losses, err
 }
 
@@ -115,11 +118,6 @@ type fitter struct {
 	done   map[checkpoint.Part]*checkpoint.Tensor
 	losses []Loss
 	strip  int // weights of a matrix at once; 0: strip
-}
-
-func (f *fitter) inputs(_ []checkpoint.Part, x []float32, _ int) error {
-	f.rows.add(x)
-	return nil
 }
 
 // had reports whether matrices were all kept by an earlier run.
@@ -146,7 +144,7 @@ func (f *fitter) keep(t *checkpoint.Tensor) error {
 
 // replace puts a matrix that is done in its place in the engine.
 func (f *fitter) replace(p checkpoint.Part) error {
-	_, err := f.Engine.Replace(f.ctx, f.Model.With(f.done), p, decode.Weights{Float: true})
+	_, err := f.Engine.Replace(f.ctx, f.Model.With(f.done), p, decode.Weights{Unpacked: true})
 	return err
 }
 
@@ -173,19 +171,13 @@ func (f *fitter) matrices(parts []checkpoint.Part) error {
 				}
 			}
 		}
-		return f.rows.clear()
-	case len(f.rows.pieces) > 0:
+		return nil
+	case f.rows.count(parts) > 0:
 		if h, cross, err = f.rows.moments(0, len(f.rows.pieces), float, first.Cols, f.Threads); err != nil {
 			return fmt.Errorf("%s: %w", first.Part, err)
 		}
 	case f.Unseen != nil:
 		f.Unseen(parts)
-	}
-	if float != nil {
-		err = float.clear()
-	}
-	if err := errors.Join(err, f.rows.clear()); err != nil {
-		return err
 	}
 	for _, p := range parts {
 		if err := f.matrix(f.Model.Of(p), h, cross); err != nil {
@@ -204,16 +196,12 @@ func (f *fitter) follow() (stop func()) {
 		rows := inputs{most: f.rows.most}
 		defer rows.clear()
 		err := f.Float.Walk(f.ctx, f.Texts, decode.Walker{
-			Skip: f.had,
-			Inputs: func(_ []checkpoint.Part, x []float32, _ int) error {
-				rows.add(x)
-				return nil
-			},
+			Skip: f.had, Inputs: rows.add, Shown: rows.read,
 			Ready: func([]checkpoint.Part) error {
 				if !yield(&rows, nil) {
 					return errStopped
 				}
-				return rows.clear()
+				return nil
 			}})
 		if err != nil && !errors.Is(err, errStopped) {
 			yield(nil, err)
@@ -225,11 +213,12 @@ func (f *fitter) follow() (stop func()) {
 
 var errStopped = errors.New("stopped")
 
-// strip is about how many weights of a matrix are fitted at once: whole rows, which are independent, and not fewer than stripRows, which
-// share passes over the moments.
+// strip is about how many weights of a matrix are fitted in one piece: whole rows, which are independent, and not fewer than stripRows, which
+// share passes over the moments. So many strips are fitted at once.
 const (
-	strip     = 1 << 19
-	stripRows = 256
+	strip     = 1 << 18
+	stripRows = 128
+	atOnce    = 2
 )
 
 // matrix fits one matrix under the moments of its inputs, nil where they are not known, and puts it in its place in the engine.
@@ -252,61 +241,87 @@ func (f *fitter) matrix(t *checkpoint.Tensor, h, cross []float64) error {
 			return fmt.Errorf("%s: %w", t.Part, err)
 		}
 	}
-	var plain, fit, whole float64
+	lost := make([]squares, t.Rows)
 	at := cmp.Or(f.strip, max(strip, stripRows*t.Cols))
-	done, err := stripped(f.Model, t, at, func(rows *checkpoint.Tensor) (target, error) {
-		m, got, err := f.some(rows, e, h, cross, factor)
-		if err == nil && h != nil {
-			addLoss(&plain, &fit, &whole, m, got)
-		}
-		return m, err
+	done, err := stripped(f.Model, t, at, f.Threads, func(first int, rows *checkpoint.Tensor, threads int) (target, error) {
+		return f.some(lost[first:][:rows.Rows], rows, e, h, cross, factor, threads)
 	})
 	if err != nil {
 		return err
 	}
 	if h != nil {
-		f.losses = append(f.losses, Loss{Part: t.Part.String(), Plain: share(plain, whole), Fit: share(fit, whole)})
+		f.losses = append(f.losses, lossOf(t.Part, lost))
 	}
 	return f.keep(done)
 }
 
-// stripped puts together what do makes of a matrix of floats, about so many weights at a time.
-func stripped(m *checkpoint.Model, t *checkpoint.Tensor, strip int,
-	do func(rows *checkpoint.Tensor) (target, error)) (*checkpoint.Tensor, error) {
-	var list []*checkpoint.Tensor
-	for from, n := 0, max(1, strip/t.Cols); from < t.Rows; from += n {
-		rows := t.Strip(from, min(n, t.Rows-from))
-		x, err := do(rows)
-		if m.Forget(rows); err != nil {
-			return nil, fmt.Errorf("%s: %w", t.Part, err)
-		}
-		list = append(list, x.tensor())
-	}
-	return checkpoint.Stack(list), nil
+// inStrips calls do for rows of a matrix of floats, from the given one on: about so many weights at a time, several times at once.
+func inStrips(m *checkpoint.Model, t *checkpoint.Tensor, strip, threads int, do func(first int, rows *checkpoint.Tensor, threads int)) {
+	n := max(1, strip/t.Cols)
+	exec.Parallel(min(threads, atOnce)).Run((t.Rows+n-1)/n, func(i int) {
+		rows := t.Strip(i*n, min(n, t.Rows-i*n))
+		do(i*n, rows, (threads+atOnce-1)/atOnce)
+		m.Forget(rows)
+	})
 }
 
-// some fits rows of a matrix.
-func (f *fitter) some(t *checkpoint.Tensor, e weights.Encoding, h, cross []float64, factor *round.Factor) (target, []float64, error) {
-	m := newTarget(t, e, diagonal(h, t.Cols), f.Bits, f.Threads)
+// stripped puts together what do makes of rows of a matrix of floats.
+func stripped(m *checkpoint.Model, t *checkpoint.Tensor, strip, threads int,
+	do func(first int, rows *checkpoint.Tensor, threads int) (target, error)) (*checkpoint.Tensor, error) {
+	list, errs := make([]*checkpoint.Tensor, t.Rows), make([]error, t.Rows) // by the first row of a strip
+	var failed atomic.Bool
+	inStrips(m, t, strip, threads, func(first int, rows *checkpoint.Tensor, threads int) {
+		if failed.Load() {
+			return
+		}
+		x, err := do(first, rows, threads)
+		if err != nil {
+			errs[first] = fmt.Errorf("%s: %w", t.Part, err)
+			failed.Store(true)
+			return
+		}
+		list[first] = x.tensor()
+	})
+	if failed.Load() {
+		return nil, errors.Join(errs...)
+	}
+	return checkpoint.Stack(slices.DeleteFunc(list, func(x *checkpoint.Tensor) bool { return x == nil })), nil
+}
+
+// some fits rows of a matrix, and writes what they lose to lost where moments are known.
+func (f *fitter) some(lost []squares, t *checkpoint.Tensor, e weights.Encoding, h, cross []float64, factor *round.Factor,
+	threads int) (target, error) {
+	m := newTarget(t, e, diagonal(h, t.Cols), f.Bits, threads)
 	p := m.problem()
 	p.H = h
-	if factor == nil {
-		return m, m.take(p.Nearest()), nil
-	}
-	if cross != nil {
-		shift, err := factor.Shift(wide(m.weights()), cross, f.Threads)
+	switch {
+	case factor == nil:
+		got := m.take(p.Nearest())
+		if h != nil {
+			lose(lost, m, p.Squares(), errorsOf(m, got))
+		}
+	case cross == nil:
+		codes, loss := rescaled(m, factor)
+		factor.Undamped(loss, p, m.take(codes))
+		lose(lost, m, p.Squares(), loss)
+	default:
+		whole := p.Squares()
+		shift, err := factor.Shift(wide(m.weights()), cross, threads)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for i, d := range shift {
 			p.W[i] += float64(followed * d)
 		}
+		codes, _ := rescaled(m, factor)
+		lose(lost, m, whole, errorsOf(m, m.take(codes)))
 	}
-	return m, m.take(rescaled(m, factor)), nil
+	return m, nil
 }
 
-// rescaled rounds the codes of a matrix, and fits scales to codes and codes to scales in turn, row by row as long as that lowers its form.
-func rescaled(m target, factor *round.Factor) []int32 {
+// rescaled rounds the codes of a matrix, and fits scales to codes and codes to scales in turn, row by row as long as that lowers its form,
+// which it returns.
+func rescaled(m target, factor *round.Factor) ([]int32, []float64) {
 	p := m.problem()
 	codes, loss := factor.Round(p)
 	best := scalesOf(p)
@@ -337,7 +352,7 @@ func rescaled(m target, factor *round.Factor) []int32 {
 			now = append(now, again[i*p.K:][:p.K]...)
 		}
 	}
-	return codes
+	return codes, loss
 }
 
 func scalesOf(p *round.Problem) []float64 {

@@ -115,7 +115,7 @@ func weigh(ctx context.Context, m *checkpoint.Model, imatrix *checkpoint.Importa
 			importance = diagonal(nil, t.Cols)
 			without = append(without, t.Part.String())
 		}
-		x, err := stripped(m, t, strip, func(rows *checkpoint.Tensor) (target, error) {
+		x, err := stripped(m, t, strip, threads, func(_ int, rows *checkpoint.Tensor, threads int) (target, error) {
 			x := newTarget(rows, e, importance, bits, threads)
 			x.take(x.problem().Nearest())
 			return x, nil

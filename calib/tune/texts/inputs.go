@@ -3,9 +3,11 @@ package texts
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 
 	"qwb/calib/tune/round"
 	"qwb/graph/exec"
+	"qwb/graph/language/checkpoint"
 	"qwb/internal/file"
 	"qwb/kernels"
 	"qwb/kernels/cpu"
@@ -16,8 +18,9 @@ import (
 // heldBytes is how much of the rows that matrices read stays in memory; what is beyond lies in files of the system.
 const heldBytes = 8 << 20
 
-// inputs are the rows that matrices read, piece by piece.
+// inputs are the rows that matrices read, piece by piece, until others are shown theirs.
 type inputs struct {
+	of     checkpoint.Part // the first of the matrices
 	pieces []inputPiece
 	maps   *file.Maps
 	held   int // bytes in memory
@@ -34,13 +37,19 @@ type inputPiece struct {
 	file    []byte // in place of memory
 }
 
-// add keeps a copy of rows.
-func (in *inputs) add(x []float32) {
-	p := inputPiece{numbers: len(x), finite: true}
-	for _, v := range x {
-		p.finite = p.finite && v-v == 0
-		p.largest = max(p.largest, qmath.Abs32(v))
+// add keeps a copy of rows that matrices read, and gives up those of others.
+func (in *inputs) add(parts []checkpoint.Part, x []float32, _ int) error {
+	if in.of != parts[0] {
+		if err := in.clear(); err != nil {
+			return err
+		}
+		in.of = parts[0]
 	}
+	top := uint32(0) // magnitudes are in the order of their bits, infinity and NaN behind all others
+	for _, v := range x {
+		top = max(top, math.Float32bits(v)&^(1<<31))
+	}
+	p := inputPiece{numbers: len(x), largest: math.Float32frombits(top), finite: top < math.Float32bits(float32(math.Inf(1)))}
 	if in.held += 4 * len(x); in.held > cmp.Or(in.most, heldBytes) && len(x) > 0 {
 		if in.maps == nil {
 			in.maps = &file.Maps{}
@@ -54,6 +63,15 @@ func (in *inputs) add(x []float32) {
 		p.memory = append([]float32(nil), x...)
 	}
 	in.pieces = append(in.pieces, p)
+	return nil
+}
+
+// count is how many pieces matrices have read.
+func (in *inputs) count(parts []checkpoint.Part) int {
+	if in.of != parts[0] {
+		return 0
+	}
+	return len(in.pieces)
 }
 
 // clear gives the rows up.

@@ -168,34 +168,40 @@ func (m *matrix) take(codes []int32) []float64 {
 	return out
 }
 
-// addLoss adds the squared errors of what rows of a matrix give, with the nearest codes and with those that were got, and the square of it.
-func addLoss(plain, fit, whole *float64, t target, got []float64) {
-	p := t.problem()
-	w := wide(t.weights())
-	form := func(sum *float64, x []float64) {
-		for _, v := range round.Forms(x, p.H, p.K, p.Threads) {
-			*sum += v
-		}
-	}
-	form(whole, w)
-	for _, q := range []struct {
-		sum *float64
-		of  []float64
-	}{{plain, t.plain()}, {fit, got}} {
-		diff := make([]float64, len(w))
-		for i, v := range q.of {
-			diff[i] = w[i] - v
-		}
-		form(q.sum, diff)
+// squares are of what a row of a matrix gives: its square, and the squared errors with the nearest codes and with those that were got.
+type squares [3]float64
+
+// lose writes to dst what rows of a matrix lose: whole and got are known.
+func lose(dst []squares, t target, whole, got []float64) {
+	for r, nearest := range errorsOf(t, t.plain()) {
+		dst[r] = squares{whole[r], nearest, got[r]}
 	}
 }
 
-// share is a part of a whole; 0 of nothing.
-func share(part, whole float64) float64 {
-	if part > 0 {
-		return part / whole
+// errorsOf are the squared errors of what the rows of a matrix give, with other numbers in place of its weights.
+func errorsOf(t target, others []float64) []float64 {
+	p := t.problem()
+	for i, w := range t.weights() {
+		others[i] = float64(w) - others[i]
 	}
-	return 0
+	return round.Forms(others, p.H, p.K, p.Threads)
+}
+
+// lossOf is what a matrix loses, row after row.
+func lossOf(p checkpoint.Part, rows []squares) Loss {
+	var sum squares
+	for _, row := range rows {
+		for k, v := range row {
+			sum[k] += v
+		}
+	}
+	share := func(part float64) float64 {
+		if part > 0 {
+			return part / sum[0]
+		}
+		return 0
+	}
+	return Loss{Part: p.String(), Plain: share(sum[1]), Fit: share(sum[2])}
 }
 
 func (m *matrix) tensor() *checkpoint.Tensor {

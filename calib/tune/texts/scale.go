@@ -2,7 +2,6 @@ package texts
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -44,12 +43,8 @@ func Scale(ctx context.Context, c Config, smooth bool) (map[checkpoint.Part]*che
 	s := scaler{Config: c, smooth: smooth, done: map[checkpoint.Part]*checkpoint.Tensor{}}
 	var rows inputs
 	err := c.Engine.Walk(ctx, c.Texts, decode.Walker{
-		Inputs: func(_ []checkpoint.Part, x []float32, _ int) error {
-			rows.add(x)
-			return nil
-		},
-		Ready: func(parts []checkpoint.Part) error { return errors.Join(s.stage(parts, &rows), rows.clear()) }})
-	return s.done, s.chosen, err
+		Inputs: rows.add, Shown: rows.read, Ready: func(parts []checkpoint.Part) error { return s.stage(parts, &rows) }})
+	return s.done, s.chosen, errors.Join(err, rows.clear())
 }
 
 type scaler struct {
@@ -100,13 +95,13 @@ func (s *scaler) stage(parts []checkpoint.Part, rows *inputs) error {
 	var list []*checkpoint.Tensor
 	for _, p := range parts {
 		if t := s.now(p); s.Encoding(t).Quantized() && t.Floats() {
-			if err := t.Finite(); err != nil {
+			if err := s.Model.Finite(t); err != nil {
 				return err
 			}
 			list = append(list, t)
 		}
 	}
-	if !ok || len(list) == 0 || len(rows.pieces) == 0 {
+	if !ok || len(list) == 0 || rows.count(parts) == 0 {
 		return nil
 	}
 	end := rows.cut(held)
@@ -157,7 +152,7 @@ func (s *scaler) stage(parts []checkpoint.Part, rows *inputs) error {
 func (s *scaler) fold(parts []checkpoint.Part, front checkpoint.Part, scales []float64, x *channels) {
 	for _, p := range parts {
 		t := s.now(p)
-		s.done[p] = s.Model.Spill(changed(t, func(i int, v float64) float64 { return v * scales[i%t.Cols] }))
+		s.done[p] = s.Model.Change(t, func(i int, v float64) float64 { return v * scales[i%t.Cols] })
 	}
 	t := s.now(front)
 	if t.Role.Vector() {
@@ -165,24 +160,15 @@ func (s *scaler) fold(parts []checkpoint.Part, front checkpoint.Part, scales []f
 		if s.Model.UnitNorm {
 			one = 1
 		}
-		s.done[front] = changed(t, func(i int, v float64) float64 { return (v+one)/scales[i] - one })
+		s.done[front] = s.Model.Change(t, func(i int, v float64) float64 { return (v+one)/scales[i] - one })
 		return
 	}
 	row := func(r int) float64 { return scales[x.first(r)] }
-	s.done[front] = s.Model.Spill(changed(t, func(i int, v float64) float64 { return v / row(i/t.Cols) }))
+	s.done[front] = s.Model.Change(t, func(i int, v float64) float64 { return v / row(i/t.Cols) })
 	bias := front
 	if bias.Role = checkpoint.ValueBias; front.Role == checkpoint.Value && s.Model.Biased() {
-		s.done[bias] = changed(s.now(bias), func(i int, v float64) float64 { return v / row(i) })
+		s.done[bias] = s.Model.Change(s.now(bias), func(i int, v float64) float64 { return v / row(i) })
 	}
-}
-
-// changed is a tensor with other floats.
-func changed(t *checkpoint.Tensor, f func(i int, v float64) float64) *checkpoint.Tensor {
-	data := make([]byte, 0, 4*t.Len())
-	for i, v := range t.All() {
-		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(f(i, float64(v)))))
-	}
-	return checkpoint.NewTensor(t.Part, t.Name, t.Rows, t.Cols, checkpoint.F32, data, nil, 0)
 }
 
 // channels are the inputs of matrices that are to be scaled. Where heads of queries share one of values, which is in front, they share its
@@ -211,6 +197,7 @@ func (x *channels) first(r int) int {
 func (x *channels) measure(end int) {
 	k := len(x.importance)
 	x.inputs, x.mass = make([]float64, k), make([]float64, k)
+	row := make([]float32, k)
 	if x.smooth {
 		for p := range end {
 			for i, v := range x.rows.read(p) {
@@ -223,16 +210,20 @@ func (x *channels) measure(end int) {
 		}
 	}
 	for _, t := range x.list {
-		for _, v := range round.Forms(wide(t.All()), x.judge, k, x.Threads) {
-			x.all += v
-		}
-		for i, v := range t.All() {
-			if x.smooth {
-				x.mass[i%k] = max(x.mass[i%k], math.Abs(float64(v)))
-			} else {
-				x.mass[i%k] += float64(v) * float64(v)
+		x.all += x.sum(t, func(w []float64, _ *checkpoint.Tensor, threads int) []float64 {
+			return round.Forms(w, x.judge, k, threads)
+		})
+		for r := range t.Rows {
+			t.Row(row, r)
+			for i, v := range row {
+				if x.smooth {
+					x.mass[i] = max(x.mass[i], math.Abs(float64(v)))
+				} else {
+					x.mass[i] += float64(v) * float64(v)
+				}
 			}
 		}
+		x.Model.Forget(t)
 	}
 	if !x.smooth {
 		for i, v := range x.mass {
@@ -276,33 +267,48 @@ func (x *channels) loss(scales []float64) float64 {
 	for i, e := range x.importance {
 		importance[i] = e / (scales[i] * scales[i])
 	}
-	noise := map[string][]float64{}
 	lost := 0.0
+	noise := map[string][]float64{}
 	for _, t := range x.list {
 		e := x.Encoding(t)
-		scaled := changed(t, func(i int, v float64) float64 { return v * scales[i%k] })
-		q := newTarget(scaled, e, importance, x.Bits, x.Threads)
-		off, whole := q.take(q.problem().Nearest()), wide(t.All())
-		for i := range off {
-			off[i] = whole[i] - off[i]/scales[i%k]
+		var inputs []float64
+		if e.Scheme != nil && e.Scheme.Inputs != "" {
+			if noise[e.Scheme.Inputs] == nil {
+				noise[e.Scheme.Inputs] = x.noise(e, scales)
+			}
+			inputs = noise[e.Scheme.Inputs]
 		}
-		for _, v := range round.Forms(off, x.judge, k, x.Threads) {
-			lost += v
-		}
-		if e.Scheme == nil || e.Scheme.Inputs == "" {
-			continue
-		}
-		if noise[e.Scheme.Inputs] == nil {
-			noise[e.Scheme.Inputs] = x.noise(e, scales)
-		}
-		for i, v := range whole {
-			lost += float64(v*v) * noise[e.Scheme.Inputs][i%k]
-		}
+		lost += x.sum(t, func(w []float64, rows *checkpoint.Tensor, threads int) []float64 {
+			q := newTarget(rows.Changed(func(i int, v float64) float64 { return v * scales[i%k] }), e, importance, x.Bits, threads)
+			off := q.take(q.problem().Nearest())
+			for i := range off {
+				off[i] = w[i] - off[i]/scales[i%k]
+			}
+			sums := round.Forms(off, x.judge, k, threads)
+			for i, n := range inputs {
+				for r := range sums {
+					sums[r] += float64(w[r*k+i]*w[r*k+i]) * n
+				}
+			}
+			return sums
+		})
 	}
 	if x.all == 0 {
 		return 0
 	}
 	return lost / x.all
+}
+
+// sum adds up what do returns for rows of a matrix, a number for each.
+func (x *channels) sum(t *checkpoint.Tensor, do func(w []float64, rows *checkpoint.Tensor, threads int) []float64) (all float64) {
+	sums := make([]float64, t.Rows)
+	inStrips(x.Model, t, max(strip, stripRows*t.Cols), x.Threads, func(first int, rows *checkpoint.Tensor, threads int) {
+		copy(sums[first:], do(wide(rows.All()), rows, threads))
+	})
+	for _, v := range sums {
+		all += v
+	}
+	return all
 }
 
 // noise is the sum of squared errors of each input where an engine rounds the inputs of a token by the largest of them.

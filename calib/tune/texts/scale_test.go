@@ -54,7 +54,7 @@ func TestScale(t *testing.T) {
 			loud := map[checkpoint.Part]*checkpoint.Tensor{}
 			for l := range m.Layers {
 				for _, r := range []checkpoint.Role{checkpoint.AttentionNorm, checkpoint.FeedNorm} {
-					loud[m.Tensor(r, l).Part] = changed(m.Tensor(r, l), func(i int, v float64) float64 {
+					loud[m.Tensor(r, l).Part] = m.Tensor(r, l).Changed(func(i int, v float64) float64 {
 						if i == 3 {
 							return 20
 						}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"math"
 
 	"qwb/internal/file"
 )
@@ -64,15 +66,11 @@ const spilled = 1 << 20
 // Spill is a tensor with what it holds in memory in files of the system, until the model is closed; small ones, and all where that cannot
 // be, stay.
 func (m *Model) Spill(t *Tensor) *Tensor {
-	if m.spills == nil {
-		m.spills = &file.Maps{}
-	}
 	move := func(b []byte) []byte {
-		if len(b) < spilled || m.spills.Holds(b) {
+		if len(b) < spilled || m.spills != nil && m.spills.Holds(b) {
 			return b
 		}
-		if moved := m.spills.Spill(b); moved != nil {
-			m.spills.Forget(moved)
+		if moved := m.spill(func(yield func([]byte) bool) { yield(b) }); moved != nil {
 			return moved
 		}
 		return b
@@ -85,6 +83,52 @@ func (m *Model) Spill(t *Tensor) *Tensor {
 		out.levels = &l
 	}
 	return &out
+}
+
+// spill returns a copy of pieces in a file of the system, nil where that cannot be.
+func (m *Model) spill(pieces iter.Seq[[]byte]) []byte {
+	if m.spills == nil {
+		m.spills = &file.Maps{}
+	}
+	moved := m.spills.SpillAll(pieces)
+	if moved != nil {
+		m.spills.Forget(moved)
+	}
+	return moved
+}
+
+// Change is a tensor of float32 with what f makes of the elements of t, each at its place; a large one lies in files of the system, as Spill
+// has it.
+func (m *Model) Change(t *Tensor, f func(i int, v float64) float64) *Tensor {
+	rows := max(1, spilled/(4*t.Cols))
+	pieces := func(yield func([]byte) bool) {
+		for from := 0; from < t.Rows; from += rows {
+			piece := t.Strip(from, min(rows, t.Rows-from))
+			data := piece.Changed(func(i int, v float64) float64 { return f(from*t.Cols+i, v) }).data
+			if m.Forget(piece); !yield(data) {
+				return
+			}
+		}
+	}
+	var data []byte
+	if 4*t.Len() >= spilled {
+		data = m.spill(pieces)
+	}
+	if data == nil {
+		for piece := range pieces {
+			data = append(data, piece...)
+		}
+	}
+	return NewTensor(t.Part, t.Name, t.Rows, t.Cols, F32, data, nil, 0)
+}
+
+// Changed is Change in memory.
+func (t *Tensor) Changed(f func(i int, v float64) float64) *Tensor {
+	data := make([]byte, 0, 4*t.Len())
+	for i, v := range t.All() {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(f(i, float64(v)))))
+	}
+	return NewTensor(t.Part, t.Name, t.Rows, t.Cols, F32, data, nil, 0)
 }
 
 // keptHead is what stands in front of the bytes of a tensor that is kept.

@@ -104,6 +104,12 @@ func (e *Engine) normalize(dst *rows, x, scale []float32, n int) {
 
 // attend adds the attention of a layer to the residual stream.
 func (e *Engine) attend(l *layer, index, n int) {
+	e.look(l, index, n)
+	e.output(l, n)
+}
+
+// look computes what the output matrix of an attention reads, s.attended.
+func (e *Engine) look(l *layer, index, n int) {
 	s, c := &e.s, &e.Config
 	e.normalize(&s.norm, s.x, l.attentionNorm, n)
 	q, k, v := grow(&s.q, n*c.QueryDim()), grow(&s.k, n*c.KVDim()), grow(&s.v, n*c.KVDim())
@@ -115,8 +121,12 @@ func (e *Engine) attend(l *layer, index, n int) {
 	e.normalizeEach(k, l.keyNorm)
 	e.place(index)
 	e.attention(s.attended.reset(n, c.QueryDim()), q, index)
-	e.multiply(&s.attended, n, output{l.output, grow(&s.q, n*c.Dim)})
-	addRows(s.q, l.outputBias)
+}
+
+// output adds what the output matrix makes of s.attended.
+func (e *Engine) output(l *layer, n int) {
+	e.multiply(&e.s.attended, n, output{l.output, grow(&e.s.q, n*e.Dim)})
+	addRows(e.s.q, l.outputBias)
 	e.join(l.afterAttention)
 }
 
@@ -170,14 +180,25 @@ func (e *Engine) normalizeEach(x, scale []float32) {
 
 // feed adds the feed-forward part of a layer to the residual stream.
 func (e *Engine) feed(l *layer, n int) {
-	s, c := &e.s, &e.Config
-	e.normalize(&s.norm, s.x, l.feedNorm, n)
 	if l.router != nil {
+		e.normalize(&e.s.norm, e.s.x, l.feedNorm, n)
 		e.mix(l, n)
-	} else {
-		e.between(&l.mlp, &s.norm, n)
-		e.multiply(&s.hidden, n, output{l.down, grow(&s.q, n*c.Dim)})
+		e.join(l.afterFeed)
+		return
 	}
+	e.gate(l, n)
+	e.down(l, n)
+}
+
+// gate computes what the down matrix of a layer without experts reads, s.hidden.
+func (e *Engine) gate(l *layer, n int) {
+	e.normalize(&e.s.norm, e.s.x, l.feedNorm, n)
+	e.between(&l.mlp, &e.s.norm, n)
+}
+
+// down adds what the down matrix makes of s.hidden.
+func (e *Engine) down(l *layer, n int) {
+	e.multiply(&e.s.hidden, n, output{l.down, grow(&e.s.q, n*e.Dim)})
 	e.join(l.afterFeed)
 }
 

@@ -50,7 +50,7 @@ func (p *Pass) Attended(r *Rounding) []float32 {
 	for _, k := range v.caches {
 		k.Round(r)
 	}
-	v.engine.attend(&v.engine.layers[v.half/2], v.half/2, n)
+	v.engine.look(&v.engine.layers[v.half/2], v.half/2, n)
 	return v.engine.s.attended.x
 }
 

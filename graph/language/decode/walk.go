@@ -25,24 +25,22 @@ type Walker struct {
 	// Resume, if not nil, is called after Ready with the texts as they stand in front of the part of the layer that the matrices are in. All
 	// texts are then run at once. What it changes it has to restore.
 	Resume func(parts []checkpoint.Part, p *Pass) error
+	// Shown, if not nil, returns what the i-th call of Inputs of the parts at hand was shown, for as long as what follows is computed: then
+	// each layer is computed once.
+	Shown func(i int) []float32
 }
 
 // Walk runs texts, ids each with the one that begins them, through the layers: the matrices that read the same input are met together, in
-// the order of computation, and each layer is computed twice. The classifier comes last, also where it is the embedding. The
-// residual streams of all texts are kept, Dim float32 for each token; those of an engine that has one layer in memory lie in files of the
-// system. It is for models on the processor.
+// the order of computation, and each layer is computed twice, or once where Shown says what its last matrices read. The classifier comes
+// last, also where it is the embedding. The residual streams of all texts are kept, Dim float32 for each token; those of an engine that has
+// one layer in memory lie in files of the system. Short texts are run together. It is for models on the processor.
 func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) (err error) {
 	v := visit{Walker: w, engine: e, ctx: ctx}
 	defer func() { err = errors.Join(err, v.maps.Release()) }()
 	if err := v.begin(texts); err != nil {
 		return err
 	}
-	for i := range texts {
-		if w.Resume == nil || i == 0 {
-			v.groups = append(v.groups, nil)
-		}
-		v.groups[len(v.groups)-1] = append(v.groups[len(v.groups)-1], i)
-	}
+	v.group(texts)
 	for l := range e.layers {
 		layer := &e.layers[l]
 		leave, err := e.enter(ctx, l)
@@ -50,19 +48,55 @@ func (e *Engine) Walk(ctx context.Context, texts [][]int, w Walker) (err error) 
 			return err
 		}
 		v.stage(l, layer.attentionNorm, nil, checkpoint.Query, checkpoint.Key, checkpoint.Value)
-		v.stage(l, nil, func(n int) { e.attend(layer, l, n) }, checkpoint.Output)
-		v.advance(func(n int) { e.attend(layer, l, n) })
+		look, output := func(n int) { e.look(layer, l, n) }, func(n int) { e.output(layer, n) }
+		v.advance(v.stage(l, nil, look, checkpoint.Output), &e.s.attended, look, output)
 		if layer.router != nil {
 			v.experts(l, layer)
+			v.advance(false, nil, func(n int) { e.feed(layer, n) }, func(int) {})
 		} else {
 			v.stage(l, layer.feedNorm, nil, checkpoint.Gate, checkpoint.Up)
-			v.stage(l, nil, func(n int) { e.feed(layer, n) }, checkpoint.Down)
+			gate, down := func(n int) { e.gate(layer, n) }, func(n int) { e.down(layer, n) }
+			v.advance(v.stage(l, nil, gate, checkpoint.Down), &e.s.hidden, gate, down)
 		}
-		v.advance(func(n int) { e.feed(layer, n) })
 		leave()
 	}
 	v.stage(-1, e.finalNorm, nil, checkpoint.Classifier)
 	return v.err
+}
+
+// Products of fewer rows than togetherRows are slower, row by row. With groupsOfTexts and more groups what is shown can be parted well.
+const (
+	togetherRows  = 512
+	groupsOfTexts = 64
+)
+
+// together is how many rows texts have that run at once, where one has no more.
+func together(texts [][]int) int {
+	all := 0
+	for _, ids := range texts {
+		all += len(ids)
+	}
+	return min(togetherRows, all/groupsOfTexts)
+}
+
+// WalkRows is how many rows Walk runs at once at most, where it does not resume.
+func WalkRows(texts [][]int) int {
+	most := together(texts)
+	for _, ids := range texts {
+		most = max(most, len(ids))
+	}
+	return most
+}
+
+// group chooses the texts that run at once: all where they are resumed.
+func (v *visit) group(texts [][]int) {
+	most, rows := together(texts), 0
+	for i, ids := range texts {
+		if rows += len(ids); i == 0 || rows > most && v.Resume == nil {
+			v.groups, rows = append(v.groups, nil), len(ids)
+		}
+		v.groups[len(v.groups)-1] = append(v.groups[len(v.groups)-1], i)
+	}
 }
 
 // visit is the state of Walk.
@@ -149,8 +183,9 @@ func (v *visit) load(group int) int {
 	return n / v.engine.Dim
 }
 
-// stage shows what matrices read: the norm of the streams, or what compute leaves as the input of its last product.
-func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...checkpoint.Role) {
+// stage shows what matrices read: the norm of the streams, or what compute makes for the last product of a part. It reports whether they
+// were shown.
+func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...checkpoint.Role) bool {
 	e := v.engine
 	parts := make([]checkpoint.Part, len(roles))
 	for i, r := range roles {
@@ -158,7 +193,7 @@ func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...c
 	}
 	if v.Skip != nil && v.Skip(parts) {
 		v.ready(parts...)
-		return
+		return false
 	}
 	v.each(func(_, n int) error {
 		x := &e.s.norm
@@ -175,6 +210,7 @@ func (v *visit) stage(layer int, norm []float32, compute func(n int), roles ...c
 		return v.Inputs(parts, x.x, x.cols)
 	})
 	v.ready(parts...)
+	return true
 }
 
 // experts goes through those of a layer, one after the other, each with the rows that the router gives it: perhaps none of any text.
@@ -244,10 +280,15 @@ func (v *visit) each(do func(i, n int) error) {
 	}
 }
 
-// advance replaces the streams by what compute makes of them.
-func (v *visit) advance(compute func(n int)) {
+// advance replaces the streams by what finish makes of them and of what its product reads: of what compute makes, or of what was shown.
+func (v *visit) advance(shown bool, read *rows, compute, finish func(n int)) {
 	v.each(func(i, n int) error {
-		compute(n)
+		if shown && v.Shown != nil {
+			copy(read.reset(n, read.cols), v.Shown(i))
+		} else {
+			compute(n)
+		}
+		finish(n)
 		x := v.engine.s.x
 		for _, text := range v.groups[i] {
 			size := len(v.streams[text]) / 4

@@ -29,6 +29,9 @@ type Weights struct {
 	Only Roles
 	// Float multiplies matrices in groups with float activations: quantized are the weights only.
 	Float bool
+	// Unpacked multiplies matrices that are stored as integers as the floats that these mean: faster for many rows than Float, in four bytes
+	// for each element.
+	Unpacked bool
 }
 
 // Quantizes reports whether the elements of a matrix become codes in groups.
@@ -310,6 +313,8 @@ type codes struct {
 // codes returns a matrix as codes, nil where it is multiplied as floats.
 func (p *packer) codes(t *checkpoint.Tensor) *codes {
 	switch {
+	case t.Quantized() && p.options.Weights.Unpacked:
+		return nil
 	case t.Quantized():
 		c := &codes{tensor: t, size: t.GroupSize(), bits: 8, exact: true}
 		if t.Type == checkpoint.GGQ4 || t.Type == checkpoint.WideQ4 {

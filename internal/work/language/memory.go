@@ -25,7 +25,6 @@ func fits(ctx context.Context, m *checkpoint.Model, way weights.Way, ids [][]int
 const (
 	programBytes = 64 << 20 // the program, its runtime, tokens, and pages of files
 	stripBytes   = 30 << 20 // weights that are fitted at once, with what they become
-	scaledBytes  = 56       // for each weight of a matrix whose channels are scaled: it is not taken in strips
 	inputBytes   = 16 << 20 // rows that matrices read, and those that are added to moments
 )
 
@@ -35,13 +34,12 @@ type sizes struct {
 	piece  int64 // the largest matrix that is packed at once
 	stored int64 // the largest matrix in 8 bits, while it is put together
 	square int64 // moments of the widest input
-	scaled int64 // weights of the largest matrix whose channels are scaled
 	wide   int64 // stripBytes, of which rows that are longer have more
-	rows   int64 // activations of the longest text
+	rows   int64 // activations of texts that run at once
 }
 
 func sizesOf(m *checkpoint.Model, ids [][]int) (s sizes) {
-	layers, longest, wide := map[int]int64{}, 0, 0
+	layers, wide := map[int]int64{}, 0
 	for _, t := range matricesOf(m) {
 		n := int64(t.Len())
 		wide, s.stored = max(wide, t.Cols), max(s.stored, 2*n+n/8)
@@ -52,21 +50,15 @@ func sizesOf(m *checkpoint.Model, ids [][]int) (s sizes) {
 			s.layer = max(s.layer, layers[t.Layer])
 		}
 		s.piece = max(s.piece, 4*n)
-		if t.Layer >= 0 || t.Role == checkpoint.Classifier {
-			s.scaled = max(s.scaled, int64(t.Len()))
-		}
-	}
-	for _, text := range ids {
-		longest = max(longest, len(text))
 	}
 	s.square = 8 * int64(wide) * int64(wide)
 	s.wide = stripBytes * max(int64(wide), 2048) / 2048
-	s.rows = 4 * int64(longest) * int64(3*m.Hidden+8*m.Dim)
+	s.rows = 4 * int64(decode.WalkRows(ids)) * int64(3*m.Hidden+8*m.Dim)
 	return s
 }
 
 // fittingBytes is what Fit takes: a layer, two of them where the float model runs beside, sums and moments, and their factor. Where
-// channels are scaled, it is a layer before that, moments of two parts of the texts, and a matrix with what it becomes.
+// channels are scaled, it is a layer before that, and moments of two parts of the texts.
 func fittingBytes(m *checkpoint.Model, way weights.Way, ids [][]int) int64 {
 	s := sizesOf(m, ids)
 	engines, squares := int64(1), int64(2)
@@ -78,7 +70,7 @@ func fittingBytes(m *checkpoint.Model, way weights.Way, ids [][]int) int64 {
 	}
 	need := programBytes + engines*(s.layer+s.piece+s.rows+inputBytes) + squares*s.square + s.stored + s.wide
 	if way.Scale { // before that; pages of what was scaled stay
-		need = inputBytes + max(need, programBytes+s.layer+s.piece+s.rows+inputBytes+3*s.square+scaledBytes*s.scaled)
+		need = inputBytes + max(need, programBytes+s.layer+s.piece+s.rows+inputBytes+3*s.square+s.wide)
 	}
 	return need
 }
