@@ -128,3 +128,108 @@ func TestHybridProductRunsOnCodes(t *testing.T) {
 		}
 	}
 }
+
+// A convolution of one image of real data and weights of integers makes codes of the image as a whole, with a zero point: a run of the
+// file, of what is imported of it, in float and on integers, and of the file that is written of that. A batch of two has two scales, and
+// stays in float.
+func TestHybridConvolutionRunsOnCodes(t *testing.T) {
+	const height, width, in, out = 4, 5, 3, 2
+	for _, c := range []struct {
+		op    string
+		batch int
+	}{{"CONV_2D", 1}, {"DEPTHWISE_CONV_2D", 1}, {"CONV_2D", 2}} {
+		depthwise := c.op == "DEPTHWISE_CONV_2D"
+		channels, filter := out, []int{out, 2, 2, in}
+		if depthwise {
+			channels, filter = in, []int{1, 2, 2, in}
+		}
+		x, codes := graphtest.Normal(7, c.batch, in, height, width), make([]byte, filter[0]*4*in)
+		for i := range codes {
+			codes[i] = byte(int8(91*i%255 - 127))
+		}
+		scale, bias, axis := []float32{0.01, 0.02, 0.005}[:channels], []float32{0.5, -0.25, 1}[:channels], 0
+		if depthwise {
+			axis = 3
+		}
+		biases, err := binary.Append(nil, binary.LittleEndian, bias)
+		require.NoError(t, err)
+		image := x.F32()
+		low, high := float64(min(slices.Min(image), 0)), float64(max(slices.Max(image), 0))
+		step := (high - low) / 255
+		zero := math.RoundToEven(-128 - low/step)
+		code := func(v float32) float64 {
+			if c.batch > 1 {
+				return float64(v)
+			}
+			return (math.RoundToEven(float64(v)/step+zero) - zero) * step
+		}
+		var want []float64 // channels first
+		for n := range c.batch {
+			for k := range channels {
+				for place := range (height - 1) * (width - 1) {
+					sum := float64(bias[k])
+					for tap := range 4 * in {
+						a, b, i := tap/(2*in), tap/in%2, tap%in
+						data := code(image[((n*in+i)*height+place/(width-1)+a)*width+place%(width-1)+b])
+						switch {
+						case !depthwise:
+							sum += data * float64(int8(codes[k*4*in+tap])) * float64(scale[k])
+						case i == k:
+							sum += data * float64(int8(codes[tap])) * float64(scale[k])
+						}
+					}
+					want = append(want, min(max(sum, 0), 6))
+				}
+			}
+		}
+		options := tflite.Options{"padding": 1, "stride_h": 1, "stride_w": 1, "dilation_h_factor": 1, "dilation_w_factor": 1,
+			"fused_activation_function": tflite.Relu6}
+		if depthwise {
+			options["depth_multiplier"] = 1
+		}
+		b, err := (&tflite.Model{Version: 3, Subgraphs: []tflite.Subgraph{{
+			Tensors: []tflite.Tensor{{Name: "x", Shape: []int{c.batch, height, width, in}},
+				{Name: "w", Type: tflite.Int8, Shape: filter, Data: codes,
+					Quantization: &tflite.Quantization{Scale: scale, ZeroPoint: make([]int, channels), Axis: axis}},
+				{Name: "y", Shape: []int{c.batch, height - 1, width - 1, channels}}, {Name: "b", Shape: []int{channels}, Data: biases}},
+			Operators: []tflite.Operator{{Op: c.op, Version: 5, Inputs: []int{0, 1, 3}, Outputs: []int{2},
+				OptionsType: map[bool]string{false: "Conv2D", true: "DepthwiseConv2D"}[depthwise], Options: options}},
+			Inputs: []int{0}, Outputs: []int{2}}}}).Write()
+		require.NoError(t, err)
+		store := new(Memory)
+		store.Write("m.tflite", b)
+		var data bytes.Buffer
+		require.NoError(t, npy.Write(&data, x))
+		store.Write("d/0.npy", data.Bytes())
+		p := &Project{Model: "m.tflite", Store: store,
+			Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+		run := func(p *Project, mode string) []float32 {
+			_, _, err := p.Run(t.Context(), RunOptions{Mode: mode, Inputs: []string{"x=d/0.npy"}, Output: "out", Threads: 1})
+			require.NoError(t, err)
+			y, err := npy.Read(bytes.NewReader(get(t, p, "out/y.npy")))
+			require.NoError(t, err)
+			for i, v := range y.F32() {
+				require.InDelta(t, want[i], v, 1e-5, "%s %s %d", c.op, mode, i)
+			}
+			return y.F32()
+		}
+		run(p, "")
+		if c.batch > 1 {
+			continue
+		}
+		p.Plan = "i" + PlanSuffix
+		r, _, err := p.Import(t.Context(), ImportOptions{Threads: 1})
+		require.NoError(t, err)
+		require.Equal(t, "tflite_int8", r.Platform)
+		run(p, "sim")
+		codesOf := run(p, "int8")
+		_, _, err = p.Verify(t.Context(), VerifyOptions{Backend: "cpu", Data: DataOptions{Paths: []string{"d"}}, Threads: 1})
+		require.NoError(t, err)
+		_, _, err = p.Export(t.Context(), ExportOptions{Out: "again.tflite"})
+		require.NoError(t, err)
+		again := &Project{Model: "again.tflite", Plan: "a" + PlanSuffix, Store: store, Catalog: p.Catalog}
+		_, _, err = again.Import(t.Context(), ImportOptions{Threads: 1})
+		require.NoError(t, err)
+		require.Equal(t, codesOf, run(again, "int8"))
+	}
+}

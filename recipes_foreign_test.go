@@ -46,7 +46,7 @@ func TestForeignRecipes(t *testing.T) {
 		{"preset:x86", "", "observer=mse reduce_range=true per_tensor=false", ""},
 		{"preset:int16", "", "* activations=int16-sym-tensor", ""},
 		{"preset:fp8", "", "* weights=e4m3-sym-tensor activations=e4m3-sym-tensor", ""},
-		{"preset:x68", "", "", `unknown preset "x68": one of x86, fbgemm, onednn, qnnpack, dynamic, int16, fp8, corrected`},
+		{"preset:x68", "", "", `unknown preset "x68": one of x86, fbgemm, onednn, qnnpack, dynamic, dynamic_range, int16, fp8, corrected`},
 		{"nncf:s.json", `{"names": ["conv1"], "types": ["Gemm"]}`, "nncf names: conv1 domain=fp32\nnncf types: type:Gemm domain=fp32", ""},
 		{"nncf:s.json", `{"patterns": ["conv"]}`, "nncf patterns: type:Conv domain=fp32", ""},
 		{"nncf:s.json", `{"patterns": ["onv"]}`, "", `s.json: pattern "onv" matches no operator of the model`},

@@ -25,11 +25,12 @@ var recurrentOps = []OpSpec{
 		MACs: func(c *InferCtx) Shape { return recurrentMACs(c, 4) }},
 }
 
-// RowCodes is the attribute of Gemm, MatMul and LSTM of a .tflite file whose data are real numbers and whose weights are integers: codes of
-// 8 bits are made of the data, with a scale for each row. It is RowsSymmetric, or RowsAsymmetric where rows have zero points too.
+// RowCodes is the attribute of Conv, Gemm, MatMul and LSTM of a .tflite file whose data are real numbers and whose weights are integers:
+// codes of 8 bits are made of the data, with a scale for each row. It is RowsSymmetric, RowsAsymmetric where rows have zero points too, or,
+// of Conv, ImageAsymmetric: one scale and zero point for all of an image.
 const (
-	RowCodes                      = "qwb_row_codes"
-	RowsSymmetric, RowsAsymmetric = 1, 2
+	RowCodes                                       = "qwb_row_codes"
+	RowsSymmetric, RowsAsymmetric, ImageAsymmetric = 1, 2, 3
 )
 
 // OwnDomain is that of operators of integer programs that no domain of ONNX has. HybridLSTM has the inputs of DynamicQuantizeLSTM, and

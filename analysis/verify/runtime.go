@@ -12,7 +12,7 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// runTime is a Gemm or MatMul whose factors get their scales when the program runs. Its outputs are the real result, the codes of the
+// runTime is a Gemm, MatMul or Conv whose factors get their scales when the program runs. Its outputs are the real result, the codes of the
 // data, and the sums.
 type runTime struct {
 	*layer
@@ -32,7 +32,7 @@ func (l *layer) deriveRunTime(op *lower.RunTime) (operation, error) {
 	if l.node != nil && l.node.Op == "LSTM" {
 		return l.deriveRecurrent(op)
 	}
-	if err := l.wants("Gemm", "MatMul"); err != nil {
+	if err := l.wants("Gemm", "MatMul", "Conv"); err != nil {
 		return nil, err
 	}
 	r := &runTime{layer: l, got: op, trans: l.node.Op == "Gemm" && l.node.Gemm().TransB}
@@ -51,7 +51,7 @@ func (l *layer) deriveRunTime(op *lower.RunTime) (operation, error) {
 			return nil, err
 		}
 	}
-	if v := l.node.Input(graph.BiasInput); l.node.Op == "Gemm" && v != graph.NoValue {
+	if v := l.node.Input(graph.BiasInput); l.node.Op != "MatMul" && v != graph.NoValue {
 		t := l.g.Const(v)
 		if t == nil || t.F32() == nil {
 			return nil, fmt.Errorf("the bias is not a constant of float32")
@@ -85,7 +85,11 @@ func (r *runTime) compare(f *faults) {
 		return
 	}
 	n := g.Node(id)
-	flag(f, "product "+r.node.Name, true, n.Op == "MatMulInteger" && len(n.Inputs) == 4)
+	op := "MatMulInteger"
+	if r.node.Op == "Conv" {
+		op = "ConvInteger"
+	}
+	flag(f, "product "+r.node.Name, true, n.Op == op && len(n.Inputs) == 4)
 	if len(n.Inputs) != 4 {
 		return
 	}
@@ -172,27 +176,74 @@ func (r *runTime) exact(c *computer, in []*tensor.Tensor) ([]*exact, error) {
 	} else {
 		right = quantizedAtRunTime(in[len(in)-1], r.right)
 	}
-	sums, err := multiply(left, right, r.trans)
+	sums, cols, run, err := r.sums(left, right)
 	if err != nil {
 		return nil, err
-	}
-	cols := right.shape[len(right.shape)-1]
-	if r.trans {
-		cols = right.shape[0]
 	}
 	e := &exact{real: true, value: make([]float64, len(sums)), acc: func(i int) int64 { return int64(sums[i]) }}
 	size := make([]float64, len(sums))
 	for i, s := range sums {
-		v := s * float64(at(left.scale, i/cols)) * float64(at(right.scale, i%cols))
+		c := i / run % cols
+		v := s * float64(at(left.scale, i/cols)) * float64(at(right.scale, c))
 		size[i] = math.Abs(v)
 		if r.bias != nil {
-			b := float64(at(r.bias, i%cols))
+			b := float64(at(r.bias, c))
 			v, size[i] = v+b, size[i]+math.Abs(b)
 		}
 		e.value[i] = min(max(v, float64(r.lo)), float64(r.hi))
 	}
 	e.bound = func(i int) float64 { return 4 * 0x1p-24 * size[i] } // a conversion and three roundings
 	return []*exact{e, whole(left.codes), whole(sums)}, nil
+}
+
+// sums are those of the products, of so many channels, each of which has run neighbours.
+func (r *runTime) sums(left, right factor) (sums []float64, channels, run int, err error) {
+	if r.node.Op == "Conv" {
+		g, err := graph.WindowGeometry(r.node, graph.Static(left.shape...), graph.Static(right.shape...))
+		if err != nil {
+			return nil, 0, 0, err
+		}
+		return slide(left, right, g), right.shape[0], tensor.Count(g.Out), nil
+	}
+	channels = right.shape[len(right.shape)-1]
+	if r.trans {
+		channels = right.shape[0]
+	}
+	sums, err = multiply(left, right, r.trans)
+	return sums, channels, 1, err
+}
+
+// slide is a convolution of integers, whose sums float64 holds exactly.
+func slide(x, w factor, g *graph.Geometry) []float64 {
+	places := tensor.Count(g.Out)
+	in, taps, m := tensor.Count(g.In), tensor.Count(g.Kernel), w.shape[0]
+	out := make([]float64, x.shape[0]*m*places)
+	from := make([]int, taps*places) // where the data of a tap and a place lie; -1: in the padding
+	for i := range from {
+		tap, place := i/places, i%places
+		for a, scale := len(g.In)-1, 1; a >= 0; a-- {
+			at := place%g.Out[a]*g.Stride[a] + tap%g.Kernel[a]*g.Dilation[a] - g.PadBegin[a]
+			if place, tap = place/g.Out[a], tap/g.Kernel[a]; at < 0 || at >= g.In[a] {
+				from[i] = -1
+				break
+			}
+			from[i] += at * scale
+			scale *= g.In[a]
+		}
+	}
+	for i := range out {
+		n, c, place := i/(m*places), i/places%m, i%places
+		first := n*x.shape[1] + c/(m/g.Group)*w.shape[1]
+		for k := range w.shape[1] {
+			data, row := x.less[(first+k)*in:][:in], w.less[(c*w.shape[1]+k)*taps:][:taps]
+			for tap, v := range row {
+				if at := from[tap*places+place]; at >= 0 {
+					out[i] += float64(data[at]) * float64(v)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // at is element i of a list, or the one that serves all.

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +51,18 @@ y: f32[2,6,8] = MatMul(r, wo) "out"
 output y
 `
 
+// images has convolutions of one image, of all channels and of each.
+const images = `
+input x: f32[1,3,7,6]
+const wq: f32[8,3,3,3] = normal(seed=1, std=0.4)
+const bq: f32[8] = normal(2)
+const wo: f32[16,1,2,2] = normal(seed=5, std=0.4)
+q: f32[1,8,3,6] = Conv(x, wq, bq) {strides=[2,1], pads=[1,2,0,2], dilations=[1,2]} "query"
+r: f32[1,8,3,6] = Relu(q) "positive"
+y: f32[1,16,2,5] = Conv(r, wo) {group=8} "out"
+output y
+`
+
 // atRunTime is ONNX Runtime's platform with scales of run time.
 func atRunTime(f qmath.Format, policy tqc.Policy) *target.Target {
 	tg := target.ONNXRuntime
@@ -63,9 +76,10 @@ func TestScalesOfRunTime(t *testing.T) {
 		target *target.Target
 		steps  int
 	}{
-		"uint8": {attention, atRunTime(qmath.IntegerFormat(8, true), tqc.Asymmetric|tqc.PerTensor), 6},
-		"int8":  {attention, atRunTime(qmath.IntegerFormat(8, false), tqc.Symmetric|tqc.PerTensor), 6},
-		"rows":  {feedForward, atRunTime(qmath.IntegerFormat(8, false), tqc.Symmetric|tqc.PerToken), 2},
+		"uint8":  {attention, atRunTime(qmath.IntegerFormat(8, true), tqc.Asymmetric|tqc.PerTensor), 6},
+		"int8":   {attention, atRunTime(qmath.IntegerFormat(8, false), tqc.Symmetric|tqc.PerTensor), 6},
+		"rows":   {feedForward, atRunTime(qmath.IntegerFormat(8, false), tqc.Symmetric|tqc.PerToken), 2},
+		"images": {images, atRunTime(qmath.IntegerFormat(8, false), tqc.Asymmetric|tqc.PerTensor), 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := prepared(t, c.text, c.target)
@@ -104,7 +118,7 @@ func TestScalesOfRunTime(t *testing.T) {
 
 // plantAtRunTime changes a constant of the operators of a product.
 func plantAtRunTime(t *testing.T, p *lower.Program, what string) {
-	reads := map[string]string{"weight code": "MatMulInteger", "weight scale": "Mul", "bias": "Add"}[what]
+	reads := map[string]string{"weight code": "Integer", "weight scale": "Mul", "bias": "Add"}[what]
 	for _, s := range p.Steps {
 		op, ok := s.Op.(*lower.RunTime)
 		if !ok || p.Name(s.ID) != "query" {
@@ -113,7 +127,7 @@ func plantAtRunTime(t *testing.T, p *lower.Program, what string) {
 		for _, id := range op.Graph.Nodes() {
 			for _, v := range op.Graph.Node(id).Inputs {
 				c := op.Graph.Const(v)
-				if op.Graph.Node(id).Op != reads || c == nil || c.Len() < 8 {
+				if !strings.HasSuffix(op.Graph.Node(id).Op, reads) || c == nil || c.Len() < 8 {
 					continue
 				}
 				if x := c.F32(); x != nil {

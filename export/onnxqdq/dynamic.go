@@ -44,7 +44,8 @@ func (b *builder) integerProducts() error {
 	}
 	_, err := passes.IntegerProducts(b.g, func(n *graph.Node) bool {
 		dq := b.producer(n.Inputs[0], dequantizeLinear)
-		return dq.AttrInt("block_size", 0) == 0 // ONNX Runtime quantizes rows more slowly than it multiplies floats
+		return n.Op != "Conv" && // ConvInteger takes 17 times as long as floats
+			dq.AttrInt("block_size", 0) == 0 // ONNX Runtime quantizes rows more slowly than it multiplies floats
 	})
 	if err == nil {
 		_, err = passes.IntegerRecurrences(b.g)

@@ -32,8 +32,11 @@ func (r *recoverer) weights(at string, s *lower.Step, op *lower.Linear, o *tf.Op
 
 // hybrid adds what weights adds, of a product of float data, whose bias is float, and its activation.
 func (r *recoverer) hybrid(at string, s *lower.Step, op *lower.RunTime, o *tf.Operator) error {
-	row := sums["FULLY_CONNECTED"]
-	if o == nil || o.Op != "FULLY_CONNECTED" || len(o.Inputs) <= row.bias {
+	if o == nil {
+		return nil
+	}
+	row, ok := sums[o.Op]
+	if !ok || o.Op == "TRANSPOSE_CONV" || len(o.Inputs) <= row.bias {
 		return nil
 	}
 	if _, err := r.matrix(at, s, op.Weights, o, row); err != nil {
@@ -55,7 +58,7 @@ func (r *recoverer) hybrid(at string, s *lower.Step, op *lower.RunTime, o *tf.Op
 // wantsHybrid is what hybrid finds.
 func wantsHybrid(p *lower.Program, s *lower.Step, op *lower.RunTime, yield func(*export.Item) error) error {
 	at, n := export.StepName(p, s), p.Graph.Node(s.Node)
-	if op.Weights == nil || n.Op != "Gemm" {
+	if op.Weights == nil {
 		return nil
 	}
 	for _, it := range []*export.Item{

@@ -556,6 +556,10 @@ func (b *builder) slides(id lower.TensorID, readers map[lower.TensorID][]lower.S
 			if wanted[s.Outputs[0]] {
 				return true
 			}
+		case *lower.RunTime:
+			if b.p.Graph.Node(s.Node).Op == "Conv" {
+				return true
+			}
 		case *lower.Island:
 			for _, u := range op.Graph.Uses(op.Graph.Inputs[slices.Index(s.Inputs, id)]) {
 				if slices.Contains([]string{"Conv", "ConvTranspose", "MaxPool", "AveragePool", "Resize"}, op.Graph.Node(u.Node).Op) {

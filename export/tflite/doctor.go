@@ -216,16 +216,16 @@ var checks = []rule{
 				}
 			}
 		}},
-	{export.Rule{Name: "types", Doc: "float and integer tensors meet in QUANTIZE, DEQUANTIZE, LSTM and the weights of FULLY_CONNECTED alone",
+	{export.Rule{Name: "types", Doc: "float and integer tensors meet in QUANTIZE, DEQUANTIZE, LSTM and the weights of FULLY_CONNECTED " +
+		"and convolutions alone",
 		Fix: "write a QUANTIZE or a DEQUANTIZE between"}, func(c *checker) {
 		c.each(nil, func(op int, in, out []*tf.Tensor) {
 			name := c.sub.Operators[op].Op
 			if slices.Contains([]string{"QUANTIZE", "DEQUANTIZE", "CAST", "UNIDIRECTIONAL_SEQUENCE_LSTM"}, name) {
 				return
 			}
-			if name == "FULLY_CONNECTED" && len(in) > 1 && in[0] != nil && in[1] != nil && in[0].Type == tf.Float32 &&
-				in[1].Type == tf.Int8 && in[1].Data != nil {
-				in = slices.Delete(slices.Clone(in), 1, 2) // the kernel makes codes of rows
+			if row, ok := sums[name]; ok && row.w == 1 && len(in) > 1 && in[0] != nil && in[1] != nil && hybrid(in[0], in[1]) {
+				in = slices.Delete(slices.Clone(in), 1, 2) // the kernel makes codes of the data
 			}
 			var float, whole string
 			for _, t := range append(in, out...) {

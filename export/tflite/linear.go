@@ -89,14 +89,17 @@ func integerWeights(g *graph.Graph, n *graph.Node, op *lower.Linear) (*weights, 
 	return w, nil
 }
 
-// hybridProduct writes a product of float data, of whose rows the kernel makes codes, and of weights of 8 bits.
+// hybridProduct writes a product of float data, of whose rows the kernel makes codes, and of weights of 8 bits; or a convolution of one
+// image, of which it makes them as a whole.
 func (b *builder) hybridProduct(s *lower.Step, op *lower.RunTime) error {
 	g := b.p.Graph
 	n, last := g.Node(s.Node), hybridEnd(b.p, s)
 	gemm := n.Gemm()
-	if !op.Rows || op.Weights == nil || op.Weights.Codes.DType != tensor.Int8 || last < 0 || gemm.Alpha != 1 || gemm.Beta != 1 ||
+	if op.Rows == (n.Op == "Conv") || op.Weights == nil || op.Weights.Codes.DType != tensor.Int8 || last < 0 ||
+		gemm.Alpha != 1 || gemm.Beta != 1 ||
 		slices.ContainsFunc(op.Weights.ZeroPoint, func(z int32) bool { return z != 0 }) {
-		return errors.New("scales of run time have no form in the file but in LSTM, and for rows of data times int8 weights, with a Relu at most")
+		return errors.New("scales of run time have no form in the file but in LSTM, for rows of data times int8 weights, and for convolutions, " +
+			"with an activation of the file's behind them at most")
 	}
 	x, err := b.input(s.Inputs[0])
 	if err != nil {
@@ -107,7 +110,7 @@ func (b *builder) hybridProduct(s *lower.Step, op *lower.RunTime) error {
 		return err
 	}
 	w := &weights{name: g.Value(n.Inputs[1]).Name, codes: op.Weights.Codes, m: op.Weights.Channels, scale: op.Weights.Scale}
-	if !op.Weights.PerChannel() {
+	if !op.Weights.PerChannel() && n.Op != "Conv" { // with one scale kernels of convolutions differ from XNNPACK's, or read wrong memory
 		w.scale = w.scale[:1]
 	}
 	bias := g.Const(n.Input(2))
@@ -120,11 +123,14 @@ func (b *builder) hybridProduct(s *lower.Step, op *lower.RunTime) error {
 
 // hybridEnd is the activation behind a product of float data; -1: one that the kernel does not have.
 func hybridEnd(p *lower.Program, s *lower.Step) int {
-	switch end := p.Graph.Node(p.Graph.Producer(p.Tensors[s.Outputs[0]].Value)); {
-	case end.ID == s.Node:
+	end := p.Graph.Node(p.Graph.Producer(p.Tensors[s.Outputs[0]].Value))
+	if end.ID == s.Node {
 		return tf.NoActivation
-	case end.Op == "Relu":
-		return tf.Relu
+	}
+	if lo, hi, ok := graph.LimitsOf(end, p.Graph.Opset(""), p.Graph.Const); ok {
+		if a := like(lo, hi); a != tf.NoActivation && p.Graph.Producer(end.Inputs[0]) == s.Node {
+			return a
+		}
 	}
 	return -1
 }

@@ -129,10 +129,16 @@ func (r opRow) version(b *builder, o *tf.Operator) int {
 	case "SELECT_V2":
 		t = in(1).Type
 	case "CONV_2D":
-		if x, w := in(0), in(1); x.Shape[3] != w.Shape[3] {
+		switch x, w := in(0), in(1); {
+		case x.Shape[3] != w.Shape[3]:
 			return 6
+		case hybrid(x, w):
+			return 5
 		}
 	case "DEPTHWISE_CONV_2D":
+		if hybrid(in(0), in(1)) {
+			return 6
+		}
 		if t == tf.Float32 && (o.Options.Int("dilation_w_factor") > 1 || o.Options.Int("dilation_h_factor") > 1) {
 			return 2
 		}
@@ -147,6 +153,9 @@ func (r opRow) version(b *builder, o *tf.Operator) int {
 	}
 	return max(r.of(t), 1)
 }
+
+// hybrid reports whether data x are float and weights w are integers, so that kernels make codes of the data.
+func hybrid(x, w *tf.Tensor) bool { return x.Type == tf.Float32 && w.Type == tf.Int8 && w.Data != nil }
 
 func factor(x, w, y *tf.Tensor) float32 {
 	return x.Quantization.Scale[0] * w.Quantization.Scale[0] / y.Quantization.Scale[0]

@@ -25,8 +25,9 @@ const mostTerms = (1<<31 - 1) / (255 * 128)
 //	MatMulInteger(codes, weights) -> Cast to float32 -> Mul by scale * scales (rows: by scales, then by scale) -> Add of the bias
 //
 // It is the form that ONNX Runtime computes on integers (DynamicQuantizeMatMul, MatMulIntegerToFloat); as Q/DQ it would be multiplied in
-// float. The node keeps its name. Products with factors (alpha, beta), a transposed left side or more terms than int32 holds for certain
-// stay as they are, and so do those that fits declines. It returns how many it wrote. FloatProducts reads the form back.
+// float. Conv of data with one scale and constant weights becomes ConvInteger in the same way. The node keeps its name. Products with
+// factors (alpha, beta), a transposed left side or more terms than int32 holds for certain stay as they are, and so do those that fits
+// declines. It returns how many it wrote. FloatProducts reads the form of MatMulInteger back.
 func IntegerProducts(g *graph.Graph, fits func(*graph.Node) bool) (int, error) {
 	written := 0
 	for _, id := range g.Nodes() {
@@ -55,14 +56,21 @@ type product struct {
 	weightZero  graph.ValueID // graph.NoValue where it is 0
 	trans       bool          // the rows of the weights are the columns of the product
 	bias, y     graph.ValueID // the bias may be graph.NoValue
+	window      []graph.Attr  // of a Conv
+	axes        int           // behind that of the channels: 0 but for a Conv
 }
 
 // runTimeProduct reads a product that IntegerProducts is about.
 func runTimeProduct(g *graph.Graph, n *graph.Node) (p product, ok bool) {
 	p = product{g: g, name: n.Name, bias: graph.NoValue, y: n.Output(0)}
 	switch {
-	case n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" || p.y == graph.NoValue:
+	case n.Domain != "" || n.Op != "MatMul" && n.Op != "Gemm" && n.Op != "Conv" || p.y == graph.NoValue:
 		return p, false
+	case n.Op == "Conv":
+		rank, known := pattern.Rank(g, p.y)
+		if p.window, p.axes, p.bias = n.Attrs, rank-2, n.Input(graph.BiasInput); !known || p.axes < 1 {
+			return p, false
+		}
 	case n.Op == "Gemm":
 		f := n.Gemm()
 		if f.Alpha != 1 || f.Beta != 1 || f.TransA {
@@ -89,7 +97,7 @@ func (p *product) dataFit(dq *graph.Node) bool {
 		shape := p.g.Value(p.codes).Shape
 		axis, ok := graph.Axis(int(dq.AttrInt("axis", 1)), rank)
 		p.rows = known && ok && axis == rank-1 && shape[axis].Known() && shape[axis].N == size
-		return p.rows && p.zero == graph.NoValue
+		return p.rows && p.zero == graph.NoValue && p.axes == 0
 	}
 	r, ok := pattern.Rank(p.g, p.scale)
 	return known && rank >= 2 && ok && r == 0
@@ -99,6 +107,9 @@ func (p *product) dataFit(dq *graph.Node) bool {
 // with one scale of run time.
 func (p *product) weightsFit(dq *graph.Node) bool {
 	w, s := p.g.Const(p.weights), p.g.Const(p.weightScale)
+	if p.axes > 0 {
+		return p.filterFits(dq, w, s)
+	}
 	if w == nil && s == nil && !p.rows {
 		rank, known := pattern.Rank(p.g, p.weights)
 		scales, scalar := pattern.Rank(p.g, p.weightScale)
@@ -119,6 +130,32 @@ func (p *product) weightsFit(dq *graph.Node) bool {
 	axis, ok := graph.Axis(int(dq.AttrInt("axis", 1)), 2)
 	perColumn := len(s.Shape) == 1 && s.Len() == columns && ok && (axis == 0) == p.trans
 	return terms <= mostTerms && (len(s.Shape) == 0 || perColumn)
+}
+
+// filterFits is weightsFit of a Conv, whose weights w are constant; s are their scales.
+func (p *product) filterFits(dq *graph.Node, w, s *tensor.Tensor) bool {
+	if w == nil || s == nil || len(w.Shape) != p.axes+2 || !isByte(w.DType) || s.DType != tensor.Float32 || p.window == nil ||
+		dq.AttrInt("block_size", 0) > 0 || p.bias != graph.NoValue && p.g.Const(p.bias) == nil {
+		return false
+	}
+	z := p.g.Const(p.weightZero)
+	perChannel := len(s.Shape) == 1 && s.Len() == w.Shape[0] && dq.AttrInt("axis", 1) == 0
+	return (p.weightZero == graph.NoValue || z != nil && z.DType == w.DType) && tensor.Count(w.Shape[1:]) <= mostTerms &&
+		(len(s.Shape) == 0 || perChannel)
+}
+
+// channels is a constant of one number, or one for each channel, in the form that counts along the channels of the result.
+func (p *product) channels(v graph.ValueID) graph.ValueID {
+	if v == graph.NoValue || p.axes == 0 || len(p.g.Const(v).Shape) == 0 {
+		return v
+	}
+	t := *p.g.Const(v).ToRowMajor()
+	t.Shape = make([]int, p.axes+1)
+	for i := range t.Shape {
+		t.Shape[i] = 1
+	}
+	t.Shape[0] = p.g.Const(v).Len()
+	return p.g.AddConst(p.g.FreshName(p.g.Value(v).Name+"_channels"), &t)
 }
 
 func isByte(d tensor.DType) bool { return d == tensor.Int8 || d == tensor.Uint8 }
@@ -152,7 +189,11 @@ func (p *product) write(id graph.NodeID) error {
 	if p.weightZero != graph.NoValue {
 		in = append(in, p.weightZero)
 	}
-	real := w.value("MatMulInteger", "", tensor.Int32, shape, nil, in...)
+	op := "MatMulInteger"
+	if p.axes > 0 {
+		op, p.weightScale, p.bias = "ConvInteger", p.channels(p.weightScale), p.channels(p.bias)
+	}
+	real := w.value(op, "", tensor.Int32, shape, p.window, in...)
 	real = w.value("Cast", castNode, tensor.Float32, shape, []graph.Attr{graph.Int("to", int64(tensor.Float32))}, real)
 	scales := p.scale
 	if p.rows {

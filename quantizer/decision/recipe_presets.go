@@ -24,6 +24,8 @@ var Presets = []Preset{
 		"- {observer: mse, reduce_range: false, per_tensor: true}\n"},
 	{"dynamic", "scales of activations at run time, as onnxruntime.quantization's quantize_dynamic; convolutions in float, with int8 weights",
 		dynamic},
+	{"dynamic_range", "scales of activations at run time, of images and of rows, as TensorFlow Lite's converter has them by default",
+		dynamicRange},
 	{"int16", "activations of 16 bits", prescribed + "- {select: \"*\", activations: int16-sym-tensor}\n"},
 	{"fp8", "E4M3 everywhere, one scale per tensor", prescribed + "- {select: \"*\", activations: e4m3-sym-tensor, weights: " +
 		"e4m3-sym-tensor}\n"},
@@ -40,6 +42,14 @@ const prescribed = `- {select: "type:Softmax", domain: fp32, optional: true}
 const dynamic = `- {select: "type:Conv", domain: weights, optional: true}
 - {select: "type:ConvTranspose", domain: weights, optional: true}
 - {select: "*", activations: uint8-asym-dynamic-tensor}
+`
+
+// dynamicRange has what TensorFlow Lite has hybrid kernels of; the rest is float.
+const dynamicRange = `- {select: "type:ConvTranspose", domain: fp32, optional: true}
+- {select: "*", activations: int8-asym-dynamic-tensor, optional: true}
+- {select: "type:Gemm", activations: int8-sym-dynamic-token, weights: int8-sym-channel, optional: true}
+- {select: "type:MatMul", activations: int8-sym-dynamic-token, weights: int8-sym-channel, optional: true}
+- {select: "type:LSTM", domain: int, activations: int8-sym-dynamic-token, optional: true}
 `
 
 // fbgemm has no scales per channel for transposed convolutions.

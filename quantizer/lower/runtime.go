@@ -12,9 +12,9 @@ import (
 	"qwb/quantizer/tqc"
 )
 
-// RunTime is a Gemm or MatMul whose data, and whose right factor where that is a tensor, are quantized when the program runs, by scales of
-// their own numbers (qmath.RunTimeScale): one for all, or of data one for each row. Codes and sums are integers, exact in 32 bits; what
-// becomes of them is float32, in this order:
+// RunTime is a Gemm, MatMul or Conv whose data, and whose right factor where that is a tensor, are quantized when the program runs, by
+// scales of their own numbers (qmath.RunTimeScale): one for all, or of data one for each row. Codes and sums are integers, exact in 32
+// bits; what becomes of them is float32, in this order:
 //
 //	y = float32(sum) * (scale * weight scale) + bias     one scale for all
 //	y = float32(sum) * weight scale * scale + bias       one for each row
@@ -48,7 +48,7 @@ var runTimeFamily = family{name: "run time", emit: emitRunTime}
 // atRunTime reports whether a unit is a product whose factors get their scales when the program runs.
 func (c *compiler) atRunTime(u *unit) bool {
 	n := c.g.Node(u.head())
-	if u.family != &linearFamily || graph.Slides(n.Op) || u.residual != graph.NoNode || c.base[c.g.Node(u.last()).Outputs[0]] != nil ||
+	if u.family != &linearFamily || n.Op == "ConvTranspose" || u.residual != graph.NoNode || c.base[c.g.Node(u.last()).Outputs[0]] != nil ||
 		c.slotFormless(c.set.Output(u.last(), 0)) != "" || !c.runTimeSlot(c.set.Input(u.head(), 0), true) {
 		return false
 	}
@@ -59,12 +59,26 @@ func (c *compiler) atRunTime(u *unit) bool {
 		return false
 	}
 	w := c.set.Input(u.head(), 1)
+	if n.Op == "Conv" && !c.imageAtRunTime(n) {
+		return false
+	}
 	if c.g.Const(n.Inputs[1]) == nil {
 		return c.runTimeSlot(w, false) && c.sameStack(n.Inputs[0], n.Inputs[1])
 	}
 	_, ok := target.OutputAxis(c.g, n, 1)
 	return ok && w != tqc.NoSlot && c.set.Slot(w).State().Quantizes() && weightForm(&c.set.Slot(w).Config, 8) == nil &&
-		len(c.g.Const(n.Inputs[1]).Shape) == 2
+		(n.Op == "Conv" || len(c.g.Const(n.Inputs[1]).Shape) == 2)
+}
+
+// imageAtRunTime reports whether the data of a Conv are one image, of which TensorFlow Lite's kernels make int8 codes with a zero point.
+func (c *compiler) imageAtRunTime(n *graph.Node) bool {
+	x, cfg := c.g.Value(n.Inputs[0]).Shape, &c.set.Slot(c.set.Input(n.ID, 0)).Config
+	w, bias := c.g.Const(n.Inputs[1]), n.Input(graph.BiasInput)
+	if w == nil || bias != graph.NoValue && c.g.Const(bias) == nil || !cfg.Signed() || !cfg.Policy.Has(tqc.Asymmetric) {
+		return false
+	}
+	l, ok := graph.LinearOf(n, graph.WeightInput, w.Shape)
+	return ok && (l.Groups == 1 || l.Depthwise()) && x[0].Known() && x[0].N == 1
 }
 
 // sameStack reports whether two factors have as many axes, two at least, and the same leading ones.

@@ -75,6 +75,9 @@ func (c *compiler) joined(id graph.NodeID) (*unit, error) {
 	}
 	if head := c.set.Fused[id]; head != graph.NoNode {
 		u := c.owner[head]
+		if u != nil && u.float && c.amongRunTime(id) {
+			return nil, nil
+		}
 		if u == nil || u.family == nil {
 			return nil, c.fail(id, "it is to be computed with %q, which is not an integer operator before it", c.g.Node(head).Name)
 		}

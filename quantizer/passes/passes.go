@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"qwb/graph"
+	"qwb/kernels/qmath"
 	"qwb/quantizer/target"
 	"qwb/quantizer/tqc"
 )
@@ -60,8 +61,13 @@ func (c *Context) configure(s tqc.SlotID, cfg tqc.Config) error {
 			return err
 		}
 	}
-	if sl := c.Set.Slot(s); cfg.RunTime() && (sl.Kind != tqc.Input || c.Bound.Ops[sl.Node].Role != target.Weighted) {
-		return nil
+	if sl := c.Set.Slot(s); cfg.RunTime() {
+		if sl.Kind != tqc.Input || c.Bound.Ops[sl.Node].Role != target.Weighted || !c.Bound.AtRunTime(sl.Node) {
+			return nil
+		}
+		if !graph.IsRecurrent(c.Graph.Node(sl.Node)) {
+			cfg.Rounding = qmath.HalfEven // of QuantizeLinear, whatever those of the plan's scales are
+		}
 	}
 	return c.Set.Configure(s, cfg)
 }

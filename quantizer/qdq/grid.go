@@ -61,9 +61,10 @@ func (q *grid) format() qmath.Format {
 // dynamicGrid is that of DynamicQuantizeLinear.
 func dynamicGrid() *grid { return &grid{dtype: tensor.Uint8, axis: -1, high: 255, runTime: true} }
 
-// rowGrid is that of rows, by the number of graph.RowCodes.
+// rowGrid is that of rows, or of an image, by the number of graph.RowCodes.
 func rowGrid(how int64) *grid {
-	return &grid{dtype: tensor.Int8, axis: -1, low: -128, high: 127, runTime: true, rows: true, zeros: how == graph.RowsAsymmetric}
+	return &grid{dtype: tensor.Int8, axis: -1, low: -128, high: 127, runTime: true, rows: how != graph.ImageAsymmetric,
+		zeros: how != graph.RowsSymmetric}
 }
 
 // rows gives the data of operators that make codes of their rows a grid of run time; what has a grid, or no weights of integers, has none.

@@ -12,11 +12,11 @@ func (q *Quantized) Wide() bool {
 	return wide
 }
 
-// Rows reports whether rows of data become codes by scales of run time.
-func (q *Quantized) Rows() bool {
-	rows := false
-	q.activations(func(g *grid) { rows = rows || g.rows })
-	return rows
+// RunTime reports whether data become codes by scales of run time.
+func (q *Quantized) RunTime() bool {
+	some := false
+	q.activations(func(g *grid) { some = some || g.runTime })
+	return some
 }
 
 // activations calls see with every grid of a computed tensor.

@@ -38,13 +38,23 @@ func (b *Bound) SignedConfig(id graph.NodeID) tqc.Config {
 }
 
 // MultipliesIntegers reports whether the factors of node id, where they are integers, have the form in which the target multiplies them:
-// by their widths and scales in set, which a convolution has to know before the network runs.
+// by their widths and scales in set, which a convolution has to know before the network runs unless its row has others.
 func (b *Bound) MultipliesIntegers(id graph.NodeID, set *tqc.Set) bool {
 	n := b.Graph.Node(id)
-	if graph.Slides(n.Op) && slices.ContainsFunc(b.grids(n, set), (*tqc.Config).RunTime) {
+	if graph.Slides(n.Op) && slices.ContainsFunc(b.grids(n, set), (*tqc.Config).RunTime) && !b.namesRunTime(id) {
 		return false
 	}
 	return !b.OtherWidth(id, set) && b.signedFactors(n, set)
+}
+
+// AtRunTime reports whether node id may have scales of run time: the kernels of rows that name such multiply by constants alone.
+func (b *Bound) AtRunTime(id graph.NodeID) bool {
+	return !b.namesRunTime(id) || b.Graph.Const(b.Graph.Node(id).Input(graph.WeightInput)) != nil
+}
+
+// namesRunTime reports whether the row of a node, not the target as a whole, names scales of run time.
+func (b *Bound) namesRunTime(id graph.NodeID) bool {
+	return slices.ContainsFunc(b.Ops[id].Schemes.Activation, func(s tqc.Scheme) bool { return s.Dynamic })
 }
 
 // OtherWidth reports whether node id multiplies integers that have another width than the target's products have.

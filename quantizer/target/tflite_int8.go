@@ -17,8 +17,11 @@ var TFLiteInt8 = Target{
 	Doc: "TensorFlow Lite, TFLite Micro and compilers of their files: asymmetric int8 activations, symmetric per-channel int8 weights, " +
 		".tflite form",
 	Ops: slices.Concat([]Op{
-		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
-		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias}},
+		// Hybrid kernels make codes of one image.
+		{Type: "Conv", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias},
+			Schemes: Schemes{Activation: schemesOf("int8-asym-tensor", "int8-asym-dynamic-tensor")}},
+		{Type: "ConvTranspose", Role: Weighted, Needs: []Condition{ConstantWeight, IntegerBias},
+			Schemes: Schemes{Activation: schemesOf("int8-asym-tensor")}},
 		// FULLY_CONNECTED with a scale per channel is younger than most runtimes and compilers in use.
 		{Type: "Gemm", Role: Weighted, Needs: []Condition{AlphaOne, BetaOne, IntegerBias}, Schemes: denseWeights},
 		{Type: "MatMul", Role: Weighted, Schemes: denseWeights},
@@ -50,9 +53,10 @@ var TFLiteInt8 = Target{
 		Op{Type: "Tile", Role: Passive})),
 	Activation: tqc.Config{Policy: tqc.Asymmetric | tqc.PerTensor | tqc.Linear, Format: qmath.Format{Bits: 8, QMin: -128, QMax: 127},
 		Rounding: qmath.HalfAwayFromZero, Observer: tqc.ObserverRobust},
-	Weight:     TFLite.Weight,
-	Bias:       TFLite.Bias,
-	Schemes:    Schemes{Weight: schemesOf("int8-sym-channel", "int8-sym-tensor")},
+	Weight: TFLite.Weight,
+	Bias:   TFLite.Bias,
+	Schemes: Schemes{Weight: schemesOf("int8-sym-channel", "int8-sym-tensor"),
+		Activation: schemesOf("int8-asym-tensor", "int8-asym-dynamic-tensor", "int8-sym-dynamic-token")},
 	Placement:  Everywhere,
 	Fusions:    []Fusion{{pattern.LayerNorm, true}, {pattern.RMSNorm, true}, {pattern.GeluFormula, true}}, // float as a whole
 	Float:      FloatNative,
@@ -62,7 +66,8 @@ var TFLiteInt8 = Target{
 	Export:     TFLite.Export,
 }
 
-var denseWeights = Schemes{Weight: schemesOf("int8-sym-tensor", "int8-sym-channel")}
+var denseWeights = Schemes{Weight: schemesOf("int8-sym-tensor", "int8-sym-channel"),
+	Activation: schemesOf("int8-asym-tensor", "int8-sym-dynamic-token")}
 
 // TFLite16x8 is the same with activations of 16 bits: symmetric, and biases of 64 bits. SOFTMAX, LOGISTIC and TANH of int16 are tables of
 // TFLite's own that no profile has, and its LEAKY_RELU of int16 is no table;
@@ -81,7 +86,13 @@ func wideTFLite() Target {
 		return slices.Contains([]string{"ConvTranspose", "DepthToSpace", "Elu", "Exp", "Gelu", "HardSwish", "LeakyRelu", "Log", "Resize",
 			"Sigmoid", "Softmax", "SpaceToDepth", "Tanh", "Tile", "Upsample"}, o.Type)
 	})
-	cells := slices.IndexFunc(t.Ops, func(o Op) bool { return o.Type == "LSTM" }) // its integer kernel has data of 8 bits alone
-	t.Ops[cells].Schemes.Activation = t.Ops[cells].Schemes.Activation[:1]
+	for i := range t.Ops {
+		switch own := &t.Ops[i].Schemes; t.Ops[i].Type {
+		case "LSTM": // its integer kernel has data of 8 bits alone
+			own.Activation = own.Activation[:1]
+		default:
+			own.Activation = nil
+		}
+	}
 	return t
 }

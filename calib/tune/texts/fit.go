@@ -213,8 +213,8 @@ func (f *fitter) follow() (stop func()) {
 
 var errStopped = errors.New("stopped")
 
-// strip is about how many weights of a matrix are fitted in one piece: whole rows, which are independent, and not fewer than stripRows, which
-// share passes over the moments. So many strips are fitted at once.
+// strip is about how many weights of a matrix are fitted in one piece: whole rows, which are independent, and not fewer than stripRows,
+// which share passes over the moments. atOnce pieces are fitted side by side.
 const (
 	strip     = 1 << 18
 	stripRows = 128

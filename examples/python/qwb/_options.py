@@ -20,7 +20,7 @@ OPTIONS = {
         "per_tensor": ("bool", "one scale per weight tensor instead of one per channel"),
         "platform": ("string", "target to quantize for: trt_int8, onnxruntime, openvino_int8, openvino_int8_amx, pow2_int8, tflite_int8, tflite_16x8, ncnn_int8, mnn_int8, qnn, aimet, snpe, rknn_int8, tengine_int8, ascend_int8, ppl_cuda_int8, ppl_dsp_int8, ppl_dsp_ti_int8, metax_int8_t, metax_int8_c, graphcore_fp8, trt10_int8, trt11_int8, trt_fp8, espdl_int8, espdl_int8_s3, espdl_int8_c, espdl_int16, espdl_int16_s3, espdl_int16_c, xint8, fpga_int8, nxp_int8, pow2_int8_lut, xint8_lut, fpga_int8_lut, nxp_int8_lut, or a YAML file"),
         "preprocess": ("string", "how images become model inputs: imagenet-torch, imagenet-inception, imagenet-caffe, none, or a YAML file"),
-        "recipe": ("stringArray", "FILE with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME (x86, fbgemm, onednn, qnnpack, dynamic, int16, fp8, corrected), nncf:FILE, ort:FILE, trt:FILE, modelopt:FILE or quark:FILE; may be given several times"),
+        "recipe": ("stringArray", "FILE with decisions, tuning and gates, applied after these options (qwb plan recipe writes one); or preset:NAME (x86, fbgemm, onednn, qnnpack, dynamic, dynamic_range, int16, fp8, corrected), nncf:FILE, ort:FILE, trt:FILE, modelopt:FILE or quark:FILE; may be given several times"),
         "reduce_range": ("bool", "7-bit weights, for CPUs whose 16-bit sums saturate (x86 without VNNI)"),
         "samples": ("int", "use this many samples, drawn at random with --seed (0: all)"),
         "seed": ("uint64", "random seed for drawing samples"),

@@ -97,8 +97,8 @@ func (m *Model) spill(pieces iter.Seq[[]byte]) []byte {
 	return moved
 }
 
-// Change is a tensor of float32 with what f makes of the elements of t, each at its place; a large one lies in files of the system, as Spill
-// has it.
+// Change is a tensor of float32 with what f makes of the elements of t, each at its place; a large one lies in files of the system, as
+// Spill has it.
 func (m *Model) Change(t *Tensor, f func(i int, v float64) float64) *Tensor {
 	rows := max(1, spilled/(4*t.Cols))
 	pieces := func(yield func([]byte) bool) {

@@ -124,7 +124,7 @@ func (l *lifter) convolution(op string, x, w, bias int, kernel [2]int, groups, a
 	}
 	attrs := []graph.Attr{pair("kernel_shape", kernel), pair("strides", win.stride), pair("dilations", win.dilation),
 		graph.Ints("pads", win.pads(l.op.Options, l.shape(x), l.shape(l.op.Outputs[0]))...), graph.Int("group", int64(groups))}
-	return l.linear(op, x, w, bias, axis, turn, attrs)
+	return l.linear(op, x, w, bias, axis, turn, l.imageCodes(x, w, attrs...))
 }
 
 // linear adds an operator on an image, weights and perhaps a bias.

@@ -31,16 +31,30 @@ func (l *lifter) rowCodes(x, w int, attrs ...graph.Attr) []graph.Attr {
 	if x < 0 || w < 0 {
 		return attrs
 	}
-	d, of := &l.s.Tensors[x], &l.s.Tensors[w]
-	if d.Type != tflite.Float32 || d.Data != nil || of.Data == nil || !of.Quantization.Quantized() || of.Type != tflite.Int8 &&
-		of.Type != tflite.Int4 {
-		return attrs
-	}
 	how := int64(graph.RowsSymmetric)
 	if l.op.Options.Bool("asymmetric_quantize_inputs") {
 		how = graph.RowsAsymmetric
 	}
+	if !l.hybrid(x, w) {
+		return attrs
+	}
 	return append(attrs, graph.Int(graph.RowCodes, how))
+}
+
+// imageCodes is rowCodes of a convolution: kernels make codes of each image of a batch, XNNPACK's with zero points also where those of the
+// interpreter have none, which is where weights have one scale. Only batches of one image have one scale.
+func (l *lifter) imageCodes(x, w int, attrs ...graph.Attr) []graph.Attr {
+	if l.shape(x)[0] != 1 || !l.hybrid(x, w) {
+		return attrs
+	}
+	return append(attrs, graph.Int(graph.RowCodes, graph.ImageAsymmetric))
+}
+
+// hybrid reports whether data x is float and weights w are integers.
+func (l *lifter) hybrid(x, w int) bool {
+	d, of := &l.s.Tensors[x], &l.s.Tensors[w]
+	return d.Type == tflite.Float32 && d.Data == nil && of.Data != nil && of.Quantization.Quantized() &&
+		(of.Type == tflite.Int8 || of.Type == tflite.Int4)
 }
 
 // opset is the first in which pairs have codes of 16 and of 4 bits.

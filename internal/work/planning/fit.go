@@ -38,7 +38,7 @@ func Fitting(m *open.Model, q *qdq.Quantized, c target.Catalog, forced *target.T
 		switch {
 		case q.Wide():
 			name = target.TFLite16x8.Name
-		case q.Rows(): // the target that has LSTM
+		case q.RunTime(): // the target that has such
 			name = target.TFLiteInt8.Name
 		}
 		if t, err := c.Find(name); err == nil {
