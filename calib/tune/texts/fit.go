@@ -42,8 +42,11 @@ type Config struct {
 	Round bool
 	// Float, if not nil, is another engine of Model, with float weights, which stay: codes are rounded by GPTAQ (round.Factor.Shift), so that
 	// outputs meet those of the float model, whose inputs differ from those behind quantized matrices. It needs Round.
-	Float    *decode.Engine
-	Threads  int // never changes a result
+	Float   *decode.Engine
+	Threads int // never changes a result
+	// Held is how many bytes of what matrices read stay in memory, and as many again for Float; 0: 8 MiB. The rest lies in files of the
+	// system.
+	Held     int
 	Progress func(done int)
 	// Unseen, if not nil, is told the matrices of experts that no token of the texts was given to: they get the scales with the least squared
 	// error and the nearest codes.
@@ -68,7 +71,7 @@ type Loss struct {
 //
 // The moments are exact sums over the rows of all texts (observers.Gram), so the result does not depend on threads or the order of texts.
 func Fit(ctx context.Context, c Config) (done map[checkpoint.Part]*checkpoint.Tensor, losses []Loss, err error) {
-	return fit(ctx, c, 0, heldBytes)
+	return fit(ctx, c, 0, c.Held)
 }
 
 // fit is Fit with about so many weights at once, 0: strip, and so many bytes of rows in memory.

@@ -63,7 +63,7 @@ func Fit(ctx context.Context, j *open.Job, l *open.Language, o Fitting) (*checkp
 	}
 	var unseen []string
 	cfg := texts.Config{Model: l.Model, Engine: engine, Float: beside, Encoding: o.Encoding, Bits: o.Bits,
-		Texts: ids, Round: o.Way.Round, Threads: max(o.Threads, 1),
+		Texts: ids, Round: o.Way.Round, Threads: max(o.Threads, 1), Held: heldBytes(ctx),
 		Unseen: func(parts []checkpoint.Part) {
 			for _, p := range parts {
 				unseen = append(unseen, p.String())

@@ -28,6 +28,15 @@ const (
 	inputBytes   = 16 << 20 // rows that matrices read, and those that are added to moments
 )
 
+// heldBytes is how much of what matrices read is held in memory while they are fitted: a sixteenth of what there is where no limit was
+// given, as the system is slow to take files of gigabytes that are soon gone. 0 is little.
+func heldBytes(ctx context.Context) int {
+	if exec.MemoryOf(ctx) > 0 {
+		return 0
+	}
+	return int(exec.AvailableMemory() / 16)
+}
+
 // sizes are bytes of parts of a model.
 type sizes struct {
 	layer  int64 // the largest one, as floats
