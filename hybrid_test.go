@@ -12,6 +12,7 @@ import (
 	"qwb/calib/data/npy"
 	"qwb/export/all"
 	"qwb/graph/onnx"
+	"qwb/graph/tensor"
 	"qwb/graph/tflite"
 	"qwb/internal/graphtest"
 	"qwb/quantizer/program"
@@ -59,6 +60,17 @@ output y`)}).Write(&b))
 	require.Equal(t, want, run(file, "int8", "imported"))
 }
 
+// liteProject is of a .tflite file, m.tflite, with one sample, d/0.npy.
+func liteProject(t *testing.T, file []byte, x *tensor.Tensor) *Project {
+	store := new(Memory)
+	store.Write("m.tflite", file)
+	var data bytes.Buffer
+	require.NoError(t, npy.Write(&data, x))
+	store.Write("d/0.npy", data.Bytes())
+	return &Project{Model: "m.tflite", Store: store,
+		Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+}
+
 // A FULLY_CONNECTED of real data and weights of integers makes codes of each row of the data, as a run of the file and of what is imported
 // of it do.
 func TestHybridProductRunsOnCodes(t *testing.T) {
@@ -97,13 +109,7 @@ func TestHybridProductRunsOnCodes(t *testing.T) {
 					"fused_activation_function": tflite.Relu}}},
 			Inputs: []int{0}, Outputs: []int{2}}}}).Write()
 		require.NoError(t, err)
-		store := new(Memory)
-		store.Write("m.tflite", b)
-		var data bytes.Buffer
-		require.NoError(t, npy.Write(&data, x))
-		store.Write("d/0.npy", data.Bytes())
-		p := &Project{Model: "m.tflite", Store: store,
-			Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+		p := liteProject(t, b, x)
 		run := func(mode string) {
 			_, _, err := p.Run(t.Context(), RunOptions{Mode: mode, Inputs: []string{"x=d/0.npy"}, Output: "out" + mode, Threads: 1})
 			require.NoError(t, err)
@@ -196,13 +202,7 @@ func TestHybridConvolutionRunsOnCodes(t *testing.T) {
 				OptionsType: map[bool]string{false: "Conv2D", true: "DepthwiseConv2D"}[depthwise], Options: options}},
 			Inputs: []int{0}, Outputs: []int{2}}}}).Write()
 		require.NoError(t, err)
-		store := new(Memory)
-		store.Write("m.tflite", b)
-		var data bytes.Buffer
-		require.NoError(t, npy.Write(&data, x))
-		store.Write("d/0.npy", data.Bytes())
-		p := &Project{Model: "m.tflite", Store: store,
-			Catalog: Catalog{Version: "0.0.0", Backends: []program.Backend{program.Reference, cpu.Backend}, Formats: all.Formats()}}
+		p := liteProject(t, b, x)
 		run := func(p *Project, mode string) []float32 {
 			_, _, err := p.Run(t.Context(), RunOptions{Mode: mode, Inputs: []string{"x=d/0.npy"}, Output: "out", Threads: 1})
 			require.NoError(t, err)
@@ -227,7 +227,7 @@ func TestHybridConvolutionRunsOnCodes(t *testing.T) {
 		require.NoError(t, err)
 		_, _, err = p.Export(t.Context(), ExportOptions{Out: "again.tflite"})
 		require.NoError(t, err)
-		again := &Project{Model: "again.tflite", Plan: "a" + PlanSuffix, Store: store, Catalog: p.Catalog}
+		again := &Project{Model: "again.tflite", Plan: "a" + PlanSuffix, Store: p.Store, Catalog: p.Catalog}
 		_, _, err = again.Import(t.Context(), ImportOptions{Threads: 1})
 		require.NoError(t, err)
 		require.Equal(t, codesOf, run(again, "int8"))

@@ -59,7 +59,9 @@ const bq: f32[8] = normal(2)
 const wo: f32[16,1,2,2] = normal(seed=5, std=0.4)
 q: f32[1,8,3,6] = Conv(x, wq, bq) {strides=[2,1], pads=[1,2,0,2], dilations=[1,2]} "query"
 r: f32[1,8,3,6] = Relu(q) "positive"
-y: f32[1,16,2,5] = Conv(r, wo) {group=8} "out"
+c: f32[1,16,2,5] = Conv(r, wo) {group=8} "each"
+const wp: f32[5,16,1,1] = normal(seed=6, std=0.4)
+y: f32[1,5,2,5] = Conv(c, wp) "out"
 output y
 `
 
@@ -79,7 +81,7 @@ func TestScalesOfRunTime(t *testing.T) {
 		"uint8":  {attention, atRunTime(qmath.IntegerFormat(8, true), tqc.Asymmetric|tqc.PerTensor), 6},
 		"int8":   {attention, atRunTime(qmath.IntegerFormat(8, false), tqc.Symmetric|tqc.PerTensor), 6},
 		"rows":   {feedForward, atRunTime(qmath.IntegerFormat(8, false), tqc.Symmetric|tqc.PerToken), 2},
-		"images": {images, atRunTime(qmath.IntegerFormat(8, false), tqc.Asymmetric|tqc.PerTensor), 2},
+		"images": {images, atRunTime(qmath.IntegerFormat(8, false), tqc.Asymmetric|tqc.PerTensor), 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := prepared(t, c.text, c.target)

@@ -68,7 +68,8 @@ func runTimeProduct(g *graph.Graph, n *graph.Node) (p product, ok bool) {
 		return p, false
 	case n.Op == "Conv":
 		rank, known := pattern.Rank(g, p.y)
-		if p.window, p.axes, p.bias = n.Attrs, rank-2, n.Input(graph.BiasInput); !known || p.axes < 1 {
+		if p.window, p.axes, p.bias = n.Attrs, rank-2, n.Input(graph.BiasInput); !known || p.axes < 1 ||
+			p.bias != graph.NoValue && g.Const(p.bias) == nil {
 			return p, false
 		}
 	case n.Op == "Gemm":
@@ -103,50 +104,35 @@ func (p *product) dataFit(dq *graph.Node) bool {
 	return known && rank >= 2 && ok && r == 0
 }
 
-// weightsFit reports whether the codes on the right are a constant matrix of 8 bits with scales of one or of its columns, or computed ones
+// weightsFit reports whether the codes on the right are constants of 8 bits with one scale or one for each channel, or computed ones
 // with one scale of run time.
 func (p *product) weightsFit(dq *graph.Node) bool {
 	w, s := p.g.Const(p.weights), p.g.Const(p.weightScale)
-	if p.axes > 0 {
-		return p.filterFits(dq, w, s)
-	}
-	if w == nil && s == nil && !p.rows {
+	if w == nil && s == nil && !p.rows && p.axes == 0 {
 		rank, known := pattern.Rank(p.g, p.weights)
 		scales, scalar := pattern.Rank(p.g, p.weightScale)
 		shape := p.g.Value(p.weights).Shape
 		return known && rank >= 2 && scalar && scales == 0 && !p.trans && isByte(p.g.Value(p.weights).DType) &&
 			shape[rank-2].N <= mostTerms && dq.AttrInt("block_size", 0) == 0
 	}
-	if w == nil || s == nil || len(w.Shape) != 2 || !isByte(w.DType) || s.DType != tensor.Float32 || dq.AttrInt("block_size", 0) > 0 {
+	if w == nil || s == nil || len(w.Shape) != p.axes+2 || !isByte(w.DType) || s.DType != tensor.Float32 || dq.AttrInt("block_size", 0) > 0 {
 		return false
 	}
-	columns, terms := w.Shape[1], w.Shape[0]
-	if p.trans {
-		columns, terms = terms, columns
+	columns, terms, along := w.Shape[1], w.Shape[0], 1
+	if p.trans || p.axes > 0 {
+		columns, terms, along = w.Shape[0], tensor.Count(w.Shape[1:]), 0
 	}
 	if z := p.g.Const(p.weightZero); p.weightZero != graph.NoValue && (z == nil || z.DType != w.DType) {
 		return false
 	}
-	axis, ok := graph.Axis(int(dq.AttrInt("axis", 1)), 2)
-	perColumn := len(s.Shape) == 1 && s.Len() == columns && ok && (axis == 0) == p.trans
+	axis, ok := graph.Axis(int(dq.AttrInt("axis", 1)), len(w.Shape))
+	perColumn := len(s.Shape) == 1 && s.Len() == columns && ok && axis == along
 	return terms <= mostTerms && (len(s.Shape) == 0 || perColumn)
-}
-
-// filterFits is weightsFit of a Conv, whose weights w are constant; s are their scales.
-func (p *product) filterFits(dq *graph.Node, w, s *tensor.Tensor) bool {
-	if w == nil || s == nil || len(w.Shape) != p.axes+2 || !isByte(w.DType) || s.DType != tensor.Float32 || p.window == nil ||
-		dq.AttrInt("block_size", 0) > 0 || p.bias != graph.NoValue && p.g.Const(p.bias) == nil {
-		return false
-	}
-	z := p.g.Const(p.weightZero)
-	perChannel := len(s.Shape) == 1 && s.Len() == w.Shape[0] && dq.AttrInt("axis", 1) == 0
-	return (p.weightZero == graph.NoValue || z != nil && z.DType == w.DType) && tensor.Count(w.Shape[1:]) <= mostTerms &&
-		(len(s.Shape) == 0 || perChannel)
 }
 
 // channels is a constant of one number, or one for each channel, in the form that counts along the channels of the result.
 func (p *product) channels(v graph.ValueID) graph.ValueID {
-	if v == graph.NoValue || p.axes == 0 || len(p.g.Const(v).Shape) == 0 {
+	if v == graph.NoValue || len(p.g.Const(v).Shape) == 0 {
 		return v
 	}
 	t := *p.g.Const(v).ToRowMajor()
